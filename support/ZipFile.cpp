@@ -301,10 +301,12 @@ Result<ZipFile> ZipFile::open(std::shared_ptr<const InputFile> file,
 }
 
 Result<ZipFile> ZipFile::open(std::shared_ptr<const InputFile> file,
-                              std::string kind, uint64_t begin,
-                              uint64_t length) {
+                              std::string kind, uint64_t begin, uint64_t length,
+                              std::shared_ptr<Budget> budget) {
   POLYRANK_ASSIGN(members, DirectoryReader(*file, kind, begin, length).read());
   ZipFile zip;
+  zip.spent =
+      budget ? std::move(budget) : std::make_shared<Budget>(file->size());
   zip.source = std::move(file);
   zip.entries = std::move(members);
   for (size_t m = 0; m < zip.entries.size(); ++m)
@@ -331,6 +333,9 @@ Result<std::vector<std::byte>> ZipFile::read(const ZipMember &member,
   if (!member.isStored() && member.size / 1032 > member.compressed)
     return Error{where + ": cannot inflate to " + std::to_string(member.size) +
                  " bytes"};
+  if (!spent->take(member.size))
+    return Error{where + ": has " + std::to_string(member.size) +
+                 " bytes, and " + spent->describe()};
   std::vector<std::byte> content;
   try {
     content.resize(member.size);

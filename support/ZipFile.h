@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "support/Budget.h"
 #include "support/File.h"
 
 #include <cstddef>
@@ -38,20 +39,25 @@ public:
   /// `kind` stands in messages: "FILE: not KIND that can be read: ..".
   static Result<ZipFile> open(std::shared_ptr<const InputFile> file,
                               std::string kind);
-  /// The archive in bytes [begin, begin + length) of the file.
+  /// The archive in bytes [begin, begin + length) of the file. `budget` is that
+  /// of the archive around it; null: its own.
   static Result<ZipFile> open(std::shared_ptr<const InputFile> file,
-                              std::string kind, uint64_t begin,
-                              uint64_t length);
+                              std::string kind, uint64_t begin, uint64_t length,
+                              std::shared_ptr<Budget> budget = nullptr);
 
   const std::shared_ptr<const InputFile> &file() const { return source; }
+  /// Of all that is read of the file. `read` takes from it; so does whoever
+  /// makes values of what was read.
+  const std::shared_ptr<Budget> &budget() const { return spent; }
   /// In the order of the directory.
   const std::vector<ZipMember> &members() const { return entries; }
   /// Null where there is none.
   const ZipMember *find(std::string_view name) const;
 
   /// The content of `member`, whose checksum it has. Memory is taken only for
-  /// what its bytes in the file can be worth: deflate makes nothing smaller
-  /// than by 1032. A content of more than `limit` bytes is an error.
+  /// what its bytes in the file can be worth (deflate makes nothing smaller
+  /// than by 1032) and what is left of the budget. A content of more than
+  /// `limit` bytes is an error.
   Result<std::vector<std::byte>> read(const ZipMember &member,
                                       uint64_t limit = UINT64_MAX) const;
 
@@ -59,6 +65,7 @@ private:
   ZipFile() = default;
 
   std::shared_ptr<const InputFile> source;
+  std::shared_ptr<Budget> spent;
   std::vector<ZipMember> entries;
   std::map<std::string, size_t, std::less<>> byName;
 };

@@ -49,9 +49,9 @@ std::string describe(const PickleValue &value) {
 }
 
 Result<Pickle> Pickle::read(std::span<const std::byte> bytes,
-                            const std::string &name) {
+                            const std::string &name, Budget &budget) {
   try {
-    return PickleReader(bytes).run();
+    return PickleReader(bytes, budget).run();
   } catch (const Malformed &malformed) {
     return Error{name + ": " + malformed.message};
   }

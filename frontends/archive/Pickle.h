@@ -4,6 +4,7 @@
 #pragma once
 
 #include "frontends/archive/ScalarType.h"
+#include "support/Budget.h"
 #include "support/Result.h"
 
 #include <cstddef>
@@ -85,9 +86,15 @@ public:
 
   /// Reads one pickle, of protocol 2, that is all of `bytes`. `name` stands in
   /// messages. An opcode or a global that PyTorch's own writers do not use is
-  /// an error that names it.
+  /// an error that names it. Its values are taken from `budget`, which without
+  /// one is that of a file of so many bytes.
   static Result<Pickle> read(std::span<const std::byte> bytes,
-                             const std::string &name);
+                             const std::string &name, Budget &budget);
+  static Result<Pickle> read(std::span<const std::byte> bytes,
+                             const std::string &name) {
+    Budget budget(bytes.size());
+    return read(bytes, name, budget);
+  }
 
   const PickleValue &root() const { return *top; }
 

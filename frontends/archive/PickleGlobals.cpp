@@ -35,7 +35,7 @@ void PickleReader::global() {
     throw Malformed{"names `" + text +
                     "`, which is none of the globals that PyTorch writes for "
                     "tensors and scripted classes; nothing of it was loaded"};
-  push(Kind::Name).text = std::move(text);
+  push(Kind::Name, text);
 }
 
 static bool isClass(const PickleValue &value) {
@@ -48,7 +48,7 @@ void PickleReader::newObject() {
     throw Malformed{"makes an object of " + describe(*type)};
   if (!arguments->is(Kind::Tuple) || !arguments->elements.empty())
     throw Malformed{"makes an object of `" + type->text + "` with arguments"};
-  push(Kind::Object).text = type->text;
+  push(Kind::Object, type->text);
 }
 
 void PickleReader::build() {
@@ -59,7 +59,7 @@ void PickleReader::build() {
     return;
   if (!object->is(Kind::Object) || !object->elements.empty())
     throw Malformed{"sets the state of " + describe(*object)};
-  object->elements.push_back(state);
+  addElements(*object, std::span(&state, 1));
 }
 
 void PickleReader::reduce() {
@@ -77,8 +77,7 @@ void PickleReader::reduce() {
     return i < given.size() && given[i]->is(kind);
   };
   if (isClass(*function)) { // a member of an enumeration
-    push(Kind::Object).text = name;
-    stack.back()->elements.assign(given.begin(), given.end());
+    addElements(push(Kind::Object, name), given);
   } else if (name == "collections.OrderedDict") {
     need(given.empty());
     push(Kind::Dict);
@@ -91,6 +90,7 @@ void PickleReader::reduce() {
   } else if (name == "torch._utils._rebuild_parameter") {
     need(given.size() == 3 && is(0, Kind::Tensor) && is(1, Kind::Bool));
     PickleValue &parameter = push(Kind::Tensor);
+    chargeTensor(*given[0]->tensor);
     parameter.tensor = std::make_unique<PickledTensor>(*given[0]->tensor);
     parameter.tensor->requiresGrad = given[1]->integer != 0;
   } else if (name.starts_with("torch.jit._pickle.build_")) {
@@ -104,10 +104,10 @@ void PickleReader::reduce() {
     stack.push_back(const_cast<PickleValue *>(given[0]));
   } else if (name == "torch.device") {
     need(!given.empty() && given.size() <= 2 && is(0, Kind::String));
-    push(Kind::Name).text = "torch.device:" + given[0]->text;
+    push(Kind::Name, "torch.device:" + given[0]->text);
   } else if (name == "torch.serialization._get_layout") {
     need(given.size() == 1 && is(0, Kind::String));
-    push(Kind::Name).text = given[0]->text;
+    push(Kind::Name, given[0]->text);
   } else {
     throw Malformed{"calls `" + std::string(name) + "`, which is no function"};
   }
@@ -131,6 +131,7 @@ void PickleReader::storage() {
     if (!storage.type)
       throw Malformed{"has a storage of class `" + std::string(type) + "`"};
   }
+  charge(sizeof(PickledStorage) + id->elements[2]->text.size());
   storage.key = id->elements[2]->text;
   storage.elements = id->elements[4]->integer;
   if (storage.elements < 0)
@@ -153,6 +154,7 @@ PickleReader::rebuildTensor(std::span<const PickleValue *const> arguments,
   auto integers = [&](const PickleValue &value) {
     if (!value.is(Kind::Tuple))
       throw fail();
+    charge(sizeof(int64_t) * value.elements.size());
     std::vector<int64_t> result;
     for (const PickleValue *element : value.elements) {
       if (!element->is(Kind::Int))
@@ -171,6 +173,7 @@ PickleReader::rebuildTensor(std::span<const PickleValue *const> arguments,
     throw Malformed{"has a tensor that is conjugated or negated when it is "
                     "read; save a copy of it (resolve_conj, resolve_neg)"};
   PickledTensor tensor;
+  charge(sizeof(PickledTensor) + arguments[0]->storage->key.size());
   tensor.storage = *arguments[0]->storage;
   tensor.offset = arguments[1]->integer;
   tensor.sizes = integers(*arguments[2]);

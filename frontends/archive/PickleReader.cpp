@@ -42,7 +42,7 @@ void PickleReader::execute(char opcode) {
   }
   case 'X': {
     std::string_view text = take(read<uint32_t>());
-    push(Kind::String).text = text;
+    push(Kind::String, text);
     return;
   }
   case ']':
@@ -61,12 +61,12 @@ void PickleReader::execute(char opcode) {
     return tuple(3);
   case 't': {
     auto values = popMarked();
-    push(Kind::Tuple).elements.assign(values.begin(), values.end());
+    addElements(push(Kind::Tuple), std::span(values));
     return;
   }
   case 'l': {
     auto values = popMarked();
-    push(Kind::List).elements.assign(values.begin(), values.end());
+    addElements(push(Kind::List), std::span(values));
     return;
   }
   case 'a': {
@@ -88,10 +88,10 @@ void PickleReader::execute(char opcode) {
   case 'u':
     return setItems(popMarked());
   case 'q':
-    memo[read<uint8_t>()] = top();
+    remember(read<uint8_t>());
     return;
   case 'r':
-    memo[read<uint32_t>()] = top();
+    remember(read<uint32_t>());
     return;
   case 'h':
   case 'j': {
@@ -130,7 +130,7 @@ void PickleReader::append(std::span<PickleValue *const> values) {
   PickleValue *list = top();
   if (!list->is(Kind::List))
     throw Malformed{"appends to " + describe(*list)};
-  list->elements.insert(list->elements.end(), values.begin(), values.end());
+  addElements(*list, values);
 }
 
 void PickleReader::setItems(std::span<PickleValue *const> values) {
@@ -139,7 +139,7 @@ void PickleReader::setItems(std::span<PickleValue *const> values) {
     throw Malformed{"sets items of " + describe(*dict)};
   if (values.size() % 2 != 0)
     throw Malformed{"sets a key without a value"};
-  dict->elements.insert(dict->elements.end(), values.begin(), values.end());
+  addElements(*dict, values);
 }
 
 void PickleReader::checkDepth() const {

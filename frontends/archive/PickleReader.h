@@ -19,9 +19,9 @@ std::string nameOfOpcode(char opcode);
 
 class PickleReader {
 public:
-  explicit PickleReader(std::span<const std::byte> bytes)
+  PickleReader(std::span<const std::byte> bytes, Budget &budget)
       : cursor(reinterpret_cast<const char *>(bytes.data())),
-        end(cursor + bytes.size()) {}
+        end(cursor + bytes.size()), budget(budget) {}
 
   Pickle run() {
     if (next() != '\x80')
@@ -81,10 +81,29 @@ private:
     if (result.values.size() == Pickle::maxValues)
       throw Malformed{"holds more than " + std::to_string(Pickle::maxValues) +
                       " values"};
+    charge(sizeof(PickleValue) + sizeof(void *));
     PickleValue &value = result.values.emplace_back();
     value.kind = kind;
     stack.push_back(&value);
     return value;
+  }
+  /// One that has a text of its own, however often the pickle names that text.
+  PickleValue &push(PickleValue::Kind kind, std::string_view text) {
+    charge(text.size());
+    PickleValue &value = push(kind);
+    value.text = text;
+    return value;
+  }
+  /// Adds elements, of which the pickle may name one many times.
+  template <typename T>
+  void addElements(PickleValue &value, std::span<T> elements) {
+    charge(2 * sizeof(void *) * elements.size()); // vectors grow by doubling
+    value.elements.insert(value.elements.end(), elements.begin(),
+                          elements.end());
+  }
+  void charge(uint64_t bytes) {
+    if (!budget.take(bytes))
+      throw Malformed{budget.describe()};
   }
   void pushInt(int64_t integer) {
     push(PickleValue::Kind::Int).integer = integer;
@@ -101,6 +120,11 @@ private:
     if (stack.size() <= floor())
       throw Malformed{"takes a value from an empty stack"};
     return stack.back();
+  }
+  /// In the memo, an entry of which is a node of a table.
+  void remember(uint32_t index) {
+    charge(8 * sizeof(void *));
+    memo[index] = top();
   }
   /// What lies below is no operand of the opcodes after a mark.
   size_t floor() const { return marks.empty() ? 0 : marks.back(); }
@@ -125,10 +149,16 @@ private:
   void build();
   void reduce();
   void storage();
+  /// A copy of it.
+  void chargeTensor(const PickledTensor &tensor) {
+    charge(sizeof(PickledTensor) + tensor.storage.key.size() +
+           sizeof(int64_t) * (tensor.sizes.size() + tensor.strides.size()));
+  }
   PickleValue &rebuildTensor(std::span<const PickleValue *const> arguments,
                              bool isUntyped);
 
   const char *cursor, *end;
+  Budget &budget;
   Pickle result;
   std::vector<PickleValue *> stack;
   std::vector<size_t> marks;

@@ -134,6 +134,8 @@ public:
                     toString(tensor.sizes) +
                     " is too large to be known when the model is compiled; "
                     "register it as a buffer of the model");
+      if (failed(takeElements(entry)))
+        return failure();
       result.numbers.push_back(-1);
       return success();
     }
@@ -160,6 +162,18 @@ public:
 private:
   LogicalResult fail(const std::string &reason) {
     return emitError(location) << reason;
+  }
+
+  /// Of a tensor whose elements are read when the model is imported, of entries
+  /// that are one tensor once. A view may have many more of them than the file.
+  LogicalResult takeElements(const StateEntry &entry) {
+    uint64_t bytes =
+        static_cast<uint64_t>(entry.tensor.numElements()) * sizeof(double);
+    if (!read.insert(entry.tensor.key()).second || model.budget.take(bytes))
+      return success();
+    return fail("`" + entry.name + "` of " + toString(entry.tensor.sizes) +
+                " is read when the model is imported, and " +
+                model.budget.describe());
   }
 
   static bool isTrained(const StateEntry &entry) {
@@ -191,10 +205,15 @@ private:
                     " do not follow each other in the file (strides " +
                     toString(tensor.strides) +
                     "); save the model with contiguous() parameters");
+      if (failed(takeElements(entry)))
+        return failure();
       graph::Tensor elements = load(context, model, tensor);
       elements.elementType = stored;
       spec.value = elements.toAttribute();
     }
+    if (!isFloat(tensor.type) && count <= maxFolded &&
+        failed(takeElements(entry)))
+      return failure();
     if (failed(checkOverlap(entry, spec.trainable)))
       return failure();
     result.parameters.push_back(std::move(spec));
@@ -210,31 +229,67 @@ private:
     uint64_t last = 0;
     for (auto [size, stride] : llvm::zip_equal(tensor.sizes, tensor.strides))
       last += static_cast<uint64_t>((size - 1) * stride);
-    Span span{tensor.begin, tensor.begin + (last + 1) * byteSize(tensor.type),
-              entry.name, isTrained};
-    auto &others = spans[tensor.storageBegin];
-    for (const Span &other : others)
-      if ((isTrained || other.isTrained) && span.begin < other.end &&
-          other.begin < span.end)
-        return fail("`" + other.name + "` and `" + span.name +
-                    "` share some elements without being one tensor; clone() "
-                    "one of them before the model is saved");
-    others.push_back(span);
+    uint64_t begin = tensor.begin,
+             end = begin + (last + 1) * byteSize(tensor.type);
+    Storage &storage = storages[tensor.storageBegin];
+    const Span *other = findOverlap(storage.trained, begin, end);
+    if (!other && isTrained)
+      other = findOverlap(storage.others, begin, end);
+    if (other)
+      return fail("`" + other->name + "` and `" + entry.name +
+                  "` share some elements without being one tensor; clone() "
+                  "one of them before the model is saved");
+    if (!isTrained)
+      clear(storage.others, begin, end);
+    (isTrained ? storage.trained : storage.others)[begin] = {end, entry.name};
     return success();
   }
 
+  /// Bytes of a storage up to `end` that a tensor has.
   struct Span {
-    uint64_t begin, end;
+    uint64_t end = 0;
     std::string name;
-    bool isTrained;
   };
+  /// By where they begin; none overlaps another.
+  using Spans = std::map<uint64_t, Span>;
+  /// Those of tensors that are trained, which overlap none, and of others,
+  /// where a part that several have is the last one's: so there are at most
+  /// twice as many as tensors.
+  struct Storage {
+    Spans trained, others;
+  };
+
+  static const Span *findOverlap(const Spans &spans, uint64_t begin,
+                                 uint64_t end) {
+    auto after = spans.lower_bound(end);
+    if (after == spans.begin() || std::prev(after)->second.end <= begin)
+      return nullptr;
+    return &std::prev(after)->second;
+  }
+
+  /// Leaves what the spans have outside of [begin, end).
+  static void clear(Spans &spans, uint64_t begin, uint64_t end) {
+    auto at = spans.lower_bound(begin);
+    if (at != spans.begin())
+      if (Span &before = std::prev(at)->second; before.end > begin) {
+        if (before.end > end)
+          spans.emplace(end, before);
+        before.end = begin;
+      }
+    while (at != spans.end() && at->first < end) {
+      if (at->second.end > end)
+        spans.emplace(end, at->second);
+      at = spans.erase(at);
+    }
+  }
 
   Location location;
   MLIRContext *context;
   const MappedModel &model;
   std::map<StoredTensor::Key, size_t> numbers;
   std::set<std::string> names;
-  std::map<uint64_t, std::vector<Span>> spans; // by where the storage begins
+  std::set<StoredTensor::Key> read;
+  std::map<uint64_t, Storage> storages; // by where they begin
 };
 
 } // namespace
@@ -255,6 +310,7 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
   // Entries that are one tensor are one value: what is written under one name
   // is seen under the other.
   std::map<int64_t, Value> known;
+  std::map<StoredTensor::Key, Known> constants;
   for (auto [entry, number] : llvm::zip_equal(entries, state.numbers)) {
     ScalarType type = entry.tensor.type;
     if (number < 0 && isComplex(type)) {
@@ -262,8 +318,11 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
       continue;
     }
     if (number < 0) {
-      values.push_back(std::make_shared<Tensor>(
-          Imported(load(context, model, entry.tensor)), type));
+      auto [constant, isNew] = constants.try_emplace(entry.tensor.key());
+      if (isNew)
+        constant->second = load(context, model, entry.tensor);
+      values.push_back(
+          std::make_shared<Tensor>(Imported(constant->second), type));
       continue;
     }
     auto [value, isNew] = known.try_emplace(number);

@@ -14,11 +14,12 @@
 
 namespace polyrank::frontends::aten {
 
-/// The file in which the tensors of a model lie, mapped; it outlives the
-/// import.
+/// The file in which the tensors of a model lie, mapped, and the budget of what
+/// is made of it; both outlive the import.
 struct MappedModel {
   std::string path;
   std::string_view bytes;
+  Budget &budget;
 };
 
 enum class Role { Parameter, Buffer, Constant };

@@ -77,7 +77,8 @@ Result<void> Archive::readTensors(const std::string &folder,
   into.folder = folder;
   if (zip.find(config)) {
     POLYRANK_ASSIGN(text, read(config));
-    POLYRANK_ASSIGN(table, readPayloads(text, path() + ": " + config));
+    POLYRANK_ASSIGN(table,
+                    readPayloads(text, path() + ": " + config, getBudget()));
     into.table = std::move(table);
     return {};
   }
@@ -90,8 +91,9 @@ Result<void> Archive::readTensors(const std::string &folder,
                  "' is compressed; PyTorch stores it as it is"};
   if (member->size == 0) // nothing was saved
     return {};
-  POLYRANK_ASSIGN(inner, ZipFile::open(zip.file(), "an archive of torch.save",
-                                       member->offset, member->size));
+  POLYRANK_ASSIGN(inner,
+                  ZipFile::open(zip.file(), "an archive of torch.save",
+                                member->offset, member->size, zip.budget()));
   std::string root;
   for (const ZipMember &each : inner.members())
     if (each.name.ends_with("/data.pkl"))
@@ -100,8 +102,15 @@ Result<void> Archive::readTensors(const std::string &folder,
   if (!pickle)
     return Error{path() + ": '" + saved + "' has no data.pkl"};
   POLYRANK_ASSIGN(bytes, inner.read(*pickle, maxText));
-  POLYRANK_ASSIGN(read, archive::Pickle::read(bytes, path() + ": " + saved));
+  POLYRANK_ASSIGN(
+      read, archive::Pickle::read(bytes, path() + ": " + saved, getBudget()));
   into.pickle = std::move(read);
+  if (const archive::PickleValue &root = into.pickle.root();
+      root.is(archive::PickleValue::Kind::Dict))
+    // The last of equal keys counts, as in Python.
+    for (size_t i = 0; i + 1 < root.elements.size(); i += 2)
+      if (root.elements[i]->is(archive::PickleValue::Kind::String))
+        into.pickled[root.elements[i]->text] = root.elements[i + 1];
   into.folder = root + "data/";
   into.inner = std::make_unique<ZipFile>(std::move(inner));
   return {};
@@ -163,8 +172,8 @@ Result<void> Archive::readProgram() {
       return done;
   }
   POLYRANK_ASSIGN(text, read(model));
-  POLYRANK_ASSIGN(found,
-                  exported_program::readProgram(text, path() + ": " + model));
+  POLYRANK_ASSIGN(found, exported_program::readProgram(
+                             text, path() + ": " + model, getBudget()));
   program = std::move(found);
   return {};
 }
@@ -190,13 +199,13 @@ Result<archive::StoredTensor> Archive::find(const Tensors &tensors,
     return Error{path() + ": `" + name + "` " + what};
   };
   if (tensors.inner) {
-    const archive::PickleValue *value = tensors.pickle.root().find(name);
-    if (!value)
+    auto found = tensors.pickled.find(name);
+    if (found == tensors.pickled.end())
       return fail("is not among the tensors of the file");
-    if (!value->tensor)
-      return fail("is " + archive::describe(*value) + ", not a tensor");
-    return archive::locate(*tensors.inner, tensors.folder, *value->tensor,
-                           name);
+    const archive::PickleValue &value = *found->second;
+    if (!value.tensor)
+      return fail("is " + archive::describe(value) + ", not a tensor");
+    return archive::locate(*tensors.inner, tensors.folder, *value.tensor, name);
   }
   auto found = tensors.table.find(name);
   if (found == tensors.table.end())

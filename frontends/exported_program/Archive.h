@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "frontends/archive/Pickle.h"
 #include "frontends/archive/StoredTensor.h"
@@ -33,6 +35,8 @@ public:
   const Program &getProgram() const { return program; }
   /// Bytes of the file.
   uint64_t size() const { return zip.file()->size(); }
+  /// Of all that is read of the file and made of its contents.
+  Budget &getBudget() const { return *zip.budget(); }
 
   /// A parameter or persistent buffer; a constant or another buffer.
   Result<archive::StoredTensor> findWeight(const std::string &name) const {
@@ -50,6 +54,7 @@ private:
     /// Instead of the table.
     std::unique_ptr<ZipFile> inner;
     archive::Pickle pickle;
+    std::unordered_map<std::string_view, const archive::PickleValue *> pickled;
   };
 
   explicit Archive(ZipFile zip) : zip(std::move(zip)) {}

@@ -111,7 +111,8 @@ Result<ModelDescription> describe(const Archive &archive,
   MLIRContext context;
   LastError said(context);
   auto declared = aten::declare(UnknownLoc::get(&context),
-                                {archive.path(), bytes}, state.entries);
+                                {archive.path(), bytes, archive.getBudget()},
+                                state.entries);
   if (failed(declared))
     return Error{said.message};
   std::vector<Freezable> freezable = aten::getFreezable(declared->parameters);

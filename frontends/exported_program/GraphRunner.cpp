@@ -46,6 +46,10 @@ std::string moduleOf(const Node &node) {
   StringRef path = last.split(',').second.split(',').first;
   if (path.starts_with("_empty_nn_module_stack"))
     return "";
+  // No module lies so deep; each prefix of a path is a module, too.
+  constexpr size_t longestPath = 1024;
+  if (path.size() > longestPath)
+    return "";
   SmallVector<StringRef> parts;
   path.split(parts, '.', -1, /*KeepEmpty=*/false);
   std::string result;
@@ -54,10 +58,11 @@ std::string moduleOf(const Node &node) {
   return result;
 }
 
-GraphRunner::GraphRunner(aten::Context &context, const Graph &graph)
-    : context(context), graph(graph) {
+GraphRunner::GraphRunner(aten::Context &context, const Graph &graph,
+                         Budget &budget)
+    : context(context), graph(graph), budget(budget) {
   isDetached.assign(context.options.detach.size(), false);
-  if (context.options.training)
+  if (context.options.training && !context.options.detach.empty())
     findDetached();
 }
 
@@ -145,7 +150,12 @@ void GraphRunner::runNodes(const Graph &graph, Scope &values, int depth) {
                      std::to_string(context.options.maxOps));
       return;
     }
-    bind(node, runNode(node, values, depth), values);
+    Value result = runNode(node, values, depth);
+    if (isOver) {
+      fail(node, budget.describe() + ", operators and values");
+      return;
+    }
+    bind(node, result, values);
     if (depth == 0)
       detachResults(node, values);
   }
@@ -181,7 +191,11 @@ Value GraphRunner::runOperator(StringRef name, StringRef overload,
   }
   OpCount made(context.emit.getBuilder());
   Value result = aten::call(context, name, overload, positional, keywords);
-  numOps += made.get();
+  // With the values that stand for its results.
+  constexpr uint64_t bytesOfOp = 512;
+  int64_t count = made.get();
+  numOps += count;
+  isOver |= !budget.take(static_cast<uint64_t>(count) * bytesOfOp);
   return result;
 }
 
@@ -318,13 +332,12 @@ void GraphRunner::bind(const Node &node, const Value &result, Scope &values) {
       return;
     }
     bool isList = value.isList() || value.isTuple();
-    for (const auto &[i, each] : llvm::enumerate(to.elements)) {
-      bool has = isList && i < value.getElements().size();
-      self(self, each, has ? value.getElements()[i] : Value::unknown());
-      if (!has && !value.isUnknown())
-        fail(node, "it gives " + value.describe() + " where the file names " +
-                       std::to_string(to.elements.size()));
-    }
+    size_t given = isList ? value.getElements().size() : 0;
+    for (const auto &[i, each] : llvm::enumerate(to.elements))
+      self(self, each, i < given ? value.getElements()[i] : Value::unknown());
+    if (given < to.elements.size() && !value.isUnknown())
+      fail(node, "it gives " + value.describe() + " where the file names " +
+                     std::to_string(to.elements.size()));
   };
   if (node.outputs.size() == 1)
     return assign(assign, node.outputs[0], result);

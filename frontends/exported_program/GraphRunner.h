@@ -16,7 +16,8 @@ using Scope = llvm::StringMap<aten::Value>;
 
 class GraphRunner {
 public:
-  GraphRunner(aten::Context &context, const Graph &graph);
+  /// `budget`: of the file, from which operators and values are taken.
+  GraphRunner(aten::Context &context, const Graph &graph, Budget &budget);
 
   /// Fills `values`, which has the graph's inputs, with what its nodes compute.
   /// What cannot be imported is in the context's failures.
@@ -55,7 +56,9 @@ private:
 
   aten::Context &context;
   const Graph &graph;
+  Budget &budget;
   int64_t numOps = 0; // of the graph dialect
+  bool isOver = false; // the budget
   /// By the names of values: the pattern that names them.
   llvm::StringMap<size_t> toDetach;
 };

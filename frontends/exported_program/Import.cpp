@@ -22,7 +22,7 @@ public:
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options)
       : context(context), archive(archive), program(archive.getProgram()),
-        file{archive.path(), bytes}, options(options),
+        file{archive.path(), bytes, archive.getBudget()}, options(options),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
         operators{emit, options, failures, "", 0, 0} {}
@@ -30,7 +30,7 @@ public:
   OwningOpRef<ModuleOp> run() {
     if (failed(checkSignature()) || failed(createFunction()))
       return {};
-    GraphRunner runner(operators, program.graph);
+    GraphRunner runner(operators, program.graph, archive.getBudget());
     if (failed(checkPatterns(runner)))
       return {};
     runner.run(values);
@@ -94,15 +94,17 @@ private:
     entries = aten::valuesOf(&context, file, state.entries, *declared, held);
     for (auto [name, value] : llvm::zip_equal(state.names, entries))
       values[name] = value;
+    for (auto [i, entry] : llvm::enumerate(state.entries))
+      numbers.try_emplace(entry.name, i);
     // What changes at the end is no constant before, though a decomposed
     // program reads it first.
     for (const OutputSpec &spec : program.outputs)
       if (spec.kind == OutputSpec::Kind::BufferMutation)
-        for (auto [entry, value] : llvm::zip_equal(state.entries, entries))
-          if (entry.name == spec.target)
-            if (std::string why = value.getTensor()->prepareToWrite();
-                !why.empty())
-              return error() << "buffer `" << spec.target << "`: " << why;
+        if (auto found = numbers.find(spec.target); found != numbers.end())
+          if (std::string why =
+                  entries[found->second].getTensor()->prepareToWrite();
+              !why.empty())
+            return error() << "buffer `" << spec.target << "`: " << why;
     size_t number = 0;
     for (const UserInput &input : given) {
       if (!input.isTensor)
@@ -172,9 +174,8 @@ private:
 
   /// `target`, a parameter or buffer, becomes `value`.
   LogicalResult replace(const std::string &target, const aten::Value &value) {
-    for (auto [entry, current] : llvm::zip_equal(state.entries, entries)) {
-      if (entry.name != target)
-        continue;
+    if (auto found = numbers.find(target); found != numbers.end()) {
+      const aten::Value &current = entries[found->second];
       if (value.isUnknown())
         return failure();
       if (!current.isTensor())
@@ -243,6 +244,7 @@ private:
   aten::Context operators;
   State state;
   std::vector<aten::Value> entries; // by entry of the state
+  llvm::StringMap<size_t> numbers;  // of entries, by name
   Scope values;
 };
 

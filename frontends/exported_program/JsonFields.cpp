@@ -51,6 +51,8 @@ std::optional<std::string> prepare(StringRef text) {
 /// a text is wrong, or says nothing.)
 class Builder : public nlohmann::json_sax<Json> {
 public:
+  explicit Builder(Budget &budget) : budget(budget) {}
+
   Json root;
   std::string error;
 
@@ -61,10 +63,14 @@ public:
   bool number_float(number_float_t value, const string_t &) override {
     return add(value);
   }
-  bool string(string_t &value) override { return add(std::move(value)); }
+  bool string(string_t &value) override {
+    return take(copies * value.size()) && add(std::move(value));
+  }
   bool binary(binary_t &) override { return false; } // JSON has none
   bool start_object(size_t) override { return open(Json::object()); }
   bool key(string_t &name) override {
+    if (!take(memberBytes + copies * name.size()))
+      return false;
     next = &(*opened.back())[std::move(name)];
     return true;
   }
@@ -78,6 +84,17 @@ public:
   }
 
 private:
+  /// What a value takes in the document, where vectors grow by doubling, and in
+  /// the struct that is made of it (an Argument above all); what a member of an
+  /// object takes beside its value; and how often a text is there.
+  static constexpr uint64_t valueBytes = 192, memberBytes = 96, copies = 2;
+
+  bool take(uint64_t bytes) {
+    if (budget.take(bytes))
+      return true;
+    error = budget.describe();
+    return false;
+  }
   /// Where the value that comes now belongs.
   Json &place() {
     if (opened.empty())
@@ -86,10 +103,14 @@ private:
   }
   template <typename T>
   bool add(T &&value) {
+    if (!take(valueBytes))
+      return false;
     place() = std::forward<T>(value);
     return true;
   }
   bool open(Json container) {
+    if (!take(valueBytes))
+      return false;
     Json &here = place();
     here = std::move(container);
     opened.push_back(&here);
@@ -100,6 +121,7 @@ private:
     return true;
   }
 
+  Budget &budget;
   /// A container gets no further value while one in it is open, so that it
   /// stays where it is.
   std::vector<Json *> opened;
@@ -108,12 +130,15 @@ private:
 
 } // namespace
 
-Result<Json> parseJson(StringRef text, const std::string &name) {
+Result<Json> parseJson(StringRef text, const std::string &name,
+                       Budget &budget) {
+  if (!budget.take(text.size()))
+    return Error{name + ": " + budget.describe()};
   auto prepared = prepare(text);
   if (!prepared)
     return Error{name + ": nested more than " + std::to_string(maxDepth) +
                  " deep"};
-  Builder builder;
+  Builder builder(budget);
   if (!Json::sax_parse(*prepared, &builder))
     return Error{name + ": " + builder.error};
   return std::move(builder.root);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/Budget.h"
 #include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/JSON.h" // the places alone: llvm::json::Path
@@ -22,8 +23,14 @@ using Json = nlohmann::json;
 
 /// `text`, in which NaN, Infinity and -Infinity may stand as Python writes
 /// them; they become texts. An error begins with `name`, and so does one of a
-/// text that is nested too deeply.
-Result<Json> parseJson(llvm::StringRef text, const std::string &name);
+/// text that is nested too deeply. What the document and the structs take that
+/// are read from it is taken from `budget`.
+Result<Json> parseJson(llvm::StringRef text, const std::string &name,
+                       Budget &budget);
+inline Result<Json> parseJson(llvm::StringRef text, const std::string &name) {
+  Budget budget(text.size());
+  return parseJson(text, name, budget);
+}
 
 /// The field of an object, or null where there is none or `value` is no object.
 const Json *getField(const Json &value, llvm::StringRef name);

@@ -339,8 +339,9 @@ static std::string findOutputTree(const Json &graphModule) {
   return "";
 }
 
-Result<Program> readProgram(StringRef text, const std::string &name) {
-  POLYRANK_ASSIGN(root, parseJson(text, name));
+Result<Program> readProgram(StringRef text, const std::string &name,
+                            Budget &budget) {
+  POLYRANK_ASSIGN(root, parseJson(text, name, budget));
   auto fail = [&](const std::string &reason) {
     return Error{name + ": " + reason};
   };
@@ -388,9 +389,9 @@ static bool readJson(const Json &value, Payload &payload,
          map.mapOptional("tensor_meta", payload.meta);
 }
 
-Result<std::map<std::string, Payload>> readPayloads(StringRef text,
-                                                    const std::string &name) {
-  POLYRANK_ASSIGN(root, parseJson(text, name));
+Result<std::map<std::string, Payload>>
+readPayloads(StringRef text, const std::string &name, Budget &budget) {
+  POLYRANK_ASSIGN(root, parseJson(text, name, budget));
   std::map<std::string, Payload> payloads;
   json::Path::Root path(name);
   Fields map(root, path);

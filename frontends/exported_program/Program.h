@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/Budget.h"
 #include "support/Result.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -125,11 +126,12 @@ struct Payload {
 };
 
 /// `text` is that of member `name`, which messages begin with; they say where
-/// it is wrong.
-Result<Program> readProgram(llvm::StringRef text, const std::string &name);
+/// it is wrong. What it takes is taken from `budget`.
+Result<Program> readProgram(llvm::StringRef text, const std::string &name,
+                            Budget &budget);
 
 /// The table of a weights_config.json or constants_config.json.
-Result<std::map<std::string, Payload>> readPayloads(llvm::StringRef text,
-                                                    const std::string &name);
+Result<std::map<std::string, Payload>>
+readPayloads(llvm::StringRef text, const std::string &name, Budget &budget);
 
 } // namespace polyrank::frontends::exported_program

@@ -8,12 +8,18 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
+/// Names in a file may have any length, and each use of one may fail.
+static std::string shortened(const std::string &text) {
+  constexpr size_t most = 1024;
+  return text.size() <= most ? text : text.substr(0, most) + "..";
+}
+
 void Failures::add(const std::string &reason, std::string place) {
-  failures[reason].push_back(std::move(place));
+  failures[shortened(reason)].push_back(shortened(place));
 }
 
 void Failures::addUnsupported(const std::string &reason, std::string place) {
-  unsupported[reason].push_back(std::move(place));
+  unsupported[shortened(reason)].push_back(shortened(place));
 }
 
 LogicalResult Failures::report(Location location,

@@ -14,7 +14,8 @@ constexpr int maxDepth = 32; // graphs inside attributes
 class Reader {
 public:
   Reader(Model *model, std::string_view file, Weights weights)
-      : model(model), tensors(model, file, weights, entities) {}
+      : model(model), entities(file.size()),
+        tensors(model, file, weights, entities) {}
 
   void readModel(pbf_reader in) {
     bool hasGraph = false;
@@ -48,7 +49,7 @@ public:
 
 private:
   OpsetImport readOpset(pbf_reader in) {
-    entities.add();
+    entities.add(sizeof(OpsetImport));
     OpsetImport opset;
     while (in.next()) {
       switch (in.tag_and_type()) {
@@ -69,7 +70,7 @@ private:
     if (depth > maxDepth)
       throw Malformed{"graphs are nested more than " +
                       std::to_string(maxDepth) + " deep"};
-    entities.add();
+    entities.add(sizeof(Graph));
     Graph graph;
     while (in.next()) {
       switch (in.tag_and_type()) {
@@ -104,7 +105,7 @@ private:
   }
 
   Node readNode(pbf_reader in, int depth) {
-    entities.add();
+    entities.add(sizeof(Node));
     if (++nodes > maxNodes)
       throw Malformed{"holds more than " + std::to_string(maxNodes) +
                       " nodes"};
@@ -112,11 +113,11 @@ private:
     while (in.next()) {
       switch (in.tag_and_type()) {
       case field(1, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         node.inputs.push_back(view(in));
         break;
       case field(2, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         node.outputs.push_back(view(in));
         break;
       case field(3, Bytes):
@@ -147,7 +148,7 @@ private:
   }
 
   Attribute readAttribute(pbf_reader in, int depth) {
-    entities.add();
+    entities.add(sizeof(Attribute));
     Attribute attribute;
     using Type = Attribute::Type;
     Type seen = Type::Undefined; // IR versions before 2 write no type
@@ -179,8 +180,10 @@ private:
         seen = Type::Graph;
         break;
       case field(7, Bytes):
-        for (float value : in.get_packed_float())
+        for (float value : in.get_packed_float()) {
+          entities.addNumbers(sizeof(value));
           attribute.floats.push_back(value);
+        }
         seen = Type::Floats;
         break;
       case field(7, Fixed32):
@@ -188,16 +191,19 @@ private:
         seen = Type::Floats;
         break;
       case field(8, Bytes):
-        for (int64_t value : in.get_packed_int64())
+        for (int64_t value : in.get_packed_int64()) {
+          entities.addNumbers(sizeof(value));
           attribute.ints.push_back(value);
+        }
         seen = Type::Ints;
         break;
       case field(8, Varint):
+        entities.addNumbers(sizeof(int64_t));
         attribute.ints.push_back(in.get_int64());
         seen = Type::Ints;
         break;
       case field(9, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         attribute.strings.push_back(view(in));
         seen = Type::Strings;
         break;
@@ -222,7 +228,7 @@ private:
   }
 
   ValueInfo readValueInfo(pbf_reader in) {
-    entities.add();
+    entities.add(sizeof(ValueInfo));
     ValueInfo value;
     while (in.next()) {
       switch (in.tag_and_type()) {
@@ -275,6 +281,7 @@ private:
       if (shape.size() == maxRank)
         throw Malformed{"a shape has more than " + std::to_string(maxRank) +
                         " dims"};
+      entities.addNumbers(sizeof(Dim));
       Dim dim;
       pbf_reader message = in.get_message();
       while (message.next()) {
@@ -295,7 +302,7 @@ private:
   }
 
   Function readFunction(pbf_reader in) {
-    entities.add();
+    entities.add(sizeof(Function));
     Function function;
     while (in.next()) {
       switch (in.tag_and_type()) {
@@ -303,15 +310,15 @@ private:
         function.name = view(in);
         break;
       case field(4, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         function.inputs.push_back(view(in));
         break;
       case field(5, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         function.outputs.push_back(view(in));
         break;
       case field(6, Bytes):
-        entities.add();
+        entities.add(sizeof(std::string_view));
         function.attributes.push_back(view(in));
         break;
       case field(7, Bytes):

@@ -38,17 +38,22 @@ static void addDim(StoredTensor &tensor, int64_t dim) {
 }
 
 StoredTensor TensorReader::read(pbf_reader in) {
-  entities.add();
+  entities.add(sizeof(StoredTensor));
   StoredTensor tensor;
   std::string_view raw, packed;
   bool hasRaw = false, isExternal = false;
   Metadata externalData;
   // The data type may come after the values, so varints wait for it.
   std::vector<uint64_t> varints;
+  auto addVarint = [&](uint64_t value) {
+    entities.addNumbers(sizeof(value));
+    varints.push_back(value);
+  };
   // Floats that are one packed field are used where they lie; others are
   // collected.
   auto append = [&](const void *data, size_t size) {
     auto *begin = static_cast<const char *>(data);
+    entities.addNumbers(packed.size() + size);
     tensor.decoded.insert(tensor.decoded.end(), packed.begin(), packed.end());
     tensor.decoded.insert(tensor.decoded.end(), begin, begin + size);
     packed = {};
@@ -87,17 +92,17 @@ StoredTensor TensorReader::read(pbf_reader in) {
     }
     case field(5, Bytes):
       for (int32_t value : in.get_packed_int32())
-        varints.push_back(static_cast<uint64_t>(int64_t(value)));
+        addVarint(static_cast<uint64_t>(int64_t(value)));
       break;
     case field(7, Bytes):
     case field(11, Bytes):
       for (uint64_t value : in.get_packed_uint64())
-        varints.push_back(value);
+        addVarint(value);
       break;
     case field(5, Varint):
     case field(7, Varint):
     case field(11, Varint):
-      varints.push_back(in.get_uint64());
+      addVarint(in.get_uint64());
       break;
     case field(8, Bytes):
       tensor.name = view(in);
@@ -254,7 +259,7 @@ size_t TensorReader::openExternal(const std::string &name,
 
 std::pair<std::string_view, std::string_view> readEntry(pbf_reader in,
                                                         EntityCount &entities) {
-  entities.add();
+  entities.add(2 * sizeof(std::string_view));
   std::pair<std::string_view, std::string_view> entry;
   while (in.next()) {
     switch (in.tag_and_type()) {
@@ -273,7 +278,7 @@ std::pair<std::string_view, std::string_view> readEntry(pbf_reader in,
 
 Result<StoredTensor> readTensor(std::string_view bytes) {
   try {
-    EntityCount entities;
+    EntityCount entities(bytes.size());
     return TensorReader(nullptr, bytes, Weights::Required, entities)
         .read(pbf_reader(bytes.data(), bytes.size()));
   } catch (const Malformed &malformed) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "support/Budget.h"
+
 #include <protozero/pbf_reader.hpp>
 
 namespace polyrank::frontends::onnx {
@@ -41,15 +43,25 @@ constexpr size_t maxRank = 64;
 /// How much one file may hold.
 class EntityCount {
 public:
-  void add() {
-    constexpr int64_t most = 1 << 23; // nodes, attributes, tensors, names
+  explicit EntityCount(uint64_t fileBytes) : budget(fileBytes) {}
+
+  /// A node, attribute, tensor or name, of `bytes`.
+  void add(uint64_t bytes) {
+    constexpr int64_t most = 1 << 23;
     if (++count > most)
       throw Malformed{"holds more than " + std::to_string(most) +
                       " nodes, attributes and tensors"};
+    addNumbers(bytes);
+  }
+  /// Numbers or elements, of `bytes` together. Vectors grow by doubling.
+  void addNumbers(uint64_t bytes) {
+    if (!budget.take(2 * bytes))
+      throw Malformed{budget.describe()};
   }
 
 private:
   int64_t count = 0;
+  Budget budget;
 };
 
 /// A StringStringEntryProto.

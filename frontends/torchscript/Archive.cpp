@@ -96,7 +96,8 @@ Result<void> Archive::readVersion() {
 Result<archive::Pickle> Archive::readPickle(const std::string &name) const {
   const ZipMember *member = zip.find(root + name);
   POLYRANK_ASSIGN(bytes, zip.read(*member, maxPickle));
-  return archive::Pickle::read(bytes, path() + ", '" + member->name + "'");
+  return archive::Pickle::read(bytes, path() + ", '" + member->name + "'",
+                               getBudget());
 }
 
 Result<std::unique_ptr<Archive>> Archive::open(const std::string &path) {
@@ -152,15 +153,17 @@ Result<const Archive::Code *> Archive::codeOf(const std::string &module) const {
   if (!member)
     return static_cast<const Code *>(nullptr);
   POLYRANK_ASSIGN(bytes, zip.read(*member, maxCode));
-  POLYRANK_ASSIGN(
-      file, SourceFile::parse(textOf(bytes), path() + ", '" + name + "'"));
+  POLYRANK_ASSIGN(file,
+                  SourceFile::parse(textOf(bytes), path() + ", '" + name + "'",
+                                    getBudget()));
   auto code = std::make_unique<Code>();
   code->file = std::move(file);
   if (const ZipMember *debug = zip.find(name + ".debug_pkl")) {
     POLYRANK_ASSIGN(bytes, zip.read(*debug, maxPickle));
     std::string where = path() + ", '" + debug->name + "'";
-    POLYRANK_ASSIGN(pickle, archive::Pickle::read(bytes, where));
-    POLYRANK_ASSIGN(info, DebugInfo::read(std::move(pickle), where));
+    POLYRANK_ASSIGN(pickle, archive::Pickle::read(bytes, where, getBudget()));
+    POLYRANK_ASSIGN(info,
+                    DebugInfo::read(std::move(pickle), where, getBudget()));
     code->debug = std::move(info);
   }
   found->second = std::move(code);

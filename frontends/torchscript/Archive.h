@@ -26,6 +26,8 @@ public:
 
   const std::string &path() const { return zip.file()->path(); }
   const ZipFile &getZip() const { return zip; }
+  /// Of all that is read of the file and made of its contents.
+  Budget &getBudget() const { return *zip.budget(); }
   /// From the file, at most `newestVersion`. A file has the least version that
   /// its operators need: `div` of 3 divides integers down.
   int64_t getVersion() const { return version; }

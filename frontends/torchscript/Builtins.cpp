@@ -21,6 +21,14 @@ using Outcome = std::optional<Result<Value>>;
 /// The function's arguments, and how it says what is wrong.
 struct Call {
   ArrayRef<Value> arguments;
+  int64_t &left; // comparisons
+
+  bool areEqual(const Value &a, const Value &b) const {
+    return torchscript::areEqual(a, b, left);
+  }
+  Value *findKey(Dict &dict, const Value &key) const {
+    return torchscript::findKey(dict, key, left);
+  }
 
   size_t size() const { return arguments.size(); }
   const Value &operator[](size_t i) const { return arguments[i]; }
@@ -126,13 +134,13 @@ Outcome callOnList(StringRef name, const Call &call) {
   }
   if (name == "index" && count == 2) {
     for (auto [i, element] : llvm::enumerate(list))
-      if (areEqual(element, call[1]))
+      if (call.areEqual(element, call[1]))
         return Value(int64_t(i));
     return call.fail("looks for a value that a list has not");
   }
   if (name == "count" && count == 2)
     return Value(int64_t(llvm::count_if(list, [&](const Value &element) {
-      return areEqual(element, call[1]);
+      return call.areEqual(element, call[1]);
     })));
   return std::nullopt;
 }
@@ -149,7 +157,7 @@ Outcome callOnDict(StringRef name, const Call &call) {
     return Value::list(std::move(result));
   }
   if (name == "_set_item" && count == 3) {
-    if (Value *known = findKey(dict, call[1]))
+    if (Value *known = call.findKey(dict, call[1]))
       *known = call[2];
     else
       dict.emplace_back(call[1], call[2]);
@@ -158,11 +166,11 @@ Outcome callOnDict(StringRef name, const Call &call) {
     return Value();
   }
   if ((name == "get" || name == "setdefault" || name == "pop") && count >= 2) {
-    if (Value *known = findKey(dict, call[1])) {
+    if (Value *known = call.findKey(dict, call[1])) {
       Value value = *known;
       if (name == "pop")
-        llvm::erase_if(dict,
-                       [&](auto &e) { return areEqual(e.first, call[1]); });
+        llvm::erase_if(
+            dict, [&](auto &e) { return call.areEqual(e.first, call[1]); });
       return value;
     }
     if (count == 2 && name != "get")
@@ -175,7 +183,8 @@ Outcome callOnDict(StringRef name, const Call &call) {
   }
   if (name == "Delete" && count == 2) {
     size_t before = dict.size();
-    llvm::erase_if(dict, [&](auto &e) { return areEqual(e.first, call[1]); });
+    llvm::erase_if(dict,
+                   [&](auto &e) { return call.areEqual(e.first, call[1]); });
     if (dict.size() == before)
       return call.fail("deletes the key " + call[1].describe() +
                        ", which a dict has not");
@@ -184,7 +193,9 @@ Outcome callOnDict(StringRef name, const Call &call) {
   if (name == "update" && count == 2 && call[1].isDict()) {
     Dict more = call[1].getDict();
     for (auto &[key, value] : more) {
-      if (Value *known = findKey(dict, key))
+      if (call.left == 0)
+        break;
+      if (Value *known = call.findKey(dict, key))
         *known = value;
       else
         dict.emplace_back(key, value);
@@ -285,16 +296,16 @@ Outcome callOnText(StringRef name, const Call &call) {
   return std::nullopt;
 }
 
-bool holds(const Value &container, const Value &key) {
+bool holds(const Call &call, const Value &container, const Value &key) {
   if (container.isDict())
     return llvm::any_of(container.getDict(), [&](auto &entry) {
-      return areEqual(entry.first, key);
+      return call.areEqual(entry.first, key);
     });
   if (container.isString())
     return key.isString() &&
            StringRef(container.getString()).contains(key.getString());
   return llvm::any_of(container.getElements(), [&](const Value &element) {
-    return areEqual(element, key);
+    return call.areEqual(element, key);
   });
 }
 
@@ -310,11 +321,11 @@ bool isContainer(const Value &value) {
 
 } // namespace
 
-std::optional<Result<Value>> callBuiltin(StringRef name,
-                                         ArrayRef<Value> arguments) {
+std::optional<Result<Value>>
+callBuiltin(StringRef name, ArrayRef<Value> arguments, int64_t &left) {
   if (!name.consume_front("aten::") || arguments.empty())
     return std::nullopt;
-  Call call{arguments};
+  Call call{arguments, left};
   size_t count = arguments.size();
   const Value &first = arguments[0];
   if (count == 2 && (name == "__is__" || name == "__isnot__")) {
@@ -344,16 +355,16 @@ std::optional<Result<Value>> callBuiltin(StringRef name,
     bool isOwn = isContainer(first) || isContainer(second) || first.isNone() ||
                  second.isNone() || first.isObject();
     if (isOwn && !hasTensor(first) && !hasTensor(second))
-      return Value(areEqual(first, second) == (name == "eq"));
+      return Value(call.areEqual(first, second) == (name == "eq"));
   }
   if (name == "len" && count == 1 && isContainer(first))
     return Value(int64_t(first.isDict()     ? first.getDict().size()
                          : first.isString() ? first.getString().size()
                                             : first.getElements().size()));
   if (name == "__contains__" && count == 2 && isContainer(first))
-    return Value(holds(first, arguments[1]));
+    return Value(holds(call, first, arguments[1]));
   if (name == "__getitem__" && count == 2 && isContainer(first))
-    return elementOf(first, arguments[1]);
+    return elementOf(first, arguments[1], left);
   if (name == "list" && count == 1 && first.isString()) {
     List letters;
     for (char letter : first.getString())

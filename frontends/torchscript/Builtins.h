@@ -18,8 +18,10 @@ using aten::maxListSize;
 
 /// What the operator `name` ("aten::append") gives for these arguments; nullopt
 /// where it is none of a container, a text or a truth value. Errors go on
-/// behind "the code".
+/// behind "the code". Comparisons of values are taken from `left`; where
+/// nothing is left of it, the result means nothing.
 std::optional<Result<Value>> callBuiltin(llvm::StringRef name,
-                                         llvm::ArrayRef<Value> arguments);
+                                         llvm::ArrayRef<Value> arguments,
+                                         int64_t &left);
 
 } // namespace polyrank::frontends::torchscript

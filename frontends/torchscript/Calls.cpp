@@ -219,10 +219,13 @@ std::optional<Value> Interpreter::callTable(StringRef name,
                                             aten::List arguments,
                                             const aten::Keywords &keywords,
                                             uint32_t offset, Frame &frame) {
-  // These take no longer for a longer list.
+  // These take no longer for a longer list, and of a dict the comparisons that
+  // find a key are counted.
   constexpr StringRef quick[] = {"aten::append", "aten::__getitem__",
                                  "aten::len", "aten::_set_item", "aten::pop"};
-  bool isQuick = !arguments.empty() && !arguments[0].isDict() &&
+  bool isPopInside =
+      name == "aten::pop" && arguments.size() == 2 && !arguments[0].isDict();
+  bool isQuick = !arguments.empty() && !isPopInside && keywords.empty() &&
                  llvm::is_contained(quick, name);
   for (const Value &argument : llvm::drop_begin(arguments, isQuick))
     if (!charge(argument, frame, offset))
@@ -231,15 +234,22 @@ std::optional<Value> Interpreter::callTable(StringRef name,
     if (!charge(argument, frame, offset))
       return std::nullopt;
   keepTaker(arguments, keywords);
-  if (keywords.empty())
-    if (auto value = callBuiltin(name, arguments)) {
+  if (keywords.empty()) {
+    int64_t before = comparisonsLeft(), left = before;
+    if (auto value = callBuiltin(name, arguments, left)) {
+      if (!chargeComparisons(before, left, frame, offset))
+        return std::nullopt;
       if (!*value)
         return stop(frame, offset, "the code " + value->error().message);
       // A list that grows is not looked through each time: see keepTaker.
-      if (!arguments[0].isSame(**value))
+      if (!arguments[0].isSame(**value)) {
+        if (!chargeMade(**value, frame, offset))
+          return std::nullopt;
         keepNested(**value);
+      }
       return std::move(**value);
     }
+  }
   if (training)
     if (auto number = trainingArgument(name, arguments);
         number && *number < arguments.size())

@@ -59,7 +59,7 @@ std::optional<SourceLine> innermost(std::string_view stack) {
 } // namespace
 
 Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
-                                  const std::string &name) {
+                                  const std::string &name, Budget &budget) {
   auto fail = [&] {
     return Error{name + ": is no debug information that is understood"};
   };
@@ -88,6 +88,7 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
   // Sources are written once and shared, and so are the texts in them.
   std::unordered_map<const PickleValue *, size_t> numbers;
   std::unordered_map<const std::string *, int64_t> lineEnds;
+  bool isTooLarge = false;
   auto sourceOf = [&](const PickleValue &value) -> std::optional<size_t> {
     auto [found, isNew] = numbers.try_emplace(&value, result.sources.size());
     if (!isNew)
@@ -108,6 +109,11 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
     std::vector<const PickleValue *> texts = {value.elements[0]};
     if (value.elements[0]->is(Kind::List))
       texts = value.elements[0]->elements;
+    // Sources may share one list of many texts.
+    if (!budget.take(sizeof(Source) + texts.size() * 2 * sizeof(Source::Part)))
+      isTooLarge = true;
+    if (isTooLarge)
+      return std::nullopt;
     int64_t lines = 0;
     for (const PickleValue *each : texts) {
       const std::string *text = textOf(*each);
@@ -125,11 +131,15 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
   };
   for (const PickleValue *line : lines->elements) {
     // (offset, ((text, file, first line), start, end)[, tag])
+    if (!budget.take(2 * sizeof(Record)))
+      return Error{name + ": " + budget.describe()};
     if (!isTuple(*line, 2) || !line->elements[0]->is(Kind::Int) ||
         !isTuple(*line->elements[1], 3))
       return fail();
     const auto &range = line->elements[1]->elements;
     auto source = sourceOf(*range[0]);
+    if (isTooLarge)
+      return Error{name + ": " + budget.describe()};
     if (!source || !range[1]->is(Kind::Int))
       return fail();
     result.records.push_back(
@@ -156,6 +166,9 @@ std::optional<SourceLine> DebugInfo::find(uint32_t offset) const {
     return std::nullopt;
   // A trace's text is its stack, whether or not a file is named.
   if (!source.frame) {
+    if (charactersLeft < source.size)
+      return std::nullopt;
+    charactersLeft -= source.size;
     std::string text;
     for (const Source::Part &part : source.parts)
       text += *part.text;
@@ -165,13 +178,21 @@ std::optional<SourceLine> DebugInfo::find(uint32_t offset) const {
     return *source.frame;
   if (!source.file)
     return std::nullopt;
+  int64_t characters = record.start - source.partAt(record.start).begin;
+  if (charactersLeft < characters)
+    return std::nullopt;
+  charactersLeft -= characters;
   return SourceLine{*source.file, source.lineOf(record.start)};
 }
 
-int64_t DebugInfo::Source::lineOf(int64_t start) const {
-  const Part &part = *std::prev(std::upper_bound(
+const DebugInfo::Source::Part &DebugInfo::Source::partAt(int64_t start) const {
+  return *std::prev(std::upper_bound(
       parts.begin(), parts.end(), start,
       [](int64_t start, const Part &part) { return start < part.begin; }));
+}
+
+int64_t DebugInfo::Source::lineOf(int64_t start) const {
+  const Part &part = partAt(start);
   auto begin = part.text->begin();
   return firstLine + part.lines +
          std::count(begin, begin + (start - part.begin), '\n');

@@ -24,9 +24,9 @@ public:
   /// Knows nothing.
   DebugInfo() = default;
   /// Of a file's pickle; what is not understood in it is an error that begins
-  /// with `name`.
-  static Result<DebugInfo> read(archive::Pickle pickle,
-                                const std::string &name);
+  /// with `name`. What it keeps is taken from `budget`.
+  static Result<DebugInfo> read(archive::Pickle pickle, const std::string &name,
+                                Budget &budget);
 
   /// The line that the code at `offset` was made from. Of a traced function it
   /// is the innermost one that is not PyTorch's own, or else the innermost.
@@ -48,6 +48,8 @@ private:
     /// What the stack of frames says; unset until somebody asks.
     mutable std::optional<std::optional<SourceLine>> frame;
 
+    /// That in which the byte `start` is.
+    const Part &partAt(int64_t start) const;
     /// The line in which the byte `start` is.
     int64_t lineOf(int64_t start) const;
   };
@@ -56,6 +58,9 @@ private:
     int64_t offset = 0, start = 0;
     size_t source = 0;
   };
+  /// How many characters of texts may still be looked through, all questions
+  /// together: records may all be of one long text.
+  mutable int64_t charactersLeft = int64_t(1) << 28;
   archive::Pickle pickle; // owns the texts
   std::vector<Source> sources;
   std::vector<Record> records; // by offset

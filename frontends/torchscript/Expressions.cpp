@@ -3,7 +3,6 @@
 #include "frontends/torchscript/Interpreter.h"
 #include "frontends/torchscript/PythonValues.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -14,12 +13,14 @@ using Kind = Expression::Kind;
 
 std::optional<Value> Interpreter::evaluate(const Expression &expression,
                                            Frame &frame) {
-  if (depth == maxDepth)
-    return stop(frame, expression.offset,
-                "the code is nested more than " + Twine(maxDepth) + " deep");
-  ++depth;
-  llvm::scope_exit leave([&] { --depth; });
-  return evaluateKind(expression, frame);
+  Level level(depth);
+  if (isTooDeep(frame, expression.offset))
+    return std::nullopt;
+  auto value = evaluateKind(expression, frame);
+  // A text is copied with each use.
+  if (value && value->isString() && !charge(*value, frame, expression.offset))
+    return std::nullopt;
+  return value;
 }
 
 std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
@@ -47,6 +48,8 @@ std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
     return stop(frame, expression.offset, "a slice stands outside of brackets");
   case Kind::List:
   case Kind::Tuple: {
+    if (!countStep(frame, expression.offset))
+      return std::nullopt;
     auto elements = evaluateAll(expression.operands, frame);
     if (!elements)
       return std::nullopt;
@@ -56,6 +59,8 @@ std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
     return made;
   }
   case Kind::Dict: {
+    if (!countStep(frame, expression.offset))
+      return std::nullopt;
     auto entries = evaluateAll(expression.operands, frame);
     if (!entries)
       return std::nullopt;
@@ -81,6 +86,10 @@ std::optional<Value> Interpreter::evaluateKind(const Expression &expression,
 std::optional<aten::List>
 Interpreter::evaluateAll(ArrayRef<const Expression *> expressions,
                          Frame &frame) {
+  if (!expressions.empty() &&
+      !countStep(frame, expressions[0]->offset,
+                 static_cast<int64_t>(expressions.size()) / elementsPerStep))
+    return std::nullopt;
   aten::List values;
   for (const Expression *expression : expressions) {
     auto value = evaluate(*expression, frame);
@@ -150,6 +159,10 @@ std::optional<Value> Interpreter::evaluateGlobal(const std::string &name,
 std::optional<Value>
 Interpreter::evaluateAttribute(const Expression &expression, Frame &frame) {
   std::string name = expression.dotted();
+  if (!countStep(frame, expression.offset,
+                 static_cast<int64_t>(name.size()) / charactersPerStep /
+                     charactersPerStep))
+    return std::nullopt;
   StringRef root = StringRef(name).split('.').first;
   if ((root == "CONSTANTS" || root == "__torch__") &&
       !frame.locals.count(root.str()))
@@ -212,8 +225,7 @@ Interpreter::evaluateSubscript(const Expression &expression, Frame &frame) {
         return bound.isUnknown();
       }))
     return Value::unknown();
-  if ((container->isDict() || index.is(Kind::Slice)) &&
-      !charge(*container, frame, expression.offset))
+  if (index.is(Kind::Slice) && !charge(*container, frame, expression.offset))
     return std::nullopt;
   if (index.is(Kind::Slice)) {
     if (!container->isTuple())
@@ -230,7 +242,10 @@ Interpreter::evaluateSubscript(const Expression &expression, Frame &frame) {
   if (container->isTensor())
     return callTable("aten::__getitem__", {*container, (*bounds)[0]}, {},
                      expression.offset, frame);
-  auto element = elementOf(*container, (*bounds)[0]);
+  int64_t before = comparisonsLeft(), left = before;
+  auto element = elementOf(*container, (*bounds)[0], left);
+  if (!chargeComparisons(before, left, frame, expression.offset))
+    return std::nullopt;
   if (!element)
     return stop(frame, expression.offset,
                 "the code " + element.error().message);

@@ -22,8 +22,9 @@ public:
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options,
                 ModelDescription *description = nullptr)
-      : context(context), archive(archive), file{archive.path(), bytes},
-        options(options), description(description), state(archive),
+      : context(context), archive(archive),
+        file{archive.path(), bytes, archive.getBudget()}, options(options),
+        description(description), state(archive),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
         operators{emit, options, failures, "", 0, 0} {}
@@ -187,15 +188,15 @@ private:
       entry.trainable = parameter.trainable;
     }
     // The element types are those of the entries, which know their names.
-    for (DescribedParameter &parameter : description->parameters)
-      for (const aten::StateEntry &entry : state.getEntries())
-        if (entry.name == parameter.name) {
-          parameter.dtype = archive::nameOf(entry.tensor.type);
-          parameter.bytes =
-              parameter.elements *
-              static_cast<int64_t>(archive::byteSize(entry.tensor.type));
-          break;
-        }
+    llvm::StringMap<aten::ScalarType> types;
+    for (const aten::StateEntry &entry : state.getEntries())
+      types.try_emplace(entry.name, entry.tensor.type);
+    for (DescribedParameter &parameter : description->parameters) {
+      aten::ScalarType type = types.lookup(parameter.name);
+      parameter.dtype = archive::nameOf(type);
+      parameter.bytes =
+          parameter.elements * static_cast<int64_t>(archive::byteSize(type));
+    }
   }
 
   void describeInputs(ArrayRef<DeclaredInput> inputs) {

@@ -2,6 +2,7 @@
 
 #include "frontends/torchscript/Interpreter.h"
 
+#include "frontends/aten/Nested.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -73,14 +74,49 @@ Interpreter::~Interpreter() {
 
 bool Interpreter::charge(const Value &argument, const Frame &frame,
                          uint32_t offset) {
+  if (argument.isString())
+    return countStep(frame, offset,
+                     static_cast<int64_t>(argument.getString().size()) /
+                         charactersPerStep);
+  if (!argument.isList() && !argument.isTuple() && !argument.isDict())
+    return true;
+  int64_t count = 0, most = comparisonsLeft();
+  bool isCounted = aten::forEachValue(argument, [&](const Value &each) {
+    count += each.isString()
+                 ? 1 + static_cast<int64_t>(each.getString().size()) / 8
+                 : 1;
+    return count <= most;
+  });
+  return countStep(frame, offset,
+                   isCounted ? count / elementsPerStep
+                             : context.options.maxOps);
+}
+
+bool Interpreter::chargeMade(const Value &made, const Frame &frame,
+                             uint32_t offset) {
+  if (made.isString())
+    return charge(made, frame, offset);
   size_t count = 0;
-  if (argument.isList() || argument.isTuple())
-    count = argument.getElements().size() / 8;
-  else if (argument.isDict())
-    count = argument.getDict().size() / 8;
-  else if (argument.isString())
-    count = argument.getString().size() / 256;
-  return countStep(frame, offset, static_cast<int64_t>(count));
+  if (made.isDict())
+    count = 2 * made.getDict().size();
+  else if (made.isList() || made.isTuple())
+    count = made.getElements().size() +
+            elementsPerStep * llvm::count_if(made.getElements(), isContainer);
+  return countStep(frame, offset,
+                   static_cast<int64_t>(count) / elementsPerStep);
+}
+
+int64_t Interpreter::comparisonsLeft() const {
+  return elementsPerStep * (context.options.maxOps - steps + 1);
+}
+
+bool Interpreter::isTooDeep(const Frame &frame, uint32_t offset) {
+  if (depth <= maxDepth)
+    return false;
+  stop(frame, offset,
+       "the code is nested more than " + Twine(maxDepth) +
+           " deep, with the blocks and expressions of all calls");
+  return true;
 }
 
 bool Interpreter::countStep(const Frame &frame, uint32_t offset,
@@ -168,7 +204,8 @@ Interpreter::Flow Interpreter::execute(const std::vector<Statement> &body,
 
 Interpreter::Flow Interpreter::execute(const Statement &statement,
                                        Frame &frame) {
-  if (!countStep(frame, statement.offset))
+  Level level(depth);
+  if (isTooDeep(frame, statement.offset) || !countStep(frame, statement.offset))
     return Flow::Stopped;
   switch (statement.kind) {
   case Is::Pass:

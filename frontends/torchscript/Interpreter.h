@@ -59,6 +59,18 @@ private:
   enum class Flow { Next, Returned, Stopped };
 
   static constexpr int maxCalls = 200, maxDepth = 4000;
+  /// So many elements that are copied or compared, or characters, are a step.
+  static constexpr int64_t elementsPerStep = 4, charactersPerStep = 64;
+
+  /// One more level of expressions or blocks, of all calls together, for as
+  /// long as it lives: what bounds the stack.
+  struct Level {
+    explicit Level(int &depth) : depth(++depth) {}
+    ~Level() { --depth; }
+    int &depth;
+  };
+  /// Stops where all that is being executed is too deep.
+  bool isTooDeep(const Frame &frame, uint32_t offset);
 
   /// Stops the execution: `message` about the code at `offset`.
   std::nullopt_t stop(const Frame &frame, uint32_t offset,
@@ -78,9 +90,18 @@ private:
   /// and texts (`charge`), of which `ImportOptions::maxOps` are possible. `count`
   /// is at most 2^62.
   bool countStep(const Frame &frame, uint32_t offset, int64_t count = 1);
-  /// Counts what an operator may copy or compare of its argument, so that the
-  /// steps are a bound on time and memory.
+  /// Counts what an operator may copy or compare of its argument, all that lies
+  /// in it included, so that the steps are a bound on time and memory.
   bool charge(const Value &argument, const Frame &frame, uint32_t offset);
+  /// Counts a container's own elements, or a text's characters, which are new.
+  bool chargeMade(const Value &made, const Frame &frame, uint32_t offset);
+  /// How many values may be compared with the steps that are left.
+  int64_t comparisonsLeft() const;
+  /// Counts the comparisons that were made: `before` were left.
+  bool chargeComparisons(int64_t before, int64_t left, const Frame &frame,
+                         uint32_t offset) {
+    return countStep(frame, offset, (before - left) / elementsPerStep);
+  }
   std::string placeOf(const Frame &frame, uint32_t offset);
   SourceLine lineOf(const Frame &frame, uint32_t offset);
 

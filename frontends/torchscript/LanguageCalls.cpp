@@ -216,6 +216,8 @@ Interpreter::converted(StringRef name, const Expression &call, Frame &frame) {
   if (!value || value->isUnknown())
     return value;
   if (name == "str") {
+    if (!charge(*value, frame, call.offset))
+      return std::nullopt;
     if (auto text = toText(*value))
       return Value(std::move(*text));
     return stop(frame, call.offset,

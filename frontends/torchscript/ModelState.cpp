@@ -9,6 +9,20 @@ namespace polyrank::frontends::torchscript {
 using archive::PickleValue;
 using Kind = PickleValue::Kind;
 
+/// What these take beside their texts and elements, with their places in
+/// tables: a tensor's entry and holder, a container or object, an attribute.
+static constexpr uint64_t entryBytes = 2 * (sizeof(aten::StateEntry) + 128),
+                          objectBytes = 256, attributeBytes = 192;
+
+bool ModelState::charge(uint64_t bytes, const std::string &path) {
+  Budget &budget = archive.getBudget();
+  if (budget.take(bytes))
+    return true;
+  fail(archive.path() + ": " + (path.empty() ? "the model" : "`" + path + "`") +
+       " " + budget.describe());
+  return false;
+}
+
 Value ModelState::convertTensor(const archive::PickledTensor &tensor,
                                 const std::string &path, aten::Role role,
                                 Archive::Folder folder, Holder holder) {
@@ -26,6 +40,8 @@ Value ModelState::convertTensor(const archive::PickledTensor &tensor,
          " tensors");
     return {};
   }
+  if (!charge(entryBytes + path.size() + holder.attribute.size(), path))
+    return {};
   entries.push_back({path, std::move(*stored), role});
   holders.push_back(std::move(holder));
   return {}; // see setTensors
@@ -50,17 +66,24 @@ Value ModelState::convertObject(const PickleValue &pickled,
   if (definition.base == "Enum") {
     auto member = std::make_shared<EnumMember>();
     member->className = pickled.text;
+    Value value{std::shared_ptr<aten::Object>(member)};
+    if (!charge(objectBytes + pickled.text.size(), path))
+      return {};
+    converted[&pickled] = value;
     if (pickled.elements.size() == 1)
       member->value = convert(*pickled.elements[0], path, aten::Role::Constant,
                               Archive::Folder::Data, {});
-    return Value(std::shared_ptr<aten::Object>(member));
+    return value;
   }
   auto instance = std::make_shared<Instance>();
   instance->className = pickled.text;
   instance->type = *found;
   instance->path = instance->isModule() ? path : "";
   Value value{std::shared_ptr<aten::Object>(instance)};
+  if (!charge(objectBytes + pickled.text.size() + path.size(), path))
+    return {};
   converted[&pickled] = value;
+  size_t first = entries.size();
   if (pickled.elements.empty())
     return value;
   const PickleValue &state = *pickled.elements[0];
@@ -85,10 +108,38 @@ Value ModelState::convertObject(const PickleValue &pickled,
     holder.module = instance.get();
     holder.attribute = key.text;
     std::string below = path.empty() ? key.text : path + "." + key.text;
+    if (!charge(attributeBytes + below.size() + 2 * key.text.size(), path))
+      return value;
     instance->attributes[key.text] = convert(
         *state.elements[i + 1], below, role, Archive::Folder::Data, holder);
   }
+  inside[instance.get()] = {first, entries.size()};
   return value;
+}
+
+void ModelState::addAliases(const Instance &module, const std::string &path) {
+  auto found = inside.find(&module);
+  if (module.path.empty() || !module.isModule() || found == inside.end())
+    return;
+  auto [first, last] = found->second;
+  for (size_t i = first; i < last; ++i) {
+    llvm::StringRef name(entries[i].name);
+    if (!name.consume_front(module.path + "."))
+      continue;
+    if (entries.size() == maxEntries) {
+      fail(archive.path() + ": holds one module too many times");
+      return;
+    }
+    if (!charge(entryBytes + path.size() + name.size() +
+                    holders[i].attribute.size(),
+                path))
+      return;
+    aten::StateEntry alias = entries[i];
+    alias.name = path + "." + name.str();
+    Holder same = holders[i];
+    entries.push_back(std::move(alias));
+    holders.push_back(std::move(same));
+  }
 }
 
 Value ModelState::convert(const PickleValue &pickled, const std::string &path,
@@ -105,8 +156,8 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
     return Value(pickled.integer);
   case Kind::Float:
     return Value(pickled.number);
-  case Kind::String:
-    return Value(pickled.text);
+  case Kind::String: // which the pickle may name many times
+    return charge(pickled.text.size(), path) ? Value(pickled.text) : Value();
   case Kind::Name:
     if (llvm::StringRef device(pickled.text);
         device.consume_front("torch.device:"))
@@ -119,20 +170,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
     if (auto known = converted.find(&pickled); known != converted.end()) {
       // One module in two places: its tensors have both names.
       if (auto instance = as<Instance>(known->second))
-        for (size_t i = 0, count = entries.size(); i < count; ++i)
-          if (llvm::StringRef name(entries[i].name);
-              !instance->path.empty() && instance->isModule() &&
-              name.consume_front(instance->path + ".")) {
-            if (entries.size() == maxEntries) {
-              fail(archive.path() + ": holds one module too many times");
-              return {};
-            }
-            aten::StateEntry alias = entries[i];
-            alias.name = path + "." + name.str();
-            Holder same = holders[i];
-            entries.push_back(std::move(alias));
-            holders.push_back(std::move(same));
-          }
+        addAliases(*instance, path);
       return known->second;
     }
     return convertObject(pickled, path);
@@ -140,6 +178,11 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
   case Kind::Tuple: {
     if (auto known = converted.find(&pickled); known != converted.end())
       return known->second;
+    // Each element's path is put together for a moment.
+    if (!charge(objectBytes + (sizeof(Value) + path.size() / 16) *
+                                  pickled.elements.size(),
+                path))
+      return {};
     // Tensors in it are put in afterwards, so it exists first.
     Value value = pickled.is(Kind::List)
                       ? Value::list(aten::List(pickled.elements.size()))
@@ -156,10 +199,11 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
     return value;
   }
   case Kind::Dict: {
-    // As lists are: a dict that holds another twice must not double with each
-    // level.
     if (auto known = converted.find(&pickled); known != converted.end())
       return known->second;
+    if (!charge(objectBytes + 2 * sizeof(Value) * pickled.elements.size(),
+                path))
+      return {};
     aten::Dict dict;
     for (size_t i = 0; i + 1 < pickled.elements.size(); i += 2) {
       if (pickled.elements[i + 1]->is(Kind::Tensor))
@@ -167,6 +211,8 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
       Value key = convert(*pickled.elements[i], path, role, folder, {});
       Value value =
           convert(*pickled.elements[i + 1], path, role, folder, holder);
+      if (!problem.empty())
+        return {};
       dict.emplace_back(std::move(key), std::move(value));
     }
     if (2 * dict.size() == pickled.elements.size())

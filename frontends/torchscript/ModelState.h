@@ -53,11 +53,16 @@ private:
   Value convertTensor(const archive::PickledTensor &tensor,
                       const std::string &path, aten::Role role,
                       Archive::Folder folder, Holder holder);
+  /// The tensors of a module that stands at `path` too, under their names
+  /// there.
+  void addAliases(const Instance &module, const std::string &path);
   void findShared();
   void fail(std::string message) {
     if (problem.empty())
       problem = std::move(message);
   }
+  /// Takes `bytes` from the file's budget for what is at `path`, or fails.
+  bool charge(uint64_t bytes, const std::string &path);
 
   static constexpr size_t maxEntries = 1 << 20;
 
@@ -69,7 +74,11 @@ private:
   std::vector<size_t> same;
   std::shared_ptr<Instance> root;
   std::vector<Value> constants;
+  /// Containers and objects: whoever holds one twice has one value twice, or
+  /// a dict of a dict twice would double with each level.
   std::unordered_map<const archive::PickleValue *, Value> converted;
+  /// By module: the entries that were found in it, one behind the other.
+  std::unordered_map<const Instance *, std::pair<size_t, size_t>> inside;
 };
 
 } // namespace polyrank::frontends::torchscript

@@ -9,6 +9,7 @@ namespace polyrank::frontends::torchscript {
 using Kind = Expression::Kind;
 
 Class Parser::parseClass() {
+  charge(2 * sizeof(Class)); // with the table's node
   Class result;
   result.offset = token.offset;
   advance();
@@ -65,6 +66,7 @@ void Parser::parseClassEntry(Class &result) {
       expect(Token::Kind::Newline, "the end of the line");
       return;
     }
+  charge(2 * sizeof(Class::Field));
   Class::Field field;
   if (name == "__annotations__") { // of attributes whose names are no words
     if (takeMark("=")) {
@@ -94,12 +96,14 @@ void Parser::parseClassEntry(Class &result) {
 }
 
 Function Parser::parseFunction() {
+  charge(2 * sizeof(Function));
   Function result;
   result.offset = token.offset;
   advance();
   result.name = takeName();
   expectMark("(");
   while (!isMark(")")) {
+    charge(2 * sizeof(Argument));
     Argument argument;
     argument.name = takeName();
     if (takeMark(":"))
@@ -129,6 +133,7 @@ std::vector<Statement> Parser::parseBlock() {
     if (++statements > SourceFile::maxNodes)
       fail("holds more than " + std::to_string(SourceFile::maxNodes) +
            " statements");
+    charge(2 * sizeof(Statement));
     body.push_back(parseStatement());
   }
   advance();
@@ -238,14 +243,21 @@ void Parser::parseAssignment(Statement &statement) {
          std::to_string(statement.values.size()) + " values");
 }
 
-Result<SourceFile> SourceFile::parse(std::string text,
-                                     const std::string &name) {
+Result<SourceFile> SourceFile::parse(std::string text, const std::string &name,
+                                     Budget &budget) {
   SourceFile file;
   if (text.size() > UINT32_MAX)
     return Error{name + ": is too long"};
   file.text = std::move(text);
+  uint64_t lines = std::count(file.text.begin(), file.text.end(), '\n');
+  if (!budget.take(lines * sizeof(uint32_t)))
+    return Error{name + ": " + budget.describe()};
+  file.lineEnds.reserve(lines);
+  for (size_t at = 0; (at = file.text.find('\n', at)) != std::string::npos;
+       ++at)
+    file.lineEnds.push_back(static_cast<uint32_t>(at));
   try {
-    Parser(file).parseFile();
+    Parser(file, budget).parseFile();
   } catch (const SyntaxError &error) {
     return Error{name + ", line " + std::to_string(file.lineOf(error.offset)) +
                  ": " + error.message};

@@ -10,7 +10,8 @@ namespace polyrank::frontends::torchscript {
 /// Adds what it reads to `file`; throws SyntaxError.
 class Parser {
 public:
-  explicit Parser(SourceFile &file) : file(file), lexer(file.text) {
+  Parser(SourceFile &file, Budget &budget)
+      : file(file), budget(budget), lexer(file.text) {
     advance();
   }
 
@@ -64,6 +65,10 @@ private:
       fail(std::string(what) + " is expected");
     advance();
   }
+  void charge(uint64_t bytes) {
+    if (!budget.take(bytes))
+      fail(budget.describe());
+  }
   std::string takeName() {
     if (token.kind != Token::Kind::Name)
       fail("a name is expected");
@@ -76,6 +81,7 @@ private:
     if (file.expressions.size() == SourceFile::maxNodes)
       fail("holds more than " + std::to_string(SourceFile::maxNodes) +
            " expressions");
+    charge(2 * sizeof(Expression)); // with its place among the operands
     Expression &made = file.expressions.emplace_back();
     made.kind = kind;
     made.offset = offset;
@@ -117,6 +123,7 @@ private:
   /// @}
 
   SourceFile &file;
+  Budget &budget;
   Lexer lexer;
   Token token;
   int depth = 0;

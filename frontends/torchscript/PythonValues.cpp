@@ -16,10 +16,13 @@ namespace polyrank::frontends::torchscript {
 using aten::Dict;
 using aten::List;
 
-Value *findKey(Dict &dict, const Value &key) {
-  for (auto &[known, value] : dict)
-    if (areEqual(known, key))
+Value *findKey(Dict &dict, const Value &key, int64_t &left) {
+  for (auto &[known, value] : dict) {
+    if (areEqual(known, key, left))
       return &value;
+    if (left == 0)
+      break;
+  }
   return nullptr;
 }
 
@@ -32,10 +35,12 @@ std::optional<size_t> position(const Value &index, size_t size) {
   return size_t(i);
 }
 
-static bool areEqual(const Value &a, const Value &b, int depth, size_t &left) {
+static bool areEqual(const Value &a, const Value &b, int depth, int64_t &left) {
   if (left == 0 || depth > aten::maxNesting)
     return false;
   --left;
+  if (a.isString() && b.isString())
+    left -= std::min<int64_t>(left, a.getString().size() / 64);
   if (a.isNumber() && b.isNumber()) {
     if (a.isInt() && b.isInt())
       return a.getInt() == b.getInt();
@@ -57,9 +62,11 @@ static bool areEqual(const Value &a, const Value &b, int depth, size_t &left) {
   return a.isSame(b);
 }
 
-bool areEqual(const Value &a, const Value &b) {
-  size_t left = aten::maxListSize;
-  return areEqual(a, b, 0, left);
+bool areEqual(const Value &a, const Value &b, int64_t &left) {
+  int64_t most = std::min<int64_t>(left, aten::maxListSize), rest = most;
+  bool are = areEqual(a, b, 0, rest);
+  left -= most - rest;
+  return are;
 }
 
 List sliceOf(const List &elements, const Value &first, const Value &last,
@@ -92,9 +99,10 @@ List sliceOf(const List &elements, const Value &first, const Value &last,
   return result;
 }
 
-Result<Value> elementOf(const Value &container, const Value &index) {
+Result<Value> elementOf(const Value &container, const Value &index,
+                        int64_t &left) {
   if (container.isDict()) {
-    if (Value *found = findKey(container.getDict(), index))
+    if (Value *found = findKey(container.getDict(), index, left))
       return *found;
     return Error{"asks a dict for the key " +
                  toText(index).value_or(index.describe()) +

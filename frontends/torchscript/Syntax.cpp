@@ -30,9 +30,8 @@ const Class::Field *Class::findField(std::string_view name) const {
 }
 
 int64_t SourceFile::lineOf(uint32_t offset) const {
-  return 1 + std::count(text.begin(),
-                        text.begin() + std::min<size_t>(offset, text.size()),
-                        '\n');
+  return 1 + (std::lower_bound(lineEnds.begin(), lineEnds.end(), offset) -
+              lineEnds.begin());
 }
 
 } // namespace polyrank::frontends::torchscript

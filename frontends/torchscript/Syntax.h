@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "support/Budget.h"
 #include "support/Result.h"
 
 #include <cstdint>
@@ -117,8 +118,14 @@ public:
   SourceFile &operator=(SourceFile &&) = default;
 
   /// Parses `text`. `name` stands in messages, with the line: "m.pt,
-  /// 'm/code/__torch__.py', line 3: ..".
-  static Result<SourceFile> parse(std::string text, const std::string &name);
+  /// 'm/code/__torch__.py', line 3: ..". The tree is taken from `budget`, which
+  /// without one is that of a file of this text.
+  static Result<SourceFile> parse(std::string text, const std::string &name,
+                                  Budget &budget);
+  static Result<SourceFile> parse(std::string text, const std::string &name) {
+    Budget budget(text.size());
+    return parse(std::move(text), name, budget);
+  }
 
   const std::string &getText() const { return text; }
   /// The line of `offset`, counted from 1.
@@ -130,6 +137,7 @@ public:
 private:
   friend class Parser;
   std::string text;
+  std::vector<uint32_t> lineEnds;     // in the text
   std::deque<Expression> expressions; // addresses stay
 };
 

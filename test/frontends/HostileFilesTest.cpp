@@ -6,6 +6,7 @@
 
 #include "frontends/exported_program/Archive.h"
 #include "frontends/torchscript/Archive.h"
+#include "frontends/torchscript/ModelState.h"
 
 #include "test/support/TemporaryFolder.h"
 #include "test/support/ZipBuilder.h"
@@ -368,6 +369,59 @@ TEST(HostileExportedProgram, JsonOfAnyDepthAndTablesThatLeaveTheArchive) {
   meta.replace(meta.find("weight_0"), 8, "../../../../etc/passwd");
   EXPECT_NE(problemOf(1, meta).find("which the file does not hold"),
             std::string::npos);
+}
+
+/// A module M whose attributes are these opcodes, and what is said of it.
+std::string problemOfState(const std::string &attributes,
+                           const std::string &more = "") {
+  Members members = torchScript("");
+  members[0].contents = "\x80\2"
+                        "c__torch__\nM\n)\x81}(" +
+                        attributes + "ub.";
+  members[1].contents += more;
+  TemporaryFolder folder;
+  auto archive =
+      torchscript::Archive::open(folder.write("hostile.pt", buildZip(members)));
+  if (!archive)
+    return archive.error().message;
+  torchscript::ModelState state(**archive);
+  auto found = state.find();
+  return found ? std::to_string(state.getEntries().size()) + " tensors"
+               : found.error().message;
+}
+
+/// What the attributes share is made once, and what is not is taken from the
+/// file's budget.
+TEST(HostileTorchScript, AttributesThatShareWhatTheyHold) {
+  std::string lists = text("a") + bytesOf("](K\1eq\0"),
+              dicts = text("a") + bytesOf("}K\1K\2sq\0");
+  for (int level = 0; level < 60; ++level) {
+    std::string below(1, static_cast<char>(level)),
+        here(1, static_cast<char>(level + 1));
+    std::string name = text("a" + std::to_string(level));
+    lists += name + "](h" + below + "h" + below + "eq" + here;
+    dicts += name + "}(K\1h" + below + "K\2h" + below + "uq" + here;
+  }
+  EXPECT_EQ(problemOfState(lists), "0 tensors");
+  EXPECT_EQ(problemOfState(dicts), "0 tensors");
+
+  const std::string type = "class S(Module):\n  __parameters__ = [\"w\", ]\n";
+  auto places = [&](int count, const std::string &weight) {
+    std::string all =
+        text("s") + "c__torch__\nS\n)\x81}" + text(weight) + tensor() + "sbq\1";
+    for (int i = 1; i < count; ++i)
+      all += text("s" + std::to_string(i)) + "h\1";
+    return all;
+  };
+  EXPECT_EQ(problemOfState(places(40'000, "w"), type), "40000 tensors");
+  const std::string budget = "takes more than 134217728 bytes of memory";
+  EXPECT_NE(problemOfState(places(2000, std::string(100'000, 'w')), type)
+                .find(budget),
+            std::string::npos);
+  std::string texts = text("a") + "(" + text(std::string(1 << 20, 't')) + "q\1";
+  for (int i = 0; i < 200; ++i)
+    texts += "h\1";
+  EXPECT_NE(problemOfState(texts + "l").find(budget), std::string::npos);
 }
 
 } // namespace

@@ -45,11 +45,12 @@ void useTensor(const Archive &archive,
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string text(fuzz::text(data, size));
   if (!text.starts_with("PK")) {
-    if (auto program = readProgram(text, "model.json"))
+    Budget budget(size);
+    if (auto program = readProgram(text, "model.json", budget))
       useProgram(*program);
     else if (!program.error().message.starts_with("model.json: "))
       std::abort();
-    (void)readPayloads(text, "config.json");
+    (void)readPayloads(text, "config.json", budget);
     return 0;
   }
   std::string path = fuzz::writeFile("model.pt2", text);

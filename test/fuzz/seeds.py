@@ -11,6 +11,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import hostile
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
@@ -285,4 +286,5 @@ def seeds(target, bin, folder):
               "exported-program": programs, "torchscript-import": torchScriptCodes,
               "exported-program-import": exportedPrograms, "config": configs}
     withTools = {"plan": plans, "run-files": runFiles, "checkpoint": checkpoints}
-    return list(withTools[target](bin, folder) if target in withTools else makers[target]())
+    made = withTools[target](bin, folder) if target in withTools else makers[target]()
+    return [*made, *hostile.seeds(target)]

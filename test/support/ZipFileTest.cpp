@@ -211,5 +211,38 @@ TEST(ZipFile, AContentThatIsNotWhatTheArchiveStatesIsAnError) {
   }
 }
 
+/// What is read of all members together is bounded by the file, which may be a
+/// thousand times as small.
+TEST(ZipFile, MembersTogetherInflateToNoMoreThanTheBudget) {
+  TemporaryFolder folder;
+  std::string many(40 << 20, 'x');
+  std::vector<BuiltMember> members;
+  for (const char *name : {"a", "b", "c", "d"})
+    members.push_back({.name = name, .contents = many, .deflate = true});
+  auto zip = openZip(folder, buildZip(members));
+  ASSERT_TRUE(zip) << zip.error().message;
+  for (const char *name : {"a", "b", "c"})
+    EXPECT_TRUE(zip->read(*zip->find(name)));
+  auto last = zip->read(*zip->find("d"));
+  ASSERT_FALSE(last);
+  EXPECT_NE(last.error().message.find(
+                "a.zip, 'd': has 41943040 bytes, and takes more than 134217728 "
+                "bytes of memory with what was read before, which is the most "
+                "that is made of a file of "),
+            std::string::npos)
+      << last.error().message;
+  EXPECT_EQ(zip->budget()->getLeft(), Budget::least - 3 * (40 << 20));
+}
+
+TEST(Budget, IsASmallMultipleOfTheFile) {
+  EXPECT_EQ(Budget(0).getAll(), Budget::least);
+  EXPECT_EQ(Budget(uint64_t(1) << 30).getAll(), Budget::perByte << 30);
+  EXPECT_EQ(Budget(UINT64_MAX).getAll(), UINT64_MAX);
+  Budget budget(0);
+  EXPECT_FALSE(budget.take(Budget::least + 1));
+  EXPECT_TRUE(budget.take(Budget::least));
+  EXPECT_FALSE(budget.take(1));
+}
+
 } // namespace
 } // namespace polyrank::runtime::test

@@ -221,4 +221,30 @@ TEST(Pickle, AStorageOrATensorThatIsNoneIsAnError) {
   expectProblem(tensor("K\1))\x89" + noHooks + "}K\1K\2s"), "conjugated");
 }
 
+/// A byte of a pickle may be a value, and two may name a text of any length.
+TEST(Pickle, ValuesAndTextsAreTakenFromTheBudget) {
+  const std::string budget = "takes more than 134217728 bytes of memory";
+  std::string values = "\x80\2(" + std::string(2 << 20, 'N') + "l.";
+  expectProblem(values, budget);
+  std::string name(1 << 20, 'n');
+  auto twoHundred = [](const std::string &opcodes) {
+    std::string all;
+    for (int i = 0; i < 200; ++i)
+      all += opcodes;
+    return all;
+  };
+  std::string type = "\x80\2(c__torch__\n" + name + "\nq\1";
+  expectProblem(type + twoHundred("h\1)\x81") + "l.", budget);
+  expectProblem(type + twoHundred("h\1)R") + "l.", budget);
+  std::string key = bytesOf("(X\7\0\0\0storagectorch\nFloatStorage\n") +
+                    bytesOf("X\0\0\x10\0") + name +
+                    bytesOf("X\3\0\0\0cpuK\6tq\1");
+  expectProblem("\x80\2(" + key + twoHundred("h\1Q") + "l.", budget);
+  // A list that is looked at again takes nothing.
+  std::string same = "\x80\2(]q\1";
+  for (int i = 0; i < 100'000; ++i)
+    same += "h\1";
+  EXPECT_TRUE(readPickle(same + "l."));
+}
+
 } // namespace

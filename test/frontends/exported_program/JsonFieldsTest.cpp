@@ -111,4 +111,16 @@ TEST(JsonFields, ASmallObjectTakesLittleMemory) {
   EXPECT_LT(used() - before, 30 * text.size());
 }
 
+TEST(JsonFields, WhatADocumentTakesIsTakenFromTheBudget) {
+  std::string text = "[1";
+  for (int i = 0; i < 1'000'000; ++i)
+    text += ",1";
+  auto json = parseJson(text + "]", "x.json");
+  ASSERT_FALSE(json);
+  EXPECT_NE(json.error().message.find(
+                "x.json: takes more than 134217728 bytes of memory"),
+            std::string::npos)
+      << json.error().message;
+}
+
 } // namespace

@@ -27,7 +27,8 @@ std::string program(const std::string &nodes, const std::string &inputs = "[]",
 }
 
 std::string errorOf(const std::string &text) {
-  auto read = readProgram(text, "model.json");
+  polyrank::Budget budget(text.size());
+  auto read = readProgram(text, "model.json", budget);
   EXPECT_FALSE(read) << text;
   return read ? "" : read.error().message;
 }
@@ -38,7 +39,8 @@ std::string nodeWith(const std::string &argument) {
 }
 
 Argument argumentOf(const std::string &text) {
-  auto read = readProgram(program(nodeWith(text)), "model.json");
+  polyrank::Budget budget(0);
+  auto read = readProgram(program(nodeWith(text)), "model.json", budget);
   EXPECT_TRUE(read) << read.error().message;
   return read ? read->graph.nodes[0].inputs[0].value : Argument();
 }

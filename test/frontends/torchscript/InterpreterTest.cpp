@@ -189,4 +189,57 @@ TEST_F(Programs, ANaNHasNoPlaceInAnOrder) {
   EXPECT_EQ(import({"l = sorted([2., 1.])"}), "");
 }
 
+/// Blocks, expressions and calls lie on one stack.
+TEST_F(Programs, BlocksAndCallsAreCountedTogether) {
+  std::string function = "def f(x: Tensor) -> Tensor:\n";
+  for (int i = 1; i <= 195; ++i)
+    function += std::string(2 * i, ' ') + "if True:\n";
+  function += std::string(2 * 196, ' ') + "y = __torch__.f(x)\n  return x\n";
+  expectProblem({"y = __torch__.f(x)"},
+                "the code is nested more than 4000 deep, with the blocks and "
+                "expressions of all calls",
+                function);
+}
+
+/// What a line compares, copies or makes counts as many steps, however few
+/// words ask for it.
+TEST_F(Programs, WhatALineComparesAndMakesTakesSteps) {
+  auto repeated = [](const std::string &text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i)
+      all += text;
+    return all;
+  };
+  std::string entries;
+  for (int i = 0; i < 3000; ++i)
+    entries += std::to_string(i) + ": 1, ";
+  const std::vector<std::string> dicts = {"d = {" + entries + "}",
+                                          "e = {" + entries + "}"};
+  const std::vector<std::string> halves = {
+      "l = [1]", "m = [1]", "for i in range(15):", "  l = [l, l]",
+      "  m = [m, m]"};
+  struct Case {
+    std::vector<std::string> before;
+    std::string line;
+  };
+  const Case cases[] = {
+      {dicts, "torch.update(d, e)"},
+      {dicts, "d[2999]"},
+      {halves, "torch.eq(l, m)"},
+      {halves, "str(l)"},
+      {{"l = [1]"}, "torch.append(l, torch.mul([1], 1000000))"},
+      {{"l = torch.mul([1], 1000000)"}, "torch.pop(l, 0)"},
+      {{"l = [1]"}, "torch.append(l, [" + repeated("[], ", 3000) + "])"},
+      {{"l = [\"\"]"}, "torch.append(l, \"" + repeated("text", 50'000) + "\")"},
+  };
+  for (const Case &each : cases) {
+    std::vector<std::string> body = each.before;
+    body.push_back("for i in range(200000):");
+    body.push_back("  y = " + each.line);
+    std::string message = import(body);
+    EXPECT_NE(message.find("takes more than 2097152 steps"), std::string::npos)
+        << each.line << ": " << message;
+  }
+}
+
 } // namespace

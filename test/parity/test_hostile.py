@@ -1,0 +1,59 @@
+"""Small files that ask for much (test/fuzz/hostile.py): a message and exit code 1, or the model, with little time and memory."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tools
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+import hostile  # noqa: E402
+
+# Of a build with assertions, of which a release takes half.
+SECONDS, MEBIBYTES = 4, 500
+
+BUDGET = "takes more than 134217728 bytes of memory with what was read before"
+STEPS = "takes more than 2097152 steps"
+# What is said of each; nothing where it is imported.
+MESSAGES = {
+    "pt": {
+        "values": BUDGET, "values-in-debug": BUDGET, "code": BUDGET, "classes": BUDGET, "text": BUDGET,
+        "lists-of-lists": "", "tuples-of-tuples": "", "dicts-of-dicts": "", "blocks-and-calls": "nested more than 4000 deep",
+        "module-in-many-places": "", "module-of-a-long-name": BUDGET, "lines": "",
+    },
+    "pt2": {
+        "json-values": BUDGET, "json-lists": BUDGET, "nodes": BUDGET, "constants": BUDGET, "pieces": BUDGET, "module-path": "",
+        "unknown-names": "which nothing before it computes", "outputs": "where the file names 3",
+    },
+    "onnx": {"attributes": BUDGET, "nodes": BUDGET, "values": BUDGET, "integers": "names no opset"},
+}
+
+
+def spent(*command):
+    """Its exit code, what it said, and its seconds and MiB."""
+    with subprocess.Popen([str(each) for each in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (30, 30))) as process:
+        said = process.stderr.read().decode(errors="replace")
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, said, used.ru_utime + used.ru_stime, used.ru_maxrss >> 10
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_a_small_file_takes_little(kind, tmp_path):
+    makers = {"pt": hostile.torchScripts, "pt2": hostile.exportedFiles, "onnx": hostile.onnxFiles}
+    wrong = []
+    for name, content in makers[kind]():
+        path = tmp_path / f"{name}.{kind}"
+        path.write_bytes(content)
+        code, said, seconds, mebibytes = spent(tools.bin() / "polyrank-compile", path, "-o", tmp_path / "plan", "--mode", "forward")
+        message = MESSAGES[kind].get(name, STEPS if name.startswith("loop-of-") else None)
+        isRight = code == 0 if message == "" else code == 1 and message in said and path.name in said
+        if not isRight or seconds > SECONDS or mebibytes > MEBIBYTES:
+            wrong.append(f"{path.name}: exit code {code}, {seconds:.1f} s, {mebibytes} MiB: {said[-400:]}")
+        path.unlink()
+    assert not wrong, "\n".join(wrong)
