@@ -3,6 +3,7 @@
 #include "frontends/onnx/FoldedNorms.h"
 
 #include <cmath>
+#include <set>
 
 #include "frontends/onnx/ParameterNames.h"
 #include "frontends/onnx/ParameterViews.h"
@@ -71,14 +72,37 @@ private:
     return state.find(parameters.toExported(name.str()));
   }
 
+  static bool isBatchNorm(const Node &node) {
+    return node.type == "BatchNormalization" && node.domain.empty();
+  }
+
+  /// The parameters that batch norms of the graph have as their statistics.
+  std::set<size_t> findStatistics() const {
+    std::set<size_t> result;
+    forEachNode(model.graph, [&](const Node &node) {
+      for (size_t i = 3; isBatchNorm(node) && i < node.inputs.size(); ++i) {
+        if (auto use = state.operands.find({&node, i});
+            use != state.operands.end())
+          result.insert(use->second.index);
+        else if (auto value = state.values.find(StringRef(node.inputs[i]));
+                 value != state.values.end())
+          result.insert(value->second.index);
+      }
+    });
+    return result;
+  }
+
+  /// The norms of the file that the graph lacks.
   void findNorms() {
+    std::set<size_t> present = findStatistics();
     for (const MadeTensor &tensor : named.tensors) {
       StringRef name(tensor.name);
       if (leafOf(name) != "running_mean")
         continue;
       std::string module = moduleOf(name).str();
       auto mean = find(name), variance = find(nameIn(module, "running_var"));
-      if (mean && variance)
+      if (mean && variance && !present.contains(*mean) &&
+          !present.contains(*variance))
         norms.push_back({module, *mean, *variance,
                          find(nameIn(module, "weight")),
                          find(nameIn(module, "bias"))});
@@ -120,7 +144,8 @@ private:
         continue;
       auto index = find(tensor.name);
       const StoredFloats *plain = index ? load(*index) : nullptr;
-      if (!plain)
+      // A weight that is as the file has it has no norm in it.
+      if (!plain || plain->values == merged.values)
         continue;
       for (const Norm &norm : norms)
         if (auto fold = match(*index, *plain, merged, shifted, norm, tensor))

@@ -10,7 +10,9 @@ namespace polyrank::frontends::onnx {
 /// shift` stood has the weight `w * s` and the bias `(b - mean) * s + shift`
 /// with `s = scale / sqrt(variance + eps)`. Where the tensors of `named` give a
 /// convolution's weight and bias so, these become that expression, with a note.
-/// The norms keep their statistics.
+/// The norms keep their statistics. A norm whose node is in the graph is not
+/// merged, whatever its values (a new one changes next to nothing), and neither
+/// is any into a weight that is as the file has it.
 void recoverNorms(const Model &model, const ExportRecord &record,
                   const NamedTensors &named, NamedParameters &parameters,
                   ModelState &state);

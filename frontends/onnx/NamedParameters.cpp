@@ -20,6 +20,16 @@ static bool endsIn(StringRef longer, StringRef shorter) {
          (longer.empty() || longer.ends_with("."));
 }
 
+/// Whether a batch norm has a tensor of that name as this operand; true of
+/// names and nodes that do not tell.
+static bool fitsPlace(const Node &node, size_t operand, StringRef name) {
+  static const StringRef places[] = {"", "weight", "bias", "running_mean",
+                                     "running_var"};
+  const auto *place = find(places, leafOf(name));
+  return node.type != "BatchNormalization" || place == std::end(places) ||
+         static_cast<size_t>(place - places) == operand;
+}
+
 NamedParameters::NamedParameters(const Model &model, const ExportRecord &record,
                                  const Consumers &consumers,
                                  const NamedTensors &named, bool tie,
@@ -176,6 +186,11 @@ void NamedParameters::identify(ArrayRef<const StoredTensor *> nameless) {
     if (!consumers.contains(stored->name) || stored->isAbsent)
       continue;
     SmallVector<Candidate> candidates = candidatesOf(*stored);
+    erase_if(candidates, [&](Candidate candidate) {
+      return none_of(consumers.lookup(stored->name), [&](auto use) {
+        return fitsPlace(*use.first, use.second, candidate.tensor->name);
+      });
+    });
     if (candidates.empty())
       continue;
     if (isTelling(*stored)) {
@@ -238,7 +253,8 @@ bool NamedParameters::resolveByUse(Ambiguous &each) {
       continue;
     SmallVector<Candidate> near;
     for (Candidate candidate : each.candidates)
-      if (isNear(*node, operand, *candidate.tensor))
+      if (fitsPlace(*node, operand, candidate.tensor->name) &&
+          isNear(*node, operand, *candidate.tensor))
         near.push_back(candidate);
     // Of those in one module, what the file has and nothing else is.
     if (near.size() > 1)

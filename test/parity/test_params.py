@@ -148,6 +148,76 @@ def test_an_export_trains_whole_under_the_names_of_the_state(tmp_path, name, how
             assert torch.equal(tensors[each], buffer), each
 
 
+def numbered(path, keep=lambda name: False):
+    """As an old exporter that gives tensors numbers and writes nothing beside."""
+    model = onnx.load(path)
+    names = {tensor.name: str(100 + i) for i, tensor in enumerate(model.graph.initializer)
+             if tensor.data_type == onnx.TensorProto.FLOAT and not keep(tensor.name)}
+    for tensor in model.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        del node.metadata_props[:]
+    del model.graph.value_info[:], model.graph.metadata_props[:], model.metadata_props[:]
+    onnx.save(model, path)
+
+
+class Norm2d(nn.Module):
+    """A norm as it is initialised behind a convolution: merged or not, the convolution's weights are nearly the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.fc = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 6)
+
+    def forward(self, x):
+        return self.fc(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+
+@pytest.mark.parametrize("keep", [lambda name: "running" in name, lambda name: False], ids=["statistics", "nothing"])
+def test_a_fresh_batch_norm_whose_node_is_there_is_not_merged(tmp_path, keep):
+    torch.manual_seed(6)
+    model = Norm2d().eval()
+    loss = small(tmp_path, model, (8, 3, 6, 6), rename=lambda path: numbered(path, keep))
+    said, tensors = trains(tmp_path, model, loss, "--batch-norm", "frozen")
+    assert "merged into convolutions" not in said and "warning" not in said, said
+    compare(model, tensors)
+
+
+class TwoNorms(nn.Module):
+    """The exporter's optimizer merges the first norm; the activation keeps it from merging the second."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+        self.conv2, self.norm2, self.fc = nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 6)
+
+    def forward(self, x):
+        x = self.conv2(self.norm1(self.conv1(x)).tanh())
+        return self.fc(self.norm2(x.tanh()).mean((2, 3)))
+
+
+def test_of_equal_norms_the_one_that_is_there_is_not_merged(tmp_path):
+    torch.manual_seed(7)
+    model = TwoNorms().eval()
+    for norm in (model.norm1, model.norm2):
+        norm.running_mean[:] = torch.arange(4) / 4
+    loss = small(tmp_path, model, (8, 3, 8, 8), rename=lambda path: numbered(path, lambda name: "running" in name),
+                 optimize=True)
+    said, tensors = trains(tmp_path, model, loss, "--batch-norm", "frozen")
+    assert "merged into convolutions are computed from their parameters again" in said and said.count("norm1") == 1
+    compare(model, tensors)
+
+
+def test_weights_as_the_file_has_them_have_no_norm_in_them(tmp_path):
+    """Nothing tells which of the two norms has which of the equal tensors; the convolutions are told."""
+    torch.manual_seed(8)
+    model = TwoNorms().eval()
+    loss = small(tmp_path, model, (8, 3, 8, 8), rename=numbered)
+    said, tensors = trains(tmp_path, model, loss, "--batch-norm", "frozen")
+    assert "merged into convolutions" not in said and "neither their place in the model nor the others say which" in said
+    compare(model, tensors, frozen={f"norm{i}.{leaf}" for i in (1, 2) for leaf in ("weight", "bias")})
+
+
 class Groups(nn.Module):
     """Group norms as they are initialised, whose scales and shifts in another shape are equal constants."""
 
@@ -185,10 +255,10 @@ class Norms(nn.Module):
         return self.last(self.second(self.norm(self.first(x)).relu()))
 
 
-def small(folder, model, shape=(8, 6), change=lambda state: None, rename=anonymous):
+def small(folder, model, shape=(8, 6), change=lambda state: None, rename=anonymous, optimize=False):
     x, labels = torch.randn(shape), torch.randint(6, shape[:1])
     torch.onnx.export(model, (x,), folder / "model.onnx", input_names=["x"], output_names=["logits"], dynamo=True,
-                      optimize=False, verbose=False)
+                      optimize=optimize, verbose=False)
     rename(folder / "model.onnx")
     state = {n: t.clone() for n, t in model.state_dict().items()}
     change(state)
