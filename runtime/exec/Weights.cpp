@@ -29,20 +29,50 @@ bool endsAlike(std::string_view a, std::string_view b) {
   return isTail(a, b) || isTail(b, a);
 }
 
-const SafetensorsSet::Tensor *findTensor(const SafetensorsSet &set,
-                                         const plan::StoredTensor &stored) {
+/// The tensors of the set that are this one of the plan: under its name and its
+/// aliases, or, where none has such a name, under the only names that end
+/// alike.
+std::vector<const SafetensorsSet::Tensor *>
+findTensors(const SafetensorsSet &set, const plan::StoredTensor &stored) {
   std::vector<std::string> names = namesOf(stored);
+  std::vector<const SafetensorsSet::Tensor *> found;
   for (const std::string &name : names)
     if (const SafetensorsSet::Tensor *tensor = set.find(name))
-      return tensor;
-  const SafetensorsSet::Tensor *found = nullptr;
-  for (auto &[name, tensor] : set.tensors())
-    if (endsAlike(name, names[0])) {
-      if (found)
-        return nullptr;
-      found = &tensor;
-    }
+      found.push_back(tensor);
+  if (!found.empty())
+    return found;
+  for (const std::string &name : names) {
+    std::vector<const SafetensorsSet::Tensor *> alike;
+    for (auto &[candidate, tensor] : set.tensors())
+      if (endsAlike(candidate, name))
+        alike.push_back(&tensor);
+    if (alike.size() == 1)
+      found.push_back(alike[0]);
+    else if (alike.size() > 1 && found.empty())
+      return {}; // whichever were taken might be the wrong one
+  }
   return found;
+}
+
+/// The number of the first element in which two tensors of one type and shape
+/// differ, or nothing.
+Result<std::optional<int64_t>>
+firstDifference(const SafetensorsSet::Tensor &a,
+                const SafetensorsSet::Tensor &b) {
+  constexpr uint64_t pieceBytes = 4 << 20;
+  std::vector<std::byte> ofA(std::min(pieceBytes, a.span->length)), ofB = ofA;
+  for (uint64_t at = 0; at < a.span->length; at += pieceBytes) {
+    uint64_t bytes = std::min(pieceBytes, a.span->length - at);
+    for (auto [tensor, into] : {std::pair(&a, &ofA), {&b, &ofB}})
+      if (Result<void> read = tensor->read(at, into->data(), bytes); !read)
+        return read.error();
+    auto differ = std::mismatch(ofA.begin(), ofA.begin() + bytes, ofB.begin());
+    if (differ.first != ofA.begin() + bytes)
+      return std::optional(
+          static_cast<int64_t>(at + (differ.first - ofA.begin())) /
+          bytesOf(*a.span->dtype));
+  }
+  return std::optional<int64_t>();
 }
 
 /// The file of weights that a plan names, from the plan's own folder; where that
@@ -139,6 +169,38 @@ Result<void> Weights::checkDigests(uint64_t first, uint64_t step) const {
   return {};
 }
 
+Result<void> Weights::checkTied() const {
+  for (const std::vector<const SafetensorsSet::Tensor *> &names : tied) {
+    const SafetensorsSet::Tensor &first = *names[0];
+    const StoredTensorSpan &a = *first.span;
+    for (size_t n = 1; n < names.size(); ++n) {
+      const SafetensorsSet::Tensor &other = *names[n];
+      const StoredTensorSpan &b = *other.span;
+      auto differ = [&](const std::string &what) {
+        return Error{fmt::format(
+            "--init: '{}' and '{}' are one tensor of the model (they are "
+            "tied), but two in {}: {}; leave the one out that does not count, "
+            "or compile a model in which they are not tied",
+            a.name, b.name,
+            first.file == other.file
+                ? first.file->path()
+                : first.file->path() + " and " + other.file->path(),
+            what)};
+      };
+      if (a.dtypeName != b.dtypeName || a.shape != b.shape)
+        return differ(fmt::format("the one is {} {}, the other {} {}",
+                                  a.dtypeName, shapeText(a.shape), b.dtypeName,
+                                  shapeText(b.shape)));
+      POLYRANK_ASSIGN(element, firstDifference(first, other));
+      if (element)
+        return differ(
+            fmt::format("their values differ at element {}",
+                        a.shape.empty() ? "0" : indexText(*element, a.shape)));
+    }
+  }
+  return {};
+}
+
 uint64_t Weights::bytes() const {
   uint64_t sum = 0;
   for (size_t s = 0; s < stored.size(); ++s)
@@ -182,18 +244,27 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     POLYRANK_ASSIGN(opened, SafetensorsSet::open(init));
     auto set = std::make_shared<SafetensorsSet>(std::move(opened));
     weights.alsoRead = set->paths();
+    std::set<std::string> unread;
+    for (auto &[name, tensor] : set->tensors())
+      unread.insert(name);
     std::string missing, firstMissing;
     for (const plan::StoredTensor *stored : *plan.plan->stored()) {
-      const SafetensorsSet::Tensor *tensor = findTensor(*set, *stored);
-      if (!tensor) {
+      std::vector<const SafetensorsSet::Tensor *> found =
+          findTensors(*set, *stored);
+      if (found.empty()) {
         if (missing.empty())
           firstMissing = stored->name()->str();
         missing += (missing.empty() ? "" : ", ") + stored->name()->str();
         weights.stored.emplace_back();
         continue;
       }
+      const SafetensorsSet::Tensor *tensor = found[0];
       const StoredTensorSpan &span = *tensor->span;
       const std::string &path = tensor->file->path();
+      for (const SafetensorsSet::Tensor *each : found)
+        unread.erase(each->span->name);
+      if (found.size() > 1)
+        weights.tied.push_back(std::move(found));
       if (span.shape != shapeOf(*stored))
         return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
                                  span.name, shapeText(span.shape),
@@ -215,6 +286,8 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
       return Error{fmt::format("{}: has no tensors for {}{}", init, missing,
                                nearestNames(firstMissing, names))};
     }
+    weights.notRead.assign(unread.begin(), unread.end());
+    weights.fromInit = std::move(set);
     return weights;
   }
 

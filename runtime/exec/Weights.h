@@ -36,6 +36,11 @@ public:
   /// the blocks of digests whose number, over all spans, is `first` and each
   /// `step`-th from there: ranks share the work.
   Result<void> checkDigests(uint64_t first, uint64_t step) const;
+  /// Does a file of `init` that has a tied tensor under several of its names
+  /// have the same values there? Reads those tensors.
+  Result<void> checkTied() const;
+  /// Names in the file of `init` that no tensor of the plan has, sorted.
+  const std::vector<std::string> &unread() const { return notRead; }
   /// Reads everything, as ranks do it between them: does all of it match its
   /// digests, and is nothing NaN (with `allowNan` not asked)?
   Result<void> checkAll(bool allowNan) const;
@@ -56,6 +61,10 @@ private:
   /// Of each, for messages; empty where the plan itself holds it.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
+  std::shared_ptr<const SafetensorsSet> fromInit;
+  /// Tensors of `fromInit` that are one of the plan's under several names.
+  std::vector<std::vector<const SafetensorsSet::Tensor *>> tied;
+  std::vector<std::string> notRead;
   std::set<std::string> alsoRead; // of a folder, files that hold none of them
 };
 

@@ -10,6 +10,7 @@
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
 #include "support/Cores.h"
+#include "support/Names.h"
 #include "support/Outputs.h"
 
 #include <algorithm>
@@ -195,15 +196,25 @@ Result<std::string> Preparation::checkWeights(bool whole) {
                                 : weights->checkDigests(0, 64);
       !same)
     return same.error();
+  if (Result<void> same = weights->checkTied(); !same)
+    return same.error();
+  std::string unread;
+  if (!weights->unread().empty())
+    unread = fmt::format("the model has no tensor {}, so nothing reads what {} "
+                         "has of it",
+                         groupNames(weights->unread()), options.init);
+  if (!unread.empty() && !whole)
+    tell(fmt::format("polyrank-run: --init: {}\n", unread));
   std::set<std::string> files = weights->files();
   if (weights->sources().empty())
     return std::string("none");
   return fmt::format(
-      "{} in {}{}, all read", bytesText(weights->bytes()),
-      files.empty()           ? "the plan"
+      "{} in {}{}, all read{}", bytesText(weights->bytes()),
+      files.empty()          ? "the plan"
       : options.init.empty() ? fmt::format("{}", fmt::join(files, ", "))
                              : options.init,
-      options.init.empty() ? ", as when the plan was compiled" : "");
+      options.init.empty() ? ", as when the plan was compiled" : "",
+      unread.empty() ? "" : "; " + unread);
 }
 
 Result<std::string> Preparation::checkResumed(bool whole) {

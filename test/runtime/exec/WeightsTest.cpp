@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <limits>
 #include <numeric>
@@ -22,6 +23,7 @@ protected:
               init = directory / "init.safetensors";
   std::vector<float> values = std::vector<float>(targets * features);
   plan::PlanT plan;
+  float step = 100; // from one tensor of `init` to the next
 
   void SetUp() override {
     std::iota(values.begin(), values.end(), 1.0f);
@@ -54,7 +56,7 @@ protected:
     for (size_t t = 0; t < tensors.size(); ++t) {
       std::vector<float> shifted = values;
       for (float &value : shifted)
-        value += 100 * static_cast<float>(t);
+        value += step * static_cast<float>(t);
       ASSERT_TRUE(writer->write(t, 0, std::as_bytes(std::span(shifted))));
     }
     ASSERT_TRUE(writer->finish() && output->commit());
@@ -144,6 +146,38 @@ TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
   shape = {features, targets};
   writeInit(specs({"linear.weight"}));
   EXPECT_SAYS(first(init), "'linear.weight' has shape [3,4], the plan has [4,3]");
+}
+
+// A tied tensor under two names with two values: which of them did the user
+// mean?
+TEST_F(WeightsTest, OfATiedTensorAreTheSameUnderAllItsNames) {
+  auto tied = [&](const std::vector<TensorSpec> &tensors) -> std::string {
+    writeInit(tensors);
+    LoadedPlan loaded = load();
+    auto opened = Weights::open(loaded, init);
+    EXPECT_TRUE(opened) << opened.error().message;
+    Result<void> same = opened->checkTied();
+    return same ? fmt::format("{}", fmt::join(opened->unread(), " "))
+                : same.error().message;
+  };
+  auto spec = [](const char *name, DType dtype = DType::F32) {
+    return TensorSpec{name, dtype, {targets, features}};
+  };
+  for (const char *prefix : {"", "model."}) {
+    std::string one = std::string(prefix) + "linear.weight",
+                other = std::string(prefix) + "tied.weight";
+    EXPECT_SAYS(tied({spec(one.c_str()), spec(other.c_str())}),
+                "--init: '" + one + "' and '" + other +
+                    "' are one tensor of the model (they are tied), but two "
+                    "in " +
+                    init + ": their values differ at element [0,0]");
+  }
+  EXPECT_SAYS(tied({spec("linear.weight"), spec("tied.weight", DType::I32)}),
+              "the one is F32 [4,3], the other I32 [4,3]");
+  EXPECT_EQ(tied({spec("linear.weight"), spec("weight"), spec("b"), spec("a")}),
+            "a b weight");
+  step = 0;
+  EXPECT_EQ(tied({spec("linear.weight"), spec("tied.weight")}), "");
 }
 
 TEST_F(WeightsTest, ThatAreNanAreRefusedWithTheirElement) {
