@@ -8,12 +8,39 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
+#include <string_view>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int endSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
+bool isIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+} // namespace
+
+void EndSignals::endAtOnce() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { // only what a handler may call
+    constexpr std::string_view text =
+        "polyrank-run: interrupted by a signal before the ranks were started\n";
+    [[maybe_unused]] ssize_t written =
+        write(STDERR_FILENO, text.data(), text.size());
+    _exit(int(Error::Fault::Rank));
+  };
+  for (int signal : endSignals)
+    if (!isIgnored(signal))
+      sigaction(signal, &action, nullptr);
+}
 
 Result<EndSignals> EndSignals::block() {
   EndSignals result;
@@ -23,11 +50,9 @@ Result<EndSignals> EndSignals::block() {
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (int signal : endSignals) {
     // A blocked signal comes to the descriptor even where it is ignored.
-    struct sigaction action;
-    if (sigaction(signal, nullptr, &action) == 0 &&
-        action.sa_handler == SIG_IGN)
+    if (isIgnored(signal))
       continue;
     sigaddset(&blocked, signal);
     result.handled.push_back(signal);
@@ -42,8 +67,12 @@ Result<EndSignals> EndSignals::block() {
 }
 
 EndSignals::~EndSignals() {
-  if (file.get() >= 0)
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
+  if (file.get() < 0)
+    return;
+  // One that waits would end the process as soon as it is let through.
+  for (int signal : handled)
+    ::signal(signal, SIG_IGN);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
 int EndSignals::take() const {
@@ -72,9 +101,17 @@ volatile sig_atomic_t lateSignal = 0;
 } // namespace
 
 void EndSignals::letOne() {
+  lateSignal = taken;
   struct sigaction action{};
-  action.sa_handler = [](int signal) { lateSignal = signal; };
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  // Schedulers repeat themselves; only a user who insists is in a hurry.
+  action.sa_handler = [](int signal) {
+    if (lateSignal && signal == SIGINT) {
+      ::signal(SIGINT, SIG_DFL);
+      raise(SIGINT);
+    }
+    lateSignal = signal;
+  };
+  action.sa_flags = SA_RESTART;
   for (int signal : handled)
     sigaction(signal, &action, nullptr);
   sigprocmask(SIG_SETMASK, &mask, nullptr);

@@ -87,6 +87,22 @@ std::string describeEnd(int status) {
                      WEXITSTATUS(status));
 }
 
+/// Whether a process brings this signal on itself; others come from outside.
+bool isOwnSignal(int signal) {
+  switch (signal) {
+  case SIGSEGV:
+  case SIGBUS:
+  case SIGFPE:
+  case SIGILL:
+  case SIGABRT:
+  case SIGTRAP:
+  case SIGSYS:
+    return true;
+  default:
+    return false;
+  }
+}
+
 class Launcher {
 public:
   Launcher(const LaunchOptions &options, const shm::Job &job,
@@ -101,10 +117,10 @@ public:
         waitpid(rank.pid, nullptr, 0);
   }
 
-  Result<void> run() {
+  LaunchEnd run() {
     for (int rank = 0; rank < options.ranks; ++rank)
       if (Result<void> started = start(rank); !started)
-        return started;
+        return {started, 0, true};
     while (anyRunning()) {
       wait();
       if (options.onTick)
@@ -117,7 +133,7 @@ public:
         killAll();
     }
     drainAll();
-    return verdict();
+    return {verdict(), interrupted ? interrupted : stopping, isFromOutside()};
   }
 
 private:
@@ -204,8 +220,9 @@ private:
         return;
       }
     }
-    // A scheduler repeats itself; only a user who insists is in a hurry.
-    if (interrupted || (stopping && signal != SIGINT))
+    // A job that has failed ends already. A scheduler repeats itself; only a
+    // user who insists is in a hurry.
+    if (interrupted || ending || (stopping && signal != SIGINT))
       return;
     interrupted = signal;
     end(fmt::format("interrupted by {}", strsignal(signal)));
@@ -265,6 +282,9 @@ private:
     message += "; --timeout gives it more time";
     showRanks(-1);
     stalled = Error{message, Error::Fault::Hang};
+    std::vector<RankSnapshot> last = watch.snapshot(watched());
+    isStopped = std::any_of(last.begin(), last.end(),
+                            [](const auto &rank) { return rank.isStopped(); });
     end(message);
   }
 
@@ -383,7 +403,7 @@ private:
       return *stalled;
     // A death explains more than what others say about it.
     for (int rank = 0; rank < options.ranks; ++rank)
-      if (WIFSIGNALED(ranks[rank].status) && !ranks[rank].killed)
+      if (diedOfSignal(ranks[rank]))
         return Error{fmt::format("{} {}", options.nameOf(rank),
                                  describeEnd(ranks[rank].status)),
                      Error::Fault::Rank};
@@ -399,6 +419,21 @@ private:
                  Error::Fault::Rank};
   }
 
+  bool diedOfSignal(const RankProcess &rank) const {
+    return WIFSIGNALED(rank.status) && !rank.killed;
+  }
+
+  bool isFromOutside() const {
+    if (stalled)
+      return isStopped;
+    auto dead = [this](const RankProcess &rank) { return diedOfSignal(rank); };
+    auto own = [&](const RankProcess &rank) {
+      return dead(rank) && isOwnSignal(WTERMSIG(rank.status));
+    };
+    return std::any_of(ranks.begin(), ranks.end(), dead) &&
+           std::none_of(ranks.begin(), ranks.end(), own);
+  }
+
   const LaunchOptions &options;
   const shm::Job &job;
   const EndSignals &signals;
@@ -411,13 +446,14 @@ private:
   int interrupted = 0; // the signal that ended them at once
   std::optional<uint64_t> stoppedAfter;
   std::optional<Error> stalled;
+  bool isStopped = false; // a rank, of a job that stalled
   std::optional<Clock::time_point> ending;
 };
 
 } // namespace
 
-Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
-                         const EndSignals &signals) {
+LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
+                      const EndSignals &signals) {
   return Launcher(options, job, signals).run();
 }
 

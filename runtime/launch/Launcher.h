@@ -44,10 +44,15 @@ struct LaunchOptions {
   std::function<void()> onTick;
 };
 
-/// SIGINT, SIGTERM, SIGHUP and SIGUSR1, but for those that were ignored when this
-/// process began (nohup), as long as this lives: they wait for `take`.
+/// SIGINT, SIGTERM, SIGHUP and SIGUSR1, but for those that were ignored when
+/// this process began (nohup), as long as this lives: they wait for `take`.
+/// From its end on they are ignored: what the run did is settled, and its exit
+/// code is to say that.
 class EndSignals {
 public:
+  /// Until there is one: such a signal ends the process with Fault::Rank and a
+  /// word, and not as a killed one, which scripts do not start again.
+  static void endAtOnce();
   static Result<EndSignals> block();
   EndSignals(EndSignals &&) noexcept = default;
   ~EndSignals();
@@ -59,8 +64,9 @@ public:
   int latest() const { return taken; }
   /// Waits so long for one, which is returned and taken; else 0.
   int await(std::chrono::milliseconds time) const;
-  /// For the end of the work, which is not to be lost: a first signal is noted
-  /// from now on, and returned by `late`; another ends the process as usual.
+  /// For the end of the work, which is not to be lost: a signal is noted from
+  /// now on, and returned by `late`. A SIGINT after one, or after one that was
+  /// taken, ends the process as usual.
   void letOne();
   static int late();
   int descriptor() const { return file.get(); }
@@ -76,6 +82,16 @@ private:
   sigset_t mask{};
 };
 
+/// How a job has ended.
+struct LaunchEnd {
+  Result<void> result;
+  /// The signal that had the ranks end, at once or behind a step; 0: none.
+  int signal = 0;
+  /// Where ranks failed: another process killed or stopped one, or the system
+  /// had no room for it. What the ranks did has no part in that.
+  bool fromOutside = false;
+};
+
 /// Runs this program again, once per rank, and returns when all have ended.
 /// The ranks die with the launcher. When one fails, none gets on for the
 /// timeout, or a signal to end comes, all are ended within a second; the error
@@ -83,8 +99,8 @@ private:
 /// signal that comes when all ranks are done ends nothing. With `finishesStep`
 /// the first one has the ranks end behind the same step, and the error is
 /// Preempted; a SIGINT after it ends them at once. Other threads of this process must hold no signals.
-Result<void> launchRanks(const LaunchOptions &options, const shm::Job &job,
-                         const EndSignals &signals);
+LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
+                      const EndSignals &signals);
 
 /// A rank's end of the connection to its launcher.
 class RankConnection {

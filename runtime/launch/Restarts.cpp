@@ -6,6 +6,12 @@
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
+namespace {
+
+// Attempts without progress that may be chance, whoever ended them.
+constexpr uint32_t mostInARow = 3;
+
+} // namespace
 
 Result<std::chrono::seconds> Restarts::after(const Error &error,
                                              const Attempt &attempt) {
@@ -19,14 +25,21 @@ Result<std::chrono::seconds> Restarts::after(const Error &error,
                      : giveUp(fmt::format("it was started again {} time{} "
                                           "(--restarts), and fails still",
                                           most, most == 1 ? "" : "s"));
-  if (before && attempt.steps == 0)
-    return giveUp("it was started again and came no step further, so it is not "
-                  "started once more");
-  if (before && attempt.lastStep == before->lastStep)
+  withoutStep = attempt.steps == 0 ? withoutStep + 1 : 0;
+  inSameStep = before == attempt.lastStep ? inSameStep + 1 : 1;
+  before = attempt.lastStep;
+  bool isOwn = attempt.inStep && !attempt.fromOutside;
+  if ((isOwn && brokenAfter == attempt.lastStep) ||
+      (inSameStep == mostInARow && attempt.steps > 0))
     return giveUp(fmt::format("it failed in the same place before, after step "
                               "{}, so it is not started once more",
                               attempt.lastStep));
-  before = attempt;
+  if (withoutStep == mostInARow)
+    return giveUp(fmt::format("{} attempts in a row have come no step further, "
+                              "so it is not started once more",
+                              mostInARow));
+  if (isOwn)
+    brokenAfter = attempt.lastStep;
   constexpr uint32_t longest = 60;
   uint32_t pause = used < 6 ? uint32_t(1) << used : longest;
   ++used;

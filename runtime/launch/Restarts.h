@@ -10,17 +10,20 @@
 
 namespace polyrank::runtime {
 
-/// How far one attempt to run a job came.
+/// How far one attempt to run a job came, and why it ended.
 struct Attempt {
   uint64_t steps = 0;    // that it has done
   uint64_t lastStep = 0; // before the one in which it failed, from the job's 1st
+  bool inStep = true;    // it failed in a step, not while it loaded
+  /// Another process, or the machine, ended it: it says nothing about the step.
+  bool fromOutside = false;
 };
 
 /// Only what may go better the next time is tried again: a rank that failed, or
 /// ranks that hang. Pauses grow from one second to a minute: 1, 2, 4 .. 60. It
 /// ends when the restarts are used up, and where another one would fail as
-/// well: the last attempt did no step, or failed in the same step as the one
-/// before it.
+/// well: the ranks have made a second failure in the same step, or three
+/// attempts in a row have done no step, or ended in the same one.
 class Restarts {
 public:
   explicit Restarts(uint32_t most) : most(most) {}
@@ -34,7 +37,9 @@ public:
 
 private:
   uint32_t most, used = 0;
-  std::optional<Attempt> before; // that failed
+  uint32_t withoutStep = 0, inSameStep = 0; // attempts in a row
+  std::optional<uint64_t> before;           // lastStep of the attempt before
+  std::optional<uint64_t> brokenAfter;      // that of the ranks' own failure
 };
 
 } // namespace polyrank::runtime

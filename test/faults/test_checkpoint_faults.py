@@ -5,11 +5,12 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import tools
-from faults import DISK, DIVERGED, DONE, PREEMPTED, RANK, STEPS, Run, checkEnded, eventually
+from faults import DISK, DIVERGED, DONE, INPUT, PREEMPTED, RANK, STEPS, Run, checkEnded, eventually
 
 # Where a rank, or the launcher that commits, may be in a checkpoint's way; with which hit a later one than the first is meant.
 RANKS = ["checkpoint.before_copy:hit=2", "checkpoint.before_create:hit=2", "checkpoint.after_create:hit=2", "write.before:hit=2", "write.after:hit=4",
@@ -132,7 +133,7 @@ def test_20_a_checkpoint_goes_on_on_another_mesh(trainings, tmp_path):
 
 def test_21_a_run_that_fails_in_the_same_step_after_a_checkpoint_gives_up(trainings, tmp_path):
     # The 5th step of the first start, and the 2nd of one from step 3.
-    fail = "step.before:rank=0:attempt=1:hit=5:action=kill;step.before:rank=0:attempt=2:hit=2:action=kill"
+    fail = "step.before:rank=0:attempt=1:hit=5:action=exit;step.before:rank=0:attempt=2:hit=2:action=exit"
     run = Run(trainings(), tmp_path / "run", "--restarts", 9, fail=fail, every=3)
     outcome = run.end()
     if "going on from" in outcome.error:  # step 3 was durable in time
@@ -185,6 +186,48 @@ def test_22_a_second_interrupt_ends_the_run_at_once_and_a_second_sigterm_does_no
         assert run.end().code == code
 
 
+def test_22_while_the_launcher_commits_a_scheduler_changes_nothing_and_a_user_who_insists_does(trainings, tmp_path):
+    for second, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, RANK)):
+        run = Run(trainings(), tmp_path / f"run{int(second)}", every=1000,
+                  fail="step.before:hit=0:action=delay=20;checkpoint.before_rename:rank=launcher:action=delay=3000")
+        eventually(lambda: run.logged() >= 4)
+        run.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not run.ranks())
+        time.sleep(0.2)
+        assert run.process.poll() is None
+        since = time.monotonic()
+        run.process.send_signal(second)
+        assert run.process.wait(60) == code, run.said()
+        if code == RANK:
+            assert time.monotonic() - since < 2 and "waited for the disk to take a checkpoint" in run.said()
+        else:
+            [name] = names(run.checkpoints)
+            checkEnded(run.end(), PREEMPTED, f"--resume {run.checkpoints}")
+            assert f"the run ends when step {int(name.removeprefix('step-'))} is done" in run.said()
+    # What it left unfinished is gone with the next start.
+    isUndisturbed(trainings(), Run(trainings(), run.folder, "--resume", "auto", every=1000).end())
+
+
+@pytest.mark.parametrize("moment", ["pause", "load", "commit"])
+def test_22_between_two_attempts_nothing_is_lost(moment, trainings, tmp_path):
+    fail = "step.before:rank=1:hit=9:action=kill"
+    if moment == "load":
+        fail += ";load.before:rank=1:attempt=2:action=delay=3000"
+    if moment == "commit":
+        fail += ";checkpoint.before_rename:rank=launcher:hit=2:action=delay=1000"
+    run = Run(trainings(), tmp_path / "run", "--restarts", 3, fail=fail, every=2)
+    if moment == "commit":
+        eventually(lambda: "is dead; it was in step" in run.said())
+    else:
+        eventually(lambda: "start again in" in run.said())
+    if moment == "load":
+        eventually(lambda: len(run.ranks()) == 2)
+    run.process.send_signal(signal.SIGTERM)
+    outcome = run.end()
+    checkEnded(outcome, PREEMPTED, "interrupted by signal 15 (Terminated)")
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
 def test_22_a_signal_before_the_first_step_ends_the_run_at_once(trainings, tmp_path):
     run = Run(trainings(), tmp_path / "run", fail="load.before:rank=1:action=delay=1500", every=3)
     eventually(lambda: len(run.ranks()) == 2)
@@ -207,8 +250,29 @@ def test_22_all_ranks_ignore_what_a_scheduler_sends_to_all(trainings, tmp_path):
     checkEnded(run.end(), PREEMPTED)
 
 
+# 26: two runs.
+
+def test_26_a_run_chooses_what_it_goes_on_from_when_the_one_before_has_ended(trainings, tmp_path):
+    first = Run(trainings(), tmp_path / "first", fail="step.before:hit=0:action=delay=50", every=3)
+    eventually(lambda: first.logged() >= 4)
+    second = Run(trainings(), tmp_path / "second", "--checkpoint", first.checkpoints, "--resume", "auto")
+    eventually(lambda: "another run is writing checkpoints there" in second.said())
+    first.process.send_signal(signal.SIGTERM)
+    assert first.process.wait(60) == PREEMPTED
+    newest = re.search(r"ended by signal 15 \(Terminated\) after step (\d+)", first.said())[1]
+    outcome = second.end()
+    checkEnded(first.end(), PREEMPTED)
+    isUndisturbed(trainings(), outcome)
+    assert f"/step-{int(newest):09}, after step {newest}" in outcome.error, outcome.error
+
+
+def test_26_a_run_that_is_refused_leaves_no_folder(trainings, tmp_path):
+    outcome = Run(trainings(), tmp_path / "run", "--data", tmp_path / "none.npz", every=3).end()
+    assert outcome.code == INPUT and not (tmp_path / "run/checkpoints").exists(), outcome.error
+
+
 # The same at random moments: a few here, hundreds by hand.
 
 def test_2_weights_are_the_same_whoever_is_killed_when():
-    done = subprocess.run([sys.executable, Path(__file__).parent / "soak.py", "--times", "3"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, Path(__file__).parent / "soak.py", "--times", "5"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "the weights are always the same" in done.stdout, done.stdout + done.stderr[-4000:]

@@ -249,23 +249,31 @@ def test_18_a_nan_on_one_rank_ends_the_run_at_its_step(trainings, tmp_path):
 # 21: it fails again and again.
 
 def test_21_a_run_that_fails_in_the_same_step_gives_up(trainings, tmp_path):
-    outcome = Run(trainings(), tmp_path / "run", "--restarts", 9, fail="step.before:rank=0:attempt=0:hit=4:action=kill").end()
+    outcome = Run(trainings(), tmp_path / "run", "--restarts", 9, fail="step.before:rank=0:attempt=0:hit=4:action=exit").end()
     checkEnded(outcome, RANK, "it failed in the same place before, after step 3")
     assert outcome.error.count("start again in") == 1
 
 
 def test_21_the_same_step_is_told_before_all_ranks_have_reported_the_one_before(trainings, tmp_path):
     # At the first start rank 1 is late with its report of step 3.
-    fail = "step.before:rank=0:attempt=0:hit=4:action=kill;wait.before_work:rank=1:attempt=1:hit=9:action=delay=500"
+    fail = "step.before:rank=0:attempt=0:hit=4:action=exit;wait.before_work:rank=1:attempt=1:hit=9:action=delay=500"
     outcome = Run(trainings(), tmp_path / "run", "--restarts", 9, fail=fail).end()
     checkEnded(outcome, RANK, "it failed in the same place before, after step 3")
     assert outcome.error.count("start again in") == 1
 
 
+@pytest.mark.parametrize("point", ["load.after:rank=1", "step.before:rank=0:hit=4"])
+def test_21_what_others_do_to_ranks_is_no_sign_of_a_broken_step(point, trainings, tmp_path):
+    fail = ";".join(f"{point}:attempt={attempt}:action=kill" for attempt in (1, 2))
+    outcome = Run(trainings(), tmp_path / "run", "--restarts", 9, fail=fail).end()
+    trainings().check(outcome)
+    assert outcome.error.count("start again in") == 2
+
+
 def test_21_a_run_that_never_comes_to_a_step_gives_up(trainings, tmp_path):
     outcome = Run(trainings(), tmp_path / "run", "--restarts", 9, fail="load.after:rank=1:attempt=0:action=kill").end()
-    checkEnded(outcome, RANK, "came no step further")
-    assert outcome.error.count("start again in") == 1
+    checkEnded(outcome, RANK, "3 attempts in a row have come no step further")
+    assert outcome.error.count("start again in") == 2
 
 
 def test_21_restarts_are_used_up(trainings, tmp_path):

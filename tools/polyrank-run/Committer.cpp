@@ -185,10 +185,14 @@ void Committer::tick(Progress &progress) {
   }
 }
 
-void Committer::finish(Progress &progress) {
+bool Committer::finish(Progress &progress,
+                       const std::function<bool()> &givesUp) {
   {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return queue.empty() && !working; });
+    auto isIdle = [&] { return queue.empty() && !working; };
+    while (!changed.wait_for(lock, std::chrono::milliseconds(100), isIdle))
+      if (givesUp())
+        return false;
   }
   for (auto &[step, each] : pending)
     if (Result<void> removed = removeUnfinished(
@@ -197,6 +201,7 @@ void Committer::finish(Progress &progress) {
       progress.warn(removed.error().message);
   pending.clear();
   tick(progress);
+  return true;
 }
 
 } // namespace polyrank::runtime

@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -42,8 +43,10 @@ public:
 
   /// What has been done since it was last asked.
   void tick(Progress &progress);
-  /// Waits for what all ranks have written, removes the rest, and tells.
-  void finish(Progress &progress);
+  /// Waits for what all ranks have written, removes the rest, and tells. False
+  /// where `givesUp`, which is asked now and then, ends the waiting: the thread
+  /// is still at work then, and the process has to end without it.
+  bool finish(Progress &progress, const std::function<bool()> &givesUp);
 
   /// How many checkpoints of this run have come to an end, whole or failed.
   uint64_t ended() const { return numEnded; }

@@ -36,6 +36,7 @@ public:
       : Preparation(given), restarts(given.restarts) {}
 
   Result<void> run() {
+    EndSignals::endAtOnce();
     if (Result<void> done = Preparation::run(); !done)
       return done;
     ProgressOptions shown;
@@ -214,6 +215,8 @@ public:
   }
 
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
+  /// The user would not wait for a disk at which a thread still is.
+  bool isAbandoned() const { return abandoned; }
   RunFiles files() const {
     return {options.plan,
             fmt::format("{}", fmt::join(options.samples(), ",")),
@@ -234,11 +237,12 @@ private:
 
   /// Told by the step that a rank has begun, not by reports: a rank may die
   /// before another one's report of the step before has come.
-  Attempt howFar() const {
+  Attempt howFar(bool fromOutside) const {
     uint64_t before = page->facts().step;
     uint64_t begun = std::max(page->lastBegun(), before + 1);
-    return {begun - 1 - before, begun - 1};
+    return {begun - 1 - before, begun - 1, hasBegunStep(), fromOutside};
   }
+  bool hasBegunStep() const { return page->lastBegun() > page->facts().step; }
 
   /// Nothing of a failed attempt comes into the next one's files.
   Result<void> forgetAttempt() {
@@ -338,7 +342,7 @@ private:
                          const EndSignals &signals) {
     for (;;) {
       damage.clear();
-      Result<void> ran;
+      LaunchEnd end;
       {
         // Shared memory is the attempt's own, and gone before the next one's.
         POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
@@ -346,43 +350,80 @@ private:
         launch.descriptors = descriptorsWith(evalJob);
         job = &created;
         launch.attempt = restarts.count() + 1;
-        ran = launchRanks(launch, created, signals);
+        end = launchRanks(launch, created, signals);
         job = nullptr;
       }
-      // What all ranks have written of a checkpoint counts.
-      if (committer)
-        committer->finish(*progress);
+      Result<void> &ran = end.result;
+      if (Result<void> finished = finishCheckpoints(signals); !finished)
+        return finished;
       // And nothing stays of what ranks had begun, which are gone.
       if (!ran && checkpoint)
         if (Result<void> removed =
                 removeLeftovers(diskFiles, options.checkpoints.folder);
             !removed)
           progress->warn(removed.error().message);
-      if (ran || notFinite || signals.latest())
+      if (ran || notFinite)
+        return ran;
+      // While ranks load what a checkpoint has, nothing is lost.
+      if (end.signal && ran.error().fault == Error::Fault::Rank &&
+          !hasBegunStep() && checkpoint && resumed)
+        return Error{ran.error().message, Error::Fault::Preempted};
+      if (end.signal)
         return ran;
       if (!damage.empty() && resumesFromFolder(options.checkpoints)) {
+        if (int signal = signals.latest())
+          return endBetweenAttempts(signal, damage + "; ");
         if (Result<void> older = takeOlder(); !older)
           return older;
         continue;
       }
       Result<std::chrono::seconds> pause =
-          restarts.after(ran.error(), howFar());
+          restarts.after(ran.error(), howFar(end.fromOutside));
       if (!pause)
         return pause.error();
+      if (int signal = signals.latest())
+        return endBetweenAttempts(signal, ran.error().message + "; ");
       tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
                        "in {} s ({} of {} restarts)\n",
                        ran.error().message, pause->count(), restarts.count(),
                        options.restarts));
       if (int signal = signals.await(*pause))
-        return Error{fmt::format("interrupted by signal {} ({}) before the "
-                                 "ranks were started again",
-                                 signal, strsignal(signal)),
-                     Error::Fault::Rank};
+        return endBetweenAttempts(signal);
       if (Result<void> ready = forgetAttempt(); !ready)
         return ready;
       if (Result<void> chosen = takeNewest(); !chosen)
         return chosen;
     }
+  }
+
+  /// Waits until what all ranks have written of a checkpoint is durable, as
+  /// that counts. Schedulers repeat their signals meanwhile; a SIGINT after
+  /// another signal ends the waiting.
+  Result<void> finishCheckpoints(const EndSignals &signals) {
+    if (!committer)
+      return {};
+    auto givesUp = [&] {
+      int before = signals.latest();
+      for (int signal; (signal = signals.take()); before = signal)
+        if (before && signal == SIGINT)
+          return true;
+      return false;
+    };
+    abandoned = !committer->finish(*progress, givesUp);
+    if (!abandoned)
+      return {};
+    return Error{fmt::format("interrupted by signal {} ({}) while the launcher "
+                             "waited for the disk to take a checkpoint",
+                             SIGINT, strsignal(SIGINT)),
+                 Error::Fault::Rank};
+  }
+
+  /// No rank is there. With checkpoints all that can be saved is.
+  Error endBetweenAttempts(int signal, const std::string &why = "") const {
+    return {fmt::format("{}interrupted by signal {} ({}) before the ranks were "
+                        "started again",
+                        why, signal, strsignal(signal)),
+            checkpoint ? Error::Fault::Preempted : Error::Fault::Rank};
   }
 
   /// After a failure the ranks go on from the newest checkpoint that the run has
@@ -621,6 +662,7 @@ private:
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
   bool isKept = false; // the weights, by a run whose data has an error
+  bool abandoned = false;
 };
 
 /// What --check says, and the exit status.
@@ -665,6 +707,10 @@ int launcherMain(const RunOptions &options) {
     if (options.json)
       print(toText(
           reportOfFailure(result.error(), run.stepsDone(), run.files())));
+    if (run.isAbandoned()) { // its thread could not be joined
+      finishTelling();
+      std::_Exit(int(result.error().fault));
+    }
     return int(result.error().fault);
   } catch (const std::exception &exception) {
     tell(fmt::format("polyrank-run: {}\n", describe(exception)));

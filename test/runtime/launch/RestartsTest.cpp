@@ -10,7 +10,9 @@ namespace {
 const Error died{"rank 1 was killed", Error::Fault::Rank};
 
 /// Attempts that do `steps` steps each, every one from where the last was.
-Attempt upTo(uint64_t step, uint64_t steps = 10) { return {steps, step}; }
+Attempt upTo(uint64_t step, uint64_t steps = 10) {
+  return {steps, step, true, false};
+}
 
 TEST(Restarts, PausesGrowToAMinute) {
   Restarts restarts(9);
@@ -48,28 +50,62 @@ TEST(Restarts, OnlyAFailedRankAndAHangAreTriedAgain) {
   EXPECT_TRUE(Restarts(5).after({"", Fault::Hang}, upTo(3)));
 }
 
-TEST(Restarts, WhatComesNoStepFurtherIsNotTriedAgain) {
-  Restarts restarts(5);
-  EXPECT_TRUE(restarts.after(died, upTo(0, 0))); // it may have been chance
-  auto again = restarts.after(died, upTo(0, 0));
-  ASSERT_FALSE(again);
-  EXPECT_NE(again.error().message.find("came no step further"),
-            std::string::npos)
-      << again.error().message;
+/// Of which another process, or the machine, killed a rank.
+Attempt killed(uint64_t step, uint64_t steps, bool inStep = true) {
+  return {steps, step, inStep, true};
 }
 
-TEST(Restarts, WhatFailsInTheSameStepTwiceIsNotTriedAgain) {
+void expectGivesUp(const Result<std::chrono::seconds> &after,
+                   const std::string &why) {
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().message,
+            died.message + "; " + why + ", so it is not started once more");
+}
+
+TEST(Restarts, ThreeAttemptsInARowWithoutAStepAreEnough) {
+  for (bool fromOutside : {false, true}) {
+    Attempt loading{0, 7, false, fromOutside};
+    Restarts restarts(50);
+    EXPECT_TRUE(restarts.after(died, loading)); // it may have been chance
+    EXPECT_TRUE(restarts.after(died, loading));
+    EXPECT_TRUE(restarts.after(died, upTo(9, 2)));
+    EXPECT_TRUE(restarts.after(died, loading));
+    auto pause = restarts.after(died, loading);
+    ASSERT_TRUE(pause);
+    EXPECT_EQ(pause->count(), 16);
+    expectGivesUp(restarts.after(died, loading),
+                  "3 attempts in a row have come no step further");
+  }
+}
+
+TEST(Restarts, WhatRanksMakeFailInTheSameStepTwiceIsNotTriedAgain) {
   Restarts restarts(5);
   EXPECT_TRUE(restarts.after(died, upTo(120, 120)));
-  auto again = restarts.after(died, upTo(120, 20));
-  ASSERT_FALSE(again);
-  EXPECT_NE(again.error().message.find("after step 120"), std::string::npos)
-      << again.error().message;
+  expectGivesUp(restarts.after(died, upTo(120, 20)),
+                "it failed in the same place before, after step 120");
   // Elsewhere is another fault, be it before.
   Restarts others(5);
   EXPECT_TRUE(others.after(died, upTo(120, 120)));
   EXPECT_TRUE(others.after(died, upTo(110, 10)));
   EXPECT_TRUE(others.after(died, upTo(120, 20)));
+  // One that another process ends between two says nothing about the step, and
+  // neither does one that never came to it.
+  Restarts broken(9);
+  EXPECT_TRUE(broken.after(died, upTo(120, 120)));
+  EXPECT_TRUE(broken.after(died, killed(110, 10)));
+  EXPECT_TRUE(broken.after(died, {0, 120, false, false}));
+  expectGivesUp(broken.after(died, upTo(120, 20)),
+                "it failed in the same place before, after step 120");
+}
+
+TEST(Restarts, WhatOthersEndInTheSameStepIsTriedAgainTwice) {
+  Restarts restarts(9);
+  EXPECT_TRUE(restarts.after(died, killed(120, 120)));
+  EXPECT_TRUE(restarts.after(died, killed(120, 20)));
+  EXPECT_TRUE(restarts.after(died, killed(121, 21)));
+  EXPECT_TRUE(restarts.after(died, killed(121, 1)));
+  expectGivesUp(restarts.after(died, killed(121, 1)),
+                "it failed in the same place before, after step 121");
 }
 
 } // namespace
