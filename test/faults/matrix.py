@@ -37,6 +37,7 @@ ROWS = [
     Row(23, "the clock jumps", "nothing: only the monotonic clock is read", "0"),
     Row(24, "too few file descriptors", "refused at the start, with how many are needed", "1"),
     Row(24, "too little memory or too few threads", "refused at the start where that can be foreseen (1), else a failed rank", "1 or 2"),
+    Row(26, "two runs write to one file, or into one folder of checkpoints", "the second waits five seconds, then ends, and has touched nothing", "2"),
     Row(25, "what is left after any of these", "no process, no shared memory, no unfinished file", ""),
 ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import matrix
 import pytest
 import tools
-from faults import DISK, DIVERGED, DONE, HANG, INPUT, RANK, Run, Training, checkEnded, eventually, processesOf
+from faults import DISK, DIVERGED, DONE, HANG, INPUT, RANK, STEPS, Run, Training, checkEnded, eventually, processesOf
 
 ROOT = Path(__file__).parents[2]
 
@@ -329,4 +329,36 @@ def test_24_with_too_little_memory_it_ends_in_good_order(trainings, tmp_path):
         assert not processesOf(training.plan.parent)
 
 
+def test_24_many_data_files_need_no_higher_limit(trainings, tmp_path):
+    training = trainings()
+    for number in range(100):
+        os.link(training.data, tmp_path / f"{number:03}.npz")
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    done = subprocess.run([tools.bin() / "polyrank-run", training.plan, "--data", tmp_path / "*.npz", "--steps", "1"], capture_output=True, text=True,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard)))
+    assert done.returncode == DONE, done.stderr
+
+
 test_25_nothing_is_left = None  # Run.end() asserts it, of each of these
+
+
+# 26: two runs.
+
+def test_26_a_run_waits_for_the_files_of_another_and_leaves_them_alone(trainings, tmp_path):
+    first = Run(trainings(), tmp_path / "first", "--steps", 10**9)
+    eventually(lambda: first.logged() > 3)
+    others = {"--log": first.logFile, "--save": first.weights}
+    both = {option: Run(trainings(), tmp_path / option, option, path, log=False, saves=False) for option, path in others.items()}
+    for option, run in both.items():
+        checkEnded(run.end(), RANK, f"{option} {others[option]}: another run is writing it; this one waits up to 5 s", "start this one when that has ended")
+    stopped, third = (Run(trainings(), tmp_path / name, "--log", first.logFile, log=False) for name in ("stopped", "third"))
+    for run in (stopped, third):
+        eventually(lambda: "another run is writing it" in run.said())
+    stopped.process.send_signal(signal.SIGTERM)
+    checkEnded(stopped.end(), RANK, "interrupted by a signal before the ranks were started")
+    first.process.send_signal(signal.SIGTERM)
+    assert first.process.wait(60) == RANK
+    outcome = third.end()
+    checkEnded(first.end(), RANK)
+    assert outcome.code == DONE and outcome.saved == trainings().weights, outcome.error
+    assert b"\0" not in first.logFile.read_bytes() and len([1 for record in first.records() if "step" in record]) == STEPS

@@ -329,8 +329,8 @@ def test_two_runs_do_not_write_into_one_folder(dropping, tmp_path):
     try:
         while subprocess.run(["flock", "-n", tmp_path / "c", "true"]).returncode == 0:
             pass
-        _, said = run(plan, data, 1, "--checkpoint", tmp_path / "c", code=1)
-        assert "another run is writing checkpoints there" in said
+        _, said = run(plan, data, 1, "--checkpoint", tmp_path / "c", code=2)
+        assert "another run is writing checkpoints there; this one waits up to 5 s" in said
     finally:
         holder.kill()
         holder.wait()

@@ -25,6 +25,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -718,6 +719,16 @@ int launcherMain(const RunOptions &options) {
   }
 }
 
+/// A run may have thousands of data files open, and shells allow 1024 by
+/// default where the system allows more. Ranks inherit it.
+void allowOpenFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 } // namespace
 } // namespace polyrank::runtime
 
@@ -729,6 +740,7 @@ int main(int argc, char **argv) {
   // write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  allowOpenFiles();
   std::variant<RunOptions, int> options = parseOptions(argc, argv);
   if (const int *status = std::get_if<int>(&options))
     return *status;

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <set>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -93,9 +92,16 @@ const std::vector<Preparation::Check> Preparation::checks{
     {"disk", &Preparation::checkDisk, {"plan", "files"}}};
 
 Result<void> Preparation::run() {
-  for (const Check &check : checks)
+  for (const Check &check : checks) {
     if (Result<std::string> found = (this->*check.make)(false); !found)
       return found.error();
+    if (&check != &checks.front())
+      continue;
+    // What the other checks find in files and folders must stay as it is.
+    POLYRANK_ASSIGN(uses, outputUses());
+    POLYRANK_ASSIGN(taken, OutputLocks::take(options.checkpoints.folder, uses));
+    locks = std::move(taken);
+  }
   return {};
 }
 
@@ -232,6 +238,27 @@ Result<std::string> Preparation::checkResumed(bool whole) {
                      whole ? ", all read and as they were written" : "");
 }
 
+/// All files that the run writes, those of checkpoints apart.
+Result<std::vector<OutputUse>> Preparation::outputUses() const {
+  std::vector<OutputUse> written;
+  for (const SaveFile &save : options.saves()) {
+    if (save.path.empty())
+      continue;
+    POLYRANK_ASSIGN(
+        uses, outputsOf(save, savedFilesOf(*plan->plan, save.what, save.path,
+                                           options.saveShardBytes)));
+    written.insert(written.end(), uses.begin(), uses.end());
+  }
+  for (auto &[option, path, kind] :
+       {std::tuple("--outputs", &options.outputs, FileKind::Npz),
+        {"--profile", &options.profile, FileKind::Profile},
+        {"--trace", &options.trace, FileKind::Trace},
+        {"--log", &options.log, FileKind::Log}})
+    if (!path->empty())
+      written.push_back({option, *path, kind});
+  return std::move(written);
+}
+
 /// No output may be what this run reads, nor what another output goes to.
 Result<std::string> Preparation::checkFiles(bool) {
   std::vector<InputUse> inputs{{"the plan", options.plan},
@@ -250,22 +277,7 @@ Result<std::string> Preparation::checkFiles(bool) {
       for (const DataFiles &files : *found)
         for (const std::string &path : files.paths)
           inputs.push_back({what, path});
-  std::vector<OutputUse> written;
-  for (const SaveFile &save : options.saves()) {
-    if (save.path.empty())
-      continue;
-    POLYRANK_ASSIGN(uses, outputsOf(save, savedFilesOf(*plan->plan, save.what,
-                                                       save.path,
-                                                       options.saveShardBytes)));
-    written.insert(written.end(), uses.begin(), uses.end());
-  }
-  for (auto &[option, path, kind] :
-       {std::tuple("--outputs", &options.outputs, FileKind::Npz),
-        {"--profile", &options.profile, FileKind::Profile},
-        {"--trace", &options.trace, FileKind::Trace},
-        {"--log", &options.log, FileKind::Log}})
-    if (!path->empty())
-      written.push_back({option, *path, kind});
+  POLYRANK_ASSIGN(written, outputUses());
   if (Result<void> safe = checkOutputs(inputs, written); !safe)
     return safe.error();
   auto count = static_cast<uint64_t>(
@@ -404,7 +416,7 @@ Result<std::string> Preparation::checkMemory(bool whole) {
       text, whole ? "" : ", or start it all the same with --no-check")};
 }
 
-Result<void> Preparation::lockCheckpoints(bool whole) {
+Result<void> Preparation::checkCheckpointFolder(bool whole) {
   const std::string &folder = options.checkpoints.folder;
   auto cannot = [&](const std::string &why) {
     return Error{fmt::format("--checkpoint {}: {}", folder, why)};
@@ -417,8 +429,6 @@ Result<void> Preparation::lockCheckpoints(bool whole) {
     return access(folderOf(folder).c_str(), W_OK) == 0
                ? Result<void>()
                : cannot(std::strerror(errno));
-  if (!exists && mkdir(folder.c_str(), 0777) != 0)
-    return cannot(std::strerror(errno));
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     return cannot(std::strerror(errno));
   if (Result<void> free = checkFolder(options.checkpoints, stepsBefore());
@@ -434,14 +444,6 @@ Result<void> Preparation::lockCheckpoints(bool whole) {
                                 bytesText(bytes), bytesText(room)));
   if (whole)
     return {};
-  checkpointLock =
-      Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (checkpointLock.get() < 0)
-    return cannot(std::strerror(errno));
-  // A file system that has no locks says something else.
-  if (flock(checkpointLock.get(), LOCK_EX | LOCK_NB) != 0 &&
-      errno == EWOULDBLOCK)
-    return cannot("another run is writing checkpoints there");
   FileOperations files;
   return removeLeftovers(files, folder);
 }
@@ -467,7 +469,7 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     add(save.option, save.path, bytes);
   }
   if (checkpoint) {
-    if (Result<void> locked = lockCheckpoints(whole); !locked)
+    if (Result<void> locked = checkCheckpointFolder(whole); !locked)
       return locked.error();
     add("--checkpoint", options.checkpoints.folder + "/",
         checkpoint->bytes());

@@ -2,12 +2,13 @@
 
 #pragma once
 
-#include "runtime/exec/Weights.h"
-#include "runtime/plan/PlanReport.h"
 #include "runtime/comm/shm/ShmJob.h"
 #include "runtime/exec/CheckpointLayout.h"
+#include "runtime/exec/Weights.h"
+#include "runtime/plan/PlanReport.h"
 #include "support/OutputFile.h"
 #include "tools/polyrank-run/Evaluation.h"
+#include "tools/polyrank-run/OutputLocks.h"
 #include "tools/polyrank-run/Resume.h"
 #include "tools/polyrank-run/SaveOutput.h"
 
@@ -63,7 +64,7 @@ public:
   ManifestData dataState;
   std::optional<CheckpointLayout> checkpoint;
   /// Held as long as the run may write there: two runs at once would not do.
-  Descriptor checkpointLock;
+  OutputLocks locks;
   uint64_t stepsBefore() const { return resumed ? resumed->manifest.step : 0; }
   std::vector<SaveOutput> saveOutputs; // those that are asked for
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
@@ -84,7 +85,8 @@ private:
   Result<std::string> checkMemory(bool whole);
   Result<std::string> checkDisk(bool whole);
   Result<std::string> checkResumed(bool whole);
-  Result<void> lockCheckpoints(bool whole);
+  Result<std::vector<OutputUse>> outputUses() const;
+  Result<void> checkCheckpointFolder(bool whole);
   struct Check;
   static const std::vector<Check> checks;
 
