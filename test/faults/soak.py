@@ -1,18 +1,23 @@
-"""Kills a random rank, or the launcher, of a run with checkpoints at random moments; the final weights must be bit for bit the same.
+"""Kills ranks and the launcher of a run with checkpoints and evaluations at random, in each of its moments; the final weights and losses must be
+bit for bit those of a run to which nothing has happened.
 
     soak.py [--times N] [--seed S] [--kind data|four|pipe]
 
-A rank that is killed is restarted by its launcher (--restarts); of a launcher that is killed the same command line starts again, with
---resume auto. POLYRANK_BIN names the tools. Prints a line for every tenth kill and ends with 1 at the first run whose weights differ.
+The moments take turns: ranks load, run steps, evaluate, a checkpoint is written and committed, the launcher pauses before a restart. A rank that
+is killed is restarted by its launcher (--restarts); of a launcher that is killed, or ended by SIGTERM as a scheduler does, the same command line
+starts again, with --resume auto. The exit code of each must be the one that docs/operating.md says. POLYRANK_BIN names the tools: of a build with
+failpoints (preset dev), which make the short moments longer. Prints a line for every tenth kill and ends with 1 at the first run that is wrong.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "parity")]
@@ -21,69 +26,157 @@ import faults  # noqa: E402
 import tools  # noqa: E402
 from models import MODELS  # noqa: E402
 
-STEPS = 400
+STEPS, EVERY, EVALUATED = 400, 7, 20
+MOMENTS = ("load", "step", "evaluation", "commit", "pause")
+# Pauses before a restart double with each.
+RESTARTS_OF_ONE = 2
+SLOWER = "load.before:hit=0:attempt=0:action=delay=100;checkpoint.before_rename:rank=launcher:hit=0:action=delay=10"
 
 
 def makeTraining(folder, kind):
     model, plan = folder / "model.onnx", folder / "plan"
     MODELS["mlp"].export(model)
-    tools.saveData(folder / "data.npz", MODELS["mlp"].data(2))
+    data = MODELS["mlp"].data(2)
+    tools.saveData(folder / "data.npz", data)
+    # An evaluation takes longer than some steps.
+    tools.saveData(folder / "eval.npz", {name: each.repeat(100, *[1] * (each.dim() - 1)) for name, each in data.items()})
     mesh = {"data": "data=2", "four": "data=4", "pipe": "pipe=2"}[kind]
     tools.tool("compile", model, "-o", plan, "--mesh", mesh, *MODELS["mlp"].inputOptions, "--loss", MODELS["mlp"].lossOption,
                "--optimizer", "adamw(lr=0.01)", "--microbatches", 2, "--threads", 1)
     training = faults.Training(plan, folder / "data.npz")
-    before = time.monotonic()
-    done = faults.Run(training, folder / "undisturbed", "--steps", STEPS).end()
+    done = faults.Run(training, folder / "undisturbed", *options(folder)).end()
     assert done.code == faults.DONE, done.error
-    training.weights = done.saved
-    return training, time.monotonic() - before
+    training.weights, training.losses = done.saved, lossesOf(done.log)
+    return training
 
 
-def soak(training, seconds, folder, times, chance):
-    """Runs until the weights are there, again and again; kills at random until it has killed so often."""
-    kills, runs, ofLaunchers = 0, 0, 0
-    while kills < times:
-        runs += 1
-        place = folder / f"run{runs}"
-        while True:
-            run = faults.Run(training, place, "--steps", STEPS, "--restarts", 1000, "--resume", "auto", "--keep", 3, every=7)
-            wantsKill = kills < times
-            while wantsKill and run.process.poll() is None:
-                # Now and then in the middle of loading, or of a pause before a restart.
-                time.sleep(chance.uniform(0, seconds))
-                if run.process.poll() is not None:
-                    break
-                victims = [*run.ranks(), run.process.pid]
-                victim = chance.choice(victims)
-                try:
-                    os.kill(victim, signal.SIGKILL)
-                except ProcessLookupError:  # it has ended meanwhile
-                    continue
-                kills += 1
-                ofLaunchers += victim == run.process.pid
-                if kills % 10 == 0:
-                    print(f"{kills} kills, {ofLaunchers} of them of launchers, in {runs} runs", flush=True)
-                wantsKill = kills < times and victim != run.process.pid
-            outcome = run.end(300)
-            if outcome.code == faults.DONE:
+def options(folder):
+    return "--steps", STEPS, "--eval-every", EVALUATED, "--eval-data", folder / "eval.npz"
+
+
+def lossesOf(log):
+    return tuple(entry["loss"] for entry in log if "loss" in entry)
+
+
+def latest(run):
+    """What the last records of the log are of, the newest first."""
+    text = run.logFile.read_bytes() if run.logFile.exists() else b""
+    return [json.loads(line) for line in reversed(text.split(b"\n")[-9:-1]) if line.startswith(b"{")]
+
+
+def isIn(moment, run):
+    """Whether a run is in this moment, as far as that is seen from outside."""
+    records = latest(run)
+    kind = next(iter(records[0]), "") if records else ""
+    if moment == "load":
+        return kind in ("run", "restart") and bool(run.ranks())
+    if moment == "evaluation":
+        newest = next((record for record in records if "step" in record or "eval" in record), {})
+        return newest.get("step", 1) % EVALUATED == 0 and newest["step"] < STEPS
+    if moment == "commit":
+        return any(run.checkpoints.glob(".tmp-*"))
+    if moment == "pause":
+        return not run.ranks() and "start again in" in run.said() and kind != "restart"
+    return kind == "step"
+
+
+def awaitMoment(moment, run, seconds=20):
+    """False where it does not come before the run ends."""
+    limit = time.monotonic() + seconds
+    while run.process.poll() is None and time.monotonic() < limit:
+        try:
+            if isIn(moment, run):
+                return True
+        except FileNotFoundError:  # the launcher has just ended
+            return False
+        time.sleep(0.001)
+    return False
+
+
+def send(process, number):
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:  # it has ended meanwhile
+        return False
+    return True
+
+
+class Soak:
+    def __init__(self, training, folder, times, chance):
+        self.training, self.folder, self.times, self.chance = training, folder, times, chance
+        self.kills, self.runs = Counter(), 0
+
+    def total(self):
+        return sum(self.kills.values())
+
+    def strike(self, run, moment):
+        """Sends one signal, and returns what it sent to the launcher; 0: none."""
+        if not awaitMoment(moment, run):
+            return 0
+        time.sleep(self.chance.uniform(0, 0.02))
+        ranks = run.ranks()
+        whom = "launcher" if moment == "pause" or not ranks else self.chance.choice(["rank", "rank", "launcher", "scheduler"])
+        number = signal.SIGTERM if whom == "scheduler" or (whom == "launcher" and self.chance.random() < 0.5) else signal.SIGKILL
+        if not send(self.chance.choice(ranks) if whom == "rank" else run.process.pid, number):
+            return 0
+        self.kills[moment, "rank" if whom == "rank" else "launcher"] += 1
+        if self.total() % 10 == 0:
+            print(f"{self.total()} kills in {self.runs} runs", flush=True)
+        return 0 if whom == "rank" else number
+
+    def once(self, place):
+        """One launcher, until its end."""
+        run = faults.Run(self.training, place, *options(self.folder), "--restarts", 1000, "--resume", "auto", "--keep", 3, every=EVERY, fail=SLOWER)
+        sent, restarts = 0, 0
+        while not sent and self.total() < self.times and run.process.poll() is None:
+            moment = MOMENTS[self.total() % len(MOMENTS)]
+            if moment == "pause" and restarts <= RESTARTS_OF_ONE:
+                # There is one when a rank has died.
+                if awaitMoment("step", run) and (ranks := run.ranks()):
+                    restarts += send(self.chance.choice(ranks), signal.SIGKILL)
+            before = self.total()
+            sent = self.strike(run, moment)
+            restarts += self.total() > before
+            if restarts > RESTARTS_OF_ONE:
                 break
-            # Killed in the same step twice by chance, or before the first one: started again by whoever watches.
-            assert outcome.code in (-signal.SIGKILL, faults.RANK), outcome.error
-        if outcome.saved != training.weights:
-            sys.exit(f"run {runs}: other weights after {kills} kills\n{outcome.error[-4000:]}")
-    print(f"{times} kills, {ofLaunchers} of them of launchers, in {runs} runs: the weights are always the same")
+        outcome = run.end(300)
+        self.checkCode(outcome, sent)
+        return outcome
+
+    def checkCode(self, outcome, sent):
+        """Whether the exit code is right after this signal to the launcher."""
+        allowed = {faults.DONE}
+        if sent == signal.SIGKILL:
+            allowed.add(-signal.SIGKILL)
+        elif sent:
+            # Before the first checkpoint there may be nothing to save.
+            allowed |= {faults.PREEMPTED} | ({faults.RANK} if "interrupted by" in outcome.error and "going on from" not in outcome.error else set())
+        if "attempts in a row have come no step further" in outcome.error:
+            allowed.add(faults.RANK)
+        if outcome.code not in allowed:
+            sys.exit(f"run {self.runs}: exit code {outcome.code} after {self.total()} kills\n{outcome.error[-4000:]}")
+
+    def go(self):
+        while self.total() < self.times:
+            self.runs += 1
+            place = self.folder / f"run{self.runs}"
+            while (outcome := self.once(place)).code != faults.DONE:
+                pass
+            if outcome.saved != self.training.weights or lossesOf(outcome.log) != self.training.losses:
+                sys.exit(f"run {self.runs}: other weights or losses after {self.total()} kills\n{outcome.error[-4000:]}")
+        said = ", ".join(f"{count} of a {whom} ({moment})" for (moment, whom), count in sorted(self.kills.items()))
+        print(f"{said}, in {self.runs} runs: the weights are always the same")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=200)
+    parser.add_argument("--times", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=["data", "four", "pipe"], default="data")
-    options = parser.parse_args()
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        training, seconds = makeTraining(folder, options.kind)
-        soak(training, seconds, folder, options.times, random.Random(options.seed))
+        Soak(makeTraining(folder, chosen.kind), folder, chosen.times, random.Random(chosen.seed)).go()
 
 
 if __name__ == "__main__":

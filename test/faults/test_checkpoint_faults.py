@@ -139,6 +139,7 @@ def test_21_a_run_that_fails_in_the_same_step_after_a_checkpoint_gives_up(traini
     if "going on from" in outcome.error:  # step 3 was durable in time
         checkEnded(outcome, RANK, "it failed in the same place before, after step 4", "--resume")
 
+
 def test_21_the_time_between_checkpoints_counts_from_where_a_run_starts_again(trainings, tmp_path):
     # 50 quick steps, which end before a second, and then slow ones from the first.
     fail = "step.before:rank=0:attempt=1:hit=50:action=kill;step.before:rank=0:attempt=2:hit=0:action=delay=100"
