@@ -70,25 +70,80 @@ std::string toRange(const std::set<int> &numbers) {
   return text + "}";
 }
 
-/// Half of the characters may be wrong; an option's dashes do not count.
-bool isNear(size_t distance, std::string_view wanted) {
-  size_t dashes = std::min(wanted.find_first_not_of('-'), wanted.size());
-  return distance <= (wanted.size() - dashes) / 2;
-}
+/// How far a name is from what was written.
+struct Distance {
+  size_t edits = 0;
+  /// Parts of the name begin with what was written, and are longer.
+  bool isLonger = false;
+  /// Characters of the name that were not compared.
+  size_t rest = 0;
 
-using Ranked = std::set<std::pair<size_t, std::string>>;
+  auto operator<=>(const Distance &) const = default;
+};
 
-std::string listNearest(const Ranked &ranked, std::string_view wanted,
-                        bool always) {
-  constexpr size_t most = 3;
+using Ranked = std::set<std::pair<Distance, std::string>>;
+
+/// The names that are at most `most` edits away; with `always` the first in any
+/// case.
+std::string listNearest(const Ranked &ranked, size_t most, bool always) {
+  constexpr size_t mostNames = 3;
   std::string result;
   size_t listed = 0;
   for (const auto &[distance, name] : ranked) {
-    if (listed == most || ((listed || !always) && !isNear(distance, wanted)))
+    if (listed == mostNames || ((listed || !always) && distance.edits > most))
       break;
     result += (listed++ ? ", '" : "; nearest: '") + name + "'";
   }
   return result;
+}
+
+/// Whether `part` of a name is what was written, or begins with it, also behind
+/// an underscore: `emb` of embedding, `attn` of c_attn.
+bool beginsWith(std::string_view part, std::string_view wanted) {
+  constexpr size_t least = 2; // one character says nothing
+  wanted = wanted.substr(0, wanted.find_last_not_of('*') + 1);
+  if (wanted.empty() || part == wanted)
+    return true;
+  if (wanted.size() < least)
+    return false;
+  for (size_t at = 0; (at = part.find(wanted, at)) != part.npos; ++at)
+    if (at == 0 || part[at - 1] == '_')
+      return true;
+  return false;
+}
+
+/// Of the runs of about as many parts of `name` as there are in `wanted`, and
+/// of those at its end, that which is nearest: `emb` is no edit away from
+/// `model.emb.weight`, and `c_atn` one from `attn.c_attn.weight`.
+Distance distanceTo(std::string_view name, std::string_view wanted) {
+  std::vector<Part> parts = split(name), sought = split(wanted);
+  Distance nearest{name.size() + wanted.size()}; // more than any
+  for (size_t first = 0; first < parts.size(); ++first)
+    for (size_t last = first; last < parts.size(); ++last) {
+      size_t count = last - first + 1;
+      if ((count + 1 < sought.size() || count > sought.size() + 1) &&
+          last + 1 != parts.size())
+        continue;
+      const char *begin = parts[first].text.data();
+      std::string_view run(begin, parts[last].text.data() - begin +
+                                      parts[last].text.size());
+      size_t rest = name.size() - run.size();
+      nearest = std::min(nearest, {editDistance(run, wanted), false, rest});
+      if (count == sought.size() &&
+          std::equal(sought.begin(), sought.end(), parts.begin() + first,
+                     [](const Part &start, const Part &part) {
+                       return beginsWith(part.text, start.text);
+                     }))
+        nearest = std::min(nearest, {0, true, rest});
+    }
+  return nearest;
+}
+
+/// A third of the characters may be others, or one; an option's dashes do not
+/// count.
+size_t mostEdits(std::string_view wanted) {
+  size_t dashes = std::min(wanted.find_first_not_of('-'), wanted.size());
+  return (wanted.size() - dashes + 1) / 3;
 }
 
 } // namespace
@@ -118,26 +173,22 @@ std::string nearestNames(std::string_view pattern,
   std::string wanted = replaceNumbers(pattern, star);
   // What the user wrote may lack leading modules.
   wanted.erase(0, std::min(wanted.find_first_not_of("*."), wanted.size()));
+  wanted.erase(wanted.find_last_not_of("*.") + 1);
+  std::set<std::string> known; // of layers that are alike one
+  for (const std::string &name : names)
+    known.insert(replaceNumbers(name, star));
   Ranked ranked;
-  for (const std::string &name : names) {
-    std::string known = replaceNumbers(name, star);
-    size_t distance = editDistance(known, wanted);
-    for (size_t dot = known.find('.'); dot != known.npos;
-         dot = known.find('.', dot + 1))
-      distance = std::min(
-          distance,
-          editDistance(std::string_view(known).substr(dot + 1), wanted));
-    ranked.insert({distance, known});
-  }
-  return listNearest(ranked, wanted, /*always=*/true);
+  for (const std::string &name : known)
+    ranked.insert({distanceTo(name, wanted), name});
+  return listNearest(ranked, mostEdits(wanted), /*always=*/true);
 }
 
 std::string nearestWords(std::string_view word,
                          std::span<const std::string> words) {
   Ranked ranked;
   for (const std::string &known : words)
-    ranked.insert({editDistance(known, word), known});
-  return listNearest(ranked, word, /*always=*/false);
+    ranked.insert({{editDistance(known, word)}, known});
+  return listNearest(ranked, mostEdits(word), /*always=*/false);
 }
 
 std::string LayerNames::getKey(std::string_view name) {

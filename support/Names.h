@@ -22,14 +22,16 @@ std::string shapeText(std::span<const int64_t> shape);
 /// errors, 1964).
 size_t editDistance(std::string_view a, std::string_view b);
 
-/// The up to three names closest to `pattern`, as "; nearest: 'a', 'b'", with
-/// leading modules left out and layers' numbers taken as equal. The closest one
-/// is named however far it is: it shows what names look like.
+/// The up to three names closest to `pattern`, as "; nearest: 'a', 'b'". Of a
+/// name those parts between its dots are compared that are nearest, and layers'
+/// numbers are taken as equal; names of which a part begins with `pattern` are
+/// near too. The closest one is named however far it is: it shows what names
+/// look like.
 std::string nearestNames(std::string_view pattern,
                          std::span<const std::string> names);
 
 /// The words of a short list that `word` may have been meant to be, in the same
-/// form; nothing where none is near.
+/// form; nothing where more than a third of its characters are others.
 std::string nearestWords(std::string_view word,
                          std::span<const std::string> words);
 inline std::string nearestWords(std::string_view word,

@@ -42,10 +42,29 @@ TEST(NearestNames, ShowsOneNameHoweverFarItIs) {
   EXPECT_EQ(nearestNames("zz", names), "; nearest: 'decoder.weight'");
 }
 
+TEST(NearestNames, BeginWithWhatWasWritten) {
+  std::vector<std::string> names{"down.bias",        "h.0.c_attn.weight",
+                                 "embedding.weight", "ln.weight",
+                                 "h.1.c_attn.weight"};
+  EXPECT_EQ(nearestNames("emb", names), "; nearest: 'embedding.weight'");
+  EXPECT_EQ(nearestNames("emb*.weight", names).substr(0, 28),
+            "; nearest: 'embedding.weight");
+  EXPECT_EQ(nearestNames("attn.*", names), "; nearest: 'h.*.c_attn.weight'");
+  EXPECT_EQ(nearestNames("h.3.attn", names), "; nearest: 'h.*.c_attn.weight'");
+}
+
+TEST(NearestNames, HaveWhatWasWrittenAmongTheirParts) {
+  std::vector<std::string> names{"a.weight", "model.wpe.weight", "wep.bias"};
+  EXPECT_EQ(nearestNames("wpe", names),
+            "; nearest: 'model.wpe.weight', 'wep.bias'");
+  EXPECT_EQ(nearestNames("bias", names), "; nearest: 'wep.bias'");
+}
+
 TEST(NearestWords, AreNotGuessedWhereNoneIsNear) {
   EXPECT_EQ(nearestWords("trian", {"train", "forward"}), "; nearest: 'train'");
   EXPECT_EQ(nearestWords("sgd", {"sgd", "adam", "adamw"}), "; nearest: 'sgd'");
   EXPECT_EQ(nearestWords("foo", {"data", "tensor"}), "");
+  EXPECT_EQ(nearestWords("--precision", {"--version"}), "");
   EXPECT_EQ(nearestWords("--stpes", {"--seed", "--steps", "--save"}),
             "; nearest: '--steps'");
 }
