@@ -127,7 +127,8 @@ bool Grouping::isNeededOutside(Value value, Operation *producer,
           return true;
       continue;
     }
-    if (ancestor != user || !isKernelOp(user))
+    // What lies in memory is made of what lies there too.
+    if (ancestor != user || !isKernelOp(user) || stored.contains(user))
       return true;
     for (Value result : user->getResults())
       if (isNeededOutside(result, producer, groups))
@@ -185,6 +186,22 @@ static bool isOfUpdate(ArrayRef<Operation *> ops) {
   });
 }
 
+bool Grouping::readsOwnStored(ArrayRef<Operation *> ops) {
+  if (stored.empty())
+    return false;
+  auto visit = [&](auto &self, Operation *op, bool isStored) -> bool {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      if (user->getBlock() != &block || dead.contains(user))
+        return false;
+      if (isKernelOp(user) && isFree(user))
+        return self(self, user, isStored || stored.contains(user));
+      return isStored && llvm::is_contained(ops, user);
+    });
+  };
+  return llvm::any_of(ops,
+                      [&](Operation *op) { return visit(visit, op, false); });
+}
+
 bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
   // A gradient's last part is added where it is computed, in the place of the
@@ -203,7 +220,7 @@ bool Grouping::canMerge(int a, int b) {
   auto merged = measure(unite(first, second), {a, b});
   if (!merged || merged->isTooLarge)
     return false;
-  if (!isConvex(a, b))
+  if (!isConvex(a, b) || readsOwnStored(unite(first, second)))
     return false;
   auto before = measure(first, {a}), after = measure(second, {b});
   if (!before || !after || merged->strided > before->strided + after->strided)

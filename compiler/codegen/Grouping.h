@@ -64,6 +64,9 @@ private:
   void assign(int group);
   bool tryMerge(int a, int b);
   bool canMerge(int a, int b);
+  /// Whether one of `ops` reads a stored reshape of what another computes: no
+  /// kernel reads what it writes.
+  bool readsOwnStored(llvm::ArrayRef<mlir::Operation *> ops);
   /// No op outside of both uses one and is used by the other.
   bool isConvex(int a, int b);
   void joinInOrder(int a, int b);
