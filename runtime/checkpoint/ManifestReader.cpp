@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "support/File.h"
 #include "support/Json.h"
+#include "support/JsonBudget.h"
 
 #include <algorithm>
 #include <functional>
@@ -29,6 +30,8 @@ struct Wrong {
 /// is.
 Json parse(std::string_view text) {
   constexpr int deepest = 8;
+  if (Budget budget(text.size()); !takeJson(budget, text))
+    throw Wrong{budget.describe()};
   UniqueKeys keys;
   Json document =
       Json::parse(text.begin(), text.end(), std::ref(keys), false);

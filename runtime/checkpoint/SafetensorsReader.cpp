@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Safetensors.h"
 
 #include "support/FileFormat.h"
+#include "support/JsonBudget.h"
 
 #include <algorithm>
 #include <cstring>
@@ -225,6 +226,8 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   std::string header(headerSize, '\0');
   if (auto done = result.file.readAt(8, header.data(), headerSize); !done)
     return done.error();
+  if (Budget budget(size); !takeJson(budget, header))
+    return Error{path + ": " + budget.describe()};
   HeaderHandler handler;
   if (header.empty() || header[0] != '{' ||
       !nlohmann::json::sax_parse(header, &handler))

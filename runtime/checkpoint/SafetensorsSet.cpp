@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/SafetensorsSet.h"
 
 #include "support/Json.h"
+#include "support/JsonBudget.h"
 
 #include <fmt/format.h>
 #include <functional>
@@ -22,6 +23,8 @@ bool exists(const std::string &path) {
 /// The JSON of an index, in which no object has a key twice: a tree of values
 /// would keep the last of them without a word.
 Result<json> parseIndex(const std::string &path, const std::string &text) {
+  if (Budget budget(text.size()); !takeJson(budget, text))
+    return Error{path + ": " + budget.describe()};
   UniqueKeys keys;
   json index =
       json::parse(text, std::ref(keys), /*allow_exceptions=*/false);

@@ -6,6 +6,7 @@
 #include "runtime/plan/PlanMesh.h"
 #include "support/File.h"
 #include "support/Json.h"
+#include "support/JsonBudget.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -61,6 +62,8 @@ public:
   }
 
   Result<StepTimes> read(std::string_view text) {
+    if (Budget budget(text.size()); !takeJson(budget, text))
+      return wrong(budget.describe());
     json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (file.is_discarded())
       return wrong("is no whole JSON file");

@@ -116,6 +116,11 @@ public:
   std::vector<CLI::ConfigItem> from_config(std::istream &input) const override {
     // toml++ would go back to the start, which a pipe cannot.
     std::string whole(std::istreambuf_iterator<char>(input), {});
+    constexpr size_t longest = 1 << 20;
+    if (whole.size() > longest)
+      throw CLI::ConfigError(
+          fmt::format("{}: has {} bytes, and a file of options at most {}",
+                      fileName(), whole.size(), longest));
     toml::table table;
     try {
       table = parsed(whole);

@@ -200,6 +200,12 @@ TEST(Manifest, TextThatIsNoneIsRefused) {
   std::string deep = std::string(20, '[') + std::string(20, ']');
   EXPECT_NE(problemOf(sealed(deep)).find("nested too deeply"),
             std::string::npos);
+  std::string many = "[";
+  for (int i = 0; i < 1'100'000; ++i)
+    many += "[],";
+  EXPECT_NE(problemOf(sealed(many + "0]"))
+                .find("takes more than 134217728 bytes of memory"),
+            std::string::npos);
   EXPECT_NE(problemOf(sealed(body) + " ").find("cut off"), std::string::npos);
   EXPECT_NE(problemOf("").find("not a checkpoint's manifest"),
             std::string::npos);

@@ -115,6 +115,11 @@ TEST_F(SafetensorsSetTest, AnIndexThatIsNoneIsRefused) {
     EXPECT_SAYS(error(), row.message) << row.text;
     EXPECT_SAYS(error(), indexName);
   }
+  std::string many = "[";
+  for (int i = 0; i < 1'100'000; ++i)
+    many += "[],";
+  writeIndex(many + "0]");
+  EXPECT_SAYS(error(), "takes more than 134217728 bytes of memory");
   // Names in other objects are theirs.
   writeIndex(R"({"x":{"z":1},"weight_map":{"z":"two"}})");
   EXPECT_EQ(error(), "");

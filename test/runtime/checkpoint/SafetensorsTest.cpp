@@ -159,6 +159,20 @@ TEST(SafetensorsReader, ALengthBeyondTheFileIsRefusedBeforeMemoryIsTaken) {
         << length;
 }
 
+TEST(SafetensorsReader, AHeaderOfEmptyValuesIsRefusedBeforeItIsParsed) {
+  std::string many = "{\"a\":[";
+  for (int i = 0; i < 1'100'000; ++i)
+    many += "[],";
+  TemporaryFolder folder;
+  auto file = SafetensorsFile::open(
+      folder.write("a.safetensors", safetensors(many + "0]}", "")));
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find(
+                "a.safetensors: takes more than 134217728 bytes of memory"),
+            std::string::npos)
+      << file.error().message;
+}
+
 const std::vector<TensorSpec> threeTensors = {
     {"tiny", DType::U8, {3}},
     {"h.0.\"w\"\n\xc3\xa9", DType::F32, {2, 3}},
