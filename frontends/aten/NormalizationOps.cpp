@@ -203,18 +203,48 @@ LogicalResult functionalBatchNorm(Call &c) {
   return success();
 }
 
-/// Each channel of each sample by itself.
+/// The running statistics follow the mean over the samples of each one's mean
+/// and unbiased variance.
+LogicalResult followSamples(Call &c, const Imported &x) {
+  SmallVector<int64_t> inner =
+      llvm::to_vector(llvm::seq<int64_t>(2, x.getRank()));
+  Shape shape = x.getShape();
+  int64_t count = graph::numElements(ArrayRef<int64_t>(shape).drop_front(2));
+  if (count < 2)
+    return c.fail("the variance of a single value per channel");
+  Imported mean = c.emit.mean(x, inner);
+  Imported centred =
+      c.emit.binaryOver<graph::SubOp>(x, c.emit.keepDims(mean, shape, inner));
+  Imported variance =
+      c.emit.mean(c.emit.binary<graph::MulOp>(centred, centred), inner);
+  double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  variance = c.emit.binaryOver<graph::MulOp>(
+      variance, c.emit.scalar(variance.getElementType(), unbiased));
+  if (failed(follow(c, "running_mean", c.emit.mean(mean, {0}))))
+    return failure();
+  return follow(c, "running_var", c.emit.mean(variance, {0}));
+}
+
+/// Each channel of each sample by itself, or by the running statistics.
 LogicalResult instanceNorm(Call &c) {
   Imported x = c.read("input");
   if (x.getRank() < 3)
     return c.fail("instance normalization of " + toString(x.getShape()));
-  if (c.has("running_mean") || !c.flag("use_input_stats"))
-    return c.fail("instance normalization with running statistics; leave "
-                  "track_running_stats out");
-  return c.give(normalizeGroups(c.emit, x, x.getShape()[1], c.read("weight"),
-                                c.read("bias"), /*perGroup=*/false,
-                                c.number("eps")),
-                c.typeOf("input"));
+  bool hasStatistics = c.has("running_mean") && c.has("running_var");
+  if (!c.flag("use_input_stats")) {
+    if (!hasStatistics)
+      return c.fail("instance normalization without any statistics");
+    BatchNormalization norm{c.read("weight"), c.read("bias"),
+                            c.read("running_mean"), c.read("running_var"),
+                            c.number("eps")};
+    return c.give(normalizeByStored(c.emit, x, norm), c.typeOf("input"));
+  }
+  auto normalized =
+      normalizeGroups(c.emit, x, x.getShape()[1], c.read("weight"),
+                      c.read("bias"), /*perGroup=*/false, c.number("eps"));
+  if (failed(normalized) || (hasStatistics && failed(followSamples(c, x))))
+    return failure();
+  return c.give(*normalized, c.typeOf("input"));
 }
 
 /// g v / |v|, with the norm over all dims but `dim`.

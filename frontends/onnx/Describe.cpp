@@ -127,6 +127,8 @@ Result<ModelDescription> describeOnnx(StringRef path,
                                  parameter.trainable, parameter.aliases});
   }
   result.warnings = state.warnings;
+  if (!state.staleBuffers.empty())
+    result.warnings.push_back(state.staleBuffers);
   if (options.training)
     result.suggestions = onnx::suggestFreezing(*model, state);
 

@@ -17,8 +17,12 @@ static StateEntry::Kind kindOf(StringRef text) {
 }
 
 ExportRecord::ExportRecord(const Model &model) {
-  readSignature(find(model.graph.metadata,
-                     "pkg.torch.export.ExportedProgram.graph_signature"));
+  auto [inputs, outputs] =
+      StringRef(find(model.graph.metadata,
+                     "pkg.torch.export.ExportedProgram.graph_signature"))
+          .split("# outputs");
+  readInputs(inputs);
+  readOutputs(outputs, model.graph);
   // What is said of the model's own inputs tells nothing about weights whose
   // description is lost.
   StringSet<> stored;
@@ -36,10 +40,30 @@ bool ExportRecord::isRewritten(const Node &node) {
   return !find(node.metadata, "pkg.onnxscript.rewriter.rule_name").empty();
 }
 
+/// Lines such as `add: BUFFER_MUTATION target='mean'` and `linear:
+/// USER_OUTPUT`. The graph calls a value that is an output too as the user
+/// calls the output.
+void ExportRecord::readOutputs(StringRef text, const Graph &graph) {
+  StringMap<StringRef> outputs;
+  StringRef line, rest = text;
+  while (!rest.empty()) {
+    std::tie(line, rest) = rest.split('\n');
+    auto [value, description] = line.split(": ");
+    if (description.consume_front("BUFFER_MUTATION target='"))
+      changes.push_back({description.split('\'').first.str(), value});
+    else if (description == "USER_OUTPUT" &&
+             outputs.size() < graph.outputs.size())
+      outputs.try_emplace(value, graph.outputs[outputs.size()].name);
+  }
+  for (BufferChange &change : changes)
+    if (auto output = outputs.find(change.value); output != outputs.end())
+      change.value = output->second;
+}
+
 /// Lines such as `p_fc_weight: PARAMETER target='fc.weight'` and `b_mean:
-/// BUFFER target='bn.running_mean' persistent=True`, until the outputs begin.
-void ExportRecord::readSignature(StringRef text) {
-  StringRef line, rest = text.split("# outputs").first;
+/// BUFFER target='bn.running_mean' persistent=True`.
+void ExportRecord::readInputs(StringRef text) {
+  StringRef line, rest = text;
   while (!rest.empty()) {
     std::tie(line, rest) = rest.split('\n');
     auto [placeholder, description] = line.split(": ");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontends/onnx/Model.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -35,6 +36,13 @@ struct FxCall {
   bool isBatchNorm() const { return target.contains("batch_norm"); }
 };
 
+/// A buffer that the model's forward changes, and the value of the graph that
+/// it becomes (which need not be there).
+struct BufferChange {
+  std::string buffer;
+  llvm::StringRef value;
+};
+
 class ExportRecord {
 public:
   explicit ExportRecord(const Model &model);
@@ -49,6 +57,8 @@ public:
   /// What it says of initializer `name`: null where it says nothing.
   const StateEntry *findRole(llvm::StringRef name) const;
 
+  llvm::ArrayRef<BufferChange> getChanges() const { return changes; }
+
   FxCall callOf(const Node &node) const;
 
   /// The names from which the exporter's optimizer computed an initializer.
@@ -59,10 +69,12 @@ public:
   bool isOptimized() const { return optimized; }
 
 private:
-  void readSignature(llvm::StringRef text);
+  void readInputs(llvm::StringRef text);
+  void readOutputs(llvm::StringRef text, const Graph &graph);
   void readValue(const ValueInfo &value);
 
   std::vector<StateEntry> state;
+  std::vector<BufferChange> changes;
   llvm::StringMap<size_t> byName, byPlaceholder;
   llvm::StringMap<StateEntry> roles;
   llvm::StringMap<llvm::SmallVector<llvm::StringRef>> sources;

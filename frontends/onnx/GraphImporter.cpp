@@ -24,11 +24,13 @@ void onnx::forEachUse(const Node &node,
     }
 }
 
-void GraphImporter::run(Scope &values) {
+void GraphImporter::run(Scope &values, ArrayRef<std::string> kept) {
   for (const Node &node : model.graph.nodes)
     forEachUse(node, [&](std::string_view name) { ++uses[name]; });
   for (const ValueInfo &output : model.graph.outputs)
     ++uses[output.name];
+  for (const std::string &name : kept)
+    ++uses[name];
   remaining = uses;
   importNodes(model.graph.nodes, values, {opsets});
 }

@@ -33,8 +33,9 @@ public:
         record(model) {}
 
   /// Fills `values`, which holds inputs and initializers, with what the model's
-  /// nodes compute and its outputs need. What fails is in `failures`.
-  void run(Scope &values);
+  /// nodes compute and its outputs need, and those called `kept`. What fails is
+  /// in `failures`.
+  void run(Scope &values, llvm::ArrayRef<std::string> kept = {});
   /// An error at `location` with all failures, or in `options.unsupported`.
   mlir::LogicalResult report(mlir::Location location) const;
 

@@ -39,9 +39,12 @@ public:
     GraphImporter importer(emit, model, options, std::move(*opsets));
     if (failed(createFunction(importer)))
       return {};
-    importer.run(values);
+    std::vector<std::string> kept;
+    for (const BufferUpdate &update : updates)
+      kept.push_back(update.value);
+    importer.run(values, kept);
     if (failed(importer.report(fileLocation)) ||
-        failed(checkDetached(importer)))
+        failed(checkDetached(importer)) || failed(updateBuffers()))
       return {};
     auto outputs = findOutputs();
     if (failed(outputs))
@@ -92,6 +95,12 @@ private:
       emitWarning(fileLocation) << warning;
     for (const std::string &note : state.notes)
       emitRemark(fileLocation) << note;
+    if (!state.staleBuffers.empty()) {
+      if (options.training)
+        return error() << state.staleBuffers;
+      emitWarning(fileLocation) << state.staleBuffers;
+    }
+    updates = state.updates;
 
     std::vector<ParameterSpec> parameters;
     for (const Parameter &parameter : state.parameters) {
@@ -107,8 +116,12 @@ private:
       Imported argument{builder.getParameter(use.index)};
       return use.transposed ? emit.transpose(argument, {1, 0}) : argument;
     };
-    for (const auto &each : state.values)
-      values[each.getKey()] = valueOf(each.getValue());
+    for (const auto &each : state.values) {
+      ParameterUse use = each.getValue();
+      Imported &value = values[each.getKey()] = valueOf(use);
+      value.held =
+          toHeldType(&context, state.parameters[use.index].tensor->type);
+    }
     for (const auto &each : state.values)
       importer.held.insert(each.getKey());
     for (const auto &[operand, use] : state.operands)
@@ -257,6 +270,25 @@ private:
     return outputs;
   }
 
+  /// Buffers become what the graph computes of them.
+  LogicalResult updateBuffers() {
+    emit.setOrigin(fileLocation, "");
+    for (const BufferUpdate &update : updates) {
+      Value buffer = builder.getParameter(update.index);
+      auto found = values.find(update.value);
+      if (found == values.end() || !found->second || found->second.sequence)
+        return error() << "buffer `" << update.buffer << "` becomes `"
+                       << update.value << "`, which is no tensor";
+      Value next = emit.materialize(found->second);
+      if (next.getType() != buffer.getType())
+        return error() << "buffer `" << update.buffer << "` is "
+                       << buffer.getType() << ", but becomes `" << update.value
+                       << "`, which is " << next.getType();
+      emit.update(buffer, next);
+    }
+    return success();
+  }
+
   LogicalResult checkDetached(const GraphImporter &importer) {
     for (auto [pattern, is] : llvm::zip(options.detach, importer.isDetached))
       if (!is)
@@ -275,6 +307,7 @@ private:
   const Location fileLocation;
   Emitter &emit;
   std::vector<Input> inputs;
+  std::vector<BufferUpdate> updates;
   Scope values;
 };
 

@@ -372,6 +372,8 @@ void NamedParameters::removeDropped() {
     each.getValue().index = numbers[each.getValue().index];
   for (auto &[operand, use] : state.operands)
     use.index = numbers[use.index];
+  for (BufferUpdate &update : state.updates)
+    update.index = numbers[update.index];
   for (auto &each : state.folded)
     renumber(each.getValue(), numbers);
   for (auto &[operand, e] : state.foldedOperands)

@@ -2,6 +2,7 @@
 
 #include "frontends/onnx/Parameters.h"
 
+#include "frontends/onnx/ChangedBuffers.h"
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/FoldedConstants.h"
@@ -85,6 +86,7 @@ public:
     recoverFolded(model, record, consumers,
                   parameters ? parameters->getMissing() : ArrayRef<size_t>(),
                   state);
+    findChangedBuffers(model, record, consumers, state);
     if (parameters) {
       warnOfRemoved(model, record, state);
       parameters->finish();
@@ -156,7 +158,9 @@ private:
         return;
       }
     }
-    if (role == Role::Parameter || isFloat(tensor.type))
+    // Shapes and masks are computed from integers, unless forward changes them.
+    if (role == Role::Parameter || isFloat(tensor.type) ||
+        isChanged(model, record, name))
       state.values[name] = {state.parameters.size()};
     state.parameters.push_back(
         {&tensor, name, {}, role == Role::Parameter && isFloat(tensor.type)});

@@ -9,6 +9,7 @@
 
 #include "frontends/onnx/Expression.h"
 #include "frontends/onnx/Model.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace polyrank::frontends::onnx {
@@ -39,6 +40,13 @@ struct MadeTensor : StoredTensor {
   std::string ownName;
 };
 
+/// Parameter number `index` is a buffer that forward changes: it becomes the
+/// graph's `value`.
+struct BufferUpdate {
+  size_t index = 0;
+  std::string buffer, value;
+};
+
 struct NamedTensors;
 
 struct ModelState {
@@ -53,6 +61,11 @@ struct ModelState {
   /// were equal.
   std::map<std::pair<const Node *, size_t>, Expression> foldedOperands;
   std::vector<std::string> warnings, notes;
+  std::vector<BufferUpdate> updates;
+  /// Names the buffers that forward reads and changes, and whose new values the
+  /// file does not have; empty where there is none. A model that trains without
+  /// these changes is another one.
+  std::string staleBuffers;
   std::vector<std::unique_ptr<MadeTensor>> made;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.
   size_t copies = 0;
@@ -94,6 +107,8 @@ struct ModelState {
 /// - Constants that were computed from parameters become expressions of them
 ///   again (FoldedConstants.h).
 /// - The parameters that are gone are named in one warning.
+///
+/// What becomes of buffers is said in ChangedBuffers.h.
 ///
 /// With `named` all of these have the names of that file where their elements
 /// are, or give, those of its tensors (NamedParameters.h).
