@@ -113,7 +113,8 @@ Result<ModelDescription> describeOnnx(StringRef path,
     named = std::move(opened);
   }
   onnx::ModelState state =
-      onnx::findState(*model, options.tie, named ? &*named : nullptr);
+      onnx::findState(*model, options.tie, named ? &*named : nullptr,
+                      options.trainOnly);
   if (std::string error =
           onnx::freeze(state, options.freeze, options.trainOnly);
       !error.empty())
@@ -127,8 +128,9 @@ Result<ModelDescription> describeOnnx(StringRef path,
                                  parameter.trainable, parameter.aliases});
   }
   result.warnings = state.warnings;
-  if (!state.staleBuffers.empty())
-    result.warnings.push_back(state.staleBuffers);
+  for (const std::string &problem : {state.staleBuffers, state.untrained})
+    if (!problem.empty())
+      result.warnings.push_back(problem);
   if (options.training)
     result.suggestions = onnx::suggestFreezing(*model, state);
 

@@ -82,10 +82,13 @@ private:
   }
 
   LogicalResult createFunction(GraphImporter &importer) {
-    ModelState state = findState(model, options.tie, named);
+    ModelState state = findState(model, options.tie, named, options.trainOnly);
     if (!options.tie && state.copies == 0)
       return error() << "--no-tie: the file holds no copy of a tied matrix; "
                         "leave the option out";
+    if (options.training && options.trainOnly.empty() &&
+        !state.untrained.empty())
+      return error() << state.untrained;
     if (std::string reason = freeze(state, options.freeze, options.trainOnly);
         !reason.empty())
       return error() << reason;

@@ -2,6 +2,7 @@
 
 #include "frontends/onnx/Parameters.h"
 
+#include "dialects/graph/NamePattern.h"
 #include "frontends/onnx/ChangedBuffers.h"
 #include "frontends/onnx/EqualMatrices.h"
 #include "frontends/onnx/ExportRecord.h"
@@ -12,6 +13,7 @@
 #include "frontends/onnx/MergedParameters.h"
 #include "frontends/onnx/NamedParameters.h"
 #include "frontends/onnx/Origin.h"
+#include "frontends/onnx/OtherExporters.h"
 #include "frontends/onnx/RenamedWeights.h"
 #include "frontends/onnx/StateReport.h"
 #include "frontends/onnx/UnusedNames.h"
@@ -24,15 +26,6 @@ namespace {
 
 enum class Role { Parameter, Buffer, Constant };
 
-/// Names such as `val_12`, `onnx::MatMul_34`, `/h.0/Constant_output_0`, `17`.
-bool isMadeUp(StringRef name) {
-  if (name.contains("::") || name.contains('/') || name.empty())
-    return true;
-  StringRef digits = name;
-  digits.consume_front("val_");
-  return all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 /// A layer that has the parameter as its own: Embedding, Linear, Conv1D, and
 /// what derives from them under such a name.
 bool isLayer(StringRef moduleClass) {
@@ -44,8 +37,10 @@ bool isLayer(StringRef moduleClass) {
 
 class StateFinder {
 public:
-  StateFinder(const Model &model, const NamedTensors *named, bool tie)
-      : model(model), named(named), tie(tie), record(model) {}
+  StateFinder(const Model &model, const NamedTensors *named, bool tie,
+              ArrayRef<std::string> trainOnly)
+      : model(model), named(named), tie(tie), trainOnly(trainOnly),
+        record(model) {}
 
   ModelState find() {
     forEachNode(model.graph, [&](const Node &node) {
@@ -87,6 +82,7 @@ public:
                   parameters ? parameters->getMissing() : ArrayRef<size_t>(),
                   state);
     findChangedBuffers(model, record, consumers, state);
+    addWanted();
     if (parameters) {
       warnOfRemoved(model, record, state);
       parameters->finish();
@@ -105,6 +101,23 @@ private:
            });
   }
 
+  /// Makes parameters of the constants that `--train-only` names: of several
+  /// elements by a pattern, where the file does not say what is a parameter,
+  /// and any by its own name.
+  void addWanted() {
+    for (const StoredTensor &tensor : model.graph.initializers) {
+      if (!isFloat(tensor.type) || state.folded.contains(tensor.name) ||
+          isFound(tensor))
+        continue;
+      bool isAny = !record.hasRoles() && tensor.numElements() > 1;
+      if (any_of(trainOnly, [&](StringRef pattern) {
+            return pattern == StringRef(tensor.name) ||
+                   (isAny && graph::matchesName(pattern, tensor.name));
+          }))
+        add(tensor, Role::Parameter);
+    }
+  }
+
   Role roleOf(const StoredTensor &tensor) {
     Role role = roleByRecord(tensor);
     // A float without elements is no constant, whatever it was.
@@ -118,7 +131,7 @@ private:
       return toRole(*entry);
     if (!record.hasRoles())
       return isFloat(tensor.type) && !tensor.dims.empty() &&
-                     !isMadeUp(tensor.name) && !isSetting(tensor)
+                     !isMadeUp(model, tensor.name) && !isSetting(tensor)
                  ? Role::Parameter
                  : Role::Constant;
     // Its description is lost, since an optimizer replaced it under its name.
@@ -168,7 +181,7 @@ private:
 
   void untie(const Node &node) {
     if (node.inputs.size() != 1 || node.outputs.size() != 1 ||
-        isMadeUp(node.outputs[0]))
+        isMadeUp(model, node.outputs[0]))
       return;
     auto source = state.values.find(StringRef(node.inputs[0]));
     if (source == state.values.end())
@@ -265,6 +278,7 @@ private:
   const Model &model;
   const NamedTensors *named;
   const bool tie;
+  ArrayRef<std::string> trainOnly;
   const ExportRecord record;
   ModelState state;
   Consumers consumers;
@@ -283,8 +297,9 @@ std::optional<size_t> ModelState::find(StringRef name) const {
   return std::nullopt;
 }
 
-ModelState findState(const Model &model, bool tie, const NamedTensors *named) {
-  return StateFinder(model, named, tie).find();
+ModelState findState(const Model &model, bool tie, const NamedTensors *named,
+                     ArrayRef<std::string> trainOnly) {
+  return StateFinder(model, named, tie, trainOnly).find();
 }
 
 } // namespace polyrank::frontends::onnx

@@ -66,6 +66,9 @@ struct ModelState {
   /// file does not have; empty where there is none. A model that trains without
   /// these changes is another one.
   std::string staleBuffers;
+  /// Why training would leave nearly all of the file's floats as they are;
+  /// empty where it does not.
+  std::string untrained;
   std::vector<std::unique_ptr<MadeTensor>> made;
   /// Copies of a matrix that are, or with `tie` would be, one parameter.
   size_t copies = 0;
@@ -78,8 +81,8 @@ struct ModelState {
 ///   persistent buffers are state; a buffer of integers is a constant as well,
 ///   since shapes and masks are computed from it.
 /// - Elsewhere a float tensor of at least one dim is a parameter if its name is
-///   not one that an exporter made up; it trains, unless it is a running
-///   statistic of batch normalization.
+///   not one that an exporter made up (OtherExporters.h); it trains, unless it
+///   is a running statistic of batch normalization.
 /// - Two initializers with one span are one parameter. So is a matrix that
 ///   reaches another name through `Identity`; but a vector, or a matrix of
 ///   equal elements, does so only because the exporter merged equal values (two
@@ -112,7 +115,11 @@ struct ModelState {
 ///
 /// With `named` all of these have the names of that file where their elements
 /// are, or give, those of its tensors (NamedParameters.h).
+///
+/// What `trainOnly` (`--train-only`) names beside all of these is a parameter
+/// too.
 ModelState findState(const Model &model, bool tie = true,
-                     const NamedTensors *named = nullptr);
+                     const NamedTensors *named = nullptr,
+                     llvm::ArrayRef<std::string> trainOnly = {});
 
 } // namespace polyrank::frontends::onnx

@@ -2,6 +2,7 @@
 // count and depth checked; tensors are TensorReader's.
 
 #include "frontends/onnx/AbsentWeights.h"
+#include "frontends/onnx/OtherExporters.h"
 #include "frontends/onnx/TensorReader.h"
 #include "support/FileFormat.h"
 
@@ -379,6 +380,7 @@ Result<std::unique_ptr<Model>> readModel(const std::string &path,
   }
   if (weights == Weights::MayBeAbsent)
     addAbsentWeights(*model);
+  liftConstants(*model);
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include "frontends/onnx/StateReport.h"
 
 #include "frontends/emit/Emitter.h"
+#include "frontends/onnx/OtherExporters.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -162,16 +163,36 @@ void reportState(const Model &model, const ExportRecord &record,
 
   warnOfRemoved(model, record, state);
   Fate fate = findFate(model, record, state);
-  if (!fate.nameless.empty())
-    state.warnings.push_back(
+  int64_t trained = 0;
+  for (const Parameter &parameter : state.parameters)
+    if (parameter.trainable)
+      trained += parameter.tensor->numElements();
+  if (!fate.nameless.empty()) {
+    bool isNearlyAll = trained < fate.namelessElements / 20;
+    (isNearlyAll ? state.untrained : state.warnings.emplace_back()) =
         "of what the exporter computed, " +
         std::to_string(fate.namelessElements) + " elements in " +
         std::to_string(fate.nameless.size()) +
         (fate.nameless.size() == 1 ? " tensor" : " tensors") +
         " are constants; parameters among them are neither trained nor "
         "saved: " +
-        groupNames(fate.nameless) + "\n  Export it with " +
-        std::string(keepAll) + " to keep all");
+        groupNames(fate.nameless) +
+        (isNearlyAll ? "\n  Only " + std::to_string(trained) +
+                           " elements would be trained. Name what is a "
+                           "parameter with --train-only PATTERN"
+                     : "") +
+        "\n  Export it with " + std::string(keepAll) + " to keep all";
+  }
+  if (!record.hasRoles() && !isOfPyTorch(model) && trained > 0) {
+    std::vector<std::string> names;
+    for (const Parameter &parameter : state.parameters)
+      if (parameter.trainable)
+        names.push_back(parameter.name);
+    state.notes.push_back(
+        "the file does not say which of its tensors are parameters: all of "
+        "floats are trained, " +
+        groupNames(names) + "; choose with --freeze and --train-only");
+  }
   size_t lost = fate.computed.size() + fate.convolved.size();
   if (record.isOptimized())
     lost += fate.absent.size();

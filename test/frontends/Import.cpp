@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/onnx/Origin.h"
+#include "frontends/onnx/OtherExporters.h"
 #include "frontends/onnx/Parameters.h"
 #include "frontends/onnx/StateReport.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -247,6 +248,7 @@ TEST(State, NamesThatDifferInNumbersAreOnePattern) {
 
 TEST(State, OldExportsTellParametersByTheirNames) {
   Model model;
+  model.producer = "pytorch";
   model.graph.initializers.push_back(weight("h.0.weight", {4}, ramp, 0));
   model.graph.initializers.push_back(weight("onnx::MatMul_34", {4}, ramp, 16));
   model.graph.initializers.push_back(weight("17", {4}, ramp, 32));
@@ -254,6 +256,83 @@ TEST(State, OldExportsTellParametersByTheirNames) {
   model.graph.initializers.push_back(
       weight("shape", {4}, ones, 64, DataType::Int32));
   EXPECT_EQ(findState(model).parameters.size(), 1u);
+}
+
+TEST(State, OtherExportersMayGiveAWeightAnyName) {
+  Model model;
+  model.producer = "tf2onnx";
+  uint64_t offset = 0;
+  for (std::string_view name : {"17", "model/dense/MatMul:0", "val_3",
+                                "onnx::MatMul_34", "/h.0/Mul_output_0"})
+    model.graph.initializers.push_back(weight(name, {4}, ramp, offset += 16));
+  ModelState state = findState(model);
+  ASSERT_EQ(state.parameters.size(), 3u);
+  EXPECT_EQ(state.parameters[1].name, "model/dense/MatMul:0");
+  model.producer = "pytorch"; // which gives no such name to what it computes
+  ASSERT_EQ(findState(model).parameters.size(), 1u);
+}
+
+TEST(State, TrainOnlyNamesConstantsToo) {
+  Model model;
+  model.producer = "pytorch";
+  model.graph.initializers.push_back(weight("12", {4}, ramp, 0));
+  model.graph.initializers.push_back(weight("13", {4}, ramp, 16));
+  model.graph.initializers.push_back(weight("14", {1}, {2}, 32));
+  model.graph.nodes.push_back(node("Sum", {"12", "13", "14"}, "y"));
+  EXPECT_EQ(findState(model).parameters.size(), 0u);
+  EXPECT_EQ(findState(model, true, nullptr, {"1*"}).parameters.size(), 2u);
+  EXPECT_EQ(findState(model, true, nullptr, {"14"}).parameters.size(), 1u);
+  // Where the file says what is a parameter, a pattern means these.
+  model.graph.values.push_back(kind("13", "PARAMETER", "None"));
+  EXPECT_EQ(findState(model, true, nullptr, {"*"}).parameters.size(), 1u);
+  EXPECT_EQ(findState(model, true, nullptr, {"12"}).parameters.size(), 2u);
+}
+
+TEST(State, AFileOfWhichNearlyNothingWouldTrainIsNamed) {
+  std::vector<float> many(100, 1);
+  Model model;
+  model.producer = "pytorch";
+  model.graph.initializers.push_back(weight("12", {100}, many, 0));
+  model.graph.initializers.push_back(weight("bias", {4}, ramp, 400));
+  model.graph.nodes.push_back(node("Sum", {"12", "bias"}, "y"));
+  ModelState state = findState(model);
+  EXPECT_NE(state.untrained.find("Only 4 elements"), std::string::npos);
+  EXPECT_TRUE(state.warnings.empty());
+  model.graph.initializers.push_back(weight("other", {2}, ramp, 416));
+  state = findState(model);
+  EXPECT_TRUE(state.untrained.empty());
+  EXPECT_EQ(state.warnings.size(), 1u);
+}
+
+TEST(State, WeightsMayLieInNodes) {
+  auto constant = [](std::string_view name, std::vector<int64_t> dims) {
+    Node result = node("Constant", {}, name);
+    Attribute &value = result.attributes.emplace_back();
+    value.name = "value";
+    value.t = std::make_shared<StoredTensor>(weight("", dims, ramp, 0));
+    return result;
+  };
+  auto made = [&] {
+    Model model;
+    model.graph.nodes.push_back(constant("linear_0.w_0", {2, 2}));
+    model.graph.nodes.push_back(constant("onnx::Mul_3", {2, 2}));
+    model.graph.nodes.push_back(constant("scales", {4}));
+    model.graph.nodes.push_back(node("MatMul", {"x", "linear_0.w_0"}, "y"));
+    model.graph.nodes.push_back(node("Mul", {"y", "onnx::Mul_3"}, "z"));
+    model.graph.nodes.push_back(node("Resize", {"z", "", "scales"}, "u"));
+    return model;
+  };
+  Model model = made();
+  liftConstants(model);
+  ASSERT_EQ(model.graph.initializers.size(), 1u);
+  EXPECT_EQ(model.graph.initializers[0].name, "linear_0.w_0");
+  EXPECT_EQ(model.graph.nodes.size(), 5u);
+  // PyTorch's record says what is a parameter.
+  model = made();
+  model.graph.metadata = {
+      {"pkg.torch.export.ExportedProgram.graph_signature", "# inputs\n"}};
+  liftConstants(model);
+  EXPECT_TRUE(model.graph.initializers.empty());
 }
 
 TEST(Origin, IsTheModulePathOfMetadataOrName) {
