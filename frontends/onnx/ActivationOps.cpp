@@ -165,6 +165,21 @@ LogicalResult hardSwish(NodeImporter &n) {
   return success();
 }
 
+/// x * sigmoid(alpha * x).
+LogicalResult swish(NodeImporter &n) {
+  if (failed(n.need(1)))
+    return failure();
+  const Imported &x = n.operand(0);
+  double alpha = n.getFloat("alpha", 1);
+  Imported scaled = alpha == 1
+                        ? x
+                        : n.emit.binaryOver<graph::MulOp>(
+                              x, n.emit.scalar(x.getElementType(), alpha));
+  n.result(0, n.emit.binary<graph::MulOp>(
+                  x, n.emit.unary<graph::SigmoidOp>(scaled)));
+  return success();
+}
+
 const OpRow rows[] = {
     {"", "Gelu", 20, gelu},
     {"", "Softplus", 1, softplus},
@@ -178,6 +193,7 @@ const OpRow rows[] = {
     {"", "Softsign", 1, softsign},
     {"", "HardSigmoid", 6, hardSigmoid},
     {"", "HardSwish", 14, hardSwish},
+    {"", "Swish", 24, swish},
     {"", "Clip", 6, clip},
     {"", "Clip", 11, clip},
 };

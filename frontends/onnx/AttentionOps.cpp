@@ -51,14 +51,111 @@ Imported zeroUnseeing(Emitter &emit, const Mask &mask, const Imported &x,
                      spread(emit.scalar(x.getElementType(), 0)));
 }
 
-/// That of operand 3 and of `is_causal`, where queries stand behind `past`
-/// keys. `isCausal` becomes false where the mask says it.
-FailureOr<Mask> readMask(NodeImporter &n, int64_t queries, int64_t keys,
-                         int64_t past, bool &isCausal) {
+/// How many queries and keys there are, how many keys stand before the first
+/// query, and how many a query sees before and after its own (-1: all).
+struct Places {
+  int64_t batch, queries, keys, past;
+  int64_t left = -1, right = -1;
+};
+
+/// [batch or 1, 1, queries, keys]: which keys a query sees by its place. The
+/// samples may have lengths of their own (operand 6), and the queries are then
+/// the last of each; empty where all keys are seen.
+FailureOr<Imported> visibleByPlace(NodeImporter &n, const Places &places,
+                                   bool isCausal) {
+  Emitter &emit = n.emit;
+  Type integer = emit.getBuilder().getI64Type();
+  Imported visible, key = emit.iota({1, 1, 1, places.keys}, 3, integer);
+  auto demand = [&](const Imported &a, graph::Comparison kind,
+                    const Imported &b) {
+    auto both = emit.broadcastAll({a, b});
+    Imported holds =
+        emit.binary<graph::CompareOp>((*both)[0], (*both)[1], kind);
+    if (!visible) {
+      visible = holds;
+      return;
+    }
+    auto all = emit.broadcastAll({visible, holds});
+    visible = emit.binary<graph::AndOp>((*all)[0], (*all)[1]);
+  };
+  Imported offset =
+      emit.reshape(emit.scalar(integer, places.past), {1, 1, 1, 1});
+  if (n.has(6)) {
+    if (n.operand(6).getShape() != Shape{places.batch})
+      return n.fail("lengths of keys of " + toString(n.operand(6).getShape()) +
+                    " for a batch of " + Twine(places.batch));
+    Imported lengths = emit.reshape(emit.convert(n.operand(6), integer),
+                                    {places.batch, 1, 1, 1});
+    demand(key, graph::Comparison::LT, lengths);
+    offset = emit.binaryOver<graph::SubOp>(
+        lengths, emit.scalar(integer, places.queries));
+  }
+  Imported query = emit.iota({1, 1, places.queries, 1}, 2, integer);
+  auto placed = emit.broadcastAll({query, offset});
+  Imported own = emit.binary<graph::AddOp>((*placed)[0], (*placed)[1]);
+  auto from = [&](int64_t distance) {
+    return emit.binaryOver<graph::AddOp>(own, emit.scalar(integer, distance));
+  };
+  if (isCausal)
+    demand(key, graph::Comparison::LE, from(0));
+  if (places.left >= 0)
+    demand(key, graph::Comparison::GE, from(-places.left));
+  if (places.right >= 0)
+    demand(key, graph::Comparison::LE, from(places.right));
+  return visible;
+}
+
+/// A mask of fewer keys than there are, which hides the rest.
+Imported padMask(Emitter &emit, const Imported &mask, int64_t keys) {
+  Shape rest = mask.getShape();
+  if (rest.empty() || rest.back() == 1 || rest.back() >= keys)
+    return mask;
+  rest.back() = keys - rest.back();
+  bool isAdded = isa<FloatType>(mask.getElementType());
+  Imported hides = emit.broadcast(
+      emit.scalar(mask.getElementType(),
+                  isAdded ? -std::numeric_limits<double>::infinity() : 0),
+      rest, !mask.isConstant());
+  return emit.concat({mask, hides}, mask.getRank() - 1);
+}
+
+/// That of operand 3, of the places and of `is_causal`, which becomes false
+/// where the mask says it.
+FailureOr<Mask> readMask(NodeImporter &n, const Places &places,
+                         bool &isCausal) {
+  auto [batch, queries, keys, past, left, right] = places;
   Mask mask;
-  if (n.has(3))
-    (n.operand(3).getElementType().isInteger(1) ? mask.visible : mask.added) =
-        n.operand(3);
+  if (n.has(3)) {
+    Imported given = padMask(n.emit, n.operand(3), keys);
+    (given.getElementType().isInteger(1) ? mask.visible : mask.added) = given;
+  }
+  if (n.has(6) || left >= 0 || right >= 0) {
+    // A query may see no key at all, of which `seeSome` knows.
+    auto visible = visibleByPlace(n, places, isCausal);
+    if (failed(visible))
+      return failure();
+    auto hide = [&](const Imported &sees, const Imported &x) {
+      auto both = n.emit.broadcastAll({sees, x});
+      return failed(both)
+                 ? FailureOr<Imported>()
+                 : n.emit.select((*both)[0], (*both)[1],
+                                 minusInfinityLike(n.emit, (*both)[1]));
+    };
+    FailureOr<Imported> added =
+        mask.added ? mask.added
+                   : n.emit.scalar(
+                         Float32Type::get(n.emit.getBuilder().getContext()), 0);
+    if (mask.visible)
+      added = hide(mask.visible, *added);
+    if (succeeded(added))
+      added = hide(*visible, *added);
+    if (failed(added))
+      return n.fail("its mask of " + toString(n.operand(3).getShape()) +
+                    " does not fit " + Twine(queries) + " queries of " +
+                    Twine(keys) + " keys");
+    mask = {{}, *added, {}};
+    isCausal = false;
+  }
   if (isCausal && (past > 0 || mask.added)) {
     Imported visible = visibleBefore(n.emit, queries, keys, past);
     const Imported &given = mask.added ? mask.added : mask.visible;
@@ -128,7 +225,8 @@ LogicalResult giveScores(NodeImporter &n, const AttentionScores &scores,
 /// query [batch, heads, queries, width], key and value with as many heads or a
 /// divisor of them; or the heads side by side in the last of three dims. A mask
 /// is true where a key is visible, or is added to the scores. The order of soft
-/// cap and mask is that to which ONNX 1.23 corrected the text of opset 23.
+/// cap and mask is that to which ONNX 1.23 corrected the text of opset 23, as
+/// is the place of the queries behind those keys of a sample that count.
 LogicalResult attention(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -147,8 +245,8 @@ LogicalResult attention(NodeImporter &n) {
   }
   if (query.getRank() != 4 || key.getRank() != 4 || value.getRank() != 4)
     return n.fail("Attention of operands that have neither 4 nor 3 dims");
-  if (n.has(6))
-    return n.fail("Attention with lengths of keys; give them as a mask");
+  if (n.has(6) && (n.since < 24 || n.has(4)))
+    return n.fail("Attention with lengths of keys and a cache of them");
   if (n.has(4) != n.has(5))
     return n.fail("Attention with a cache of keys or values alone");
   int64_t past = 0;
@@ -171,8 +269,13 @@ LogicalResult attention(NodeImporter &n) {
   n.result(1, key);
   n.result(2, value);
   bool isCausal = n.getInt("is_causal", 0) != 0;
-  auto mask =
-      readMask(n, query.getShape()[2], key.getShape()[2], past, isCausal);
+  Places places = {query.getShape()[0], query.getShape()[2], key.getShape()[2],
+                   past};
+  if (n.since >= 25) {
+    places.left = n.getInt("left_window_size", -1);
+    places.right = n.getInt("right_window_size", -1);
+  }
+  auto mask = readMask(n, places, isCausal);
   if (failed(mask))
     return failure();
   Imported given = mask->added ? mask->added : mask->visible;
@@ -240,6 +343,8 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
 
 const OpRow rows[] = {
     {"", "Attention", 23, attention},
+    {"", "Attention", 24, attention}, // lengths of keys
+    {"", "Attention", 25, attention}, // windows
     {"", "RotaryEmbedding", 23, rotaryEmbedding},
 };
 

@@ -5,6 +5,7 @@
 
 #include "frontends/onnx/Freeze.h"
 #include "frontends/onnx/GraphImporter.h"
+#include "frontends/onnx/Inputs.h"
 #include "frontends/onnx/NamedTensors.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "frontends/onnx/Origin.h"
@@ -28,8 +29,10 @@ DescribedValue describe(const ValueInfo &value) {
                                 value.type);
   if (value.shape) {
     result.dims.emplace();
-    for (const Dim &dim : *value.shape)
-      result.dims->push_back({dim.value, std::string(dim.parameter)});
+    for (auto [i, each] : enumerate(*value.shape)) {
+      DeclaredDim dim = declaredDim(each, i);
+      result.dims->push_back({dim.size, dim.name});
+    }
   }
   return result;
 }
@@ -112,9 +115,8 @@ Result<ModelDescription> describeOnnx(StringRef path,
     POLYRANK_ASSIGN(opened, onnx::openNamedTensors(*model, options.params));
     named = std::move(opened);
   }
-  onnx::ModelState state =
-      onnx::findState(*model, options.tie, named ? &*named : nullptr,
-                      options.trainOnly);
+  onnx::ModelState state = onnx::findState(
+      *model, options.tie, named ? &*named : nullptr, options.trainOnly);
   if (std::string error =
           onnx::freeze(state, options.freeze, options.trainOnly);
       !error.empty())

@@ -10,6 +10,12 @@ using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
+DeclaredDim declaredDim(const Dim &dim, size_t number) {
+  bool isOpen =
+      dim.value && (*dim.value < 0 || (*dim.value == 0 && number == 0));
+  return {isOpen ? std::nullopt : dim.value, std::string(dim.parameter)};
+}
+
 FailureOr<std::vector<DeclaredInput>> findInputs(Location location,
                                                  const Model &model,
                                                  const ImportOptions &options) {
@@ -36,8 +42,15 @@ FailureOr<std::vector<DeclaredInput>> findInputs(Location location,
     input.held = toHeldType(location.getContext(), value.type);
     if (value.shape) {
       input.dims.emplace();
-      for (const Dim &dim : *value.shape)
-        input.dims->push_back({dim.value, std::string(dim.parameter)});
+      auto given = options.inputs.find(input.name);
+      for (auto [i, dim] : llvm::enumerate(*value.shape)) {
+        DeclaredDim &declared = input.dims->emplace_back(declaredDim(dim, i));
+        // Elsewhere 0 may mean none, as of an empty cache, unless the user says
+        // how many.
+        if (declared.size == 0 && given != options.inputs.end() &&
+            i < given->second.shape.size())
+          declared.size.reset();
+      }
     }
   }
   return inputs;

@@ -7,6 +7,10 @@
 
 namespace polyrank::frontends::onnx {
 
+/// Dim `number` of an input or output. A size of -1 (paddle2onnx), and a batch
+/// of 0 (old exporters), stand for any size.
+DeclaredDim declaredDim(const Dim &dim, size_t number);
+
 /// In the file's order, without those that are initializers. An error at
 /// `location` where one is a parameter that was exported without its values.
 mlir::FailureOr<std::vector<DeclaredInput>>

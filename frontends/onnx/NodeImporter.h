@@ -180,7 +180,7 @@ llvm::ArrayRef<OpRow> getRecurrentRows();
 llvm::ArrayRef<OpRow> getComposedRows();
 
 /// What PyTorch 2.13 writes at most.
-constexpr int64_t newestOpset = 23;
+constexpr int64_t newestOpset = 25;
 
 /// The row for `type` under opset `version`, or null.
 const OpRow *findRow(llvm::StringRef domain, llvm::StringRef type,

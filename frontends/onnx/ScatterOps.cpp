@@ -1,5 +1,6 @@
 // Import of ops that put slices into a tensor by index.
 
+#include "frontends/emit/Functions.h"
 #include "frontends/emit/Indices.h"
 #include "frontends/emit/Scatter.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -97,10 +98,77 @@ LogicalResult scatterElements(NodeImporter &n) {
   return success();
 }
 
+/// A cache [batch, .., length, ..] in which the update [batch, .., n, ..] of a
+/// sample stands at its write index along `axis`, or from there on in a circle.
+LogicalResult tensorScatter(NodeImporter &n) {
+  if (failed(n.need(2)))
+    return failure();
+  Emitter &emit = n.emit;
+  const Imported &cache = n.operand(0), &update = n.operand(1);
+  auto axis = n.axis(n.getInt("axis", -2), cache.getRank());
+  if (failed(axis))
+    return failure();
+  Shape shape = cache.getShape(), given = update.getShape();
+  Shape fits = given;
+  if (given.size() == shape.size())
+    fits[*axis] = shape[*axis];
+  if (*axis == 0 || fits != shape || given[*axis] > shape[*axis])
+    return n.fail("an update of " + toString(given) + " of a cache of " +
+                  toString(shape) + " along dim " + Twine(*axis));
+  StringRef mode = n.getString("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    return n.fail("its mode '" + mode + "'");
+  int64_t batch = shape[0], length = shape[*axis], count = given[*axis];
+  if (n.has(2) && n.operand(2).getShape() != Shape{batch})
+    return n.fail("write indices of " + toString(n.operand(2).getShape()) +
+                  " for a batch of " + Twine(batch));
+  // The axis comes behind the batch; place p has the update's p - index.
+  Shape order = {0, *axis}, back(shape.size());
+  for (int64_t dim = 1; dim < cache.getRank(); ++dim)
+    if (dim != *axis)
+      order.push_back(dim);
+  for (auto [i, dim] : llvm::enumerate(order))
+    back[dim] = static_cast<int64_t>(i);
+  Type integer = emit.getBuilder().getI64Type();
+  Shape places = {batch, length};
+  auto all = [&](int64_t number) {
+    return emit.broadcast(emit.scalar(integer, number), places, false);
+  };
+  Imported source = emit.iota(places, 1, integer);
+  if (n.has(2)) {
+    source = emit.binaryOver<graph::SubOp>(
+        source, emit.reshape(emit.convert(n.operand(2), integer), {batch, 1}));
+    if (mode == "circular")
+      source = remainderOf(emit, source, all(length), /*ofDividend=*/false);
+  }
+  auto compare = [&](graph::Comparison kind, int64_t number) {
+    return emit.binary<graph::CompareOp>(source, all(number), kind);
+  };
+  Imported isNew = emit.binary<graph::AndOp>(
+      compare(graph::Comparison::GE, 0), compare(graph::Comparison::LT, count));
+  Imported row = emit.binary<graph::AddOp>(
+      emit.select(isNew, source, all(0)),
+      emit.binary<graph::MulOp>(emit.iota(places, 0, integer), all(count)));
+  Imported old = emit.transpose(cache, order);
+  Shape rows = emit.transpose(update, order).getShape();
+  rows.erase(rows.begin());
+  rows[0] = batch * count;
+  Imported spread = emit.binary<graph::GatherOp>(
+      emit.reshape(emit.transpose(update, order), rows), row, int64_t(0));
+  Shape over(shape.size(), 1);
+  over[0] = batch;
+  over[1] = length;
+  Imported chosen = emit.broadcast(emit.reshape(isNew, over), old.getShape(),
+                                   !isNew.isConstant());
+  n.result(0, emit.transpose(emit.select(chosen, spread, old), back));
+  return success();
+}
+
 const OpRow rows[] = {
     {"", "ScatterND", 11, scatterND},
     {"", "ScatterElements", 11, scatterElements},
     {"", "Scatter", 9, scatterElements}, // its name before version 11
+    {"", "TensorScatter", 24, tensorScatter},
 };
 
 } // namespace

@@ -95,7 +95,7 @@ MODELS = {
            "Frobnicate (opset 18) is not supported: 1 node, `node_frob`"),
     "domain": (model(node("Relu", "x", "y", "node_relu", domain="their.own")),
                "their.own.Relu: the model names no opset of its domain, `their.own`"),
-    "opset-new": (model(RELU, opset=99), "opset 99 is not supported, only up to 23; export with opset_version=20"),
+    "opset-new": (model(RELU, opset=99), "opset 99 is not supported, only up to 25; export with opset_version=20"),
     "opset-old": (model(RELU, opset=2),
                   "Relu (opset 2) is not supported, only from opset 6 on; export with opset_version=20"),
     "opset-negative": (model(RELU, opset=-3), "Relu (opset -3) is not supported, only from opset 6 on"),

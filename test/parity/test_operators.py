@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tools
-from test_import import check
+from test_import import check, compare
 
 LEAST, MOST = -2**63, 2**63 - 1
 PYTORCH = "pkg.torch.onnx.fx_node"
@@ -314,6 +314,38 @@ NODES = {
 def test_a_node_means_what_onnxruntime_computes(tmp_path, name):
     values = NODES[name].save(tmp_path / "model.onnx")
     check(tmp_path, tmp_path / "model.onnx", values)
+
+
+def attention(opset, *more, queries=3, keys=6, **attributes):
+    return Node("Attention", opset, floats(2, 4, queries, 8), floats(2, 2, keys, 8), floats(2, 2, keys, 8), *more, **attributes)
+
+
+CACHE = floats(2, 3, 5, 4)
+NEWER = {  # than onnxruntime's kernels
+    "Swish": Node("Swish", 24, floats(3, 4), alpha=1.7),
+    "Swish of its own": Node("Swish", 24, floats(3, 4)),
+    "TensorScatter": Node("TensorScatter", 24, CACHE, floats(2, 3, 2, 4), i64(3, 1)),
+    "TensorScatter at the front": Node("TensorScatter", 24, CACHE, floats(2, 3, 2, 4)),
+    "TensorScatter along dim 1 in a circle": Node("TensorScatter", 24, CACHE, floats(2, 2, 5, 4), i64(2, 4), axis=1, mode="circular"),
+    "Attention with lengths": attention(24, None, None, None, i64(6, 4)),
+    "Attention with lengths and a mask": attention(24, floats(3, 6), None, None, i64(5, 2)),
+    "causal Attention with lengths": attention(24, floats(3, 6) > 0, None, None, i64(6, 4), is_causal=1),
+    "Attention with more queries than keys": attention(24, None, None, None, i64(2, 5), is_causal=1),
+    "Attention with a mask of fewer keys": attention(24, floats(3, 4), None, None, i64(4, 3)),
+    "Attention behind a cache": attention(24, None, floats(2, 2, 3, 8), floats(2, 2, 3, 8), is_causal=1, keys=3),
+    "Attention in a window": attention(25, left_window_size=1, right_window_size=2),
+    "causal Attention in a window behind a cache": attention(25, None, floats(2, 2, 3, 8), floats(2, 2, 3, 8), is_causal=1,
+                                                             keys=3, left_window_size=2),
+    "Attention in a window of lengths": attention(25, None, None, None, i64(6, 4), left_window_size=1, right_window_size=0),
+}
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_a_node_of_a_newer_opset_means_what_onnx_says(tmp_path, name):
+    path = tmp_path / "model.onnx"
+    values = NEWER[name].save(path)
+    expected = onnx.reference.ReferenceEvaluator(str(path)).run(None, values)[0]
+    compare(tmp_path, path, list(values.items()), [("o0", expected)])
 
 
 @pytest.mark.parametrize("part", [(0, 0, 0.2, 0, 1, 1, 0.8, 1), (0, 0, 1, 0, 1, 1, 0, 1)])
