@@ -57,3 +57,17 @@ def test_a_small_file_takes_little(kind, tmp_path):
             wrong.append(f"{path.name}: exit code {code}, {seconds:.1f} s, {mebibytes} MiB: {said[-400:]}")
         path.unlink()
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_tool_that_gets_no_memory_says_so(tmp_path):
+    """Of a large file the budget may be more than there is."""
+    model, program, log = tmp_path / "m.onnx", tmp_path / "m.mlir", tmp_path / "log.jsonl"
+    model.write_bytes(hostile.field(7, hostile.field(1, hostile.field(5, b"") * (16 << 20))))
+    program.write_text("module {\n" + '"a.b"() : () -> ()\n' * (2 << 20) + "}\n")
+    log.write_text('{"x": [' + "[]," * (12 << 20) + "0]}\n")
+    for command in (["compile", model, "-o", tmp_path / "plan", "--mode", "forward"], ["opt", "--allow-unregistered-dialect", program],
+                    ["inspect", "--log", log, "-o", tmp_path / "log.svg"]):
+        name = f"polyrank-{command[0]}"
+        done = subprocess.run([tools.bin() / name, *command[1:]], capture_output=True, text=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (450 << 20, 450 << 20)))
+        assert done.returncode == 1 and f"{name}: error: out of memory" in done.stderr, (name, done.returncode, done.stderr[-1000:])

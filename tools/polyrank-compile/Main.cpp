@@ -1,8 +1,10 @@
 // polyrank-compile: an exported model to a plan.
 
 #include "runtime/report/Messages.h"
+#include "support/OutOfMemory.h"
 #include "tools/polyrank-compile/Options.h"
 
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 #include <csignal>
 #include <malloc.h>
@@ -23,6 +25,10 @@ static int checkStandardOutput(int status) {
 
 int main(int argc, char **argv) {
   polyrank::runtime::takeStandardDescriptors();
+  polyrank::endWhenOutOfMemory("polyrank-compile");
+  // LLVM's own containers ask malloc.
+  llvm::install_bad_alloc_error_handler(
+      [](void *, const char *, bool) { polyrank::endOutOfMemory(); });
   // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
   // write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);

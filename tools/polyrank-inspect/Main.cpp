@@ -10,6 +10,7 @@
 #include "runtime/report/Messages.h"
 #include "support/Json.h"
 #include "support/Names.h"
+#include "support/OutOfMemory.h"
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
 #include "tools/Help.h"
@@ -460,6 +461,7 @@ int main(int argc, char **argv) {
   using namespace polyrank;
   using namespace polyrank::runtime;
   takeStandardDescriptors();
+  polyrank::endWhenOutOfMemory("polyrank-inspect");
   InspectOptions options;
   CLI::App app{"Shows what a plan holds, moves and runs. Without an option: "
                "everything but the reasons.\n"

@@ -6,11 +6,13 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "support/OutOfMemory.h"
 #include "support/Version.h"
 #include "tools/polyrank-opt/RegisterPasses.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Debug.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -63,6 +65,9 @@ static void hideOtherOptions() {
 }
 
 int main(int argc, char **argv) {
+  polyrank::endWhenOutOfMemory("polyrank-opt");
+  llvm::install_bad_alloc_error_handler(
+      [](void *, const char *, bool) { polyrank::endOutOfMemory(); });
   cl::AddExtraVersionPrinter([](llvm::raw_ostream &out) {
     out << "polyrank-opt " << polyrank::versionText << "\n";
   });

@@ -33,13 +33,15 @@ namespace {
 
 class Run : Preparation {
 public:
-  explicit Run(const RunOptions &given)
-      : Preparation(given), restarts(given.restarts) {}
+  /// `hasBegun` becomes true once all that is read before a run was read.
+  Run(const RunOptions &given, bool &hasBegun)
+      : Preparation(given), hasBegun(hasBegun), restarts(given.restarts) {}
 
   Result<void> run() {
     EndSignals::endAtOnce();
     if (Result<void> done = Preparation::run(); !done)
       return done;
+    hasBegun = true;
     ProgressOptions shown;
     shown.quiet = options.quiet;
     shown.log = options.log;
@@ -647,6 +649,7 @@ private:
                : fmt::format("wrote {}\n", options.trace));
   }
 
+  bool &hasBegun;
   std::unique_ptr<Progress> progress;
   const shm::Job *job = nullptr; // while it runs
   FileOperations diskFiles;         // of checkpoints
@@ -695,11 +698,12 @@ int checkMain(const RunOptions &options) {
 }
 
 int launcherMain(const RunOptions &options) {
+  bool hasBegun = false;
   try {
     Result<void> result = checkStartedOnce(std::getenv);
     if (result && options.check)
       return checkMain(options);
-    Run run(options);
+    Run run(options, hasBegun);
     if (result)
       result = run.run();
     if (result)
@@ -715,7 +719,10 @@ int launcherMain(const RunOptions &options) {
     return int(result.error().fault);
   } catch (const std::exception &exception) {
     tell(fmt::format("polyrank-run: {}\n", describe(exception)));
-    return int(Error::Fault::Rank);
+    // A file that asks for all memory when it is read is wrong input.
+    bool isInput =
+        !hasBegun && dynamic_cast<const std::bad_alloc *>(&exception);
+    return int(isInput ? Error::Fault::Input : Error::Fault::Rank);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/report/RankSteps.h"
 #include "support/Failpoint.h"
+#include "support/OutOfMemory.h"
 #include "tools/polyrank-run/Committer.h"
 #include "tools/polyrank-run/Prepare.h"
 #include "tools/polyrank-run/RankEvaluate.h"
@@ -599,8 +600,7 @@ private:
 
 std::string describe(const std::exception &exception) {
   if (dynamic_cast<const std::bad_alloc *>(&exception))
-    return "out of memory: the process may not have more (ulimit -v, or the "
-           "control group's memory.max)";
+    return outOfMemoryText;
   if (dynamic_cast<const std::system_error *>(&exception))
     return fmt::format("the system gives no more threads or memory (ulimit -u "
                        "and -v, or the control group's pids.max): {}",
