@@ -75,6 +75,18 @@ const double *StepReport::targetsOf(std::string_view name) const {
   return metric(countName(name));
 }
 
+bool StepReport::isCount(std::string_view name) const {
+  return std::any_of(metrics.begin(), metrics.end(), [&](const auto &metric) {
+    return countName(metric.first) == name;
+  });
+}
+
+void StepReport::countOnce() {
+  for (auto &[name, value] : metrics)
+    if (isCount(name))
+      value *= share;
+}
+
 std::string_view StepReport::withoutTargets() const {
   for (auto &[name, value] : metrics)
     if (const double *targets = targetsOf(name); targets && *targets == 0)
@@ -125,7 +137,8 @@ nlohmann::json toJson(const StepReport &step) {
           {"seconds", step.seconds},
           {"communication", step.communicationShare},
           {"metrics", toTexts(step.metrics)},
-          {"learning_rates", toTexts(step.learningRates)}};
+          {"learning_rates", toTexts(step.learningRates)},
+          {"share", step.share}};
 }
 
 StepReport stepFromJson(const nlohmann::json &json) {
@@ -135,6 +148,7 @@ StepReport stepFromJson(const nlohmann::json &json) {
   step.communicationShare = json.value("communication", 0.0);
   step.metrics = fromTexts(json.at("metrics"));
   step.learningRates = fromTexts(json.at("learning_rates"));
+  step.share = json.value("share", 1.0);
   return step;
 }
 
@@ -199,7 +213,9 @@ void Progress::startAgain(uint32_t time) {
   append({{"restart", time}});
 }
 
-void Progress::step(const StepReport &step) {
+void Progress::step(const StepReport &report) {
+  StepReport step = report;
+  step.countOnce();
   if (step.step <= repeatsUpTo) {
     if (isDue())
       show(step);
@@ -208,6 +224,7 @@ void Progress::step(const StepReport &step) {
   latest = step.step;
   ++done;
   timeInSteps += step.seconds;
+  samplesDone += plan.samplesPerStep * step.share;
   if (done == 1)
     firstSeconds = step.seconds;
   else if (done == 2 || step.seconds < leastSeconds)
@@ -219,17 +236,22 @@ void Progress::step(const StepReport &step) {
   std::vector<std::string> notFinite;
   for (size_t i = 0; i < step.metrics.size(); ++i) {
     auto &[name, value] = step.metrics[i];
+    bool isCount = step.isCount(name);
     if (std::isfinite(value))
       line[name] = value;
     else
       line[name] = nullptr, notFinite.push_back(name);
     if (sums.size() <= i)
-      sums.push_back({name, 0, 0});
+      sums.push_back({name, 0, 0, isCount});
+    if (isCount) {
+      sums[i].sum += value;
+      continue;
+    }
     const double *targets = step.targetsOf(name);
     // A loss of several terms has no count; without one of them it is NaN.
     bool ofNothing =
         name == "loss" && std::isnan(value) && !step.hasTargets();
-    double weight = targets ? *targets : ofNothing ? 0 : 1;
+    double weight = targets ? *targets : ofNothing ? 0 : step.share;
     if (weight != 0) // else it is a mean of nothing
       sums[i].sum += (isGeometric(name) ? std::log(value) : value) * weight;
     sums[i].weight += weight;
@@ -239,7 +261,8 @@ void Progress::step(const StepReport &step) {
   for (auto &[name, rate] : step.learningRates)
     line[name] = rate;
   line["seconds"] = step.seconds;
-  double samples = step.seconds > 0 ? plan.samplesPerStep / step.seconds : 0;
+  double samples =
+      step.seconds > 0 ? plan.samplesPerStep * step.share / step.seconds : 0;
   line["samples_per_second"] = samples;
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
@@ -496,10 +519,20 @@ Result<void> Progress::close() {
 std::vector<std::pair<std::string, double>> Progress::means() const {
   std::vector<std::pair<std::string, double>> result;
   for (const WeightedMean &mean : sums) {
+    if (mean.isCount)
+      continue;
     double value = mean.sum / mean.weight;
     result.emplace_back(mean.name,
                         isGeometric(mean.name) ? std::exp(value) : value);
   }
+  return result;
+}
+
+std::vector<std::pair<std::string, double>> Progress::totals() const {
+  std::vector<std::pair<std::string, double>> result;
+  for (const WeightedMean &mean : sums)
+    if (mean.isCount)
+      result.emplace_back(mean.name, mean.sum);
   return result;
 }
 

@@ -40,11 +40,18 @@ struct StepReport {
   double communicationShare = 0;
   std::vector<std::pair<std::string, double>> metrics, learningRates;
   std::optional<RankSpread> spread; // where all ranks have said
+  /// Of the rows of the batch, the share that are samples which no earlier row
+  /// has: samples that make no whole batch stand in it several times each.
+  double share = 1;
 
   /// Of a metric that there is.
   const double *metric(std::string_view name) const;
   /// Over how many targets that metric is a mean; null where it does not say.
   const double *targetsOf(std::string_view name) const;
+  /// Whether the metric is the number of targets of another one.
+  bool isCount(std::string_view name) const;
+  /// Makes counts those of samples, of which each counts once.
+  void countOnce();
   /// Without a target that counts, the loss or a term of it is a mean of
   /// nothing: NaN, and no gradient comes from it.
   bool hasTargets() const;
@@ -174,6 +181,10 @@ public:
   /// The mean of each metric over all steps: over all targets where it has any,
   /// and NaN where none counted. Geometric where the plan says so.
   std::vector<std::pair<std::string, double>> means() const;
+  /// Over how many targets these means are, by the names of the counts.
+  std::vector<std::pair<std::string, double>> totals() const;
+  /// The samples of all steps.
+  double samples() const { return samplesDone; }
   /// Not where --allow-nan takes it as it is.
   bool meanLossIsNan() const;
 
@@ -206,9 +217,11 @@ private:
   uint64_t done = 0, latest = 0; // how many, and the last one's number
   uint64_t repeatsUpTo = 0;      // the last that an attempt before has done
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
+  double samplesDone = 0;
   struct WeightedMean {
     std::string name;
     double sum, weight; // weights are targets, where the metric has any
+    bool isCount;       // of another metric's targets: a sum
   };
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;

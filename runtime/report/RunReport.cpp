@@ -84,6 +84,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
     report["planned_seconds_per_step"] = *rehearsedSeconds;
   report["last"] = toJson(progress.last());
   report["mean"] = toJson(progress.means());
+  report["total"] = toJson(progress.totals());
   if (const auto &evaluation = progress.lastEvaluation()) {
     report["eval"] = toJson(evaluation->metrics);
     report["eval"]["step"] = evaluation->step;

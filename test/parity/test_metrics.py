@@ -61,7 +61,7 @@ def test_metrics_are_those_of_the_global_batch(mesh, microbatches, more, heads, 
 def test_an_evaluation_has_the_metrics_of_all_samples(loss, heads, tmp_path):  # noqa: F811
     """The perplexity of all is no mean of the batches'."""
     tools.tool("compile", heads, "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2", *loss, *options(*METRICS))
-    data = draw()
+    data = {name: tensor[:-3] for name, tensor in draw().items()}  # some make no whole batch
     tools.saveData(tmp_path / "data.npz", data)
     report = json.loads(tools.tool("run", tmp_path / "plan", "--data", tmp_path / "data.npz", "--json")[0])
     with torch.no_grad():
@@ -69,6 +69,15 @@ def test_an_evaluation_has_the_metrics_of_all_samples(loss, heads, tmp_path):  #
     for name in METRICS:
         assert report["mean"][name] == pytest.approx(whole[name].item(), rel=1e-5), name
     assert ("loss" in report["mean"]) == bool(loss)
+    assert report["total"]["accuracy(a,ya).count"] == (data["ya"] != -100).sum()
+    assert not [name for name in report["mean"] if name.endswith("count")]
+    # Fewer samples than a batch has room for, on standard output.
+    few = {name: tensor[:3] for name, tensor in data.items()}
+    tools.saveData(tmp_path / "few.npz", few)
+    said = tools.tool("run", tmp_path / "plan", "--data", tmp_path / "few.npz")[0].splitlines()
+    mean = expected(Heads(), few)["accuracy(a,ya)"].item()
+    assert f"accuracy(a,ya) {mean:.6g} (mean over 3 samples)" in said
+    assert f"accuracy(a,ya).count {(few['ya'] != -100).sum()} (of 3 samples)" in said
 
 
 class Given(torch.nn.Module):

@@ -166,6 +166,7 @@ Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
   data.order = options.order;
   data.seed = options.seed;
   data.holdout = options.holdout;
+  data.allowPart = evaluatesAll(options, plan);
   std::vector<InputSpec> specs = inputSpecsOf(plan);
   POLYRANK_ASSIGN(source, DataSource::open(data, specs));
   if (source.hasWeights() && plan.mode() == plan::Mode::Forward)
@@ -214,6 +215,24 @@ Split splitOf(const RunOptions &options, const plan::Plan &plan) {
              : Split::Train;
 }
 
+bool evaluatesAll(const RunOptions &options, const plan::Plan &plan) {
+  if (plan.mode() != plan::Mode::Forward || options.steps || options.epochs > 0)
+    return false;
+  for (const plan::Program *program : *plan.programs())
+    for (const plan::Output *output : *program->outputs())
+      if (output->kind() == plan::OutputKind::Metric)
+        return true;
+  return false;
+}
+
+std::vector<Batch> evaluatedBatchesOf(const RunOptions &options,
+                                      const plan::Plan &plan,
+                                      const DataSource &data) {
+  if (!evaluatesAll(options, plan))
+    return {};
+  return data.batchesOfAll(splitOf(options, plan));
+}
+
 uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
                  const DataSource &data) {
   if (options.steps)
@@ -221,8 +240,10 @@ uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
   uint64_t batch = plan.samples_per_step();
   if (options.epochs > 0)
     return stepsOfEpochs(options.epochs, data.samples(Split::Train), batch);
+  if (evaluatesAll(options, plan))
+    return evaluatedBatchesOf(options, plan, data).size();
   uint64_t samples = data.samples(splitOf(options, plan));
-  // Metrics are over whole batches; outputs are wanted for every sample.
+  // Outputs are wanted for every sample.
   return options.outputs.empty() ? samples / batch
                                  : (samples + batch - 1) / batch;
 }
@@ -230,6 +251,8 @@ uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
 uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
                          const DataSource &data) {
   uint64_t samples = data.samples(splitOf(options, plan)), upTo = 0;
+  if (evaluatesAll(options, plan))
+    return samples;
   bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
                                     plan.samples_per_step(), &upTo);
   return all ? samples : std::min(samples, upTo);

@@ -196,10 +196,14 @@ public:
       text = toText(reportOf(report, *mesh, *progress, uses, files(),
                              options.links, rehearsedSeconds,
                              restarts.count()));
-    else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet)
+    else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet) {
       for (auto &[name, value] : progress->means())
-        text += fmt::format("{} {:.6g} (mean of {} steps)\n", name, value,
-                            progress->stepsDone());
+        text += fmt::format("{} {:.6g} (mean over {} samples)\n", name, value,
+                            progress->samples());
+      for (auto &[name, value] : progress->totals())
+        text += fmt::format("{} {} (of {} samples)\n", name, value,
+                            progress->samples());
+    }
     if (!print(text))
       return Error{fmt::format("cannot write to standard output: {}",
                                std::strerror(errno)),

@@ -116,6 +116,15 @@ Result<std::optional<StepTimes>> timesOf(const RunOptions &options,
 
 /// Which samples a run uses, and how many steps it makes of them.
 Split splitOf(const RunOptions &options, const plan::Plan &plan);
+/// Whether each sample is taken once, also those that make no whole batch: by a
+/// forward plan that gives numbers, unless --steps or --epochs say how far it
+/// goes.
+bool evaluatesAll(const RunOptions &options, const plan::Plan &plan);
+/// The batches of its steps; of a run that does not none, for its steps take
+/// the batches of their numbers.
+std::vector<Batch> evaluatedBatchesOf(const RunOptions &options,
+                                      const plan::Plan &plan,
+                                      const DataSource &data);
 uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
                  const DataSource &data);
 /// Of how many samples those steps give outputs: each once.

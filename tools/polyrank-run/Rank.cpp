@@ -158,6 +158,7 @@ private:
       if (Result<void> same = checkSameData(page->facts().data, *data, *plan->plan); !same)
         return same;
       steps = stepsOf(options, *plan->plan, *data);
+      batches = evaluatedBatchesOf(options, *plan->plan, *data);
     }
     if (Result<void> mapped = mapOutputs(); !mapped)
       return mapped;
@@ -332,13 +333,18 @@ private:
     return {};
   }
 
+  /// The samples of a step, from 0.
+  Batch batchOf(uint64_t step) const {
+    return batches.empty() ? data->batchOf(splitOf(options, *plan->plan),
+                                           step - page->facts().origin)
+                           : batches[step];
+  }
+
   /// The samples of a step, or their error. Where it was not known before the
   /// run that all of them can be read, all ranks agree before any of them
   /// begins the step, so that what was trained until then can be saved.
   Result<void> fillInputs(uint64_t step) {
-    Result<void> filled =
-        program->fillInputs(*data, splitOf(options, *plan->plan),
-                            step - page->facts().origin);
+    Result<void> filled = program->fillInputs(*data, batchOf(step));
     if (!filled)
       filled = Error{fmt::format("step {}: {}", step + 1,
                                  filled.error().message),
@@ -405,10 +411,14 @@ private:
       return {};
     if (Result<void> ran = program->runStep(step + 1); !ran)
       return ran;
+    Batch batch;
+    if (data)
+      batch = batchOf(step);
     for (const OutputArray &output : outputs)
       if (output.program == program->programNumber())
         if (Result<void> stored = program->storeOutput(
-                output.number, step * plan->plan->samples_per_step(), samples,
+                output.number, batch.first,
+                std::min(samples, batch.first + batch.count),
                 sharedMemory.data() + output.offset);
             !stored)
           return stored;
@@ -423,6 +433,9 @@ private:
     StepReport report;
     report.step = step + 1;
     report.seconds = secondsSince(start);
+    if (!batches.empty())
+      report.share = static_cast<double>(batch.count) /
+                     static_cast<double>(plan->plan->samples_per_step());
     CommandTimes times = program->times();
     for (int kind = 0; kind < numCommandKinds; ++kind)
       times.nanoseconds[kind] -= before.nanoseconds[kind];
@@ -590,6 +603,7 @@ private:
   DeviceRates rates;
   std::optional<Trace> trace;
   std::optional<StepMeter> meter;
+  std::vector<Batch> batches; // of an evaluation's steps
   uint64_t steps = 0, samples = 0;
   uint64_t savedStep = 0; // of the latest checkpoint
   std::vector<OutputArray> outputs;

@@ -146,11 +146,40 @@ TEST(Progress, MeansOfLossesAreOverTargetsAndOfOthersOverSteps) {
   step(4, 60, 5, 3);
   auto means = (*progress)->means();
   EXPECT_EQ(means[0].second, (2 * 10 + 4 * 30 + 4 * 60) / 100.0);
-  EXPECT_EQ(means[1].second, 100 / 3.0);
-  EXPECT_EQ(means[2].second, 3);
+  EXPECT_EQ(means[1], std::pair(std::string("grad_norm"), 3.0));
+  EXPECT_EQ(means.size(), 2u);
+  // How many targets there were is a sum.
+  EXPECT_EQ((*progress)->totals(),
+            (std::vector{std::pair(std::string("count"), 100.0)}));
   EXPECT_EQ((*progress)->seconds(), 13);
   EXPECT_EQ((*progress)->secondsPerStep(), 2); // the first touches the memory
   EXPECT_EQ((*progress)->last()[0].second, 4);
+}
+
+TEST(Progress, SamplesThatStandSeveralTimesInABatchCountOnce) {
+  PlanReport plan;
+  plan.samplesPerStep = 4;
+  ProgressOptions quiet;
+  quiet.quiet = true;
+  auto progress = Progress::open(plan, quiet);
+  ASSERT_TRUE(progress);
+  auto step = [&](double loss, double count, double norm, double share) {
+    StepReport report;
+    report.step = (*progress)->stepsDone() + 1;
+    report.metrics = {{"loss", loss}, {"count", count}, {"mse", norm}};
+    report.share = share;
+    report = stepFromJson(toJson(report));
+    EXPECT_EQ(report.share, share);
+    (*progress)->step(report);
+  };
+  step(2, 8, 1, 1);
+  step(4, 4, 3, 0.5);
+  auto means = (*progress)->means();
+  EXPECT_EQ(means[0].second, (2 * 8 + 4 * 2) / 10.0);
+  EXPECT_EQ(means[1].second, (1 * 4 + 3 * 2) / 6.0);
+  EXPECT_EQ((*progress)->totals()[0].second, 10);
+  EXPECT_EQ((*progress)->last()[1].second, 2);
+  EXPECT_EQ((*progress)->samples(), 6);
 }
 
 TEST(Progress, EachTermOfALossIsOverItsOwnTargets) {
