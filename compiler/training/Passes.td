@@ -26,7 +26,9 @@ def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
     not found stays in parts, which are legal: right, only slower.
 
     Logarithms of sigmoid(x), 1 - sigmoid(x), softmax(x), 1 + e^x and e^x + e^y
-    get a form that neither overflows nor vanishes.
+    get a form that neither overflows nor vanishes. Those of
+    binary_cross_entropy, max(log p, -100) and max(log(1 - p), -100) of one p, stay
+    as they are and get PyTorch's gradient, which has a bound too.
 
     Reductions of consecutive blocks of a dim that are then put together, as a
     loop over bags of embeddings is unrolled to, become one reduction:

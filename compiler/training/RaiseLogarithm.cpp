@@ -1,6 +1,6 @@
 // Finds logarithms whose argument overflows or vanishes before they bring it
 // back: log(sigmoid(x)), log(1 - sigmoid(x)), log(1 + e^x), log(e^x + e^y) and
-// log(softmax(x)).
+// log(softmax(x)). Those of binary_cross_entropy, which PyTorch bounds, stay.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -70,9 +70,78 @@ Value buildLogarithm(Parts &parts, Value argument) {
   return {};
 }
 
+/// max(log x, -100), as a maximum or a select, where the logarithm is bounded
+/// so.
+Value findBounded(graph::LogOp op) {
+  auto isBound = [](Value value) { return graph::getSplat(value) == -100.0; };
+  for (Operation *user : op.getResult().getUsers()) {
+    if (auto most = dyn_cast<graph::MaxOp>(user))
+      if (isBound(most.getLhs()) || isBound(most.getRhs()))
+        return most;
+    auto select = dyn_cast<graph::SelectOp>(user);
+    if (!select || select.getOnFalse() != op.getResult() ||
+        !isBound(select.getOnTrue()))
+      continue;
+    auto compare = select.getCondition().getDefiningOp<graph::CompareOp>();
+    if (compare && compare.getComparison() == graph::Comparison::LT &&
+        compare.getLhs() == op.getResult() && isBound(compare.getRhs()))
+      return select;
+  }
+  return {};
+}
+
+/// Whether one of the users of `value` is a logarithm that is bounded.
+bool hasBoundedLogarithm(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto log = dyn_cast<graph::LogOp>(user);
+    return log && findBounded(log);
+  });
+}
+
+/// Whether the other of log x and log(1 - x) is there and is bounded too.
+bool isOfBinaryCrossEntropy(graph::LogOp op) {
+  Value x = op.getInput();
+  if (Value rest = findComplement(x))
+    return hasBoundedLogarithm(rest);
+  auto isComplement = [&](Operation *user) {
+    return user->getNumResults() == 1 &&
+           findComplement(user->getResult(0)) == x &&
+           hasBoundedLogarithm(user->getResult(0));
+  };
+  for (Operation *user : x.getUsers())
+    if (isComplement(user) || (isa<graph::NegOp>(user) &&
+                               llvm::any_of(user->getUsers(), isComplement)))
+      return true;
+  return false;
+}
+
+/// The bounded logarithm of a probability p with PyTorch's gradient, which is
+/// that of binary_cross_entropy: where (1 - p) p is less than 1e-12 it is
+/// (1 - p) / 1e-12, so neither infinite nor NaN, and else 1 / p.
+void giveBoundedGradient(Value bounded, Value p) {
+  OpBuilder builder(bounded.getContext());
+  builder.setInsertionPointAfter(bounded.getDefiningOp());
+  graph::ProvenanceCopier copier(bounded.getDefiningOp());
+  builder.setListener(&copier);
+  Parts parts(builder, bounded.getLoc());
+  Value constant = parts.apply<graph::DetachOp>(p);
+  Value rest = parts.sub(parts.splat(p, 1), constant);
+  Value slope =
+      parts.div(rest, parts.apply<graph::MaxOp>(parts.mul(rest, constant),
+                                                parts.splat(p, 1e-12)));
+  auto value = graph::DetachOp::create(builder, bounded.getLoc(), bounded);
+  // This is zero, and its gradient is the slope.
+  Value change = parts.mul(parts.sub(p, constant), slope);
+  bounded.replaceAllUsesExcept(parts.add(value, change), value);
+}
+
 } // namespace
 
 bool training::raiseLogarithm(graph::LogOp op) {
+  if (Value bounded = findBounded(op); bounded && isOfBinaryCrossEntropy(op)) {
+    giveBoundedGradient(bounded, op.getInput());
+    return true;
+  }
   graph::ProvenanceCopier copier(op);
   OpBuilder builder(op, &copier);
   Parts parts(builder, op.getLoc());

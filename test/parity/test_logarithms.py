@@ -78,3 +78,31 @@ def test_the_gradient_is_that_of_the_stable_form(results, name):
 def test_the_value_is_that_of_the_stable_form(results):
     _, _, ours, expected = results
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
+
+
+class Saturated(nn.Module):
+    """Where a sigmoid is 0 or 1, PyTorch bounds the logarithm and its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.points = nn.Parameter(POINTS.repeat(3))
+
+    def forward(self, x):
+        targets = torch.tensor([0.0, 1.0, 0.3]).repeat_interleave(POINTS.numel())
+        return F.binary_cross_entropy(torch.sigmoid(self.points + (0 * x).mean()), targets, reduction="sum")
+
+
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_binary_cross_entropy_keeps_pytorchs_bound(kind, tmp_path):
+    model, x, path = Saturated(), torch.zeros(2, 1), tmp_path / ("model.onnx" if kind == "onnx" else "model.pt2")
+    if kind == "onnx":
+        torch.onnx.export(model, (x,), path, input_names=["x"], output_names=["output"], dynamo=True, optimize=False, verbose=False)
+    else:
+        torch.export.save(torch.export.export(model, (x,)), path)
+    tool("compile", path, "-o", tmp_path / "plan", "--loss", "output(output)", "--optimizer", "sgd(lr=1)")
+    tools.saveData(tmp_path / "data.npz", {"x": x})
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    loss = model(x)
+    loss.backward()
+    assert run.losses == pytest.approx([loss.item()], rel=1e-6)
+    np.testing.assert_allclose(run.tensors["points"].numpy(), (model.points - model.points.grad).detach().numpy(), rtol=1e-6, atol=1e-6)

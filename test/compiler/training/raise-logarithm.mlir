@@ -38,3 +38,56 @@ func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}) -> (ten
   %c = graph.log %3 : tensor<2x4xf32>
   return %a, %b, %c : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// Both logarithms of binary_cross_entropy stay, bounded as a select or as a
+// maximum, and their gradient is (1 - p) / max((1 - p) p, 1e-12).
+
+// CHECK-LABEL: func.func @forward
+// CHECK: %[[P:.+]] = graph.sigmoid
+// CHECK: %[[LOG:.+]] = graph.log %[[P]]
+// CHECK: %[[BOUNDED:.+]] = graph.select %{{.+}}, %{{.+}}, %[[LOG]]
+// CHECK: %[[CONSTANT:.+]] = graph.detach %[[P]]
+// CHECK: %[[REST:.+]] = graph.sub %{{.+}}, %[[CONSTANT]]
+// CHECK: %[[BOTH:.+]] = graph.mul %[[REST]], %[[CONSTANT]]
+// CHECK: %[[LEAST:.+]] = graph.constant dense<{{.+}}E-13> : tensor<2x4xf32>
+// CHECK: %[[MOST:.+]] = graph.max %[[BOTH]], %[[LEAST]]
+// CHECK: %[[SLOPE:.+]] = graph.div %[[REST]], %[[MOST]]
+// CHECK: %[[VALUE:.+]] = graph.detach %[[BOUNDED]]
+// CHECK: %[[NONE:.+]] = graph.sub %[[P]], %[[CONSTANT]]
+// CHECK: %[[CHANGE:.+]] = graph.mul %[[NONE]], %[[SLOPE]]
+// CHECK: %[[A:.+]] = graph.add %[[VALUE]], %[[CHANGE]]
+// CHECK: graph.log
+// CHECK: graph.detach
+// CHECK: %[[B:.+]] = graph.add
+// CHECK: return %[[A]], %[[B]]
+func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"a">}, tensor<2x4xf32> {graph.role = #graph.output<"b">}) {
+  %one = graph.constant dense<1.0> : tensor<2x4xf32>
+  %least = graph.constant dense<-100.0> : tensor<2x4xf32>
+  %p = graph.sigmoid %x : tensor<2x4xf32>
+  %0 = graph.log %p : tensor<2x4xf32>
+  %1 = graph.compare lt %0, %least : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xi1>
+  %a = graph.select %1, %least, %0 : (tensor<2x4xi1>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.neg %p : tensor<2x4xf32>
+  %3 = graph.add %2, %one : tensor<2x4xf32>
+  %4 = graph.log %3 : tensor<2x4xf32>
+  %b = graph.max %4, %least : tensor<2x4xf32>
+  return %a, %b : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// -----
+
+// A bound by itself is the user's, and is none of a probability's.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.detach
+// CHECK: %[[LOG:.+]] = graph.log
+// CHECK: graph.max %{{.+}}, %{{.+}}
+// CHECK-NOT: graph.detach
+func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"a">}) {
+  %least = graph.constant dense<-100.0> : tensor<2x4xf32>
+  %0 = graph.log %x : tensor<2x4xf32>
+  %a = graph.max %0, %least : tensor<2x4xf32>
+  return %a : tensor<2x4xf32>
+}
