@@ -41,11 +41,15 @@ void AttachLoss::runOnOperation() {
   for (const NamedMean &each : *means) {
     auto weight =
         each.weight ? builder.getF64FloatAttr(*each.weight) : FloatAttr();
-    add(each.mean.sum,
-        graph::MeanAttr::get(&getContext(), builder.getStringAttr(each.name),
-                             weight, each.mean.kind));
-    add(each.mean.count,
-        graph::CountAttr::get(&getContext(), each.mean.targets));
+    for (auto [number, part] : llvm::enumerate(each.parts)) {
+      add(part.sum,
+          graph::MeanAttr::get(&getContext(), builder.getStringAttr(each.name),
+                               weight, part.kind, /*further=*/number != 0));
+      add(part.count,
+          graph::CountAttr::get(
+              &getContext(), part.targets,
+              part.least ? builder.getF64FloatAttr(*part.least) : FloatAttr()));
+    }
   }
   for (auto [i, value] : llvm::enumerate(terminator->getOperands()))
     if (auto next = boundary.getResult<graph::NextAttr>(i))

@@ -3,6 +3,7 @@
 #include "compiler/training/LossBuilder.h"
 
 #include "compiler/training/PairLosses.h"
+#include "dialects/graph/Provenance.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -91,32 +92,7 @@ FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
               targets};
 }
 
-/// Whether `value` is the same whatever the parameters and float inputs are.
-static bool dependsOnIntegersAlone(Value value) {
-  SmallVector<Value> work{value};
-  llvm::SmallDenseSet<Value> seen;
-  while (!work.empty()) {
-    Value current = work.pop_back_val();
-    if (!seen.insert(current).second)
-      continue;
-    if (auto argument = dyn_cast<BlockArgument>(current)) {
-      if (isa<FloatType>(graph::getGlobalType(argument).getElementType()))
-        return false;
-      continue;
-    }
-    llvm::append_range(work, current.getDefiningOp()->getOperands());
-  }
-  return true;
-}
-
-/// `value` through reshapes between tensors of one element.
-static Value skipReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
-
-FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
+FailureOr<SmallVector<Loss>> LossBuilder::buildOutput(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT"})))
     return failure();
   FailureOr<Value> output = getOutput(call.positional[0]);
@@ -129,37 +105,55 @@ FailureOr<Loss> LossBuilder::buildOutput(const Call &call) {
                        << type << " is not one number; name a loss as in "
                        << "cross_entropy(" << call.positional[0] << ",labels)";
   used.insert(call.positional[0]);
-  Loss mean = splitMean(*output);
+  SmallVector<Loss> means = splitMean(*output);
+  describeMean(call.positional[0], means);
+  return means;
+}
+
+void LossBuilder::describeMean(StringRef name, ArrayRef<Loss> means) {
   StringRef what = isMetric ? "metric" : "loss";
-  if (mean.count.getDefiningOp<graph::ConstantOp>())
-    emitRemark() << "'" << call.positional[0] << "' is taken as a mean: the "
-                 << what << " is its mean over the microbatches, each with "
-                            "the same weight";
+  bool hasRest = !!means.back().count.getDefiningOp<graph::ConstantOp>();
+  if (hasRest && means.size() == 1)
+    emitRemark() << "'" << name << "' is taken as a mean: the " << what
+                 << " is its mean over the microbatches, each with the same "
+                    "weight";
+  else if (means.size() == 1)
+    emitRemark() << "'" << name << "' is a sum over a number of targets: the "
+                 << what << " is their mean over the global batch";
   else
-    emitRemark() << "'" << call.positional[0]
-                 << "' is a sum over a number of targets: the " << what
-                 << " is their mean over the global batch";
-  return mean;
+    emitRemark() << "'" << name << "' is a sum of " << means.size()
+                 << " means: each is over its own number of targets in the "
+                    "global batch"
+                 << (hasRest ? ", and the last over the microbatches, each "
+                               "with the same weight"
+                             : "");
+  for (Operation *op : splitter.takeJoint()) {
+    std::string scope = graph::getScope(op).str();
+    emitRemark() << "'" << name << "' has a part that is no mean over samples: "
+                 << graph::describe(op)
+                 << (scope.empty() ? "" : " in '" + scope + "'")
+                 << "; it is computed of each microbatch by itself, and the "
+                 << what << " has the mean of these values, which is not that "
+                 << "of the global batch where there are several";
+  }
 }
 
-Loss LossBuilder::splitMean(Value value) {
-  auto scalar = [&](Value value) -> Value {
-    if (graph::getShape(value).empty())
-      return value;
-    return graph::ReshapeOp::create(builder, parts.location, value,
-                                    ArrayRef<int64_t>());
-  };
-  auto quotient = skipReshapes(value).getDefiningOp<graph::DivOp>();
-  // How large the number can be is not known; 1 leaves the seed unscaled.
-  if (quotient && dependsOnIntegersAlone(quotient.getRhs()) &&
-      !skipReshapes(quotient.getRhs()).getDefiningOp<graph::ConstantOp>())
-    return {scalar(quotient.getLhs()), scalar(quotient.getRhs()), 1};
-  Value one = graph::splat(builder, parts.location,
+SmallVector<Loss> LossBuilder::splitMean(Value value) {
+  SmallVector<Loss> means;
+  for (const LossPart &part : splitter.split(value)) {
+    // How large the number can be is not known; 1 leaves the seed unscaled.
+    Value count =
+        part.count
+            ? part.count
+            : graph::splat(builder, parts.location,
                            RankedTensorType::get({}, builder.getF32Type()), 1);
-  return {scalar(value), one, 1};
+    means.push_back(
+        {part.sum, count, 1, graph::MeanKind::Arithmetic, part.least});
+  }
+  return means;
 }
 
-FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
+FailureOr<SmallVector<Loss>> LossBuilder::buildTerm(const WeightedCall &term) {
   Call call = term.call;
   StringRef name = call.name;
   // As PyTorch calls them.
@@ -167,12 +161,21 @@ FailureOr<Loss> LossBuilder::buildTerm(const WeightedCall &term) {
     if (name.consume_front(module))
       break;
   call.name = getPairLossName(name).str();
-  if (call.name == "cross_entropy")
-    return buildCrossEntropy(call);
-  if (llvm::is_contained(getPairLosses(), StringRef(call.name)))
-    return buildPair(call);
   if (call.name == "output")
     return buildOutput(call);
+  FailureOr<Loss> mean = buildMean(term, call);
+  if (failed(mean))
+    return failure();
+  return SmallVector<Loss>{*mean};
+}
+
+FailureOr<Loss> LossBuilder::buildMean(const WeightedCall &term,
+                                       const Call &call) {
+  StringRef name = call.name;
+  if (name == "cross_entropy")
+    return buildCrossEntropy(call);
+  if (llvm::is_contained(getPairLosses(), name))
+    return buildPair(call);
   if (call.name == "accuracy" || call.name == "perplexity") {
     if (!isMetric)
       return emitError() << "'" << call.name << "' is no loss"
@@ -215,7 +218,7 @@ LogicalResult LossBuilder::addMetric(StringRef text,
     return emitError() << "'" << text
                        << "' is no metric by itself; give each of several in "
                           "a --metric of its own, without a weight";
-  FailureOr<Loss> mean = buildTerm(calls->front());
+  FailureOr<SmallVector<Loss>> mean = buildTerm(calls->front());
   if (failed(mean))
     return failure();
   means.push_back({*mean, calls->front().text, std::nullopt});
@@ -228,15 +231,20 @@ LogicalResult LossBuilder::expectNamesDiffer(ArrayRef<NamedMean> means) {
                    }) == 1;
   llvm::StringSet<> names;
   for (const NamedMean &mean : means) {
-    if (isOneTerm && mean.weight) // it is called loss
-      continue;
     std::string name = metricName(mean.name);
-    for (const std::string &each : {name, countName(name)})
-      if (!names.insert(each).second)
-        return forward.emitError()
-               << "the log would have two numbers called '" << each
-               << "'; leave one of them out, or give the model's output "
-                  "another name";
+    SmallVector<std::string> logged;
+    if (!isOneTerm || !mean.weight) // which is called loss
+      logged.push_back(name);
+    if (size_t size = mean.parts.size(); size > 1)
+      for (size_t number = 0; number < size; ++number)
+        logged.push_back(partName(name, number));
+    for (const std::string &first : logged)
+      for (const std::string &each : {first, countName(first)})
+        if (!names.insert(each).second)
+          return forward.emitError()
+                 << "the log would have two numbers called '" << each
+                 << "'; leave one of them out, or give the model's output "
+                    "another name";
   }
   return success();
 }
@@ -250,7 +258,7 @@ LossBuilder::build(StringRef loss, ArrayRef<std::string> metrics) {
     if (failed(terms))
       return failure();
     for (const WeightedCall &term : *terms) {
-      FailureOr<Loss> mean = buildTerm(term);
+      FailureOr<SmallVector<Loss>> mean = buildTerm(term);
       if (failed(mean))
         return failure();
       means.push_back({*mean, term.text, term.weight});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/training/Call.h"
+#include "compiler/training/LossParts.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,17 +12,19 @@
 namespace polyrank::training {
 
 /// A mean: a sum and what it is divided by, two scalars, and over how many
-/// targets it can be.
+/// targets it can be. The number that the sum is divided by is `least` at
+/// least.
 struct Loss {
   mlir::Value sum, count;
   int64_t targets;
   graph::MeanKind kind = graph::MeanKind::Arithmetic;
+  std::optional<double> least = {};
 };
 
-/// A mean under its name in the log, and its weight in the loss where it is
-/// part of it.
+/// The sum of these, under its name in the log, and its weight in the loss
+/// where it is part of it. There are several where the model computes it so.
 struct NamedMean {
-  Loss mean;
+  llvm::SmallVector<Loss> parts;
   std::string name;
   std::optional<double> weight;
 };
@@ -32,7 +35,8 @@ public:
   explicit LossBuilder(mlir::func::FuncOp forward)
       : forward(forward),
         builder(mlir::OpBuilder(forward.getBody().front().getTerminator())),
-        parts(builder, mlir::NameLoc::get(builder.getStringAttr("loss"))) {}
+        parts(builder, mlir::NameLoc::get(builder.getStringAttr("loss"))),
+        splitter(forward, parts) {}
 
   /// The terms of the loss, where there is one; then the metrics, then the
   /// model's other outputs that are one float. Names in the log differ.
@@ -59,12 +63,15 @@ private:
         value, llvm::to_vector(
                    llvm::seq<int64_t>(0, graph::getShape(value).size())));
   }
-  mlir::FailureOr<Loss> buildTerm(const WeightedCall &term);
+  mlir::FailureOr<llvm::SmallVector<Loss>> buildTerm(const WeightedCall &term);
+  mlir::FailureOr<Loss> buildMean(const WeightedCall &term, const Call &call);
   mlir::FailureOr<Loss> buildPair(const Call &call);
-  mlir::FailureOr<Loss> buildOutput(const Call &call);
-  /// Of a float scalar: what it is a sum of and over where that can be seen,
-  /// else itself over 1.
-  Loss splitMean(mlir::Value value);
+  mlir::FailureOr<llvm::SmallVector<Loss>> buildOutput(const Call &call);
+  /// What a float scalar is the sum of (LossParts.h); the part of the samples
+  /// that weigh alike is over 1.
+  llvm::SmallVector<Loss> splitMean(mlir::Value value);
+  /// Says over what the mean is that an output is.
+  void describeMean(llvm::StringRef name, llvm::ArrayRef<Loss> means);
   mlir::LogicalResult addMetric(llvm::StringRef text,
                                 llvm::SmallVectorImpl<NamedMean> &means);
   mlir::LogicalResult expectNamesDiffer(llvm::ArrayRef<NamedMean> means);
@@ -107,6 +114,7 @@ private:
   llvm::StringSet<> chosen; // outputs whose dim of classes a remark has said
   mlir::OpBuilder builder;
   graph::Parts parts;
+  LossParts splitter;
 };
 
 /// What losses' messages about unknown ones end with.

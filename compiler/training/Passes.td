@@ -61,7 +61,7 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
   let description = [{
     @forward then returns means, each as two scalars: a sum (`#graph.mean`, with
     its name) and the number of targets that it is over (`#graph.count`, with the
-    largest number there can be). First come the terms of the loss, with their
+    largest number there can be), or several such pairs, whose quotients are added. First come the terms of the loss, with their
     weights, then the model's other outputs that are one float.
 
     The loss is a term, or a sum of terms with weights, such as
@@ -80,11 +80,12 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
         TARGET becomes an input like OUTPUT; the mean is over all elements.
         pos_weight is one number, or one for each index of the last dim.
       output(OUTPUT)
-        OUTPUT is the loss. Where it is a sum over a number that depends on the
-        inputs' integers alone, the mean over all microbatches is the sum of
-        the sums over the sum of the numbers; else it is the mean of the
-        microbatches' losses. A remark says which. What is logged beside the
-        loss is taken in the same way.
+        OUTPUT is the loss, a sum of parts. Of one that is a sum over samples by
+        a number that the inputs alone determine, the mean over all
+        microbatches is the sum of the sums over the sum of the numbers; the
+        rest is the mean of the microbatches' values. A remark says which, and
+        names what is no sum over samples. What is logged beside the loss is
+        taken in the same way.
 
     A metric is any of these, without a gradient, or
 

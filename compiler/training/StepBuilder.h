@@ -42,6 +42,8 @@ struct Mean {
   std::optional<double> weight; // in the loss, of which it is a term
   int64_t targets;              // that there can be, of a microbatch
   graph::MeanKind kind;
+  bool isFurther;              // a part of the mean before it
+  std::optional<double> least; // that the count of all microbatches is
 };
 
 /// A result of @step that the user gets.
@@ -99,6 +101,7 @@ private:
   mlir::LogicalResult findMeans();
   /// The means among what @forward returned.
   Sums takeMeans(llvm::ArrayRef<mlir::Value> results);
+  /// The parts of terms counted each.
   unsigned getNumTerms() {
     return llvm::count_if(means, [](auto &mean) { return !!mean.weight; });
   }
@@ -128,12 +131,21 @@ private:
                const Clip::Scale &scale, const Ema &ema,
                mlir::ValueRange carried);
   mlir::Value buildMean(mlir::Value sum, mlir::Value count);
+  /// What `mean` is over, given its count in all microbatches.
+  mlir::Value boundCount(const Mean &mean, mlir::Value count);
   /// 1 where `count` is 0, else 0.
   mlir::Value buildIsNone(mlir::Value count);
   /// The loss, its terms where it has several, and other means, as outputs.
   llvm::SmallVector<StepOutput>
   buildMetrics(llvm::ArrayRef<mlir::Value> sums,
                llvm::ArrayRef<mlir::Value> counts);
+  /// Adds what says over how many targets a mean is that begins with part
+  /// `first`: its count, as `nameOfCount`, where one part has a count of
+  /// targets; where several have one, each of these with its own.
+  void addCounts(llvm::SmallVectorImpl<StepOutput> &metrics, unsigned first,
+                 llvm::StringRef nameOfCount,
+                 llvm::ArrayRef<mlir::Value> values,
+                 llvm::ArrayRef<mlir::Value> counts);
   void finish(mlir::ValueRange updated, llvm::ArrayRef<StepOutput> outputs);
   graph::Boundary boundary() { return graph::Boundary(forward); }
   mlir::ModuleOp module;

@@ -2,7 +2,7 @@
 
 #include "compiler/training/StepBuilder.h"
 
-#include "compiler/training/Forward.h"
+#include "compiler/training/LossParts.h"
 #include "mlir/IR/IRMapping.h"
 #include "support/Names.h"
 
@@ -11,7 +11,7 @@ using namespace polyrank;
 using namespace polyrank::training;
 
 LogicalResult StepBuilder::findMeans() {
-  for (unsigned i = 0, count = forward.getNumResults(); i < count; ++i) {
+  for (unsigned i = 0, size = forward.getNumResults(); i < size; ++i) {
     auto role = boundary().getResult<graph::MeanAttr>(i);
     if (!role)
       continue;
@@ -19,12 +19,19 @@ LogicalResult StepBuilder::findMeans() {
     if (weight && !means.empty() && !means.back().weight)
       return forward.emitError("result ")
              << i << " is a term of the loss behind other means";
+    auto count = boundary().getResult<graph::CountAttr>(i + 1);
     Mean &mean = means.emplace_back();
-    mean = {i, role.getName().str(), std::nullopt,
-            boundary().getResult<graph::CountAttr>(i + 1).getTargets(),
-            role.getKind()};
+    mean = {i,
+            role.getName().str(),
+            std::nullopt,
+            count.getTargets(),
+            role.getKind(),
+            role.getFurther(),
+            std::nullopt};
     if (weight)
       mean.weight = weight.getValueAsDouble();
+    if (FloatAttr least = count.getLeast())
+      mean.least = least.getValueAsDouble();
   }
   return success();
 }
@@ -84,16 +91,24 @@ SmallVector<Value> StepBuilder::countAhead() {
         all = all ? parts.add(all, one) : one;
       }
     }
-    counts.push_back(all);
+    counts.push_back(boundCount(mean, all));
   }
   return counts;
+}
+
+Value StepBuilder::boundCount(const Mean &mean, Value count) {
+  if (!mean.least)
+    return count;
+  return parts.apply<graph::MaxOp>(count, parts.splat(count, *mean.least));
 }
 
 Sums StepBuilder::takeMeans(ArrayRef<Value> results) {
   Sums sums;
   for (const Mean &mean : means) {
     sums.sums.push_back(results[mean.result]);
-    sums.counts.push_back(results[mean.result + 1]);
+    Value count = results[mean.result + 1];
+    // Of several microbatches the counts are added first.
+    sums.counts.push_back(microbatches == 1 ? boundCount(mean, count) : count);
   }
   // The weight of a single term is in its sum.
   if (getNumTerms() == 1 && *means[0].weight != 1)
@@ -117,18 +132,49 @@ SmallVector<StepOutput> StepBuilder::buildMetrics(ArrayRef<Value> sums,
     values.push_back(mean.kind == graph::MeanKind::Geometric ? parts.exp(value)
                                                              : value);
   }
-  unsigned numTerms = getNumTerms();
-  if (numTerms == 1)
-    metrics = {{"loss", values[0]}, {"count", counts[0]}};
-  else if (numTerms > 1)
-    metrics.push_back({"loss", addTerms(values)});
-  for (auto [i, mean] : llvm::enumerate(means)) {
-    if (numTerms == 1 && i == 0)
+  unsigned numTerms = 0; // however many parts each has
+  for (const Mean &mean : means)
+    numTerms += mean.weight && !mean.isFurther;
+  if (getNumTerms() > 0)
+    metrics.push_back(
+        {"loss", getNumTerms() == 1 ? values[0] : addTerms(values)});
+  for (unsigned first = 0; first < means.size(); ++first) {
+    const Mean &mean = means[first];
+    if (mean.isFurther)
       continue;
+    if (numTerms == 1 && first == 0) {
+      addCounts(metrics, first, countName("loss"), values, counts);
+      continue;
+    }
+    Value value = values[first];
+    for (unsigned i = first + 1; i < means.size() && means[i].isFurther; ++i)
+      value = parts.add(value, values[i]);
     std::string name = metricName(mean.name);
-    metrics.push_back({name, values[i], mean.kind});
-    if (!isStatic(counts[i]) || mean.weight)
-      metrics.push_back({countName(name), counts[i]});
+    metrics.push_back({name, value, mean.kind});
+    addCounts(metrics, first, countName(name), values, counts);
   }
   return metrics;
+}
+
+void StepBuilder::addCounts(SmallVectorImpl<StepOutput> &metrics,
+                            unsigned first, StringRef nameOfCount,
+                            ArrayRef<Value> values, ArrayRef<Value> counts) {
+  SmallVector<unsigned> counted;
+  unsigned end = first;
+  do {
+    if (!isStatic(counts[end]))
+      counted.push_back(end);
+  } while (++end < means.size() && means[end].isFurther);
+  bool isTerm = means[first].weight.has_value();
+  if (counted.empty() && isTerm)
+    counted.push_back(first);
+  if (counted.size() == 1)
+    metrics.push_back({nameOfCount.str(), counts[counted[0]]});
+  if (counted.size() < 2)
+    return;
+  for (auto [number, i] : llvm::enumerate(counted)) {
+    std::string name = partName(metricName(means[first].name), number);
+    metrics.push_back({name, values[i]});
+    metrics.push_back({countName(name), counts[i]});
+  }
 }

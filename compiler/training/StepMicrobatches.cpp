@@ -173,7 +173,7 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     sum = *result++;
   for (auto [i, count] : llvm::enumerate(sums->counts)) {
     if (isYielded(i))
-      count = *result++;
+      count = boundCount(means[i], *result++);
     else
       count = i < ahead.size()
                   ? ahead[i]

@@ -25,6 +25,17 @@ static void printMeanKind(AsmPrinter &printer, MeanKind kind) {
     printer << ' ' << stringifyEnum(kind);
 }
 
+/// Nothing where it is the first part of its mean.
+static ParseResult parseFurther(AsmParser &parser, bool &further) {
+  further = succeeded(parser.parseOptionalKeyword("further"));
+  return success();
+}
+
+static void printFurther(AsmPrinter &printer, bool further) {
+  if (further)
+    printer << " further";
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.cpp.inc"
 
@@ -403,6 +414,13 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
   if (isa<MeanAttr>(role) && (number + 1 >= function.getNumResults() ||
                               !boundary.getResult<CountAttr>(number + 1)))
     return error(8) << "a mean without a count behind it";
+  if (auto mean = dyn_cast<MeanAttr>(role); mean && mean.getFurther()) {
+    auto before =
+        number < 2 ? MeanAttr() : boundary.getResult<MeanAttr>(number - 2);
+    if (!before || before.getName() != mean.getName())
+      return error(8) << "a further part of a mean without a part of "
+                      << mean.getName() << " before it";
+  }
   if (isa<CountAttr>(role) &&
       (number == 0 || !boundary.getResult<MeanAttr>(number - 1)))
     return error(8) << "a count without its mean before it";

@@ -161,7 +161,9 @@ def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
     The count that it is divided by, once microbatches and ranks are added, is
     the result that says so (`count`). With a `weight` the mean is a term of the
     loss; else it is in the log alone. Of a `geometric` mean the sum is one of
-    logarithms: the mean is e to the power of sum / count.
+    logarithms: the mean is e to the power of sum / count. A `further` one is
+    another part of the mean before it: their value is the sum of the parts'
+    quotients, each over its own count.
 
     ```mlir
     -> (tensor<f32> {graph.role = #graph.mean<"mse(b,yb)" weight 0.3>}, tensor<f32> {graph.role = #graph.count<64>})
@@ -169,18 +171,20 @@ def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
   }];
   let parameters = (ins "::mlir::StringAttr":$name, OptionalParameter<"::mlir::FloatAttr">:$weight,
                         DefaultValuedParameter<"::polyrank::graph::MeanKind",
-                                               "::polyrank::graph::MeanKind::Arithmetic">:$kind);
-  let assemblyFormat = "`<` $name (`weight` $weight^)? `` custom<MeanKind>($kind) `>`";
+                                               "::polyrank::graph::MeanKind::Arithmetic">:$kind,
+                        DefaultValuedParameter<"bool", "false">:$further);
+  let assemblyFormat = "`<` $name (`weight` $weight^)? `` custom<MeanKind>($kind) `` custom<Further>($further) `>`";
 }
 
 def Graph_CountAttr : Graph_Role<"Count", "count"> {
   let summary = "A result: what the sum before it is divided by";
   let description = [{
     `targets` is the number of targets where none is ignored: the count then,
-    unless targets have weights.
+    unless targets have weights. Where the sum over all microbatches is less than
+    `least`, the count is that.
   }];
-  let parameters = (ins "int64_t":$targets);
-  let assemblyFormat = "`<` $targets `>`";
+  let parameters = (ins "int64_t":$targets, OptionalParameter<"::mlir::FloatAttr">:$least);
+  let assemblyFormat = "`<` $targets (`least` $least^)? `>`";
 }
 
 #endif

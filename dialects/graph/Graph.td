@@ -65,7 +65,8 @@ def Graph_Dialect : Dialect {
       one of output, next, mean and count.
     - **B7** A result takes the place of a parameter or state, each of which has
       one such result at most, of the same shape and element type.
-    - **B8** A mean is followed by its count.
+    - **B8** A mean is followed by its count, and a further part of one follows a
+      part of the same mean.
   }];
   let cppNamespace = "::polyrank::graph";
   let hasConstantMaterializer = 1;

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+import experts
+import exporters
 import tools
 
 BATCH, MICROBATCHES, STEPS = 8, 2, 4
@@ -133,15 +135,15 @@ def test_other_scalar_outputs_are_logged(loss, multitask, tmp_path):
         means = dict(zip(OUTPUTS, (torch.stack(values).mean(0) for values in zip(*halves))))
         batch = batchOf(data, step)
         overTargets = functional.cross_entropy(Heads.forward(model, batch["x"])[0], batch["ya"])
-        if loss == "output(loss)":  # which is no mean over labels
-            total = means["loss"]
+        total = overTargets + 0.5 * means["loss_b"]
+        if loss == "output(loss)":
+            assert logged["count"] == (batch["ya"] != -100).sum()
             assert logged["loss_a"] == pytest.approx(overTargets.item(), rel=1e-5)
             assert logged["loss_a.count"] == (batch["ya"] != -100).sum()
             assert logged["loss_b"] == pytest.approx(means["loss_b"].item(), rel=1e-5)
         else:
-            total = overTargets + 0.5 * means["loss_b"]
             assert logged["output(loss_a)"] == pytest.approx(overTargets.item(), rel=1e-5)
-            assert logged["output(loss)"] == pytest.approx(means["loss"].item(), rel=1e-5)
+            assert logged["output(loss)"] == pytest.approx(total.item(), rel=1e-5)
             assert "loss_a" not in logged
         assert logged["loss"] == pytest.approx(total.item(), rel=1e-5)
         assert logged["accuracy"] == pytest.approx(means["accuracy"].item())
@@ -153,6 +155,90 @@ def test_other_scalar_outputs_are_logged(loss, multitask, tmp_path):
     assert run.tensors.keys() == model.state_dict().keys() - {"c.weight", "c.bias"}
     for name, tensor in run.tensors.items():
         assert torch.allclose(tensor, model.state_dict()[name], atol=1e-6), name
+
+
+class Composite(torch.nn.Module):
+    """A factor, a term of the hidden layer, one of the weights and a mask of floats, whose sum has a bound."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(6, 8), torch.nn.Linear(8, 5)
+
+    def forward(self, x, y, mask):
+        h = torch.tanh(self.first(x))
+        logits = self.second(h)
+        masked = (functional.cross_entropy(logits, y.clamp(min=0), reduction="none") * mask).sum() / mask.sum().clamp(min=1)
+        return (2 / 3 * functional.cross_entropy(logits, y) + 0.01 * h.pow(2).mean() + 0.1 * self.second.weight.pow(2).sum() + masked / 4)
+
+
+@pytest.mark.parametrize("suffix, options", [("pt2", ("--mesh", "pipe=2")), ("onnx", ("--mesh", "data=2"))])
+def test_a_composite_loss_is_that_of_the_global_batch(suffix, options, tmp_path):
+    model, data, path = Composite(), draw(), tmp_path / f"model.{suffix}"
+    data = {"x": data["x"], "y": data["ya"], "mask": (torch.rand(SAMPLES, generator=torch.Generator().manual_seed(3)) < 0.3) * 0.5}
+    example = tuple(tensor[:BATCH] for tensor in data.values())
+    if suffix == "pt2":
+        torch.export.save(torch.export.export(model, example), path)
+    else:
+        torch.onnx.export(model, example, str(path), input_names=list(data), output_names=["output"], dynamo=True, optimize=False,
+                          verbose=False)
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--loss", "output(output)", "--microbatches", MICROBATCHES,
+                         "--optimizer", "sgd(lr=0.1)", *options)
+    assert "is a sum of 3 means: each is over its own number of targets" in said
+    assert "no mean over samples" not in said
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", STEPS, tmp_path / "run")
+    update = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, logged in enumerate(run.log):
+        update.zero_grad()
+        loss = model(*batchOf(data, step).values())
+        loss.backward()
+        update.step()
+        assert logged["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-6), name
+
+
+class Routed(torch.nn.Module):
+    """Mixtral with the balance loss of its routers, which depends on all tokens of a batch together."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.model = experts.mixtral()
+        self.model.config.output_router_logits = True
+        self.model.config.router_aux_loss_coef = self.model.router_aux_loss_coef = 0.1
+
+    def forward(self, input_ids, labels):
+        result = self.model(input_ids=input_ids, labels=labels, output_router_logits=True)
+        return result.loss, result.aux_loss
+
+
+def test_what_is_no_mean_over_samples_is_named_and_the_rest_is_global(tmp_path):
+    model, generator = Routed(), torch.Generator().manual_seed(1)
+    shape = experts.BATCH * MICROBATCHES * 2, experts.CONTEXT
+    data = {"input_ids": torch.randint(experts.VOCAB, shape, generator=generator),
+            "labels": torch.randint(experts.VOCAB, shape, generator=generator)}
+    lengths = torch.randint(2, experts.CONTEXT, shape[:1], generator=generator)
+    data["labels"][torch.arange(experts.CONTEXT) >= lengths[:, None]] = -100
+    example = {name: tensor[:experts.BATCH] for name, tensor in data.items()}
+    exporters.program(model, example, tmp_path / "model.pt2")
+    _, said = tools.tool("compile", tmp_path / "model.pt2", "-o", tmp_path / "plan", "--mesh", "data=2", "--loss", "output(output_0)",
+                         "--microbatches", MICROBATCHES, "--optimizer", "sgd(lr=0.1)")
+    assert "has a part that is no mean over samples: " in said and "reduce 'model/sum" in said, said
+    tools.saveData(tmp_path / "data.npz", data)
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 2, tmp_path / "run")
+    update = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, logged in enumerate(run.log):
+        parts = [model(*batchOf(data, step * MICROBATCHES + i, experts.BATCH).values())[1] for i in range(MICROBATCHES)]
+        loss, whole = model(*batchOf(data, step, experts.BATCH * MICROBATCHES).values())
+        loss = loss + 0.1 * (torch.stack(parts).mean() - whole)
+        update.zero_grad()
+        loss.backward()
+        update.step()
+        assert logged["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    for name, tensor in model.state_dict().items():
+        assert torch.allclose(run.tensors[name], tensor, atol=1e-5), name
 
 
 def test_an_evaluation_is_the_mean_over_the_targets_of_each_term(heads, tmp_path):

@@ -306,8 +306,10 @@ Program ProgramBuilder::finish() {
                                           weight != 0
                                               ? builder.getF64FloatAttr(weight)
                                               : FloatAttr(),
-                                          graph::MeanKind::Arithmetic));
-      addResult(over, graph::CountAttr::get(builder.getContext(), batch));
+                                          graph::MeanKind::Arithmetic,
+                                          /*further=*/false));
+      addResult(over, graph::CountAttr::get(builder.getContext(), batch,
+                                            /*least=*/FloatAttr()));
     };
     // Of several sums the last is a term of its own where targets are counted,
     // and logged.

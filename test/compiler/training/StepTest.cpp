@@ -352,11 +352,13 @@ constexpr const char *quotient = R"(
 )";
 
 /// Losses 1 + 2 by 1 and 4 + 5 by 3.
-TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereIntegersAloneCount) {
+TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereInputsAloneCount) {
   for (auto [divisor, loss, gradient] :
        {std::tuple("%f", (3. + 9.) / 4, std::vector<double>{5. / 4, 7. / 4}),
-        // One that floats decide is no count: the mean of both quotients.
-        {"%x", 1., {(1. / 3 + 4. / 9) / 2, (2. / 3 + 5. / 9) / 2}}}) {
+        // A mask may be of floats.
+        {"%x", 1., {5. / 12, 7. / 12}},
+        // One that is trained is no count: the mean of both quotients.
+        {"%p", 1., {0, 0}}}) {
     std::string text = quotient;
     text.replace(text.find("DIVISOR"), 7, divisor);
     auto module = parse(text);

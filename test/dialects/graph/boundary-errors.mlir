@@ -156,3 +156,10 @@ func.func @count_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.cou
 func.func @count_behind_another(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.output<"y">}, tensor<f32> {graph.role = #graph.count<4>}) {
   return %x, %x : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// expected-error @+1 {{[B8] result 2: a further part of a mean without a part of "a" before it}}
+func.func @further_part_of_another(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.mean<"b">}, tensor<f32> {graph.role = #graph.count<4>}, tensor<f32> {graph.role = #graph.mean<"a" further>}, tensor<f32> {graph.role = #graph.count<4>}) {
+  return %x, %x, %x, %x : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+}

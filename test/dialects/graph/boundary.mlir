@@ -15,6 +15,10 @@ graph.parameter @w : tensor<4x6xf32> at "model.onnx" offset 0 length 96 {trainab
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<128>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"perplexity" geometric>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<8>}
+// CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"loss">}
+// CHECK-SAME: tensor<f32> {graph.role = #graph.count<8 least 1.000000e+00 : f64>}
+// CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"loss" further>}
+// CHECK-SAME: tensor<f32> {graph.role = #graph.count<1>}
 // CHECK-SAME: tensor<2x3xf32> {graph.role = #graph.next<0>})
 func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7, 6, 1]>},
                    %ids: tensor<8x16xi64> {graph.role = #graph.input<"ids" open_batch range 256>},
@@ -26,8 +30,10 @@ func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7
                    %s: tensor<f32>)
     -> (tensor<f32> {graph.role = #graph.mean<"cross_entropy(a,b)" weight 1.0>}, tensor<f32> {graph.role = #graph.count<128>},
         tensor<f32> {graph.role = #graph.mean<"perplexity" geometric>}, tensor<f32> {graph.role = #graph.count<8>},
+        tensor<f32> {graph.role = #graph.mean<"loss">}, tensor<f32> {graph.role = #graph.count<8 least 1.0>},
+        tensor<f32> {graph.role = #graph.mean<"loss" further>}, tensor<f32> {graph.role = #graph.count<1>},
         tensor<2x3xf32> {graph.role = #graph.next<0>}) {
-  return %s, %s, %s, %s, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<2x3xf32>
+  return %s, %s, %s, %s, %s, %s, %s, %s, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<2x3xf32>
 }
 
 // CHECK-LABEL: func.func @step
