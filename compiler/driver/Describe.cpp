@@ -13,6 +13,7 @@
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
+#include "compiler/training/Passes.h"
 #include "frontends/import/LastError.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -55,6 +56,10 @@ private:
   OwningOpRef<ModuleOp> importWithSizes(Options &options);
   /// Makes `step`.
   Result<void> buildStep(const Options &options, ModuleOp module);
+  bool fits(const std::string &loss, ModuleOp module);
+  /// Those of each output, and of each the forms of which the first that fits
+  /// is meant.
+  std::vector<std::vector<std::string>> proposeLosses() const;
   bool chooseLoss(Options &options, ModuleOp module);
   /// For outputs that no loss fits.
   bool goForward(Options &options);
@@ -233,32 +238,73 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   return {};
 }
 
-/// The first loss of a few that the model's outputs admit.
+/// Whether the outputs and inputs have the types that the loss needs.
+bool Describer::fits(const std::string &loss, ModuleOp module) {
+  OwningOpRef<ModuleOp> tried = module.clone();
+  frontends::LastError said(context);
+  PassManager manager(&context);
+  training::AttachLossPassOptions attached;
+  attached.loss = loss;
+  manager.addPass(training::createAttachLossPass(attached));
+  return succeeded(manager.run(*tried));
+}
+
+/// What each output may be compared with: as many classes as labels need, or a
+/// target like it. One number is a loss by itself.
+std::vector<std::vector<std::string>> Describer::proposeLosses() const {
+  auto outputs = llvm::make_filter_range(result.file.outputs,
+                                         [](const DescribedValue &output) {
+                                           return output.isFloat && output.dims;
+                                         });
+  auto isCalled = [](const DescribedValue &value, const char *name) {
+    return StringRef(value.name).contains_insensitive(name);
+  };
+  // A number beside other outputs may be a part of a loss, or none; one that is
+  // called so, or that the model makes of labels, is a whole one.
+  bool readsLabels =
+      llvm::any_of(result.file.inputs, [&](const DescribedValue &input) {
+        return isCalled(input, "label") || isCalled(input, "target");
+      });
+  std::vector<std::vector<std::string>> wholes, others, numbers;
+  for (const DescribedValue &output : outputs) {
+    if (output.dims->empty()) {
+      auto &list = readsLabels || isCalled(output, "loss") ? wholes : numbers;
+      list.push_back({"output(" + output.name + ")"});
+      continue;
+    }
+    std::vector<std::string> forms;
+    bool hasClasses = output.dims->size() >= 2 && output.dims->back().size != 1;
+    for (const std::string &axis :
+         hasClasses ? axesFor(output) : std::vector<std::string>())
+      for (const char *labels : {"labels", "targets"})
+        forms.push_back("cross_entropy(" + output.name + "," + labels + axis +
+                        ")");
+    // What is called logits is meant for classes.
+    bool isFirst = isCalled(output, "logit");
+    auto place = isFirst ? others.begin() : others.end();
+    if (!forms.empty())
+      place = others.insert(place, std::move(forms)) + 1;
+    others.insert(place,
+                  std::vector<std::string>{"mse(" + output.name + ",target)"});
+  }
+  llvm::append_range(wholes, others);
+  llvm::append_range(wholes, numbers);
+  return wholes;
+}
+
+/// Finds the losses that the model's outputs admit, and takes the first that
+/// can be trained.
 bool Describer::chooseLoss(Options &options, ModuleOp module) {
   std::vector<std::string> losses;
-  if (!options.loss.empty()) {
+  if (!options.loss.empty())
     losses.push_back(options.loss);
-  } else {
-    // One number is a loss; what is called logits is meant for cross entropy.
-    auto outputs = llvm::make_filter_range(
-        result.file.outputs, [](const DescribedValue &output) {
-          return output.isFloat && output.dims;
-        });
-    for (const DescribedValue &output : outputs)
-      if (output.dims->empty())
-        losses.push_back("output(" + output.name + ")");
-    for (bool isNamed : {true, false})
-      for (const DescribedValue &output : outputs)
-        // One class is none.
-        if (output.dims->size() >= 2 && output.dims->back().size != 1 &&
-            isNamed == StringRef(output.name).contains_insensitive("logit"))
-          for (const std::string &axis : axesFor(output))
-            for (const char *labels : {"labels", "targets"})
-              losses.push_back("cross_entropy(" + output.name + "," + labels +
-                               axis + ")");
-    for (const DescribedValue &output : outputs)
-      losses.push_back("mse(" + output.name + ",target)");
-  }
+  else
+    for (const std::vector<std::string> &forms : proposeLosses())
+      if (auto form = llvm::find_if(
+              forms,
+              [&](const std::string &loss) { return fits(loss, module); });
+          form != forms.end())
+        losses.push_back(*form);
   std::string said;
   for (const std::string &loss : losses) {
     options.loss = loss;
@@ -267,6 +313,12 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
       continue;
     }
     result.stepFlops = cost::getFlops(step->lookupSymbol<func::FuncOp>("step"));
+    if (given.loss.empty()) {
+      result.losses = losses;
+      // The command's comes first.
+      auto chosen = llvm::find(result.losses, loss);
+      std::rotate(result.losses.begin(), chosen, chosen + 1);
+    }
     return true;
   }
   result.problem = losses.empty()

@@ -284,6 +284,18 @@ static std::string flopsText(const Description &description) {
   return text;
 }
 
+static std::string lossesText(const Description &description) {
+  std::string text = "losses that fit: choose one, or a sum of several with "
+                     "weights\n";
+  constexpr size_t shown = 12;
+  size_t count = description.losses.size();
+  for (size_t i = 0; i < std::min(shown, count); ++i)
+    text += "  " + description.losses[i] + "\n";
+  if (count > shown)
+    text += "  and " + std::to_string(count - shown) + " more\n";
+  return text;
+}
+
 std::string polyrank::driver::toText(const Description &description) {
   const frontends::ModelDescription &file = description.file;
   std::string text =
@@ -307,9 +319,17 @@ std::string polyrank::driver::toText(const Description &description) {
   }
   if (description.command.empty())
     return text + "It cannot be compiled as it is.\n";
+  bool isChoice = description.losses.size() > 1;
+  if (isChoice)
+    text += lossesText(description) + "\n";
+  std::vector<std::string> choices;
+  if (isChoice)
+    choices.push_back("loss");
+  if (!sizesText(description, false).empty())
+    choices.push_back("sizes");
   text += "compile it with";
-  if (std::string sizes = sizesText(description, false); !sizes.empty())
-    text += " (choose your own sizes)";
+  if (!choices.empty())
+    text += " (choose your own " + join(choices, " and ") + ")";
   return text + "\n" + shellText(description.command);
 }
 
@@ -385,6 +405,7 @@ std::string polyrank::driver::toJson(const Description &description) {
         {{"reason", each.reason}, {"nodes", each.nodes}});
   json["flops"] = {{"forward", orNull(description.forwardFlops)},
                    {"step", orNull(description.stepFlops)}};
+  json["losses"] = description.losses;
   json["notes"] = description.notes;
   json["problem"] = description.problem.empty()
                         ? ordered_json()

@@ -36,6 +36,9 @@ struct Description {
   /// For the sizes of `dims`, which the user may not have given.
   std::optional<int64_t> forwardFlops, stepFlops;
   std::vector<std::string> notes;
+  /// The losses that fit the outputs, those of an output one after the other,
+  /// where the user gave none. The command has the first.
+  std::vector<std::string> losses;
   /// The arguments of the command that compiles the model; empty: none does.
   std::vector<std::string> command;
 };

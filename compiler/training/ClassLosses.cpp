@@ -112,6 +112,7 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   if (failed(labels))
     return failure();
   classes.labels = *labels;
+  warnOfCopies(call, *logits, *labels);
   unsigned number = cast<BlockArgument>(*labels).getArgNumber();
   // A metric leaves out what the loss does.
   auto known = ignored.find(number);

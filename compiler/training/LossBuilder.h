@@ -96,6 +96,9 @@ private:
   };
   mlir::FailureOr<Classes> getClasses(const Call &call,
                                       const ClassOptions &options);
+  /// Warns where `output` is computed from these labels, as they are: in
+  /// CopiedLabels.cpp.
+  void warnOfCopies(const Call &call, mlir::Value output, mlir::Value labels);
   /// Of each label the negative logarithm of its likelihood.
   graph::CrossEntropyOp buildLogLikelihood(const Classes &classes);
   /// The mean of what is computed for each label; `counted` is its weight.
@@ -112,6 +115,7 @@ private:
   llvm::SmallDenseMap<unsigned, int64_t> ignored; // of each of the labels
   llvm::StringSet<> used;   // outputs that are a mean by themselves
   llvm::StringSet<> chosen; // outputs whose dim of classes a remark has said
+  llvm::StringSet<> copied; // outputs and their labels that a warning has named
   mlir::OpBuilder builder;
   graph::Parts parts;
   LossParts splitter;

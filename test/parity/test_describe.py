@@ -45,6 +45,11 @@ class Small(torch.nn.Module):
                 "column": y[:, :1]}[self.kind]
 
 
+# Which of several is meant the file does not say: all are listed, and a number beside other outputs comes last.
+LOSSES = {"integers": [], "loss": ["output(y)"], "column": ["mse(y,target)"],
+          "several": ["cross_entropy(y,labels)", "mse(y,target)", "output(mean)"]}
+
+
 def export(path, kind, batch=6, isOpen=False):
     shapes = {"x": {0: torch.export.Dim("batch")}, "ids": {0: torch.export.Dim("batch")}} if isOpen else None
     torch.onnx.export(Small(kind), (torch.zeros(batch, 6), torch.zeros(batch, dtype=torch.int64)), str(path),
@@ -80,12 +85,22 @@ def test_a_forward_plans_command_keeps_the_mode(mode, exported, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_several_losses_that_fit_are_a_choice(tmp_path):
+    said, _ = tools.tool("compile", export(tmp_path / "small.onnx", "several"), "--describe")
+    losses = "\n".join(f"  {loss}" for loss in LOSSES["several"])
+    assert f"losses that fit: choose one, or a sum of several with weights\n{losses}\n\ncompile it with (choose your own loss)\n" in said
+    said, _ = tools.tool("compile", export(tmp_path / "one.onnx", "loss"), "--describe")
+    assert "losses that fit" not in said
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", ["integers", "loss", "several", "column"])
 @pytest.mark.parametrize("isOpen", [False, True], ids=["fixed", "open"])
 def test_commands_for_outputs_of_all_kinds(kind, isOpen, tmp_path):
     path = export(tmp_path / "small.onnx", kind, isOpen=isOpen)
     for mesh in (None, "data=4", "data=2,tensor=2"):
         report, command = check(path, tmp_path, *(("--mesh", mesh) if mesh else ()))
+        assert report["losses"] == LOSSES[kind]
         if kind == "integers":
             assert "--mode" in command and "there is no loss to train it with" in " ".join(report["notes"])
         if mesh == "data=4" and not isOpen:
