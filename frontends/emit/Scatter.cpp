@@ -183,14 +183,9 @@ static FailureOr<Imported> addOrReplace(Emitter &emit, const Imported &x,
                                         const Imported &updates,
                                         Scatter reduction) {
   Shape shape = x.getShape(), given = places.getShape();
-  if (reduction == Scatter::Add && !x.getElementType().isInteger(1))
+  if (reduction == Scatter::Add)
     return emit.binary<graph::AddOp>(x,
                                      sumUpdates(emit, places, updates, shape));
-  if (x.getElementType().isInteger(1))
-    return emit.fail(
-        "booleans that are added, or put in by indices that are not "
-        "known when the model is compiled; convert them to integers "
-        "(x.long())");
   Type index = emit.getBuilder().getI64Type();
   Imported ones =
       emit.broadcast(emit.scalar(index, 1), given, !places.isConstant());
@@ -203,9 +198,36 @@ static FailureOr<Imported> addOrReplace(Emitter &emit, const Imported &x,
                      sumUpdates(emit, places, updates, shape), x);
 }
 
+using ScatterFn =
+    llvm::function_ref<FailureOr<Imported>(const Imported &, const Imported &)>;
+
+/// What `scatter` makes of booleans and updates as the integers 0 and 1: sums
+/// and extrema are of these.
+static FailureOr<Imported> scatterFlags(Emitter &emit, const Imported &x,
+                                        const Imported &updates,
+                                        ScatterFn scatter) {
+  Type number = emit.getBuilder().getI32Type();
+  auto result = scatter(emit.convert(x, number), emit.convert(updates, number));
+  if (failed(result))
+    return failure();
+  return emit.convert(*result, x.getElementType());
+}
+
+/// Whether they are booleans that are not only picked by known indices.
+static bool areCombinedFlags(const Imported &x, const Imported &indices,
+                             Scatter reduction) {
+  return x.getElementType().isInteger(1) &&
+         (reduction != Scatter::Replace || !indices.isConstant());
+}
+
 FailureOr<Imported> scatterSlices(Emitter &emit, const Imported &x,
                                   const Imported &places,
                                   const Imported &updates, Scatter reduction) {
+  if (areCombinedFlags(x, places, reduction))
+    return scatterFlags(emit, x, updates,
+                        [&](const Imported &a, const Imported &b) {
+                          return scatterSlices(emit, a, places, b, reduction);
+                        });
   if (needsMembers(reduction))
     return combineSlices(emit, x, places, updates, reduction);
   if (reduction == Scatter::Replace && places.isConstant()) {
@@ -234,6 +256,11 @@ FailureOr<Imported> scatterAlong(Emitter &emit, const Imported &x,
                                  const Imported &indices,
                                  const Imported &updates, int64_t axis,
                                  Scatter reduction) {
+  if (areCombinedFlags(x, indices, reduction))
+    return scatterFlags(
+        emit, x, updates, [&](const Imported &a, const Imported &b) {
+          return scatterAlong(emit, a, indices, b, axis, reduction);
+        });
   Shape shape = x.getShape(), given = indices.getShape();
   bool fits = given == updates.getShape() && given.size() == shape.size();
   for (int64_t dim = 0; fits && dim < x.getRank(); ++dim)
