@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports a torch module so that Polyrank can train it: all parameters under their own names.
 
-    tools/export.py MODULE:FACTORY --format pt2 [-o model.pt2] [--batch fixed]
+    tools/export.py MODULE:FACTORY --format pt2 [-o model.pt2] [--batch fixed] [--decompose]
 
 MODULE is a Python file or the name of a module, FACTORY a function in it that takes nothing and returns the model and
 its example inputs: a tuple of tensors, or a dict of them by the names of forward's arguments. The model is exported in
@@ -12,6 +12,9 @@ the mode in which FACTORY returns it: after model.train() its dropouts and batch
 
 Unless `--batch fixed` is given, the first dim of all inputs is left open and has one size, which is chosen when the
 model is compiled. (A TorchScript trace keeps the sizes that it was made with; polyrank-compile --input gives others.)
+
+`--decompose` writes the model with PyTorch's core operators (run_decompositions), of which some stand for many others: for
+a model of which polyrank-compile says so.
 """
 
 import argparse
@@ -81,18 +84,18 @@ def openBatch(args, kwargs):
     return {name: of(value) for name, value in kwargs.items()} if kwargs else tuple(of(value) for value in args)
 
 
-def exportOnnx(model, args, kwargs, isOpen, path):
+def exportOnnx(model, args, kwargs, isOpen, path, decomposes):
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     torch.onnx.export(model, args, str(path), kwargs=kwargs, dynamo=True, optimize=False, verbose=False,
                       dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
 
 
-def exportProgram(model, args, kwargs, isOpen, path):
+def exportProgram(model, args, kwargs, isOpen, path, decomposes):
     program = torch.export.export(model, args, kwargs, dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
-    torch.export.save(program, path)
+    torch.export.save(program.run_decompositions() if decomposes else program, path)
 
 
-def exportTrace(model, args, kwargs, isOpen, path):
+def exportTrace(model, args, kwargs, isOpen, path, decomposes):
     traced = (torch.jit.trace(model, example_kwarg_inputs=kwargs, strict=False, check_trace=False) if kwargs
               else torch.jit.trace(model, args, strict=False, check_trace=False))
     traced.save(str(path))
@@ -108,7 +111,11 @@ def main():
     parser.add_argument("-o", "--output", type=Path, help="by default FACTORY with the format's ending")
     parser.add_argument("--batch", choices=("open", "fixed"), default="open",
                         help="whether dim 0 of all inputs has a size that is chosen later")
+    parser.add_argument("--decompose", action="store_true", help="write PyTorch's core operators (with --format pt2)")
     options = parser.parse_args()
+    if options.decompose and options.format != "pt2":
+        fail(f"--decompose is of --format pt2; {options.format} files "
+             + ("have core operators always" if options.format == "onnx" else "are not decomposed"))
     path = options.output or Path(options.target.rpartition(":")[2] + ENDINGS[options.format])
     model, args, kwargs = make(options.target)
     isOpen = options.batch == "open"
@@ -117,7 +124,7 @@ def main():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            EXPORTS[options.format](model, args, kwargs, isOpen, path)
+            EXPORTS[options.format](model, args, kwargs, isOpen, path, options.decompose)
         except Exception as error:  # of many kinds; the message is PyTorch's
             others = " or ".join(f"--format {name}" for name in EXPORTS if name != options.format)
             advice = f"; --batch fixed may help, or {others}" if isOpen else f"; {others} may help"

@@ -135,6 +135,9 @@ struct OperatorRow {
 /// What to do instead of an operator that the table lacks, after "is not
 /// supported"; mostly empty.
 llvm::StringRef explainUnsupported(llvm::StringRef name);
+/// Whether run_decompositions() writes an operator that the table lacks with
+/// those that it has.
+bool isDecomposed(llvm::StringRef name);
 
 llvm::ArrayRef<OperatorRow> getArithmeticRows();
 llvm::ArrayRef<OperatorRow> getSelectionRows();
@@ -166,6 +169,7 @@ llvm::ArrayRef<OperatorRow> getCtcRows();
 llvm::ArrayRef<OperatorRow> getIndexRows();
 llvm::ArrayRef<OperatorRow> getScatterRows();
 llvm::ArrayRef<OperatorRow> getBagRows();
+llvm::ArrayRef<OperatorRow> getMaskRows();
 llvm::ArrayRef<OperatorRow> getRandomRows();
 llvm::ArrayRef<OperatorRow> getLossRows();
 llvm::ArrayRef<OperatorRow> getRecurrentRows();

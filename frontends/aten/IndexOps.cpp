@@ -3,6 +3,7 @@
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Indexing.h"
 #include "frontends/emit/Indices.h"
+#include "frontends/emit/Masks.h"
 #include "frontends/emit/Order.h"
 
 using namespace mlir;
@@ -119,6 +120,17 @@ LogicalResult takeAlong(Call &c) {
 /// the first of them does if they are neighbours, else in front.
 LogicalResult index(Call &c) {
   Imported x = c.read("self");
+  if (auto computed = findComputedMask(c, c.tensors("indices"))) {
+    auto &[mask, axis] = *computed;
+    Shape shape = x.getShape(), over = mask.getShape();
+    if (axis + mask.getRank() > x.getRank() ||
+        ArrayRef(shape).slice(axis, mask.getRank()) != ArrayRef(over))
+      return c.fail("a mask of " + toString(over) + " into " + toString(shape));
+    auto count = countOf(c, mask, axis);
+    if (failed(count))
+      return failure();
+    return c.give(takeTrue(c.emit, x, mask, axis, *count), c.typeOf("self"));
+  }
   auto places = findPlaces(c, x.getShape(), c.tensors("indices"));
   if (failed(places))
     return failure();
@@ -167,23 +179,27 @@ LogicalResult triangle(Call &c) {
 }
 
 /// The places of the elements that are not 0, row-major, as [dims, count].
-FailureOr<graph::Tensor> nonzeroOf(Call &c, StringRef name) {
+FailureOr<Imported> nonzeroOf(Call &c, StringRef name) {
   Imported x = c.read(name);
-  if (!x.isConstant())
-    return c.fail(
-        "its shape depends on the values of inputs or parameters, and "
-        "all shapes are known when a model is compiled; keep all "
-        "elements and weigh those that do not count by 0 "
-        "(torch.where)");
-  return nonzeroPlaces(c.emit, *x.constant);
+  if (x.isConstant())
+    return Imported(nonzeroPlaces(c.emit, *x.constant));
+  Imported mask = c.as(x, ScalarType::Bool);
+  auto count = countOf(c, mask, 0);
+  if (failed(count))
+    return failure();
+  SmallVector<Imported> rows;
+  for (const Imported &along : placesTrue(c.emit, mask, *count))
+    rows.push_back(c.emit.reshape(along, {1, *count}));
+  if (rows.empty())
+    return c.fail("the places of a tensor without dims");
+  return c.emit.concat(rows, 0);
 }
 
 LogicalResult nonzero(Call &c) {
   auto places = nonzeroOf(c, "self");
   if (failed(places))
     return failure();
-  return c.give(c.emit.transpose(Imported(std::move(*places)), {1, 0}),
-                ScalarType::Long);
+  return c.give(c.emit.transpose(*places, {1, 0}), ScalarType::Long);
 }
 
 /// A list with the index along each dim.
@@ -191,12 +207,11 @@ LogicalResult nonzeroLists(Call &c) {
   auto places = nonzeroOf(c, c.has("self") ? "self" : "condition");
   if (failed(places))
     return failure();
-  int64_t rank = places->shape[0], count = places->shape[1];
-  Imported all(std::move(*places));
+  int64_t rank = places->getShape()[0], count = places->getShape()[1];
   List results;
   for (int64_t dim = 0; dim < rank; ++dim)
     results.push_back(Value(std::make_shared<Tensor>(
-        c.emit.reshape(c.emit.slice(all, 0, dim, dim + 1), {count}),
+        c.emit.reshape(c.emit.slice(*places, 0, dim, dim + 1), {count}),
         ScalarType::Long)));
   return c.give(Value::list(std::move(results)));
 }

@@ -27,6 +27,18 @@ struct Places {
 mlir::FailureOr<Places> findPlaces(Call &c, const Shape &shape,
                                    llvm::ArrayRef<TensorRef> indices);
 
+/// How many elements of `mask` are true, which are as many of the first result
+/// along its dim `dim`: as they are known, or as the file or the user says.
+mlir::FailureOr<int64_t> countOf(Call &c, const Imported &mask, int64_t dim);
+
+/// `indices` that are one mask which is not known, and the dims in front of it.
+struct ComputedMask {
+  Imported mask; // i1
+  int64_t axis;
+};
+std::optional<ComputedMask> findComputedMask(Call &c,
+                                             llvm::ArrayRef<TensorRef> indices);
+
 /// The places of the elements that are not 0, row-major, as [dims, count].
 graph::Tensor nonzeroPlaces(Emitter &emit, const graph::Tensor &x);
 

@@ -60,7 +60,8 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
                                        getGridRows(),
                                        getSolveRows(),
                                        getComplexRows(),
-                                       getCtcRows()})
+                                       getCtcRows(),
+                                       getMaskRows()})
       for (const OperatorRow &row : rows) {
         auto [space, text] = row.schema.contains("::")
                                  ? row.schema.split("::")
@@ -204,9 +205,13 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
     return callComplex(context, name, overload, positional, keywords);
   auto found = getTable().find(name);
   if (found == getTable().end()) {
-    context.failures.addUnsupported(name.str() + " is not supported" +
-                                        explainUnsupported(name).str(),
-                                    context.place);
+    StringRef instead = explainUnsupported(name);
+    if (context.mayDecompose && isDecomposed(name))
+      instead = "; PyTorch writes it with others: export the model by "
+                "tools/export.py --decompose, or save "
+                "program.run_decompositions()";
+    context.failures.addUnsupported(
+        name.str() + " is not supported" + instead.str(), context.place);
     return Value::unknown();
   }
   (void)context.emit.takeError();

@@ -25,6 +25,14 @@ struct Context {
   std::string place;
   /// Ops that `--dropout` and `--batch-norm` have had a meaning for.
   int64_t numDropouts = 0, numBatchNorms = 0;
+  /// What the file says of the first result of that call, where its shape
+  /// depends on values: the shape, or else how the user may give it ("; where
+  /// it is always the same number, give it with --dim u0=N").
+  std::optional<Shape> resultShape = std::nullopt;
+  std::string wayOut = {};
+  /// Whether the file is of a format, and a program of a kind, that PyTorch can
+  /// decompose.
+  bool mayDecompose = false;
 };
 
 /// An error at `location` where `--dropout` or `--batch-norm` is given for a
@@ -54,6 +62,9 @@ using Keywords = std::vector<std::pair<std::string, Value>>;
 Value call(Context &context, llvm::StringRef name,
            std::optional<llvm::StringRef> overload,
            llvm::ArrayRef<Value> positional, const Keywords &keywords = {});
+
+/// Why a number that depends on values is none that Python can have.
+llvm::StringRef explainDependentNumber();
 
 /// Whether the table has the operator, whichever overload.
 bool hasOperator(llvm::StringRef name);

@@ -58,9 +58,7 @@ FailureOr<Value> itemOf(Call &c) {
   if (countElements(x.getShape()) != 1)
     return c.fail(given.describe() + " as one number");
   if (!x.isConstant())
-    return c.fail("a number that depends on the values of inputs or "
-                  "parameters, where the model needs to know it when it is "
-                  "compiled (for a shape, a loop or an if)");
+    return c.fail(explainDependentNumber());
   if (isFloat(tensor->getType()))
     return Value(x.constant->floats[0]);
   int64_t value = x.constant->integers[0];
@@ -153,6 +151,12 @@ const OperatorRow rows[] = {
 };
 
 } // namespace
+
+StringRef explainDependentNumber() {
+  return "a number that depends on the values of inputs or parameters, where "
+         "the model needs to know it when it is compiled (for a shape, a loop "
+         "or an if)";
+}
 
 ArrayRef<OperatorRow> getPropertyRows() { return rows; }
 

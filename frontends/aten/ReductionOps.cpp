@@ -253,6 +253,8 @@ const OperatorRow rows[] = {
     {"any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
      logical<ReductionKind::Max>},
     {"all(Tensor self) -> Tensor", logical<ReductionKind::Min>},
+    {"_is_all_true(Tensor self) -> Tensor", logical<ReductionKind::Min>},
+    {"_is_any_true(Tensor self) -> Tensor", logical<ReductionKind::Max>},
     {"all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
      logical<ReductionKind::Min>},
     {"all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",

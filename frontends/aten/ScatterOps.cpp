@@ -6,11 +6,56 @@
 #include "frontends/aten/Indexing.h"
 #include "frontends/emit/Arithmetic.h"
 #include "frontends/emit/Indices.h"
+#include "frontends/emit/Masks.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::aten {
 namespace {
+
+/// x[mask] = values, or += with `accumulates`, where the mask is computed: one
+/// of the values after the other, or one for all.
+LogicalResult putAtMask(Call &c, const Imported &x,
+                        const ComputedMask &computed, Imported values,
+                        bool accumulates) {
+  auto [mask, axis] = computed;
+  Shape shape = x.getShape(), over = mask.getShape();
+  if (axis + mask.getRank() > x.getRank() ||
+      ArrayRef(shape).slice(axis, mask.getRank()) != ArrayRef(over))
+    return c.fail("a mask of " + toString(over) + " into " + toString(shape));
+  Shape expected = shape;
+  expected.erase(expected.begin() + axis,
+                 expected.begin() + axis + mask.getRank());
+  int64_t behind = x.getRank() - axis - mask.getRank(),
+          given = values.getRank() - 1 - behind;
+  int64_t count = given < 0 ? 1 : values.getShape()[given];
+  expected.insert(expected.begin() + axis, count);
+  auto common = broadcastShapes(values.getShape(), expected);
+  if (failed(common) || *common != expected)
+    return c.fail("values of " + toString(values.getShape()) +
+                  " where the indices ask for " + toString(expected));
+  values = c.emit.broadcast(values, expected, !values.isConstant());
+  Imported zeros = c.emit.broadcast(c.emit.scalar(x.getElementType(), 0), shape,
+                                    /*asValue=*/true);
+  const Imported &base = accumulates ? zeros : x;
+  Imported put;
+  if (count == 1) {
+    Shape one = expected, spread(shape.size(), 1);
+    one.insert(one.begin() + axis, mask.getRank() - 1, 1);
+    for (int64_t i = 0; i < mask.getRank(); ++i)
+      spread[axis + i] = shape[axis + i];
+    auto all = c.emit.broadcastAll(
+        {c.emit.reshape(mask, spread), c.emit.reshape(values, one), base});
+    if (failed(all))
+      return failure();
+    put = c.emit.select((*all)[0], c.as((*all)[1], c.typeOf("self")),
+                        c.as((*all)[2], c.typeOf("self")));
+  } else {
+    put = putTrue(c.emit, base, mask, values, axis, /*isWhole=*/true);
+  }
+  return c.give(accumulates ? c.emit.binary<graph::AddOp>(x, put) : put,
+                c.typeOf("self"));
+}
 
 /// x[i, :, j] = values, or += with `accumulate`.
 LogicalResult indexPut(Call &c) {
@@ -34,6 +79,8 @@ LogicalResult indexPut(Call &c) {
         c.emit.select((*all)[0], c.as((*all)[1], type), c.as((*all)[2], type)),
         type);
   }
+  if (auto computed = findComputedMask(c, indices))
+    return putAtMask(c, x, *computed, values, accumulates);
   auto places = findPlaces(c, x.getShape(), indices);
   if (failed(places))
     return failure();

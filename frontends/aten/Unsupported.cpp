@@ -1,6 +1,7 @@
 // What to do instead of operators that the table lacks.
 
 #include "frontends/aten/Call.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
@@ -22,7 +23,7 @@ StringRef explainUnsupported(StringRef name) {
            "model that is trained here";
   return StringSwitch<StringRef>(name)
       .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
-              "aten::masked_select", "aten::unique_dim"},
+              "aten::unique_dim"},
              dynamic)
       .Cases({"aten::istft", "aten::fft_hfft", "aten::fft_ihfft"}, before)
       .Cases({"aten::max_pool2d_with_indices", "aten::max_pool1d_with_indices",
@@ -35,6 +36,31 @@ StringRef explainUnsupported(StringRef name) {
       .Case("aten::as_strided",
             "; write it with view, permute, expand and unfold")
       .Default("");
+}
+
+/// Operators of which PyTorch 2.13, given its own samples of arguments, makes
+/// operators of the table.
+static constexpr StringRef decomposed =
+    "_safe_softmax addr alpha_dropout aminmax atleast_1d atleast_2d "
+    "atleast_3d block_diag cartesian_prod channel_shuffle "
+    "cosine_embedding_loss cross cumulative_trapezoid deg2rad "
+    "diag_embed diagflat dsplit expand_copy feature_alpha_dropout "
+    "fft_fftshift fft_ifftshift fliplr flipud float_power gradient "
+    "heaviside hinge_embedding_loss hsplit im2col inner isclose kron "
+    "linalg_cross linalg_matrix_power linalg_norm linalg_vecdot "
+    "logaddexp logaddexp2 logspace mH margin_ranking_loss matrix_H "
+    "max_pool1d_with_indices max_unpool2d max_unpool3d msort "
+    "multi_margin_loss multilabel_margin_loss nanmean nanquantile "
+    "nansum pairwise_distance poisson_nll_loss quantile rad2deg renorm "
+    "rot90 sinc soft_margin_loss special_entr special_ndtr "
+    "special_xlog1py split_with_sizes_copy squeeze_copy sum_to_size "
+    "t_copy take tensordot transpose_copy trapezoid trapz "
+    "triplet_margin_loss unfold_copy unsqueeze_copy vdot vsplit xlogy";
+
+bool isDecomposed(StringRef name) {
+  SmallVector<StringRef> names;
+  decomposed.split(names, ' ');
+  return name.consume_front("aten::") && is_contained(names, name);
 }
 
 } // namespace polyrank::frontends::aten

@@ -58,9 +58,10 @@ std::string moduleOf(const Node &node) {
   return result;
 }
 
-GraphRunner::GraphRunner(aten::Context &context, const Graph &graph,
+GraphRunner::GraphRunner(aten::Context &context, const Program &program,
                          Budget &budget)
-    : context(context), graph(graph), budget(budget) {
+    : lost(program.graph, program.isDecomposed), numbers(program),
+      context(context), graph(program.graph), budget(budget) {
   isDetached.assign(context.options.detach.size(), false);
   if (context.options.training && !context.options.detach.empty())
     findDetached();
@@ -150,15 +151,56 @@ void GraphRunner::runNodes(const Graph &graph, Scope &values, int depth) {
                      std::to_string(context.options.maxOps));
       return;
     }
-    Value result = runNode(node, values, depth);
+    auto dependent = runDependent(graph, node, values);
+    Value result = dependent ? *dependent : runNode(node, values, depth);
     if (isOver) {
       fail(node, budget.describe() + ", operators and values");
       return;
     }
     bind(node, result, values);
-    if (depth == 0)
+    for (const Argument &output : node.outputs)
+      if (output.kind == Kind::Name)
+        numbers.learn(graph, output.text, values[output.text]);
+    if (depth == 0 && context.options.training)
       detachResults(node, values);
   }
+}
+
+std::optional<Value> GraphRunner::runDependent(const Graph &graph,
+                                               const Node &node,
+                                               const Scope &values) {
+  numbers.describe(graph, node, context);
+  StringRef target = node.target;
+  bool isNumber = node.outputs.size() == 1 &&
+                  node.outputs[0].kind == Kind::Name &&
+                  graph.numbers.count(node.outputs[0].text);
+  auto putOff = [&](DependentNumbers::Reason reason) {
+    const std::string &name = node.outputs[0].text;
+    if (auto known = numbers.find(graph, name))
+      return *known;
+    numbers.putOff(graph, name, std::move(reason));
+    return Value::unknown();
+  };
+  if (const auto *reason = numbers.findOpen(graph, node)) {
+    if (target.starts_with("torch.ops.aten._assert") ||
+        target.starts_with("torch.ops.aten.sym_constrain_range"))
+      return Value();
+    if (isNumber)
+      return putOff(*reason);
+    context.failures.add(reason->text, reason->place);
+    return Value::unknown();
+  }
+  bool isItem = target == "torch.ops.aten.item.default" ||
+                target == "torch.ops.aten._local_scalar_dense.default";
+  if (!isItem || !isNumber || node.inputs.size() != 1)
+    return std::nullopt;
+  Value given = valueOf(node.inputs[0].value, values);
+  if (!given.isTensor() || given.getTensor()->read(context.emit).constant)
+    return std::nullopt;
+  const NumberMeta &meta = graph.numbers.at(node.outputs[0].text);
+  return putOff({"aten::item: " + aten::explainDependentNumber().str() +
+                     (meta.integer ? numbers.wayOut(*meta.integer) : ""),
+                 context.place});
 }
 
 Value GraphRunner::runNode(const Node &node, const Scope &values, int depth) {
@@ -212,8 +254,12 @@ Value GraphRunner::runPython(StringRef target, const Node &node,
       sum = aten::call(context, "aten::add", std::nullopt, {sum, each});
     return sum;
   }
-  if (name == "sym_ite" && arguments.size() == 3 && arguments[0].isBool())
-    return arguments[arguments[0].getBool() ? 1 : 2];
+  if (name == "sym_ite" && arguments.size() == 3) {
+    if (arguments[0].isBool())
+      return arguments[arguments[0].getBool() ? 1 : 2];
+    if (arguments[0].isUnknown())
+      return Value::unknown();
+  }
   StringRef found = llvm::StringSwitch<StringRef>(name)
                         .Case("add", "aten::add")
                         .Case("sub", "aten::sub")
@@ -416,21 +462,25 @@ void GraphRunner::findDetached() {
 }
 
 void GraphRunner::detachResults(const Node &node, Scope &values) {
-  if (toDetach.empty())
-    return;
   auto visit = [&](auto &self, const Argument &argument) -> void {
     for (const Argument &each : argument.elements)
       self(self, each);
-    auto found = argument.kind == Kind::Name ? toDetach.find(argument.text)
-                                             : toDetach.end();
-    if (found == toDetach.end())
+    if (argument.kind != Kind::Name)
+      return;
+    auto pattern = toDetach.find(argument.text);
+    if (pattern == toDetach.end() && !lost.knows(argument.text))
       return;
     Value &value = values[argument.text];
-    if (!value.isTensor() || !aten::isFloat(value.getTensor()->getType()) ||
-        value.getTensor()->read(context.emit).constant)
+    if (!value.isTensor() || !aten::isFloat(value.getTensor()->getType()))
+      return;
+    Imported x = value.getTensor()->read(context.emit);
+    if (x.constant)
+      return;
+    if (pattern != toDetach.end())
+      isDetached[pattern->second] = true;
+    else if (!lost.isLost(argument.text, x.value))
       return;
     value = detached(value);
-    isDetached[found->second] = true;
   };
   for (const Argument &output : node.outputs)
     visit(visit, output);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "frontends/aten/Operators.h"
+#include "frontends/exported_program/DependentNumbers.h"
+#include "frontends/exported_program/LostGradients.h"
 #include "frontends/exported_program/Program.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -17,7 +19,7 @@ using Scope = llvm::StringMap<aten::Value>;
 class GraphRunner {
 public:
   /// `budget`: of the file, from which operators and values are taken.
-  GraphRunner(aten::Context &context, const Graph &graph, Budget &budget);
+  GraphRunner(aten::Context &context, const Program &program, Budget &budget);
 
   /// Fills `values`, which has the graph's inputs, with what its nodes compute.
   /// What cannot be imported is in the context's failures.
@@ -31,10 +33,17 @@ public:
   std::vector<bool> isDetached;
   /// Modules and values that a pattern may name.
   std::vector<std::string> detachableNames;
+  /// Of a training step.
+  LostGradients lost;
+  DependentNumbers numbers;
 
 private:
   void runNodes(const Graph &graph, Scope &values, int depth);
   aten::Value runNode(const Node &node, const Scope &values, int depth);
+  /// The result of a node of `graph` that gives or takes a number which depends
+  /// on values; nullopt where the node is to be run.
+  std::optional<aten::Value> runDependent(const Graph &graph, const Node &node,
+                                          const Scope &values);
   aten::Value runOperator(llvm::StringRef name, llvm::StringRef overload,
                           const Node &node, const Scope &values);
   /// Python's own operators on sizes: "_operator.mul", "torch.sym_max", ..
@@ -52,6 +61,8 @@ private:
   aten::Value detached(const aten::Value &value);
   /// Which values of the graph a pattern of `--detach` names.
   void findDetached();
+  /// What a node gives through which no gradient passes, by a pattern or since
+  /// the file has lost it.
   void detachResults(const Node &node, Scope &values);
 
   aten::Context &context;

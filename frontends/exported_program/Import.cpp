@@ -25,14 +25,20 @@ public:
         file{archive.path(), bytes, archive.getBudget()}, options(options),
         builder(context, archive.path(), options.foldingBudget),
         emit(builder.getEmitter()),
-        operators{emit, options, failures, "", 0, 0} {}
+        operators{emit, options, failures, "", 0, 0} {
+    operators.mayDecompose = !program.isDecomposed;
+  }
 
   OwningOpRef<ModuleOp> run() {
     if (failed(checkSignature()) || failed(createFunction()))
       return {};
-    GraphRunner runner(operators, program.graph, archive.getBudget());
+    GraphRunner runner(operators, program, archive.getBudget());
     if (failed(checkPatterns(runner)))
       return {};
+    for (const auto &symbol : symbols)
+      runner.numbers.setSymbol(symbol.getKey(), symbol.getValue());
+    for (mlir::Value parameter : trained)
+      runner.lost.addTrained(parameter);
     runner.run(values);
     emit.setOrigin(builder.getLocation(), "");
     operators.place = "the outputs";
@@ -41,6 +47,10 @@ public:
         failed(outputs) || failed(checkOptions(runner)) ||
         failed(checkTransient()))
       return {};
+    for (const std::string &warning : runner.lost.getWarnings())
+      emitWarning(builder.getLocation()) << warning;
+    for (const std::string &note : runner.lost.getNotes())
+      emitRemark(builder.getLocation()) << note;
     return builder.finish(*outputs);
   }
 
@@ -82,15 +92,20 @@ private:
     for (const UserInput &input : given)
       if (input.isTensor)
         tensors.push_back(input.declared);
-    auto inputs = specialiseInputs(builder.getLocation(), tensors, options);
-    if (failed(inputs) ||
-        failed(checkInputs(builder.getLocation(), program, *inputs)))
+    auto inputs = specialiseInputs(builder.getLocation(), tensors, options,
+                                   findDependentSymbols(program));
+    if (failed(inputs) || failed(checkInputs(builder.getLocation(), program,
+                                             *inputs, options, symbols)))
       return failure();
     builder.createFunction(declared->parameters, *inputs);
 
     SmallVector<mlir::Value> held;
     for (size_t i = 0; i < declared->parameters.size(); ++i)
       held.push_back(builder.getParameter(i));
+    for (auto [parameter, argument] :
+         llvm::zip_equal(declared->parameters, held))
+      if (parameter.trainable)
+        trained.push_back(argument);
     entries = aten::valuesOf(&context, file, state.entries, *declared, held);
     for (auto [name, value] : llvm::zip_equal(state.names, entries))
       values[name] = value;
@@ -100,7 +115,8 @@ private:
     // program reads it first.
     for (const OutputSpec &spec : program.outputs)
       if (spec.kind == OutputSpec::Kind::BufferMutation)
-        if (auto found = numbers.find(spec.target); found != numbers.end())
+        if (auto found = numbers.find(spec.target);
+            found != numbers.end() && entries[found->second].isTensor())
           if (std::string why =
                   entries[found->second].getTensor()->prepareToWrite();
               !why.empty())
@@ -245,6 +261,8 @@ private:
   State state;
   std::vector<aten::Value> entries; // by entry of the state
   llvm::StringMap<size_t> numbers;  // of entries, by name
+  SmallVector<mlir::Value> trained; // arguments
+  llvm::StringMap<int64_t> symbols; // sizes of the inputs, and given ones
   Scope values;
 };
 

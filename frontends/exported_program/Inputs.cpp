@@ -3,6 +3,7 @@
 #include "frontends/exported_program/Inputs.h"
 
 #include "frontends/exported_program/Archive.h"
+#include "frontends/exported_program/DependentNumbers.h"
 #include "frontends/exported_program/Symbols.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -64,8 +65,26 @@ std::vector<UserInput> findInputs(MLIRContext *context, const Program &program,
 }
 
 LogicalResult checkInputs(Location location, const Program &program,
-                          ArrayRef<Input> inputs) {
-  llvm::StringMap<int64_t> symbols;
+                          ArrayRef<Input> inputs, const ImportOptions &options,
+                          llvm::StringMap<int64_t> &symbols) {
+  for (const auto &given : options.dims) {
+    symbols[given.getKey()] = given.getValue();
+    auto range = program.ranges.find(given.getKey().str());
+    if (range == program.ranges.end() ||
+        !findDependentSymbols(program).count(range->first))
+      continue;
+    auto [least, most] = range->second;
+    if (given.getValue() < least.value_or(0) ||
+        (most && given.getValue() > *most)) {
+      InFlightDiagnostic error = emitError(location)
+                                 << "--dim " << given.getKey() << "="
+                                 << given.getValue() << ": the model asserts "
+                                 << "that it is at least " << least.value_or(0);
+      if (most)
+        error << " and at most " << *most;
+      return error;
+    }
+  }
   auto forEachOpen = [&](auto callback) {
     for (const Input &input : inputs)
       if (const TensorMeta *meta = findMeta(program, input.name))

@@ -25,8 +25,11 @@ std::vector<UserInput> findInputs(mlir::MLIRContext *context,
                                   const ImportOptions &options);
 
 /// Fails, at `location`, where sizes do not have the relation that the program
-/// says: one symbol in two inputs, or an expression of it.
+/// says: one symbol in two inputs, or an expression of it; or where `--dim`
+/// gives a symbol a value that the model does not allow. Fills `symbols`.
 mlir::LogicalResult checkInputs(mlir::Location location, const Program &program,
-                                llvm::ArrayRef<Input> inputs);
+                                llvm::ArrayRef<Input> inputs,
+                                const ImportOptions &options,
+                                llvm::StringMap<int64_t> &symbols);
 
 } // namespace polyrank::frontends::exported_program

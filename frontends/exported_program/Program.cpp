@@ -224,11 +224,28 @@ static bool readJson(const Json &value, TensorMeta &meta,
          map.map("requires_grad", meta.requiresGrad);
 }
 
+static bool readJson(const Json &value, NumberMeta &meta, json::Path path) {
+  StringRef kind;
+  const Json *content = getUnion(value, kind, path);
+  if (!content)
+    return false;
+  if (kind == "as_bool")
+    return readJson(*content, meta.flag, path);
+  return readJson(value, meta.integer, path);
+}
+
 static bool readJson(const Json &value, Graph &graph, json::Path path) {
   Fields map(value, path);
-  return map && map.map("inputs", graph.inputs) &&
-         map.map("outputs", graph.outputs) && map.map("nodes", graph.nodes) &&
-         map.map("tensor_values", graph.tensors);
+  std::map<std::string, NumberMeta> conditions;
+  if (!map || !map.map("inputs", graph.inputs) ||
+      !map.map("outputs", graph.outputs) || !map.map("nodes", graph.nodes) ||
+      !map.map("tensor_values", graph.tensors) ||
+      !map.mapOptional("sym_int_values", graph.numbers) ||
+      !map.mapOptional("sym_bool_values", conditions))
+    return false;
+  for (auto &[name, meta] : conditions)
+    graph.numbers[name].flag = meta.flag;
+  return true;
 }
 
 //===-- signature --------------------------------------------------------===//
@@ -355,6 +372,10 @@ Result<Program> readProgram(StringRef text, const std::string &name,
   program.major = getInteger(*version, "major").value_or(0);
   program.minor = getInteger(*version, "minor").value_or(0);
   program.torchVersion = getText(root, "torch_version").value_or("unknown");
+  if (const Json *verifiers = getField(root, "verifiers");
+      verifiers && verifiers->is_array())
+    program.isDecomposed =
+        any_of(*verifiers, [](const Json &each) { return each == "ATEN"; });
   if (program.major != 8)
     return fail("schema version " + std::to_string(program.major) + "." +
                 std::to_string(program.minor) + " of torch " +
@@ -377,6 +398,11 @@ Result<Program> readProgram(StringRef text, const std::string &name,
       !map.map("input_specs", program.inputs) ||
       !map.map("output_specs", program.outputs))
     return fail(toString(path.getError()));
+  if (const Json *ranges = getField(root, "range_constraints");
+      ranges && ranges->is_object())
+    for (auto entry = ranges->begin(); entry != ranges->end(); ++entry)
+      program.ranges[entry.key()] = {getInteger(*entry, "min_val"),
+                                     getInteger(*entry, "max_val")};
   program.outputTree = findOutputTree(*module);
   return program;
 }

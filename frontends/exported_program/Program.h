@@ -70,10 +70,18 @@ struct TensorMeta {
   bool requiresGrad = false;
 };
 
+/// What the file says of a number that the graph computes: its value, or an
+/// expression of symbols; for a condition no expression is kept.
+struct NumberMeta {
+  std::optional<bool> flag;
+  std::optional<SymbolicInt> integer;
+};
+
 struct Graph {
   std::vector<Argument> inputs, outputs;
   std::vector<Node> nodes;
   std::map<std::string, TensorMeta> tensors;
+  std::map<std::string, NumberMeta> numbers;
 };
 
 /// What an input of the graph is, in the graph's order.
@@ -115,7 +123,15 @@ struct Program {
   /// How the outputs are nested: a TreeSpec of PyTorch, in JSON; may be empty.
   std::string outputTree;
   int64_t major = 0, minor = 0;
+  /// What the model asserts of symbols: the least and the largest value.
+  struct Range {
+    std::optional<int64_t> least, most;
+  };
+  std::map<std::string, Range> ranges;
   std::string torchVersion;
+  /// Whether it is of PyTorch's core operators, as run_decompositions() leaves
+  /// it.
+  bool isDecomposed = false;
 };
 
 /// Elements in the file, where the archive has a table of them.

@@ -16,13 +16,14 @@ namespace {
 
 class InputSpecialiser {
 public:
-  InputSpecialiser(Location location, const ImportOptions &options)
-      : location(location), options(options) {}
+  InputSpecialiser(Location location, const ImportOptions &options,
+                   const std::set<std::string> &others)
+      : location(location), options(options), others(others) {}
 
   LogicalResult run(ArrayRef<DeclaredInput> declared) {
     SmallVector<std::string> names;
     // A mistaken name is said before what it leaves open.
-    std::set<std::string> openDims;
+    std::set<std::string> openDims = others;
     for (const DeclaredInput &input : declared)
       for (const DeclaredDim &dim :
            input.dims.value_or(std::vector<DeclaredDim>()))
@@ -149,16 +150,18 @@ private:
 
   Location location;
   const ImportOptions &options;
+  const std::set<std::string> &others;
   /// By the names of dims: the size, and the input that had it first.
   std::map<std::string, std::pair<int64_t, std::string>> sizes;
 };
 
 } // namespace
 
-FailureOr<std::vector<Input>> specialiseInputs(Location location,
-                                               ArrayRef<DeclaredInput> declared,
-                                               const ImportOptions &options) {
-  InputSpecialiser specialiser(location, options);
+FailureOr<std::vector<Input>>
+specialiseInputs(Location location, ArrayRef<DeclaredInput> declared,
+                 const ImportOptions &options,
+                 const std::set<std::string> &others) {
+  InputSpecialiser specialiser(location, options, others);
   if (failed(specialiser.run(declared)))
     return failure();
   return std::move(specialiser.inputs);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,10 @@ struct Input {
 
 /// In the file's order, without those whose values are known now
 /// (ImportOptions::known). An error at `location` where a size is missing, or
-/// what the user says is not so.
-mlir::FailureOr<std::vector<Input>>
-specialiseInputs(mlir::Location location,
-                 llvm::ArrayRef<DeclaredInput> declared,
-                 const ImportOptions &options);
+/// what the user says is not so. `others` are dims that no input has, and that
+/// `--dim` may give all the same.
+mlir::FailureOr<std::vector<Input>> specialiseInputs(
+    mlir::Location location, llvm::ArrayRef<DeclaredInput> declared,
+    const ImportOptions &options, const std::set<std::string> &others = {});
 
 } // namespace polyrank::frontends

@@ -4,6 +4,7 @@
 #include "frontends/onnx/Detach.h"
 
 #include "dialects/graph/NamePattern.h"
+#include "frontends/import/Trace.h"
 #include "frontends/onnx/Origin.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -15,49 +16,6 @@ using polyrank::groupNames;
 namespace polyrank::frontends::onnx {
 
 namespace {
-
-/// `  File "model.py", line 12, in forward`, and the source on the next line.
-struct Frame {
-  StringRef file, function, source;
-};
-
-SmallVector<Frame> framesOf(const Node &node) {
-  SmallVector<Frame> frames;
-  StringRef line, rest(find(node.metadata, "pkg.torch.onnx.stack_trace"));
-  while (!rest.empty()) {
-    std::tie(line, rest) = rest.split('\n');
-    line = line.trim();
-    if (line.consume_front("File \"")) {
-      auto [file, where] = line.split('"');
-      frames.push_back({file, where.split(", in ").second, ""});
-    } else if (!frames.empty() && frames.back().source.empty()) {
-      frames.back().source = line;
-    }
-  }
-  return frames;
-}
-
-/// Whether the node comes from a graph of operators that `torch.export` made of
-/// a part of the model.
-bool isOfRegion(ArrayRef<Frame> frames) {
-  return !frames.empty() && frames.back().file.starts_with("<eval_with_key>") &&
-         frames.back().source.contains("torch.ops.");
-}
-
-/// The name of the custom autograd.Function whose forward made the node, as the
-/// source calls it; empty where none did.
-StringRef functionOf(ArrayRef<Frame> frames) {
-  for (size_t i = 0; i + 1 < frames.size(); ++i) {
-    size_t call = frames[i].source.find(".apply(");
-    if (call == StringRef::npos || frames[i + 1].function != "forward")
-      continue;
-    StringRef before = frames[i].source.take_front(call);
-    size_t start = before.find_last_not_of(
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
-    return start == StringRef::npos ? before : before.drop_front(start + 1);
-  }
-  return "";
-}
 
 /// The arguments of the operator that are tensors, in order; an empty name
 /// stands for any other argument. Lists of tensors are taken apart.
@@ -262,7 +220,8 @@ private:
     std::map<std::string, std::set<const Node *>> made;
     size_t others = 0;
     for (const Node &node : model.graph.nodes) {
-      SmallVector<Frame> frames = framesOf(node);
+      SmallVector<Frame> frames =
+          framesOf(find(node.metadata, "pkg.torch.onnx.stack_trace"));
       if (isOfRegion(frames))
         made[""].insert(&node);
       else if (!frames.empty())
@@ -287,25 +246,8 @@ private:
         }
       if (leaving.empty())
         continue;
-      std::string list = groupNames(leaving);
-      if (name.empty())
-        result.warnings.push_back(
-            "a part of the model was exported as a graph of its own, as "
-            "torch.no_grad(), torch.autocast() and checkpointing make one; the "
-            "file does not say which, and its gradient is computed. What leaves "
-            "it: " +
-            list + ". Where it is no_grad(), add --detach '" + leaving[0] +
-            "'" + (leaving.size() > 1 ? " and so on" : "") +
-            ", or write .detach() in the model");
-      else
-        result.warnings.push_back(
-            "the backward of the autograd.Function `" + name +
-            "` is not in the file: the gradient is that of the ops of its "
-            "forward. What it gives: " +
-            list + ". Where its backward passes nothing on, add --detach '" +
-            leaving[0] +
-            "'; a straight-through estimator is written x + (f(x) - "
-            "x).detach()");
+      result.warnings.push_back(name.empty() ? warnOfRegion(leaving)
+                                             : warnOfFunction(name, leaving));
     }
     std::vector<std::string> lost(merged.begin(), merged.end());
     for (const auto &[call, name] : unplaced)

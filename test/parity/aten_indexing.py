@@ -6,7 +6,42 @@ import torch.nn.functional as F
 from aten_case import X, Case, fed, floats, known, unary, written
 
 ROWS = ([0, 2, 1, 2],)
+FEW, MANY = fed(2, 5), fed(2, 70)  # flags, as numbers; of rows of 70 the sums are formed in parts
+SOME, MORE = int(FEW[1].sum()), int(MANY[1].sum())  # how many of them are true
+
+
+def asserted(count, taken, dim=0):
+    """What a mask takes, of which the model asserts how much it is."""
+    if not torch.jit.is_tracing():  # for test/fuzz/calls.py
+        torch._check(taken.shape[dim] == count)
+    return taken
+
+
+def takenByMask(x, m):
+    return asserted(SOME, x[m > 0])
+
+
+def sizeOf(m):
+    size = (m.sum() // 4).item()
+    if not torch.jit.is_tracing():
+        torch._check(size == SOME // 4)
+    return size
+
+
+def whereTrue(m):
+    return torch.stack([asserted(SOME, i) for i in torch.where(m > 0)])
+
+
 INDEXING = {
+    "index-mask-fed": Case(takenByMask, X, FEW),
+    "index-mask-fed-rows": Case(takenByMask, floats(4, 5, 3), FEW),
+    "index-mask-fed-long": Case(lambda x, m: asserted(MORE, x[m > 0]), floats(4, 70), MANY),
+    "index-mask-fed-second": Case(lambda x, m: asserted(SOME, x[:, m > 0], 1), floats(3, 4, 5, 2), FEW),
+    "index-mask-fed-flags": Case(lambda m: asserted(SOME, (m == m.flip(1))[m > 0]).long(), FEW, gradient=False),
+    "masked-select": Case(lambda x, m: asserted(SOME, x.masked_select(m > 0)), X, FEW),
+    "nonzero-fed": Case(lambda m: asserted(SOME, m.nonzero()), FEW, gradient=False),
+    "nonzero-lists-fed": Case(whereTrue, FEW, gradient=False),
+    "item-asserted": Case(lambda x, m: x[:, : sizeOf(m)], X, FEW),
     "embedding": Case(lambda w, i: F.embedding(i, w), floats(7, 3), fed(7, 2)),
     "embedding-padding": Case(lambda w, i: F.embedding(i, w, padding_idx=2), floats(7, 3), fed(7, 2)),
     "embedding-known": Case(lambda w, i: F.embedding(i, w), floats(7, 3), known([[1, 6], [3, 0]])),
@@ -122,4 +157,30 @@ SCATTERS = {
     "slice-scatter": Case(lambda x, v: torch.slice_scatter(x, v, 1, 1, 4, 2), X, floats(4, 2)),
     "select-scatter": Case(lambda x, v: torch.select_scatter(x, v, 0, 2), X, floats(5)),
     "index-fill-tensor": Case(lambda x, i, v: x.index_fill(1, i, v), X, known([2, 0]), floats()),
+    "index-put-mask-fed": Case(written(lambda y, m, v: y.__setitem__(m > 0, v)), X, FEW, floats(SOME)),
+    "index-put-mask-fed-add": Case(
+        lambda x, m, v: x.index_put((m > 0,), v, accumulate=True), floats(4, 5, 2), FEW, floats(SOME, 2)
+    ),
+    "index-put-mask-fed-row": Case(written(lambda y, m, v: y.__setitem__(m > 0, v)), floats(4, 5, 2), FEW, floats(2)),
+    "masked-scatter": Case(lambda x, m, v: x.masked_scatter(m > 0, v), X, FEW, floats(20)),
+    "masked-scatter-rows": Case(
+        lambda x, m, v: x.masked_scatter((m > 0)[..., None].expand_as(x), v), floats(4, 5, 3), FEW, floats(4, 4, 3)
+    ),
+    "masked-scatter-broadcast": Case(lambda x, m, v: x.masked_scatter(m[:, :1] > 0, v), X, FEW, floats(21)),
+    "masked-scatter-long": Case(lambda x, m, v: x.masked_scatter(m > 0, v), floats(4, 70), MANY, floats(300)),
+    "masked-scatter-known": Case(
+        lambda x, m, v: x.masked_scatter(m, v), X, known([[True], [False], [True], [True]], torch.bool), floats(15)
+    ),
+    "masked_scatter_": Case(written(lambda y, m, v: y.masked_scatter_(m > 0, v)), X, FEW, floats(20)),
+    "is-all-true": Case(
+        lambda x, m: x * torch.ops.aten._is_all_true(m >= 0) + torch.ops.aten._is_any_true(m > 1), X, FEW
+    ),
+    "scatter-flags": Case(
+        lambda x: x.masked_fill((x == x).scatter(-1, x.topk(3).indices, x[:, :3] != x[:, :3]), 0.5), X
+    ),
+    "scatter-flags-reduce": Case(
+        lambda i: (i > 2).scatter_reduce(1, i, i > 3, "amax").long() + (i > 2).scatter_reduce(1, i, i > 3, "amin").long(),
+        fed(5, 5),
+        gradient=False,
+    ),
 }

@@ -102,3 +102,64 @@ def test_a_decomposed_program_trains_as_pytorch(tmp_path, name):
 
 def logitNames(folder):
     return tools.tool("compile", folder / "model.pt2", "--describe")[0]
+
+
+class Straight(torch.autograd.Function):
+    """Rounds, and passes the gradient on."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Stopped(nn.Module):
+    """Ways in which a gradient ends, and one that looks like it: `x[...]` is an alias too."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.a(x)
+        with torch.no_grad():
+            scale = self.b(h).abs()
+            target = scale.sum(-1, keepdim=True) * x
+        return ((self.b(h.detach()) - h.detach()) ** 2 + (h[...] * scale - target) ** 2 + x.detach()).mean()
+
+
+@pytest.mark.parametrize("decomposes", [False, True])
+def test_gradients_end_where_they_do_in_pytorch(tmp_path, decomposes):
+    model, x = Stopped(), torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    program = torch.export.export(model, (x,))
+    torch.export.save(program.run_decompositions() if decomposes else program, tmp_path / "model.pt2")
+    said = tools.tool("compile", tmp_path / "model.pt2", "-o", tmp_path / "plan", "--loss", "output(output)",
+                      "--optimizer", f"sgd(lr={SGD})")[1]
+    tools.saveData(tmp_path / "data.npz", {"x": x})
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    model(x).backward()
+    for key, parameter in model.named_parameters():
+        moved = parameter.detach() - run.tensors[key]
+        assert torch.allclose(moved, SGD * parameter.grad, rtol=1e-4, atol=1e-6), key
+    notes = ("no gradient passes through alias, alias_1" in " ".join(said.split()), "torch.no_grad() regions" in said)
+    assert notes == (decomposes, decomposes), said
+
+
+def test_a_backward_that_the_file_lacks_is_said(tmp_path):
+    class Rounded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.a(x)
+            return (Straight.apply(y) + y).mean()
+
+    for strict in (False, True):
+        torch.export.save(torch.export.export(Rounded(), (torch.zeros(8, 4),), strict=strict), tmp_path / "model.pt2")
+        said = tools.tool("compile", tmp_path / "model.pt2", "-o", tmp_path / "plan", "--loss", "output(output)")[1]
+        assert "the backward of the autograd.Function `Straight` is not in the file" in " ".join(said.split())

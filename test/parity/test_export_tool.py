@@ -33,6 +33,17 @@ def unequal():
 def nothing():
     return None
 
+class Renormed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.renorm(self.inner(x), 2, 1, 0.5)
+
+def renormed():
+    return Renormed(), (torch.ones(2, 4),)
+
 class Loop(torch.nn.Module):
     def forward(self, x):
         return x if x.sum() > 0 else -x
@@ -67,6 +78,14 @@ def test_export_tool_says_the_mode_and_what_is_frozen(tmp_path):
     assert (tmp_path / "a.pt2").exists()
 
 
+def test_export_tool_decomposes_what_the_compiler_names(tmp_path):
+    export(tmp_path, "model.py:renormed", "--format", "pt2", "--batch", "fixed")
+    compile = ("compile", tmp_path / "renormed.pt2", "-o", tmp_path / "plan", "--mode", "forward")
+    assert "tools/export.py --decompose" in " ".join(tools.tool(*compile, code=1)[1].split())
+    export(tmp_path, "model.py:renormed", "--format", "pt2", "--batch", "fixed", "--decompose")
+    tools.tool(*compile)
+
+
 @pytest.mark.parametrize(
     "args, message",
     [
@@ -76,6 +95,7 @@ def test_export_tool_says_the_mode_and_what_is_frozen(tmp_path):
         (("model.py:big", "--format", "pt2"), "'model.py' has no function 'big'; it has tiny"),
         (("model.py:nothing", "--format", "pt2"), "'nothing' must return a torch.nn.Module and its example inputs"),
         (("model.py:unequal", "--format", "pt2"), "the inputs differ in their first dim"),
+        (("model.py:tiny", "--format", "onnx", "--decompose"), "--decompose is of --format pt2; onnx files"),
         (("model.py:loop", "--format", "pt2"), "PyTorch cannot export the model as pt2"),
     ],
 )

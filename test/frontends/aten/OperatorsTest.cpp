@@ -56,6 +56,20 @@ TEST_F(Overloads, AnOperatorThatIsMissingIsNamed) {
                        "data is given\n");
 }
 
+TEST_F(Overloads, AnOperatorThatPyTorchDecomposesHasThatWayOut) {
+  call("aten::sinc", {x});
+  EXPECT_EQ(reasons(), "aten::sinc is not supported\n");
+  operators.mayDecompose = true;
+  call("aten::renorm", {x});
+  call("aten::linalg_qr", {x});
+  EXPECT_NE(reasons().find("aten::renorm is not supported; PyTorch writes it "
+                           "with others: export the model by tools/export.py "
+                           "--decompose"),
+            std::string::npos);
+  EXPECT_NE(reasons().find("aten::linalg_qr is not supported\n"),
+            std::string::npos);
+}
+
 TEST_F(Overloads, AnOverloadThatIsMissingIsNamedWithThoseThereAre) {
   EXPECT_TRUE(
       call("aten::argmax", {x}, {}, llvm::StringRef("out")).isUnknown());
@@ -106,11 +120,22 @@ TEST_F(Overloads, ANumberThatDependsOnAnInputIsRefused) {
             std::string::npos);
 }
 
-TEST_F(Overloads, AMaskThatDependsOnAnInputIsNoIndex) {
+TEST_F(Overloads, AMaskThatDependsOnAnInputTakesAsManyAsTheFileSays) {
   Value mask = call("aten::gt", {x, Value(0)});
+  operators.wayOut = "; say how many";
   call("aten::index", {x, Value::list({mask})});
-  EXPECT_NE(reasons().find("a mask as an index, whose number of elements "
-                           "depends on the values"),
+  EXPECT_NE(reasons().find("the number of elements depends on the values of "
+                           "inputs or parameters, and all shapes are known "
+                           "when a model is compiled; say how many"),
+            std::string::npos);
+  operators.resultShape = Shape({4});
+  EXPECT_EQ(call("aten::index", {x, Value::list({mask})})
+                .getTensor()
+                ->getShape(),
+            Shape({4}));
+  operators.resultShape = Shape({7});
+  EXPECT_TRUE(call("aten::masked_select", {x, mask}).isUnknown());
+  EXPECT_NE(reasons().find("it is said to take 7 elements by a mask of 6"),
             std::string::npos);
 }
 

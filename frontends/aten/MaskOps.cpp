@@ -1,0 +1,128 @@
+// Elements that a computed mask picks, in their order.
+
+#include "frontends/aten/Indexing.h"
+#include "frontends/emit/Masks.h"
+
+using namespace mlir;
+
+namespace polyrank::frontends::aten {
+namespace {
+
+/// A mask over all dims of what it is put over, without the last dims along
+/// which it repeats itself: one of [4, 12, 1] over [4, 12, 32] is one of rows.
+Imported withoutRepeated(Emitter &emit, Imported mask) {
+  int64_t rank = mask.getRank(), kept = rank;
+  if (mask.constant) {
+    SmallVector<int64_t> varying = varyingDims(*mask.constant);
+    kept = varying.empty() ? 0 : varying.back() + 1;
+  } else if (auto op = mask.value.getDefiningOp<graph::BroadcastOp>()) {
+    kept = op.getDims().empty() ? 0 : op.getDims().back() + 1;
+  }
+  // One dim stays, so that there is something to count along.
+  kept = std::max<int64_t>(kept, std::min<int64_t>(rank, 1));
+  Shape shape = mask.getShape();
+  for (int64_t dim = kept; dim < rank; ++dim)
+    mask = emit.slice(mask, dim, 0, 1);
+  return emit.reshape(mask, ArrayRef(shape).take_front(kept));
+}
+
+/// self, in which the elements where the mask is true are those of the source,
+/// one after the other.
+LogicalResult maskedScatter(Call &c) {
+  ScalarType type = c.typeOf("self");
+  if (c.typeOf("mask") != ScalarType::Bool)
+    return c.fail("a mask of " + c["mask"].describe());
+  if (c.typeOf("source") != type)
+    return c.fail("elements of " + c["source"].describe() + " into " +
+                  c["self"].describe());
+  auto all = c.emit.broadcastAll({c.read("self"), c.read("mask")});
+  if (failed(all))
+    return failure();
+  Imported x = (*all)[0], source = c.read("source");
+  Shape shape = x.getShape();
+  if (shape.empty()) {
+    x = c.emit.reshape(x, {1});
+    (*all)[1] = c.emit.reshape((*all)[1], {1});
+  }
+  Imported mask = withoutRepeated(c.emit, (*all)[1]);
+  // Elements that belong to no whole slice are not taken.
+  Shape slices = x.getShape();
+  slices.erase(slices.begin(), slices.begin() + mask.getRank());
+  int64_t given = countElements(source.getShape()),
+          size = countElements(slices), count = size ? given / size : 0;
+  if (count == 0)
+    return c.fail("slices of " + toString(slices) + " from a source of " +
+                  toString(source.getShape()));
+  if (given != count * size)
+    source = c.emit.slice(c.emit.reshape(source, {given}), 0, 0, count * size);
+  slices.insert(slices.begin(), count);
+  Imported result = putTrue(c.emit, x, mask, c.emit.reshape(source, slices), 0,
+                            /*isWhole=*/false);
+  return c.give(c.emit.reshape(result, shape), type);
+}
+
+/// The elements of self where the mask is true.
+LogicalResult maskedSelect(Call &c) {
+  if (c.typeOf("mask") != ScalarType::Bool)
+    return c.fail("a mask of " + c["mask"].describe());
+  auto all = c.emit.broadcastAll({c.read("self"), c.read("mask")});
+  if (failed(all))
+    return failure();
+  auto count = countOf(c, (*all)[1], 0);
+  if (failed(count))
+    return failure();
+  return c.give(takeTrue(c.emit, (*all)[0], (*all)[1], 0, *count),
+                c.typeOf("self"));
+}
+
+const OperatorRow rows[] = {
+    {"masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+     maskedScatter},
+    {"masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> "
+     "Tensor(a!)",
+     maskedScatter},
+    {"masked_select(Tensor self, Tensor mask) -> Tensor", maskedSelect},
+};
+
+} // namespace
+
+std::optional<ComputedMask> findComputedMask(Call &c,
+                                             ArrayRef<TensorRef> indices) {
+  std::optional<ComputedMask> found;
+  for (auto [dim, each] : llvm::enumerate(indices)) {
+    if (!each)
+      continue;
+    bool isMask = each->getType() == ScalarType::Bool ||
+                  each->getType() == ScalarType::Byte;
+    Imported x = each->read(c.emit);
+    if (found || !isMask || x.isConstant() || x.getRank() == 0)
+      return std::nullopt;
+    found = {c.as(x, ScalarType::Bool), static_cast<int64_t>(dim)};
+  }
+  return found;
+}
+
+FailureOr<int64_t> countOf(Call &c, const Imported &mask, int64_t dim) {
+  if (Imported count = countTrue(c.emit, mask); count.isConstant())
+    return count.constant->integers[0];
+  const std::optional<Shape> &shape = c.context.resultShape;
+  if (shape && dim < static_cast<int64_t>(shape->size())) {
+    int64_t count = (*shape)[dim], size = countElements(mask.getShape());
+    if (count < 0 || count > size)
+      return c.fail("it is said to take " + Twine(count) +
+                    " elements by a "
+                    "mask of " +
+                    Twine(size));
+    return count;
+  }
+  return c.fail(
+      "the number of elements depends on the values of inputs or "
+      "parameters, and all shapes are known when a model is compiled" +
+      c.context.wayOut +
+      "; or keep all elements and weigh those that do not count by 0 "
+      "(torch.where)");
+}
+
+ArrayRef<OperatorRow> getMaskRows() { return rows; }
+
+} // namespace polyrank::frontends::aten
