@@ -105,7 +105,8 @@ private:
         refuse(entry);
     }
     for (std::string_view known : {"kill", "stop", "abort", "segv", "exit",
-                                   "spin", "delay", "eio", "enospc", "nan"})
+                                   "spin", "delay", "eio", "enospc", "emfile",
+                                   "eacces", "estale", "nan"})
       if (point.action == known && !point.name.empty())
         return;
     refuse(entry);
@@ -131,6 +132,12 @@ private:
       return EIO;
     else if (point.action == "enospc")
       return ENOSPC;
+    else if (point.action == "emfile")
+      return EMFILE;
+    else if (point.action == "eacces")
+      return EACCES;
+    else if (point.action == "estale")
+      return ESTALE;
     else if (point.action == "nan")
       return failWithNan;
     return 0;

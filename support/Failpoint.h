@@ -22,7 +22,8 @@ inline constexpr int failWithNan = -1;
 ///   exit                      ends with status 0, as if all were well
 ///   spin                      goes round in circles
 ///   delay=MS                  sleeps so long
-///   eio, enospc               what follows fails with this errno, returned here
+///   eio, enospc, emfile, eacces, estale
+///                             what follows fails with this errno, returned here
 ///   nan                       what follows becomes NaN: failWithNan
 ///
 /// Returns 0 where nothing is asked for. An entry that is not understood ends

@@ -7,16 +7,56 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <string_view>
 #include <utility>
 
 namespace polyrank {
 
+namespace {
+
+/// Is this errno of the machine, or of its network, and not of the file?
+bool isOfTheMachine(int code) {
+  switch (code) {
+  case EIO:
+  case EMFILE:
+  case ENFILE:
+  case ENOMEM:
+  case ESTALE:
+  case EAGAIN:
+  case EINTR:
+  case EBUSY:
+  case ETIMEDOUT:
+  case EREMOTEIO:
+  case ENOTCONN:
+  case ECONNREFUSED:
+  case ECONNRESET:
+  case ECONNABORTED:
+  case EHOSTDOWN:
+  case EHOSTUNREACH:
+  case ENETDOWN:
+  case ENETUNREACH:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 Error fileError(const std::string &path, const std::string &what,
                 Error::Fault fault) {
-  return {path + ": " + what + ": " + std::strerror(errno), fault};
+  int code = errno;
+  bool ofMachine = isOfTheMachine(code),
+       isMoment = ofMachine || code == EACCES || code == EPERM;
+  return {path + ": " + what + ": " + std::strerror(code),
+          ofMachine && fault == Error::Fault::Input ? Error::Fault::Rank
+                                                    : fault,
+          isMoment ? Error::Cause::Moment : Error::Cause::Content};
 }
 
 Descriptor &Descriptor::operator=(Descriptor &&other) noexcept {
@@ -119,6 +159,22 @@ Result<void> syncFolder(const std::string &path) {
 bool isFolder(const std::string &path) {
   struct stat status;
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+Result<std::vector<std::string>> namesIn(const std::string &folder) {
+  std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
+                                               closedir);
+  if (!entries)
+    return fileError(folder, "cannot be opened");
+  std::vector<std::string> names;
+  for (errno = 0; dirent *entry = readdir(entries.get()); errno = 0)
+    if (std::string_view(entry->d_name) != "." &&
+        std::string_view(entry->d_name) != "..")
+      names.emplace_back(entry->d_name);
+  if (errno != 0)
+    return fileError(folder, "cannot be read");
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string withoutSlash(std::string folder) {

@@ -8,11 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace polyrank {
 
 /// "PATH: WHAT: the system's reason", from errno. A file that cannot be read is
-/// wrong input; a disk that is full or fails while it is written is not.
+/// wrong input; a disk that is full or fails while it is written is not. Of an
+/// errno that says nothing about the file the cause is Cause::Moment, and where
+/// the machine is to blame (EIO, EMFILE .., but not EACCES) Fault::Rank takes the
+/// place of Fault::Input: the same may be read when it is tried again.
 Error fileError(const std::string &path, const std::string &what,
                 Error::Fault fault = Error::Fault::Input);
 
@@ -41,7 +45,8 @@ public:
   const std::string &path() const { return name; }
   uint64_t size() const { return bytes; }
 
-  /// Reads exactly [offset, offset + length).
+  /// Reads exactly [offset, offset + length). What the system cannot read now
+  /// is Cause::Moment; a file that ends before that is not.
   Result<void> readAt(uint64_t offset, void *into, uint64_t length) const;
 
 private:
@@ -62,6 +67,9 @@ Result<void> syncFolder(const std::string &path);
 
 /// Whether there is a directory of that name.
 bool isFolder(const std::string &path);
+/// The names in a directory, sorted, without "." and "..". An error where it
+/// cannot be read whole, which is not the same as one that is empty.
+Result<std::vector<std::string>> namesIn(const std::string &folder);
 /// "a/b" of "a/b//".
 std::string withoutSlash(std::string folder);
 

@@ -8,7 +8,8 @@
 
 namespace polyrank {
 
-/// What went wrong. `fault` is the exit status of polyrank-run (0: done).
+/// What went wrong. `fault` is the exit status of polyrank-run (0: done), and
+/// `cause` says of a file that was to be read whether the file is wrong.
 struct Error {
   enum class Fault {
     Input = 1,     // what the user gave is wrong
@@ -18,8 +19,20 @@ struct Error {
     Disk = 5,      // it was full or failed while it was written
     NotFinite = 6  // the training failed: loss or weights became NaN or infinite
   };
+  enum class Cause {
+    Content, // it is not there, or holds something else: it will the next time
+    Moment,  // the system could not give it now (EMFILE, EACCES, EIO ..), and
+             // that says nothing about what it holds
+    Version  // a newer program wrote it, and it may be whole
+  };
   std::string message;
   Fault fault = Fault::Input;
+  Cause cause = Cause::Content;
+
+  /// The same error, said in other words.
+  Error saying(std::string text) const {
+    return {std::move(text), fault, cause};
+  }
 };
 
 template <typename T> class [[nodiscard]] Result {

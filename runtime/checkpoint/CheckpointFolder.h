@@ -23,8 +23,10 @@ std::string unfinishedPath(const std::string &folder, uint64_t step,
                            int64_t run);
 
 /// The steps of the checkpoints in a folder, the newest first, whole or not;
-/// none where there is no folder.
-std::vector<uint64_t> checkpointsIn(const std::string &folder);
+/// none where there is no folder. A folder that cannot be read is an error.
+Result<std::vector<uint64_t>> checkpointsIn(const std::string &folder);
+/// The names of those that were set aside: step-000000100.damaged.
+Result<std::vector<std::string>> damagedIn(const std::string &folder);
 
 /// A checkpoint whose manifest is right, and whose files have their sizes.
 struct FoundCheckpoint {
@@ -33,13 +35,22 @@ struct FoundCheckpoint {
 };
 Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 
+/// Whether a checkpoint of which this was said is damaged, or not there. Else it
+/// may be whole: the system could not read it now, which fails with Fault::Rank,
+/// or a newer program wrote it. Then nobody renames it, or goes on from an older
+/// one instead.
+bool isDamage(const Error &error);
+/// The same of the error that reading one of its files has met.
+Error ofCheckpoint(Error error);
+
 /// Why a checkpoint was passed over: "DIR/step-000000200/manifest.json: ...".
 struct CheckpointChoice {
   std::optional<FoundCheckpoint> found;
   std::vector<std::string> damaged;
 };
-/// The newest whole one, of those before step `before`.
-CheckpointChoice newestCheckpoint(const std::string &folder,
-                                  uint64_t before = ~uint64_t(0));
+/// The newest whole one, of those before step `before`. An error that is no
+/// damage, of a newer one than that, is an error here.
+Result<CheckpointChoice> newestCheckpoint(const std::string &folder,
+                                          uint64_t before = ~uint64_t(0));
 
 } // namespace polyrank::runtime

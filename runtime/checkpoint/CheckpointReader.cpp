@@ -3,8 +3,10 @@
 #include "runtime/checkpoint/CheckpointReader.h"
 
 #include "runtime/checkpoint/Checksum.h"
+#include "support/Failpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace polyrank::runtime {
@@ -16,8 +18,15 @@ CheckpointReader::locate(const ManifestTensor &tensor,
   std::string path = checkpoint.path + "/" +
                      checkpoint.manifest.files[chunk.file].name;
   if (!file) {
-    POLYRANK_ASSIGN(opened, SafetensorsFile::open(path));
-    file = std::make_unique<SafetensorsFile>(std::move(opened));
+    int failing = failpoint("checkpoint.before_shard");
+    if (failing)
+      errno = failing;
+    Result<SafetensorsFile> opened =
+        failing ? fileError(path, "cannot be opened")
+                : SafetensorsFile::open(path);
+    if (!opened)
+      return ofCheckpoint(opened.error());
+    file = std::make_unique<SafetensorsFile>(*std::move(opened));
   }
   const StoredTensorSpan *span = file->find(chunk.key);
   if (!span)
@@ -59,7 +68,7 @@ Result<void> CheckpointReader::read(const ManifestTensor &tensor,
       if (Result<void> got =
               files[chunk.file]->read(*span, first, to, length);
           !got)
-        return got;
+        return ofCheckpoint(got.error());
       if (Result<void> same = compare(chunk, block, {to, length}); !same)
         return same;
     } else {
@@ -69,7 +78,7 @@ Result<void> CheckpointReader::read(const ManifestTensor &tensor,
         if (Result<void> got =
                 files[chunk.file]->read(*span, first, cached.data(), length);
             !got)
-          return got;
+          return ofCheckpoint(got.error());
         if (Result<void> same = compare(chunk, block, cached); !same)
           return same;
         cachedChunk = &chunk;

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <dirent.h>
 #include <map>
-#include <memory>
 #include <sys/stat.h>
 
 namespace polyrank::runtime {
@@ -22,18 +20,6 @@ bool exists(const std::string &path) {
 bool isFolder(const std::string &path) {
   struct stat status;
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-std::vector<std::string> namesIn(const std::string &folder) {
-  std::vector<std::string> names;
-  std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
-                                               closedir);
-  while (dirent *entry = entries ? readdir(entries.get()) : nullptr)
-    if (std::string_view(entry->d_name) != "." &&
-        std::string_view(entry->d_name) != "..")
-      names.emplace_back(entry->d_name);
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 /// Is it a file that a checkpoint has?
@@ -69,9 +55,12 @@ Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
               text = textOf(manifest),
               target = checkpointPath(folder, manifest.step);
   if (exists(target)) {
-    if (Result<FoundCheckpoint> there = openCheckpoint(target); there)
+    Result<FoundCheckpoint> there = openCheckpoint(target);
+    if (there)
       return Error{target + ": is there already, and whole",
                    Error::Fault::Disk};
+    if (!isDamage(there.error()))
+      return Error{there.error().message, Error::Fault::Disk};
     if (Result<void> renamed = setAside(files, target); !renamed)
       return renamed;
   }
@@ -95,8 +84,9 @@ Result<void> removeUnfinished(FileOperations &files,
                               const std::string &unfinished) {
   if (!isFolder(unfinished))
     return {};
+  POLYRANK_ASSIGN(names, namesIn(unfinished));
   bool others = false;
-  for (const std::string &name : namesIn(unfinished)) {
+  for (const std::string &name : names) {
     if (!isOurs(name)) {
       others = true;
       continue;
@@ -111,7 +101,8 @@ Result<void> removeUnfinished(FileOperations &files,
 }
 
 Result<void> removeLeftovers(FileOperations &files, const std::string &folder) {
-  for (const std::string &name : namesIn(folder)) {
+  POLYRANK_ASSIGN(names, namesIn(folder));
+  for (const std::string &name : names) {
     bool leftover = false;
     for (std::string_view prefix : {".tmp-", ".trash-"})
       leftover |= name.starts_with(prefix) &&
@@ -129,9 +120,10 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
                             const Retention &retention, int64_t run) {
   if (retention.keep == 0)
     return {};
+  POLYRANK_ASSIGN(steps, checkpointsIn(folder));
   std::vector<uint64_t> whole; // the newest first
   std::optional<std::pair<double, uint64_t>> best;
-  for (uint64_t step : checkpointsIn(folder)) {
+  for (uint64_t step : steps) {
     std::string path = checkpointPath(folder, step);
     if (!isFolder(path))
       continue;

@@ -24,6 +24,7 @@ constexpr size_t digestDigits = 32;
 /// Thrown within this file alone: a manifest has many places that can be wrong.
 struct Wrong {
   std::string what;
+  Error::Cause cause = Error::Cause::Content;
 };
 
 /// A document in which no object has a key twice, and no deeper than a manifest
@@ -196,8 +197,15 @@ Manifest manifestFrom(const Json &json) {
   if (uint64_t version = fields.number("version");
       version != checkpointVersion)
     throw Wrong{"it has version " + std::to_string(version) +
-                ", and this program reads version " +
-                std::to_string(checkpointVersion)};
+                    ", and this program reads version " +
+                    std::to_string(checkpointVersion) +
+                    (version > checkpointVersion
+                         ? ": go on from it with the newer program that wrote "
+                           "it, or from an older one with --resume "
+                           "DIR/step-NUMBER"
+                         : ""),
+                version > checkpointVersion ? Error::Cause::Version
+                                            : Error::Cause::Content};
   Manifest manifest;
   manifest.step = fields.number("step");
   manifest.seed = fields.integer("seed");
@@ -254,7 +262,8 @@ Result<Manifest> manifestFromText(const std::string &path,
       return wrong(checked.error().message);
     return manifest;
   } catch (const Wrong &problem) {
-    return wrong(problem.what);
+    return Error{path + ": " + problem.what, Error::Fault::Input,
+                 problem.cause};
   }
 }
 

@@ -117,8 +117,8 @@ Result<void> SafetensorsSet::openIndex(const std::string &path) {
     names.insert(name);
   for (const std::string &name : names) {
     if (Result<void> added = add(folder + name); !added)
-      return Error{fmt::format("{} (which '{}' names)", added.error().message,
-                               path)};
+      return added.error().saying(fmt::format(
+          "{} (which '{}' names)", added.error().message, path));
     for (const StoredTensorSpan &span : files.back()->tensors()) {
       auto mapped = map.find(span.name);
       if (mapped == map.end())

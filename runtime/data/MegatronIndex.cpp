@@ -60,12 +60,16 @@ private:
 
 } // namespace
 
-bool isMegatronIndex(const std::string &path) {
+Result<bool> isMegatronIndex(const std::string &path) {
   Result<InputFile> file = InputFile::open(path);
+  if (!file && file.error().cause == Error::Cause::Moment)
+    return file.error();
   char start[magic.size()];
-  return file && file->size() >= sizeof(start) &&
-         file->readAt(0, start, sizeof(start)) &&
-         std::string_view(start, sizeof(start)) == magic;
+  if (!file || file->size() < sizeof(start))
+    return false;
+  if (Result<void> read = file->readAt(0, start, sizeof(start)); !read)
+    return read.error();
+  return std::string_view(start, sizeof(start)) == magic;
 }
 
 Result<MegatronIndex> readMegatronIndex(const InputFile &index,

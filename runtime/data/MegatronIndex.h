@@ -18,8 +18,9 @@ struct MegatronIndex {
   std::vector<uint64_t> documentEnds;
 };
 
-/// Does the file begin as an index does? False where it cannot be read.
-bool isMegatronIndex(const std::string &path);
+/// Does the file begin as an index does? False where there is none; an error
+/// where the system cannot read it now.
+Result<bool> isMegatronIndex(const std::string &path);
 
 /// Reads `index`, of which the tokens are in a file of `dataBytes` bytes:
 ///

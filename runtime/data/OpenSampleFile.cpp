@@ -71,7 +71,7 @@ Error cannotConvert(const std::string &where, ValueType from,
 }
 
 /// The index of a Megatron pair that is given by any of its names, or nothing.
-std::string indexOf(const std::string &path) {
+Result<std::string> indexOf(const std::string &path) {
   std::string suffix = suffixOf(path), index = path;
   if (suffix == ".bin")
     index.resize(path.size() - 4);
@@ -79,9 +79,11 @@ std::string indexOf(const std::string &path) {
     index += ".idx";
   bool isPrefix = suffix != ".idx" && suffix != ".bin" &&
                   access(path.c_str(), F_OK) != 0;
-  if (suffix == ".idx" || suffix == ".bin" || isPrefix)
-    if (isMegatronIndex(index))
+  if (suffix == ".idx" || suffix == ".bin" || isPrefix) {
+    POLYRANK_ASSIGN(is, isMegatronIndex(index));
+    if (is)
       return index;
+  }
   return suffix == ".idx" ? path : "";
 }
 
@@ -108,7 +110,8 @@ Result<SampleFile> SampleFile::open(const std::string &path,
                                     std::span<const InputSpec> inputs) {
   // Any bytes may be tokens of a type that the user names.
   if (tokenType.empty()) {
-    if (std::string index = indexOf(path); !index.empty())
+    POLYRANK_ASSIGN(index, indexOf(path));
+    if (!index.empty())
       return openPair(index, documents, inputs);
     if (Result<void> known = refuseForeign(path); !known)
       return known.error();
@@ -139,8 +142,8 @@ Result<SampleFile> SampleFile::openPair(const std::string &index,
   POLYRANK_ASSIGN(indexFile, InputFile::open(index));
   Result<InputFile> data = InputFile::open(path);
   if (!data)
-    return Error{index + ": its tokens are not beside it: " +
-                 data.error().message};
+    return data.error().saying(index + ": its tokens are not beside it: " +
+                               data.error().message);
   POLYRANK_ASSIGN(read, readMegatronIndex(indexFile, data->size()));
   StoredArray tokens(path, read.type, {int64_t(read.tokens)},
                      std::make_shared<InputFile>(*std::move(data)), 0);

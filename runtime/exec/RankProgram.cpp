@@ -241,8 +241,8 @@ Result<void> RankProgram::load(const plan::Argument &argument,
                          memory.data());
       });
   if (!loaded)
-    return Error{
-        fmt::format("parameter '{}': {}", name, loaded.error().message)};
+    return loaded.error().saying(
+        fmt::format("parameter '{}': {}", name, loaded.error().message));
   return {};
 }
 

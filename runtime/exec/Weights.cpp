@@ -317,10 +317,10 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
     if (!file) {
       Result<InputFile> opened = openWeights(plan.path, span->path()->str());
       if (!opened)
-        return Error{fmt::format("weights of '{}': {} (put it beside the plan, "
-                                 "compile again, or give weights with --init)",
-                                 stored->name()->str(),
-                                 opened.error().message)};
+        return opened.error().saying(
+            fmt::format("weights of '{}': {} (put it beside the plan, compile "
+                        "again, or give weights with --init)",
+                        stored->name()->str(), opened.error().message));
       file = std::make_shared<InputFile>(*std::move(opened));
     }
     if (span->offset() > file->size() ||

@@ -51,7 +51,7 @@ Error planError(const std::string &path, const std::string &what) {
 }
 
 Error systemError(const std::string &path, const std::string &what) {
-  return planError(path, what + ": " + std::strerror(errno));
+  return fileError("plan '" + path + "'", what);
 }
 
 } // namespace
@@ -121,6 +121,8 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
       ssize_t got = pread(descriptor, at, size, offset);
       if (got < 0 && errno == EINTR)
         continue;
+      if (got == 0)
+        errno = ENODATA; // it became shorter
       if (got <= 0)
         return false;
       at += got, offset += got, size -= got;
@@ -158,7 +160,7 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
     return planError(path, "no memory for its " + std::to_string(bytes.size) +
                                " bytes");
   if (!readAt(bytes.memory.get(), bytes.size, sizeof(Header)))
-    return planError(path, "cannot read: it became shorter or the disk failed");
+    return systemError(path, "cannot read: it became shorter or the disk failed");
   std::memcpy(bytes.hash.data(), header.hash, bytes.hash.size());
   bytes.header.resize(sizeof(header));
   std::memcpy(bytes.header.data(), &header, sizeof(header));

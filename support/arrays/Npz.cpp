@@ -29,8 +29,9 @@ Result<StoredArray> readArray(const ZipFile &zip, const ZipMember &member,
                  "; numpy.savez and savez_compressed write what is read here"};
   auto bytes = zip.read(member);
   if (!bytes)
-    return Error{bytes.error().message +
-                 "; saved uncompressed (numpy.savez) it is read row by row"};
+    return bytes.error().saying(
+        bytes.error().message +
+        "; saved uncompressed (numpy.savez) it is read row by row");
   POLYRANK_ASSIGN(header, parseNpyHeader(*bytes, bytes->size(), where));
   bytes->erase(bytes->begin(), bytes->begin() + header.dataOffset);
   return StoredArray(name, header.type, header.shape, zip.file(),

@@ -2,6 +2,9 @@
 
 #include "support/arrays/StoredArray.h"
 
+#include "support/Failpoint.h"
+
+#include <cerrno>
 #include <cstring>
 
 namespace polyrank {
@@ -29,8 +32,13 @@ int64_t StoredArray::elements() const {
 Result<void> StoredArray::read(int64_t first, int64_t count,
                                std::byte *into) const {
   int64_t element = bytesOf(elementType);
-  if (contents.empty())
+  if (contents.empty()) {
+    if (int failing = failpoint("data.before_read")) {
+      errno = failing;
+      return fileError(file->path(), "cannot be read");
+    }
     return file->readAt(offset + first * element, into, count * element);
+  }
   std::memcpy(into, contents.data() + first * element, count * element);
   return {};
 }

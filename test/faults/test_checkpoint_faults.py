@@ -105,6 +105,45 @@ def test_16_a_damaged_checkpoint_is_passed_over(damage, trainings, tmp_path):
     assert "step-000000006, after step 6" in outcome.error
 
 
+# 26: a checkpoint that may be whole, and cannot be read now.
+
+def test_26_a_checkpoint_that_cannot_be_read_now_is_left_alone(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--steps", 6, every=3, saves=False)
+    assert run.end().code == DONE
+    for point, reason in (("checkpoint.before_open:rank=launcher:action=emfile", "Too many open files"),
+                          ("checkpoint.before_open:rank=1:action=eacces", "Permission denied"),
+                          ("checkpoint.before_shard:rank=0:action=eio", "Input/output error"),
+                          ("checkpoint.before_shard:rank=1:action=estale", "Stale file handle")):
+        outcome = Run(trainings(), run.folder, "--resume", "auto", every=3, log=False, fail=point).end()
+        checkEnded(outcome, RANK, reason, "the checkpoint may be whole and stays as it is")
+        assert "passed over" not in outcome.error
+        assert names(run.checkpoints) == ["step-000000003", "step-000000006"]
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
+# 27: one that was set aside is no reason to begin from the start.
+
+def test_27_auto_does_not_begin_from_the_start_beside_damaged_checkpoints(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--steps", 3, every=3, saves=False)
+    assert run.end().code == DONE
+    whole, aside = run.checkpoints / "step-000000003", run.checkpoints / "step-000000003.damaged"
+    whole.rename(aside)
+    checkEnded(goOn(trainings(), run), INPUT, "step-000000003.damaged was set aside", "without --resume")
+    aside.rename(whole)
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
+# 28: data that cannot be read is not wrong.
+
+def test_28_an_error_of_the_disk_under_the_data_is_one_of_the_rank(trainings, tmp_path):
+    fail = "data.before_read:rank=1:hit=600:action=eio"
+    outcome = Run(trainings(), tmp_path / "once", fail=fail).end()
+    checkEnded(outcome, RANK, "data.npz: cannot be read: Input/output error")
+    outcome = Run(trainings(), tmp_path / "again", "--restarts", 1, fail=fail, every=3).end()
+    assert "start again in 1 s" in outcome.error
+    isUndisturbed(trainings(), outcome)
+
+
 # 18: NaN.
 
 def test_18_no_checkpoint_is_made_of_a_nan(trainings, tmp_path):

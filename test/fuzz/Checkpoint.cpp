@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::filesystem::create_directories(folder + "/" + name);
   fuzz::writeFile("checkpoints/" + name + "/" + manifestName, sealed);
   writeFiles(*manifest, "checkpoints/" + name, bytes);
-  CheckpointChoice choice = newestCheckpoint(folder);
+  CheckpointChoice choice = *newestCheckpoint(folder);
   if (!choice.found) {
     // The newest step that there is has none before it to be taken instead.
     if (manifest->step != ~uint64_t(0) && choice.damaged.size() != 1)

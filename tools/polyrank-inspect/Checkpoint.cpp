@@ -99,7 +99,7 @@ Result<FoundCheckpoint> examine(const std::string &path, bool check) {
 Result<void> inspectCheckpoint(const std::string &given, bool json,
                                bool check) {
   std::string path = withoutSlash(given);
-  std::vector<uint64_t> steps = checkpointsIn(path);
+  POLYRANK_ASSIGN(steps, checkpointsIn(path));
   const char *verdict = check ? "whole, every byte as it was written"
                               : "whole by its manifest and sizes (--check "
                                 "reads everything)";
@@ -115,11 +115,12 @@ Result<void> inspectCheckpoint(const std::string &given, bool json,
   }
   nlohmann::ordered_json list = newReport("checkpoints");
   list["checkpoints"] = nlohmann::ordered_json::array();
-  std::string damage;
+  std::optional<Error> problem; // of the last that has one
   for (uint64_t step : steps) {
     Result<FoundCheckpoint> found = examine(checkpointPath(path, step), check);
     std::string wrong = found ? "" : found.error().message;
-    damage = wrong.empty() ? damage : wrong;
+    if (!found)
+      problem = found.error();
     if (json)
       list["checkpoints"].push_back(
           {{"path", checkpointPath(path, step)},
@@ -132,11 +133,13 @@ Result<void> inspectCheckpoint(const std::string &given, bool json,
                  found ? fmt::format("{}, {}",
                                      bytesText(found->manifest.bytes()),
                                      verdict)
-                       : "DAMAGED: " + wrong);
+                       : (isDamage(found.error()) ? "DAMAGED: "
+                                                  : "CANNOT BE READ: ") +
+                             wrong);
   }
   if (json)
     fmt::print("{}", toText(list));
-  return damage.empty() ? Result<void>() : Result<void>(Error{damage});
+  return problem ? Result<void>(*problem) : Result<void>();
 }
 
 } // namespace polyrank::runtime

@@ -330,9 +330,14 @@ private:
     lastRequest = std::chrono::steady_clock::now();
     facts.origin = dataState.origin;
     facts.resetOptimizer = options.checkpoints.resetOptimizer;
-    facts.savesAtOnce =
-        checkpoint && resumed && steps == stepsBefore() &&
-        !openCheckpoint(checkpointPath(options.checkpoints.folder, steps));
+    facts.savesAtOnce = false;
+    if (checkpoint && resumed && steps == stepsBefore()) {
+      Result<FoundCheckpoint> there =
+          openCheckpoint(checkpointPath(options.checkpoints.folder, steps));
+      if (!there && !isDamage(there.error()))
+        return there.error();
+      facts.savesAtOnce = !there;
+    }
     std::string path = resumed ? resumed->path : "";
     if (path.size() >= sizeof(facts.resume))
       return Error{fmt::format("--resume: the path '{}' is too long", path)};
@@ -439,7 +444,7 @@ private:
     if (!checkpoint)
       return setResumed();
     const std::string &folder = options.checkpoints.folder;
-    CheckpointChoice choice = newestCheckpoint(folder);
+    POLYRANK_ASSIGN(choice, newestCheckpoint(folder));
     for (const std::string &reason : choice.damaged)
       tell(fmt::format("polyrank-run: passed over, for an older checkpoint: "
                        "{}\n",

@@ -211,11 +211,11 @@ private:
     return program->loadParameters(sources);
   }
 
-  /// What the launcher has chosen. Anything that is wrong here is damage, and the
-  /// launcher may know of another one.
+  /// What the launcher has chosen. Where that is damaged, the launcher may know
+  /// of another one.
   Result<void> resume() {
     Result<void> loaded = loadResumed();
-    if (!loaded)
+    if (!loaded && isDamage(loaded.error()))
       connection.report({{"damaged", loaded.error().message}});
     return loaded;
   }

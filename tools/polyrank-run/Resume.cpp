@@ -40,25 +40,39 @@ findResumed(const CheckpointOptions &options, uint64_t before) {
     return Error{"--resume auto goes on from the newest checkpoint of "
                  "--checkpoint DIR: give that too"};
   std::string path = withoutSlash(isAuto ? options.folder : options.resume);
-  if (!isFolder(path)) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) {
+    if (Error error = fileError(path, "cannot be opened"); !isDamage(error))
+      return ofCheckpoint(error.saying("--resume: " + error.message));
     if (isAuto)
       return std::optional<FoundCheckpoint>();
+  } else if (!S_ISDIR(status.st_mode) && isAuto) {
+    return std::optional<FoundCheckpoint>();
+  }
+  if (!isFolder(path))
     return Error{fmt::format("--resume {}: there is no such folder",
                              options.resume)};
-  }
   if (!isAuto && !resumesFromFolder(options)) {
     Result<FoundCheckpoint> opened = openCheckpoint(path);
     if (!opened)
-      return Error{"--resume: " + opened.error().message};
+      return opened.error().saying("--resume: " + opened.error().message);
     return std::optional<FoundCheckpoint>(*std::move(opened));
   }
-  CheckpointChoice choice = newestCheckpoint(path, before);
+  POLYRANK_ASSIGN(choice, newestCheckpoint(path, before));
   if (!choice.found) {
-    if (isAuto && choice.damaged.empty() && before == ~uint64_t(0))
+    POLYRANK_ASSIGN(aside, damagedIn(path));
+    if (isAuto && choice.damaged.empty() && aside.empty() &&
+        before == ~uint64_t(0))
       return std::optional<FoundCheckpoint>();
     std::string why;
     for (const std::string &reason : choice.damaged)
       why += "; " + reason;
+    if (!aside.empty())
+      why += fmt::format(
+          "; {} {} set aside: repair {} and give it its name without '.damaged' "
+          "again, or begin from the start without --resume",
+          fmt::join(aside, ", "), aside.size() == 1 ? "was" : "were",
+          aside.size() == 1 ? "it" : "one of them");
     return Error{fmt::format("--resume {}: it has no whole checkpoint{}{}",
                              options.resume,
                              before == ~uint64_t(0)
@@ -125,12 +139,16 @@ Result<void> continueData(const RunOptions &options,
 }
 
 Result<void> checkFolder(const CheckpointOptions &options, uint64_t step) {
-  for (uint64_t there : checkpointsIn(options.folder)) {
+  POLYRANK_ASSIGN(steps, checkpointsIn(options.folder));
+  for (uint64_t there : steps) {
     if (there <= step)
       break;
     std::string path = checkpointPath(options.folder, there);
-    if (!openCheckpoint(path))
+    if (Result<FoundCheckpoint> opened = openCheckpoint(path); !opened) {
+      if (!isDamage(opened.error()))
+        return opened.error();
       continue; // set aside when its step comes
+    }
     return Error{
         step == 0
             ? fmt::format("--checkpoint {}: there are checkpoints in it, the "

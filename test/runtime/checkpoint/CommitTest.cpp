@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <set>
+#include <sys/resource.h>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -132,7 +133,7 @@ Result<void> save(FileOperations &files, const std::string &folder,
 
 /// Whether the newest one that the reader finds has all its elements; its step.
 uint64_t wholeStepIn(const std::string &folder) {
-  CheckpointChoice choice = newestCheckpoint(folder);
+  CheckpointChoice choice = *newestCheckpoint(folder);
   if (!choice.found)
     return 0;
   uint64_t step = choice.found->manifest.step;
@@ -306,7 +307,7 @@ TEST(Commit, AfterAnyLossOfPowerThereIsAWholeCheckpoint) {
   // Of the second save with removal of the first, as of one call.
   RecordedOperations recorded;
   ASSERT_TRUE(save(recorded, folder, 2, keepOne()));
-  ASSERT_EQ(checkpointsIn(folder), std::vector<uint64_t>{2});
+  ASSERT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{2});
   EXPECT_GT(checkCrashes(recorded.log, before, folder, scratch, 1, 2), 250u);
 }
 
@@ -353,7 +354,7 @@ TEST(Commit, EachSyncIsNeeded) {
           disk.apply(op, op.path == dropped.path ? std::string() : text);
       }
       disk.write(folder, scratch);
-      found = newestCheckpoint(scratch).found.has_value();
+      found = newestCheckpoint(scratch)->found.has_value();
       EXPECT_FALSE(found) << dropped.path;
     }
   }
@@ -380,7 +381,7 @@ TEST(Commit, AnErrorOfAnyCallLeavesTheLastOneWhole) {
     // What is left is removed, and the next save goes well.
     ASSERT_TRUE(removeLeftovers(plain, folder));
     ASSERT_TRUE(save(plain, folder, 3, keepOne()));
-    EXPECT_EQ(checkpointsIn(folder), std::vector<uint64_t>{3});
+    EXPECT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{3});
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
   }
 }
@@ -393,12 +394,12 @@ TEST(Commit, OlderOnesGoButTheBestStays) {
   Retention best{.keep = 1, .best = "loss", .highest = false};
   for (uint64_t step : {1, 2, 3, 4})
     ASSERT_TRUE(save(files, folder, step, best));
-  EXPECT_EQ(checkpointsIn(folder), (std::vector<uint64_t>{4, 2}));
+  EXPECT_EQ(*checkpointsIn(folder), (std::vector<uint64_t>{4, 2}));
   best.highest = true; // of equal ones the newest, which is kept anyway
   ASSERT_TRUE(save(files, folder, 5, best));
-  EXPECT_EQ(checkpointsIn(folder), std::vector<uint64_t>{5});
+  EXPECT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{5});
   ASSERT_TRUE(save(files, folder, 6, {}));
-  EXPECT_EQ(checkpointsIn(folder), (std::vector<uint64_t>{6, 5}));
+  EXPECT_EQ(*checkpointsIn(folder), (std::vector<uint64_t>{6, 5}));
 }
 
 TEST(Commit, WhatALinkLeadsToIsLeftAlone) {
@@ -415,7 +416,7 @@ TEST(Commit, WhatALinkLeadsToIsLeftAlone) {
   for (uint64_t step : {2, 3})
     ASSERT_TRUE(save(files, folder, step, keepOne()));
   ASSERT_TRUE(removeLeftovers(files, folder));
-  EXPECT_EQ(checkpointsIn(folder), (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(*checkpointsIn(folder), (std::vector<uint64_t>{3, 1}));
   EXPECT_TRUE(fs::is_symlink(folder + "/step-000000001"));
   EXPECT_TRUE(fs::is_symlink(folder + "/.tmp-step-000000001.7"));
   EXPECT_EQ(wholeStepIn(other), 1u);
@@ -439,7 +440,89 @@ TEST(Commit, WhatIsThereIsNeverWrittenOver) {
   EXPECT_TRUE(fs::exists(folder + "/step-000000001.damaged"));
   fs::remove(folder + "/step-000000001/" + shardFileName(0, 2));
   ASSERT_TRUE(save(files, folder, 1, {}));
-  EXPECT_TRUE(fs::exists(folder + "/step-000000001.damaged-2"));
+  EXPECT_EQ(*damagedIn(folder),
+            (std::vector<std::string>{"step-000000001.damaged",
+                                      "step-000000001.damaged-2"}));
+}
+
+/// As long as it lives, this process cannot open a file.
+class NoFiles {
+public:
+  NoFiles() {
+    getrlimit(RLIMIT_NOFILE, &before);
+    rlimit none{0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoFiles() { setrlimit(RLIMIT_NOFILE, &before); }
+
+private:
+  rlimit before;
+};
+
+TEST(Commit, WhatCannotBeReadNowIsNotDamaged) {
+  TemporaryFolder root;
+  std::string folder = root.path("c"), unfinished = unfinishedPath(folder, 2, 7);
+  fs::create_directory(folder);
+  FileOperations files;
+  ASSERT_TRUE(save(files, folder, 1, {}));
+  ASSERT_TRUE(save(files, folder, 2, {}));
+  Result<Manifest> manifest = writeShards(files, unfinished, 2);
+  ASSERT_TRUE(manifest);
+  Result<CheckpointReader> reader = CheckpointReader(
+      *std::move(newestCheckpoint(folder)->found));
+  {
+    NoFiles limit;
+    for (const Error &error :
+         {openCheckpoint(folder + "/step-000000002").error(),
+          newestCheckpoint(folder).error(), checkpointsIn(folder).error(),
+          reader->checkAll().error()}) {
+      EXPECT_EQ(error.fault, Error::Fault::Rank) << error.message;
+      EXPECT_EQ(error.cause, Error::Cause::Moment);
+      EXPECT_FALSE(isDamage(error));
+      EXPECT_NE(error.message.find("Too many open files; the checkpoint may be "
+                                   "whole and stays as it is"),
+                std::string::npos);
+    }
+    // Nor is it set aside for the one that would take its name.
+    Result<void> committed =
+        commitCheckpoint(files, folder, unfinished, *manifest);
+    ASSERT_FALSE(committed);
+    EXPECT_EQ(committed.error().fault, Error::Fault::Disk);
+  }
+  EXPECT_EQ(*checkpointsIn(folder), (std::vector<uint64_t>{2, 1}));
+  EXPECT_EQ(wholeStepIn(folder), 2u);
+  EXPECT_TRUE(damagedIn(folder)->empty());
+  EXPECT_TRUE(isDamage(openCheckpoint(folder + "/step-000000003").error()));
+}
+
+TEST(Commit, OneOfANewerVersionIsNeitherPassedOverNorSetAside) {
+  TemporaryFolder root;
+  std::string folder = root.path("c"),
+              newest = folder + "/step-000000002/" + manifestName;
+  fs::create_directory(folder);
+  FileOperations files;
+  ASSERT_TRUE(save(files, folder, 1, {}));
+  ASSERT_TRUE(save(files, folder, 2, {}));
+  std::ifstream stream(newest);
+  std::string text{std::istreambuf_iterator<char>(stream), {}},
+      body = text.substr(text.find("\"manifest\":") + 11);
+  body.resize(body.size() - 2);
+  size_t at = body.find("\"version\": 1");
+  ASSERT_NE(at, std::string::npos);
+  body.replace(at, 12, "\"version\": 77");
+  std::ofstream(newest) << "{\"digest\":\"" << digestOf(body)
+                        << "\",\"manifest\":" << body << "}\n";
+  Result<CheckpointChoice> choice = newestCheckpoint(folder);
+  ASSERT_FALSE(choice);
+  EXPECT_EQ(choice.error().fault, Error::Fault::Input);
+  EXPECT_NE(choice.error().message.find("it has version 77"),
+            std::string::npos);
+  std::string unfinished = unfinishedPath(folder, 2, 7);
+  Result<Manifest> manifest = writeShards(files, unfinished, 2);
+  ASSERT_TRUE(manifest);
+  EXPECT_FALSE(commitCheckpoint(files, folder, unfinished, *manifest));
+  EXPECT_TRUE(fs::exists(newest));
+  EXPECT_TRUE(damagedIn(folder)->empty());
 }
 
 TEST(Commit, LeftoversOfOthersStay) {

@@ -79,6 +79,20 @@ TEST(Manifest, NoByteOfItCanChangeUnseen) {
     EXPECT_NE(problemOf(text.substr(0, length)), "") << length;
 }
 
+TEST(Manifest, OneOfANewerVersionIsNoDamage) {
+  Json body = bodyOf(small());
+  body["version"] = 99;
+  Result<Manifest> read = manifestFromText("m", sealed(body.dump()));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().cause, Error::Cause::Version);
+  EXPECT_NE(read.error().message.find("it has version 99"), std::string::npos);
+  EXPECT_NE(read.error().message.find("the newer program that wrote it"),
+            std::string::npos);
+  body["version"] = 0;
+  EXPECT_EQ(manifestFromText("m", sealed(body.dump())).error().cause,
+            Error::Cause::Content);
+}
+
 TEST(Manifest, EverythingThatItForbidsIsRefused) {
   struct Row {
     const char *problem;
@@ -91,7 +105,7 @@ TEST(Manifest, EverythingThatItForbidsIsRefused) {
   const Row rows[] = {
       {"", [](Json &) {}},
       {"is of another format", [](Json &b) { b["format"] = "x"; }},
-      {"it has version 2", [](Json &b) { b["version"] = 2; }},
+      {"it has version 0", [](Json &b) { b["version"] = 0; }},
       {"has no 'step'", [](Json &b) { b.erase("step"); }},
       {"the manifest has an unknown key", [](Json &b) { b["x"] = 1; }},
       {"'step' is no whole number", [](Json &b) { b["step"] = -1; }},
