@@ -113,7 +113,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
   removeLeftovers(target);
 
   output.file = Descriptor(open(directoryOf(target).c_str(),
-                                O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+                                O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   std::string link = "/proc/self/fd/" + std::to_string(output.file.get());
   if (output.file.get() < 0 || access(link.c_str(), F_OK) != 0) {
     // Only making one there shows why none can be made.
@@ -121,7 +121,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
       output.temporary = output.newTemporary();
       output.file =
           Descriptor(open(output.temporary.c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (output.file.get() < 0 && errno == EEXIST)
         continue;
       if (output.file.get() < 0) {
@@ -136,15 +136,66 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
   } else {
     lock(output.file.get());
   }
-  struct statvfs disk;
-  if (fstatvfs(output.file.get(), &disk) == 0 &&
-      bytes > uint64_t(disk.f_bavail) * disk.f_frsize)
-    return Error{"cannot write '" + path + "': it needs " +
-                     std::to_string(bytes) + " bytes, its file system has " +
-                     std::to_string(uint64_t(disk.f_bavail) * disk.f_frsize) +
-                     " left",
-                 Error::Fault::Disk};
+  output.takeOwner();
+  if (Result<void> reserved = output.reserve(bytes); !reserved)
+    return reserved.error();
   return std::move(output);
+}
+
+Result<void> OutputFile::reserve(uint64_t bytes) {
+  if (bytes == 0)
+    return {};
+  struct statvfs disk;
+  bool isKnown = fstatvfs(file.get(), &disk) == 0;
+  uint64_t left = isKnown ? uint64_t(disk.f_bavail) * disk.f_frsize : 0;
+  Error full{"cannot write '" + name + "': it needs " + std::to_string(bytes) +
+                 " bytes, its file system has " + std::to_string(left) +
+                 " left",
+             Error::Fault::Disk};
+  if (isKnown && bytes > left)
+    return full;
+  // The size stays 0: who writes the file says how long it is.
+  if (fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0,
+                static_cast<off64_t>(bytes)) == 0)
+    isReserved = true;
+  else if (errno == ENOSPC || errno == EDQUOT)
+    return full;
+  else if (errno == EFBIG)
+    return fileError(name, "cannot have " + std::to_string(bytes) + " bytes",
+                     Error::Fault::Disk);
+  return {}; // the file system may not be able to keep room
+}
+
+/// Whoever could read what is there may read what takes its place, and nobody
+/// else.
+void OutputFile::takeOwner() const {
+  struct stat status, own;
+  if (stat(target.c_str(), &status) != 0 || fstat(file.get(), &own) != 0)
+    return;
+  mode_t mode = status.st_mode & 07777;
+  if ((own.st_uid != status.st_uid || own.st_gid != status.st_gid) &&
+      fchown(file.get(), status.st_uid, status.st_gid) != 0) {
+    mode &= ~mode_t(S_ISUID);
+    // Of another group's rights this one gets none.
+    if (own.st_gid != status.st_gid &&
+        fchown(file.get(), uid_t(-1), status.st_gid) != 0)
+      mode &= ~mode_t(S_ISGID | S_IRWXG);
+  }
+  fchmod(file.get(), mode);
+}
+
+Result<void> OutputFile::clear() {
+  if (!isReserved)
+    return ftruncate(file.get(), 0) == 0
+               ? Result<void>()
+               : fileError(name, "cannot be emptied", Error::Fault::Disk);
+  struct stat status;
+  if (fstat(file.get(), &status) != 0)
+    return fileError(name, "cannot be emptied", Error::Fault::Disk);
+  // Emptied, it would give its room away.
+  std::array<char, 4096> zeros{};
+  return writeAt(file, name, 0, zeros.data(),
+                 std::min<uint64_t>(zeros.size(), uint64_t(status.st_size)));
 }
 
 OutputFile::~OutputFile() {
@@ -174,6 +225,12 @@ Result<void> OutputFile::giveName() {
 }
 
 Result<void> OutputFile::commit() {
+  // What was kept beyond the end is given back.
+  struct stat status;
+  if (isReserved && fstat(file.get(), &status) == 0 &&
+      ftruncate(file.get(), status.st_size) != 0)
+    return fileError(name, "cannot be cut at its end", Error::Fault::Disk);
+  takeOwner();
   int failing = failpoint("output.before_sync");
   if (failing)
     errno = failing;

@@ -86,6 +86,11 @@ public:
   uint64_t dataBegin() const { return fileSize - dataSize; }
   uint64_t size() const { return fileSize; }
 
+  /// Whether a file has the size and the header of this layout: who writes it
+  /// has not been cut off before the data, and nobody has emptied it since.
+  /// `file` is the number of a descriptor that may read.
+  Result<void> checkHeader(int file) const;
+
   /// Writes a part of the data, of whichever tensors. May run on several
   /// threads. Where the file system can, whole pages of memory that is aligned
   /// as they are in the file go to the disk from where they are: no copy is

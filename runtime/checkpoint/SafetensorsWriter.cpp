@@ -224,6 +224,35 @@ SafetensorsWriter::join(const std::string &path, int file,
   return std::move(writer);
 }
 
+Result<void> SafetensorsWriter::checkHeader(int file) const {
+  auto wrong = [&](const std::string &what) {
+    return Error{path + ": " + what + ": it was not written whole, so what was "
+                                      "there before stays",
+                 Error::Fault::Rank};
+  };
+  struct stat status;
+  if (fstat(file, &status) != 0)
+    return fileError(path, "cannot be read", Error::Fault::Rank);
+  if (static_cast<uint64_t>(status.st_size) != fileSize)
+    return wrong("has " + std::to_string(status.st_size) +
+                 " bytes instead of " + std::to_string(fileSize));
+  uint64_t length = header.size();
+  std::string expected(reinterpret_cast<const char *>(&length), 8), found;
+  expected += header;
+  found.resize(expected.size());
+  for (size_t at = 0; at < found.size();) {
+    ssize_t got = pread(file, found.data() + at, found.size() - at,
+                        static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return fileError(path, "cannot be read", Error::Fault::Rank);
+    at += static_cast<size_t>(got);
+  }
+  return found == expected ? Result<void>()
+                           : wrong("does not begin with its header");
+}
+
 Result<void> SafetensorsWriter::write(size_t tensor, uint64_t begin,
                                       std::span<const std::byte> data) {
   const Extent &extent = extents[tensor];

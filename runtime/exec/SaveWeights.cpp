@@ -91,15 +91,14 @@ public:
 
 private:
   Result<SafetensorsWriter> open() {
-    std::map<std::string, std::string> metadata{{"format", "pt"}};
     if (transport.rank() != 0) {
       if (Result<void> created = transport.barrier(everyone); !created)
         return created.error();
       return SafetensorsWriter::join(options.target.path, options.file, tensors,
-                                     metadata);
+                                     savedMetadata());
     }
     Result<SafetensorsWriter> writer = SafetensorsWriter::create(
-        options.target.path, options.file, tensors, metadata);
+        options.target.path, options.file, tensors, savedMetadata());
     if (!writer)
       return writer;
     if (Result<void> created = transport.barrier(everyone); !created)

@@ -63,6 +63,18 @@ std::vector<SavedFile> savedFilesOf(const plan::Plan &plan,
   return files;
 }
 
+const std::map<std::string, std::string> &savedMetadata() {
+  static const std::map<std::string, std::string> metadata{{"format", "pt"}};
+  return metadata;
+}
+
+Result<SafetensorsWriter> layoutOf(const SavedFile &file) {
+  std::vector<TensorSpec> tensors;
+  for (const SavedEntry &entry : file.entries)
+    tensors.push_back(entry.tensor);
+  return SafetensorsWriter::layOut(file.path, tensors, savedMetadata());
+}
+
 std::string indexOf(const std::vector<SavedFile> &files) {
   if (files.size() == 1)
     return "";

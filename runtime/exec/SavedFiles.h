@@ -30,6 +30,12 @@ std::vector<SavedFile> savedFilesOf(const plan::Plan &plan,
                                     const std::string &path,
                                     uint64_t shardBytes);
 
+/// The layout of one of these files: what is written to it has this size, with
+/// its header.
+Result<SafetensorsWriter> layoutOf(const SavedFile &file);
+/// The metadata in its header.
+const std::map<std::string, std::string> &savedMetadata();
+
 /// The index of the files of a folder; empty where there is only one.
 std::string indexOf(const std::vector<SavedFile> &files);
 

@@ -23,6 +23,7 @@ ROWS = [
     Row(7, "a rank crashes (SEGV, ABRT, out of memory)", "a failed rank, with its signal", "2"),
     Row(8, "ranks read different plans", "refused before the first step", "2"),
     Row(14, "the disk is full or fails, at any write, sync or rename", "what was there stays as it was; the error names the file", "5"),
+    Row(14, "the disk fills up while a run lasts", "the room for `--save` was kept from the start: the weights are saved", "0"),
     Row(14, "the log cannot be written", "the run goes on without it, saves, and says so at the end", "5"),
     Row(15, "a crash between any two of these", "the old file whole, or the new one whole", "2"),
     Row(16, "a checkpoint is cut off, or a bit of it flips", "reported, and the one before it is taken", "0"),

@@ -1,6 +1,8 @@
 """Which samples a run trains on: numpy's reckoning, seen through PyTorch's losses of a model that learns nothing."""
 
+import os
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -163,6 +165,24 @@ def test_a_token_out_of_range_is_found_before_the_run_or_after_the_weights_are_s
     assert f"(after 2 steps; '{tmp_path / 'w.safetensors'}' has the weights after step 2)" in error
     tool("run", plan, "--data", tmp_path / "a.bin", "--steps", 2, "--order", "sequential", "--save", tmp_path / "two.safetensors")
     assert (tmp_path / "two.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
+
+
+def test_weights_that_a_failed_attempt_kept_do_not_take_a_files_place_empty(still, tmp_path):
+    plan, _ = still
+    tokens = write(tmp_path / "a.bin", 0, BATCH * 4)
+    tokens[BATCH * 2 * LENGTH + 3] = VOCAB
+    (tmp_path / "a.bin").write_bytes(tokens.tobytes())
+    with open(tmp_path / "a.bin", "r+b") as file:
+        file.truncate((1 << 30) + 2)  # more than is looked through before the run
+    weights = tmp_path / "w.safetensors"
+    tool("run", plan, "--data", tmp_path / "a.bin", "--steps", 1, "--order", "sequential", "--save", weights)
+    before = weights.read_bytes()
+    # The first attempt has saved what it trained when it is killed; the second comes to no step.
+    fail = "kept.after:rank=0:action=kill;load.before:rank=0:attempt=2:action=kill"
+    done = subprocess.run([tools.bin() / "polyrank-run", plan, "--data", tmp_path / "a.bin", "--steps", "4", "--order", "sequential",
+                           "--save", weights, "--restarts", "1"], env={**os.environ, "POLYRANK_FAIL": fail}, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("was killed by signal 9") >= 2, done.stderr
+    assert "has the weights after" not in done.stderr and weights.read_bytes() == before
 
 
 def test_what_the_options_cannot_mean_is_an_error_that_says_so(still, tmp_path):

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,62 @@ TEST(OutputFile, WhatCannotBeAFileIsRefusedBeforeTheWork) {
        "it needs 1152921504606846976 bytes, its file system has",
        Error::Fault::Disk);
   EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(OutputFile, WhatTakesAnothersPlaceHasItsModeAndOwner) {
+  TemporaryFolder folder;
+  std::string path = folder.write("w", "old");
+  struct stat status;
+  for (mode_t mode : {0600, 0640, 0444}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    OutputFile file = create(path, "new");
+    ASSERT_EQ(fstat(file.descriptor().get(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, mode); // also while it is written
+    ASSERT_TRUE(file.commit());
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, mode);
+  }
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root gives files away";
+  ASSERT_EQ(chown(path.c_str(), 12345, 23456), 0);
+  ASSERT_TRUE(create(path, "newer").commit());
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 12345u);
+  EXPECT_EQ(status.st_gid, 23456u);
+}
+
+TEST(OutputFile, RoomIsKeptAndWhatIsNotNeededIsGivenBack) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w");
+  constexpr uint64_t room = 1 << 20;
+  Result<OutputFile> file = OutputFile::create(path, room);
+  ASSERT_TRUE(file) << file.error().message;
+  int number = file->descriptor().get();
+  auto blocks = [&] {
+    struct stat status;
+    EXPECT_EQ(fstat(number, &status), 0);
+    return uint64_t(status.st_blocks) * 512;
+  };
+  if (blocks() == 0)
+    GTEST_SKIP() << "this file system keeps no room";
+  EXPECT_GE(blocks(), room);
+  ASSERT_TRUE(writeAt(file->descriptor(), path, 0, "words", 5));
+  ASSERT_TRUE(file->clear());
+  EXPECT_GE(blocks(), room);
+  char text[6] = {};
+  ASSERT_EQ(pread(number, text, 5, 0), 5);
+  EXPECT_STREQ(text, "");
+  ASSERT_TRUE(writeAt(file->descriptor(), path, 0, "other", 5));
+  ASSERT_TRUE(file->commit());
+  EXPECT_EQ(folder.read("w"), "other");
+  struct stat status;
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_LT(uint64_t(status.st_blocks) * 512, room);
+  // Without room of its own it is emptied.
+  OutputFile plain = create(path, "words");
+  ASSERT_TRUE(plain.clear());
+  ASSERT_TRUE(plain.commit());
+  EXPECT_EQ(folder.read("w"), "");
 }
 
 TEST(OutputFile, ANameAsLongAsTheSystemTakesIsWritten) {

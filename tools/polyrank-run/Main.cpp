@@ -257,21 +257,17 @@ private:
     evaluated.clear();
     uses.assign(uses.size(), {});
     progress->startAgain(restarts.count());
-    std::vector<int> files{sharedMemory.get()};
-    for (const SaveOutput &save : saveOutputs)
-      for (const OutputFile &file : save.files())
-        files.push_back(file.descriptor().get());
-    for (const std::optional<OutputFile> *file :
-         {&profileOutput, &traceOutput})
+    isKept = false;
+    for (SaveOutput &save : saveOutputs)
+      if (Result<void> cleared = save.clear(); !cleared)
+        return cleared;
+    for (std::optional<OutputFile> *file : {&profileOutput, &traceOutput})
       if (*file)
-        files.push_back((*file)->descriptor().get());
-    for (int file : files)
-      if (file >= 0 && ftruncate(file, 0) != 0)
-        return Error{fmt::format("cannot empty what the failed ranks wrote: {}",
-                                 std::strerror(errno)),
-                     Error::Fault::Disk};
+        if (Result<void> cleared = (*file)->clear(); !cleared)
+          return cleared;
     if (sharedMemory.get() >= 0 &&
-        ftruncate(sharedMemory.get(), sharedMemoryBytes()) != 0)
+        (ftruncate(sharedMemory.get(), 0) != 0 ||
+         ftruncate(sharedMemory.get(), sharedMemoryBytes()) != 0))
       return Error{fmt::format("no memory for {} bytes to start again: {}",
                                sharedMemoryBytes(), std::strerror(errno)),
                    Error::Fault::Rank};

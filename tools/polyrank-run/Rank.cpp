@@ -82,6 +82,7 @@ public:
     if (badData) {
       if (connection.rank() == 0 && options.savesAny())
         connection.report({{"kept", steps}});
+      failpoint("kept.after");
       if (Result<void> all = transport->barrier(everyone); !all)
         return all;
       return *badData;

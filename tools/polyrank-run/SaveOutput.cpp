@@ -61,6 +61,7 @@ SaveOutput::SaveOutput(SaveOutput &&other) noexcept
     : folder(std::move(other.folder)),
       madeFolder(std::exchange(other.madeFolder, false)),
       index(std::move(other.index)), outputs(std::move(other.outputs)),
+      layouts(std::move(other.layouts)),
       indexOutput(std::move(other.indexOutput)) {}
 
 SaveOutput::~SaveOutput() {
@@ -81,22 +82,34 @@ Result<SaveOutput> SaveOutput::create(const SaveFile &save,
                                save.option, save.path, std::strerror(errno))};
     output.index = indexOf(files);
   }
-  // The disk must have room for all of them.
-  uint64_t bytes = bytesOf(files);
+  // The disk must have room for all of them, and keeps it.
   for (const SavedFile &file : files) {
-    Result<OutputFile> made = OutputFile::create(file.path, bytes);
-    if (!made)
-      return made.error();
-    output.outputs.push_back(*std::move(made));
+    POLYRANK_ASSIGN(layout, layoutOf(file));
+    POLYRANK_ASSIGN(made, OutputFile::create(file.path, layout.size()));
+    output.outputs.push_back(std::move(made));
+    output.layouts.push_back(std::move(layout));
   }
   if (!output.index.empty()) {
-    POLYRANK_ASSIGN(file, OutputFile::create(save.path + indexName));
+    POLYRANK_ASSIGN(file, OutputFile::create(save.path + indexName,
+                                             output.index.size()));
     output.indexOutput.emplace(std::move(file));
   }
   return std::move(output);
 }
 
+Result<void> SaveOutput::clear() {
+  for (OutputFile &output : outputs)
+    if (Result<void> cleared = output.clear(); !cleared)
+      return cleared;
+  return {};
+}
+
 Result<void> SaveOutput::commit() {
+  for (size_t n = 0; n < outputs.size(); ++n)
+    if (Result<void> whole =
+            layouts[n].checkHeader(outputs[n].descriptor().get());
+        !whole)
+      return whole;
   if (indexOutput) {
     std::string path = folder + indexName;
     if (Result<void> written =

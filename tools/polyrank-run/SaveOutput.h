@@ -26,9 +26,12 @@ public:
 
   /// For ranks to write to, in the order of the files.
   const std::vector<OutputFile> &files() const { return outputs; }
+  /// Nothing counts that ranks have written so far.
+  Result<void> clear();
 
   /// Gives all files their names, the index last. An older index goes first, so
-  /// that there is none as long as the files are not all of one set.
+  /// that there is none as long as the files are not all of one set. Fails before
+  /// any of that where one of them has not its size and header.
   Result<void> commit();
 
 private:
@@ -38,6 +41,7 @@ private:
   bool madeFolder = false;
   std::string index; // its text; empty: none
   std::vector<OutputFile> outputs;
+  std::vector<SafetensorsWriter> layouts; // of each
   std::optional<OutputFile> indexOutput;
 };
 

@@ -201,6 +201,7 @@ TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
   auto joined =
       SafetensorsWriter::join(path, number, threeTensors, {{"format", "pt"}});
   ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_TRUE(joined->checkHeader(number));
   ASSERT_TRUE(creator->write(1, 0, bytes(weight.substr(0, 8))));
   ASSERT_TRUE(joined->write(1, 8, bytes(weight.substr(8))));
   ASSERT_TRUE(joined->write(2, 0, bytes(step)));
@@ -225,6 +226,25 @@ TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
     ASSERT_TRUE(file->read(*span, 0, back.data(), back.size()));
     EXPECT_EQ(back, contents[t]);
   }
+}
+
+TEST(SafetensorsWriter, AFileOfAnotherSizeOrHeaderIsNotWhole) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  OutputFile output = outputFile(path);
+  int number = output.descriptor().get();
+  auto layout = SafetensorsWriter::layOut(path, threeTensors);
+  ASSERT_TRUE(layout);
+  auto problem = [&] {
+    Result<void> whole = layout->checkHeader(number);
+    return whole ? "" : whole.error().message;
+  };
+  EXPECT_NE(problem().find("has 0 bytes instead of"), std::string::npos);
+  ASSERT_TRUE(SafetensorsWriter::create(path, number, threeTensors));
+  EXPECT_EQ(problem(), "");
+  ASSERT_EQ(pwrite(number, "\0", 1, 20), 1);
+  EXPECT_NE(problem().find("does not begin with its header"),
+            std::string::npos);
 }
 
 // Readers map the file and take the elements where they are.
