@@ -22,9 +22,12 @@ bool isFolder(const std::string &path) {
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/// Beside the manifest whose place it will take.
+const std::string newManifestName = std::string(manifestName) + ".new";
+
 /// Is it a file that a checkpoint has?
 bool isOurs(const std::string &name) {
-  return name == manifestName ||
+  return name == manifestName || name == newManifestName ||
          (name.starts_with("shard-") && name.ends_with(".safetensors"));
 }
 
@@ -37,6 +40,17 @@ bool isStepOfRun(std::string_view name) {
   };
   return name.starts_with("step-") && dot != std::string_view::npos &&
          digits(name.substr(5, dot - 5)) && digits(name.substr(dot + 1));
+}
+
+/// Makes the file, and makes it durable.
+Result<void> writeManifest(FileOperations &files, const std::string &path,
+                           const Manifest &manifest) {
+  std::string text = textOf(manifest);
+  POLYRANK_ASSIGN(file, files.create(path));
+  if (Result<void> written = writeAt(file, path, 0, text.data(), text.size());
+      !written)
+    return Error{written.error().message, Error::Fault::Disk};
+  return files.sync(file, path);
 }
 
 } // namespace
@@ -52,7 +66,6 @@ Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
                               const std::string &unfinished,
                               const Manifest &manifest) {
   std::string path = unfinished + "/" + manifestName,
-              text = textOf(manifest),
               target = checkpointPath(folder, manifest.step);
   if (exists(target)) {
     Result<FoundCheckpoint> there = openCheckpoint(target);
@@ -64,20 +77,29 @@ Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
     if (Result<void> renamed = setAside(files, target); !renamed)
       return renamed;
   }
-  {
-    POLYRANK_ASSIGN(file, files.create(path));
-    if (Result<void> written =
-            writeAt(file, path, 0, text.data(), text.size());
-        !written)
-      return Error{written.error().message, Error::Fault::Disk};
-    if (Result<void> synced = files.sync(file, path); !synced)
-      return synced;
-  }
+  if (Result<void> written = writeManifest(files, path, manifest); !written)
+    return written;
   if (Result<void> synced = files.syncFolder(unfinished); !synced)
     return synced;
   if (Result<void> renamed = files.rename(unfinished, target); !renamed)
     return renamed;
   return files.syncFolder(folder);
+}
+
+Result<void> amendCheckpoint(FileOperations &files, const std::string &folder,
+                             const Manifest &manifest) {
+  std::string target = checkpointPath(folder, manifest.step),
+              path = target + "/" + newManifestName;
+  if (exists(path)) // left by a run that was killed
+    if (Result<void> removed = files.removeFile(path); !removed)
+      return removed;
+  if (Result<void> written = writeManifest(files, path, manifest); !written)
+    return written;
+  if (Result<void> replaced =
+          files.replace(path, target + "/" + manifestName);
+      !replaced)
+    return replaced;
+  return files.syncFolder(target);
 }
 
 Result<void> removeUnfinished(FileOperations &files,

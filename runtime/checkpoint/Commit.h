@@ -22,6 +22,14 @@ Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
                               const std::string &unfinished,
                               const Manifest &manifest);
 
+/// Gives a checkpoint that was committed another manifest, which differs from its
+/// own in what came to be known since (metrics, evaluation): whatever happens
+/// meanwhile, it has the one or the other, and is whole.
+///
+///   write manifest.json.new, sync it, rename it to manifest.json, sync the folder
+Result<void> amendCheckpoint(FileOperations &files, const std::string &folder,
+                             const Manifest &manifest);
+
 /// Renames a damaged checkpoint to step-N.damaged, or .damaged-2 and so on.
 Result<void> setAside(FileOperations &files, const std::string &checkpoint);
 

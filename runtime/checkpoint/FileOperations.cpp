@@ -77,6 +77,15 @@ Result<void> FileOperations::rename(const std::string &from,
   return diskError(from, ("cannot be renamed to " + to).c_str());
 }
 
+Result<void> FileOperations::replace(const std::string &from,
+                                     const std::string &to) {
+  if (isToFail("checkpoint.before_replace") ||
+      ::rename(from.c_str(), to.c_str()) != 0)
+    return diskError(from, ("cannot be renamed to " + to).c_str());
+  failpoint("checkpoint.after_replace");
+  return {};
+}
+
 Result<void> FileOperations::removeFile(const std::string &path) {
   if (isToFail("checkpoint.before_remove"))
     return diskError(path, "cannot be removed");

@@ -25,6 +25,8 @@ public:
   virtual Result<void> syncFolder(const std::string &path);
   /// To a name that nothing has.
   virtual Result<void> rename(const std::string &from, const std::string &to);
+  /// A file, to a name that another file has, which goes.
+  virtual Result<void> replace(const std::string &from, const std::string &to);
   virtual Result<void> removeFile(const std::string &path);
   /// That is empty.
   virtual Result<void> removeFolder(const std::string &path);

@@ -5,6 +5,8 @@
 #include "runtime/checkpoint/Box.h"
 #include "support/DType.h"
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,8 +15,8 @@
 namespace polyrank::runtime {
 
 /// Raised when a manifest says something that an older program would
-/// misunderstand.
-inline constexpr uint64_t checkpointVersion = 1;
+/// misunderstand. 2: it has an evaluation; without one 1 is written.
+inline constexpr uint64_t checkpointVersion = 2;
 inline constexpr const char *manifestName = "manifest.json";
 
 /// One file of a checkpoint, in its folder.
@@ -62,6 +64,14 @@ struct ManifestData {
   uint64_t origin = 0; // the step after which the order began
 };
 
+/// What the evaluations until a step came to.
+struct ManifestEvaluation {
+  uint64_t step = 0; // after which the latest of them was made
+  /// The step with the least loss, and how many evaluations there were since.
+  uint64_t bestStep = 0, without = 0;
+  double bestLoss = std::numeric_limits<double>::infinity();
+};
+
 struct Manifest {
   uint64_t step = 0; // that was the last one done
   int64_t seed = 0;
@@ -71,6 +81,7 @@ struct Manifest {
   std::string mesh;     // "data=2,tensor=2", in words
   ManifestData data;
   std::vector<std::pair<std::string, double>> metrics; // of the step
+  std::optional<ManifestEvaluation> evaluation; // where there were any
   std::vector<ManifestFile> files;
   std::vector<ManifestTensor> tensors;
 

@@ -190,14 +190,29 @@ ManifestData dataFrom(const Json &json) {
   return data;
 }
 
+ManifestEvaluation evaluationFrom(const Json &json) {
+  Fields fields(json, "'evaluation'");
+  ManifestEvaluation evaluation;
+  evaluation.step = fields.number("step");
+  evaluation.bestStep = fields.number("best_step");
+  evaluation.without = fields.number("without");
+  const Json &loss = fields.get("best_loss");
+  if (!loss.is_number() && !loss.is_null())
+    throw Wrong{"'evaluation': 'best_loss' is no number"};
+  if (loss.is_number())
+    evaluation.bestLoss = loss.get<double>();
+  fields.close();
+  return evaluation;
+}
+
 Manifest manifestFrom(const Json &json) {
   Fields fields(json, "the manifest");
   if (fields.text("format") != "polyrank checkpoint")
     throw Wrong{"it is of another format"};
-  if (uint64_t version = fields.number("version");
-      version != checkpointVersion)
+  uint64_t version = fields.number("version");
+  if (version < 1 || version > checkpointVersion)
     throw Wrong{"it has version " + std::to_string(version) +
-                    ", and this program reads version " +
+                    ", and this program reads versions 1 to " +
                     std::to_string(checkpointVersion) +
                     (version > checkpointVersion
                          ? ": go on from it with the newer program that wrote "
@@ -225,6 +240,12 @@ Manifest manifestFrom(const Json &json) {
     manifest.metrics.emplace_back(
         name, value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                               : value.get<double>());
+  }
+  if (version > 1) {
+    manifest.evaluation = evaluationFrom(fields.get("evaluation"));
+    if (manifest.evaluation->step > manifest.step ||
+        manifest.evaluation->bestStep > manifest.evaluation->step)
+      throw Wrong{"'evaluation' is of a later step"};
   }
   if (fields.number("checksum_block") != checksumBlock)
     throw Wrong{"its checksums are of blocks of another size"};

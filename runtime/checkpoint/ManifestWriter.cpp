@@ -91,7 +91,7 @@ std::string textOf(const Manifest &manifest) {
   }
   const ManifestData &data = manifest.data;
   Json body{{"format", "polyrank checkpoint"},
-            {"version", checkpointVersion},
+            {"version", manifest.evaluation ? checkpointVersion : 1},
             {"step", manifest.step},
             {"seed", manifest.seed},
             {"program", manifest.program},
@@ -109,6 +109,13 @@ std::string textOf(const Manifest &manifest) {
             {"checksum_block", checksumBlock},
             {"files", std::move(files)},
             {"tensors", std::move(tensors)}};
+  if (const auto &evaluation = manifest.evaluation)
+    body["evaluation"] = {{"step", evaluation->step},
+                          {"best_step", evaluation->bestStep},
+                          {"best_loss", std::isfinite(evaluation->bestLoss)
+                                            ? Json(evaluation->bestLoss)
+                                            : Json(nullptr)},
+                          {"without", evaluation->without}};
   std::string text = body.dump(1, ' ', false, Json::error_handler_t::replace);
   return "{\"digest\":\"" + digestOf(text) + "\",\"manifest\":" + text + "}\n";
 }

@@ -199,6 +199,9 @@ public:
   /// Whether this rank may begin the next step, and then all ranks will; else the
   /// launcher has asked all to end behind the step before.
   virtual bool mayBegin(uint64_t step) { return true; }
+  /// Whether the launcher has asked so, and no rank will begin this step. Asking
+  /// begins nothing.
+  virtual bool isClosedBefore(uint64_t step) { return false; }
 
   /// Publishes where this rank is, before each command: for messages, and for
   /// the launcher, which ends a job that does not get on.

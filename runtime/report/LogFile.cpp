@@ -77,7 +77,8 @@ std::optional<uint64_t> stepOfRecord(const json &record) {
   return std::nullopt;
 }
 
-Result<void> dropRecordsAfter(const std::string &path, uint64_t step) {
+Result<void> dropRecordsAfter(const std::string &path, uint64_t step,
+                              bool evaluatesAgain) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return errno == ENOENT ? Result<void>()
@@ -95,7 +96,9 @@ Result<void> dropRecordsAfter(const std::string &path, uint64_t step) {
   Result<void> read = forEachLine(
       path, file,
       [&](const std::string &line, const json &record) -> Result<void> {
-        if (auto of = stepOfRecord(record); of && *of > step)
+        auto of = stepOfRecord(record);
+        if (of && (*of > step || (*of == step && evaluatesAgain &&
+                                  record.contains("eval"))))
           return {};
         kept += line + "\n";
         return kept.size() >= size_t(1) << 20 ? flush() : Result<void>();

@@ -168,8 +168,8 @@ Progress::open(const PlanReport &plan, const ProgressOptions &options) {
 
 Result<void> Progress::openLog() {
   if (options.stepsBefore)
-    if (Result<void> dropped =
-            dropRecordsAfter(options.log, options.stepsBefore);
+    if (Result<void> dropped = dropRecordsAfter(
+            options.log, options.stepsBefore, options.evaluatesAgain);
         !dropped)
       return dropped;
   log = std::fopen(options.log.c_str(), options.stepsBefore ? "ae" : "we");
@@ -188,9 +188,10 @@ Result<void> Progress::openEvents() {
   return {};
 }
 
-Result<void> Progress::startAfter(uint64_t step) {
+Result<void> Progress::startAfter(uint64_t step, bool evaluatesAgain) {
   options.stepsBefore = latest = step;
-  repeatsUpTo = 0;
+  options.evaluatesAgain = evaluatesAgain;
+  repeatsUpTo = evaluatedUpTo = 0;
   if (log && logFailure == 0) {
     std::fclose(log);
     log = nullptr;
@@ -295,9 +296,11 @@ EvaluationReport evaluationFromJson(const nlohmann::json &json) {
 }
 
 void Progress::evaluated(const EvaluationReport &report) {
-  // What comes once more after a restart has come already.
-  if (report.step <= repeatsUpTo)
+  // What comes once more after a restart has come already, unless a rank died
+  // before it was whole.
+  if (report.step <= evaluatedUpTo)
     return;
+  evaluatedUpTo = report.step;
   evaluation = report;
   nlohmann::ordered_json values{{"step", report.step}};
   std::string text = fmt::format("after step {}:", report.step);

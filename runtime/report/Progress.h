@@ -117,6 +117,8 @@ struct ProgressOptions {
   /// That were done when the run began: it goes on, log and events of later steps
   /// are dropped, and those before stay. 0: both begin anew.
   uint64_t stepsBefore = 0;
+  /// The evaluation after the last of these steps is made again.
+  bool evaluatesAgain = false;
   /// A NaN loss ends the run (of training) or is its result (forward).
   bool endsAtNan = false;
   /// Nothing is computed: there are no weights and no metrics.
@@ -133,7 +135,7 @@ public:
 
   /// The run goes on after another step than was said first, an earlier one:
   /// so do log and events.
-  Result<void> startAfter(uint64_t step);
+  Result<void> startAfter(uint64_t step, bool evaluatesAgain = false);
   /// Says that the steps begin.
   void ready(const ReadyReport &report);
   /// All ranks start again, for the time of this number: steps that come once
@@ -216,6 +218,7 @@ private:
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0, latest = 0; // how many, and the last one's number
   uint64_t repeatsUpTo = 0;      // the last that an attempt before has done
+  uint64_t evaluatedUpTo = 0;    // the last after which an evaluation was logged
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
   double samplesDone = 0;
   struct WeightedMean {

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tools
 from faults import DISK, DIVERGED, DONE, INPUT, PREEMPTED, RANK, STEPS, Run, checkEnded, eventually
@@ -288,6 +289,55 @@ def test_22_all_ranks_ignore_what_a_scheduler_sends_to_all(trainings, tmp_path):
     for process in [*run.ranks(), run.process.pid]:
         os.kill(process, signal.SIGTERM)
     checkEnded(run.end(), PREEMPTED)
+
+
+def manySamples(training, folder):
+    """Enough that an evaluation takes its time."""
+    with np.load(training.data) as few:
+        np.savez(folder / "many.npz", **{name: np.concatenate([few[name]] * 20) for name in few.files})
+    return folder / "many.npz"
+
+
+def test_22_a_signal_in_an_evaluation_is_heard_between_two_batches(trainings, tmp_path):
+    evaluates = ("--eval-data", manySamples(trainings(), tmp_path), "--eval-every", 4)
+    straight = Run(trainings(), tmp_path / "straight", *evaluates).end()
+    isUndisturbed(trainings(), straight)
+    run = Run(trainings(), tmp_path / "run", *evaluates, fail="evaluate.batch:hit=0:action=delay=200", every=4)
+    # It comes before the evaluation, of 4 s at least.
+    eventually(lambda: run.checkpoints.exists() and names(run.checkpoints) == ["step-000000004"])
+    assert run.logged() == 4 and "eval_loss" not in run.said()
+    run.process.send_signal(signal.SIGTERM)
+    since = time.monotonic()
+    checkEnded(run.end(), PREEMPTED, "after step 4 ", f"--resume {run.checkpoints}")
+    assert time.monotonic() - since < 3 and "eval_loss" not in run.said()
+    outcome = Run(trainings(), run.folder, "--resume", "auto", *evaluates, every=4).end()
+    isUndisturbed(trainings(), outcome)
+    assert evaluations(outcome) == evaluations(straight)
+
+
+# 29: evaluations, and what --patience makes of them.
+
+def evaluations(outcome):
+    return [{name: value for name, value in entry["eval"].items() if name != "seconds"} for entry in outcome.log if "eval" in entry]
+
+
+def test_29_patience_is_over_after_the_same_step_whoever_is_killed_when(trainings, tmp_path):
+    options = ("--holdout", 0.25, "--eval-every", 2, "--patience", 3, "--resume", "auto", "--restarts", 2)
+    straight = Run(trainings("rising"), tmp_path / "straight", *options, every=3).end()
+    assert straight.code == DONE and [entry["step"] for entry in evaluations(straight)] == [2, 4, 6, 8], straight.error
+    # Ranks that die in the evaluation after step 6, before and after it is told; and the launcher.
+    for number, fail in enumerate(["evaluate.before:rank=1:hit=3:action=kill", "evaluate.after:rank=0:hit=3:action=kill",
+                                   "evaluate.after:rank=1:hit=3:action=kill", "step.before:rank=0:hit=8:action=kill",
+                                   "log.before_write:rank=launcher:hit=12:action=kill", "checkpoint.before_replace:rank=launcher:action=kill",
+                                   "checkpoint.after_replace:rank=launcher:action=kill"]):
+        place = tmp_path / f"run{number}"
+        outcome = Run(trainings("rising"), place, *options, fail=fail, every=3).end()
+        if "launcher" in fail:
+            assert outcome.code == -signal.SIGKILL, outcome.error
+            outcome = Run(trainings("rising"), place, *options, every=3).end()
+        assert outcome.code == DONE and outcome.saved == straight.saved, (fail, outcome.error)
+        assert evaluations(outcome) == evaluations(straight), fail
+        assert max(entry["step"] for entry in outcome.log if "step" in entry) == 8, fail
 
 
 # 26: two runs.

@@ -44,9 +44,11 @@ ShardReport shardFromJson(const nlohmann::json &json) {
   return shard;
 }
 
-Committer::Committer(const CheckpointOptions &options, CheckpointLayout given,
-                     int64_t run, FileOperations &files)
-    : options(options), layout(std::move(given)), run(run), files(files) {
+Committer::Committer(const CheckpointOptions &options, CheckpointLayout planned,
+                     int64_t run, FileOperations &files,
+                     std::function<bool(uint64_t)> isEvaluated)
+    : options(options), layout(std::move(planned)), run(run), files(files),
+      isEvaluated(std::move(isEvaluated)) {
   for (const auto &parts : layout.parts)
     writers += !parts.empty();
   thread = std::thread([this] { work(); });
@@ -71,6 +73,54 @@ void Committer::note(
   constexpr size_t kept = 4096;
   while (metrics.size() > kept)
     metrics.erase(metrics.begin());
+}
+
+void Committer::beginWith(
+    const FoundCheckpoint *resumed,
+    const std::optional<ManifestEvaluation> &evaluation) {
+  evaluations.clear();
+  given.clear();
+  before = evaluation;
+  if (!resumed || resumed->path != checkpointPath(options.folder,
+                                                  resumed->manifest.step))
+    return;
+  const Manifest &manifest = resumed->manifest;
+  // An evaluation after it that is still to be made belongs to it, too.
+  given[manifest.step] = manifest;
+  std::lock_guard lock(mutex);
+  whole.insert(manifest.step);
+}
+
+void Committer::evaluated(
+    const ManifestEvaluation &evaluation,
+    const std::vector<std::pair<std::string, double>> &noted) {
+  evaluations[evaluation.step] = evaluation;
+  bool isGiven = false;
+  for (auto &[step, manifest] : given) {
+    if (step < evaluation.step ||
+        (manifest.evaluation && manifest.evaluation->step >= evaluation.step))
+      continue;
+    manifest.evaluation = evaluation;
+    if (step == evaluation.step) {
+      isGiven = true;
+      manifest.metrics.insert(manifest.metrics.end(), noted.begin(),
+                              noted.end());
+    }
+    Pending again;
+    again.manifest = manifest;
+    again.isAmended = true;
+    push(std::move(again));
+  }
+  if (!isGiven)
+    note(evaluation.step, noted);
+}
+
+void Committer::push(Pending &&each) {
+  {
+    std::lock_guard lock(mutex);
+    queue.push_back(std::move(each));
+  }
+  changed.notify_all();
 }
 
 void Committer::take(int rank, const ShardReport &shard) {
@@ -99,12 +149,19 @@ void Committer::take(int rank, const ShardReport &shard) {
     return;
   each.manifest.metrics = metrics[shard.step];
   metrics.erase(metrics.begin(), metrics.upper_bound(shard.step));
-  {
-    std::lock_guard lock(mutex);
-    queue.push_back(std::move(each));
+  each.manifest.evaluation = before;
+  if (auto next = evaluations.upper_bound(shard.step);
+      next != evaluations.begin()) {
+    each.manifest.evaluation = std::prev(next)->second;
+    evaluations.erase(evaluations.begin(), std::prev(next));
   }
+  // Of one that an evaluation of an earlier step might change still.
+  constexpr size_t remembered = 4;
+  given[shard.step] = each.manifest;
+  if (given.size() > remembered)
+    given.erase(given.begin());
+  push(std::move(each));
   pending.erase(place);
-  changed.notify_all();
 }
 
 void Committer::work() {
@@ -128,6 +185,12 @@ void Committer::work() {
 Committer::Outcome Committer::commit(Pending &&next) {
   auto start = std::chrono::steady_clock::now();
   const Manifest &manifest = next.manifest;
+  if (next.isAmended) {
+    Outcome outcome;
+    outcome.isAmended = true;
+    outcome.warning = amend(manifest);
+    return outcome;
+  }
   std::string unfinished = unfinishedPath(options.folder, manifest.step, run);
   Outcome outcome;
   outcome.report.step = manifest.step;
@@ -144,20 +207,45 @@ Committer::Outcome Committer::commit(Pending &&next) {
       next.writeSeconds + std::chrono::duration<double>(
                               std::chrono::steady_clock::now() - start)
                               .count();
-  // Here and below: what cannot be removed is told, and stays.
-  Result<void> removed =
-      outcome.error.empty()
-          ? applyRetention(files, options.folder, options.retention, run)
-          : removeUnfinished(files, unfinished);
-  if (!removed)
+  if (outcome.error.empty()) {
+    whole.insert(manifest.step);
+    bool isFinal = !isEvaluated(manifest.step) ||
+                   (manifest.evaluation &&
+                    manifest.evaluation->step == manifest.step);
+    outcome.warning = tidy(manifest, isFinal);
+  } else if (Result<void> removed = removeUnfinished(files, unfinished);
+             !removed) {
     outcome.warning = removed.error().message;
+  }
+  return outcome;
+}
+
+/// A warning, or nothing.
+std::string Committer::amend(const Manifest &manifest) {
+  if (!whole.contains(manifest.step))
+    return "";
+  if (Result<void> amended = amendCheckpoint(files, options.folder, manifest);
+      !amended)
+    return fmt::format("{}; the checkpoint of step {} stays as it is, without "
+                       "the evaluation after it",
+                       amended.error().message, manifest.step);
+  return tidy(manifest, true);
+}
+
+/// Removes what is not kept beside a checkpoint that is new, or has new metrics;
+/// all of them where that is final. What cannot be removed is told, and stays.
+std::string Committer::tidy(const Manifest &manifest, bool isFinal) {
+  if (Result<void> removed =
+          applyRetention(files, options.folder, options.retention, run);
+      !removed)
+    return removed.error().message;
   const std::string &best = options.retention.best;
-  if (!best.empty() && outcome.warning.empty() &&
+  if (isFinal && !best.empty() &&
       std::none_of(manifest.metrics.begin(), manifest.metrics.end(),
                    [&](auto &metric) { return metric.first == best; }))
-    outcome.warning = fmt::format(
-        "--keep-best {}: step {} has no such metric", best, manifest.step);
-  return outcome;
+    return fmt::format("--keep-best {}: step {} has no such metric", best,
+                       manifest.step);
+  return "";
 }
 
 void Committer::tick(Progress &progress) {
@@ -166,9 +254,11 @@ void Committer::tick(Progress &progress) {
     std::lock_guard lock(mutex);
     done.swap(outcomes);
   }
-  numEnded += done.size();
   for (const Outcome &outcome : done) {
-    if (outcome.error.empty()) {
+    numEnded += !outcome.isAmended;
+    if (outcome.isAmended) {
+      // It is whole, as it was.
+    } else if (outcome.error.empty()) {
       failure.reset();
       committed = outcome.report.step;
       progress.checkpoint(outcome.report);
@@ -180,7 +270,7 @@ void Committer::tick(Progress &progress) {
           committed ? fmt::format("that of step {} is whole", committed)
                     : "those before are as they were"));
     }
-    if (!outcome.warning.empty() && !std::exchange(toldOfMetric, true))
+    if (!outcome.warning.empty() && !std::exchange(hasWarned, true))
       progress.warn(outcome.warning);
   }
 }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace polyrank::runtime {
@@ -26,15 +27,24 @@ ShardReport shardFromJson(const nlohmann::json &json);
 class Committer {
 public:
   /// `layout.manifest` with everything that is the same in all checkpoints of
-  /// the run. `run` is its number.
+  /// the run. `run` is its number, and `isEvaluated` says of a step whether an evaluation comes after it.
   Committer(const CheckpointOptions &options, CheckpointLayout layout,
-            int64_t run, FileOperations &files);
+            int64_t run, FileOperations &files,
+            std::function<bool(uint64_t step)> isEvaluated);
   ~Committer();
 
-  /// Metrics of a step, or of an evaluation after it. Before the last report of
-  /// its checkpoint.
+  /// Metrics of a step, before the last report of its checkpoint.
   void note(uint64_t step,
             const std::vector<std::pair<std::string, double>> &metrics);
+  /// An evaluation after a step, and what all until then came to. Its checkpoint
+  /// may be whole already, and is given another manifest then.
+  void evaluated(const ManifestEvaluation &evaluation,
+                 const std::vector<std::pair<std::string, double>> &metrics);
+  /// The ranks begin with this checkpoint, or, where it is null, anew, and with
+  /// what evaluations came to until then: what is known of later ones counts no
+  /// more. No save is being written.
+  void beginWith(const FoundCheckpoint *resumed,
+                 const std::optional<ManifestEvaluation> &evaluation);
   /// What a rank says of its file.
   void take(int rank, const ShardReport &shard);
 
@@ -62,25 +72,38 @@ private:
     uint64_t bytes = 0;
     double copySeconds = 0, writeSeconds = 0; // of the slowest rank
     std::string error;                        // of the first rank with one
+    bool isAmended = false; // it is committed, and gets another manifest
   };
   struct Outcome {
     CheckpointReport report;
     std::string error, warning;
+    bool isAmended = false;
   };
 
   void work();
   Outcome commit(Pending &&pending);
+  std::string amend(const Manifest &manifest);
+  std::string tidy(const Manifest &manifest, bool isFinal);
+  void push(Pending &&pending);
 
   const CheckpointOptions &options;
   CheckpointLayout layout;
   int64_t run;
   FileOperations &files;
+  std::function<bool(uint64_t)> isEvaluated;
   size_t writers = 0; // ranks with a file
   std::map<uint64_t, Pending> pending;
   std::map<uint64_t, std::vector<std::pair<std::string, double>>> metrics;
+  /// The manifests that were given to the thread last, by step, and the
+  /// evaluations of this attempt: of ranks that are some steps apart the one or
+  /// the other is told first.
+  std::map<uint64_t, Manifest> given;
+  std::map<uint64_t, ManifestEvaluation> evaluations;
+  std::optional<ManifestEvaluation> before; // what they began with
+  std::set<uint64_t> whole; // steps that the thread has committed
   uint64_t committed = 0, numEnded = 0;
   std::optional<std::string> failure;
-  bool toldOfMetric = false;
+  bool hasWarned = false;
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -204,12 +204,18 @@ std::vector<std::pair<std::string, double>> EvaluationMeans::results() const {
   return results;
 }
 
-bool Patience::isOverAfter(uint64_t now, double loss) {
-  if (loss < best)
-    best = loss, step = now, without = 0;
+bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
+                    uint64_t steps) {
+  return resumed.step != 0 && isEvaluated(options, resumed.step, steps) &&
+         (!resumed.evaluation || resumed.evaluation->step < resumed.step);
+}
+
+void Patience::add(uint64_t step, double loss) {
+  now.step = step;
+  if (loss < now.bestLoss)
+    now.bestLoss = loss, now.bestStep = step, now.without = 0;
   else
-    ++without;
-  return most != 0 && without >= most;
+    ++now.without;
 }
 
 } // namespace polyrank::runtime

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/exec/TransferWeights.h"
 #include "tools/polyrank-run/Options.h"
 
@@ -60,20 +61,26 @@ private:
   std::vector<Mean> means;
 };
 
+/// Whether the samples are to be evaluated, before any step, after the one that a
+/// run goes on from: a run that ended before that was done left it.
+bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
+                    uint64_t steps);
+
 /// Does training get better? NaN never is.
 class Patience {
 public:
-  /// 0: for ever.
-  explicit Patience(uint64_t evaluations) : most(evaluations) {}
+  /// 0: for ever. `until` is what the evaluations of the run before came to.
+  explicit Patience(uint64_t evaluations, const ManifestEvaluation &until = {})
+      : most(evaluations), now(until) {}
+  void add(uint64_t step, double loss);
   /// Whether so many evaluations in a row have not been better than the best
   /// before them.
-  bool isOverAfter(uint64_t step, double loss);
-  double bestLoss() const { return best; }
-  uint64_t bestStep() const { return step; }
+  bool isOver() const { return most != 0 && now.without >= most; }
+  const ManifestEvaluation &state() const { return now; }
 
 private:
-  uint64_t most, without = 0, step = 0;
-  double best = std::numeric_limits<double>::infinity();
+  uint64_t most;
+  ManifestEvaluation now;
 };
 
 } // namespace polyrank::runtime

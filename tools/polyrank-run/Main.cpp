@@ -24,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@ public:
                          report);
     shown.steps = steps;
     shown.stepsBefore = stepsBefore();
+    shown.evaluatesAgain = isToEvaluate();
     shown.endsAtNan = !options.allowNan;
     shown.isRehearsal = times.has_value();
     POLYRANK_ASSIGN(opened, Progress::open(report, shown));
@@ -311,7 +313,10 @@ private:
     layout.manifest.mesh = report.mesh;
     layout.manifest.data = dataState;
     committer.emplace(options.checkpoints, std::move(layout),
-                      page->facts().run, diskFiles);
+                      page->facts().run, diskFiles, [this](uint64_t step) {
+                        return evaluation && isEvaluated(options, step, steps);
+                      });
+    committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
     lastRequest = std::chrono::steady_clock::now();
     return {};
   }
@@ -325,6 +330,11 @@ private:
     requests = committer ? committer->ended() : 0;
     lastRequest = std::chrono::steady_clock::now();
     facts.origin = dataState.origin;
+    facts.evaluation = evaluationsBefore().value_or(ManifestEvaluation());
+    facts.evaluatesAgain = isToEvaluate();
+    patience = Patience(options.patience, facts.evaluation);
+    if (committer)
+      committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
     facts.resetOptimizer = options.checkpoints.resetOptimizer;
     facts.savesAtOnce = false;
     if (checkpoint && resumed && steps == stepsBefore()) {
@@ -477,7 +487,9 @@ private:
       return fits;
     if (Result<void> same = continueData(options, *resumed, dataState); !same)
       return same;
-    if (Result<void> earlier = progress->startAfter(stepsBefore()); !earlier)
+    if (Result<void> earlier =
+            progress->startAfter(stepsBefore(), isToEvaluate());
+        !earlier)
       return earlier;
     if (committer)
       committer->setOrigin(dataState.origin);
@@ -566,10 +578,35 @@ private:
       whole.add(report);
     if (++count < evaluation->planOr(*plan).programs()->size())
       return;
+    // Without a loss nothing is the best.
+    auto loss = std::find_if(
+        whole.metrics.begin(), whole.metrics.end(),
+        [](const auto &metric) { return metric.first == "eval_loss"; });
+    patience.add(whole.step, loss == whole.metrics.end()
+                                 ? std::numeric_limits<double>::quiet_NaN()
+                                 : loss->second);
     if (committer)
-      committer->note(whole.step, whole.metrics);
+      committer->evaluated(patience.state(), whole.metrics);
     progress->evaluated(whole);
     evaluated.erase(whole.step);
+  }
+
+  /// A run that begins the optimizer or the samples anew is another one, to which
+  /// losses of the one before say nothing.
+  bool isAnotherRun() const {
+    return options.checkpoints.resetOptimizer || options.checkpoints.resetData;
+  }
+
+  /// What the evaluations until the checkpoint came to that the run goes on from.
+  std::optional<ManifestEvaluation> evaluationsBefore() const {
+    return resumed && !isAnotherRun() ? resumed->manifest.evaluation
+                                      : std::nullopt;
+  }
+
+  /// Whether the ranks evaluate before the first step.
+  bool isToEvaluate() const {
+    return evaluation && resumed && !isAnotherRun() &&
+           evaluatesAgain(options, resumed->manifest, steps);
   }
 
   /// What a run that ended early has not written.
@@ -670,6 +707,7 @@ private:
   std::optional<Error> notFinite; // the loss, for which the job was ended
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
+  Patience patience{0}; // with what is known of evaluations
   bool isKept = false; // the weights, by a run whose data has an error
   bool abandoned = false;
 };

@@ -53,6 +53,9 @@ public:
     if (page->facts().savesAtOnce)
       if (Result<void> saved = saveCheckpoint(steps); !saved)
         return saved;
+    if (evaluation)
+      if (Result<void> done = evaluateFirst(); !done)
+        return done;
     for (uint64_t step = page->facts().step; step < steps && !badData; ++step) {
       if (stopsHere(step))
         return endEarly(step);
@@ -62,11 +65,12 @@ public:
         return done;
       if (badData)
         break;
+      // First, so that a run that ends while it evaluates has it.
+      if (Result<void> saved = checkpointAfter(step + 1); !saved)
+        return saved;
       if (evaluation && isEvaluated(options, step + 1, steps))
         if (Result<void> done = evaluate(step + 1); !done)
           return done;
-      if (Result<void> saved = checkpointAfter(step + 1); !saved)
-        return saved;
       failpoint("step.after");
     }
     if (Result<void> finite = checkWeights(); !finite)
@@ -169,9 +173,12 @@ private:
         return mapped;
     if (options.evalEvery != 0) {
       POLYRANK_ASSIGN(made,
-                      RankEvaluation::create(options, connection,
-                                             {*plan, *program, *weights,
-                                              *transport, everyone, *device}));
+                      RankEvaluation::create(
+                          options, connection,
+                          {*plan, *program, *weights, *transport, everyone,
+                           *device,
+                           [this](uint64_t step) { return mayEvaluate(step); }},
+                          page->facts().evaluation));
       evaluation = std::move(made);
     }
     if (Result<void> all = transport->barrier(everyone); !all)
@@ -320,18 +327,43 @@ private:
 
   /// After step `step`, from 1; the last one where patience is over.
   Result<void> evaluate(uint64_t step) {
-    POLYRANK_ASSIGN(over, evaluation->run(step));
-    if (!over || step == steps)
+    if (Result<void> done = evaluation->run(step); !done)
+      return done;
+    return endWithoutPatience(step);
+  }
+
+  /// What is due before the first step: the run before may have ended while it
+  /// evaluated, or with no patience left.
+  Result<void> evaluateFirst() {
+    uint64_t step = page->facts().step;
+    return page->facts().evaluatesAgain ? evaluate(step)
+                                        : endWithoutPatience(step);
+  }
+
+  Result<void> endWithoutPatience(uint64_t step) {
+    const Patience &patience = evaluation->patience();
+    if (!patience.isOver() || step >= steps)
       return {};
     if (connection.rank() == 0)
-      connection.report({{"patience",
-                          {{"step", step},
-                           {"best_step", evaluation->patience().bestStep()},
-                           {"best_loss",
-                            fmt::format("{:.6g}",
-                                        evaluation->patience().bestLoss())}}}});
+      connection.report(
+          {{"patience",
+            {{"step", step},
+             {"best_step", patience.state().bestStep},
+             {"best_loss", fmt::format("{:.6g}", patience.state().bestLoss)}}}});
     steps = step;
-    return {};
+    return saver && savedStep != step && page->facts().step != step
+               ? saveCheckpoint(step)
+               : Result<void>();
+  }
+
+  /// Whether the next batch of the evaluation after this step is evaluated, by
+  /// all ranks.
+  bool mayEvaluate(uint64_t step) {
+    if (saver)
+      report(saver->poll());
+    if (transport->isClosedBefore(step + 1))
+      page->batches().close();
+    return page->batches().mayBegin(++batches);
   }
 
   /// The samples of a step, from 0.
@@ -606,6 +638,7 @@ private:
   std::optional<StepMeter> meter;
   std::vector<Batch> batches; // of an evaluation's steps
   uint64_t steps = 0, samples = 0;
+  uint64_t batches = 0; // of all evaluations, that this rank has come to
   uint64_t savedStep = 0; // of the latest checkpoint
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;

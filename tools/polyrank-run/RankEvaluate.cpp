@@ -2,6 +2,8 @@
 
 #include "tools/polyrank-run/RankEvaluate.h"
 
+#include "support/Failpoint.h"
+
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -13,9 +15,10 @@ namespace polyrank::runtime {
 Result<std::unique_ptr<RankEvaluation>>
 RankEvaluation::create(const RunOptions &options,
                        const RankConnection &connection,
-                       const TrainingRank &training) {
+                       const TrainingRank &training,
+                       const ManifestEvaluation &until) {
   std::unique_ptr<RankEvaluation> created(
-      new RankEvaluation(options, connection, training));
+      new RankEvaluation(options, connection, training, until));
   POLYRANK_ASSIGN(opened,
                   openEvaluation(options, training.plan,
                                  connection.descriptors()[evalPlanFile]));
@@ -67,7 +70,8 @@ Result<void> RankEvaluation::loadPlan() {
   return program->loadParameters(sources);
 }
 
-Result<bool> RankEvaluation::run(uint64_t step) {
+Result<void> RankEvaluation::run(uint64_t step) {
+  failpoint("evaluate.before");
   auto start = std::chrono::steady_clock::now();
   EvaluationMeans means(evaluation.planOr(training.plan));
   if (program) {
@@ -78,15 +82,15 @@ Result<bool> RankEvaluation::run(uint64_t step) {
               training.device.parallelFor(range, grain, body);
             });
         !passed)
-      return passed.error();
-    if (Result<void> done = evaluate(*program, step, means); !done)
-      return done.error();
+      return passed;
   } else {
     POLYRANK_ASSIGN(copied, training.program.copyState());
     state = std::move(copied);
-    if (Result<void> done = evaluate(training.program, step, means); !done)
-      return done.error();
   }
+  POLYRANK_ASSIGN(isWhole, evaluate(program ? *program : training.program, step,
+                                    means));
+  if (!isWhole)
+    return {};
   last = means.results();
   RankProgram &evaluated = program ? *program : training.program;
   bool reports = connection.rank() == evaluated.firstRank();
@@ -103,35 +107,40 @@ Result<bool> RankEvaluation::run(uint64_t step) {
                            .count()},
            {"metrics", metrics}}}});
   }
+  failpoint("evaluate.after");
   if (options.patience == 0)
-    return false;
+    return {};
   // Of a pipeline one program has the loss; all ranks must know it.
   if (reports)
     for (auto &[name, value] : last)
       if (name == "eval_loss")
         std::memcpy(memory.data(), &value, sizeof(value));
   if (Result<void> all = training.transport.barrier(training.everyone); !all)
-    return all.error();
+    return all;
   double loss = 0;
   std::memcpy(&loss, memory.data(), sizeof(loss));
   // Before anybody writes the next one.
   if (Result<void> all = training.transport.barrier(training.everyone); !all)
-    return all.error();
-  return left.isOverAfter(step, loss);
+    return all;
+  left.add(step, loss);
+  return {};
 }
 
-Result<void> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
+Result<bool> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
                                       EvaluationMeans &means) {
   const DataSource &data = *evaluation.data;
   uint64_t size = evaluation.planOr(training.plan).samples_per_step();
   for (const Batch &batch : data.batchesOfAll(evaluation.split)) {
     training.transport.beat();
+    failpoint("evaluate.batch");
+    if (!training.mayEvaluate(step))
+      return false;
     if (Result<void> filled = evaluated.fillInputs(data, batch); !filled)
       return Error{fmt::format("evaluating after step {}: {}", step,
                                filled.error().message),
                    filled.error().fault};
     if (Result<void> ran = evaluated.runStep(step); !ran)
-      return ran;
+      return ran.error();
     StepReport report;
     POLYRANK_ASSIGN(metrics, evaluated.metrics());
     for (const Metric &metric : metrics)
@@ -140,9 +149,9 @@ Result<void> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
     // The next batch meets the same weights, and so does the next step.
     if (!program)
       if (Result<void> restored = evaluated.restoreState(state); !restored)
-        return restored;
+        return restored.error();
   }
-  return {};
+  return true;
 }
 
 } // namespace polyrank::runtime

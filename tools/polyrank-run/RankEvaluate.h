@@ -6,6 +6,8 @@
 #include "tools/polyrank-run/Evaluation.h"
 #include "tools/polyrank-run/Rank.h"
 
+#include <functional>
+
 namespace polyrank::runtime {
 
 /// What of the training an evaluation reads, and leaves as it is to the bit.
@@ -16,18 +18,24 @@ struct TrainingRank {
   Transport &transport;
   Group everyone;
   Device &device;
+  /// Asked before each batch of the evaluation after a step: whether all ranks
+  /// evaluate it, or all give the evaluation up, as the run ends.
+  std::function<bool(uint64_t step)> mayEvaluate;
 };
 
 class RankEvaluation {
 public:
-  /// Called by all ranks, before the first step.
+  /// Called by all ranks, before the first step. `until` is what the evaluations
+  /// before that came to.
   static Result<std::unique_ptr<RankEvaluation>>
   create(const RunOptions &options, const RankConnection &connection,
-         const TrainingRank &training);
+         const TrainingRank &training, const ManifestEvaluation &until);
 
   /// Evaluates all samples after step `step`, and reports what came out. Called
-  /// by all ranks; says on all of them whether patience is over.
-  Result<bool> run(uint64_t step);
+  /// by all ranks. Where these give it up nothing is reported, and the weights are
+  /// as they were.
+  Result<void> run(uint64_t step);
+  /// The same on all ranks.
   const Patience &patience() const { return left; }
   /// eval_loss and so on, as far as this rank's program has them.
   const std::vector<std::pair<std::string, double>> &results() const {
@@ -36,12 +44,13 @@ public:
 
 private:
   RankEvaluation(const RunOptions &options, const RankConnection &connection,
-                 const TrainingRank &training)
+                 const TrainingRank &training, const ManifestEvaluation &until)
       : options(options), connection(connection), training(training),
-        left(options.patience) {}
+        left(options.patience, until) {}
 
   Result<void> loadPlan();
-  Result<void> evaluate(RankProgram &program, uint64_t step,
+  /// False where it was given up.
+  Result<bool> evaluate(RankProgram &program, uint64_t step,
                         EvaluationMeans &means);
 
   const RunOptions &options;

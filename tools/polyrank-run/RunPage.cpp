@@ -54,7 +54,10 @@ void RunPage::begin(uint64_t step) {
     ;
 }
 
-void RunPage::startAfter(uint64_t step) { page->steps = step & low; }
+void RunPage::startAfter(uint64_t step) {
+  page->steps = step & low;
+  page->batches.reset();
+}
 
 uint64_t RunPage::lastBegun() const { return page->steps.load() & low; }
 

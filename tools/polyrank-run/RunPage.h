@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/comm/Frontier.h"
 #include "support/File.h"
 
 #include <atomic>
@@ -32,6 +34,10 @@ public:
     char data[64] = {};     // the fingerprint of the samples
     bool resetOptimizer = false; // whose state is not loaded from there
     bool savesAtOnce = false; // all steps are done, and are to be saved elsewhere
+    /// What the evaluations until `step` came to, and whether the one after it is
+    /// still to be made.
+    ManifestEvaluation evaluation;
+    bool evaluatesAgain = false;
   };
   Facts &facts() { return page->facts; }
   const Facts &facts() const { return page->facts; }
@@ -51,6 +57,9 @@ public:
   /// Whether that was step `step`.
   bool isSaveAfter(uint64_t step) const;
 
+  /// The batches of all evaluations of this attempt.
+  Frontier &batches() { return page->batches; }
+
   /// A rank cannot begin this step, from 1: its samples are wrong.
   void refuse(uint64_t step) { page->refused = step; }
   /// Asked when all ranks have tried to begin it.
@@ -62,6 +71,7 @@ private:
     /// the one to save after: neither can change unseen by who changes the other.
     std::atomic<uint64_t> steps;
     std::atomic<uint64_t> refused;
+    Frontier batches;
     Facts facts;
   };
   RunPage() = default;

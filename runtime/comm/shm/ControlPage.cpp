@@ -139,24 +139,15 @@ std::vector<int> ControlPage::blockersOf(const Wait &wait) const {
   return isOver(wait) ? std::vector<int>() : blockers;
 }
 
-namespace {
-constexpr uint64_t noFurther = uint64_t(1) << 63;
-} // namespace
-
 bool ControlPage::mayBegin(uint64_t step) const {
-  std::atomic<uint64_t> &frontier = header().frontier;
-  uint64_t seen = frontier.load();
-  while (step > (seen & ~noFurther))
-    if (seen & noFurther)
-      return false;
-    else if (frontier.compare_exchange_weak(seen, step))
-      return true;
-  return true;
+  return header().frontier.mayBegin(step);
 }
 
-uint64_t ControlPage::stopSteps() const {
-  return header().frontier.fetch_or(noFurther) & ~noFurther;
+bool ControlPage::isClosedBefore(uint64_t step) const {
+  return header().frontier.isClosedBefore(step);
 }
+
+uint64_t ControlPage::stopSteps() const { return header().frontier.close(); }
 
 void ControlPage::abort(const std::string &message) const {
   ControlHeader &job = header();

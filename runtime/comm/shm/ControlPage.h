@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/comm/Frontier.h"
 #include "runtime/plan/Channels.h"
 #include "support/Result.h"
 
@@ -56,7 +57,7 @@ struct ControlHeader {
   ProgramDigest program; // what the launcher read, and each rank must have read
   /// The latest step that any rank has begun, and whether none later may be: in
   /// one word, so that all ranks end behind the same one.
-  std::atomic<uint64_t> frontier;
+  Frontier frontier;
   std::atomic<AbortState> aborted;
   char message[messageCapacity]; // NUL-terminated, once Aborted
 };
@@ -243,6 +244,8 @@ public:
   /// Whether a rank may begin this step, which is later than any before; then
   /// all ranks will.
   bool mayBegin(uint64_t step) const;
+  /// Whether no rank will ever begin this step.
+  bool isClosedBefore(uint64_t step) const;
   /// Lets no rank begin a step that none has begun; the latest that one has, or
   /// 0.
   uint64_t stopSteps() const;

@@ -43,6 +43,9 @@ public:
   void abort(std::string_view message) override;
   Result<void> health() override { return control.health(); }
   bool mayBegin(uint64_t step) override { return control.mayBegin(step); }
+  bool isClosedBefore(uint64_t step) override {
+    return control.isClosedBefore(step);
+  }
   void setProgress(uint64_t step, uint32_t command) override;
   void beat() override;
   void setParallelFor(ParallelFor parallelFor) override;

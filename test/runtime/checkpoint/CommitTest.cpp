@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 /// Does what it is told and writes it down; may fail at one of the calls.
 class RecordedOperations : public FileOperations {
 public:
-  enum Kind { Create, Sync, MakeFolder, SyncFolder, Rename, RemoveFile, RemoveFolder };
+  enum Kind { Create, Sync, MakeFolder, SyncFolder, Rename, Replace, RemoveFile, RemoveFolder };
   struct Operation {
     Kind kind;
     std::string path, to = {};
@@ -63,6 +63,12 @@ public:
       return error(from);
     log.push_back({Rename, from, to});
     return FileOperations::rename(from, to);
+  }
+  Result<void> replace(const std::string &from, const std::string &to) override {
+    if (fails())
+      return error(from);
+    log.push_back({Replace, from, to});
+    return FileOperations::replace(from, to);
   }
   Result<void> removeFile(const std::string &path) override {
     if (fails())
@@ -157,8 +163,8 @@ std::string parentOf(const std::string &path) {
 /// Names in folders change by these.
 bool isOfNames(const Op &op) {
   return op.kind == Kind::Create || op.kind == Kind::MakeFolder ||
-         op.kind == Kind::Rename || op.kind == Kind::RemoveFile ||
-         op.kind == Kind::RemoveFolder;
+         op.kind == Kind::Rename || op.kind == Kind::Replace ||
+         op.kind == Kind::RemoveFile || op.kind == Kind::RemoveFolder;
 }
 
 /// What a disk holds on which a subset of the effects of some calls has arrived.
@@ -190,6 +196,13 @@ public:
       files = std::move(moved);
       break;
     }
+    case Kind::Replace:
+      if (auto moved = files.extract(op.path)) {
+        moved.key() = op.to;
+        files.erase(op.to);
+        files.insert(std::move(moved));
+      }
+      break;
     case Kind::RemoveFile:
       files.erase(op.path);
       break;
@@ -384,6 +397,31 @@ TEST(Commit, AnErrorOfAnyCallLeavesTheLastOneWhole) {
     EXPECT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{3});
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
   }
+}
+
+TEST(Commit, ACheckpointIsWholeWhileItGetsAnotherManifest) {
+  TemporaryFolder root;
+  std::string folder = root.path("c"), scratch = root.path("s");
+  fs::create_directory(folder);
+  FileOperations plain;
+  ASSERT_TRUE(save(plain, folder, 1, {}));
+  auto before = contentsOf(folder);
+  Manifest manifest = openCheckpoint(folder + "/step-000000001")->manifest;
+  manifest.evaluation = {.step = 1, .bestStep = 1, .bestLoss = 0.5};
+  manifest.metrics.emplace_back("eval_loss", 0.5);
+  RecordedOperations recorded;
+  ASSERT_TRUE(amendCheckpoint(recorded, folder, manifest));
+  EXPECT_GT(checkCrashes(recorded.log, before, folder, scratch, 1, 1), 10u);
+  EXPECT_EQ(newestCheckpoint(folder)->found->manifest.metrics.size(), 2u);
+  // What a run that was killed has left of it does not stand in the way.
+  std::string left = folder + "/step-000000001/manifest.json.new";
+  std::ofstream(left) << "half";
+  EXPECT_EQ(wholeStepIn(folder), 1u);
+  ASSERT_TRUE(amendCheckpoint(plain, folder, manifest));
+  EXPECT_FALSE(fs::exists(left));
+  std::ofstream(left) << "half";
+  ASSERT_TRUE(save(plain, folder, 2, keepOne()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
 }
 
 TEST(Commit, OlderOnesGoButTheBestStays) {

@@ -68,6 +68,41 @@ TEST(Manifest, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->bytes(), 768u);
 }
 
+TEST(Manifest, AnEvaluationMakesItOneOfVersion2) {
+  Manifest manifest = small();
+  EXPECT_EQ(bodyOf(manifest)["version"], 1);
+  manifest.evaluation = {.step = 90, .bestStep = 80, .without = 3,
+                         .bestLoss = 0.1 + 0.2};
+  EXPECT_EQ(bodyOf(manifest)["version"], 2);
+  Result<Manifest> read = manifestFromText("m", textOf(manifest));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_TRUE(read->evaluation);
+  EXPECT_EQ(read->evaluation->step, 90u);
+  EXPECT_EQ(read->evaluation->bestStep, 80u);
+  EXPECT_EQ(read->evaluation->without, 3u);
+  EXPECT_EQ(read->evaluation->bestLoss, 0.1 + 0.2); // to the bit
+  manifest.evaluation = {.step = 90}; // whose loss was NaN
+  read = manifestFromText("m", textOf(manifest));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(std::isinf(read->evaluation->bestLoss));
+  auto changed = [&](const std::function<void(Json &)> &change) {
+    Json body = bodyOf(manifest);
+    change(body);
+    return problemOf(sealed(body.dump()));
+  };
+  EXPECT_NE(changed([](Json &b) { b["evaluation"]["step"] = 101; })
+                .find("'evaluation' is of a later step"),
+            std::string::npos);
+  EXPECT_NE(changed([](Json &b) { b["evaluation"]["best_step"] = 91; })
+                .find("'evaluation' is of a later step"),
+            std::string::npos);
+  EXPECT_NE(changed([](Json &b) { b["evaluation"]["best_loss"] = "low"; })
+                .find("'best_loss' is no number"),
+            std::string::npos);
+  EXPECT_NE(changed([](Json &b) { b["version"] = 1; }).find("an unknown key"),
+            std::string::npos);
+}
+
 TEST(Manifest, NoByteOfItCanChangeUnseen) {
   std::string text = textOf(small());
   for (size_t at = 0; at < text.size(); ++at) {

@@ -155,6 +155,50 @@ TEST(LogFile, GoesBackWithARunThatFindsItsCheckpointDamaged) {
             2);
 }
 
+TEST(LogFile, HasEachEvaluationOnceWhoeverDiedMeanwhile) {
+  TemporaryFolder folder;
+  PlanReport plan;
+  ProgressOptions options;
+  options.quiet = true;
+  options.log = folder.path("log");
+  auto progress = Progress::open(plan, options);
+  ASSERT_TRUE(progress);
+  auto step = [&](uint64_t number) {
+    StepReport report;
+    report.step = number;
+    (*progress)->step(report);
+  };
+  auto evaluate = [&](uint64_t number) {
+    EvaluationReport report;
+    report.step = number;
+    (*progress)->evaluated(report);
+  };
+  auto logged = [&] {
+    std::string text;
+    EXPECT_TRUE(forEachRecord(options.log, [&](const json &record) {
+      if (record.contains("step"))
+        text += record["step"].dump() + " ";
+      if (record.contains("eval"))
+        text += "eval" + record["eval"]["step"].dump() + " ";
+    }));
+    return text;
+  };
+  step(1), evaluate(1), step(2);
+  // A rank died in the evaluation after step 2; all go on after step 1.
+  (*progress)->startAgain(1);
+  evaluate(1), step(2), evaluate(2), step(3);
+  ASSERT_TRUE((*progress)->close());
+  EXPECT_EQ(logged(), "1 eval1 2 eval2 3 ");
+  // So does a run that makes the evaluation after its checkpoint again.
+  options.stepsBefore = 2;
+  options.evaluatesAgain = true;
+  progress = Progress::open(plan, options);
+  ASSERT_TRUE(progress);
+  evaluate(2), step(3);
+  ASSERT_TRUE((*progress)->close());
+  EXPECT_EQ(logged(), "1 eval1 2 eval2 3 ");
+}
+
 TEST(LogFile, IsAppendedByARunThatGoesOnAndBegunAnewByAnother) {
   TemporaryFolder folder;
   EXPECT_EQ(logOf(folder, 0, {1, 2, 3, 4}), "run 1 2 3 4 ");
