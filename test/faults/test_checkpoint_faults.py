@@ -145,6 +145,21 @@ def test_28_an_error_of_the_disk_under_the_data_is_one_of_the_rank(trainings, tm
     isUndisturbed(trainings(), outcome)
 
 
+# 30: a disk that does not keep up.
+
+def test_30_of_checkpoints_that_come_too_fast_some_are_skipped(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--keep", 2, fail="checkpoint.before_folder_sync:rank=launcher:hit=0:action=delay=500", every=1)
+    most = 0
+    while run.process.poll() is None:
+        most = max(most, len(list(run.checkpoints.glob(".tmp-*"))))
+        time.sleep(0.005)
+    outcome = run.end()
+    trainings().check(outcome)
+    assert 1 <= most <= 3  # the last one is never skipped
+    assert "is skipped (1 so far): two before it are not on the disk yet" in outcome.error, outcome.error
+    assert names(run.checkpoints)[-1] == "step-000000012" and len(names(run.checkpoints)) == 2
+
+
 # 18: NaN.
 
 def test_18_no_checkpoint_is_made_of_a_nan(trainings, tmp_path):

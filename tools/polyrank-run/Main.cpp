@@ -147,6 +147,8 @@ public:
         takeEvaluation(evaluationFromJson(message["eval"]));
       else if (message.contains("patience"))
         progress->stopped(message["patience"]);
+      else if (message.contains("skipped_save"))
+        noteSkipped(message["skipped_save"]);
       else if (message.contains("kept"))
         isKept = true;
       else if (message.contains("traced_steps"))
@@ -327,7 +329,7 @@ private:
     facts.step = stepsBefore();
     page->startAfter(stepsBefore());
     // Ranks that load an older checkpoint have not done what was asked for.
-    requests = committer ? committer->ended() : 0;
+    endedBefore = requests = committer ? committer->ended() : 0;
     lastRequest = std::chrono::steady_clock::now();
     facts.origin = dataState.origin;
     facts.evaluation = evaluationsBefore().value_or(ManifestEvaluation());
@@ -507,6 +509,7 @@ private:
     if (!committer)
       return;
     committer->tick(*progress);
+    page->setEndedSaves(committer->ended() - endedBefore);
     auto now = std::chrono::steady_clock::now();
     // Not before all ranks have done what was asked for last.
     if (options.checkpoints.everySeconds > 0 &&
@@ -517,6 +520,19 @@ private:
       lastRequest = now;
       ++requests;
     }
+  }
+
+  /// Says so of the 1st, the 10th, the 100th ..
+  void noteSkipped(uint64_t step) {
+    ++skipped;
+    uint64_t power = 1;
+    while (power < skipped)
+      power *= 10;
+    if (power == skipped)
+      progress->warn(fmt::format(
+          "the checkpoint of step {} is skipped ({} so far): two before it are "
+          "not on the disk yet; --every is more often than the disk can",
+          step, skipped));
   }
 
   /// Where the run can go on.
@@ -664,9 +680,10 @@ private:
           progress->secondsPerStep() / std::max(*rehearsedSeconds, 1e-12)));
     if (!progress->checkpoints().empty()) {
       const CheckpointReport &last = progress->checkpoints().back();
-      tell(fmt::format("checkpoints: {}, the last one {} ({})\n",
-                       progress->checkpoints().size(), last.path,
-                       bytesText(last.bytes)));
+      tell(fmt::format("checkpoints: {}{}, the last one {} ({})\n",
+                       progress->checkpoints().size(),
+                       skipped ? fmt::format(" ({} skipped)", skipped) : "",
+                       last.path, bytesText(last.bytes)));
     }
     for (const SaveReport &saved : progress->saved())
       tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
@@ -699,7 +716,8 @@ private:
   std::optional<Committer> committer;
   std::string damage; // that a rank found in the checkpoint
   std::chrono::steady_clock::time_point lastRequest; // of a save
-  uint64_t requests = 0;
+  uint64_t requests = 0, endedBefore = 0; // the latter: before this attempt
+  uint64_t skipped = 0; // saves, for which the disk was too slow
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;

@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
+#include <thread>
 
 namespace polyrank::runtime {
 namespace {
@@ -267,10 +268,38 @@ private:
       return {};
     report(saver->poll());
     uint64_t every = options.checkpoints.everySteps;
-    if (step == steps || (every && step % every == 0) ||
-        page->isSaveAfter(step))
+    if (step == steps || page->isSaveAfter(step))
       return saveCheckpoint(step);
-    return {};
+    if (every == 0 || step % every != 0)
+      return {};
+    POLYRANK_ASSIGN(saves, isSavedInTurn(step));
+    return saves ? saveCheckpoint(step) : Result<void>();
+  }
+
+  /// Whether the disk keeps up, or the save after this step is left out, by all
+  /// ranks. The training waits for the disk 2 s and 1 % of its time at most.
+  Result<bool> isSavedInTurn(uint64_t step) {
+    uint64_t number = due++;
+    // So that no rank is too far behind to learn what was decided.
+    if (number % (RunPage::turns / 2) == 0)
+      if (Result<void> all = transport->barrier(everyone); !all)
+        return all.error();
+    auto start = std::chrono::steady_clock::now();
+    for (;;) {
+      double now = waitedForDisk + secondsSince(start);
+      RunPage::Turn turn =
+          page->turnOf(number, step, now > 2 + 0.01 * secondsSince(began));
+      if (turn == RunPage::Turn::Wait) {
+        transport->beat();
+        report(saver->poll());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      waitedForDisk = now;
+      if (turn == RunPage::Turn::SkipAndSay)
+        connection.report({{"skipped_save", step}});
+      return turn == RunPage::Turn::Save;
+    }
   }
 
   /// Called by all ranks after the same step.
@@ -640,6 +669,9 @@ private:
   uint64_t steps = 0, samples = 0;
   uint64_t batches = 0; // of all evaluations, that this rank has come to
   uint64_t savedStep = 0; // of the latest checkpoint
+  uint64_t due = 0;       // saves that were
+  double waitedForDisk = 0; // seconds
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;
 };

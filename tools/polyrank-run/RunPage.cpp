@@ -57,6 +57,9 @@ void RunPage::begin(uint64_t step) {
 void RunPage::startAfter(uint64_t step) {
   page->steps = step & low;
   page->batches.reset();
+  page->begun = page->ended = 0;
+  for (std::atomic<uint64_t> &each : page->decided)
+    each = 0;
 }
 
 uint64_t RunPage::lastBegun() const { return page->steps.load() & low; }
@@ -66,6 +69,27 @@ void RunPage::requestSave() {
   while (!page->steps.compare_exchange_weak(
       seen, (seen & low) | ((seen & low) + 1) << 32))
     ;
+}
+
+RunPage::Turn RunPage::turnOf(uint64_t number, uint64_t step, bool givesUp) {
+  constexpr uint64_t most = 2;
+  std::atomic<uint64_t> &slot = page->decided[number % turns];
+  for (uint64_t seen = slot.load(); seen >> 1 != step;) {
+    // Counted before all know of it: there are never more than `most`.
+    bool saves = page->begun.fetch_add(1) < page->ended.load() + most;
+    if (!saves && !givesUp) {
+      --page->begun;
+      return Turn::Wait;
+    }
+    if (slot.compare_exchange_strong(seen, step << 1 | uint64_t(saves))) {
+      if (saves)
+        return Turn::Save;
+      --page->begun;
+      return Turn::SkipAndSay;
+    }
+    --page->begun; // another rank has decided
+  }
+  return slot.load() & 1 ? Turn::Save : Turn::Skip;
 }
 
 bool RunPage::isSaveAfter(uint64_t step) const {

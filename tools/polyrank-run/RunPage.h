@@ -7,6 +7,7 @@
 #include "runtime/comm/Frontier.h"
 #include "support/File.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -60,6 +61,22 @@ public:
   /// The batches of all evaluations of this attempt.
   Frontier &batches() { return page->batches; }
 
+  /// What all ranks do after a step after which a save is due. At most two saves
+  /// are on their way at a time, one that is written and one that waits.
+  enum class Turn {
+    Save,
+    Wait, // two are on their way: ask again, or give it up
+    Skip,
+    SkipAndSay // the same, of the rank that has decided it for all
+  };
+  /// Asked by all ranks of each save number `number`, from 0, which is due after
+  /// `step`; with `givesUp` the answer is not Wait. No rank may be `turns` numbers
+  /// behind another.
+  Turn turnOf(uint64_t number, uint64_t step, bool givesUp);
+  static constexpr uint64_t turns = 64;
+  /// How many of the saves of these ranks have come to an end, whole or failed.
+  void setEndedSaves(uint64_t count) { page->ended = count; }
+
   /// A rank cannot begin this step, from 1: its samples are wrong.
   void refuse(uint64_t step) { page->refused = step; }
   /// Asked when all ranks have tried to begin it.
@@ -72,6 +89,10 @@ private:
     std::atomic<uint64_t> steps;
     std::atomic<uint64_t> refused;
     Frontier batches;
+    /// Saves that were begun, and those that have ended; and of the latest
+    /// numbers twice the step, and 1 more where it is saved.
+    std::atomic<uint64_t> begun, ended;
+    std::array<std::atomic<uint64_t>, turns> decided;
     Facts facts;
   };
   RunPage() = default;
