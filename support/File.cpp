@@ -91,6 +91,18 @@ Result<InputFile> InputFile::open(const std::string &path) {
   return std::move(file);
 }
 
+Result<std::string> InputFile::identity() const {
+  struct stat status;
+  if (fstat(descriptor.get(), &status) != 0)
+    return fileError(name, "cannot be read");
+  std::string text;
+  for (int64_t number :
+       {int64_t(status.st_dev), int64_t(status.st_ino), int64_t(status.st_size),
+        int64_t(status.st_mtim.tv_sec), int64_t(status.st_mtim.tv_nsec)})
+    text += std::to_string(number) + " ";
+  return text;
+}
+
 Result<void> InputFile::readAt(uint64_t offset, void *into,
                                uint64_t length) const {
   char *cursor = static_cast<char *>(into);

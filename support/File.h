@@ -45,6 +45,10 @@ public:
   const std::string &path() const { return name; }
   uint64_t size() const { return bytes; }
 
+  /// What tells it from a file that takes its name later, and from itself after it
+  /// was written to: device, inode, size and time of the last change, as text.
+  Result<std::string> identity() const;
+
   /// Reads exactly [offset, offset + length). What the system cannot read now
   /// is Cause::Moment; a file that ends before that is not.
   Result<void> readAt(uint64_t offset, void *into, uint64_t length) const;

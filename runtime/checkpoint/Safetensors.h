@@ -33,6 +33,7 @@ public:
   static Result<SafetensorsFile> open(const std::string &path);
 
   const std::string &path() const { return file.path(); }
+  Result<std::string> identity() const { return file.identity(); }
   /// In the order of their offsets.
   std::span<const StoredTensorSpan> tensors() const { return spans; }
   const StoredTensorSpan *find(std::string_view name) const;

@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/SafetensorsSet.h"
 
+#include "runtime/checkpoint/Checksum.h"
 #include "support/Json.h"
 #include "support/JsonBudget.h"
 
@@ -98,6 +99,15 @@ const SafetensorsSet::Tensor *
 SafetensorsSet::find(std::string_view name) const {
   auto found = all.find(name);
   return found == all.end() ? nullptr : &found->second;
+}
+
+Result<std::string> SafetensorsSet::identity() const {
+  std::string text;
+  for (const std::unique_ptr<SafetensorsFile> &file : files) {
+    POLYRANK_ASSIGN(each, file->identity());
+    text += each;
+  }
+  return digestOf(text);
 }
 
 Result<void> SafetensorsSet::add(const std::string &path) {

@@ -45,6 +45,9 @@ public:
     return all;
   }
   const Tensor *find(std::string_view name) const;
+  /// Tells the files that are open here from all others (InputFile::identity),
+  /// in 32 hex digits.
+  Result<std::string> identity() const;
   /// All that was read, the index too.
   const std::set<std::string> &paths() const { return opened; }
 

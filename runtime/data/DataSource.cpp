@@ -229,6 +229,16 @@ uint64_t DataSource::memoryBytes() const {
   return sum;
 }
 
+Result<std::string> DataSource::identity() const {
+  std::string text;
+  for (const Source &source : sources)
+    for (const SampleFile &file : source.files) {
+      POLYRANK_ASSIGN(each, file.identity());
+      text += each;
+    }
+  return text;
+}
+
 std::vector<std::string> DataSource::paths() const {
   std::vector<std::string> paths;
   for (const Source &source : sources)

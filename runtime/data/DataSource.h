@@ -77,6 +77,8 @@ public:
   bool hasWeights() const { return mix.has_value(); }
   /// Bytes of memory that each process needs for it.
   uint64_t memoryBytes() const;
+  /// Tells the files that are open here from all others (InputFile::identity).
+  Result<std::string> identity() const;
   /// The paths of all files, in their order.
   std::vector<std::string> paths() const;
 

@@ -149,8 +149,12 @@ Result<SampleFile> SampleFile::openPair(const std::string &index,
                      std::make_shared<InputFile>(*std::move(data)), 0);
   if (!documents.needsDocuments())
     read.documentEnds.clear();
-  return openTokens(std::move(tokens), std::move(read.documentEnds), documents,
-                    inputs);
+  POLYRANK_ASSIGN(identity, indexFile.identity());
+  POLYRANK_ASSIGN(pair, openTokens(std::move(tokens),
+                                   std::move(read.documentEnds), documents,
+                                   inputs));
+  pair.indexIdentity = identity;
+  return std::move(pair);
 }
 
 Result<SampleFile> SampleFile::openTokens(StoredArray tokens,

@@ -281,6 +281,11 @@ Result<void> SampleFile::checkRanges() const {
   return {};
 }
 
+Result<std::string> SampleFile::identity() const {
+  POLYRANK_ASSIGN(own, arrays[0].source().identity());
+  return own + indexIdentity;
+}
+
 uint64_t SampleFile::checkedBytes() const {
   uint64_t sum = 0;
   for (const StoredArray &array : arrays)

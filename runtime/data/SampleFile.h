@@ -45,6 +45,8 @@ public:
                                  std::span<const InputSpec> inputs);
 
   const std::string &path() const { return name; }
+  /// Tells it, and the index of a pair, from all other files.
+  Result<std::string> identity() const;
   uint64_t samples() const { return numSamples; }
   /// Number of inputs, and what they are.
   size_t inputs() const { return columns.size(); }
@@ -111,6 +113,7 @@ private:
                             int64_t element, uint64_t sample) const;
 
   std::string name;
+  std::string indexIdentity; // of a Megatron pair
   std::vector<StoredArray> arrays;
   std::vector<Column> columns;
   uint64_t numSamples = 0;

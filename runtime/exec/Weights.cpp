@@ -201,6 +201,10 @@ Result<void> Weights::checkTied() const {
   return {};
 }
 
+Result<std::string> Weights::identity() const {
+  return fromInit ? fromInit->identity() : std::string();
+}
+
 uint64_t Weights::bytes() const {
   uint64_t sum = 0;
   for (size_t s = 0; s < stored.size(); ++s)

@@ -44,6 +44,10 @@ public:
   /// Reads everything, as ranks do it between them: does all of it match its
   /// digests, and is nothing NaN (with `allowNan` not asked)?
   Result<void> checkAll(bool allowNan) const;
+  /// Tells the files of `init` from all others (SafetensorsSet::identity), as they
+  /// are now: asked after the values were read, it also tells that nobody wrote
+  /// to them meanwhile. Empty without `init`.
+  Result<std::string> identity() const;
   /// Bytes of all stored tensors, as they are stored.
   uint64_t bytes() const;
   /// The files that they are read from.
@@ -61,7 +65,7 @@ private:
   /// Of each, for messages; empty where the plan itself holds it.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
-  std::shared_ptr<const SafetensorsSet> fromInit;
+  std::shared_ptr<const SafetensorsSet> fromInit; // of `init`
   /// Tensors of `fromInit` that are one of the plan's under several names.
   std::vector<std::vector<const SafetensorsSet::Tensor *>> tied;
   std::vector<std::string> notRead;

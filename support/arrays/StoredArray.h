@@ -26,6 +26,7 @@ public:
   const std::vector<int64_t> &shape() const { return extents; }
   int64_t elements() const;
   const std::string &path() const { return file->path(); }
+  const InputFile &source() const { return *file; }
 
   /// Of the inflated contents.
   uint64_t memoryBytes() const { return contents.size(); }

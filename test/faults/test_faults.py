@@ -178,6 +178,30 @@ def test_8_a_plan_that_is_written_over_while_ranks_start_is_refused(trainings, t
     checkEnded(run.end(), RANK, "read another plan")
 
 
+# 31: files that are replaced while ranks start.
+
+@pytest.mark.parametrize("option", ["--init", "--eval-data"])
+def test_31_a_file_that_is_replaced_while_ranks_start_is_refused(option, trainings, tmp_path):
+    training, given = trainings(), tmp_path / ("w.safetensors" if option == "--init" else "d.npz")
+    given.write_bytes(training.weights if option == "--init" else training.data.read_bytes())
+    options = (option, given, *(("--eval-every", 4) if option == "--eval-data" else ()))
+    for replaced in (True, False):  # by another file, or written over in its place
+        run = Run(training, tmp_path / f"run{replaced}", *options, fail="load.before:hit=0:action=stop")
+        eventually(lambda: len(run.ranks()) == 2)
+        eventually(lambda: all("State:\tT" in Path(f"/proc/{rank}/status").read_text() for rank in run.ranks()))
+        if replaced:
+            other = tmp_path / "other"
+            other.write_bytes(given.read_bytes())
+            other.rename(given)
+        else:
+            given.write_bytes(given.read_bytes())
+        for rank in run.ranks():
+            os.kill(rank, signal.SIGCONT)
+        checkEnded(run.end(), RANK, f"{option} {given}: the file changed while the run started")
+    outcome = Run(training, tmp_path / "run", *options).end()
+    assert outcome.code == DONE, outcome.error
+
+
 # 14: the disk is full or fails.
 
 FAILING = ["save.before_allocate:action=enospc", "write.before:action=enospc", "write.before:hit=2:action=eio", "save.before_sync:action=eio",

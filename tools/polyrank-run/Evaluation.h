@@ -30,6 +30,9 @@ struct Evaluation {
 Result<Evaluation> openEvaluation(const RunOptions &options,
                                   const LoadedPlan &training, int evalPlan);
 
+/// Tells the files of its samples from all others, in 32 hex digits.
+Result<std::string> identityOf(const Evaluation &evaluation);
+
 /// The memory that ranks map for it: a page in which they tell each other the
 /// loss, and behind it what weights are passed on in.
 inline constexpr uint64_t evaluationPage = 4096;

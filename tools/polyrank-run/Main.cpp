@@ -303,6 +303,8 @@ private:
       POLYRANK_ASSIGN(fingerprint, fingerprintOf(*data, *plan->plan));
       fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);
     }
+    if (Result<void> set = setIdentities(); !set)
+      return set;
     if (Result<void> set = setResumed(); !set)
       return set;
     if (!checkpoint)
@@ -320,6 +322,24 @@ private:
                       });
     committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
     lastRequest = std::chrono::steady_clock::now();
+    return {};
+  }
+
+  /// Tells the ranks which files they must find under the names of the options.
+  Result<void> setIdentities() {
+    RunPage::Facts &facts = page->facts();
+    // A run that goes on reads no --init but for a plan that evaluates.
+    if (!options.init.empty() && !times &&
+        (!resumed || !options.evalPlan.empty())) {
+      POLYRANK_ASSIGN(set, SafetensorsSet::open(options.init));
+      POLYRANK_ASSIGN(identity, set.identity());
+      identity.copy(facts.init, sizeof(facts.init) - 1);
+    }
+    // Those of --holdout are in the data, which have a fingerprint.
+    if (evaluation && !options.evalData.empty()) {
+      POLYRANK_ASSIGN(identity, identityOf(*evaluation));
+      identity.copy(facts.evaluated, sizeof(facts.evaluated) - 1);
+    }
     return {};
   }
 

@@ -178,7 +178,8 @@ private:
                           options, connection,
                           {*plan, *program, *weights, *transport, everyone,
                            *device,
-                           [this](uint64_t step) { return mayEvaluate(step); }},
+                           [this](uint64_t step) { return mayEvaluate(step); },
+                           page->facts().init, page->facts().evaluated},
                           page->facts().evaluation));
       evaluation = std::move(made);
     }
@@ -217,7 +218,10 @@ private:
           transport->beat();
           return read(offset, into, length);
         };
-    return program->loadParameters(sources);
+    if (Result<void> loaded = program->loadParameters(sources); !loaded)
+      return loaded;
+    return checkSameFile("--init " + options.init, page->facts().init,
+                         weights->identity());
   }
 
   /// What the launcher has chosen. Where that is damaged, the launcher may know

@@ -12,6 +12,20 @@
 
 namespace polyrank::runtime {
 
+Result<void> checkSameFile(const std::string &what, std::string_view launchers,
+                           const Result<std::string> &found) {
+  if (!found)
+    return found.error();
+  if (launchers.empty() || *found == launchers)
+    return {};
+  return Error{fmt::format("{}: the file changed while the run started: this "
+                           "rank finds another one than the launcher found, or "
+                           "one that was written to since; start again when "
+                           "nobody writes it",
+                           what),
+               Error::Fault::Rank};
+}
+
 Result<std::unique_ptr<RankEvaluation>>
 RankEvaluation::create(const RunOptions &options,
                        const RankConnection &connection,
@@ -23,6 +37,11 @@ RankEvaluation::create(const RunOptions &options,
                   openEvaluation(options, training.plan,
                                  connection.descriptors()[evalPlanFile]));
   created->evaluation = std::move(opened);
+  if (Result<void> same = checkSameFile(
+          fmt::format("--eval-data {}", fmt::join(options.evalData, ",")),
+          training.samples, identityOf(created->evaluation));
+      !same)
+    return same.error();
   uint64_t bytes = evaluationMemoryOf(created->evaluation);
   void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                       connection.descriptors()[evalMemoryFile], 0);
@@ -67,7 +86,10 @@ Result<void> RankEvaluation::loadPlan() {
         training.transport.beat();
         return read(offset, into, length);
       };
-  return program->loadParameters(sources);
+  if (Result<void> loaded = program->loadParameters(sources); !loaded)
+    return loaded;
+  return checkSameFile("--init " + options.init, training.init,
+                       weights.identity());
 }
 
 Result<void> RankEvaluation::run(uint64_t step) {

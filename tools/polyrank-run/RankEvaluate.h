@@ -7,6 +7,8 @@
 #include "tools/polyrank-run/Rank.h"
 
 #include <functional>
+#include <string>
+#include <string_view>
 
 namespace polyrank::runtime {
 
@@ -21,7 +23,15 @@ struct TrainingRank {
   /// Asked before each batch of the evaluation after a step: whether all ranks
   /// evaluate it, or all give the evaluation up, as the run ends.
   std::function<bool(uint64_t step)> mayEvaluate;
+  /// Which files --init and the samples are, as the launcher found them.
+  std::string init, samples;
 };
+
+/// Fails where a file is another one than the launcher found under its name, or
+/// was written to since. `what` is the option, `launchers` what its identity was;
+/// empty where it opened none.
+Result<void> checkSameFile(const std::string &what, std::string_view launchers,
+                           const Result<std::string> &found);
 
 class RankEvaluation {
 public:

@@ -33,6 +33,8 @@ public:
     uint64_t origin = 0; // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
     char data[64] = {};     // the fingerprint of the samples
+    /// Which files --init and the samples to evaluate are; empty: none.
+    char init[64] = {}, evaluated[64] = {};
     bool resetOptimizer = false; // whose state is not loaded from there
     bool savesAtOnce = false; // all steps are done, and are to be saved elsewhere
     /// What the evaluations until `step` came to, and whether the one after it is
