@@ -27,7 +27,7 @@ def trainings(tmp_path_factory):
         plan = folder / f"{kind}.plan"
         mesh = {"pipe": ("pipe=2",), "four": ("data=4",)}.get(kind, ("data=2",))
         # Of one whose loss rises --patience is over soon.
-        optimizer = "sgd(lr=1e-3,maximize)" if kind == "rising" else "adamw(lr=0.01)"
+        optimizer = "sgd(lr=0.03,maximize)" if kind == "rising" else "adamw(lr=0.01)"
         tools.tool("compile", model, "-o", plan, "--mesh", *mesh, *MODELS["mlp"].inputOptions, "--loss", MODELS["mlp"].lossOption,
                    "--optimizer", optimizer, "--microbatches", 2, "--threads", 1)
         made[kind] = faults.Training.undisturbed(plan, folder / "data.npz", folder / f"{kind}.safetensors")
