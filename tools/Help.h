@@ -8,9 +8,11 @@
 #include "support/Version.h"
 #include "tools/command/Config.h"
 #include "tools/command/Documents.h"
+#include "tools/command/OtherNames.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 #include <sstream>
 
 namespace polyrank {
@@ -83,6 +85,18 @@ inline CLI::Validator oneOf(std::vector<std::string> words) {
   return validator;
 }
 
+/// A number above 0.
+inline CLI::Validator positive() {
+  return CLI::Validator(
+      [](const std::string &given) -> std::string {
+        double number = 0;
+        return CLI::detail::lexical_cast(given, number) && number > 0
+                   ? ""
+                   : "'" + given + "' is no number above 0";
+      },
+      "");
+}
+
 /// What an error says, with the option that may have been meant.
 inline std::string explain(const CLI::App &app, const CLI::Error &error) {
   if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
@@ -98,10 +112,22 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
     text += (text.empty() ? "" : "; ") +
             std::string(isOption ? "there is no option '" : "nothing takes '") +
             name + "'";
-    if (isOption)
-      text += nearestWords(name, known);
+    if (isOption) {
+      std::string other = explainOtherName(name);
+      text += other.empty() ? nearestWords(name, known) : other;
+    }
   }
   return text;
+}
+
+/// The options that have a value from the command line or --config, without
+/// their dashes.
+inline std::set<std::string> givenOptions(const CLI::App &app) {
+  std::set<std::string> given;
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0 && !option->get_lnames().empty())
+      given.insert(option->get_lnames().front());
+  return given;
 }
 
 /// A command line whose errors and help look alike in every tool.

@@ -3,10 +3,12 @@
 
 #include "compiler/driver/Describe.h"
 
+#include <map>
 #include <numeric>
 #include <set>
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/driver/Bind.h"
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Frontends.h"
@@ -148,6 +150,8 @@ std::vector<std::string> Describer::inputsWith(const Sizes &sizes) const {
 
 Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
   POLYRANK_ASSIGN(importOptions, readImportOptions(options));
+  if (auto bound = bindInputs(context, options, importOptions); !bound)
+    return bound.error();
   result.unsupported.clear();
   importOptions.unsupported = &result.unsupported;
   frontends::LastError said(context);
@@ -350,32 +354,37 @@ bool Describer::goForward(Options &options) {
 
 void Describer::noteDropout(ModuleOp module) {
   int64_t active = 0;
-  std::set<double> rates;
+  std::map<double, std::string> rates;
   module.walk([&](graph::DropoutOp op) {
     ++active;
-    rates.insert(op.getRate().convertToDouble());
+    double rate = op.getRate().convertToDouble();
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%g", rate);
+    // Some are 0.1 in float32 and others in float64.
+    if (llvm::none_of(rates, [&](auto &other) { return other.second == text; }))
+      rates[rate] = text;
   });
   int64_t dropouts = result.file.numDropouts;
-  auto text = [](double rate) {
-    std::string result;
-    llvm::raw_string_ostream(result) << llvm::format("%g", rate);
-    return result;
-  };
-  auto count = [](int64_t number) {
-    return std::to_string(number) +
-           (number == 1 ? " dropout is" : " dropouts are");
+  auto count = [](int64_t number, const char *one, const char *many) {
+    return std::to_string(number) + (number == 1 ? one : many);
   };
   if (active > 0) {
     SmallVector<std::string> texts;
-    for (double rate : rates)
-      texts.push_back(text(rate));
-    result.notes.push_back(count(active) + " on in training, at a rate of " +
-                           llvm::join(texts, ", ") +
-                           "; --dropout P sets another, --dropout off none");
+    for (auto &[rate, text] : rates)
+      texts.push_back(text);
+    result.notes.push_back(
+        count(active, " dropout is", " dropouts are") +
+        " on in training, at a rate of " + llvm::join(texts, ", ") +
+        "; --dropout P sets another, --dropout off none");
   } else if (dropouts > 0) {
-    result.notes.push_back(count(dropouts) +
-                           " off: the model was exported in evaluation mode; "
-                           "--dropout P turns them on");
+    bool isOff = bindings.dropout && *bindings.dropout == 0;
+    result.notes.push_back(
+        isOff ? count(dropouts, " dropout is", " dropouts are") +
+                    " off (--dropout)"
+              : count(dropouts, " dropout drops", " dropouts drop") +
+                    " nothing: their rate is 0, or the model was exported in "
+                    "evaluation mode; --dropout P sets another rate and turns "
+                    "them on");
   }
 }
 
@@ -447,9 +456,13 @@ int polyrank::driver::describe(const Options &options) {
   auto importOptions = readImportOptions(options);
   if (!importOptions)
     return fail(importOptions.error().message);
+  MLIRContext context;
+  if (auto bound = bindInputs(context, options, *importOptions); !bound)
+    return fail(bound.error().message);
   auto file = describeModel(options.model, *importOptions);
   if (!file)
     return fail(file.error().message);
+  eraseBound(options, *file);
   Describer describer(options, *importOptions, std::move(*file));
   if (auto done = describer.run(); !done)
     return fail(done.error().message);

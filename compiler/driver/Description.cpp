@@ -57,6 +57,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--mesh", options.mesh, "");
   addAll("--input", options.inputs);
   addAll("--dim", options.dims);
+  addAll("--bind", options.binds);
   addAll("--shard", options.shards);
   add("--shard-file", options.shardFile, "");
   if (options.forward)

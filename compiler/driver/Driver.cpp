@@ -3,8 +3,10 @@
 #include "compiler/driver/Driver.h"
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/driver/Bind.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Frontends.h"
+#include "compiler/driver/IdleOptions.h"
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
@@ -65,6 +67,8 @@ private:
   /// Runs what is no pass, and notes its time.
   LogicalResult timed(StringRef stage, StringRef name,
                       function_ref<LogicalResult()> work);
+  /// That the file is no model, or else which outputs a loss may be of.
+  LogicalResult explainMissingLoss();
   LogicalResult importModel();
   LogicalResult buildStep();
   LogicalResult partition();
@@ -132,13 +136,27 @@ LogicalResult Compilation::timed(StringRef stage, StringRef name,
   return result;
 }
 
+LogicalResult Compilation::explainMissingLoss() {
+  auto importOptions = readImportOptions(options);
+  if (!importOptions)
+    return fail(importOptions.error().message);
+  auto file = describeModel(options.model, *importOptions);
+  if (!file)
+    return fail(file.error().message);
+  std::string names;
+  for (const frontends::DescribedValue &output : file->outputs)
+    names += (names.empty() ? "" : ", ") + output.name;
+  return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
+              "'mse(OUTPUT,target)' or 'output(OUTPUT)', where OUTPUT is one of "
+              "the model's: " +
+              names + "; or compile with --mode forward");
+}
+
 LogicalResult Compilation::checkOptions() {
   if (options.output.empty() && options.stopAfter.empty())
     return fail("say where to write the plan: -o PLAN");
   if (!options.forward && options.loss.empty() && options.stopAfter != "import")
-    return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
-                "'mse(OUTPUT,target)' or 'output(OUTPUT)'; or compile with "
-                "--mode forward");
+    return explainMissingLoss();
   auto parsed = parseMesh(context, options.mesh);
   if (!parsed)
     return fail(parsed.error().message);
@@ -190,6 +208,8 @@ LogicalResult Compilation::importModel() {
   auto importOptions = readImportOptions(options);
   if (!importOptions)
     return fail(importOptions.error().message);
+  if (auto bound = bindInputs(context, options, *importOptions); !bound)
+    return fail(bound.error().message);
   module = driver::importModel(context, options.model, *importOptions);
   if (!module || failed(checkElements(*module)))
     return failure();
@@ -219,7 +239,10 @@ LogicalResult Compilation::partition() {
         addPartition(manager, options);
       })))
     return failure();
-  report.replicated = sharding::findReplicated(step);
+  StepHoldings holdings = StepHoldings::of(step, options);
+  report.replicated = holdings.replicated;
+  for (const std::string &text : findIdle(options, holdings))
+    emitRemark(module->getLoc()) << text;
   if (options.why && !options.json)
     sharding::printWhy(*module, llvm::outs());
   stopsAfter("partition");

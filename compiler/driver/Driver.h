@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Options {
   std::vector<std::string> inputs;
   /// NAME=SIZE: a dim that the export left open, in all inputs.
   std::vector<std::string> dims;
+  /// NAME=VALUE of inputs that are known now.
+  std::vector<std::string> binds;
   std::vector<std::string> shards;
   std::string shardFile;
   /// The axis of the mesh along which the stages of a pipeline lie; empty:
@@ -106,6 +109,8 @@ struct Options {
   bool describe = false;
   /// Print a JSON object on standard output at the end.
   bool json = false;
+  /// The options that the user gave, whatever their values: `zero`.
+  std::set<std::string> given;
 };
 
 /// Compiles. Messages go to standard error; MLIR (`stopAfter`), reasons (`why`)

@@ -5,7 +5,9 @@
 #include "compiler/sharding/Strategy.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Symbols.h"
 #include "dialects/pipeline/Pipeline.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -68,6 +70,66 @@ LogicalResult Strategy::addBatchDefault() {
   return success();
 }
 
+/// A constraint of the largest parameters that the axis can split, as --shard
+/// takes it; empty where there is none.
+std::string Strategy::findExample(StringRef axis) {
+  // What is tried out says nothing.
+  ScopedDiagnosticHandler quiet(module.getContext(),
+                                [](Diagnostic &) { return success(); });
+  graph::Boundary boundary(function);
+  // Layers that are alike are one pattern.
+  std::map<std::string, std::pair<int64_t, int64_t>> patterns; // elements, rank
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto role = boundary.getArgument<graph::ParameterAttr>(i);
+    auto parameter =
+        role ? graph::Symbols(module).lookup<graph::ParameterOp>(role.getSymbol())
+             : graph::ParameterOp();
+    if (!parameter)
+      continue;
+    auto type = cast<RankedTensorType>(parameter.getType());
+    StringRef name = parameter.getSymName();
+    if (type.getRank() < 2 || name.find_first_of("#*?[]{}=()") != StringRef::npos)
+      continue;
+    std::string pattern = LayerNames::getKey(name);
+    std::replace(pattern.begin(), pattern.end(), '#', '*');
+    auto &[elements, rank] = patterns[pattern];
+    elements += type.getNumElements();
+    rank = type.getRank();
+  }
+  std::vector<std::pair<int64_t, std::string>> largestFirst;
+  for (auto &[pattern, size] : patterns)
+    largestFirst.push_back({-size.first, pattern});
+  llvm::sort(largestFirst);
+  for (auto &[elements, pattern] : largestFirst)
+    for (int64_t dim = patterns[pattern].second; dim-- > 0;) {
+      SmallVector<StringRef> dims(patterns[pattern].second, "-");
+      dims[dim] = axis;
+      std::string text = pattern + "=[" + llvm::join(dims, ",") + "]";
+      if (succeeded(add(text)))
+        return text;
+    }
+  return "";
+}
+
+/// What an axis may have been meant for whose name says so to other tools.
+std::string Strategy::explainUnusedAxis(StringRef axis) const {
+  bool hasBatchAxes = !givenBatchAxes.empty() || mesh.lookup("data") >= 0 ||
+                      mesh.lookup("replica") >= 0;
+  std::string lower = axis.lower();
+  if (!hasBatchAxes &&
+      (editDistance(lower, "data") <= 2 ||
+       llvm::is_contained({"dp", "ddp", "fsdp", "batch", "dp_shard"}, lower)))
+    return "the axis that splits the batch is called 'data' (or give "
+           "--batch-axes " +
+           axis.str() + "); else ";
+  if (pipeline::getAxis(module).empty() &&
+      llvm::is_contained({"pp", "stage", "stages", "pipeline"}, lower))
+    return "the axis along which stages lie is called 'pipe' (or give "
+           "--pipe-axis " +
+           axis.str() + "); else ";
+  return "";
+}
+
 LogicalResult Strategy::checkAxesAreUsed() {
   llvm::SmallDenseSet<int32_t> used;
   auto add = [&](sharding::ConstraintAttr constraint) {
@@ -83,15 +145,16 @@ LogicalResult Strategy::checkAxesAreUsed() {
     // Stages make its ranks differ.
     if (size == 1 || used.contains(i) || name == pipeline::getAxis(module))
       continue;
+    std::string example = findExample(name);
     return error() << "the mesh axis " << name << "=" << size
                    << " is used by nothing: all its ranks would do the same; "
-                      "constrain a parameter with it, for instance --shard "
-                      "'*.weight=[-,"
-                   << name << "]', or leave it out of --mesh"
-                   << (mesh.lookup("data") < 0 &&
-                               editDistance(name, "data") <= 2
-                           ? "; the axis that splits the batch is called 'data'"
-                           : "");
+                   << explainUnusedAxis(name)
+                   << (example.empty()
+                           ? "constrain a parameter with it (--shard)"
+                           : "constrain a parameter with it, for instance "
+                             "--shard '" +
+                                 example + "'")
+                   << ", or leave it out of --mesh";
   }
   return success();
 }

@@ -30,6 +30,8 @@ public:
 
 private:
   mlir::LogicalResult add(const ShardPattern &pattern);
+  std::string findExample(llvm::StringRef axis);
+  std::string explainUnusedAxis(llvm::StringRef axis) const;
   struct Found {
     LayoutAttr layout;
     llvm::SmallVector<bool> open;

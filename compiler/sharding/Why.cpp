@@ -184,17 +184,26 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
     std::string axis;
   };
   llvm::MapVector<std::string, Repeated, std::map<std::string, unsigned>> all;
-  function.walk([&](graph::MatmulOp op) {
-    sharding::LayoutAttr layout = sharding::getLayout(op.getResult());
-    if (!layout)
+  function.walk([&](Operation *op) {
+    if (!isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::GroupedOuterOp,
+             graph::ScanOp>(op) ||
+        op->getNumResults() == 0)
+      return;
+    sharding::LayoutAttr layout = sharding::getLayout(op->getResult(0));
+    if (!layout) // in a scan, whose work counts as the scan's
       return;
     sharding::MeshAttr mesh = layout.getMesh();
     SmallVector<sharding::AxisRef> used;
-    for (Value value : {op.getLhs(), op.getRhs(), op.getResult()})
-      llvm::append_range(used, sharding::getLayout(value).getUsedAxes());
-    std::string parameter = getParameter(op.getRhs());
-    if (parameter.empty())
-      parameter = getParameter(op.getLhs());
+    auto addAxes = [&](Value value) {
+      if (sharding::LayoutAttr each = sharding::getLayout(value))
+        llvm::append_range(used, each.getUsedAxes());
+    };
+    llvm::for_each(op->getOperands(), addAxes);
+    llvm::for_each(op->getResults(), addAxes);
+    std::string parameter;
+    for (Value operand : llvm::reverse(op->getOperands())) // the right one first
+      if (parameter.empty())
+        parameter = getParameter(operand);
     for (size_t i = 0; i < mesh.getAxisNames().size(); ++i) {
       sharding::AxisRef axis = mesh.getAxis(i);
       if (axis.size == 1 || sharding::overlap(used, axis))
@@ -205,8 +214,8 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
       entry.names.add(name);
       if (!parameter.empty())
         entry.parameters.add(parameter);
-      entry.flops += cast<graph::GraphOp>(op.getOperation()).getCost().flops *
-                     getExecutions(op);
+      entry.flops +=
+          cast<graph::GraphOp>(op).getCost().flops * getExecutions(op);
     }
   });
   std::vector<Replicated> result;

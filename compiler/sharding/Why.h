@@ -19,7 +19,7 @@ std::string describe(sharding::LayoutAttr layout);
 std::string describe(sharding::MeshAttr mesh,
                      llvm::ArrayRef<sharding::AxisRef> axes);
 
-/// Products that repeat the same work on all devices of an axis.
+/// Products and scans that repeat the same work on all devices of an axis.
 struct Replicated {
   std::string ops; // alike but for their layers
   std::string axis;

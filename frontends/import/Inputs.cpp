@@ -36,23 +36,19 @@ public:
                        << (openDims.empty()
                                ? std::string("all dims have sizes")
                                : "there are " + llvm::join(openDims, ", "));
-    for (const DeclaredInput &input : declared) {
-      if (options.known.contains(input.name))
-        continue;
-      names.push_back("`" + input.name + "`");
-      if (failed(specialise(input)))
-        return failure();
-    }
     std::vector<std::string> words;
-    for (const Input &input : inputs)
+    for (const DeclaredInput &input : declared) {
       words.push_back(input.name);
+      names.push_back("`" + input.name + "`");
+    }
     for (const auto &each : options.inputs)
-      if (llvm::none_of(inputs, [&](const Input &input) {
-            return input.name == each.getKey();
-          }))
+      if (!llvm::is_contained(words, each.getKey()))
         return error() << "the model has no input `" << each.getKey()
                        << "`; its inputs are " << llvm::join(names, ", ")
                        << nearestWords(each.getKey(), words);
+    for (const DeclaredInput &input : declared)
+      if (!options.known.contains(input.name) && failed(specialise(input)))
+        return failure();
     return success();
   }
 

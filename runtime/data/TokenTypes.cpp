@@ -93,11 +93,14 @@ Result<ValueType> tokenTypeOf(const std::string &path,
     else if (suffix == ".txt" || suffix == ".u8")
       name = "uint8";
     else
-      return Error{fmt::format("{}: the name does not say what it holds; name "
-                               "it .txt (bytes), .bin (uint16 tokens), .u32, "
-                               ".npy or .npz, or give the type of its tokens: "
-                               "{}",
-                               path, namesOfTypes)};
+      return Error{fmt::format(
+          "{}: {}; write the tokens as uint16 into a .bin or arrays into a "
+          ".npz, or, where it is a row of plain tokens, give their type: "
+          "--token-type {}",
+          path,
+          suffix.empty() ? "the name does not say what it holds"
+                         : "files called " + suffix + " are not read",
+          namesOfTypes)};
   }
   std::optional<ValueType> type = valueTypeNamed(name);
   if (!type || std::find(std::begin(tokenTypes), std::end(tokenTypes), *type) ==

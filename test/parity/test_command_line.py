@@ -68,6 +68,10 @@ def refuse(name, *args):
     ((*LOSS, "--dump-passes", "/proc/nowhere"), "/proc/nowhere"),
     ((*LOSS, "--surprise"), "no option '--surprise' (see --help)"),
     ((*LOSS, "--microbatch=2"), "no option '--microbatch'; nearest: '--microbatches'"),
+    ((*LOSS, "--batch-size", "8"), "no option '--batch-size'; the batch is a size of the model's inputs: --dim or --input"),
+    ((*LOSS, "--precision", "bf16"), "no option '--precision'; all floats are computed in float32"),
+    ((*LOSS, "--freeze", "fc1"), "--freeze 'fc1' matches no parameter; nearest: 'fc1.bias', 'fc1.weight'"),
+    ((*LOSS, "--clip-norm", "-1"), "--clip-norm: '-1' is no number above 0 (see"),
 ])
 def test_compile_refuses_wrong_options(args, message, exported, tmp_path):
     plan = tmp_path / "plan"
@@ -219,6 +223,35 @@ def test_weights_are_found_from_any_folder_and_known_again(exported, dataset, tm
     (second / "model.onnx").unlink()
     error = refuse("run", second / "plan", *run)
     assert "model.onnx" in error and "--init" in error
+
+
+def test_run_names_options_that_change_nothing(mlp, dataset, tmp_path):
+    run = ("run", mlp, "--data", dataset("mlp", 1), "--order", "sequential", "--checkpoint", tmp_path / "c", "--seed", 3)
+    _, said = tools.tool(*run, "--steps", 2, "--every", 2, "--save-shard-size", "1GB")
+    for text in ("--every changes nothing: the run ends after step 2, where", "--save-shard-size changes nothing: no weights",
+                 "--seed changes nothing: nothing is drawn"):
+        assert f"polyrank-run: {text}" in said
+    _, said = tools.tool(*run, "--steps", 2, "--resume", tmp_path / "c")
+    assert "--resume changes nothing: the checkpoint is of step 2, and the run has 2 steps, those before it included" in said
+    assert "changes nothing" not in tools.tool(*run, "--steps", 2, "--resume", tmp_path / "c", "-q")[1]
+    _, said = tools.tool(*run[:4], "--checkpoint", tmp_path / "c", "--seed", 3, "--steps", 4, "--reset-data", "--resume",
+                         tmp_path / "c", "--every", 3)
+    assert "changes nothing" not in said
+
+
+def test_check_says_which_of_plan_and_options_is_wrong(mlp, dataset):
+    run = ("run", mlp, "--data", dataset("mlp", 1), "--check")
+    said, _ = tools.tool(*run, code=1)
+    assert [line.split()[:2] for line in said.splitlines()] == [["plan", "ok"], ["options", "WRONG"], ["cpu", "ok"], ["cores", "ok"]]
+    assert "WRONG give the number of steps: --steps N" in said
+    said, _ = tools.tool(*run, "--steps", 1, "--order", "sequential", "--seed", 1)
+    assert "options ok    they fit the plan; --seed changes nothing" in said
+
+
+def test_a_file_of_another_kind_gets_no_other_name(mlp, tmp_path):
+    (tmp_path / "corpus.parquet").write_bytes(b"PAR1" + bytes(99))
+    error = refuse("run", mlp, "--data", tmp_path / "corpus.parquet", "--steps", 1)
+    assert "corpus.parquet: files called .parquet are not read; write the tokens as uint16 into a .bin" in error
 
 
 def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):

@@ -86,3 +86,27 @@ def test_an_output_without_the_batch_in_front_is_refused(tmp_path):
     _, said = tools.tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward", code=1)
     assert "output 'turned' has dims [5, 4], but the inputs have a batch of 4" in said
     assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["alone", "beside a tensor"])
+def test_an_output_that_is_one_number_is_written(both, tmp_path):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Linear(3, 5)
+
+        def forward(self, x):
+            y = self.head(x)
+            return (y.square().mean(), y) if both else y.square().mean()
+
+    model, x = Model(), torch.randn(4, 3)
+    torch.export.save(torch.export.export(model, (x,)), str(tmp_path / "model.pt2"))
+    tools.tool("compile", tmp_path / "model.pt2", "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2")
+    np.savez(tmp_path / "in.npz", x=x.numpy())
+    tools.tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    theirs = model(x) if both else (model(x),)
+    ours = np.load(tmp_path / "out.npz")
+    assert len(ours.files) == len(theirs)
+    for name, their in zip(sorted(ours.files, key=lambda name: ours[name].ndim), theirs):
+        assert ours[name].shape == their.shape
+        assert ours[name] == pytest.approx(their.detach().numpy(), rel=1e-5)

@@ -185,7 +185,7 @@ def test_check(compiled, dataset, tmp_path):
     found = report(*run)
     check("check", found)
     assert [entry["check"] for entry in found["checks"]] == [
-        "plan", "cpu", "cores", "weights", "files", "data", "memory", "disk"]
+        "plan", "options", "cpu", "cores", "weights", "files", "data", "memory", "disk"]
     wrong = report(*run, "--save", tmp_path / "none" / "w.safetensors", code=1)
     check("check", wrong)
     assert [entry["check"] for entry in wrong["checks"] if not entry["holds"]] == ["disk"]

@@ -17,11 +17,14 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   std::string mode = "train";
   CLI::App app{
       "Compiles an exported model into a plan for the ranks of a mesh.\n"
+      "Today ranks are processes on the CPUs of one machine, and floats are "
+      "float32; low precision, GPUs and several machines come later.\n"
       "Exit status: 0 done, 1 the input is wrong (nothing is written).",
       "polyrank-compile"};
   useHelpFormatter(app);
   app.add_option("MODEL", options.model,
-                 "The exported model: ONNX, or TorchScript (.pt). Floats of "
+                 "The exported model: ONNX, what torch.export.save writes "
+                 "(.pt2) or TorchScript (.pt). Floats of "
                  "any width are computed "
                  "and saved in float32, integers narrower than 32 bits in "
                  "int32")
@@ -47,6 +50,14 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_option("--dim", options.dims,
                  "NAME=SIZE: the size of a dim that the export left open under "
                  "this name, in all inputs: batch=8")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("SPEC");
+  app.add_option("--bind", options.binds,
+                 "NAME=VALUE: the value that an input always has, a number, "
+                 "true, false or an array (FILE.npy), instead of one with each "
+                 "sample. It is a constant then, and decides control flow that "
+                 "depends on it. Repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
@@ -143,7 +154,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                      "Scale all gradients down to this norm, where theirs "
                      "together is larger (torch.nn.utils.clip_grad_norm_); the "
                      "log has it as grad_norm")
-          ->check(CLI::PositiveNumber)
+          ->check(positive())
           ->type_name("X");
   app.add_option("--clip-norm-type", options.clipNormType,
                  "2, or inf: the largest absolute value")
@@ -155,13 +166,13 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "Limit each element of a gradient to [-X, X] "
                  "(torch.nn.utils.clip_grad_value_)")
       ->excludes(clipNorm)
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->type_name("X");
   app.add_option("--ema", options.ema,
                  "Keep moving means of the trained parameters with this decay, "
                  "such as 0.999, for polyrank-run --save-ema "
                  "(torch.optim.swa_utils.get_ema_multi_avg_fn)")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->type_name("DECAY");
   app.add_option("--microbatches", options.microbatches,
                  "Microbatches whose gradients one step adds up")
@@ -249,7 +260,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
                  "A parameter of which a rank has fewer elements is updated "
                  "whole: another collective would take longer")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t(1), INT64_MAX))
+      ->check(positive())
       ->type_name("N");
   app.add_option("--zero-accumulate", options.zeroAccumulate,
                  "With --zero 2 or 3 and several microbatches: 'parts' reduces "
@@ -323,7 +334,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   addConfigOptions(app);
   addDocumentOptions(app);
   group(app, "What is compiled",
-        {"--output", "--describe", "--mode", "--input", "--dim",
+        {"--output", "--describe", "--mode", "--input", "--dim", "--bind",
          "--abstract-weights"});
   group(app, "Training",
         {"--loss", "--metric", "--optimizer", "--lr-schedule", "--group",
@@ -385,6 +396,7 @@ polyrank::driver::parseOptions(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   options.forward = mode == "forward";
+  options.given = givenOptions(app);
   options.layerMode = train ? "train" : eval ? "eval" : "";
   return options;
 }

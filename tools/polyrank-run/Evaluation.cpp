@@ -119,6 +119,15 @@ bool hasLoss(const plan::Plan &plan) {
 
 } // namespace
 
+bool drawsNumbers(const LoadedPlan &plan) {
+  for (uint32_t number = 0; number < plan.programs(); ++number)
+    for (const plan::Argument *argument : *plan.program(number).arguments())
+      if (argument->role() == plan::Role::Seed &&
+          isUsed(plan.program(number), *argument, /*writes=*/false))
+        return true;
+  return false;
+}
+
 Result<Evaluation> openEvaluation(const RunOptions &options,
                                   const LoadedPlan &training, int evalPlan) {
   Evaluation evaluation;

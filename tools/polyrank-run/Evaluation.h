@@ -33,6 +33,9 @@ Result<Evaluation> openEvaluation(const RunOptions &options,
 /// Tells the files of its samples from all others, in 32 hex digits.
 Result<std::string> identityOf(const Evaluation &evaluation);
 
+/// Whether any program of the plan draws random numbers, as dropout does.
+bool drawsNumbers(const LoadedPlan &plan);
+
 /// The memory that ranks map for it: a page in which they tell each other the
 /// loss, and behind it what weights are passed on in.
 inline constexpr uint64_t evaluationPage = 4096;

@@ -669,22 +669,35 @@ private:
       if (*file)
         if (Result<void> committed = (*file)->commit(); !committed)
           return committed;
-    if (!npzOutput)
-      return {};
-    uint64_t size = outputs.back().offset + outputs.back().bytes;
-    void *memory =
-        mmap(nullptr, size, PROT_READ, MAP_SHARED, sharedMemory.get(), 0);
-    if (memory == MAP_FAILED)
-      return Error{"cannot map the outputs", Error::Fault::Rank};
+    return npzOutput ? writeArrays() : Result<void>();
+  }
+
+  /// --outputs: the tensors that the ranks have assembled, and each output that
+  /// is one number as the mean that is printed.
+  Result<void> writeArrays() {
     NpzWriter writer(*std::move(npzOutput));
-    for (const OutputArray &output : outputs) {
-      auto *data = static_cast<const std::byte *>(memory) + output.offset;
-      if (Result<void> added = writer.add(output.name, output.dtype,
-                                          output.shape, {data, output.bytes});
-          !added)
+    if (!outputs.empty()) {
+      uint64_t size = outputs.back().offset + outputs.back().bytes;
+      void *memory =
+          mmap(nullptr, size, PROT_READ, MAP_SHARED, sharedMemory.get(), 0);
+      if (memory == MAP_FAILED)
+        return Error{"cannot map the outputs", Error::Fault::Rank};
+      Result<void> added;
+      for (const OutputArray &output : outputs) {
+        auto *data = static_cast<const std::byte *>(memory) + output.offset;
+        if (added)
+          added = writer.add(output.name, output.dtype, output.shape,
+                             {data, output.bytes});
+      }
+      munmap(memory, size);
+      if (!added)
         return added;
     }
-    munmap(memory, size);
+    for (auto &[name, value] : progress->means())
+      if (Result<void> added =
+              writer.add(name, DType::F64, {}, std::as_bytes(std::span(&value, 1)));
+          !added)
+        return added;
     return writer.commit();
   }
 

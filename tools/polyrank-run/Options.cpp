@@ -21,6 +21,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
+      "Today ranks are processes on the CPUs of one machine, and floats are "
+      "float32; low precision, GPUs and several machines come later.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
       "was interrupted, 3 no rank got on, 4 ended by a signal and saved, 5 the "
       "disk was full or failed, 6 the loss or weights became NaN (nothing is "
@@ -223,6 +225,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  options.given = givenOptions(app);
   options.arguments = effectiveArguments(app, argv[0]);
   options.commandLine.assign(argv, argv + argc);
   if (!binding.empty())

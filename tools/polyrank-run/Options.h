@@ -13,6 +13,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ struct RunOptions {
   /// said together.
   std::vector<std::string> arguments;
   std::vector<std::string> commandLine; // as it was given
+  /// The options that were given, on the command line or in --config: "seed".
+  std::set<std::string> given;
 
   /// Whether what each rank takes for a step is wanted.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }

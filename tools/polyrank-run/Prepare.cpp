@@ -12,6 +12,7 @@
 #include "support/Cores.h"
 #include "support/Names.h"
 #include "support/Outputs.h"
+#include "tools/polyrank-run/IdleOptions.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -83,12 +84,13 @@ struct Preparation::Check {
 
 const std::vector<Preparation::Check> Preparation::checks{
     {"plan", &Preparation::checkPlan, {}},
+    {"options", &Preparation::checkOptions, {"plan"}},
     {"cpu", &Preparation::checkCpu, {"plan"}},
     {"cores", &Preparation::checkCores, {"plan"}},
-    {"weights", &Preparation::checkWeights, {"plan"}},
+    {"weights", &Preparation::checkWeights, {"plan", "options"}},
     {"files", &Preparation::checkFiles, {"plan", "weights"}},
-    {"data", &Preparation::checkData, {"plan"}},
-    {"memory", &Preparation::checkMemory, {"plan"}},
+    {"data", &Preparation::checkData, {"plan", "options"}},
+    {"memory", &Preparation::checkMemory, {"plan", "options"}},
     {"disk", &Preparation::checkDisk, {"plan", "files"}}};
 
 Result<void> Preparation::run() {
@@ -102,6 +104,10 @@ Result<void> Preparation::run() {
     POLYRANK_ASSIGN(taken, OutputLocks::take(options.checkpoints.folder, uses));
     locks = std::move(taken);
   }
+  if (!options.quiet)
+    for (const std::string &idle :
+         findIdle(options, *plan, steps, stepsBefore()))
+      tell(fmt::format("polyrank-run: {}\n", idle));
   return {};
 }
 
@@ -119,6 +125,13 @@ std::vector<CheckLine> Preparation::checkAll() {
     lines.push_back(
         {check.name, bool(found), found ? *found : found.error().message});
   }
+  // The number of steps is known when the data is.
+  if (held("options") && held("data") && held("weights"))
+    for (CheckLine &line : lines)
+      if (std::string_view(line.name) == "options")
+        for (const std::string &idle :
+             findIdle(options, *plan, steps, stepsBefore()))
+          line.text += "; " + idle;
   return lines;
 }
 
@@ -130,16 +143,21 @@ Result<std::string> Preparation::checkPlan(bool) {
   POLYRANK_ASSIGN(loaded, loadPlan(options, planDescriptor.get()));
   plan.emplace(std::move(loaded));
   mesh.emplace(*plan->plan);
-  POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
-  options = completed;
-  POLYRANK_ASSIGN(given, timesOf(options, *plan));
-  times = std::move(given);
   report = reportOf(*plan);
   return fmt::format("{} for {}{}, verified; SHA-256 {}",
                      report.mode == "train" ? "training" : "forward",
                      plural(report.ranks, "rank"),
                      report.mesh.empty() ? "" : " (" + report.mesh + ")",
                      plan->bytes.sha256());
+}
+
+/// What the options say of this plan, and files of which they say all.
+Result<std::string> Preparation::checkOptions(bool) {
+  POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
+  options = completed;
+  POLYRANK_ASSIGN(given, timesOf(options, *plan));
+  times = std::move(given);
+  return std::string("they fit the plan");
 }
 
 Result<std::string> Preparation::checkCpu(bool whole) {
@@ -315,8 +333,12 @@ Result<std::string> Preparation::checkData(bool whole) {
   if (!options.outputs.empty()) {
     outputs = outputArraysOf(*plan->plan,
                              outputSamplesOf(options, *plan->plan, *data));
-    if (outputs.empty())
-      return Error{"--outputs: the plan has no output tensors"};
+    // Outputs that are one number need no room of their own.
+    bool hasAny = std::any_of(
+        plan->plan->programs()->begin(), plan->plan->programs()->end(),
+        [](const plan::Program *each) { return each->outputs()->size() > 0; });
+    if (!hasAny)
+      return Error{"--outputs: the plan has no outputs"};
   }
   if (Result<void> done = checkEvaluation(whole); !done)
     return done.error();
@@ -411,9 +433,14 @@ Result<std::string> Preparation::checkMemory(bool whole) {
   if (needed <= room.bytes)
     return whole ? text : std::string();
   return Error{fmt::format(
-      "{}: compile for smaller shards (a larger mesh on more machines, --zero "
-      "1, more --microbatches of fewer samples){}",
-      text, whole ? "" : ", or start it all the same with --no-check")};
+      "{}: compile it for ranks that hold less ({}){}", text,
+      report.mode == "train"
+          ? "--zero 2 or 3 with several ranks along data, --recompute selective "
+            "or full, more --microbatches of fewer samples, a --mesh that splits "
+            "parameters"
+          : "fewer samples in --input or --dim, --zero 3 with several ranks along "
+            "data, a --mesh that splits parameters",
+      whole ? "" : ", or start it all the same with --no-check")};
 }
 
 Result<void> Preparation::checkCheckpointFolder(bool whole) {
@@ -484,7 +511,7 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     traceOutput.emplace(std::move(file));
     add("--trace", options.trace, 0);
   }
-  if (!outputs.empty()) {
+  if (!options.outputs.empty()) {
     POLYRANK_ASSIGN(file,
                     OutputFile::create(options.outputs, sharedMemoryBytes()));
     npzOutput.emplace(std::move(file));

@@ -77,6 +77,7 @@ protected:
 private:
   /// Each says what it found. With `whole` it leaves nothing out.
   Result<std::string> checkPlan(bool whole);
+  Result<std::string> checkOptions(bool whole);
   Result<std::string> checkCpu(bool whole);
   Result<std::string> checkCores(bool whole);
   Result<std::string> checkWeights(bool whole);
