@@ -396,7 +396,7 @@ private:
       report(saver->poll());
     if (transport->isClosedBefore(step + 1))
       page->batches().close();
-    return page->batches().mayBegin(++batches);
+    return page->batches().mayBegin(++begunBatches);
   }
 
   /// The samples of a step, from 0.
@@ -671,7 +671,7 @@ private:
   std::optional<StepMeter> meter;
   std::vector<Batch> batches; // of an evaluation's steps
   uint64_t steps = 0, samples = 0;
-  uint64_t batches = 0; // of all evaluations, that this rank has come to
+  uint64_t begunBatches = 0; // of all evaluations, that this rank has come to
   uint64_t savedStep = 0; // of the latest checkpoint
   uint64_t due = 0;       // saves that were
   double waitedForDisk = 0; // seconds

@@ -373,7 +373,7 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
       {{.paths = {text}}, {}, "no inputs"},
       {{.paths = {text}, .tokenType = "float32"}, {tokens(3)}, "'float32'"},
       {{.paths = {folder.write("odd.bin", "123")}}, {tokens(1)}, "whole number"},
-      {{.paths = {folder.write("a.dat", "1234")}}, {tokens(1)}, "does not say"},
+      {{.paths = {folder.write("a.dat", "1234")}}, {tokens(1)}, "files called .dat are not read"},
       {{.paths = {folder.write("noname", "1234")}}, {tokens(1)}, "does not say"},
       {{.paths = {folder.write("llmc.bin", llmc)}}, {tokens(1)}, "llm.c"},
       {{.paths = {folder.path("none.txt")}}, {tokens(1)}, "No such file"},
