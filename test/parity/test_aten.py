@@ -139,7 +139,7 @@ def runs(tmp_path_factory):
 ELSEWHERE = set("""
     Bool Float FloatImplicit Int IntImplicit ScalarImplicit __contains__ __getitem__ __is__ __isnot__ __not__ _set_item append clear copy extend
     floordiv get insert is_complex is_contiguous is_floating_point is_nonzero items keys len list numel pop reverse size stride dim tensor values
-    warn equal sym_numel sym_stride _local_scalar_dense bernoulli bernoulli_ dropout dropout_ feature_dropout feature_dropout_ normal_ rand
+    warn conj equal sym_numel sym_stride _local_scalar_dense bernoulli bernoulli_ dropout dropout_ feature_dropout feature_dropout_ normal_ rand
     rand_like randn randn_like uniform_ _adaptive_avg_pool2d _adaptive_avg_pool3d _assert_async _conj _convolution_mode _log_softmax
     _reshape_alias _softmax _to_copy _unsafe_view _weight_norm alias_copy detach_copy concatenate cpu cuda pin_memory requires_grad_ resolve_conj
     resolve_neg lift_fresh nll_loss nll_loss2d nonzero_numpy norm reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d

@@ -72,11 +72,11 @@ def guide(tmp_path_factory):
 def test_the_guide_shows_the_messages_that_it_speaks_of(guide, tmp_path):
     text = (ROOT / "docs/guide.md").read_text()
     described, _ = tools.tool("compile", guide, "--describe")
-    proposed = re.search(r"^```text\n(compile it with.*?)^```", text, re.M | re.S)[1]
+    proposed = re.search(r"^```text\n(losses that fit:.*?)^```", text, re.M | re.S)[1]
     assert " ".join(proposed.split()).replace("\\ ", "") == " ".join(
-        described[described.index("compile it with"):].replace(str(guide), "model.onnx").split()).replace("\\ ", "")
+        described[described.index("losses that fit:"):].replace(str(guide), "model.onnx").split()).replace("\\ ", "")
     rows = re.findall(r"^\| `(--.*?)`.* \| `(.*)` \|$", text, re.M)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for given, message in rows:
         options = ["--loss", "cross_entropy(logits,labels)", "--input", "input_ids=int64[16,32]"]
         if "shard" in given:

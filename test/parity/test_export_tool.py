@@ -33,16 +33,16 @@ def unequal():
 def nothing():
     return None
 
-class Renormed(torch.nn.Module):
+class Rotated(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = torch.nn.Linear(4, 4)
 
     def forward(self, x):
-        return torch.renorm(self.inner(x), 2, 1, 0.5)
+        return torch.rot90(self.inner(x), 2)
 
-def renormed():
-    return Renormed(), (torch.ones(2, 4),)
+def rotated():
+    return Rotated(), (torch.ones(2, 4),)
 
 class Loop(torch.nn.Module):
     def forward(self, x):
@@ -79,10 +79,10 @@ def test_export_tool_says_the_mode_and_what_is_frozen(tmp_path):
 
 
 def test_export_tool_decomposes_what_the_compiler_names(tmp_path):
-    export(tmp_path, "model.py:renormed", "--format", "pt2", "--batch", "fixed")
-    compile = ("compile", tmp_path / "renormed.pt2", "-o", tmp_path / "plan", "--mode", "forward")
+    export(tmp_path, "model.py:rotated", "--format", "pt2", "--batch", "fixed")
+    compile = ("compile", tmp_path / "rotated.pt2", "-o", tmp_path / "plan", "--mode", "forward")
     assert "tools/export.py --decompose" in " ".join(tools.tool(*compile, code=1)[1].split())
-    export(tmp_path, "model.py:renormed", "--format", "pt2", "--batch", "fixed", "--decompose")
+    export(tmp_path, "model.py:rotated", "--format", "pt2", "--batch", "fixed", "--decompose")
     tools.tool(*compile)
 
 

@@ -1,6 +1,5 @@
 """What imports take: weights stay in the file, and time and memory grow with the graph and not with its square."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,23 +14,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, of exporters tha
 FORMATS = ("onnx", "pt", "pt2")
 
 
-# A process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large.
-MEASURE = """
-import resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
-usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
-sys.exit(done.returncode)
-"""
-
-
 def imported(path, *options):
-    """Processor seconds and the most bytes of memory of an import: other programs of the machine do not count."""
-    command = [sys.executable, "-S", "-c", MEASURE, tools.bin() / "polyrank-compile", path, *options, "--stop-after", "import"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=tools.SECONDS)
-    assert done.returncode == 0, done.stderr
-    seconds, bytes = done.stdout.split()
-    return float(seconds), int(bytes)
+    """Processor seconds and the most bytes of memory of an import."""
+    code, said, seconds, most = tools.spent("compile", path, *options, "--stop-after", "import")
+    assert code == 0, said
+    return seconds, most
 
 
 @pytest.mark.parametrize("ending", FORMATS)

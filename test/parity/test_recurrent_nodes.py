@@ -83,7 +83,7 @@ REFUSED = {
     "known lengths above": (layer("GRU", lengths=i32(2, 5, 1), known=(4,)), "its sequence_lens have 5 for sequences of 4 steps"),
     "known lengths below": (layer("GRU", lengths=i32(2, -1, 1), known=(4,)), "its sequence_lens have -1 for sequences of 4 steps"),
     "lengths of others": (layer("GRU", lengths=i32(2, 4)), "its sequence_lens of [2] are not one integer for each of 3 sequences"),
-    "no step": (Node("RNN", 14, floats(0, 1, 2), floats(1, 2, 2), floats(1, 2, 2), hidden_size=2),
+    "no step": (Node("RNN", 14, floats(0, 1, 2), floats(1, 2, 2), floats(1, 2, 2), known=(0,), hidden_size=2),
                 "0 steps, and it needs at least one"),
 }
 

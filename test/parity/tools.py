@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,26 @@ def tool(name, *args, code=0):
         f"exit code {done.returncode}, not {code}: {' '.join(command)}\n"
         f"{done.stdout[-4000:]}{done.stderr[-8000:]}")
     return done.stdout, done.stderr
+
+
+# A process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large.
+_MEASURE = """
+import json, os, resource, subprocess, sys
+limit = int(sys.argv[1])
+done = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL,
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([done.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024]))
+"""
+
+
+def spent(name, *args):
+    """Runs polyrank-NAME. Returns its exit code, standard error, processor seconds, of which other programs of the machine
+    take none, and the most bytes of memory."""
+    command = [sys.executable, "-S", "-c", _MEASURE, SECONDS, bin() / f"polyrank-{name}", *args]
+    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=SECONDS, errors="replace")
+    code, seconds, most = json.loads(done.stdout)
+    return code, done.stderr, seconds, most
 
 
 @dataclass(frozen=True)

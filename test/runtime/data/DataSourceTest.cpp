@@ -182,8 +182,9 @@ TEST(TokenFile, ARandomOrderVisitsEachSampleOnceAnEpochWhateverTheRanks) {
 
 TEST(TokenFile, HeldOutSamplesAreTheLastOnesAndNeverTrainedOn) {
   TemporaryFolder folder;
-  DataOptions options{
-      .paths = {folder.write("a.u8", bytesUpTo(41))}, .batch = 2, .holdout = 0.25};
+  DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))},
+                      .batch = 2,
+                      .holdout = 0.25};
   InputSpec inputs[] = {tokens(2)};
   auto source = DataSource::open(options, inputs);
   ASSERT_TRUE(source);
@@ -205,13 +206,19 @@ TEST(TokenFile, HeldOutSamplesAreRoundedUpToWholeOnes) {
   TemporaryFolder folder;
   std::string path = folder.write("a.u8", bytesUpTo(101)); // 100 samples of 1
   InputSpec inputs[] = {tokens(1)};
-  for (auto [holdout, expected] : {std::pair(0.0, 0u), {0.25, 25u}, {0.251, 26u},
-                                   {0.101, 11u}, {1e-9, 1u}, {0.999, 100u},
+  for (auto [holdout, expected] : {std::pair(0.0, 0u),
+                                   {0.25, 25u},
+                                   {0.251, 26u},
+                                   {0.101, 11u},
+                                   {1e-9, 1u},
+                                   {0.999, 100u},
                                    // Products that are not whole as doubles.
-                                   {0.07, 7u}, {0.14, 14u}, {0.29, 29u},
+                                   {0.07, 7u},
+                                   {0.14, 14u},
+                                   {0.29, 29u},
                                    {0.57, 57u}}) {
-    auto source = DataSource::open({.paths = {path}, .batch = 0, .holdout = holdout},
-                                   inputs);
+    auto source = DataSource::open(
+        {.paths = {path}, .batch = 0, .holdout = holdout}, inputs);
     ASSERT_TRUE(source) << source.error().message;
     EXPECT_EQ(source->samples(Split::Holdout), expected) << holdout;
     EXPECT_EQ(source->samples(Split::Train), 100 - expected) << holdout;
@@ -262,8 +269,8 @@ TEST(TokenFile, ATokenThatTheInputCannotTakeIsAnErrorThatSaysWhere) {
 
 TEST(TokenFile, WhatIsNoTokensIsNamedUnlessTheirTypeIsGiven) {
   TemporaryFolder folder;
-  DataOptions options{
-      .paths = {folder.write("a.bin", std::string("\x1f\x8b\x08\0abcdefgh", 12))}};
+  DataOptions options{.paths = {folder.write(
+                          "a.bin", std::string("\x1f\x8b\x08\0abcdefgh", 12))}};
   InputSpec inputs[] = {tokens(4)};
   auto source = DataSource::open(options, inputs);
   ASSERT_FALSE(source);
@@ -355,7 +362,9 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
   std::string llmc("\x88\xd8\x34\x01", 4);
   llmc.resize(2048);
   const Row rows[] = {
-      {{.paths = {text}, .batch = 34}, {tokens(3)}, "fewer than one global batch"},
+      {{.paths = {text}, .batch = 34},
+       {tokens(3)},
+       "fewer than one global batch"},
       {{.paths = {text}, .batch = 30, .holdout = 0.5},
        {tokens(3)},
        "fewer than one global batch"},
@@ -372,9 +381,15 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
       {{.paths = {text}}, {tokens(4), labels(5)}, "different lengths, 4 and 5"},
       {{.paths = {text}}, {}, "no inputs"},
       {{.paths = {text}, .tokenType = "float32"}, {tokens(3)}, "'float32'"},
-      {{.paths = {folder.write("odd.bin", "123")}}, {tokens(1)}, "whole number"},
-      {{.paths = {folder.write("a.dat", "1234")}}, {tokens(1)}, "files called .dat are not read"},
-      {{.paths = {folder.write("noname", "1234")}}, {tokens(1)}, "does not say"},
+      {{.paths = {folder.write("odd.bin", "123")}},
+       {tokens(1)},
+       "whole number"},
+      {{.paths = {folder.write("a.dat", "1234")}},
+       {tokens(1)},
+       "files called .dat are not read"},
+      {{.paths = {folder.write("noname", "1234")}},
+       {tokens(1)},
+       "does not say"},
       {{.paths = {folder.write("llmc.bin", llmc)}}, {tokens(1)}, "llm.c"},
       {{.paths = {folder.path("none.txt")}}, {tokens(1)}, "No such file"},
       {{.paths = {"/dev/null"}, .tokenType = "uint8"}, {tokens(1)}, "regular"}};

@@ -80,8 +80,9 @@ TEST_F(CheckTest, SaysWhatItFoundAndRunsAndLeavesNothing) {
   Found found = check();
   EXPECT_EQ(found.status, 0) << found.report;
   EXPECT_EQ(found.names(),
-            (std::vector<std::string>{"plan", "cpu", "cores", "weights",
-                                      "files", "data", "memory", "disk"}));
+            (std::vector<std::string>{"plan", "options", "cpu", "cores",
+                                      "weights", "files", "data", "memory",
+                                      "disk"}));
   EXPECT_EQ(count(), before);
   EXPECT_NE(found.text("plan").find("2 ranks (data=2,tensor=1)"),
             std::string::npos)
@@ -135,8 +136,8 @@ TEST_F(CheckTest, ReadsEveryByteOfTheWeights) {
       << found.report;
   // What needs no weights is checked all the same.
   EXPECT_EQ(found.names(),
-            (std::vector<std::string>{"plan", "cpu", "cores", "weights", "data",
-                                      "memory"}));
+            (std::vector<std::string>{"plan", "options", "cpu", "cores",
+                                      "weights", "data", "memory"}));
 }
 
 TEST_F(CheckTest, FindsANanAmongTheWeights) {
