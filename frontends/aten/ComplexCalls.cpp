@@ -98,6 +98,8 @@ private:
   /// A property of the shape, which both parts have.
   Value ofShape() { return callWith(/*takesReal=*/true, false); }
   Value same() { return self(); }
+  /// What the export checked, which shapes and types say here.
+  Value nothing() { return {}; }
   Value yes() { return Value(true); }
   Value no() { return Value(false); }
 
@@ -465,6 +467,7 @@ const llvm::StringMap<ComplexCall::Formula> &ComplexCall::formulas() {
     put(&ComplexCall::ofShape, {"size", "sym_size", "dim", "numel", "sym_numel",
                                 "stride", "sym_stride", "is_contiguous"});
     put(&ComplexCall::same, {"resolve_conj", "resolve_neg", "positive"});
+    put(&ComplexCall::nothing, {"_assert_tensor_metadata"});
     put(&ComplexCall::yes, {"is_complex"});
     put(&ComplexCall::no, {"is_floating_point"});
     put(&ComplexCall::realPart, {"real"});

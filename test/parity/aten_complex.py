@@ -46,6 +46,7 @@ COMPLEX = {
     "square": pair(lambda x: x**2 + x.square()),
     "exp": pair(torch.exp),
     "conj": pair(lambda x: x.conj().resolve_conj()),
+    "to-device": pair(lambda x: x.to("cpu") * x.to(torch.complex64)),
     "views": pair(lambda x: x.t().reshape(2, 6)[:, 1:].unsqueeze(0).expand(3, 2, 5).permute(2, 0, 1)),
     "chunks": pair(lambda x: x.chunk(2, 1)[1] * x.split([1, 3], 1)[0]),
     "sum": pair(lambda x: x.sum(0) + x.mean(0) + x.cumsum(1)),
