@@ -1,6 +1,7 @@
 """Writes docs/architectures.md from the results of architectures.py."""
 
 import re
+import textwrap
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +52,8 @@ def names(results):
 def brief(reason):
     """A reason without the nodes that it names, and without what PyTorch proposes."""
     parts = [re.sub(r": \d+ nodes?, .*", "", part) for part in reason.split(" / ")]
-    return re.sub(r" \((unhinted|Size-like).*|[<>`]", "", "; ".join(parts))[:240]
+    text = re.sub(r" \((unhinted|Size-like).*|`", "", "; ".join(parts))
+    return textwrap.shorten(text, 330, placeholder=" ...")
 
 
 def write(results):
