@@ -98,7 +98,8 @@ private:
   /// A property of the shape, which both parts have.
   Value ofShape() { return callWith(/*takesReal=*/true, false); }
   Value same() { return self(); }
-  /// What the export checked, which shapes and types say here.
+  /// The export's own check of a shape and a type: it has no result, and both
+  /// are known here.
   Value nothing() { return {}; }
   Value yes() { return Value(true); }
   Value no() { return Value(false); }

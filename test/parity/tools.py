@@ -29,12 +29,13 @@ def tool(name, *args, code=0):
     return done.stdout, done.stderr
 
 
-# A process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large.
+# It runs in a process of its own: what one starts begins with the memory of who starts it, and PyTorch's is large. The limit
+# ends what would compute on after a timeout has ended that process.
 _MEASURE = """
-import json, os, resource, subprocess, sys
+import json, resource, subprocess, sys
 limit = int(sys.argv[1])
-done = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL,
-                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
+resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+done = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL)
 usage = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([done.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024]))
 """

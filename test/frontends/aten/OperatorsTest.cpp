@@ -2,6 +2,8 @@
 
 #include "test/frontends/aten/Program.h"
 
+#include "frontends/aten/Call.h"
+
 using namespace polyrank::test;
 using aten::List;
 
@@ -70,6 +72,11 @@ TEST_F(Overloads, AnOperatorThatPyTorchDecomposesHasThatWayOut) {
             std::string::npos);
 }
 
+TEST_F(Overloads, WhatTheTableHasIsNotSaidToNeedDecomposing) {
+  for (const aten::OperatorEntry &entry : aten::listOperators())
+    EXPECT_FALSE(aten::isDecomposed(entry.name)) << entry.name;
+}
+
 TEST_F(Overloads, AnOverloadThatIsMissingIsNamedWithThoseThereAre) {
   EXPECT_TRUE(
       call("aten::argmax", {x}, {}, llvm::StringRef("out")).isUnknown());
@@ -129,10 +136,9 @@ TEST_F(Overloads, AMaskThatDependsOnAnInputTakesAsManyAsTheFileSays) {
                            "when a model is compiled; say how many"),
             std::string::npos);
   operators.resultShape = Shape({4});
-  EXPECT_EQ(call("aten::index", {x, Value::list({mask})})
-                .getTensor()
-                ->getShape(),
-            Shape({4}));
+  EXPECT_EQ(
+      call("aten::index", {x, Value::list({mask})}).getTensor()->getShape(),
+      Shape({4}));
   operators.resultShape = Shape({7});
   EXPECT_TRUE(call("aten::masked_select", {x, mask}).isUnknown());
   EXPECT_NE(reasons().find("it is said to take 7 elements by a mask of 6"),

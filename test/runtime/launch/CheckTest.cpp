@@ -79,10 +79,9 @@ TEST_F(CheckTest, SaysWhatItFoundAndRunsAndLeavesNothing) {
   auto before = count();
   Found found = check();
   EXPECT_EQ(found.status, 0) << found.report;
-  EXPECT_EQ(found.names(),
-            (std::vector<std::string>{"plan", "options", "cpu", "cores",
-                                      "weights", "files", "data", "memory",
-                                      "disk"}));
+  EXPECT_EQ(found.names(), (std::vector<std::string>{
+                               "plan", "options", "cpu", "cores", "weights",
+                               "files", "data", "memory", "disk"}));
   EXPECT_EQ(count(), before);
   EXPECT_NE(found.text("plan").find("2 ranks (data=2,tensor=1)"),
             std::string::npos)
