@@ -115,8 +115,14 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
   };
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
+  // A parameter that goes into nothing is held and saved as it is: what it was
+  // joined with is all that there is (MobileBERT's embeddings).
+  auto isHeldOnly = [&](unsigned i) {
+    return boundary.getArgument<graph::ParameterAttr>(i) &&
+           forward.getArgument(i).use_empty();
+  };
   for (auto [i, type] : llvm::enumerate(forward.getArgumentTypes()))
-    if (isEmpty(type))
+    if (isEmpty(type) && !isHeldOnly(i))
       return reject(forward.getLoc(), boundary.describe(i), type);
   for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
     if (auto output = boundary.getResult<graph::OutputAttr>(i);

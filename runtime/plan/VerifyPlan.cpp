@@ -146,7 +146,7 @@ bool PlanVerifier::verifyShard(const std::string &what, DType type,
       return fail("{}: has {} dims, at most {} are possible", what,
                   dims->size(), maxRank);
     for (const Dim *dim : *dims) {
-      if (dim->size() < 1 || dim->padded() < dim->size() ||
+      if (dim->size() < 0 || dim->padded() < dim->size() ||
           uint64_t(dim->padded()) > maxElements)
         return fail("{}: a dim of {} with padded extent {}", what, dim->size(),
                     dim->padded());
@@ -253,6 +253,8 @@ bool PlanVerifier::verifyView(const std::string &what,
     return false;
   __int128 lowest = view->base(), highest = view->base();
   for (uint64_t d = 0; d < rank; ++d) {
+    if (argument.dims()->Get(d)->size() == 0)
+      return true; // It reads no element.
     __int128 reach =
         __int128(argument.dims()->Get(d)->size() - 1) * view->strides()->Get(d);
     (reach < 0 ? lowest : highest) += reach;

@@ -147,8 +147,6 @@ const Lie lies[] = {
      "has 33 dims"},
     {"negativeDim", [](PlanT &p) { argumentOf(p, 0).dims[0]->size = -3; },
      "a dim of -3"},
-    {"emptyDim", [](PlanT &p) { argumentOf(p, 0).dims[0]->size = 0; },
-     "a dim of 0"},
     {"hugeDim",
      [](PlanT &p) { argumentOf(p, 0).dims[0]->padded = int64_t(1) << 49; },
      "a dim of 3 with padded extent 562949953421312"},
