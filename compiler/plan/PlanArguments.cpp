@@ -116,11 +116,13 @@ private:
 
 class ArgumentWriter {
 public:
-  ArgumentWriter(func::FuncOp function, bool isStep, const Names &names,
-                 const graph::Symbols &symbols, fb::PlanT &plan,
-                 fb::ProgramT &program)
-      : function(function), boundary(function), isStep(isStep), names(names),
-        symbols(symbols), plan(plan), program(program) {}
+  /// `hasBatch`: whether any input of the plan has one.
+  ArgumentWriter(func::FuncOp function, bool isStep, bool hasBatch,
+                 const Names &names, const graph::Symbols &symbols,
+                 fb::PlanT &plan, fb::ProgramT &program)
+      : function(function), boundary(function), isStep(isStep),
+        hasBatch(hasBatch), names(names), symbols(symbols), plan(plan),
+        program(program) {}
 
   LogicalResult run();
 
@@ -134,7 +136,7 @@ private:
 
   func::FuncOp function;
   graph::Boundary boundary;
-  bool isStep;
+  bool isStep, hasBatch;
   const Names &names;
   const graph::Symbols &symbols;
   fb::PlanT &plan;
@@ -309,14 +311,18 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
       return function.emitError("input '")
              << input.getName().getValue() << "' has type " << type
              << "; it needs a batch dim in front";
+    result->batch_dim = input.getBatchDim();
     uint64_t samples = result->dims[0]->size * result->dims[1]->size;
-    if (plan.samples_per_step && plan.samples_per_step != samples)
+    // A plan without a batch takes one row a microbatch.
+    bool counts = input.hasBatch() || !hasBatch;
+    if (counts && plan.samples_per_step && plan.samples_per_step != samples)
       return function.emitError("input '")
              << input.getName().getValue() << "' has a batch (dim 0) of "
              << samples << ", but the inputs before it have one of "
              << plan.samples_per_step
              << "; the batch is the first dim of each input";
-    plan.samples_per_step = samples;
+    if (counts)
+      plan.samples_per_step = samples;
     if (result->role == fb::Role::Input && !plan.tokens_per_sample &&
         result->dims.size() > 2 && !type.getElementType().isInteger(1) &&
         isa<IntegerType>(type.getElementType())) {
@@ -351,8 +357,16 @@ polyrank::plan::writeArguments(ArrayRef<func::FuncOp> functions, bool isStep,
     if (failed(names.writeStored(parameter)))
       return failure();
   graph::Symbols symbols(functions.front());
+  bool hasBatch = llvm::any_of(functions, [](func::FuncOp function) {
+    graph::Boundary boundary(function);
+    return llvm::any_of(llvm::seq(function.getNumArguments()), [&](unsigned i) {
+      auto input = boundary.getArgument<graph::InputAttr>(i);
+      return input && input.hasBatch();
+    });
+  });
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
-    if (failed(ArgumentWriter(function, isStep, names, symbols, plan, *program)
+    if (failed(ArgumentWriter(function, isStep, hasBatch, names, symbols, plan,
+                              *program)
                    .run()))
       return failure();
   return success();

@@ -136,18 +136,15 @@ LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
       output->dims.insert(output->dims.begin(), std::make_unique<fb::DimT>());
       output->dims.front()->size = output->dims.front()->padded = 1;
     }
-    // Dim 0 of a step counts its microbatches.
-    ArrayRef<int64_t> dims = type.getShape();
-    if (isStep && !dims.empty())
-      dims = dims.drop_front();
-    int64_t batch = plan.samples_per_step;
-    if (!dims.empty() && batch && type.getNumElements() &&
-        dims[0] * (isStep ? type.getDimSize(0) : 1) != batch)
-      return function.emitError("output '")
-             << name.getValue() << "' has dims [" << dims
-             << "], but the inputs have a batch of " << batch
-             << ": the batch is the first dim of each output; leave this one "
-                "out of the export, or move its batch to the front";
+    output->batch_dim = role.getBatchDim();
+    if (type.getRank() > 0 && role.getBatchDim() != noBatch) {
+      uint64_t samples = output->dims[0]->size * output->dims[1]->size;
+      if (plan.samples_per_step && plan.samples_per_step != samples)
+        return function.emitError("output '")
+               << name.getValue() << "' has a batch of " << samples
+               << ", but the inputs have one of " << plan.samples_per_step
+               << ": the batch is the first dim of each output";
+    }
     output->geometric = role.getMean() == graph::MeanKind::Geometric;
     output->buffer = writer.refer(terminator->getOperand(i));
     program->outputs.push_back(std::move(output));

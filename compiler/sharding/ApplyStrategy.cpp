@@ -43,7 +43,8 @@ LogicalResult Strategy::addBatchDefault() {
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto input = graph::Boundary(function).getArgument<graph::InputAttr>(i);
     RankedTensorType type = typeOf(i);
-    if (!input || type.getRank() < 2 || sharding::getConstraint(function, i))
+    if (!input || !input.hasBatch() || type.getRank() < 2 ||
+        sharding::getConstraint(function, i))
       continue;
     if (type.getDimSize(1) % size != 0)
       return refuseBatch(function, i, mesh, batchAxes);

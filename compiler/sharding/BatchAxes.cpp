@@ -73,6 +73,12 @@ LogicalResult polyrank::sharding::refuseBatch(func::FuncOp function,
              << (batch < size      ? " is larger than"
                  : axes.size() > 1 ? " do not divide"
                                    : " does not divide");
+  // Whether the file leaves another dim than the first open is not known here.
+  if (int64_t dim = role.getBatchDim(); dim > 0)
+    return diagnostic << "; the batch is its dim " << dim
+                      << ": give a size that is a multiple of " << size
+                      << " (--input or --dim) where the file leaves it open, or "
+                         "export the model with one";
   if (role.getOpenBatch())
     return diagnostic << "; use a batch that is a multiple of " << size
                       << " (--input '" << input << "=..["

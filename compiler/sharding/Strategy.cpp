@@ -215,11 +215,19 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
       markOneBlocks(argument, parameter, dimsOf, uses);
   } else {
     name = graph::Boundary(function).getName(argument);
-    // Dim 0 is the microbatch: the user's dims follow.
-    if (failed(checkDims(pattern, name, type.getShape().drop_front())))
-      return failure();
-    for (int64_t d = 1; d < type.getRank(); ++d)
+    auto input =
+        graph::Boundary(function).getArgument<graph::InputAttr>(argument);
+    // Dim 0 is the microbatch, dim 1 the batch or one row; the other dims of the
+    // user's follow in their order.
+    SmallVector<int64_t> shape;
+    for (int64_t d = 2; d < type.getRank(); ++d)
       dimsOf.push_back({d});
+    if (input.hasBatch() && type.getRank() > 1)
+      dimsOf.insert(dimsOf.begin() + input.getBatchDim(), {1});
+    for (ArrayRef<int64_t> dim : dimsOf)
+      shape.push_back(type.getDimSize(dim[0]));
+    if (failed(checkDims(pattern, name, shape)))
+      return failure();
   }
   if (dimsOf.empty())
     for (int64_t d = 0; d < type.getRank(); ++d)

@@ -23,15 +23,17 @@ static int64_t strideOf(ArrayRef<int64_t> shape, int64_t dim) {
 BatchFlow::BatchFlow(func::FuncOp forward) : forward(forward) {
   graph::Boundary boundary(forward);
   for (BlockArgument argument : forward.getArguments())
-    if (ArrayRef<int64_t> shape = graph::getShape(argument);
-        batch == 0 && !shape.empty() &&
-        boundary.getArgument<graph::InputAttr>(argument.getArgNumber()))
-      batch = shape[0];
+    if (auto input =
+            boundary.getArgument<graph::InputAttr>(argument.getArgNumber());
+        input && input.hasBatch() && batch == 0)
+      if (ArrayRef<int64_t> shape = graph::getShape(argument); !shape.empty())
+        batch = shape[0];
 }
 
 SampleFlow BatchFlow::ofArgument(BlockArgument argument) {
-  if (!graph::Boundary(forward).getArgument<graph::InputAttr>(
-          argument.getArgNumber()))
+  auto input = graph::Boundary(forward).getArgument<graph::InputAttr>(
+      argument.getArgNumber());
+  if (!input || !input.hasBatch())
     return {};
   ArrayRef<int64_t> shape = graph::getShape(argument);
   if (shape.empty() || shape[0] != batch)
@@ -108,6 +110,12 @@ SmallVector<SampleFlow> BatchFlow::through(Operation *op) {
   if (isa<graph::GraphOp>(op))
     return throughRule(op);
   return all({Kind::Unknown});
+}
+
+std::optional<int64_t> BatchFlow::findDim(Value value) {
+  SampleFlow flow = get(value);
+  return flow.kind == Kind::Batched ? findDim(graph::getShape(value), flow)
+                                    : std::nullopt;
 }
 
 std::optional<int64_t> BatchFlow::findDim(ArrayRef<int64_t> shape,

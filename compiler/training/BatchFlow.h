@@ -11,7 +11,8 @@ namespace polyrank::training {
 /// Of one value.
 struct SampleFlow {
   enum class Kind {
-    /// No sample changes it: parameters, constants, and what is made of them.
+    /// No sample changes it: parameters, constants, inputs without a batch, and
+    /// what is made of them.
     Free,
     /// It has a part for each sample. What a normalization with statistics of
     /// the batch makes of a sample counts as the sample's own.
@@ -49,6 +50,9 @@ public:
 
   SampleFlow get(mlir::Value value);
   SampleFlow::Kind kindOf(mlir::Value value) { return get(value).kind; }
+  /// The dim of a batched value in which its samples lie, alone or together with
+  /// other dims.
+  std::optional<int64_t> findDim(mlir::Value value);
 
 private:
   SampleFlow ofArgument(mlir::BlockArgument argument);

@@ -34,19 +34,21 @@ LogicalResult StepBuilder::classify() {
       if (graph::getGlobalType(argument).getRank() == 0)
         return forward.emitError("input '")
                << input.getName().getValue()
-               << "' is one number; an input has a batch dim in front, which "
-                  "the ranks split: export the model with the number as a "
-                  "constant";
-      if (BlockArgument first =
-              forwardInputs.empty() ? argument : forwardInputs.front();
-          graph::getShape(first)[0] != graph::getShape(argument)[0])
+               << "' is one number; an input has a dim 0: the batch, or one row "
+                  "(no_batch)";
+      forwardInputs.push_back(argument);
+      if (!input.hasBatch())
+        continue;
+      int64_t rows = graph::getShape(argument)[0];
+      if (firstBatched && graph::getShape(firstBatched)[0] != rows)
         return forward.emitError("input '")
                << input.getName().getValue() << "' has a batch (dim 0) of "
-               << graph::getShape(argument)[0] << ", but input '"
-               << boundary().getName(first.getArgNumber()) << "' has one of "
-               << graph::getShape(first)[0]
+               << rows << ", but input '"
+               << boundary().getName(firstBatched.getArgNumber())
+               << "' has one of " << graph::getShape(firstBatched)[0]
                << "; the batch is the first dim of each input";
-      forwardInputs.push_back(argument);
+      if (!firstBatched)
+        firstBatched = argument;
       continue;
     }
     if (boundary().getArgument<graph::CounterAttr>(number))
@@ -169,7 +171,7 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
       add(*next++, graph::NextAttr::get(builder.getContext(), i));
   for (const StepOutput &output : outputs)
     add(output.value, graph::OutputAttr::get(builder.getStringAttr(output.name),
-                                             output.mean));
+                                             output.mean, output.batchDim));
   func::ReturnOp::create(builder, parts.location, results);
   step.setType(builder.getFunctionType(step.getArgumentTypes(),
                                        ValueRange(results).getTypes()));
@@ -275,10 +277,9 @@ LogicalResult StepBuilder::buildForward() {
     }
     SmallVector<int64_t> shape{1};
     llvm::append_range(shape, graph::getShape(value));
-    if (int64_t batch = forwardInputs.empty()
-                            ? shape[1]
-                            : graph::getShape(forwardInputs.front())[0];
-        shape[1] != batch)
+    if (int64_t batch =
+            firstBatched ? graph::getShape(firstBatched)[0] : shape[1];
+        shape[1] != batch && output.getBatchDim() != noBatch)
       return forward.emitError("output '")
              << name.getValue() << "' has dims ["
              << llvm::interleaved(graph::getShape(value))
@@ -286,8 +287,10 @@ LogicalResult StepBuilder::buildForward() {
              << ": the batch is the first dim of each output; leave this one "
                 "out of the export, or move its batch to the front";
     outputs.push_back(
-        {name.str(), graph::ReshapeOp::create(builder, value.getLoc(), value,
-                                              ArrayRef<int64_t>(shape))});
+        {name.str(),
+         graph::ReshapeOp::create(builder, value.getLoc(), value,
+                                  ArrayRef<int64_t>(shape)),
+         graph::MeanKind::Arithmetic, output.getBatchDim()});
   }
   finish(updated, outputs);
   return success();

@@ -40,8 +40,25 @@ static SmallVector<int64_t> rowsOf(RankedTensorType type, int64_t axis) {
   return rows;
 }
 
+/// The dim of the user's model that dim `dim` of @forward's is, which has the
+/// batch in front, or one row.
+static int64_t toModel(int64_t dim, int64_t batchDim) {
+  if (batchDim == noBatch)
+    return dim - 1;
+  return dim == 0 ? batchDim : dim <= batchDim ? dim - 1 : dim;
+}
+
+/// The inverse.
+static int64_t fromModel(int64_t dim, int64_t batchDim) {
+  if (batchDim == noBatch)
+    return dim + 1;
+  return dim == batchDim ? 0 : dim < batchDim ? dim + 1 : dim;
+}
+
 FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
-                                            RankedTensorType type) {
+                                            const Output &logits) {
+  RankedTensorType type = graph::getGlobalType(logits.value);
+  auto named = [&](int64_t axis) { return toModel(axis, logits.batchDim); };
   // Of [samples, classes] there is no choice; of none the caller complains.
   if (type.getRank() < 3)
     return type.getRank() - 1;
@@ -65,7 +82,7 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
     }
   if (axes.size() == 1) {
     if (chosen.insert(output).second)
-      emitRemark() << "the classes are dim " << axes[0] << " of '" << output
+      emitRemark() << "the classes are dim " << named(axes[0]) << " of '" << output
                    << "', " << type.getDimSize(axes[0])
                    << " of them: its other dims are those of '" << other << "'";
     return axes[0];
@@ -74,45 +91,55 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
   diagnostic << "output '" << output << "' of type " << type
              << " may have its classes in any dim";
   if (!axes.empty())
-    diagnostic << ", and dims " << llvm::interleaved(axes)
+    diagnostic << ", and dims "
+               << llvm::interleaved(llvm::map_range(axes, named))
                << " both leave the dims of '" << other << "'";
   return diagnostic << "; say which: " << call.name << "(" << output << ","
                     << labels << ",axis=1) as PyTorch's cross_entropy has it, "
                        "axis="
-                    << type.getRank() - 1 << " where the classes are last";
+                    << named(type.getRank() - 1) << " where the classes are last";
 }
 
 FailureOr<LossBuilder::Classes>
 LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   if (failed(expectPositional(call, {"OUTPUT", "LABELS"})))
     return failure();
-  FailureOr<Value> logits = getOutput(call.positional[0]);
+  FailureOr<Output> logits = getOutput(call.positional[0]);
   if (failed(logits))
     return failure();
-  RankedTensorType type = graph::getGlobalType(*logits);
+  int64_t batchDim = logits->batchDim;
+  RankedTensorType type = graph::getGlobalType(logits->value);
   Classes classes;
-  classes.logits = *logits;
+  classes.logits = logits->value;
+  int64_t rank = type.getRank() - (batchDim == noBatch), axis;
   if (options.axis) {
-    classes.axis = *options.axis + (*options.axis < 0 ? type.getRank() : 0);
+    axis = *options.axis + (*options.axis < 0 ? rank : 0);
   } else {
-    FailureOr<int64_t> found = findClasses(call, type);
+    FailureOr<int64_t> found = findClasses(call, *logits);
     if (failed(found))
       return failure();
-    classes.axis = *found;
+    axis = toModel(*found, batchDim);
   }
-  if (!isa<FloatType>(type.getElementType()) || classes.axis < 0 ||
-      classes.axis >= type.getRank())
+  if (!isa<FloatType>(type.getElementType()) || axis < 0 || axis >= rank)
     return emitError() << "output '" << call.positional[0] << "' of type "
                        << type << " cannot be logits with the classes in dim "
-                       << classes.axis;
+                       << axis;
+  if (axis == batchDim)
+    return emitError() << "output '" << call.positional[0]
+                       << "' has its batch in dim " << axis
+                       << ", which cannot be the classes";
+  classes.axis = fromModel(axis, batchDim);
   classes.size = type.getDimSize(classes.axis);
   auto labelType =
       RankedTensorType::get(rowsOf(type, classes.axis), builder.getI64Type());
-  FailureOr<Value> labels = getLabels(call.positional[1], labelType);
+  // Without the dim of the classes the batch may be one dim earlier.
+  FailureOr<Value> labels =
+      getLabels(call.positional[1], labelType,
+                batchDim > axis ? batchDim - 1 : batchDim);
   if (failed(labels))
     return failure();
   classes.labels = *labels;
-  warnOfCopies(call, *logits, *labels);
+  warnOfCopies(call, logits->value, *labels);
   unsigned number = cast<BlockArgument>(*labels).getArgNumber();
   // A metric leaves out what the loss does.
   auto known = ignored.find(number);

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-FailureOr<Value> LossBuilder::getOutput(StringRef name) {
+FailureOr<LossBuilder::Output> LossBuilder::getOutput(StringRef name) {
   auto yields = forward.getBody().front().getTerminator()->getOperands();
   SmallVector<std::string> names;
   for (auto [i, value] : llvm::enumerate(yields)) {
@@ -19,7 +19,7 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
     if (!output)
       continue;
     if (output.getName() == name)
-      return Value(value);
+      return Output{value, output.getBatchDim()};
     names.push_back(output.getName().str());
   }
   return emitError() << "the model has no output '" << name
@@ -27,7 +27,8 @@ FailureOr<Value> LossBuilder::getOutput(StringRef name) {
                      << nearestWords(name, names);
 }
 
-FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
+FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type,
+                                        int64_t batchDim) {
   BlockArgument labels;
   for (BlockArgument argument : forward.getArguments()) {
     auto input =
@@ -43,8 +44,13 @@ FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type) {
   if (!labels) {
     StringAttr text = builder.getStringAttr(name);
     labels = boundary().insertArgument(forward.getNumArguments(), type,
-                                       graph::InputAttr::get(text),
+                                       graph::InputAttr::get(text).withBatchDim(
+                                           batchDim),
                                        NameLoc::get(text));
+    if (batchDim == noBatch)
+      emitRemark() << "'" << name << "' has no batch, as the output that it is "
+                   << "compared with: of several microbatches the mean of "
+                   << "theirs is taken";
   }
   unsigned number = labels.getArgNumber();
   boundary().setArgument(
@@ -69,19 +75,19 @@ LogicalResult LossBuilder::expectPositional(const Call &call,
 FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT", "TARGET"})))
     return failure();
-  FailureOr<Value> output = getOutput(call.positional[0]);
+  FailureOr<Output> output = getOutput(call.positional[0]);
   if (failed(output))
     return failure();
-  RankedTensorType type = graph::getGlobalType(*output);
+  RankedTensorType type = graph::getGlobalType(output->value);
   if (!isa<FloatType>(type.getElementType()))
     return emitError() << "output '" << call.positional[0] << "' has type "
                        << type << "; " << call.name << " needs floats";
-  FailureOr<Value> target = getLabels(call.positional[1], type);
+  FailureOr<Value> target = getLabels(call.positional[1], type, output->batchDim);
   if (failed(target))
     return failure();
   auto emit = [&] { return emitError(); };
   FailureOr<Value> each =
-      buildPairLoss(parts, call, *output, *target, emit, otherLosses);
+      buildPairLoss(parts, call, output->value, *target, emit, otherLosses);
   if (failed(each))
     return failure();
   int64_t targets = type.getNumElements();
@@ -95,17 +101,17 @@ FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
 FailureOr<SmallVector<Loss>> LossBuilder::buildOutput(const Call &call) {
   if (failed(expectPositional(call, {"OUTPUT"})))
     return failure();
-  FailureOr<Value> output = getOutput(call.positional[0]);
+  FailureOr<Output> output = getOutput(call.positional[0]);
   auto emit = [&] { return emitError(); };
   if (failed(output) || failed(NamedArguments(call, emit).finish(otherLosses)))
     return failure();
-  RankedTensorType type = graph::getGlobalType(*output);
+  RankedTensorType type = graph::getGlobalType(output->value);
   if (!isa<FloatType>(type.getElementType()) || type.getNumElements() != 1)
     return emitError() << "output '" << call.positional[0] << "' of type "
                        << type << " is not one number; name a loss as in "
                        << "cross_entropy(" << call.positional[0] << ",labels)";
   used.insert(call.positional[0]);
-  SmallVector<Loss> means = splitMean(*output);
+  SmallVector<Loss> means = splitMean(output->value);
   describeMean(call.positional[0], means);
   return means;
 }

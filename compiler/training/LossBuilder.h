@@ -52,10 +52,17 @@ private:
   mlir::InFlightDiagnostic emitRemark() {
     return forward.emitRemark() << (isMetric ? "--metric: " : "--loss: ");
   }
-  mlir::FailureOr<mlir::Value> getOutput(llvm::StringRef name);
-  /// The input called `name`: the model's own if it has the type, else new.
+  /// An output of the model, and its batch dim (graph.output).
+  struct Output {
+    mlir::Value value;
+    int64_t batchDim;
+  };
+  mlir::FailureOr<Output> getOutput(llvm::StringRef name);
+  /// The input called `name`: the model's own if it has the type, else a new
+  /// one, whose array has its batch in dim `batchDim`.
   mlir::FailureOr<mlir::Value> getLabels(llvm::StringRef name,
-                                         mlir::RankedTensorType type);
+                                         mlir::RankedTensorType type,
+                                         int64_t batchDim);
   mlir::LogicalResult
   expectPositional(const Call &call, llvm::ArrayRef<llvm::StringRef> expected);
   mlir::Value sumAll(mlir::Value value) {
@@ -81,8 +88,7 @@ private:
   mlir::LogicalResult limitLabels(unsigned number, int64_t classes,
                                   int64_t ignoreIndex);
   /// The dim of the classes where `axis` does not say it.
-  mlir::FailureOr<int64_t> findClasses(const Call &call,
-                                       mlir::RankedTensorType type);
+  mlir::FailureOr<int64_t> findClasses(const Call &call, const Output &logits);
   /// Options that say which classes there are and which labels count.
   struct ClassOptions {
     std::optional<int64_t> axis, ignoreIndex;

@@ -51,6 +51,7 @@ struct StepOutput {
   std::string name;
   mlir::Value value;
   graph::MeanKind mean = graph::MeanKind::Arithmetic; // over several steps
+  int64_t batchDim = 0; // as of a graph.output
 };
 
 /// The sums of one microbatch, or of all.
@@ -160,6 +161,7 @@ private:
       storedStates;
   llvm::SmallVector<Mean> means;
   llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
+  mlir::BlockArgument firstBatched; // of forwardInputs; null: none has a batch
   mlir::Value stepNumber, seed;
   llvm::SmallDenseMap<mlir::Attribute, mlir::Value> rates; // by their roles
 };

@@ -36,6 +36,31 @@ static void printFurther(AsmPrinter &printer, bool further) {
     printer << " further";
 }
 
+/// Nothing where it is dim 0.
+static ParseResult parseBatchDim(AsmParser &parser, int64_t &dim) {
+  dim = 0;
+  if (succeeded(parser.parseOptionalKeyword("no_batch"))) {
+    dim = noBatch;
+    return success();
+  }
+  if (failed(parser.parseOptionalKeyword("batch_dim")))
+    return success();
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseInteger(dim))
+    return failure();
+  return dim > 0 ? success()
+                 : parser.emitError(location)
+                       << "batch_dim " << dim
+                       << ": must be above 0, which it is without";
+}
+
+static void printBatchDim(AsmPrinter &printer, int64_t dim) {
+  if (dim == noBatch)
+    printer << " no_batch";
+  else if (dim != 0)
+    printer << " batch_dim " << dim;
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.cpp.inc"
 
@@ -56,20 +81,26 @@ std::string StateAttr::getName() {
 
 InputAttr InputAttr::withOpenBatch() {
   return get(getContext(), getName(), true, getLabels(), getRange(),
-             getIgnored());
+             getIgnored(), getBatchDim());
 }
 
 InputAttr InputAttr::withLabels() {
   return get(getContext(), getName(), getOpenBatch(), true, getRange(),
-             getIgnored());
+             getIgnored(), getBatchDim());
 }
 
 InputAttr InputAttr::withRange(int64_t range, std::optional<int64_t> ignored) {
   return get(getContext(), getName(), getOpenBatch(), getLabels(), range,
-             ignored);
+             ignored, getBatchDim());
 }
 
-// "<" name "open_batch"? "labels"? ("range" N)? ("ignored" N)? ">"
+InputAttr InputAttr::withBatchDim(int64_t dim) {
+  return get(getContext(), getName(), getOpenBatch(), getLabels(), getRange(),
+             getIgnored(), dim);
+}
+
+// "<" name "open_batch"? "labels"? ("range" N)? ("ignored" N)?
+//     ("batch_dim" N | "no_batch")? ">"
 void InputAttr::print(AsmPrinter &printer) const {
   printer << "<" << getName();
   if (getOpenBatch())
@@ -80,6 +111,7 @@ void InputAttr::print(AsmPrinter &printer) const {
     printer << " range " << *getRange();
   if (getIgnored())
     printer << " ignored " << *getIgnored();
+  printBatchDim(printer, getBatchDim());
   printer << ">";
 }
 
@@ -96,9 +128,11 @@ Attribute InputAttr::parse(AsmParser &parser, Type) {
   bool isLabels = succeeded(parser.parseOptionalKeyword("labels"));
   if (!parseNumber("range", range) || !parseNumber("ignored", ignored))
     return {};
-  if (parser.parseGreater())
+  int64_t batchDim;
+  if (parseBatchDim(parser, batchDim) || parser.parseGreater())
     return {};
-  return get(parser.getContext(), name, isOpen, isLabels, range, ignored);
+  return get(parser.getContext(), name, isOpen, isLabels, range, ignored,
+             batchDim);
 }
 
 // learning_rate
@@ -343,7 +377,24 @@ static LogicalResult verifyParameters(FunctionOpInterface function,
   return success();
 }
 
-// Rules B1 to B5 of Graph.td.
+/// What is wrong with the batch dim of an input or output of that type; else
+/// empty.
+static std::string findWrong(int64_t batchDim, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || batchDim == 0)
+    return "";
+  ArrayRef<int64_t> shape = tensor.getShape();
+  if (batchDim != noBatch)
+    return batchDim < tensor.getRank()
+               ? ""
+               : "has its batch in dim " + std::to_string(batchDim) + " of " +
+                     std::to_string(tensor.getRank());
+  return llvm::is_contained(shape.take_front(2), 1)
+             ? ""
+             : "has no batch and is not one row";
+}
+
+// Rules B1 to B5 and B9 of Graph.td.
 LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
                                        NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
@@ -374,10 +425,15 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
     if (failed(boundary.verifyRates()))
       return failure();
   }
+  if (auto input = dyn_cast<InputAttr>(role))
+    if (std::string wrong = findWrong(input.getBatchDim(),
+                                      function.getArgumentTypes()[number]);
+        !wrong.empty())
+      return error(9) << "the input " << wrong;
   return success();
 }
 
-// Rules B6 to B8 of Graph.td.
+// Rules B6 to B9 of Graph.td.
 LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
                                      NamedAttribute attribute) {
   auto function = cast<FunctionOpInterface>(op);
@@ -421,6 +477,11 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
       return error(8) << "a further part of a mean without a part of "
                       << mean.getName() << " before it";
   }
+  if (auto output = dyn_cast<OutputAttr>(role))
+    if (std::string wrong = findWrong(output.getBatchDim(),
+                                      function.getResultTypes()[number]);
+        !wrong.empty())
+      return error(9) << "the output " << wrong;
   if (isa<CountAttr>(role) &&
       (number == 0 || !boundary.getResult<MeanAttr>(number - 1)))
     return error(8) << "a count without its mean before it";

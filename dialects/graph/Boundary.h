@@ -9,6 +9,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "support/BatchDim.h"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.h.inc"

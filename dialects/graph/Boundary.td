@@ -66,20 +66,30 @@ def Graph_InputAttr : Graph_Role<"Input", "input"> {
     with it. Its elements are below `range`, where they are looked up in a table
     or name a class, or they are `ignored`.
 
+    Dim 0 of the argument is the batch. `batch_dim N`: the user's model has the
+    batch in dim N, which the argument has in front of the others. `no_batch`:
+    it has none; dim 0 of the argument is one row, which all samples take.
+
     ```mlir
     %ids: tensor<8x128xi64> {graph.role = #graph.input<"input_ids" open_batch range 256>}
+    %state: tensor<8x2x16xf32> {graph.role = #graph.input<"state" batch_dim 1>}
+    %mask: tensor<1x128x128xf32> {graph.role = #graph.input<"mask" no_batch>}
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "bool":$openBatch, "bool":$labels,
-                        "std::optional<int64_t>":$range, "std::optional<int64_t>":$ignored);
+                        "std::optional<int64_t>":$range, "std::optional<int64_t>":$ignored,
+                        DefaultValuedParameter<"int64_t", "0">:$batchDim);
   let hasCustomAssemblyFormat = 1;
   let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name), [{
-    return $_get(name.getContext(), name, false, false, std::nullopt, std::nullopt);
+    return $_get(name.getContext(), name, false, false, std::nullopt, std::nullopt, 0);
   }]>];
   let extraClassDeclaration = [{
     InputAttr withOpenBatch();
     InputAttr withLabels();
     InputAttr withRange(int64_t range, std::optional<int64_t> ignored);
+    /// `noBatch` for none.
+    InputAttr withBatchDim(int64_t dim);
+    bool hasBatch() { return getBatchDim() != noBatch; }
   }];
 }
 
@@ -126,19 +136,23 @@ def Graph_OutputAttr : Graph_Role<"Output", "output"> {
   let summary = "A result: what the user gets";
   let description = [{
     The mean of a number over several steps is the `arithmetic` one, or the
-    `geometric` one, e to the power of the mean of its logarithms.
+    `geometric` one, e to the power of the mean of its logarithms. `batch_dim`
+    and `no_batch` are as of an input: what has no batch is one row of each batch.
 
     ```mlir
-    -> (tensor<8x128x256xf32> {graph.role = #graph.output<"logits">})
+    -> (tensor<8x128x256xf32> {graph.role = #graph.output<"logits">},
+        tensor<8x2x16xf32> {graph.role = #graph.output<"state" batch_dim 1>})
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name,
                         DefaultValuedParameter<"::polyrank::graph::MeanKind",
-                                               "::polyrank::graph::MeanKind::Arithmetic">:$mean);
-  let assemblyFormat = "`<` $name `` custom<MeanKind>($mean) `>`";
+                                               "::polyrank::graph::MeanKind::Arithmetic">:$mean,
+                        DefaultValuedParameter<"int64_t", "0">:$batchDim);
+  let assemblyFormat = "`<` $name `` custom<MeanKind>($mean) `` custom<BatchDim>($batchDim) `>`";
   let builders = [AttrBuilderWithInferredContext<(ins "::mlir::StringAttr":$name,
-                                                      CArg<"::polyrank::graph::MeanKind", "::polyrank::graph::MeanKind::Arithmetic">:$mean), [{
-    return $_get(name.getContext(), name, mean);
+                                                      CArg<"::polyrank::graph::MeanKind", "::polyrank::graph::MeanKind::Arithmetic">:$mean,
+                                                      CArg<"int64_t", "0">:$batchDim), [{
+    return $_get(name.getContext(), name, mean, batchDim);
   }]>];
 }
 

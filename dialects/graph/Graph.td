@@ -67,6 +67,8 @@ def Graph_Dialect : Dialect {
       one such result at most, of the same shape and element type.
     - **B8** A mean is followed by its count, and a further part of one follows a
       part of the same mean.
+    - **B9** The `batch_dim` of an input or output is one of its dims. Of one
+      with `no_batch` dim 0, or in a step dim 1, is one row.
   }];
   let cppNamespace = "::polyrank::graph";
   let hasConstantMaterializer = 1;

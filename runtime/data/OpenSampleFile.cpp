@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -276,6 +277,7 @@ Result<SampleFile> SampleFile::openSet(const std::string &path,
   auto numLabels =
       std::count_if(inputs.begin(), inputs.end(),
                     [](const InputSpec &spec) { return spec.labels; });
+  std::optional<size_t> counted; // the first array with a dim of samples
   for (const InputSpec &spec : inputs) {
     auto found = find(spec.name);
     if (found == arrays.end() && spec.labels && numLabels == 1)
@@ -293,26 +295,37 @@ Result<SampleFile> SampleFile::openSet(const std::string &path,
                    nearestWords(spec.name, names)};
     }
     const std::vector<int64_t> &shape = found->shape();
-    if (shape.empty() ||
-        !std::equal(shape.begin() + 1, shape.end(), spec.rowShape.begin(),
-                    spec.rowShape.end()))
+    if (!spec.takes(shape)) {
+      std::string takes =
+          !spec.hasBatch()
+              ? "' has no batch: all samples take the same " +
+                    shapeText(spec.rowShape) + ", which the file has once"
+          : spec.batchDim == 0
+              ? "' takes samples of " + shapeText(spec.rowShape) +
+                    " after a leading dim of samples"
+              : "' has the batch in dim " + std::to_string(spec.batchDim) +
+                    ": it takes an array of " + spec.arrayShape();
       return Error{path + ": array '" + found->name() + "' has shape " +
-                   shapeText(shape) + ", but input '" + spec.name +
-                   "' takes samples of " + shapeText(spec.rowShape) +
-                   " after a leading dim of samples"};
+                   shapeText(shape) + ", but input '" + spec.name + takes};
+    }
     if (!canConvert(found->type(), spec.dtype))
       return cannotConvert(path + ", array '" + found->name() + "'",
                            found->type(), spec);
-    uint64_t samples = shape[0];
-    if (!file.columns.empty() && samples != file.numSamples)
+    size_t array = found - arrays.begin();
+    file.columns.push_back({spec, Kind::Values, array});
+    if (!spec.hasBatch())
+      continue;
+    uint64_t samples = shape[spec.batchDim];
+    if (counted && samples != file.numSamples)
       return Error{path + ": array '" + found->name() + "' has " +
                    std::to_string(samples) + " samples, but '" +
-                   arrays[file.columns[0].array].name() + "' has " +
+                   arrays[*counted].name() + "' has " +
                    std::to_string(file.numSamples)};
     file.numSamples = samples;
-    file.columns.push_back(
-        {spec, Kind::Values, size_t(found - arrays.begin())});
+    counted = counted.value_or(array);
   }
+  if (!counted)
+    file.numSamples = 1;
   if (inputs.empty())
     return Error{path + ": the plan has no inputs to feed"};
   file.arrays = std::move(arrays);

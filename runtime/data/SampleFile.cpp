@@ -40,11 +40,35 @@ std::string fill(const InputSpec &spec, int64_t number, int64_t count,
 
 } // namespace
 
-int64_t InputSpec::rowElements() const {
+int64_t InputSpec::rowElements(int64_t from) const {
   int64_t product = 1;
-  for (int64_t extent : rowShape)
-    product *= extent;
+  for (size_t d = from; d < rowShape.size(); ++d)
+    product *= rowShape[d];
   return product;
+}
+
+std::string InputSpec::arrayShape() const {
+  std::string text;
+  auto add = [&](const std::string &size) {
+    text += (text.empty() ? "" : ",") + size;
+  };
+  for (size_t d = 0; d <= rowShape.size(); ++d) {
+    if (int64_t(d) == batchDim)
+      add("SAMPLES");
+    if (d < rowShape.size())
+      add(std::to_string(rowShape[d]));
+  }
+  return "[" + text + "]";
+}
+
+bool InputSpec::takes(const std::vector<int64_t> &shape) const {
+  if (!hasBatch())
+    return shape == rowShape;
+  return shape.size() == rowShape.size() + 1 &&
+         std::equal(rowShape.begin(), rowShape.begin() + batchDim,
+                    shape.begin()) &&
+         std::equal(rowShape.begin() + batchDim, rowShape.end(),
+                    shape.begin() + batchDim + 1);
 }
 
 std::string SampleFile::describeValue(const StoredArray &array,
@@ -67,11 +91,22 @@ std::string SampleFile::findNan(uint64_t sample, size_t input) const {
     return "";
   int64_t elements = column.spec.rowElements(),
           found = polyrank::findNan(column.spec.dtype, row.data(), elements);
-  return found == elements
-             ? ""
-             : describeValue(arrays[column.array], "nan",
-                             static_cast<int64_t>(sample) * elements + found,
-                             sample);
+  if (found == elements)
+    return "";
+  int64_t inner = column.spec.rowElements(std::max<int64_t>(0, column.spec.batchDim));
+  return describeValue(
+      arrays[column.array], "nan",
+      elementOf(column, sample, found / inner) + found % inner, sample);
+}
+
+int64_t SampleFile::elementOf(const Column &column, uint64_t sample,
+                              int64_t outer) const {
+  const InputSpec &spec = column.spec;
+  return spec.hasBatch()
+             ? (outer * static_cast<int64_t>(numSamples) +
+                static_cast<int64_t>(sample)) *
+                   spec.rowElements(spec.batchDim)
+             : 0;
 }
 
 Result<void> SampleFile::read(uint64_t sample, size_t input,
@@ -80,9 +115,16 @@ Result<void> SampleFile::read(uint64_t sample, size_t input,
   const Column &column = columns[input];
   if (column.kind != Kind::Values)
     return readTokens(sample, column, stored, into);
-  int64_t elements = column.spec.rowElements();
-  return readValues(sample, column, static_cast<int64_t>(sample) * elements,
-                    elements, stored, into);
+  const InputSpec &spec = column.spec;
+  int64_t elements = spec.rowElements(),
+          inner = spec.rowElements(std::max<int64_t>(0, spec.batchDim));
+  for (int64_t done = 0; done < elements; done += inner)
+    if (auto read =
+            readValues(sample, column, elementOf(column, sample, done / inner),
+                       inner, stored, into + done * bytesOf(spec.dtype));
+        !read)
+      return read;
+  return {};
 }
 
 Result<void> SampleFile::readValues(uint64_t sample, const Column &column,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/data/TokenRows.h"
+#include "support/BatchDim.h"
 #include "support/arrays/StoredArray.h"
 
 namespace polyrank::runtime {
@@ -14,14 +15,24 @@ struct InputSpec {
   DType dtype = DType::F32;
   std::vector<int64_t> rowShape;
   IndexRange range = {};
+  /// The dim of an array with many samples in which they lie; `noBatch`: all
+  /// samples take the same row, which the array is.
+  int64_t batchDim = 0;
 
-  int64_t rowElements() const;
+  bool hasBatch() const { return batchDim != noBatch; }
+  /// The product of the row's dims from number `from` on.
+  int64_t rowElements(int64_t from = 0) const;
+  /// Of an array with many samples: "[2,SAMPLES,8]", "[5,5]".
+  std::string arrayShape() const;
+  /// Whether an array of this shape has samples as the input takes them.
+  bool takes(const std::vector<int64_t> &shape) const;
   int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }
 };
 
 /// A data file:
 ///   NAME.npz            one array per input, named as it (labels: its name, or
-///                       "labels"), with a leading dim of samples
+///                       "labels"), with a dim of samples where the model has
+///                       the batch, and without one where it has none
 ///   NAME.npy            one dim of integers: tokens
 ///   NAME.bin .u16       tokens, uint16, as nanoGPT writes them
 ///   NAME.u32            tokens, uint32
@@ -101,6 +112,9 @@ private:
   Result<void> readTokens(uint64_t sample, const Column &column,
                           std::vector<std::byte> &stored,
                           std::byte *into) const;
+  /// The element of the column's array with which its row of a sample begins,
+  /// or begins to go on in the array's outer dims, counted by `outer`.
+  int64_t elementOf(const Column &column, uint64_t sample, int64_t outer) const;
   /// Elements [first, first + count) of the column's array.
   Result<void> readValues(uint64_t sample, const Column &column, int64_t first,
                           int64_t count, std::vector<std::byte> &stored,

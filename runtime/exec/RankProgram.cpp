@@ -109,6 +109,7 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
     for (uint32_t d = 2; d < argument->dims()->size(); ++d)
       spec.rowShape.push_back(argument->dims()->Get(d)->size());
     spec.range = {argument->index_limit(), argument->index_ignore()};
+    spec.batchDim = argument->batch_dim();
     specs.push_back(std::move(spec));
   });
   return specs;
@@ -515,7 +516,7 @@ RankProgram::storedShards(const SavedWeights &what) const {
   return shards;
 }
 
-Result<void> RankProgram::storeOutput(size_t number, uint64_t first,
+Result<void> RankProgram::storeOutput(size_t number, const Batch &from,
                                       uint64_t samples,
                                       std::byte *array) const {
   const plan::Output &output = *program.outputs()->Get(number);
@@ -523,21 +524,32 @@ Result<void> RankProgram::storeOutput(size_t number, uint64_t first,
     return {};
   POLYRANK_ASSIGN(shard, download(*output.buffer()));
   std::vector<BlockDim> blocks = blockOf(mesh, rank, output.dims());
-  Placement placement = placementIn(blocks, 2);
-  int64_t element = elementSize(output.dtype());
-  int64_t localRow = element, globalRow = element;
-  for (size_t d = 2; d < blocks.size(); ++d) {
+  BlockDim microbatches = blocks[0], batch = blocks[1];
+  blocks.erase(blocks.begin(), blocks.begin() + 2);
+  bool hasBatch = output.batch_dim() != noBatch;
+  int64_t element = elementSize(output.dtype()), localRow = element,
+          sampleBytes = element;
+  for (size_t d = 0; d < blocks.size(); ++d) {
     localRow *= blocks[d].block;
-    globalRow *= blocks[d].size;
+    if (hasBatch && int64_t(d) >= output.batch_dim())
+      sampleBytes *= blocks[d].size;
   }
-  const BlockDim &batch = blocks[1];
-  for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch)
+  // The array has one of its samples where the model has the batch.
+  if (hasBatch)
+    blocks.insert(blocks.begin() + output.batch_dim(),
+                  {.size = int64_t(samples), .block = 1, .start = 0, .valid = 1});
+  Placement placement = placementIn(blocks, 0);
+  uint64_t end = std::min(samples, from.first + from.count);
+  for (int64_t microbatch = 0; microbatch < microbatches.size; ++microbatch)
     for (int64_t b = 0; b < batch.valid; ++b) {
-      uint64_t sample = first + microbatch * batch.size + batch.start + b;
-      if (sample < samples)
-        storeShard(placement, element,
-                   shard.data() + (microbatch * batch.block + b) * localRow,
-                   array + sample * globalRow);
+      const std::byte *row =
+          shard.data() + (microbatch * batch.block + b) * localRow;
+      uint64_t sample =
+          from.first + microbatch * batch.size + batch.start + b;
+      if (!hasBatch)
+        storeShard(placement, element, row, array);
+      else if (sample < end)
+        storeShard(placement, element, row, array + sample * sampleBytes);
     }
   return {};
 }

@@ -112,8 +112,8 @@ public:
   int64_t firstRank() const { return firstRankOf(mesh, program.at()); }
 
   /// Writes what this rank owns of output `number` of its program (a tensor) into
-  /// the array of `samples` samples, as those that start at position `first`.
-  Result<void> storeOutput(size_t number, uint64_t first, uint64_t samples,
+  /// the array of `samples` samples, as those of `from`.
+  Result<void> storeOutput(size_t number, const Batch &from, uint64_t samples,
                            std::byte *array) const;
 
   /// What a buffer of the plan holds, in the first microbatch, once all is done

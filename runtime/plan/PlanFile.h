@@ -15,7 +15,7 @@
 namespace polyrank::runtime {
 
 /// The version of plan.fbs: what `Plan.version` must be.
-inline constexpr uint32_t planSchemaVersion = 15;
+inline constexpr uint32_t planSchemaVersion = 16;
 
 /// XXH3-128 over header (its hash field zero) and payload. It finds damage and
 /// mix-ups; it is no defence against a forger.

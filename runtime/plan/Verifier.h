@@ -69,7 +69,9 @@ private:
   uint64_t endOf(const plan::BufferRef &buffer) const;
   bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
                    const plan::BufferRef &buffer);
-  bool verifyMicrobatched(const std::string &what, const Dims *dims);
+  /// `batchDim`: where the user's array has the samples, or noBatch.
+  bool verifyMicrobatched(const std::string &what, const Dims *dims,
+                          int64_t batchDim);
 
   bool verifySegment(const plan::Segment &segment);
   // VerifyTickets.cpp

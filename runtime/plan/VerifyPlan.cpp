@@ -5,6 +5,7 @@
 
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/Verifier.h"
+#include "support/BatchDim.h"
 #include "support/Fingerprint.h"
 #include "support/LearningRate.h"
 
@@ -166,7 +167,7 @@ bool PlanVerifier::verifyShard(const std::string &what, DType type,
 }
 
 bool PlanVerifier::verifyMicrobatched(const std::string &what,
-                                      const Dims *dims) {
+                                      const Dims *dims, int64_t batchDim) {
   if (!dims || dims->size() < 2)
     return fail("{}: needs dims for microbatch and batch, has {}", what,
                 dims ? dims->size() : 0);
@@ -179,6 +180,14 @@ bool PlanVerifier::verifyMicrobatched(const std::string &what,
                 what, plan.microbatches(), first->size(), first->padded());
   Checked samples =
       Checked::of(first->size()) * Checked::of(dims->Get(1)->size());
+  if (batchDim == noBatch) {
+    if (dims->Get(1)->size() != 1)
+      return fail("{}: has no batch, but {} rows", what, dims->Get(1)->size());
+    return true;
+  }
+  if (batchDim < 0 || batchDim + 1 >= int64_t(dims->size()))
+    return fail("{}: has the samples in dim {} of {}", what, batchDim,
+                dims->size() - 1);
   if (!samples.is(plan.samples_per_step()))
     return fail("{}: holds {} samples a step, the plan has {}", what,
                 samples.value(), plan.samples_per_step());
@@ -289,7 +298,7 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
     return true;
   case Role::Input:
   case Role::Labels:
-    return verifyMicrobatched(what, argument.dims());
+    return verifyMicrobatched(what, argument.dims(), argument.batch_dim());
   case Role::Seed:
     if (argument.dtype() != DType::I64 || argument.buffer()->size() != 8)
       return fail("{}: the seed is one I64, not {} bytes of {}", what,
@@ -332,7 +341,7 @@ bool PlanVerifier::verifyData() {
         return fail("{}: a metric is a scalar, its buffer has {} bytes", what,
                     output->buffer()->size());
     } else if (output->kind() == OutputKind::Tensor) {
-      if (!verifyMicrobatched(what, output->dims()))
+      if (!verifyMicrobatched(what, output->dims(), output->batch_dim()))
         return false;
     } else {
       return fail("{}: kind {} does not exist", what, int(output->kind()));

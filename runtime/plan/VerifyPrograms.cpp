@@ -196,6 +196,8 @@ std::string findDifference(const Argument &a, const Argument &b) {
   if (a.index_limit() != b.index_limit() ||
       a.index_ignore() != b.index_ignore())
     return "the indices that are allowed";
+  if (a.batch_dim() != b.batch_dim())
+    return "the dim of the samples";
   if (a.rate() != b.rate() || a.relative() != b.relative())
     return "the learning rate";
   return "";
@@ -234,6 +236,7 @@ bool PlanVerifier::verifySharedNames() {
       const Output &other = *first->second.first;
       if (other.kind() != output->kind() || other.dtype() != output->dtype() ||
           sizesOf(other.dims()) != sizesOf(output->dims()) ||
+          other.batch_dim() != output->batch_dim() ||
           other.geometric() != output->geometric())
         return differ("output", first->first, *first->second.second, *each,
                       "its kind, dtype or shape");

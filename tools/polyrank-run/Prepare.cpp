@@ -61,13 +61,16 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
                         number,
                         output.name()->str(),
                         DType(output.dtype()),
-                        {int64_t(samples)},
+                        {},
                         (end + 63) / 64 * 64,
-                        samples * elementSize(output.dtype())};
-      for (uint32_t d = 2; d < output.dims()->size(); ++d) {
+                        uint64_t(elementSize(output.dtype()))};
+      for (uint32_t d = 2; d < output.dims()->size(); ++d)
         array.shape.push_back(output.dims()->Get(d)->size());
-        array.bytes *= array.shape.back();
-      }
+      if (output.batch_dim() != noBatch)
+        array.shape.insert(array.shape.begin() + output.batch_dim(),
+                           int64_t(samples));
+      for (int64_t size : array.shape)
+        array.bytes *= size;
       end = array.offset + array.bytes;
       arrays.push_back(std::move(array));
     }
@@ -334,6 +337,18 @@ Result<std::string> Preparation::checkData(bool whole) {
     outputs = outputArraysOf(*plan->plan,
                              outputSamplesOf(options, *plan->plan, *data));
     // Outputs that are one number need no room of their own.
+    if (uint64_t batch = report.samplesPerStep,
+        wanted = outputSamplesOf(options, *plan->plan, *data);
+        wanted > batch)
+      for (const plan::Program *program : *plan->plan->programs())
+        for (const plan::Output *output : *program->outputs())
+          if (output->kind() == plan::OutputKind::Tensor &&
+              output->batch_dim() == noBatch)
+            return Error{fmt::format(
+                "--outputs: output '{}' has no batch, so that each batch of {} "
+                "samples makes another one, and there are {} samples; give one "
+                "batch, or --steps 1",
+                output->name()->str(), batch, wanted)};
     bool hasAny = std::any_of(
         plan->plan->programs()->begin(), plan->plan->programs()->end(),
         [](const plan::Program *each) { return each->outputs()->size() > 0; });

@@ -21,7 +21,7 @@ struct OutputArray {
   size_t number;    // under this number
   std::string name;
   DType dtype;
-  std::vector<int64_t> shape; // [samples, ...]
+  std::vector<int64_t> shape; // with all samples where the model has the batch
   uint64_t offset, bytes;
 };
 std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,

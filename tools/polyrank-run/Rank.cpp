@@ -483,8 +483,7 @@ private:
     for (const OutputArray &output : outputs)
       if (output.program == program->programNumber())
         if (Result<void> stored = program->storeOutput(
-                output.number, batch.first,
-                std::min(samples, batch.first + batch.count),
+                output.number, batch, samples,
                 sharedMemory.data() + output.offset);
             !stored)
           return stored;

@@ -491,18 +491,21 @@ TEST_F(StepTest, ForwardModeComputesTheOutputs) {
 }
 
 TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
-  auto errorOf = [&](const std::string &y, const std::string &out) {
+  auto errorOf = [&](const std::string &y, const std::string &out,
+                     const std::string &dim = "") {
     auto module = parse(
         "func.func @forward(%x: tensor<2x3xf64> {graph.role = "
         "#graph.input<\"x\">}, %y: tensor<" +
-        y + "xf64> {graph.role = #graph.input<\"y\">}) -> (tensor<" + out +
-        R"(xf64> {graph.role = #graph.output<"out">}) {
+        y + "xf64> {graph.role = #graph.input<\"y\"" + dim +
+        ">}) -> (tensor<" + out +
+        R"(xf64> {graph.role = #graph.output<"out")" + dim + R"(>}) {
       %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
       %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
         out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
     return run(*module, buildStepOf("forward", "sgd", 1));
   };
   EXPECT_EQ(errorOf("2x7", "2"), "");
+  EXPECT_EQ(errorOf("1x7", "1", " no_batch"), "");
   StringRef input = "input 'y' has a batch (dim 0) of 3, but input 'x' has one "
                     "of 2",
             output = "output 'out' has dims [4], but the inputs have a batch "

@@ -163,3 +163,23 @@ func.func @count_behind_another(%x: tensor<f32>) -> (tensor<f32> {graph.role = #
 func.func @further_part_of_another(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.mean<"b">}, tensor<f32> {graph.role = #graph.count<4>}, tensor<f32> {graph.role = #graph.mean<"a" further>}, tensor<f32> {graph.role = #graph.count<4>}) {
   return %x, %x, %x, %x : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// expected-error @+1 {{[B9] argument 0: the input has its batch in dim 2 of 2}}
+func.func @batch_in_no_dim(%x: tensor<4x2xf32> {graph.role = #graph.input<"x" batch_dim 2>}) { return }
+
+// -----
+
+// expected-error @+1 {{[B9] argument 0: the input has no batch and is not one row}}
+func.func @rows_without_a_batch(%x: tensor<4x2x1xf32> {graph.role = #graph.input<"x" no_batch>}) { return }
+
+// -----
+
+// expected-error @+1 {{[B9] result 0: the output has its batch in dim 1 of 1}}
+func.func @batch_in_no_dim_of_an_output(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.role = #graph.output<"y" batch_dim 1>}) { return %x : tensor<4xf32> }
+
+// -----
+
+// expected-error @+1 {{batch_dim 0: must be above 0, which it is without}}
+func.func @batch_in_front(%x: tensor<4xf32> {graph.role = #graph.input<"x" batch_dim 0>}) { return }

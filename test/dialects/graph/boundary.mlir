@@ -8,6 +8,8 @@ graph.parameter @w : tensor<4x6xf32> at "model.onnx" offset 0 length 96 {trainab
 // CHECK-SAME: tensor<8x16xi64> {graph.role = #graph.input<"ids" open_batch range 256>}
 // CHECK-SAME: tensor<8x16xi64> {graph.role = #graph.input<"labels" labels range 256 ignored -100>}
 // CHECK-SAME: tensor<8xf32> {graph.role = #graph.input<"x">}
+// CHECK-SAME: tensor<8x2x4xf32> {graph.role = #graph.input<"state" batch_dim 1>}
+// CHECK-SAME: tensor<1x4xi64> {graph.role = #graph.input<"mask" labels range 4 no_batch>}
 // CHECK-SAME: tensor<i64> {graph.role = #graph.counter<seed>}
 // CHECK-SAME: tensor<i64> {graph.role = #graph.counter<step>}
 // CHECK-SAME: tensor<i64> {graph.role = #graph.counter<microbatch>}
@@ -19,11 +21,15 @@ graph.parameter @w : tensor<4x6xf32> at "model.onnx" offset 0 length 96 {trainab
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<8 least 1.000000e+00 : f64>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.mean<"loss" further>}
 // CHECK-SAME: tensor<f32> {graph.role = #graph.count<1>}
+// CHECK-SAME: tensor<8x2x4xf32> {graph.role = #graph.output<"states" batch_dim 1>}
+// CHECK-SAME: tensor<1x4xi64> {graph.role = #graph.output<"masks" no_batch>}
 // CHECK-SAME: tensor<2x3xf32> {graph.role = #graph.next<0>})
 func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7, 6, 1]>},
                    %ids: tensor<8x16xi64> {graph.role = #graph.input<"ids" open_batch range 256>},
                    %labels: tensor<8x16xi64> {graph.role = #graph.input<"labels" labels range 256 ignored -100>},
                    %x: tensor<8xf32> {graph.role = #graph.input<"x">},
+                   %state: tensor<8x2x4xf32> {graph.role = #graph.input<"state" batch_dim 1>},
+                   %mask: tensor<1x4xi64> {graph.role = #graph.input<"mask" labels range 4 no_batch>},
                    %a: tensor<i64> {graph.role = #graph.counter<seed>},
                    %b: tensor<i64> {graph.role = #graph.counter<step>},
                    %c: tensor<i64> {graph.role = #graph.counter<microbatch>},
@@ -32,8 +38,9 @@ func.func @forward(%w: tensor<2x3xf32> {graph.role = #graph.parameter<@w view [7
         tensor<f32> {graph.role = #graph.mean<"perplexity" geometric>}, tensor<f32> {graph.role = #graph.count<8>},
         tensor<f32> {graph.role = #graph.mean<"loss">}, tensor<f32> {graph.role = #graph.count<8 least 1.0>},
         tensor<f32> {graph.role = #graph.mean<"loss" further>}, tensor<f32> {graph.role = #graph.count<1>},
+        tensor<8x2x4xf32> {graph.role = #graph.output<"states" batch_dim 1>}, tensor<1x4xi64> {graph.role = #graph.output<"masks" no_batch>},
         tensor<2x3xf32> {graph.role = #graph.next<0>}) {
-  return %s, %s, %s, %s, %s, %s, %s, %s, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<2x3xf32>
+  return %s, %s, %s, %s, %s, %s, %s, %s, %state, %mask, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<8x2x4xf32>, tensor<1x4xi64>, tensor<2x3xf32>
 }
 
 // CHECK-LABEL: func.func @step

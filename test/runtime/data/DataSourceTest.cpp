@@ -458,8 +458,34 @@ TEST(NpzSetTest, EachInputReadsItsArrayAndLabelsGoByEitherName) {
       << bad.error().message;
 }
 
+TEST(NpzSetTest, SamplesLieWhereTheInputSays) {
+  NpzSet set;
+  DataOptions options{
+      .paths = {set.path}, .batch = 2, .order = SampleOrder::Sequential};
+  InputSpec middle = imageInput, whole = imageInput;
+  middle.rowShape = {6, 2};
+  middle.batchDim = 1;
+  whole.rowShape = {6, 2, 2};
+  whole.batchDim = noBatch;
+  InputSpec inputs[] = {middle, whole};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(rows<float>(*source, Split::Train, 0, 0, 1, 2, 12),
+            (std::vector<float>{2.5, 3.5, 6.5, 7.5, 10.5, 11.5, 14.5, 15.5,
+                                18.5, 19.5, 22.5, 23.5}));
+  for (int sample : {0, 1}) {
+    auto row = rows<float>(*source, Split::Train, 0, 1, sample, sample + 1, 24);
+    EXPECT_EQ(row.front(), 0.5);
+    EXPECT_EQ(row.back(), 23.5);
+  }
+}
+
 TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
   NpzSet set;
+  InputSpec batchless = imageInput, inner = imageInput;
+  batchless.batchDim = noBatch;
+  inner.batchDim = 1;
+  inner.rowShape = {6, 4};
   InputSpec other = imageInput, shaped = imageInput, typed = imageInput,
             uneven{.name = "short", .dtype = DType::I64, .rowShape = {}};
   InputSpec second = targetInput;
@@ -478,6 +504,12 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
         Row{{shaped},
             "array 'image' has shape [6,2,2], but input 'image' "
             "takes samples of [4]"},
+        Row{{batchless},
+            "input 'image' has no batch: all samples take the same [2,2], "
+            "which the file has once"},
+        Row{{inner},
+            "input 'image' has the batch in dim 1: it takes an array of "
+            "[6,SAMPLES,4]"},
         Row{{typed}, "holds float64, but input 'image' takes i32"},
         // Which of the two would `labels` be?
         Row{{targetInput, second}, "no array 'target'"},

@@ -245,6 +245,20 @@ const Lie lies[] = {
        dims[1]->size = dims[1]->padded = 16;
      },
      "argument 'labels': dim 0 is the microbatch"},
+    {"labelsOfOneRow",
+     [](PlanT &p) {
+       ArgumentT &labels = argumentOf(p, 2);
+       labels.dims[1]->size = labels.dims[1]->padded = 1;
+       labels.dims[1]->axes.clear();
+       *labels.buffer = ofSize(*labels.buffer, 2 * sizeof(int64_t));
+     },
+     "argument 'labels': holds 2 samples a step, the plan has"},
+    {"batchlessRows", [](PlanT &p) { argumentOf(p, 1).batch_dim = -1; },
+     "argument 'x': has no batch, but 8 rows"},
+    {"samplesInNoDim", [](PlanT &p) { argumentOf(p, 1).batch_dim = 2; },
+     "argument 'x': has the samples in dim 2 of 2"},
+    {"samplesInANegativeDim", [](PlanT &p) { argumentOf(p, 1).batch_dim = -2; },
+     "argument 'x': has the samples in dim -2 of 2"},
     {"seedOfFloats",
      [](PlanT &p) { seedOf(p, DType::F64, 1); },
      "the seed is one I64, not 8 bytes of F64"},

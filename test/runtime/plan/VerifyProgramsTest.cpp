@@ -180,6 +180,17 @@ const std::vector<Lie> lies = {
      },
      "the programs at pipe=0 and pipe=1 both have argument 'x', and the shape "
      "differs"},
+    {"samplesOfAName",
+     [](PlanT &p) {
+       second(p).arguments[1]->name = "x";
+       second(p).arguments[1]->role = Role::Input;
+       second(p).arguments[1]->dims[2]->size = 3;
+       second(p).arguments[1]->dims[2]->padded = 3;
+       *second(p).arguments[1]->buffer =
+           ofSize(*second(p).arguments[1]->buffer, 4 * 4 * 3 * 4);
+       second(p).arguments[1]->batch_dim = 1;
+     },
+     "both have argument 'x', and the dim of the samples differs"},
     {"viewOfAName",
      [](PlanT &p) {
        second(p).arguments[0]->name = "first.weight";
