@@ -8,6 +8,7 @@
 #include <set>
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/driver/Batch.h"
 #include "compiler/driver/Bind.h"
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
@@ -156,7 +157,7 @@ Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
   importOptions.unsupported = &result.unsupported;
   frontends::LastError said(context);
   auto module = importModel(context, options.model, importOptions);
-  if (!module)
+  if (!module || failed(findBatch(*module, options)))
     return Error{said.message};
   return module;
 }

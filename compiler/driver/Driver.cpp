@@ -3,6 +3,7 @@
 #include "compiler/driver/Driver.h"
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/driver/Batch.h"
 #include "compiler/driver/Bind.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Frontends.h"
@@ -211,7 +212,8 @@ LogicalResult Compilation::importModel() {
   if (auto bound = bindInputs(context, options, *importOptions); !bound)
     return fail(bound.error().message);
   module = driver::importModel(context, options.model, *importOptions);
-  if (!module || failed(checkElements(*module)))
+  if (!module || failed(checkElements(*module)) ||
+      failed(findBatch(*module, options)))
     return failure();
   (*module)->setAttr(rank::targetAttrName, getTarget(context, options));
   // What the runtime calls the model.

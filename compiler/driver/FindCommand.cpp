@@ -165,8 +165,10 @@ Axes Finder::withEvenData(const Axes &axes) {
     auto divides = [&](int64_t size) {
       return llvm::all_of(function.getArguments(), [&](BlockArgument input) {
         ArrayRef<int64_t> shape = graph::getShape(input);
-        return !boundary.getArgument<graph::InputAttr>(input.getArgNumber()) ||
-               shape.size() < 2 || shape[1] % size == 0;
+        auto role =
+            boundary.getArgument<graph::InputAttr>(input.getArgNumber());
+        return !role || !role.hasBatch() || shape.size() < 2 ||
+               shape[1] % size == 0;
       });
     };
     if (name == "data")

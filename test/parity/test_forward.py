@@ -71,23 +71,6 @@ def test_forward_weights_of_another_model_are_refused_by_name(exported, tmp_path
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_an_output_without_the_batch_in_front_is_refused(tmp_path):
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.head = torch.nn.Linear(3, 5)
-
-        def forward(self, x):
-            y = self.head(x)
-            return y, y.mean(), y.T
-
-    torch.onnx.export(Model(), (torch.zeros(4, 3),), str(tmp_path / "model.onnx"), input_names=["x"],
-                      output_names=["y", "mean", "turned"], dynamo=True, optimize=False, verbose=False)
-    _, said = tools.tool("compile", tmp_path / "model.onnx", "-o", tmp_path / "plan", "--mode", "forward", code=1)
-    assert "output 'turned' has dims [5, 4], but the inputs have a batch of 4" in said
-    assert not (tmp_path / "plan").exists()
-
-
 @pytest.mark.parametrize("both", [False, True], ids=["alone", "beside a tensor"])
 def test_an_output_that_is_one_number_is_written(both, tmp_path):
     class Model(torch.nn.Module):
