@@ -23,8 +23,9 @@ namespace polyrank::driver {
 /// of which it splits none has none (`mask=[-,-]`). Of an output the samples are
 /// followed from the inputs.
 ///
-/// A remark names each input or output that is changed. Fails where an input may
-/// have its batch in several dims, or has it together with another dim in one.
+/// An input or output that has the batch and another dim in one, [batch * length],
+/// is taken apart. A remark names each that is changed. Fails where an input may
+/// have its batch in several dims.
 mlir::LogicalResult findBatch(mlir::ModuleOp module, const Options &options);
 
 } // namespace polyrank::driver

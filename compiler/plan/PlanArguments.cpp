@@ -323,7 +323,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
              << "; the batch is the first dim of each input";
     if (counts)
       plan.samples_per_step = samples;
-    if (result->role == fb::Role::Input && !plan.tokens_per_sample &&
+    if (result->role == fb::Role::Input && counts && !plan.tokens_per_sample &&
         result->dims.size() > 2 && !type.getElementType().isInteger(1) &&
         isa<IntegerType>(type.getElementType())) {
       plan.tokens_per_sample = 1;

@@ -299,6 +299,12 @@ SmallVector<SampleFlow> BatchFlow::throughRule(Operation *op) {
           flow = {Kind::Batched, strideOf(shape, dim)};
       continue;
     }
+    // Where samples need their neighbours, or all must be on one device, such as
+    // the steps of a scan, a sample's part may be made of other samples.
+    using graph::FactorKind;
+    if (FactorKind kind = rule.factors[samples->factor].kind;
+        kind == FactorKind::Halo || kind == FactorKind::Replicated)
+      continue;
     for (auto [dim, factors] : llvm::enumerate(rule.results[number])) {
       int64_t later = strideOf(shape, dim);
       for (int factor : llvm::reverse(factors)) {

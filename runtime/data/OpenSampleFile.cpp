@@ -183,8 +183,11 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
                                              : Kind::Tokens;
     // More than one input of a kind: which of them is the text?
     const InputSpec *&other = seen[int(kind)];
-    bool isMask = kind == Kind::Mask && spec.dtype == DType::BOOL;
-    if (other || spec.rowShape.size() != 1 ||
+    bool isMask = kind == Kind::Mask && spec.dtype == DType::BOOL,
+         isSameInAll = kind == Kind::Positions || kind == Kind::Mask;
+    int64_t length = spec.rowElements();
+    if (other ||
+        (spec.rowShape.size() != 1 && (spec.hasBatch() || !isSameInAll)) ||
         !(isInteger(spec.dtype) || isMask))
       return Error{name +
                    ": a token file feeds one integer input of [batch, "
@@ -194,11 +197,19 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
                    (other ? " beside '" + other->name + "'" : "") +
                    "; give a .npz set with one array per input"};
     other = &spec;
-    if (spec.rowShape[0] != inputs[0].rowShape[0] || spec.rowShape[0] < 1)
+    if (!spec.hasBatch() &&
+        (!isSameInAll || documents.rule != DocumentRule::Stream ||
+         documents.resetPositions))
+      return Error{name + ": input '" + spec.name +
+                   "' has no batch: all samples take the same, but rows of " +
+                   (isSameInAll ? "documents" : "tokens") +
+                   " differ; export the model with one row for each sample, or "
+                   "give a .npz set with one array per input"};
+    if (length != inputs[0].rowElements() || length < 1)
       return Error{name + ": inputs '" + inputs[0].name + "' and '" +
                    spec.name + "' have rows of different lengths, " +
-                   std::to_string(inputs[0].rowShape[0]) + " and " +
-                   std::to_string(spec.rowShape[0])};
+                   std::to_string(inputs[0].rowElements()) + " and " +
+                   std::to_string(length)};
     if ((kind == Kind::Tokens || kind == Kind::Labels) &&
         !canConvert(arrays[0].type(), spec.dtype))
       return cannotConvert(name, arrays[0].type(), spec);
@@ -225,7 +236,7 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
 }
 
 Result<void> SampleFile::cutRows(std::vector<uint64_t> ends) {
-  int64_t length = columns[0].spec.rowShape[0];
+  int64_t length = columns[0].spec.rowElements();
   if (documents.needsDocuments() && ends.empty() && !documents.eos)
     return Error{name + ": nothing says where its documents end; give the "
                         "token that ends each (--eos ID), or the .idx of a "

@@ -206,7 +206,7 @@ Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
                                     std::vector<std::byte> &stored,
                                     std::byte *into) const {
   const InputSpec &spec = column.spec;
-  int64_t length = spec.rowShape[0], bytes = bytesOf(spec.dtype), filled = 0,
+  int64_t length = spec.rowElements(), bytes = bytesOf(spec.dtype), filled = 0,
           position = 0;
   bool isStream = documents.rule == DocumentRule::Stream;
   Result<void> result;
@@ -275,8 +275,10 @@ Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
 Result<void> SampleFile::checkAll() const {
   std::vector<std::byte> stored, row;
   for (size_t input = 0; input < columns.size(); ++input) {
-    row.resize(columns[input].spec.rowBytes());
-    for (uint64_t sample = 0; sample < numSamples; ++sample)
+    const InputSpec &spec = columns[input].spec;
+    row.resize(spec.rowBytes());
+    uint64_t rows = spec.hasBatch() ? numSamples : 1;
+    for (uint64_t sample = 0; sample < rows; ++sample)
       if (auto done = read(sample, input, stored, row.data()); !done)
         return done;
   }
@@ -349,7 +351,7 @@ std::string SampleFile::describe() const {
     text += std::to_string(arrays[0].elements()) + " " +
             nameOf(arrays[0].type()) + " tokens, " +
             std::to_string(numSamples) + " samples of " +
-            std::to_string(columns[0].spec.rowShape[0]);
+            std::to_string(columns[0].spec.rowElements());
   } else {
     text += std::to_string(numSamples) + " samples";
     std::string unused;

@@ -168,6 +168,16 @@ class TimeFirst(torch.nn.Module):
         return self.head(self.gru(x)[0])
 
 
+def test_a_model_that_takes_time_first_is_warned_of(tmp_path):
+    path = export(TimeFirst(), (torch.randn(L, B, H),), tmp_path / "model.pt2")
+    compile = ("compile", path, "-o", tmp_path / "plan", "--mode", "forward")
+    _, said = tools.tool(*compile)
+    assert ("dim 0 of input 'x' of [5,4,8] is taken for the batch, but no output has a part for each of its 5, as outputs have for "
+            "each of the 4 of its dim 1; where that is the batch, say so with --mesh data=1 --shard 'x=[-,data,-]'") in said
+    _, said = tools.tool(*compile, "--mesh", "data=1", "--shard", "x=[-,data,-]")
+    assert "is taken for the batch" not in said
+
+
 @pytest.mark.parametrize("axis", ["", ",axis=2", ",axis=-1"])
 def test_a_model_that_takes_time_first_trains_with_labels_that_do(axis, tmp_path):
     model, steps = TimeFirst(), 3
@@ -272,3 +282,36 @@ def test_the_batch_is_what_the_outputs_follow(tmp_path):
         loss.backward()
         optimizer.step()
         assert ours.losses[step] == pytest.approx(loss.item(), rel=1e-5)
+
+
+def test_an_input_with_the_batch_and_another_dim_in_one_is_taken_apart(tmp_path):
+    """Labels, as they are given to a loss of [batch * length] rows."""
+    class Flat(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.head = torch.nn.Linear(H, 3)
+
+        def forward(self, x, labels):
+            return torch.nn.functional.cross_entropy(self.head(x).flatten(0, 1), labels)
+
+    model, steps = Flat(), 3
+    x, labels = torch.randn(steps * 2 * B, L, H), torch.randint(3, (steps * 2 * B, L))
+    labels[0, :3] = -100
+    path = export(model, (x[:B], labels[:B].flatten()), tmp_path / "model.pt2")
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--loss", "output(output)", "--optimizer", "sgd(lr=0.5)", "--mesh", "data=2",
+                         "--microbatches", 2)
+    assert ("input 'labels' of [20] has the batch and another dim in one: it is taken as [4,5], and the data has an array of [SAMPLES,5]; "
+            "if all samples take the same, say --shard 'labels=[-]'") in said
+    np.savez(tmp_path / "data.npz", x=x.numpy(), labels=labels.numpy())
+    ours = tools.train(tmp_path / "plan", tmp_path / "data.npz", steps, tmp_path / "run")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for step in range(steps):
+        rows = slice(step * 2 * B, (step + 1) * 2 * B)
+        loss = model(x[rows], labels[rows].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert ours.losses[step] == pytest.approx(loss.item(), rel=1e-5)
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--shard", "labels=[-]")
+    assert "input 'labels' of [20] has no batch" in said

@@ -401,6 +401,46 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
   }
 }
 
+TEST(TokenFile, WhatIsTheSameForAllRowsNeedsNoBatch) {
+  TemporaryFolder folder;
+  DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))},
+                      .batch = 2};
+  InputSpec positions{.name = "position_ids",
+                      .dtype = DType::I64,
+                      .rowShape = {1, 4},
+                      .batchDim = noBatch};
+  InputSpec inputs[] = {positions, tokens(4)};
+  auto source = DataSource::open(options, inputs);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ(rows<int64_t>(*source, Split::Train, 3, 0, 1, 2, 4),
+            (std::vector<int64_t>{0, 1, 2, 3}));
+  auto problem = [&](const InputSpec &spec) {
+    InputSpec both[] = {tokens(4), spec};
+    auto opened = DataSource::open(options, both);
+    return opened ? "" : opened.error().message;
+  };
+  positions.rowShape = {1, 5};
+  EXPECT_NE(problem(positions).find("rows of different lengths, 4 and 5"),
+            std::string::npos);
+  positions.rowShape = {1, 4};
+  options.documents.resetPositions = true;
+  options.documents.eos = 0;
+  EXPECT_NE(problem(positions).find(
+                "input 'position_ids' has no batch: all samples take the same, "
+                "but rows of documents differ"),
+            std::string::npos)
+      << problem(positions);
+  options.documents = {};
+  InputSpec text = tokens(4);
+  text.batchDim = noBatch;
+  InputSpec alone[] = {text};
+  auto opened = DataSource::open(options, alone);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("but rows of tokens differ"),
+            std::string::npos)
+      << opened.error().message;
+}
+
 TEST(TokenFile, AFileThatShrinksIsAnErrorAndNoSignal) {
   TemporaryFolder folder;
   DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))}};

@@ -1,0 +1,63 @@
+// Gives the inputs and outputs of a model a batch of a given size in front.
+
+#pragma once
+
+#include <array>
+
+#include "compiler/sharding/ShardPattern.h"
+#include "compiler/training/BatchFlow.h"
+#include "dialects/graph/Boundary.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace polyrank::driver {
+
+/// What the options say of inputs.
+struct Said {
+  llvm::SmallVector<sharding::ShardPattern> patterns;
+  llvm::SmallVector<llvm::StringRef> batchAxes;
+
+  /// The dim of an input that is its batch, or noBatch; nothing where they say
+  /// nothing of it.
+  std::optional<int64_t> operator()(llvm::StringRef name, size_t rank) const;
+};
+
+/// Puts a batch of a given size in front.
+class BatchFinder {
+public:
+  BatchFinder(mlir::ModuleOp module, const Said &said, int64_t batch)
+      : module(module), said(said), batch(batch),
+        forward(module.lookupSymbol<mlir::func::FuncOp>("forward")),
+        boundary(forward) {}
+
+  mlir::LogicalResult run();
+  /// How likely the size is the batch's: in how many outputs the samples of such
+  /// a batch lie along a dim; in how many outputs, and in how many inputs, that
+  /// is dim 0, where an open dim counts twice. Changes the inputs.
+  std::array<int64_t, 3> rate();
+
+private:
+  /// The dim of an input that is its batch, or noBatch, or inOneDim. An error
+  /// where that is not clear; for a rating the first that it may be.
+  mlir::FailureOr<int64_t> findDim(mlir::BlockArgument input);
+  /// Whether dim 0 is as large as the first two dims of another input, or of an
+  /// output, that begins with the batch.
+  bool isBatchAndAnother(llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult findInput(mlir::BlockArgument input);
+  void findOutput(unsigned number, training::BatchFlow &flow);
+  /// "[2,SAMPLES,8]"
+  static std::string arrayOf(llvm::ArrayRef<int64_t> shape, int64_t dim);
+  mlir::InFlightDiagnostic remark() { return mlir::emitRemark(module.getLoc()); }
+  graph::InputAttr roleOf(mlir::BlockArgument argument) {
+    return boundary.getArgument<graph::InputAttr>(argument.getArgNumber());
+  }
+
+  mlir::ModuleOp module;
+  const Said &said;
+  int64_t batch;
+  bool isTried = false; // whether it is the batch
+  mlir::func::FuncOp forward;
+  graph::Boundary boundary;
+};
+
+} // namespace polyrank::driver
