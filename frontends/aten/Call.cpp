@@ -2,6 +2,7 @@
 
 #include "frontends/aten/Call.h"
 
+#include "frontends/aten/Batched.h"
 #include "frontends/emit/Integers.h"
 
 using namespace mlir;
@@ -94,6 +95,9 @@ ScalarType promoteTypes(ArrayRef<Value> values) {
       const Tensor &tensor = *value.getTensor();
       group = tensor.isWrappedNumber() ? 2 : tensor.getRank() == 0 ? 1 : 0;
       type = tensor.getType();
+    } else if (auto batched = asBatched(value)) {
+      group = batched->getRank() == 0 ? 1 : 0;
+      type = batched->tensor->getType();
     } else {
       type = value.isBool()  ? ScalarType::Bool
              : value.isInt() ? ScalarType::Long

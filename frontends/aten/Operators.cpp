@@ -2,6 +2,7 @@
 
 #include "frontends/aten/Operators.h"
 
+#include "frontends/aten/Batched.h"
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Complex.h"
 #include "frontends/aten/Nested.h"
@@ -217,6 +218,9 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
   (void)context.emit.takeError();
   auto choice =
       choose(context, name, found->second, overload, positional, keywords);
+  if (succeeded(choice) && llvm::any_of(choice->arguments, hasBatched))
+    return callBatched(context, name, choice->overload->schema,
+                       std::move(choice->arguments));
   std::vector<Value> results;
   bool isImported =
       succeeded(choice) && succeeded(run(context, *choice, results));

@@ -2,6 +2,7 @@
 
 #include "frontends/aten/Schema.h"
 
+#include "frontends/aten/Batched.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -165,7 +166,7 @@ static std::optional<Value> fitElement(const SchemaType &type, Emitter &emit,
   };
   switch (type.base) {
   case Base::Tensor:
-    if (value.isTensor())
+    if (heldTensor(value))
       return value;
     if (converts && value.isNumber())
       return tensorOf(emit, value, /*isWrappedNumber=*/true);

@@ -1,5 +1,6 @@
 // What a value of a PyTorch program stands for while the program is imported.
 
+#include "frontends/aten/Batched.h"
 #include "frontends/aten/Complex.h"
 #include "frontends/aten/Nested.h"
 
@@ -86,6 +87,9 @@ std::string Value::describe() const {
     return "a tuple of " + std::to_string(getTuple().size());
   if (auto complex = asComplex(*this))
     return "a complex tensor of " + toString(complex->real->getShape());
+  if (auto batched = asBatched(*this))
+    return "a tensor of " + nameOf(batched->tensor->getType()) +
+           toString(batched->getShape()) + " in torch.vmap";
   return isDict() ? "a dict" : "an object";
 }
 

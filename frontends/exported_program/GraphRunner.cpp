@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dialects/graph/NamePattern.h"
+#include "frontends/aten/Batched.h"
 #include "frontends/exported_program/Archive.h"
 #include "frontends/import/OpCount.h"
 #include "frontends/import/Source.h"
@@ -61,7 +62,8 @@ std::string moduleOf(const Node &node) {
 GraphRunner::GraphRunner(aten::Context &context, const Program &program,
                          Budget &budget)
     : lost(program.graph, program.isDecomposed), numbers(program),
-      context(context), graph(program.graph), budget(budget) {
+      context(context), graph(program.graph), budget(budget),
+      transforms(context) {
   isDetached.assign(context.options.detach.size(), false);
   if (context.options.training && !context.options.detach.empty())
     findDetached();
@@ -231,6 +233,8 @@ Value GraphRunner::runOperator(StringRef name, StringRef overload,
     else
       keywords.emplace_back(input.name, std::move(value));
   }
+  if (transforms.refusesToDraw(name, keywords))
+    return Value::unknown();
   OpCount made(context.emit.getBuilder());
   Value result = aten::call(context, name, overload, positional, keywords);
   // With the values that stand for its results.
@@ -246,6 +250,8 @@ Value GraphRunner::runPython(StringRef target, const Node &node,
   std::vector<Value> arguments;
   for (const NamedArgument &input : node.inputs)
     arguments.push_back(valueOf(input.value, values));
+  if (target.consume_front("torch._functorch.predispatch."))
+    return transforms.run(target, arguments);
   StringRef name = target.rsplit('.').second;
   // Many at once.
   if (name == "sym_sum" && arguments.size() == 1 && arguments[0].isList()) {
@@ -396,7 +402,7 @@ void GraphRunner::bind(const Node &node, const Value &result, Scope &values) {
 //===-- gradients --------------------------------------------------------===//
 
 Value GraphRunner::detached(const Value &value) {
-  if (value.isTensor())
+  if (aten::heldTensor(value))
     return aten::call(context, "aten::detach", std::nullopt, {value});
   if (!value.isTuple() && !value.isList())
     return value;
@@ -471,9 +477,10 @@ void GraphRunner::detachResults(const Node &node, Scope &values) {
     if (pattern == toDetach.end() && !lost.knows(argument.text))
       return;
     Value &value = values[argument.text];
-    if (!value.isTensor() || !aten::isFloat(value.getTensor()->getType()))
+    auto tensor = aten::heldTensor(value);
+    if (!tensor || !aten::isFloat(tensor->getType()))
       return;
-    Imported x = value.getTensor()->read(context.emit);
+    Imported x = tensor->read(context.emit);
     if (x.constant)
       return;
     if (pattern != toDetach.end())

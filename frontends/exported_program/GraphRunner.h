@@ -9,6 +9,7 @@
 #include "frontends/exported_program/DependentNumbers.h"
 #include "frontends/exported_program/LostGradients.h"
 #include "frontends/exported_program/Program.h"
+#include "frontends/exported_program/Transforms.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace polyrank::frontends::exported_program {
@@ -68,6 +69,7 @@ private:
   aten::Context &context;
   const Graph &graph;
   Budget &budget;
+  Transforms transforms;
   int64_t numOps = 0; // of the graph dialect
   bool isOver = false; // the budget
   /// By the names of values: the pattern that names them.

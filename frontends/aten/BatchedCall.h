@@ -1,0 +1,141 @@
+// One call of an operator inside of a region of torch.vmap, for its rules.
+
+#pragma once
+
+#include <map>
+
+#include "frontends/aten/Batched.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace polyrank::frontends::aten {
+
+/// Rules are of three kinds. Most operators are *adjusted*: their operands are
+/// aligned, their arguments that name dims or shapes are shifted, and then the
+/// operator is called as it is everywhere else, its hidden dims being dims like
+/// others. A few *choose* what to call by what their arguments are (a reduction
+/// without dims is one over all dims that are seen). The rest are *formulas* of
+/// other operators on batched tensors.
+class BatchedCall {
+public:
+  BatchedCall(Context &context, llvm::StringRef name, const Schema &schema,
+              std::vector<Value> arguments);
+  Value run();
+
+  using Rule = Value (BatchedCall::*)();
+  struct Entry {
+    Rule rule;
+    /// Of rules that call the operator itself: what ends in `_` has them too.
+    bool mayWrite;
+  };
+  /// By name without the namespace.
+  static const llvm::StringMap<Entry> &rules();
+
+private:
+  //===-- arguments ------------------------------------------------------===//
+
+  /// None where the schema has no such parameter.
+  const Value &operator[](llvm::StringRef parameter) const;
+  bool has(llvm::StringRef parameter) const { return !(*this)[parameter].isNone(); }
+  void set(llvm::StringRef parameter, Value value);
+  bool isBatched(llvm::StringRef parameter) const {
+    return asBatched((*this)[parameter]) != nullptr;
+  }
+  /// Whether only the first tensor argument is batched.
+  bool isFirstOnly() const;
+
+  //===-- calls ----------------------------------------------------------===//
+
+  /// An operator on batched and other values; unknown where one of them is.
+  Value op(llvm::StringRef of, std::vector<Value> given,
+           const Keywords &keywords = {}) const {
+    return call(context, ("aten::" + of).str(), std::nullopt, given, keywords);
+  }
+  /// The operator itself with `arguments`, of which none is batched any more;
+  /// results are as the operator gives them.
+  Value callHeld() const;
+  /// Tensors of a result, alone or in lists, with all levels of the call in
+  /// front of what is seen of them.
+  Value wrap(const Value &result) const;
+  /// Each tensor of a result under the shape that `shapeOf` makes of its own.
+  Value reshaped(const Value &result,
+                 llvm::function_ref<Shape(Shape)> shapeOf) const;
+  Value viewed(const Value &tensor, llvm::ArrayRef<int64_t> shape) const;
+  Value fail(const std::string &reason) const;
+  Value refuse() const;
+
+  //===-- operands -------------------------------------------------------===//
+
+  /// `operand` with a dim for each level of the call and then `toRank` dims, so
+  /// that what lies before its own dims broadcasts. A tensor that is not
+  /// batched does that as it is, and stays so unless `isWhole`: then all dims
+  /// of levels have their sizes.
+  Value align(const Value &operand, int64_t toRank, bool isWhole) const;
+  static int64_t rankOf(const Value &operand);
+  static Shape shapeOf(const Value &operand);
+  int64_t numHidden() const { return static_cast<int64_t>(levels.size()); }
+  /// The sizes of all hidden dims.
+  Shape hidden() const;
+  Shape withHidden(llvm::ArrayRef<int64_t> shape) const;
+  /// Calls `visit` with each tensor argument, also of lists.
+  void forEachOperand(llvm::function_ref<void(Value &)> visit,
+                      llvm::function_ref<bool(const SchemaParameter &)> accepts =
+                          [](const auto &) { return true; });
+  /// Whether each written operand has all levels of the call.
+  bool mayWrite() const;
+  /// Shifts what names a dim; false, with a failure, where one is none.
+  bool shiftDims(int64_t ofRank);
+  void convertAligned(ScalarType seen);
+
+  //===-- rules ----------------------------------------------------------===//
+
+  Value adjustTo(bool isWhole);
+  Value broadcast() { return adjustTo(/*isWhole=*/false); }
+  Value whole() { return adjustTo(/*isWhole=*/true); }
+  Value wholeAlongIndex();
+  Value likeFirst();
+  Value folded();
+
+  Value reduce();
+  Value withShape();
+  Value withShapeOf();
+  Value flatten();
+  Value squeeze();
+  Value permute();
+  Value reverseDims();
+  Value transposeMatrix();
+  Value broadcastTensors();
+  Value roll();
+  Value repeat();
+  Value property();
+  Value nothing() { return {}; }
+  Value dropout();
+
+  Value product();
+  Value linear();
+  Value addProduct();
+  Value outer();
+  Value einsum();
+  Value attention();
+  Value normalize();
+  Value loss();
+  Value crossEntropy();
+  Value embedding();
+  Value repeatInterleave();
+  Value chooseExtremum();
+  Value chooseWhere();
+  Value index();
+  Value indexSelect();
+  Value pickAt(const Value &self, const List &indices);
+
+  Context &context;
+  llvm::StringRef name; // with the namespace
+  const Schema &schema;
+  std::vector<Value> arguments;
+  /// Of all operands, ascending, with their sizes.
+  llvm::SmallVector<int64_t, 2> levels;
+  std::map<int64_t, int64_t> sizes;
+  int64_t rank = 0; // the most dims that are seen of an operand
+  std::string error; // sizes that do not fit
+};
+
+} // namespace polyrank::frontends::aten
