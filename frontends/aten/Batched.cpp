@@ -103,8 +103,7 @@ Value removeBatchDim(Context &context, const Value &x, int64_t level,
     return call(context, "aten::expand", std::nullopt,
                 {spread, Value::ints(shape)});
   }
-  SmallVector<int64_t> levels(batched->levels.begin(),
-                               batched->levels.end());
+  SmallVector<int64_t> levels(batched->levels.begin(), batched->levels.end());
   auto at = llvm::find(levels, level) - levels.begin();
   int64_t rank = batched->getRank() + 1, numHidden = batched->numHidden() - 1;
   if (dim < 0)
@@ -131,9 +130,9 @@ Value callBatched(Context &context, StringRef name, const Schema &schema,
 
 bool drawsNumbers(StringRef name) {
   constexpr StringRef names[] = {
-      "rand",        "randn",     "rand_like",     "randn_like",
-      "randint",     "bernoulli", "normal",        "uniform",
-      "randperm",    "dropout",   "alpha_dropout", "feature_dropout",
+      "rand",        "randn",      "rand_like",     "randn_like",
+      "randint",     "bernoulli",  "normal",        "uniform",
+      "randperm",    "dropout",    "alpha_dropout", "feature_dropout",
       "multinomial", "exponential"};
   name.consume_front("aten::");
   name.consume_back("_");

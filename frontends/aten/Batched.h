@@ -16,7 +16,8 @@ namespace polyrank::frontends::aten {
 ///
 /// ```
 /// x                           # [8, 5, 4]
-/// _add_batch_dim(x, 1, 1)     # level 1 of 5; seen as [8, 4], held as [5, 8, 4]
+/// _add_batch_dim(x, 1, 1)     # level 1 of 5; seen as [8, 4], held as [5, 8,
+/// 4]
 /// ```
 ///
 /// No operator but those of `callBatched` looks inside: what has no rule for it

@@ -93,8 +93,9 @@ Value BatchedCall::fail(const std::string &reason) const {
 
 Value BatchedCall::refuse() const {
   context.failures.addUnsupported(
-      name.str() + " is not supported inside of torch.vmap, which it is "
-                   "called in" +
+      name.str() +
+          " is not supported inside of torch.vmap, which it is "
+          "called in" +
           explainRegion().str(),
       context.place);
   return Value::unknown();
@@ -200,10 +201,9 @@ bool BatchedCall::mayWrite() const {
 
 /// Parameters that name dims, in all operators that are adjusted.
 static bool namesDim(const SchemaParameter &parameter) {
-  constexpr StringRef names[] = {"dim",       "dims",      "dim0",
-                                 "dim1",      "axis0",     "axis1",
-                                 "start_dim", "end_dim",   "source",
-                                 "dimension", "destination"};
+  constexpr StringRef names[] = {"dim",    "dims",      "dim0",       "dim1",
+                                 "axis0",  "axis1",     "start_dim",  "end_dim",
+                                 "source", "dimension", "destination"};
   return parameter.type.base == SchemaType::Base::Int &&
          llvm::is_contained(names, parameter.name);
 }
@@ -263,21 +263,20 @@ Value BatchedCall::adjustTo(bool isWhole) {
   // A tensor without dims has one as far as arguments name dims.
   bool isPoint =
       rank == 0 && !inserts &&
-      llvm::any_of(llvm::zip_equal(schema.parameters, arguments),
-                   [](const auto &each) {
-                     const auto &[parameter, argument] = each;
-                     return namesDim(parameter) &&
-                            (argument.isInt() ||
-                             (argument.isList() && !argument.getList().empty()));
-                   });
+      llvm::any_of(
+          llvm::zip_equal(schema.parameters, arguments), [](const auto &each) {
+            const auto &[parameter, argument] = each;
+            return namesDim(parameter) &&
+                   (argument.isInt() ||
+                    (argument.isList() && !argument.getList().empty()));
+          });
   std::vector<Value> operands;
-  forEachOperand([&](Value &operand) { operands.push_back(operand); });
-  if (operands.size() > 1 || isPoint || isWhole || numHidden() > 0)
-    forEachOperand([&](Value &operand) {
-      operand = align(operand,
-                      (isWhole ? rankOf(operand) : rank) + (isPoint ? 1 : 0),
-                      isWhole);
-    });
+  forEachOperand([&](Value &operand) {
+    operands.push_back(operand);
+    operand =
+        align(operand, (isWhole ? rankOf(operand) : rank) + (isPoint ? 1 : 0),
+              isWhole);
+  });
   if (operands.size() > 1 && !isWhole)
     convertAligned(promoteTypes(operands));
   if (!shiftDims(rank + (inserts || isPoint ? 1 : 0)))
@@ -285,7 +284,9 @@ Value BatchedCall::adjustTo(bool isWhole) {
   Value result = callHeld();
   if (isPoint)
     result = reshaped(result, [&](Shape shape) {
-      shape.resize(std::min<size_t>(shape.size(), numHidden()));
+      while (static_cast<int64_t>(shape.size()) > numHidden() &&
+             shape.back() == 1)
+        shape.pop_back();
       return shape;
     });
   return wrap(result);
@@ -335,8 +336,8 @@ Value BatchedCall::folded() {
   auto end = shape.begin() + numHidden() + (hasBatch ? 1 : 0);
   Shape batch(shape.begin(), end), merged = {countElements(batch)};
   merged.append(end, shape.end());
-  arguments[0] = op("reshape", {Value(heldTensor(arguments[0])),
-                                Value::ints(merged)});
+  arguments[0] =
+      op("reshape", {Value(heldTensor(arguments[0])), Value::ints(merged)});
   return wrap(reshaped(callHeld(), [&](Shape result) {
     Shape unfolded = batch;
     llvm::append_range(unfolded, ArrayRef<int64_t>(result).drop_front());

@@ -35,7 +35,9 @@ private:
 
   /// None where the schema has no such parameter.
   const Value &operator[](llvm::StringRef parameter) const;
-  bool has(llvm::StringRef parameter) const { return !(*this)[parameter].isNone(); }
+  bool has(llvm::StringRef parameter) const {
+    return !(*this)[parameter].isNone();
+  }
   void set(llvm::StringRef parameter, Value value);
   bool isBatched(llvm::StringRef parameter) const {
     return asBatched((*this)[parameter]) != nullptr;
@@ -77,9 +79,10 @@ private:
   Shape hidden() const;
   Shape withHidden(llvm::ArrayRef<int64_t> shape) const;
   /// Calls `visit` with each tensor argument, also of lists.
-  void forEachOperand(llvm::function_ref<void(Value &)> visit,
-                      llvm::function_ref<bool(const SchemaParameter &)> accepts =
-                          [](const auto &) { return true; });
+  void forEachOperand(
+      llvm::function_ref<void(Value &)> visit,
+      llvm::function_ref<bool(const SchemaParameter &)> accepts =
+          [](const auto &) { return true; });
   /// Whether each written operand has all levels of the call.
   bool mayWrite() const;
   /// Shifts what names a dim; false, with a failure, where one is none.
@@ -134,7 +137,7 @@ private:
   /// Of all operands, ascending, with their sizes.
   llvm::SmallVector<int64_t, 2> levels;
   std::map<int64_t, int64_t> sizes;
-  int64_t rank = 0; // the most dims that are seen of an operand
+  int64_t rank = 0;  // the most dims that are seen of an operand
   std::string error; // sizes that do not fit
 };
 

@@ -52,9 +52,9 @@ Value BatchedCall::addProduct() {
     const Value &factor = (*this)[by];
     return factor.getNumber() == 1 ? x : op("mul", {x, factor});
   };
-  return op("add", {scaled(arguments[0], "beta"),
-                    scaled(op("matmul", {arguments[1], arguments[2]}),
-                           "alpha")});
+  return op("add",
+            {scaled(arguments[0], "beta"),
+             scaled(op("matmul", {arguments[1], arguments[2]}), "alpha")});
 }
 
 Value BatchedCall::outer() {
@@ -114,9 +114,9 @@ Value BatchedCall::einsum() {
 /// Random numbers are drawn for each sample anew, for all alike, or not at all,
 /// as the region says: none are drawn here.
 Value BatchedCall::dropout() {
-  bool isOn = context.options.dropout ? *context.options.dropout > 0
-                                      : (*this)["train"].getBool() &&
-                                            (*this)["p"].getNumber() > 0;
+  bool isOn = context.options.dropout
+                  ? *context.options.dropout > 0
+                  : (*this)["train"].getBool() && (*this)["p"].getNumber() > 0;
   if (isOn)
     return fail("random numbers; put the dropout outside of the function that "
                 "is mapped, or export after model.eval()");

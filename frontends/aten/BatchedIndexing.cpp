@@ -2,6 +2,7 @@
 
 #include "frontends/aten/BatchedCall.h"
 #include "frontends/aten/Indexing.h"
+#include "frontends/emit/Indices.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -112,9 +113,23 @@ Value BatchedCall::pickAt(const Value &self, const List &indices) {
         merged = batch;
   llvm::append_range(tableOrder, found->order);
   llvm::append_range(merged, found->merged);
-  Imported picked = context.emit.binary<graph::GatherOp>(
-      context.emit.reshape(context.emit.transpose(table, tableOrder), merged),
-      found->index, found->at + numShared, numShared);
+  table =
+      context.emit.reshape(context.emit.transpose(table, tableOrder), merged);
+  int64_t at = found->at + numShared;
+  Imported picked;
+  if (auto start = numShared == 0 ? startOfRun(found->index) : std::nullopt) {
+    // Indices that count through the dims (those of a mask do) are a slice,
+    // which stays split as the table is.
+    Shape spread = found->index.getShape();
+    merged.erase(merged.begin() + at);
+    merged.insert(merged.begin() + at, spread.begin(), spread.end());
+    picked = context.emit.reshape(
+        context.emit.slice(table, at, *start, *start + countElements(spread)),
+        merged);
+  } else {
+    picked = context.emit.binary<graph::GatherOp>(table, found->index, at,
+                                                  numShared);
+  }
   Labels whole, given, result;
   for (auto dim : llvm::seq<int64_t>(rest.size()))
     if (!llvm::is_contained(found->dims, dim))

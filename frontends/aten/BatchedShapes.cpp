@@ -11,8 +11,7 @@ namespace polyrank::frontends::aten {
 /// A reduction without dims is one over all dims that are seen, as one dim.
 Value BatchedCall::reduce() {
   const Value &dim = (*this)["dim"];
-  bool isWhole =
-      dim.isNone() || (dim.isList() && dim.getList().empty());
+  bool isWhole = dim.isNone() || (dim.isList() && dim.getList().empty());
   if (!isWhole)
     return broadcast();
   Value x = op("reshape", {arguments[0], Value::ints({-1})});
@@ -61,8 +60,7 @@ Value BatchedCall::withShape() {
   auto given = llvm::map_to_vector((*this)[parameter].getElements(),
                                    [](const Value &x) { return x.getInt(); });
   bool expands = name == "aten::expand" || name == "aten::broadcast_to";
-  self = align(self,
-               expands ? std::max<int64_t>(rank, given.size()) : rank,
+  self = align(self, expands ? std::max<int64_t>(rank, given.size()) : rank,
                /*isWhole=*/false);
   set(parameter, Value::ints(withHidden(given)));
   return wrap(callHeld());

@@ -124,6 +124,18 @@ FailureOr<Choice> choose(Context &context, StringRef name,
   return context.emit.fail("no overload takes " + llvm::join(given, ", "));
 }
 
+/// Whether a tensor among the arguments is batched. What takes values of any
+/// kind (lists do) hands it on.
+bool takesBatched(const Choice &choice) {
+  return llvm::any_of(
+      llvm::zip_equal(choice.overload->schema.parameters, choice.arguments),
+      [](const auto &each) {
+        const auto &[parameter, argument] = each;
+        return parameter.type.base == SchemaType::Base::Tensor &&
+               hasBatched(argument);
+      });
+}
+
 /// The tensor that the schema says is written, or null.
 TensorRef findWritten(const Choice &choice) {
   for (auto [parameter, value] :
@@ -200,10 +212,19 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
       llvm::any_of(keywords,
                    [](const auto &each) { return each.second.hasUnknown(); }))
     return Value::unknown();
-  if (llvm::any_of(positional, hasComplex) ||
-      llvm::any_of(keywords,
-                   [](const auto &each) { return hasComplex(each.second); }))
-    return callComplex(context, name, overload, positional, keywords);
+  auto anyArgument = [&](bool (*is)(const Value &)) {
+    return llvm::any_of(positional, is) ||
+           llvm::any_of(keywords,
+                        [&](const auto &each) { return is(each.second); });
+  };
+  if (anyArgument(hasComplex)) {
+    if (!anyArgument(hasBatched))
+      return callComplex(context, name, overload, positional, keywords);
+    context.failures.add(name.str() + " in torch.vmap: complex numbers" +
+                             explainRegion().str(),
+                         context.place);
+    return Value::unknown();
+  }
   auto found = getTable().find(name);
   if (found == getTable().end()) {
     StringRef instead = explainUnsupported(name);
@@ -218,7 +239,7 @@ Value call(Context &context, StringRef name, std::optional<StringRef> overload,
   (void)context.emit.takeError();
   auto choice =
       choose(context, name, found->second, overload, positional, keywords);
-  if (succeeded(choice) && llvm::any_of(choice->arguments, hasBatched))
+  if (succeeded(choice) && takesBatched(*choice))
     return callBatched(context, name, choice->overload->schema,
                        std::move(choice->arguments));
   std::vector<Value> results;

@@ -1,5 +1,6 @@
 // What to do instead of operators that the table lacks.
 
+#include "frontends/aten/Batched.h"
 #include "frontends/aten/Call.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -21,6 +22,8 @@ StringRef explainUnsupported(StringRef name) {
   if (name.starts_with("torchvision::"))
     return "; it is no operator of PyTorch itself, and has no place in the "
            "model that is trained here";
+  if (name == "aten::_make_dual" || name == "aten::_unpack_dual")
+    return explainRegion(); // of torch.func.jvp
   return StringSwitch<StringRef>(name)
       .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
               "aten::unique_dim"},
