@@ -6,6 +6,7 @@ from aten_indexing import INDEXING, SCATTERS
 from aten_layers import ATTENTION, CONVOLUTIONS, LOSSES, NORMS, POOLING, PRODUCTS, REDUCTIONS, RESIZES, STORED
 from aten_sampling import CUMULATIVE, DISTANCES, GRIDS, SOLVES, STATISTICS, WINDOWS
 from aten_views import IN_PLACE, JOINS, NUMBERS, VIEWS
+from aten_vmap import VMAP, VMAP_NESTED
 
 FAMILIES = {
     "in-place": IN_PLACE,
@@ -37,4 +38,6 @@ FAMILIES = {
     "solves": SOLVES,
     "complex": COMPLEX,
     "fourier": FOURIER,
+    "vmap": VMAP,
+    "vmap-nested": VMAP_NESTED,
 }
