@@ -128,17 +128,6 @@ Value callBatched(Context &context, StringRef name, const Schema &schema,
   return BatchedCall(context, name, schema, std::move(arguments)).run();
 }
 
-bool drawsNumbers(StringRef name) {
-  constexpr StringRef names[] = {
-      "rand",        "randn",      "rand_like",     "randn_like",
-      "randint",     "bernoulli",  "normal",        "uniform",
-      "randperm",    "dropout",    "alpha_dropout", "feature_dropout",
-      "multinomial", "exponential"};
-  name.consume_front("aten::");
-  name.consume_back("_");
-  return llvm::is_contained(names, name);
-}
-
 StringRef explainRegion() {
   return "; PyTorch can take the region apart: export the model by "
          "tools/export.py --decompose, or save program.run_decompositions()";

@@ -61,10 +61,6 @@ Value removeBatchDim(Context &context, const Value &x, int64_t level,
 Value callBatched(Context &context, llvm::StringRef name, const Schema &schema,
                   std::vector<Value> arguments);
 
-/// Whether an operator draws random numbers even where no argument is batched,
-/// so that it would draw others for each index of a region.
-bool drawsNumbers(llvm::StringRef name);
-
 /// The way out of a region, after what is wrong in it: "; export .. again".
 llvm::StringRef explainRegion();
 

@@ -111,7 +111,6 @@ private:
   Value repeat();
   Value property();
   Value nothing() { return {}; }
-  Value dropout();
 
   Value product();
   Value linear();

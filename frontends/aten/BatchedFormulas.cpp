@@ -111,22 +111,8 @@ Value BatchedCall::einsum() {
 
 //===-- layers -----------------------------------------------------------===//
 
-/// Random numbers are drawn for each sample anew, for all alike, or not at all,
-/// as the region says: none are drawn here.
-Value BatchedCall::dropout() {
-  bool isOn = context.options.dropout
-                  ? *context.options.dropout > 0
-                  : (*this)["train"].getBool() && (*this)["p"].getNumber() > 0;
-  if (isOn)
-    return fail("random numbers; put the dropout outside of the function that "
-                "is mapped, or export after model.eval()");
-  return broadcast();
-}
-
+/// Its own batch dims are in front of the dims that it names.
 Value BatchedCall::attention() {
-  if ((context.options.dropout && *context.options.dropout > 0) ||
-      (*this)["dropout_p"].getNumber() > 0)
-    return fail("random numbers; export after model.eval()");
   int64_t toRank = 0;
   for (StringRef each : {"query", "key", "value"})
     toRank = std::max(toRank, rankOf((*this)[each]));

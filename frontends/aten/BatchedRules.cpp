@@ -30,6 +30,8 @@ static constexpr StringRef ofBroadcast[] = {
     "clone contiguous detach alias alias_copy detach_copy lift_fresh "
     "lift_fresh_copy _to_copy cpu cuda pin_memory requires_grad_ resolve_conj "
     "resolve_neg copy fill zero zeros_like ones_like full_like empty_like",
+    // Dropouts that are off; others are refused.
+    "dropout feature_dropout",
     // Dims that are named.
     "cumsum cumprod logcumsumexp flip sort argsort topk kthvalue renorm "
     "transpose swapdims swapaxes movedim moveaxis unsqueeze unflatten select "
@@ -106,7 +108,6 @@ const llvm::StringMap<BatchedCall::Entry> &BatchedCall::rules() {
     add("addmm baddbmm", &BatchedCall::addProduct);
     add("outer ger", &BatchedCall::outer);
     add("einsum", &BatchedCall::einsum);
-    add("dropout feature_dropout", &BatchedCall::dropout);
     add("scaled_dot_product_attention", &BatchedCall::attention);
     add("layer_norm rms_norm", &BatchedCall::normalize);
     add("cross_entropy_loss nll_loss nll_loss_nd nll_loss2d",

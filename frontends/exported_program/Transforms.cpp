@@ -45,13 +45,39 @@ Value Transforms::run(StringRef name, ArrayRef<Value> arguments) {
   return Value::unknown();
 }
 
-bool Transforms::refusesToDraw(StringRef name, const aten::Keywords &keywords) {
-  if (depth == 0 || !aten::drawsNumbers(name))
+/// Whether a call draws random numbers, so that it may draw others for each
+/// sample.
+static bool draws(const aten::Context &context, StringRef name,
+                  const aten::Keywords &keywords) {
+  constexpr StringRef always[] = {"rand",        "randn",      "rand_like",
+                                  "randn_like",  "randint",    "randperm",
+                                  "bernoulli",   "normal",     "uniform",
+                                  "multinomial", "exponential"};
+  constexpr StringRef dropouts[] = {"dropout", "alpha_dropout",
+                                    "feature_dropout",
+                                    "scaled_dot_product_attention"};
+  name.consume_front("aten::");
+  name.consume_back("_");
+  if (llvm::is_contained(always, name))
+    return true;
+  if (!llvm::is_contained(dropouts, name))
     return false;
-  for (const auto &[key, value] : keywords)
-    if (key == "train" && value.isBool() && !value.getBool() &&
-        context.options.dropout.value_or(0) == 0)
-      return false; // of a dropout that is off
+  if (context.options.dropout)
+    return *context.options.dropout > 0;
+  bool isOn = true;
+  double rate = 0;
+  for (const auto &[key, value] : keywords) {
+    if (key == "train" && value.isBool())
+      isOn = value.getBool();
+    else if ((key == "p" || key == "dropout_p") && value.isNumber())
+      rate = value.getNumber();
+  }
+  return isOn && rate > 0;
+}
+
+bool Transforms::refusesToDraw(StringRef name, const aten::Keywords &keywords) {
+  if (depth == 0 || !draws(context, name, keywords))
+    return false;
   context.failures.add(
       name.str() + " in torch.vmap: random numbers; draw them outside of the "
                    "function that is mapped, or export after model.eval()",

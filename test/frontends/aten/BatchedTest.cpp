@@ -84,6 +84,22 @@ TEST_F(Regions, WhatHasNoDimsThatAreSeenTakesTheOthersType) {
   EXPECT_EQ(aten::promoteTypes({add(narrow, 0), Value(2)}), ScalarType::Int);
 }
 
+TEST_F(Regions, AReductionOfAllDimsKeepsThem) {
+  Value row = add(x, 0);
+  EXPECT_EQ(seen(call("aten::amax", {row, Value::list({}), Value(true)})),
+            Shape({1}));
+  EXPECT_EQ(seen(call("aten::argmax", {row, Value(), Value(true)})),
+            Shape({1}));
+  EXPECT_EQ(seen(call("aten::amax", {row})), Shape());
+}
+
+TEST_F(Regions, AFormulaWritesNothing) {
+  Value sum = add(call("aten::clone", {x}), 0);
+  EXPECT_TRUE(call("aten::addmm_", {sum, x, x}).isUnknown());
+  EXPECT_NE(reasons().find("aten::addmm_ is not supported inside"),
+            std::string::npos);
+}
+
 TEST_F(Regions, WhatDoesNotBecomeBatchedStaysATensor) {
   EXPECT_TRUE(call("aten::type_as", {x, add(i, 0)}).isTensor());
   EXPECT_EQ(seen(call("aten::type_as", {add(i, 0), x})), Shape({3}));

@@ -65,8 +65,15 @@ TEST_F(TransformCalls, NumbersAreDrawnOutsideOfRegions) {
   EXPECT_EQ(reasons(), "");
   EXPECT_TRUE(refuses("aten::rand"));
   EXPECT_TRUE(refuses("aten::bernoulli_"));
-  EXPECT_TRUE(refuses("aten::dropout", {{"train", Value(true)}}));
+  EXPECT_TRUE(
+      refuses("aten::dropout_", {{"p", Value(0.5)}, {"train", Value(true)}}));
+  EXPECT_FALSE(
+      refuses("aten::dropout", {{"p", Value(0.0)}, {"train", Value(true)}}));
+  EXPECT_FALSE(refuses("aten::scaled_dot_product_attention"));
+  EXPECT_TRUE(refuses("aten::scaled_dot_product_attention",
+                      {{"dropout_p", Value(0.1)}}));
   options.dropout = 0.5;
+  EXPECT_TRUE(refuses("aten::scaled_dot_product_attention"));
   EXPECT_TRUE(refuses("aten::dropout", {{"train", Value(false)}}));
   run("_vmap_decrement_nesting");
   EXPECT_FALSE(refuses("aten::rand"));
