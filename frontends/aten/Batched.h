@@ -15,9 +15,8 @@ namespace polyrank::frontends::aten {
 /// The hidden dims are kept in front of the others, the outer level first:
 ///
 /// ```
-/// x                           # [8, 5, 4]
-/// _add_batch_dim(x, 1, 1)     # level 1 of 5; seen as [8, 4], held as [5, 8,
-/// 4]
+/// x                         # [8, 5, 4]
+/// _add_batch_dim(x, 1, 1)   # level 1 has 5: seen as [8, 4], held as [5, 8, 4]
 /// ```
 ///
 /// No operator but those of `callBatched` looks inside: what has no rule for it
