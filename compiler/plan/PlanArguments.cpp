@@ -181,6 +181,7 @@ LogicalResult Names::writeStored(graph::ParameterOp parameter) {
     return failure();
   stored->dtype = *dtype;
   stored->transposed = parameter.getTransposed();
+  stored->complex = parameter.getComplex();
   if (auto value =
           dyn_cast_if_present<DenseElementsAttr>(parameter.getValueAttr())) {
     // Booleans are packed in MLIR; no model has trained one.

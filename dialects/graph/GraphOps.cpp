@@ -8,6 +8,23 @@ using namespace polyrank::graph;
 
 #include "dialects/graph/GraphEnums.cpp.inc"
 
+LogicalResult ParameterOp::verify() {
+  if (!getComplex())
+    return success();
+  auto type = cast<RankedTensorType>(getType());
+  if (!type.getElementType().isF32() && !type.getElementType().isF64())
+    return emitOpError("[1] of complex numbers has parts of f32 or f64, not ")
+           << type.getElementType();
+  if (type.getRank() == 0 || type.getShape().back() != 2)
+    return emitOpError("[2] of complex numbers has a last dim of 2, and is ")
+           << type;
+  if (getTransposed())
+    return emitOpError("[3] of complex numbers is not stored transposed");
+  if (getTrainable())
+    return emitOpError("[4] of complex numbers is not trained");
+  return success();
+}
+
 // Types in the text of ops: once where they are all the same.
 
 static ParseResult parseAlikeTypes(OpAsmParser &parser,

@@ -15,19 +15,30 @@ def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
     user's file, row-major of type `type`; of a matrix that the file holds
     `transposed`, its dims are swapped there. Elements that the file encodes one
     by one lie in no span and are the `value`. `aliases` are further names of the
-    same tensor (tied weights). Functions take it, whole or in parts, as
-    arguments with the role `#graph.parameter<@name>`.
+    same tensor (tied weights). A tensor of `complex` numbers has real and
+    imaginary part as a last dim here, which the user's model does not have.
+    Functions take a parameter, whole or in parts, as arguments with the role
+    `#graph.parameter<@name>`.
 
     ```mlir
     graph.parameter @"h.0.attn.c_attn.weight" : tensor<768x2304xf32>
       at "model.onnx.data" offset 4096 length 7077888 {trainable}
+    graph.parameter @freqs_cis : tensor<64x16x2xf32>
+      at "model.pt2" offset 4096 length 8192 {complex}
     ```
+
+    1. The parts of complex numbers are of f32 or f64.
+    2. The last dim of complex numbers is 2.
+    3. Complex numbers are not `transposed`.
+    4. Complex numbers are not `trainable`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type,
                        StrAttr:$path, I64Attr:$offset, I64Attr:$length,
                        UnitAttr:$trainable, OptionalAttr<StrArrayAttr>:$aliases,
-                       UnitAttr:$transposed, OptionalAttr<ElementsAttr>:$value);
+                       UnitAttr:$transposed, OptionalAttr<ElementsAttr>:$value,
+                       UnitAttr:$complex);
   let assemblyFormat = "$sym_name `:` $type `at` $path `offset` $offset `length` $length attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif

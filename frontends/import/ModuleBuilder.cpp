@@ -21,18 +21,22 @@ ModuleBuilder::ModuleBuilder(MLIRContext &context, StringRef path,
 /// What the rule of element types changes, in one note.
 static void noteConversions(Location location,
                             ArrayRef<ParameterSpec> parameters) {
-  std::map<std::string, size_t> counts;
+  std::map<std::pair<std::string, bool>, size_t> counts;
   for (const ParameterSpec &parameter : parameters)
     if (Type type = parameter.stored.getElementType();
-        isa<FloatType>(type) && type != parameter.computed)
-      ++counts[type.isBF16()
-                   ? "bfloat16"
-                   : "float" + std::to_string(type.getIntOrFloatBitWidth())];
-  for (const auto &[type, count] : counts)
+        isa<FloatType>(type) && type != parameter.computed) {
+      unsigned width = type.getIntOrFloatBitWidth();
+      std::string name = type.isBF16()       ? "bfloat16"
+                         : parameter.complex ? "complex" +
+                                                   std::to_string(2 * width)
+                                             : "float" + std::to_string(width);
+      ++counts[{name, parameter.complex}];
+    }
+  for (const auto &[kind, count] : counts)
     emitRemark(location) << count
                          << (count == 1 ? " tensor is " : " tensors are ")
-                         << type
-                         << " in the file; computed and saved in float32";
+                         << kind.first << " in the file; computed and saved in "
+                         << (kind.second ? "complex64" : "float32");
 }
 
 void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,
@@ -57,7 +61,7 @@ void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,
         static_cast<int64_t>(parameter.span.offset),
         static_cast<int64_t>(parameter.span.length), parameter.trainable,
         aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
-        parameter.transposed, parameter.value);
+        parameter.transposed, parameter.value, parameter.complex);
     addArgument(
         graph::ParameterAttr::get(
             FlatSymbolRefAttr::get(&context, graph::symbolOf(parameter.name))),

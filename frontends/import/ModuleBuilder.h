@@ -31,6 +31,17 @@ struct ParameterSpec {
   mlir::ElementsAttr value;
   bool trainable = true;
   bool transposed = false; // a matrix: the file holds its transpose
+  /// Complex numbers in the model: the last dim of `stored` is their real and
+  /// imaginary part, which the model's own shape does not have.
+  bool complex = false;
+
+  /// Shape and number of elements as the model has them.
+  llvm::ArrayRef<int64_t> getModelShape() const {
+    return stored.getShape().drop_back(complex);
+  }
+  int64_t getModelElements() const {
+    return stored.getNumElements() / (complex ? 2 : 1);
+  }
 };
 
 /// Use: `createFunction`, then ops through `emit`, then `finish`.

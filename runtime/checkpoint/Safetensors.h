@@ -54,6 +54,9 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
+  /// Complex numbers of two F32 each, the last dim of `shape`. The file has
+  /// them as C64, without that dim.
+  bool complex = false;
 };
 
 /// Writes one safetensors file, as one or several processes that have the same

@@ -44,6 +44,11 @@ const char *safetensorsName(DType dtype) {
   return "BOOL";
 }
 
+/// Of an element as the file has it.
+int64_t elementBytes(const TensorSpec &tensor) {
+  return bytesOf(tensor.dtype) * (tensor.complex ? 2 : 1);
+}
+
 /// Is this UTF-8 as RFC 3629 has it? Readers refuse a header that is not.
 bool isUtf8(std::string_view text) {
   for (size_t n = 0; n < text.size();) {
@@ -97,6 +102,11 @@ SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
     if (!names.insert(tensor.name).second || !isUtf8(tensor.name))
       return Error{path + ": tensor '" + tensor.name +
                    "' has a name that is reserved, taken or not UTF-8"};
+    if (tensor.complex &&
+        (tensor.dtype != DType::F32 || tensor.shape.empty() ||
+         tensor.shape.back() != 2))
+      return Error{path + ": tensor '" + tensor.name +
+                   "' has complex numbers that are no pairs of F32"};
     uint64_t length = bytesOf(tensor.dtype);
     for (int64_t extent : tensor.shape)
       if (extent < 0 || __builtin_mul_overflow(length, extent, &length) ||
@@ -109,8 +119,7 @@ SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    int64_t sizeA = bytesOf(tensors[a].dtype),
-            sizeB = bytesOf(tensors[b].dtype);
+    int64_t sizeA = elementBytes(tensors[a]), sizeB = elementBytes(tensors[b]);
     return sizeA != sizeB ? sizeA > sizeB : tensors[a].name < tensors[b].name;
   });
 
@@ -131,9 +140,11 @@ SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
   for (size_t t : order) {
     header += header.size() == 1 ? "" : ",";
     appendJsonString(header, tensors[t].name);
+    bool complex = tensors[t].complex;
     header += std::string(":{\"dtype\":\"") +
-              safetensorsName(tensors[t].dtype) + "\",\"shape\":[";
-    for (size_t d = 0; d < tensors[t].shape.size(); ++d)
+              (complex ? "C64" : safetensorsName(tensors[t].dtype)) +
+              "\",\"shape\":[";
+    for (size_t d = 0; d + complex < tensors[t].shape.size(); ++d)
       header += (d == 0 ? "" : ",") + std::to_string(tensors[t].shape[d]);
     uint64_t end = position + extents[t].length;
     header += "],\"data_offsets\":[" + std::to_string(position) + "," +

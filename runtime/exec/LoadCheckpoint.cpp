@@ -189,7 +189,7 @@ Result<Weights> weightsOf(const LoadedPlan &plan, CheckpointReader &reader) {
       return loadElements(reader, *tensor, range, tensor->dtype,
                           static_cast<std::byte *>(into), {});
     };
-    weights.add(std::move(source), reader.path(), shapeOf(*stored));
+    weights.add(std::move(source), reader.path(), *stored);
   }
   return std::move(weights);
 }

@@ -480,7 +480,9 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
       if (stored->shape())
         for (int64_t size : *stored->shape())
           elements *= size;
-      saved.push_back({DType(stored->dtype()), elements == 0});
+      // Complex numbers that no program has: files have them of F32 alone.
+      DType dtype = stored->complex() ? DType::F32 : DType(stored->dtype());
+      saved.push_back({dtype, elements == 0});
       missing.push_back(elements);
     }
   forEachSaved(plan, what.state,

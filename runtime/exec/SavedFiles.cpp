@@ -19,7 +19,7 @@ SavedFile tensorOf(const plan::Plan &plan, uint32_t number, DType dtype) {
     bytes *= static_cast<uint64_t>(size);
   SavedFile group;
   for (const std::string &name : namesOf(stored)) {
-    group.entries.push_back({number, {name, dtype, shape}});
+    group.entries.push_back({number, {name, dtype, shape, stored.complex()}});
     group.bytes += bytes;
   }
   return group;

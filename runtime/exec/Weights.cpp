@@ -21,6 +21,17 @@ uint64_t bytesAs(DType type, const std::vector<int64_t> &shape) {
   return bytes;
 }
 
+/// Of an element as the file has it: of complex numbers both parts.
+int64_t elementBytes(const StoredTensorSpan &span) {
+  uint64_t elements = 1;
+  for (int64_t extent : span.shape)
+    elements *= extent;
+  return elements ? static_cast<int64_t>(span.length / elements) : 1;
+}
+
+/// Files of weights have complex numbers as elements of one type.
+constexpr const char *complexName = "C64";
+
 bool endsAlike(std::string_view a, std::string_view b) {
   auto isTail = [](std::string_view whole, std::string_view tail) {
     return whole.size() > tail.size() && whole.ends_with(tail) &&
@@ -70,7 +81,7 @@ firstDifference(const SafetensorsSet::Tensor &a,
     if (differ.first != ofA.begin() + bytes)
       return std::optional(
           static_cast<int64_t>(at + (differ.first - ofA.begin())) /
-          bytesOf(*a.span->dtype));
+          elementBytes(*a.span));
   }
   return std::optional<int64_t>();
 }
@@ -115,12 +126,21 @@ std::vector<std::string> namesOf(const plan::StoredTensor &stored) {
   return names;
 }
 
+void Weights::add(StoredSource source, const std::string &path,
+                  const plan::StoredTensor &tensor) {
+  stored.push_back(std::move(source));
+  paths.push_back(path);
+  shapes.push_back(shapeOf(tensor));
+  areComplex.push_back(tensor.complex());
+}
+
 std::vector<StoredSource> Weights::sourcesWithoutNan() const {
   std::vector<StoredSource> checked = stored;
   for (size_t s = 0; s < stored.size(); ++s) {
     if (!stored[s].read)
       continue;
-    checked[s].read = [source = stored[s], path = paths[s], shape = shapes[s]](
+    checked[s].read = [source = stored[s], path = paths[s], shape = shapes[s],
+                       complex = areComplex[s]](
                           uint64_t offset, void *into,
                           uint64_t length) -> Result<void> {
       if (Result<void> got = source.read(offset, into, length); !got)
@@ -134,10 +154,13 @@ std::vector<StoredSource> Weights::sourcesWithoutNan() const {
       if (source.columns != 0) // a row of the file is a column of the tensor
         position =
             position % source.rows * source.columns + position / source.rows;
+      std::string index =
+          complex ? indexText(position / 2, {shape.begin(), shape.end() - 1})
+                  : indexText(position, shape);
       return Error{fmt::format(
           "{}: element {} is NaN, and so will be all that is computed from it; "
           "give other weights with --init, or go on with --allow-nan",
-          path, indexText(position, shape))};
+          path, index)};
     };
   }
   return checked;
@@ -241,8 +264,10 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
   Weights weights;
   if (!plan.plan->stored())
     return weights;
-  for (const plan::StoredTensor *stored : *plan.plan->stored())
+  for (const plan::StoredTensor *stored : *plan.plan->stored()) {
     weights.shapes.push_back(shapeOf(*stored));
+    weights.areComplex.push_back(stored->complex());
+  }
   weights.paths.resize(weights.shapes.size(), init);
   if (!init.empty()) {
     POLYRANK_ASSIGN(opened, SafetensorsSet::open(init));
@@ -269,16 +294,26 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
         unread.erase(each->span->name);
       if (found.size() > 1)
         weights.tied.push_back(std::move(found));
-      if (span.shape != shapeOf(*stored))
+      bool complex = span.dtypeName == complexName;
+      if (complex != stored->complex())
+        return Error{fmt::format(
+            "{}: '{}' has type {}, and the model's is {}", path, span.name,
+            span.dtypeName,
+            complex ? "not complex"
+                    : fmt::format("complex ({})", complexName))};
+      std::vector<int64_t> shape = shapeOf(*stored);
+      if (complex)
+        shape.pop_back();
+      if (span.shape != shape)
         return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
                                  span.name, shapeText(span.shape),
-                                 shapeText(shapeOf(*stored)))};
-      if (!span.dtype)
+                                 shapeText(shape))};
+      if (!span.dtype && !complex)
         return Error{fmt::format("{}: '{}' has type {}, which is not read",
                                  path, span.name, span.dtypeName)};
       weights.paths[weights.stored.size()] = path;
       weights.stored.push_back(
-          {*span.dtype,
+          {complex ? DType::F32 : *span.dtype,
            [set, tensor](uint64_t offset, void *into, uint64_t length) {
              return tensor->read(offset, into, length);
            }});

@@ -24,11 +24,7 @@ public:
   /// The source of the next stored tensor, where none is opened; `path` is for
   /// messages.
   void add(StoredSource source, const std::string &path,
-           std::vector<int64_t> shape) {
-    stored.push_back(std::move(source));
-    paths.push_back(path);
-    shapes.push_back(std::move(shape));
-  }
+           const plan::StoredTensor &tensor);
   /// The same, but reading a NaN is an error that names file and element. It
   /// costs a look at what is read anyway.
   std::vector<StoredSource> sourcesWithoutNan() const;
@@ -65,6 +61,7 @@ private:
   /// Of each, for messages; empty where the plan itself holds it.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
+  std::vector<bool> areComplex; // whose last dim has the parts
   std::shared_ptr<const SafetensorsSet> fromInit; // of `init`
   /// Tensors of `fromInit` that are one of the plan's under several names.
   std::vector<std::vector<const SafetensorsSet::Tensor *>> tied;

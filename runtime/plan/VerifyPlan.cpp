@@ -216,6 +216,18 @@ bool PlanVerifier::verifyStored() {
     if (stored->transposed() &&
         (!stored->shape() || stored->shape()->size() != 2))
       return fail("{}: is transposed, but no matrix", what);
+    if (stored->complex()) {
+      if (stored->dtype() != DType::F32 && stored->dtype() != DType::F64)
+        return fail("{}: has complex numbers of parts of {}", what,
+                    EnumNameDType(stored->dtype()));
+      if (!stored->shape() || stored->shape()->size() == 0 ||
+          stored->shape()->Get(stored->shape()->size() - 1) != 2)
+        return fail("{}: has complex numbers, and no last dim of 2 for their "
+                    "parts",
+                    what);
+    }
+    if (stored->complex() && stored->transposed())
+      return fail("{}: has complex numbers and is transposed", what);
     if (stored->data() && stored->data()->size() !=
                               elements.value() * elementSize(stored->dtype()))
       return fail("{}: its shape needs {} bytes, its data has {}", what,

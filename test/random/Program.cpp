@@ -77,7 +77,7 @@ Value ProgramBuilder::addParameter(ArrayRef<int64_t> shape, bool trainable) {
   auto parameter = graph::ParameterOp::create(
       builder, parts.location, name, type, "weights.bin", 0,
       4 * type.getNumElements(), trainable, ArrayAttr(),
-      /*transposed=*/false, ElementsAttr());
+      /*transposed=*/false, ElementsAttr(), /*complex=*/false);
   parameter->setLoc(NameLoc::get(builder.getStringAttr(name)));
   Value value = addArgument(type, name,
                             graph::ParameterAttr::get(FlatSymbolRefAttr::get(

@@ -882,3 +882,23 @@ func.func @after_without_layout(%x: tensor<4xf32, #sharding.layout<#mesh, [{}]>>
   %0 = graph.after %x, %t : tensor<4xf32, #sharding.layout<#mesh, [{}]>>, tensor<2xf32>
   return
 }
+
+// -----
+// expected-error @+1 {{[1] of complex numbers has parts of f32 or f64, not 'bf16'}}
+graph.parameter @c : tensor<3x2xbf16> at "model.pt2" offset 0 length 12 {complex}
+
+// -----
+// expected-error @+1 {{[2] of complex numbers has a last dim of 2, and is 'tensor<2x3xf32>'}}
+graph.parameter @c : tensor<2x3xf32> at "model.pt2" offset 0 length 24 {complex}
+
+// -----
+// expected-error @+1 {{[2] of complex numbers has a last dim of 2, and is 'tensor<f32>'}}
+graph.parameter @c : tensor<f32> at "model.pt2" offset 0 length 4 {complex}
+
+// -----
+// expected-error @+1 {{[3] of complex numbers is not stored transposed}}
+graph.parameter @c : tensor<3x2xf32> at "model.pt2" offset 0 length 24 {complex, transposed}
+
+// -----
+// expected-error @+1 {{[4] of complex numbers is not trained}}
+graph.parameter @c : tensor<3x2xf32> at "model.pt2" offset 0 length 24 {complex, trainable}

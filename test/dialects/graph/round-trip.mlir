@@ -12,6 +12,9 @@
 !p = tensor<4x3xf32, #sharding.layout<#mesh, [{}, {}], partial = sum {"data"}>>
 !r = tensor<4x3xf32, #sharding.layout<#mesh, [{}, {}]>>
 
+// CHECK: graph.parameter @freqs : tensor<3x2xf32> at "model.pt2" offset 64 length 24 {complex}
+graph.parameter @freqs : tensor<3x2xf32> at "model.pt2" offset 64 length 24 {complex}
+
 // CHECK-LABEL: func.func @types
 func.func @types(%x: !x, %y: !x, %p: !p, %i: tensor<4xi64>) -> (!x, !x, !x, tensor<4xf32>) {
   // CHECK: graph.add %{{.+}}, %{{.+}} {graph.scope = "s"} : tensor<4x3xf32, #sharding.layout<#mesh, [{"data"}, {}]>>{{$}}

@@ -228,6 +228,37 @@ TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
   }
 }
 
+// The parts of a complex number are two floats of the model, and one element of
+// the file, which is aligned as such.
+TEST(SafetensorsWriter, PairsOfFloatsAreComplexNumbersInTheFile) {
+  TemporaryFolder folder;
+  std::string path = folder.path("w.safetensors");
+  const std::vector<TensorSpec> tensors{{"a", DType::F32, {3}},
+                                        {"z", DType::F32, {2, 2}, true},
+                                        {"one", DType::F32, {2}, true}};
+  std::string pairs = bytesOfIota(16);
+  OutputFile output = outputFile(path);
+  auto writer =
+      SafetensorsWriter::create(path, output.descriptor().get(), tensors);
+  ASSERT_TRUE(writer) << writer.error().message;
+  ASSERT_TRUE(writer->write(1, 0, bytes(pairs)));
+  ASSERT_TRUE(writer->finish() && output.commit());
+  auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->find("a")->dtypeName, "F32");
+  const StoredTensorSpan *z = file->find("z"), *one = file->find("one");
+  for (const StoredTensorSpan *span : {z, one}) {
+    EXPECT_EQ(span->dtypeName, "C64");
+    EXPECT_FALSE(span->dtype);
+    EXPECT_EQ(span->offset % 8, 0u);
+  }
+  EXPECT_EQ(z->shape, (std::vector<int64_t>{2}));
+  EXPECT_TRUE(one->shape.empty());
+  std::string back(z->length, '\0');
+  ASSERT_TRUE(file->read(*z, 0, back.data(), back.size()));
+  EXPECT_EQ(back, pairs);
+}
+
 TEST(SafetensorsWriter, AFileOfAnotherSizeOrHeaderIsNotWhole) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
@@ -335,7 +366,10 @@ TEST(SafetensorsWriter, WhatCannotBeAFileIsRefused) {
        {Specs{{"a", DType::F32, {1}}, {"a", DType::F32, {1}}},
         Specs{{"__metadata__", DType::F32, {1}}},
         Specs{{"\xff", DType::F32, {1}}}, Specs{{"a", DType::F32, {-1}}},
-        Specs{{"a", DType::F32, {int64_t(1) << 40, int64_t(1) << 40}}}})
+        Specs{{"a", DType::F32, {int64_t(1) << 40, int64_t(1) << 40}}},
+        Specs{{"a", DType::F32, {2, 3}, true}},
+        Specs{{"a", DType::F32, {}, true}},
+        Specs{{"a", DType::F64, {3, 2}, true}}})
     EXPECT_FALSE(SafetensorsWriter::create(path, number, specs));
   EXPECT_EQ(folder.count(), 0u);
   auto empty = SafetensorsWriter::create(path, number, {});

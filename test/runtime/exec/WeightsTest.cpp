@@ -180,6 +180,37 @@ TEST_F(WeightsTest, OfATiedTensorAreTheSameUnderAllItsNames) {
   EXPECT_EQ(tied({spec("linear.weight"), spec("tied.weight")}), "");
 }
 
+// Two floats of the plan are one element of the file.
+TEST_F(WeightsTest, OfComplexNumbersAreThoseOfAFile) {
+  std::vector<int64_t> pairs{targets * features / 2, 2};
+  plan.stored[0]->shape = pairs;
+  plan.stored[0]->complex = true;
+  plan.programs[0]->arguments[0]->view->strides = {2, 1};
+  writeInit({{"other", DType::F32, {targets, features}},
+             {"linear.weight", DType::F32, pairs, true}});
+  EXPECT_EQ(first(init), "101");
+  // Values that differ under two names do so at a number of the file.
+  writeInit({{"linear.weight", DType::F32, pairs, true},
+             {"tied.weight", DType::F32, pairs, true}});
+  LoadedPlan loaded = load();
+  auto opened = Weights::open(loaded, init);
+  ASSERT_TRUE(opened) << opened.error().message;
+  Result<void> same = opened->checkTied();
+  ASSERT_FALSE(same);
+  EXPECT_SAYS(same.error().message, "their values differ at element [0]");
+  writeInit({{"linear.weight", DType::F32, pairs}});
+  EXPECT_SAYS(first(init), "'linear.weight' has type F32, and the model's is "
+                           "complex (C64)");
+  writeInit({{"linear.weight", DType::F32, {2, 3, 2}, true}});
+  EXPECT_SAYS(first(init), "'linear.weight' has shape [2,3], the plan has [6]");
+  values[7] = std::nanf("");
+  writeInit({{"linear.weight", DType::F32, pairs, true}});
+  EXPECT_SAYS(first(init, true), "element [3] is NaN");
+  plan.stored[0]->complex = false;
+  EXPECT_SAYS(first(init),
+              "'linear.weight' has type C64, and the model's is not complex");
+}
+
 TEST_F(WeightsTest, ThatAreNanAreRefusedWithTheirElement) {
   values[1] = std::numeric_limits<float>::infinity();
   values[2] = -values[1];

@@ -296,6 +296,27 @@ const Lie lies[] = {
        p.stored[0]->transposed = true;
      },
      "is transposed, but no matrix"},
+    {"storedComplexType",
+     [](PlanT &p) {
+       p.stored[0]->shape = {6, 2};
+       p.stored[0]->dtype = DType::I32;
+       p.stored[0]->complex = true;
+     },
+     "has complex numbers of parts of I32"},
+    {"storedComplexShape", [](PlanT &p) { p.stored[0]->complex = true; },
+     "has complex numbers, and no last dim of 2 for their parts"},
+    {"storedComplexScalar",
+     [](PlanT &p) {
+       p.stored[0]->shape.clear();
+       p.stored[0]->complex = true;
+     },
+     "has complex numbers, and no last dim of 2 for their parts"},
+    {"storedComplexTransposed",
+     [](PlanT &p) {
+       p.stored[0]->shape = {6, 2};
+       p.stored[0]->transposed = p.stored[0]->complex = true;
+     },
+     "has complex numbers and is transposed"},
     {"storedData",
      [](PlanT &p) {
        p.stored[0]->source.reset();
