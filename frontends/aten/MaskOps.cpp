@@ -8,24 +8,6 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// A mask over all dims of what it is put over, without the last dims along
-/// which it repeats itself: one of [4, 12, 1] over [4, 12, 32] is one of rows.
-Imported withoutRepeated(Emitter &emit, Imported mask) {
-  int64_t rank = mask.getRank(), kept = rank;
-  if (mask.constant) {
-    SmallVector<int64_t> varying = varyingDims(*mask.constant);
-    kept = varying.empty() ? 0 : varying.back() + 1;
-  } else if (auto op = mask.value.getDefiningOp<graph::BroadcastOp>()) {
-    kept = op.getDims().empty() ? 0 : op.getDims().back() + 1;
-  }
-  // One dim stays, so that there is something to count along.
-  kept = std::max<int64_t>(kept, std::min<int64_t>(rank, 1));
-  Shape shape = mask.getShape();
-  for (int64_t dim = kept; dim < rank; ++dim)
-    mask = emit.slice(mask, dim, 0, 1);
-  return emit.reshape(mask, ArrayRef(shape).take_front(kept));
-}
-
 /// self, in which the elements where the mask is true are those of the source,
 /// one after the other.
 LogicalResult maskedScatter(Call &c) {
@@ -35,30 +17,9 @@ LogicalResult maskedScatter(Call &c) {
   if (c.typeOf("source") != type)
     return c.fail("elements of " + c["source"].describe() + " into " +
                   c["self"].describe());
-  auto all = c.emit.broadcastAll({c.read("self"), c.read("mask")});
-  if (failed(all))
-    return failure();
-  Imported x = (*all)[0], source = c.read("source");
-  Shape shape = x.getShape();
-  if (shape.empty()) {
-    x = c.emit.reshape(x, {1});
-    (*all)[1] = c.emit.reshape((*all)[1], {1});
-  }
-  Imported mask = withoutRepeated(c.emit, (*all)[1]);
-  // Elements that belong to no whole slice are not taken.
-  Shape slices = x.getShape();
-  slices.erase(slices.begin(), slices.begin() + mask.getRank());
-  int64_t given = countElements(source.getShape()),
-          size = countElements(slices), count = size ? given / size : 0;
-  if (count == 0)
-    return c.fail("slices of " + toString(slices) + " from a source of " +
-                  toString(source.getShape()));
-  if (given != count * size)
-    source = c.emit.slice(c.emit.reshape(source, {given}), 0, 0, count * size);
-  slices.insert(slices.begin(), count);
-  Imported result = putTrue(c.emit, x, mask, c.emit.reshape(source, slices), 0,
-                            /*isWhole=*/false);
-  return c.give(c.emit.reshape(result, shape), type);
+  auto result =
+      scatterTrue(c.emit, c.read("self"), c.read("mask"), c.read("source"));
+  return failed(result) ? failure() : c.give(*result, type);
 }
 
 /// The elements of self where the mask is true.

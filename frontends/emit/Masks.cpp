@@ -178,4 +178,50 @@ Imported putTrue(Emitter &emit, const Imported &x, const Imported &mask,
                  : put;
 }
 
+/// A mask over all dims of what it is put over, without the last dims along
+/// which it repeats itself: one of [4, 12, 1] over [4, 12, 32] is one of rows.
+static Imported withoutRepeated(Emitter &emit, Imported mask) {
+  int64_t rank = mask.getRank(), kept = rank;
+  if (mask.constant) {
+    SmallVector<int64_t> varying = varyingDims(*mask.constant);
+    kept = varying.empty() ? 0 : varying.back() + 1;
+  } else if (auto op = mask.value.getDefiningOp<graph::BroadcastOp>()) {
+    kept = op.getDims().empty() ? 0 : op.getDims().back() + 1;
+  }
+  // One dim stays, so that there is something to count along.
+  kept = std::max<int64_t>(kept, std::min<int64_t>(rank, 1));
+  Shape shape = mask.getShape();
+  for (int64_t dim = kept; dim < rank; ++dim)
+    mask = emit.slice(mask, dim, 0, 1);
+  return emit.reshape(mask, ArrayRef(shape).take_front(kept));
+}
+
+FailureOr<Imported> scatterTrue(Emitter &emit, const Imported &x,
+                                const Imported &mask, const Imported &source) {
+  auto all = emit.broadcastAll({x, mask});
+  if (failed(all))
+    return failure();
+  Shape shape = (*all)[0].getShape();
+  if (shape.empty())
+    for (Imported &each : *all)
+      each = emit.reshape(each, {1});
+  const Imported &into = (*all)[0];
+  Imported picks = withoutRepeated(emit, (*all)[1]);
+  // Elements that belong to no whole slice are not taken.
+  Shape slices = into.getShape();
+  slices.erase(slices.begin(), slices.begin() + picks.getRank());
+  int64_t given = countElements(source.getShape()),
+          size = countElements(slices), count = size ? given / size : 0;
+  if (count == 0)
+    return emit.fail("slices of " + toString(slices) + " from a source of " +
+                     toString(source.getShape()));
+  Imported taken = source;
+  if (given != count * size)
+    taken = emit.slice(emit.reshape(source, {given}), 0, 0, count * size);
+  slices.insert(slices.begin(), count);
+  Imported result = putTrue(emit, into, picks, emit.reshape(taken, slices), 0,
+                            /*isWhole=*/false);
+  return emit.reshape(result, shape);
+}
+
 } // namespace polyrank::frontends

@@ -32,4 +32,11 @@ llvm::SmallVector<Imported> placesTrue(Emitter &emit, const Imported &mask,
 Imported putTrue(Emitter &emit, const Imported &x, const Imported &mask,
                  const Imported &source, int64_t axis, bool isWhole);
 
+/// `x`, in which the elements where `mask` (i1) is true, after both have been
+/// broadcast, are those of `source`, row by row, one after the other. Floats
+/// for which the source has none are NaN.
+mlir::FailureOr<Imported> scatterTrue(Emitter &emit, const Imported &x,
+                                      const Imported &mask,
+                                      const Imported &source);
+
 } // namespace polyrank::frontends

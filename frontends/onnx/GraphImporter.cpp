@@ -55,7 +55,13 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
     if (place.isModel() && node.type == "Identity" &&
         node.outputs.size() == 1 && held.contains(node.outputs[0]))
       continue;
-    auto operands = operandsOf(node, nodes, scope);
+    if (place.isModel() && masked.parts.contains(&written))
+      continue;
+    auto scatter = place.isModel() ? masked.scatters.find(&written)
+                                   : masked.scatters.end();
+    bool isMasked = scatter != masked.scatters.end();
+    auto operands = isMasked ? operandsOf(node, scatter->second, nodes, scope)
+                             : operandsOf(node, nodes, scope);
     for (std::string_view name : node.outputs) {
       if (!name.empty() &&
           (!computed.insert(name).second || scope.contains(name))) {
@@ -80,7 +86,8 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
       if (!row)
         failures.addUnsupported(node, opsets);
       else if (operands)
-        importNode(node, *row, *operands, scope);
+        importNode(node, isMasked ? getMaskedScatterRow() : *row, *operands,
+                   scope);
     }
     if (!place.isModel())
       continue;
@@ -93,37 +100,64 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
   }
 }
 
+std::optional<Imported>
+GraphImporter::operandOf(const Node &node, size_t i,
+                         const std::vector<Node> &nodes, const Scope &scope) {
+  std::string_view name = node.inputs[i];
+  if (name.empty())
+    return Imported();
+  auto found = scope.find(StringRef(name));
+  if (found == scope.end()) {
+    fail(node, explainMissing(nodes, node, name));
+    return std::nullopt;
+  }
+  // Empty: the node that computes it has failed and said so.
+  if (!found->second)
+    return Imported();
+  auto other = replaced.find({&node, i});
+  Imported operand = other == replaced.end() ? found->second : other->second;
+  if (detached.operands.count({&node, i})) {
+    Origin origin = originOf(node);
+    emit.setOrigin(locationOf(emit.getLocation().getContext(), node, origin),
+                   origin.scope);
+    operand = detach(operand);
+  }
+  return operand;
+}
+
 std::optional<SmallVector<Imported>>
 GraphImporter::operandsOf(const Node &node, const std::vector<Node> &nodes,
                           const Scope &scope) {
   SmallVector<Imported> operands;
   bool complete = true;
-  for (std::string_view name : node.inputs) {
-    if (name.empty()) {
-      operands.emplace_back();
-      continue;
-    }
-    auto found = scope.find(StringRef(name));
-    if (found == scope.end()) {
-      fail(node, explainMissing(nodes, node, name));
+  for (auto [i, name] : llvm::enumerate(node.inputs)) {
+    auto operand = operandOf(node, i, nodes, scope);
+    if (!operand)
       return std::nullopt;
-    }
-    // Empty: the node that computes it has failed and said so.
-    complete &= bool(found->second);
-    auto other = replaced.find({&node, operands.size()});
-    operands.push_back(other == replaced.end() ? found->second : other->second);
-    if (detached.operands.count({&node, operands.size() - 1})) {
-      Origin origin = originOf(node);
-      emit.setOrigin(locationOf(emit.getLocation().getContext(), node, origin),
-                     origin.scope);
-      operands.back() = detach(operands.back());
-    }
+    complete &= name.empty() || bool(*operand);
+    operands.push_back(std::move(*operand));
   }
   // One that the exporter left out.
   if (auto other = replaced.find({&node, operands.size()});
       other != replaced.end())
     operands.push_back(other->second);
   return complete ? std::optional(std::move(operands)) : std::nullopt;
+}
+
+/// What it is put into, the mask, and the source.
+std::optional<SmallVector<Imported>>
+GraphImporter::operandsOf(const Node &scatter, const MaskedScatter &masked,
+                          const std::vector<Node> &nodes, const Scope &scope) {
+  SmallVector<Imported> operands;
+  for (const Node *node : {&scatter, masked.nonZero, masked.slice}) {
+    auto operand = operandOf(*node, 0, nodes, scope);
+    if (!operand || !*operand)
+      return std::nullopt;
+    operands.push_back(std::move(*operand));
+  }
+  if (detached.operands.count({&scatter, 2}))
+    operands.back() = detach(operands.back());
+  return operands;
 }
 
 /// Why there is no value called `name` when it is the turn of `node`, one of

@@ -6,6 +6,7 @@
 #include "frontends/onnx/Detach.h"
 #include "frontends/onnx/ExportRecord.h"
 #include "frontends/onnx/Failures.h"
+#include "frontends/onnx/MaskedScatters.h"
 #include "frontends/onnx/NodeImporter.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -30,7 +31,7 @@ public:
   GraphImporter(Emitter &emit, const Model &model, const ImportOptions &options,
                 Opsets opsets)
       : emit(emit), model(model), options(options), opsets(std::move(opsets)),
-        record(model) {}
+        record(model), masked(findMaskedScatters(model)) {}
 
   /// Fills `values`, which holds inputs and initializers, with what the model's
   /// nodes compute and its outputs need, and those called `kept`. What fails is
@@ -65,11 +66,19 @@ private:
   /// `node` as the call that it is inside of makes it: with its attributes in
   /// place of references, and without the operands that it does not give.
   const Node &resolve(const Node &node, Place place);
-  /// Operands in `scope`; nullopt where the node, one of `nodes`, cannot be
-  /// imported.
+  /// Operand `i` in `scope`: nullopt where the node, one of `nodes`, cannot be
+  /// imported, empty where it is left out or the node that computes it has
+  /// failed.
+  std::optional<Imported> operandOf(const Node &node, size_t i,
+                                    const std::vector<Node> &nodes,
+                                    const Scope &scope);
+  /// All of them; nullopt where the node cannot be imported.
   std::optional<llvm::SmallVector<Imported>>
   operandsOf(const Node &node, const std::vector<Node> &nodes,
              const Scope &scope);
+  std::optional<llvm::SmallVector<Imported>>
+  operandsOf(const Node &scatter, const MaskedScatter &masked,
+             const std::vector<Node> &nodes, const Scope &scope);
   std::string explainMissing(const std::vector<Node> &nodes, const Node &node,
                              std::string_view name);
   void importNode(const Node &node, const OpRow &row,
@@ -115,6 +124,7 @@ private:
   const ImportOptions &options;
   const Opsets opsets;
   const ExportRecord record;
+  const MaskedScatters masked;
   Failures failures;
   /// Of each name: by any node, and by those that are still to come.
   std::map<std::string_view, int64_t> uses, remaining;

@@ -1,6 +1,7 @@
 """Shapes that depend on values: the number is the file's or the user's, and a batch with another one is no result."""
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -102,4 +103,69 @@ def test_a_batch_with_another_number_ends_the_run(tmp_path, picks):
     inputs = draw()
     inputs["ids"][0, 8] = IMAGE
     tools.saveData(tmp_path / "data.npz", inputs | ({} if picks else {"labels": torch.zeros(4, 12, dtype=torch.long)}))
+    tools.tool("run", tmp_path / "plan", "--data", tmp_path / "data.npz", "--steps", 1, code=6)
+
+
+def exportOnnx(path, **options):
+    torch.onnx.export(Reader(False, asserts=False), (), path, kwargs=draw(), verbose=False, external_data=False, **options)
+    return path
+
+
+@pytest.mark.parametrize("mesh", ["data=1", "data=2", "tensor=2"])
+@pytest.mark.parametrize("options", [dict(dynamo=True, optimize=False), dict(dynamo=True, optimize=True), dict(dynamo=False)],
+                         ids=["dynamo", "optimized", "traced"])
+def test_image_features_of_an_onnx_file_train_as_in_pytorch(tmp_path, options, mesh):
+    """The exporters write masked_scatter as ScatterND at the places that NonZero finds."""
+    model, inputs = Reader(False, asserts=False), draw()
+    labels = torch.arange(48).reshape(4, 12) % 3
+    path = exportOnnx(tmp_path / "model.onnx", input_names=["ids", "pixels"], output_names=["output"], **options)
+    split = ("--shard", "image.weight=[tensor,-]") if mesh == "tensor=2" else ()
+    tools.tool("compile", path, "-o", tmp_path / "plan", "--loss", "cross_entropy(output,labels)", "--optimizer",
+               f"sgd(lr={GRADIENT_RATE})", "--mesh", mesh, *split)
+    tools.saveData(tmp_path / "data.npz", inputs | {"labels": labels})
+    run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
+    loss = functional.cross_entropy(model(**inputs).flatten(0, 1), labels.flatten())
+    loss.backward()
+    assert run.losses == pytest.approx([loss.item()], rel=1e-5)
+    for key, parameter in model.named_parameters():
+        ours = (parameter.detach() - run.tensors[key]) / GRADIENT_RATE
+        assert (ours - parameter.grad).norm() <= 1e-4 * parameter.grad.norm(), key
+
+
+def nodeOf(graph, kind):
+    return next(node for node in graph.node if node.op_type == kind)
+
+
+def usesPlaces(graph):
+    graph.output.append(onnx.helper.make_tensor_value_info(nodeOf(graph, "NonZero").output[0], onnx.TensorProto.INT64, [3, None]))
+
+
+def beginsLater(graph):
+    cut = nodeOf(graph, "Slice").input
+    graph.node.insert(0, onnx.helper.make_node("Constant", [], ["one"], value_ints=[1]))
+    cut[1] = "one"
+
+
+def countsOthers(graph):
+    count = next(node for node in graph.node if node.output[0] == nodeOf(graph, "Slice").input[2])
+    shape = next(node for node in graph.node if node.output[0] == count.input[0])
+    shape.input[0] = nodeOf(graph, "Slice").input[0]
+
+
+@pytest.mark.parametrize("change", [usesPlaces, beginsLater, countsOthers], ids=lambda change: change.__name__)
+def test_places_that_something_else_uses_are_refused(tmp_path, change):
+    path = exportOnnx(tmp_path / "model.onnx", dynamo=True, optimize=False)
+    model = onnx.load(path)
+    change(model.graph)
+    onnx.save(model, path)
+    said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", code=1)[1]
+    assert "NonZero: its operand" in " ".join(said.split())
+
+
+def test_a_batch_of_an_onnx_file_with_more_places_ends_the_run(tmp_path):
+    path = exportOnnx(tmp_path / "model.onnx", dynamo=True, optimize=False, output_names=["output"])
+    tools.tool("compile", path, "-o", tmp_path / "plan", "--loss", "cross_entropy(output,labels)")
+    inputs = draw()
+    inputs["ids"][0, 8] = IMAGE
+    tools.saveData(tmp_path / "data.npz", inputs | {"labels": torch.zeros(4, 12, dtype=torch.long)})
     tools.tool("run", tmp_path / "plan", "--data", tmp_path / "data.npz", "--steps", 1, code=6)
