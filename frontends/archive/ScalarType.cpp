@@ -20,7 +20,7 @@ constexpr Row rows[] = {
     {ScalarType::Half, "float16", 2, "HalfStorage"},
     {ScalarType::Float, "float32", 4, "FloatStorage"},
     {ScalarType::Double, "float64", 8, "DoubleStorage"},
-    {ScalarType::ComplexHalf, "complex32", 4, ""},
+    {ScalarType::ComplexHalf, "complex32", 4, "ComplexHalfStorage"},
     {ScalarType::ComplexFloat, "complex64", 8, "ComplexFloatStorage"},
     {ScalarType::ComplexDouble, "complex128", 16, "ComplexDoubleStorage"},
     {ScalarType::Bool, "bool", 1, "BoolStorage"},

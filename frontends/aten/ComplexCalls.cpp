@@ -272,9 +272,14 @@ Value ComplexCall::conjugateTransposed() {
              : pair(op("mT", {Value(complex->real)}), op("neg", {turned}));
 }
 
+/// A copy: what may not be written into the parts is not written into it.
 Value ComplexCall::viewAsReal() {
-  return op("stack",
-            {Value::list({real(self()), imaginary(self())}), Value(-1)});
+  Value parts = op("stack", {Value::list({real(self()), imaginary(self())}),
+                             Value(-1)});
+  if (auto complex = asComplex(self());
+      complex && parts.isTensor() && !complex->real->whyFixed().empty())
+    parts.getTensor()->forbidWriting(complex->real->whyFixed());
+  return parts;
 }
 
 /// The length of the pair, whose gradient at 0 is 0, as in PyTorch.
@@ -493,6 +498,9 @@ const llvm::StringMap<ComplexCall::Formula> &ComplexCall::formulas() {
 
 Value ComplexCall::run() {
   auto found = formulas().find(name);
+  if (found == formulas().end() && name.ends_with("_"))
+    return fail("it writes into complex numbers, which is not supported; "
+                "compute new ones");
   if (found == formulas().end())
     return fail("of complex numbers it is not supported; compute with their "
                 "real and imaginary parts (torch.view_as_real)");

@@ -16,27 +16,48 @@ namespace polyrank::frontends::aten {
 
 using archive::StoredTensor;
 
-std::string explainType(ScalarType type, Role role) {
-  if (isSupported(type) || (role == Role::Constant && isComplex(type)))
+std::string explainType(const StoredTensor &tensor, Role role) {
+  ScalarType type = tensor.type;
+  bool isTrained = role == Role::Parameter && tensor.requiresGrad;
+  if (isSupported(type) || (isComplex(type) && !isTrained))
     return "";
   std::string text = "is " + nameOf(type) + ", which is not supported";
-  if (role == Role::Buffer && isComplex(type))
-    return text + " in a state dict; register it with persistent=False, or "
-                  "store torch.view_as_real of it";
-  return text + (isComplex(type) ? "; train torch.view_as_real of it"
-                                 : "; convert it to float32 or int64");
+  if (isComplex(type))
+    return text + "; train torch.view_as_real of it";
+  return text + (type == ScalarType::ComplexHalf
+                     ? "; convert it to complex64"
+                     : "; convert it to float32 or int64");
+}
+
+/// The type of a tensor's elements, or of the parts of complex ones.
+static ScalarType partType(ScalarType type) {
+  return type == ScalarType::ComplexFloat    ? ScalarType::Float
+         : type == ScalarType::ComplexDouble ? ScalarType::Double
+                                             : type;
+}
+
+/// The shape, of complex numbers with the dim of their parts.
+static Shape partShape(const StoredTensor &tensor) {
+  Shape shape(tensor.sizes.begin(), tensor.sizes.end());
+  if (isComplex(tensor.type))
+    shape.push_back(2);
+  return shape;
 }
 
 graph::Tensor load(MLIRContext *context, const MappedModel &model,
                    const StoredTensor &tensor) {
-  graph::Tensor result(toKnownType(context, tensor.type), tensor.sizes);
+  graph::Tensor result(toKnownType(context, partType(tensor.type)),
+                       partShape(tensor));
   auto read = [&](auto element, auto &into, auto convert) {
     using T = decltype(element);
-    size_t i = 0;
+    size_t i = 0, parts = isComplex(tensor.type) ? 2 : 1;
     archive::forEachElement(tensor, [&](uint64_t at) {
-      T value;
-      std::memcpy(&value, model.bytes.data() + at, sizeof(T));
-      into[i++] = convert(value);
+      for (size_t part = 0; part < parts; ++part) {
+        T value;
+        std::memcpy(&value, model.bytes.data() + at + part * sizeof(T),
+                    sizeof(T));
+        into[i++] = convert(value);
+      }
     });
   };
   auto same = [](auto value) { return value; };
@@ -49,7 +70,7 @@ graph::Tensor load(MLIRContext *context, const MappedModel &model,
       return value.convertToDouble();
     };
   };
-  switch (tensor.type) {
+  switch (partType(tensor.type)) {
   case ScalarType::Byte:
     read(uint8_t(), result.integers, same);
     break;
@@ -89,32 +110,33 @@ graph::Tensor load(MLIRContext *context, const MappedModel &model,
 /// A constant of complex numbers.
 static Value loadComplex(MLIRContext *context, const MappedModel &model,
                          const StoredTensor &tensor) {
-  auto isDouble = tensor.type == ScalarType::ComplexDouble;
-  graph::Tensor parts[2] = {{toKnownType(context, ScalarType::Float),
-                             tensor.sizes},
-                            {toKnownType(context, ScalarType::Float),
-                             tensor.sizes}};
-  size_t i = 0;
-  archive::forEachElement(tensor, [&](uint64_t at) {
-    for (size_t part = 0; part < 2; ++part) {
-      const char *from = model.bytes.data() + at;
-      if (isDouble) {
-        double value;
-        std::memcpy(&value, from + part * sizeof(value), sizeof(value));
-        parts[part].floats[i] = static_cast<float>(value);
-      } else {
-        float value;
-        std::memcpy(&value, from + part * sizeof(value), sizeof(value));
-        parts[part].floats[i] = value;
-      }
-    }
-    ++i;
-  });
-  auto tensorOf = [&](graph::Tensor &part) {
-    return Value(std::make_shared<Tensor>(Imported(std::move(part)),
+  graph::Tensor pairs = load(context, model, tensor);
+  auto part = [&](size_t number) {
+    graph::Tensor result(toKnownType(context, ScalarType::Float), tensor.sizes);
+    for (size_t i = 0; i < result.floats.size(); ++i)
+      result.floats[i] = static_cast<float>(pairs.floats[2 * i + number]);
+    return Value(std::make_shared<Tensor>(Imported(std::move(result)),
                                           ScalarType::Float));
   };
-  return Complex::of(tensorOf(parts[0]), tensorOf(parts[1]));
+  return Complex::of(part(0), part(1));
+}
+
+/// Complex numbers of the state, of which `pairs` has the parts in its last
+/// dim. Nothing is written into them: it would go into copies.
+static Value complexOf(Emitter &emit, const Imported &pairs) {
+  Shape shape = pairs.getShape();
+  shape.pop_back();
+  auto last = static_cast<int64_t>(shape.size());
+  auto part = [&](int64_t number) {
+    Imported elements = emit.slice(pairs, last, number, number + 1);
+    auto tensor = std::make_shared<Tensor>(emit.reshape(elements, shape),
+                                           ScalarType::Float);
+    tensor->forbidWriting("it changes complex numbers of the state dict, which "
+                          "is not supported; register torch.view_as_real of "
+                          "them");
+    return Value(tensor);
+  };
+  return Complex::of(part(0), part(1));
 }
 
 //===-- parameters -------------------------------------------------------===//
@@ -167,8 +189,8 @@ private:
   /// Of a tensor whose elements are read when the model is imported, of entries
   /// that are one tensor once. A view may have many more of them than the file.
   LogicalResult takeElements(const StateEntry &entry) {
-    uint64_t bytes =
-        static_cast<uint64_t>(entry.tensor.numElements()) * sizeof(double);
+    uint64_t bytes = static_cast<uint64_t>(entry.tensor.numElements()) *
+                     sizeof(double) * (isComplex(entry.tensor.type) ? 2 : 1);
     if (!read.insert(entry.tensor.key()).second || model.budget.take(bytes))
       return success();
     return fail("`" + entry.name + "` of " + toString(entry.tensor.sizes) +
@@ -183,17 +205,19 @@ private:
 
   LogicalResult declare(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
-    Type stored = toStoredType(context, tensor.type);
+    bool isReal = !isComplex(tensor.type);
+    Type stored = toStoredType(context, partType(tensor.type));
     if (!stored)
       return fail("`" + entry.name + "` is " + nameOf(tensor.type) +
                   ", which is not supported; convert it to int32 or int64");
     ParameterSpec spec;
     spec.name = entry.name;
-    spec.stored = RankedTensorType::get(tensor.sizes, stored);
-    spec.computed = toElementType(context, tensor.type);
+    spec.stored = RankedTensorType::get(partShape(tensor), stored);
+    spec.computed = toElementType(context, partType(tensor.type));
+    spec.complex = !isReal;
     spec.trainable = isTrained(entry);
     int64_t count = tensor.numElements();
-    if (tensor.isContiguous() || tensor.isTransposed()) {
+    if (tensor.isContiguous() || (isReal && tensor.isTransposed())) {
       spec.transposed = tensor.isTransposed();
       spec.span = {model.path, tensor.begin,
                    static_cast<uint64_t>(count) * byteSize(tensor.type)};
@@ -211,7 +235,7 @@ private:
       elements.elementType = stored;
       spec.value = elements.toAttribute();
     }
-    if (!isFloat(tensor.type) && count <= maxFolded &&
+    if (isReal && !isFloat(tensor.type) && count <= maxFolded &&
         failed(takeElements(entry)))
       return failure();
     if (failed(checkOverlap(entry, spec.trainable)))
@@ -303,9 +327,10 @@ FailureOr<DeclaredState> declare(Location location, const MappedModel &model,
   return std::move(declarer.result);
 }
 
-std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
+std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
                             ArrayRef<StateEntry> entries,
                             const DeclaredState &state, ValueRange arguments) {
+  MLIRContext *context = emit.getBuilder().getContext();
   std::vector<Value> values;
   // Entries that are one tensor are one value: what is written under one name
   // is seen under the other.
@@ -326,7 +351,9 @@ std::vector<Value> valuesOf(MLIRContext *context, const MappedModel &model,
       continue;
     }
     auto [value, isNew] = known.try_emplace(number);
-    if (isNew) {
+    if (isNew && isComplex(type)) {
+      value->second = complexOf(emit, Imported(arguments[number]));
+    } else if (isNew) {
       Imported elements;
       if (!isFloat(type) && entry.tensor.numElements() <= maxFolded)
         elements = load(context, model, entry.tensor);
@@ -344,7 +371,7 @@ std::vector<Freezable> getFreezable(MutableArrayRef<ParameterSpec> parameters) {
   for (ParameterSpec &parameter : parameters)
     freezable.push_back(
         {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
-         parameter.stored.getNumElements(), parameter.trainable});
+         parameter.getModelElements(), parameter.trainable});
   return freezable;
 }
 

@@ -24,9 +24,9 @@ struct MappedModel {
 
 enum class Role { Parameter, Buffer, Constant };
 
-/// Why an entry may not have the type ("is complex64, ..."), else "". Complex
-/// numbers may be constants.
-std::string explainType(ScalarType type, Role role);
+/// Why an entry may not have its type ("is complex32, ..."), else "". Complex
+/// numbers may be what does not train.
+std::string explainType(const archive::StoredTensor &tensor, Role role);
 
 /// What an entry of the state is in the model.
 struct StateEntry {
@@ -36,7 +36,8 @@ struct StateEntry {
   Role role = Role::Parameter;
 };
 
-/// The elements of a tensor of `model`.
+/// The elements of a tensor of `model`; of complex numbers both parts, as a
+/// last dim of 2.
 graph::Tensor load(mlir::MLIRContext *context, const MappedModel &model,
                    const archive::StoredTensor &tensor);
 
@@ -47,6 +48,7 @@ graph::Tensor load(mlir::MLIRContext *context, const MappedModel &model,
 /// - A constant is no parameter: its elements are known.
 /// - An integer buffer is a parameter, since what is saved is the whole state,
 ///   and its elements are known too, as long as nothing writes them.
+/// - Complex numbers are pairs of floats, in a last dim of 2.
 /// - A tensor whose elements do not lie one behind the other in the file keeps
 ///   its span where it is a transposed matrix; else the elements are copied.
 struct DeclaredState {
@@ -72,9 +74,8 @@ mlir::LogicalResult freezeParameters(mlir::Location location,
                                      std::vector<ParameterSpec> &parameters);
 
 /// The values of the entries in a function whose arguments are `arguments`, one
-/// for each of `state.parameters`.
-std::vector<Value> valuesOf(mlir::MLIRContext *context,
-                            const MappedModel &model,
+/// for each of `state.parameters`. Complex numbers do not change.
+std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
                             llvm::ArrayRef<StateEntry> entries,
                             const DeclaredState &state,
                             mlir::ValueRange arguments);

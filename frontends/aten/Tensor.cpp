@@ -196,6 +196,8 @@ std::string Tensor::prepareToWrite() {
       }))
     return "it writes into a tensor that was expanded, whose elements are one; "
            "clone() it before";
+  if (!storage->whyFixed.empty())
+    return storage->whyFixed;
   if (!storage->isKnownBuffer)
     return "";
   if (storage->wasRead)

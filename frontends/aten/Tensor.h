@@ -74,6 +74,10 @@ public:
   /// whose elements were known is a value from here on. Returns why it cannot
   /// be written, else "".
   std::string prepareToWrite();
+  /// Has `prepareToWrite` of this and of all views give `why`.
+  void forbidWriting(std::string why) { storage->whyFixed = std::move(why); }
+  /// What was given there, else "".
+  const std::string &whyFixed() const { return storage->whyFixed; }
 
   /// Whether anything was written to the storage.
   bool isChanged() const { return storage->version != 0; }
@@ -89,6 +93,7 @@ private:
     mlir::Value parameter; // the argument that keeps it from step to step
     uint64_t version = 0;
     bool isKnownBuffer = false, isTrained = false, wasRead = false;
+    std::string whyFixed; // why nothing may be written, or ""
   };
   Tensor() = default;
 

@@ -129,10 +129,10 @@ Result<ModelDescription> describe(const Archive &archive,
     if (parameter.name != entry.name)
       continue; // a further name
     aten::ScalarType type = entry.tensor.type;
-    int64_t elements = parameter.stored.getNumElements();
+    int64_t elements = parameter.getModelElements();
     result.parameters.push_back(
         {parameter.name, archive::nameOf(type),
-         std::vector<int64_t>(parameter.stored.getShape()), elements,
+         std::vector<int64_t>(parameter.getModelShape()), elements,
          elements * static_cast<int64_t>(archive::byteSize(type)),
          parameter.trainable, parameter.aliases});
   }

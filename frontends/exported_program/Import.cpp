@@ -106,7 +106,7 @@ private:
          llvm::zip_equal(declared->parameters, held))
       if (parameter.trainable)
         trained.push_back(argument);
-    entries = aten::valuesOf(&context, file, state.entries, *declared, held);
+    entries = aten::valuesOf(emit, file, state.entries, *declared, held);
     for (auto [name, value] : llvm::zip_equal(state.names, entries))
       values[name] = value;
     for (auto [i, entry] : llvm::enumerate(state.entries))
@@ -196,7 +196,8 @@ private:
         return failure();
       if (!current.isTensor())
         return error() << "buffer `" << target << "` is " << current.describe()
-                       << ", which cannot change";
+                       << ", which cannot change; register "
+                          "torch.view_as_real of it";
       const auto &tensor = current.getTensor();
       if (value.isTensor() && value.getTensor()->isSameAs(*tensor))
         return success(); // written in place

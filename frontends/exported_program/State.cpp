@@ -21,7 +21,7 @@ Result<State> findState(const Archive &archive) {
     aten::Role role = spec.kind == Kind::Parameter ? aten::Role::Parameter
                       : isStored                   ? aten::Role::Buffer
                                                    : aten::Role::Constant;
-    if (std::string why = aten::explainType(stored->type, role); !why.empty())
+    if (std::string why = aten::explainType(*stored, role); !why.empty())
       return Error{archive.path() + ": `" + spec.target + "` " + why};
     state.entries.push_back({spec.target, std::move(*stored), role});
     state.names.push_back(spec.argument.text);

@@ -2,6 +2,7 @@
 
 #include "frontends/torchscript/Import.h"
 
+#include "frontends/aten/Complex.h"
 #include "frontends/import/LastError.h"
 #include "frontends/import/ModuleBuilder.h"
 #include "frontends/torchscript/Inputs.h"
@@ -113,7 +114,7 @@ private:
         trained.insert(held.back());
     }
     entries =
-        aten::valuesOf(&context, file, state.getEntries(), *declared, held);
+        aten::valuesOf(emit, file, state.getEntries(), *declared, held);
     state.setTensors(entries);
 
     size_t number = 0;
@@ -182,9 +183,9 @@ private:
       DescribedParameter &entry = description->parameters.emplace_back();
       entry.name = parameter.name;
       entry.aliases = parameter.aliases;
-      entry.shape.assign(parameter.stored.getShape().begin(),
-                         parameter.stored.getShape().end());
-      entry.elements = parameter.stored.getNumElements();
+      entry.shape.assign(parameter.getModelShape().begin(),
+                         parameter.getModelShape().end());
+      entry.elements = parameter.getModelElements();
       entry.trainable = parameter.trainable;
     }
     // The element types are those of the entries, which know their names.
@@ -273,12 +274,16 @@ private:
   bool keepAttributes() {
     for (auto [i, entry] : llvm::enumerate(state.getEntries())) {
       const aten::Value *current = state.getCurrent(i);
-      if (!current || !entries[i].isTensor() || current->isSame(entries[i]))
+      if (!current || current->isSame(entries[i]) ||
+          (!entries[i].isTensor() && !aten::asComplex(entries[i])))
         continue;
       if (entry.role == aten::Role::Constant)
         continue; // of this step alone
       std::string reason;
-      if (!current->isTensor()) {
+      if (!entries[i].isTensor()) {
+        reason = "is complex and becomes another value, which is not "
+                 "supported; register torch.view_as_real of it";
+      } else if (!current->isTensor()) {
         reason = "becomes " + current->describe();
       } else {
         const auto &from = current->getTensor(), &to = entries[i].getTensor();

@@ -31,7 +31,7 @@ Value ModelState::convertTensor(const archive::PickledTensor &tensor,
     fail(stored.error().message);
     return {};
   }
-  if (std::string why = aten::explainType(stored->type, role); !why.empty()) {
+  if (std::string why = aten::explainType(*stored, role); !why.empty()) {
     fail(archive.path() + ": tensor `" + path + "` " + why);
     return {};
   }
