@@ -25,12 +25,19 @@ static std::array<int64_t, 3> rate(ModuleOp module, const Said &said,
 static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
-  bool hasRows = false;
+  bool hasRows = false, hasNumbers = false;
+  for (BlockArgument input : forward.getArguments())
+    hasNumbers |= graph::getShape(input).empty() &&
+                  boundary.getArgument<graph::InputAttr>(input.getArgNumber());
   for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
     hasRows |= boundary.getResult<graph::OutputAttr>(i) &&
                cast<RankedTensorType>(type).getRank() > 0;
-  // All inputs have the size in dim 0: the rating changes none of them.
-  if (!hasRows || BatchFinder(module, said, batch).rate()[0] > 0)
+  // Inputs that have the size in dim 0 are not changed by a rating.
+  auto rating = [&] {
+    return hasNumbers ? rate(module, said, batch)
+                      : BatchFinder(module, said, batch).rate();
+  };
+  if (!hasRows || rating()[0] > 0)
     return;
   for (BlockArgument input : forward.getArguments()) {
     auto role = boundary.getArgument<graph::InputAttr>(input.getArgNumber());

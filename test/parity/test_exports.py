@@ -167,7 +167,8 @@ def test_an_input_of_one_number_is_the_same_for_all_samples(tmp_path):
     path = export(model, {"x": x[:BATCH], "factor": factor}, tmp_path / "model.onnx", dynamo=True, optimize=False)
     described, _ = tool("compile", path, "--describe")
     assert "cannot be compiled" not in described
-    tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2")
+    _, said = tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2")
+    assert said.count("input 'factor' of [") == 1
     np.savez(tmp_path / "in.npz", x=x.numpy(), factor=factor.numpy())
     tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["logits"], model(x, factor).detach().numpy(), rtol=1e-5, atol=1e-6)
