@@ -264,6 +264,17 @@ def test_22_while_the_launcher_commits_a_scheduler_changes_nothing_and_a_user_wh
     isUndisturbed(trainings(), Run(trainings(), run.folder, "--resume", "auto", every=1000).end())
 
 
+def test_22_a_rank_that_is_killed_while_a_signal_ends_the_run_is_no_failure_of_its_own(trainings, tmp_path):
+    run = Run(trainings(), tmp_path / "run", "--restarts", 3, fail="step.after:rank=1:hit=9:action=delay=1500", every=2)
+    eventually(lambda: run.logged() >= 8 and names(run.checkpoints))
+    run.process.send_signal(signal.SIGTERM)
+    eventually(lambda: "is done and saved" in run.said())
+    os.kill(run.ranks()[0], signal.SIGKILL)
+    outcome = run.end()
+    checkEnded(outcome, PREEMPTED, f"--resume {run.checkpoints}", "was killed by signal 9", "interrupted by signal 15 (Terminated)")
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
 @pytest.mark.parametrize("moment", ["pause", "load", "commit"])
 def test_22_between_two_attempts_nothing_is_lost(moment, trainings, tmp_path):
     fail = "step.before:rank=1:hit=9:action=kill"

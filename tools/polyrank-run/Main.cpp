@@ -408,6 +408,13 @@ private:
       if (end.signal && ran.error().fault == Error::Fault::Rank &&
           !hasBegunStep() && checkpoint && resumed)
         return Error{ran.error().message, Error::Fault::Preempted};
+      // Whoever ends the run may end its ranks too: that is no failure of theirs.
+      if (end.signal && end.fromOutside && checkpoint &&
+          ran.error().fault == Error::Fault::Rank)
+        return Error{fmt::format("{}; interrupted by signal {} ({})",
+                                 ran.error().message, end.signal,
+                                 strsignal(end.signal)),
+                     Error::Fault::Preempted};
       if (end.signal)
         return ran;
       if (!damage.empty() && resumesFromFolder(options.checkpoints)) {
