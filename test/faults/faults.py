@@ -5,6 +5,7 @@ documented exit code and a message that names what happened; in both cases no pr
 """
 
 import os
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -48,6 +49,12 @@ class Outcome:
     log: list
 
 
+def _hearSignals():
+    """What a shell starts in the background, or with nohup, ignores these, and so would the run."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Run:
     """A run of a training in a folder of its own, which it owns."""
 
@@ -68,7 +75,7 @@ class Run:
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen(
                 [str(word) for word in [*command, *options]], stdout=errors, stderr=errors,
-                env={**os.environ, "POLYRANK_FAIL": fail}, cwd=folder)
+                env={**os.environ, "POLYRANK_FAIL": fail}, cwd=folder, preexec_fn=_hearSignals)
 
     def ranks(self):
         number = self.process.pid
