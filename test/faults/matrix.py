@@ -42,6 +42,8 @@ ROWS = [
     Row(21, "the run fails again and again", "no restart after three attempts in a row without a step, nor after ranks failed in the same step twice",
         "2"),
     Row(22, "SIGTERM, SIGUSR1 or SIGINT", "with `--checkpoint`: the step is finished and saved; else all ends at once", "4, else 2"),
+    Row(22, "a rank is killed while a signal ends the run", "with `--checkpoint`: the run goes on from its newest one when it is started again",
+        "4, else 2"),
     Row(22, "a signal between two attempts, or again while a checkpoint is committed", "with `--checkpoint`: all that can be saved is, and the run ends",
         "4, else 2"),
     Row(22, "SIGTERM while the run evaluates", "the checkpoint of the step is there already; the run ends before the next batch", "4"),
