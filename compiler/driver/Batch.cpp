@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
-/// What a size is rated as, while nothing is said.
+/// Rates a size on a copy of the model, and emits nothing meanwhile.
 static std::array<int64_t, 3> rate(ModuleOp module, const Said &said,
                                    int64_t size) {
   ScopedDiagnosticHandler quiet(module.getContext(),
@@ -53,7 +53,8 @@ static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
       emitWarning(module.getLoc())
           << "dim 0 of input '" << role.getName().getValue() << "' of "
           << shapeText(shape)
-          << " is taken for the batch, but no output has a part for each of its "
+          << " is taken for the batch, but no output has a part for each of "
+             "its "
           << batch << ", as outputs have for each of the " << shape[dim]
           << " of its dim " << dim
           << "; where that is the batch, say so with --mesh data=1 --shard '"
@@ -63,14 +64,13 @@ static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
   }
 }
 
-/// The size of the batch.
+/// Returns the size of the batch.
 static int64_t findSize(ModuleOp module, const Said &said) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
   SmallVector<int64_t> inFront, sizes; // of the inputs, each once
   for (BlockArgument input : forward.getArguments()) {
-    auto role =
-        boundary.getArgument<graph::InputAttr>(input.getArgNumber());
+    auto role = boundary.getArgument<graph::InputAttr>(input.getArgNumber());
     ArrayRef<int64_t> shape = graph::getShape(input);
     if (!role || shape.empty())
       continue;
@@ -103,23 +103,11 @@ static int64_t findSize(ModuleOp module, const Said &said) {
 
 LogicalResult polyrank::driver::findBatch(ModuleOp module,
                                           const Options &options) {
-  auto fail = [&](const Error &error) {
-    return emitError(module.getLoc()) << error.message;
-  };
-  std::vector<std::string> texts;
-  if (!options.shardFile.empty()) {
-    auto read = sharding::readShardFile(options.shardFile);
-    if (!read)
-      return fail(read.error());
-    texts = *std::move(read);
-  }
-  llvm::append_range(texts, options.shards);
-  Said said{{}, sharding::getBatchAxisNames(options.batchAxes)};
-  for (const std::string &text : texts) {
-    auto pattern = sharding::ShardPattern::parse(text);
-    if (!pattern)
-      return fail(pattern.error());
-    said.patterns.push_back(*pattern);
-  }
+  auto patterns =
+      sharding::readShardPatterns(options.shardFile, options.shards);
+  if (!patterns)
+    return emitError(module.getLoc()) << patterns.error().message;
+  Said said{*std::move(patterns),
+            sharding::getBatchAxisNames(options.batchAxes)};
   return BatchFinder(module, said, findSize(module, said)).run();
 }

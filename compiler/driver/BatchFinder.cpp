@@ -3,6 +3,7 @@
 #include "compiler/driver/BatchFinder.h"
 
 #include "dialects/graph/Parts.h"
+#include "support/ModelDims.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -12,7 +13,7 @@ using namespace polyrank::driver;
 
 namespace {
 
-/// Of an input of which dim 0 is the batch and another dim in one.
+/// Stands for a dim 0 that is the batch and another dim in one.
 constexpr int64_t inOneDim = -2;
 
 /// The order of dims in which dim `dim` comes first.
@@ -25,8 +26,8 @@ SmallVector<int64_t> inFront(int64_t rank, int64_t dim) {
 }
 
 RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(
-      shape, graph::getGlobalType(value).getElementType());
+  return RankedTensorType::get(shape,
+                               graph::getGlobalType(value).getElementType());
 }
 
 /// `shape` with one row in front.
@@ -36,7 +37,8 @@ SmallVector<int64_t> asRow(ArrayRef<int64_t> shape) {
   return row;
 }
 
-/// The only dim behind the first that has `size` elements, or -1; -2 of several.
+/// The only dim behind the first that has `size` elements, or -1; -2 of
+/// several.
 int64_t onlyDimOf(ArrayRef<int64_t> shape, int64_t size) {
   int64_t found = -1;
   for (int64_t d = 1, rank = shape.size(); d < rank; ++d)
@@ -45,15 +47,15 @@ int64_t onlyDimOf(ArrayRef<int64_t> shape, int64_t size) {
   return found;
 }
 
-} // namespace
-
-std::string BatchFinder::arrayOf(ArrayRef<int64_t> shape, int64_t dim) {
-  std::string text;
-  for (auto [d, size] : llvm::enumerate(shape))
-    text += (d == 0 ? "" : ",") +
-            (int64_t(d) == dim ? "SAMPLES" : std::to_string(size));
-  return "[" + text + "]";
+/// The shape of the user's array for a tensor of `shape` with its batch in
+/// `dim`.
+std::string arrayOf(ArrayRef<int64_t> shape, int64_t dim) {
+  SmallVector<int64_t> row(shape);
+  row.erase(row.begin() + dim);
+  return samplesText(row, dim);
 }
+
+} // namespace
 
 std::optional<int64_t> Said::operator()(StringRef name, size_t rank) const {
   for (const sharding::ShardPattern &pattern : patterns) {
@@ -135,8 +137,8 @@ LogicalResult BatchFinder::findInput(BlockArgument input) {
     remark() << "input '" << name << "' of " << shapeText(shape)
              << " has the batch and another dim in one: it is taken as "
              << shapeText(apart) << ", and the data has an array of "
-             << arrayOf(apart, 0) << "; if all samples take the same, say --shard '"
-             << name << "=["
+             << arrayOf(apart, 0)
+             << "; if all samples take the same, say --shard '" << name << "=["
              << llvm::join(SmallVector<StringRef>(shape.size(), "-"), ",")
              << "]'";
     input.setType(withShape(input, apart));
@@ -156,13 +158,12 @@ LogicalResult BatchFinder::findInput(BlockArgument input) {
     remark() << "input '" << name << "' of " << shapeText(shape)
              << " has the batch in dim " << *dim
              << ": the data has an array of " << arrayOf(shape, *dim);
-    SmallVector<int64_t> order = inFront(shape.size(), *dim), back(shape.size());
-    for (auto [to, from] : llvm::enumerate(order))
-      back[from] = to;
     input.setType(withShape(
-        input, llvm::map_to_vector(order, [&](int64_t d) { return shape[d]; })));
-    first = graph::TransposeOp::create(builder, input.getLoc(), input,
-                                       ArrayRef<int64_t>(back));
+        input, llvm::map_to_vector(inFront(shape.size(), *dim),
+                                   [&](int64_t d) { return shape[d]; })));
+    first = graph::TransposeOp::create(
+        builder, input.getLoc(), input,
+        ArrayRef<int64_t>(modelOrder(shape.size(), *dim)));
   }
   input.replaceAllUsesExcept(first->getResult(0), first);
   boundary.setArgument(input.getArgNumber(), role.withBatchDim(*dim));
@@ -175,7 +176,7 @@ void BatchFinder::findOutput(unsigned number, training::BatchFlow &flow) {
       forward.getBody().front().getTerminator()->getOpOperand(number);
   SmallVector<int64_t> shape(graph::getShape(result.get()));
   bool isInFront = !shape.empty() && shape[0] == batch;
-  // Where no other dim can be the batch nothing is to be found.
+  // An output of which no other dim can be the batch stays as it is.
   if (!role || shape.empty() || llvm::is_contained(shape, 0) ||
       (isInFront && onlyDimOf(shape, batch) == -1))
     return;
@@ -226,8 +227,8 @@ void BatchFinder::findOutput(unsigned number, training::BatchFlow &flow) {
   } else {
     return;
   }
-  boundary.setResult(number, graph::OutputAttr::get(role.getName(),
-                                                    role.getMean(), *dim));
+  boundary.setResult(
+      number, graph::OutputAttr::get(role.getName(), role.getMean(), *dim));
 }
 
 LogicalResult BatchFinder::run() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/training/BatchFlow.h"
@@ -12,9 +13,9 @@
 
 namespace polyrank::driver {
 
-/// What the options say of inputs.
+/// The options that say which dims of inputs are the batch.
 struct Said {
-  llvm::SmallVector<sharding::ShardPattern> patterns;
+  std::vector<sharding::ShardPattern> patterns;
   llvm::SmallVector<llvm::StringRef> batchAxes;
 
   /// The dim of an input that is its batch, or noBatch; nothing where they say
@@ -31,23 +32,23 @@ public:
         boundary(forward) {}
 
   mlir::LogicalResult run();
-  /// How likely the size is the batch's: in how many outputs the samples of such
-  /// a batch lie along a dim; in how many outputs, and in how many inputs, that
-  /// is dim 0, where an open dim counts twice. Changes the inputs.
+  /// How likely the size is the batch's: in how many outputs the samples of
+  /// such a batch lie along a dim; in how many outputs, and in how many inputs,
+  /// that is dim 0, where an open dim counts twice. Changes the inputs.
   std::array<int64_t, 3> rate();
 
 private:
   /// The dim of an input that is its batch, or noBatch, or inOneDim. An error
   /// where that is not clear; for a rating the first that it may be.
   mlir::FailureOr<int64_t> findDim(mlir::BlockArgument input);
-  /// Whether dim 0 is as large as the first two dims of another input, or of an
-  /// output, that begins with the batch.
+  /// Returns true if dim 0 has as many elements as the first two dims of
+  /// another input, or of an output, that begins with the batch.
   bool isBatchAndAnother(llvm::ArrayRef<int64_t> shape);
   mlir::LogicalResult findInput(mlir::BlockArgument input);
   void findOutput(unsigned number, training::BatchFlow &flow);
-  /// "[2,SAMPLES,8]"
-  static std::string arrayOf(llvm::ArrayRef<int64_t> shape, int64_t dim);
-  mlir::InFlightDiagnostic remark() { return mlir::emitRemark(module.getLoc()); }
+  mlir::InFlightDiagnostic remark() {
+    return mlir::emitRemark(module.getLoc());
+  }
   graph::InputAttr roleOf(mlir::BlockArgument argument) {
     return boundary.getArgument<graph::InputAttr>(argument.getArgNumber());
   }

@@ -137,7 +137,7 @@ LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
       output->dims.front()->size = output->dims.front()->padded = 1;
     }
     output->batch_dim = role.getBatchDim();
-    if (type.getRank() > 0 && role.getBatchDim() != noBatch) {
+    if (output->dims.size() > 1 && role.getBatchDim() != noBatch) {
       uint64_t samples = output->dims[0]->size * output->dims[1]->size;
       if (plan.samples_per_step && plan.samples_per_step != samples)
         return function.emitError("output '")

@@ -183,17 +183,12 @@ LogicalResult ApplyStrategy::apply(ModuleOp module) {
     return emitError(module.getLoc()) << "there is no function @step";
   // Of two patterns for one tensor the last holds: the command line's, not the
   // file's.
-  std::vector<std::string> texts;
-  if (!file.empty()) {
-    auto lines = readShardFile(file);
-    if (!lines)
-      return emitError(module.getLoc()) << lines.error().message;
-    texts = *std::move(lines);
-  }
-  llvm::append_range(texts, shards);
+  auto patterns = readShardPatterns(file, shards);
+  if (!patterns)
+    return emitError(module.getLoc()) << patterns.error().message;
   Strategy strategy(module, function, mesh, batchAxes);
-  for (const std::string &text : texts)
-    if (failed(strategy.add(text)))
+  for (const ShardPattern &pattern : *patterns)
+    if (failed(strategy.add(pattern)))
       return failure();
   if (failed(strategy.addBatchDefault()) || failed(strategy.checkAxesAreUsed()))
     return failure();

@@ -73,7 +73,7 @@ LogicalResult polyrank::sharding::refuseBatch(func::FuncOp function,
              << (batch < size      ? " is larger than"
                  : axes.size() > 1 ? " do not divide"
                                    : " does not divide");
-  // Whether the file leaves another dim than the first open is not known here.
+  // The role says of dim 0 alone that the file leaves it open.
   if (int64_t dim = role.getBatchDim(); dim > 0)
     return diagnostic << "; the batch is its dim " << dim
                       << ": give a size that is a multiple of " << size

@@ -90,8 +90,7 @@ ShardPattern::getAxes(size_t dim, sharding::MeshAttr mesh) const {
   return axes;
 }
 
-Result<std::vector<std::string>>
-polyrank::sharding::readShardFile(const std::string &path) {
+static Result<std::vector<std::string>> readShardFile(const std::string &path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!file)
     return Error{"--shard-file " + path + ": " + file.getError().message()};
@@ -102,6 +101,23 @@ polyrank::sharding::readShardFile(const std::string &path) {
     line = line.split('#').first.trim();
     if (!line.empty())
       patterns.push_back(line.str());
+  }
+  return patterns;
+}
+
+Result<std::vector<ShardPattern>>
+polyrank::sharding::readShardPatterns(const std::string &file,
+                                      ArrayRef<std::string> texts) {
+  std::vector<std::string> all;
+  if (!file.empty()) {
+    POLYRANK_ASSIGN(lines, readShardFile(file));
+    all = std::move(lines);
+  }
+  llvm::append_range(all, texts);
+  std::vector<ShardPattern> patterns;
+  for (const std::string &text : all) {
+    POLYRANK_ASSIGN(pattern, ShardPattern::parse(text));
+    patterns.push_back(std::move(pattern));
   }
   return patterns;
 }

@@ -42,7 +42,9 @@ struct ShardPattern {
   getAxes(size_t dim, sharding::MeshAttr mesh) const;
 };
 
-/// The patterns of a file: one a line, `#` comments, blank lines.
-Result<std::vector<std::string>> readShardFile(const std::string &path);
+/// The patterns of a file (--shard-file: one a line, `#` comments, blank lines;
+/// none where its name is empty) and then those of `texts`.
+Result<std::vector<ShardPattern>>
+readShardPatterns(const std::string &file, llvm::ArrayRef<std::string> texts);
 
 } // namespace polyrank::sharding

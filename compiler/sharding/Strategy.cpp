@@ -8,6 +8,7 @@
 #include "dialects/graph/Provenance.h"
 #include "dialects/graph/Symbols.h"
 #include "dialects/pipeline/Pipeline.h"
+#include "support/ModelDims.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -217,15 +218,13 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
     name = graph::Boundary(function).getName(argument);
     auto input =
         graph::Boundary(function).getArgument<graph::InputAttr>(argument);
-    // Dim 0 is the microbatch, dim 1 the batch or one row; the other dims of the
-    // user's follow in their order.
+    // Dim 0 is the microbatch; the user has the others in the model's order.
     SmallVector<int64_t> shape;
-    for (int64_t d = 2; d < type.getRank(); ++d)
-      dimsOf.push_back({d});
-    if (input.hasBatch() && type.getRank() > 1)
-      dimsOf.insert(dimsOf.begin() + input.getBatchDim(), {1});
-    for (ArrayRef<int64_t> dim : dimsOf)
-      shape.push_back(type.getDimSize(dim[0]));
+    if (type.getRank() > 1)
+      for (int64_t dim : modelOrder(type.getRank() - 1, input.getBatchDim())) {
+        dimsOf.push_back({dim + 1});
+        shape.push_back(type.getDimSize(dim + 1));
+      }
     if (failed(checkDims(pattern, name, shape)))
       return failure();
   }

@@ -21,15 +21,17 @@ public:
       : module(module), function(function), mesh(mesh), phases(function),
         givenBatchAxes(batchAxes) {}
 
-  /// Parses PATTERN=DIMS and constrains what it names.
+  /// Constrains what a pattern names; a text of the form PATTERN=DIMS is parsed.
+  /// @{
+  mlir::LogicalResult add(const ShardPattern &pattern);
   mlir::LogicalResult add(llvm::StringRef text);
+  /// @}
   /// Splits the batch of inputs that nothing constrains over the batch axes.
   mlir::LogicalResult addBatchDefault();
   mlir::LogicalResult checkAxesAreUsed();
   void emitRemarks();
 
 private:
-  mlir::LogicalResult add(const ShardPattern &pattern);
   std::string findExample(llvm::StringRef axis);
   std::string explainUnusedAxis(llvm::StringRef axis) const;
   struct Found {

@@ -3,6 +3,7 @@
 #include "compiler/training/LossBuilder.h"
 
 #include "compiler/training/PairLosses.h"
+#include "support/ModelDims.h"
 #include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
@@ -40,25 +41,13 @@ static SmallVector<int64_t> rowsOf(RankedTensorType type, int64_t axis) {
   return rows;
 }
 
-/// The dim of the user's model that dim `dim` of @forward's is, which has the
-/// batch in front, or one row.
-static int64_t toModel(int64_t dim, int64_t batchDim) {
-  if (batchDim == noBatch)
-    return dim - 1;
-  return dim == 0 ? batchDim : dim <= batchDim ? dim - 1 : dim;
-}
-
-/// The inverse.
-static int64_t fromModel(int64_t dim, int64_t batchDim) {
-  if (batchDim == noBatch)
-    return dim + 1;
-  return dim == batchDim ? 0 : dim < batchDim ? dim + 1 : dim;
-}
-
 FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
                                             const Output &logits) {
   RankedTensorType type = graph::getGlobalType(logits.value);
-  auto named = [&](int64_t axis) { return toModel(axis, logits.batchDim); };
+  std::vector<int64_t> order = modelOrder(type.getRank(), logits.batchDim);
+  auto named = [&](int64_t axis) {
+    return llvm::find(order, axis) - order.begin();
+  };
   // Of [samples, classes] there is no choice; of none the caller complains.
   if (type.getRank() < 3)
     return type.getRank() - 1;
@@ -111,14 +100,15 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   RankedTensorType type = graph::getGlobalType(logits->value);
   Classes classes;
   classes.logits = logits->value;
-  int64_t rank = type.getRank() - (batchDim == noBatch), axis;
+  std::vector<int64_t> order = modelOrder(type.getRank(), batchDim);
+  int64_t rank = order.size(), axis;
   if (options.axis) {
     axis = *options.axis + (*options.axis < 0 ? rank : 0);
   } else {
     FailureOr<int64_t> found = findClasses(call, *logits);
     if (failed(found))
       return failure();
-    axis = toModel(*found, batchDim);
+    axis = llvm::find(order, *found) - order.begin();
   }
   if (!isa<FloatType>(type.getElementType()) || axis < 0 || axis >= rank)
     return emitError() << "output '" << call.positional[0] << "' of type "
@@ -128,7 +118,7 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
     return emitError() << "output '" << call.positional[0]
                        << "' has its batch in dim " << axis
                        << ", which cannot be the classes";
-  classes.axis = fromModel(axis, batchDim);
+  classes.axis = order[axis];
   classes.size = type.getDimSize(classes.axis);
   auto labelType =
       RankedTensorType::get(rowsOf(type, classes.axis), builder.getI64Type());

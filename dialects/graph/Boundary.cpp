@@ -377,8 +377,8 @@ static LogicalResult verifyParameters(FunctionOpInterface function,
   return success();
 }
 
-/// What is wrong with the batch dim of an input or output of that type; else
-/// empty.
+/// Says what is wrong with the batch dim of an input or output of that type;
+/// empty where nothing is.
 static std::string findWrong(int64_t batchDim, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || batchDim == 0)

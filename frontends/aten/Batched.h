@@ -39,7 +39,7 @@ struct Batched : Object {
 
 /// The batched tensor that `value` is, or null.
 std::shared_ptr<Batched> asBatched(const Value &value);
-/// Whether it is one, or a list that holds one.
+/// Returns true for a batched tensor and for a list that holds one.
 bool hasBatched(const Value &value);
 /// The tensor that `value` is or, with its hidden dims, holds; else null.
 TensorRef heldTensor(const Value &value);
@@ -47,7 +47,7 @@ TensorRef heldTensor(const Value &value);
 /// The calls with which a region takes a tensor in and gives it out: dim `dim`
 /// of `x` is hidden as that of `level`, and the hidden dim of `level` is dim
 /// `dim` again. What does not depend on the level is repeated `size` times.
-/// What is wrong is recorded as `call` does.
+/// They record what is wrong as `call` does.
 /// @{
 Value addBatchDim(Context &context, const Value &x, int64_t dim, int64_t level);
 Value removeBatchDim(Context &context, const Value &x, int64_t level,

@@ -308,7 +308,8 @@ Value BatchedCall::wholeAlongIndex() {
   return shiftDims(rank) ? wrap(callHeld()) : Value::unknown();
 }
 
-/// What it does to its first operand depends on no element of the others.
+/// The operator does to its first operand what depends on no element of the
+/// others, such as a conversion to their type.
 Value BatchedCall::likeFirst() {
   auto first = asBatched(arguments[0]);
   levels.clear();

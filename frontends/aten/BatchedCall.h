@@ -24,7 +24,8 @@ public:
   using Rule = Value (BatchedCall::*)();
   struct Entry {
     Rule rule;
-    /// Of rules that call the operator itself: what ends in `_` has them too.
+    /// True for rules that call the operator itself, so that they hold for its
+    /// form that writes in place (`add_`) too.
     bool mayWrite;
   };
   /// By name without the namespace.
@@ -42,7 +43,7 @@ private:
   bool isBatched(llvm::StringRef parameter) const {
     return asBatched((*this)[parameter]) != nullptr;
   }
-  /// Whether only the first tensor argument is batched.
+  /// Returns true if no tensor argument but the first is batched.
   bool isFirstOnly() const;
 
   //===-- calls ----------------------------------------------------------===//

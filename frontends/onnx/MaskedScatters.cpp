@@ -22,9 +22,8 @@ public:
     for (const Node &node : model.graph.nodes) {
       for (std::string_view output : node.outputs)
         producers.try_emplace(output, &node);
-      forEachUse(node, [&](std::string_view name) {
-        users[name].push_back(&node);
-      });
+      forEachUse(node,
+                 [&](std::string_view name) { users[name].push_back(&node); });
     }
     for (const ValueInfo &output : model.graph.outputs)
       users[output.name].push_back(nullptr);

@@ -5,6 +5,7 @@
 #include "runtime/data/TokenTypes.h"
 
 #include "support/FileFormat.h"
+#include "support/ModelDims.h"
 #include "support/Names.h"
 #include "support/arrays/Npy.h"
 #include "support/arrays/Npz.h"
@@ -315,7 +316,7 @@ Result<SampleFile> SampleFile::openSet(const std::string &path,
               ? "' takes samples of " + shapeText(spec.rowShape) +
                     " after a leading dim of samples"
               : "' has the batch in dim " + std::to_string(spec.batchDim) +
-                    ": it takes an array of " + spec.arrayShape();
+                    ": it takes an array of " + samplesText(spec.rowShape, spec.batchDim);
       return Error{path + ": array '" + found->name() + "' has shape " +
                    shapeText(shape) + ", but input '" + spec.name + takes};
     }

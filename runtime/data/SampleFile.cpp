@@ -47,20 +47,6 @@ int64_t InputSpec::rowElements(int64_t from) const {
   return product;
 }
 
-std::string InputSpec::arrayShape() const {
-  std::string text;
-  auto add = [&](const std::string &size) {
-    text += (text.empty() ? "" : ",") + size;
-  };
-  for (size_t d = 0; d <= rowShape.size(); ++d) {
-    if (int64_t(d) == batchDim)
-      add("SAMPLES");
-    if (d < rowShape.size())
-      add(std::to_string(rowShape[d]));
-  }
-  return "[" + text + "]";
-}
-
 bool InputSpec::takes(const std::vector<int64_t> &shape) const {
   if (!hasBatch())
     return shape == rowShape;

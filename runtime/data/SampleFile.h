@@ -22,8 +22,6 @@ struct InputSpec {
   bool hasBatch() const { return batchDim != noBatch; }
   /// The product of the row's dims from number `from` on.
   int64_t rowElements(int64_t from = 0) const;
-  /// Of an array with many samples: "[2,SAMPLES,8]", "[5,5]".
-  std::string arrayShape() const;
   /// Whether an array of this shape has samples as the input takes them.
   bool takes(const std::vector<int64_t> &shape) const;
   int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }

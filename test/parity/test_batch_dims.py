@@ -5,19 +5,7 @@ import pytest
 import torch
 
 import tools
-
-B, L, H = 4, 5, 8
-
-
-class Masked(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = torch.nn.Linear(H, H)
-
-    def forward(self, mask, x, scale):
-        scores = self.linear(x) @ x.transpose(-1, -2) + mask
-        return torch.softmax(scores, -1) @ x * torch.sigmoid(scale)
+from test_bind import B, H, L, Masked, export
 
 
 class Gram(torch.nn.Module):
@@ -28,11 +16,6 @@ class Gram(torch.nn.Module):
     def forward(self, x):
         h = self.linear(x)
         return (h.transpose(-1, -2) @ h).mean(0), h
-
-
-def export(model, inputs, path):
-    torch.export.save(torch.export.export(model, tuple(inputs)), str(path))
-    return path
 
 
 @pytest.mark.parametrize("mesh", [(), ("--mesh", "data=2", "--microbatches", "2")], ids=["one", "data"])

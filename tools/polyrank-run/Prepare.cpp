@@ -37,6 +37,16 @@ std::string plural(uint64_t count, const char *thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
+/// A tensor that each batch makes one of, or null.
+const plan::Output *findOutputWithoutBatch(const plan::Plan &plan) {
+  for (const plan::Program *program : *plan.programs())
+    for (const plan::Output *output : *program->outputs())
+      if (output->kind() == plan::OutputKind::Tensor &&
+          output->batch_dim() == noBatch)
+        return output;
+  return nullptr;
+}
+
 /// "4 ranks x 1 thread"
 std::string crewOf(const PlanReport &report) {
   return plural(report.ranks, "rank") + " x " +
@@ -334,21 +344,16 @@ Result<std::string> Preparation::checkData(bool whole) {
     return std::string(times ? "none is read (--rehearse)"
                              : "the plan needs none");
   if (!options.outputs.empty()) {
-    outputs = outputArraysOf(*plan->plan,
-                             outputSamplesOf(options, *plan->plan, *data));
+    uint64_t samples = outputSamplesOf(options, *plan->plan, *data);
+    outputs = outputArraysOf(*plan->plan, samples);
+    const plan::Output *whole = findOutputWithoutBatch(*plan->plan);
+    if (whole && samples > report.samplesPerStep)
+      return Error{fmt::format(
+          "--outputs: output '{}' has no batch, so that each batch of {} "
+          "samples makes another one, and there are {} samples; give one "
+          "batch, or --steps 1",
+          whole->name()->str(), report.samplesPerStep, samples)};
     // Outputs that are one number need no room of their own.
-    if (uint64_t batch = report.samplesPerStep,
-        wanted = outputSamplesOf(options, *plan->plan, *data);
-        wanted > batch)
-      for (const plan::Program *program : *plan->plan->programs())
-        for (const plan::Output *output : *program->outputs())
-          if (output->kind() == plan::OutputKind::Tensor &&
-              output->batch_dim() == noBatch)
-            return Error{fmt::format(
-                "--outputs: output '{}' has no batch, so that each batch of {} "
-                "samples makes another one, and there are {} samples; give one "
-                "batch, or --steps 1",
-                output->name()->str(), batch, wanted)};
     bool hasAny = std::any_of(
         plan->plan->programs()->begin(), plan->plan->programs()->end(),
         [](const plan::Program *each) { return each->outputs()->size() > 0; });
