@@ -14,10 +14,10 @@
 namespace polyrank {
 
 inline void registerDialects(mlir::DialectRegistry &registry) {
-  registry
-      .insert<graph::GraphDialect, sharding::ShardingDialect, rank::RankDialect,
-              kernel::KernelDialect, pipeline::PipelineDialect, mlir::arith::ArithDialect,
-              mlir::func::FuncDialect, mlir::math::MathDialect>();
+  registry.insert<graph::GraphDialect, sharding::ShardingDialect,
+                  rank::RankDialect, kernel::KernelDialect,
+                  pipeline::PipelineDialect, mlir::arith::ArithDialect,
+                  mlir::func::FuncDialect, mlir::math::MathDialect>();
 }
 
 } // namespace polyrank

@@ -36,7 +36,7 @@ constexpr bool agree(std::integer_sequence<int, number...>) {
           ...);
 }
 template <typename Left, typename Right, int count>
-constexpr bool agreeOn = agree<Left, Right>(
-    std::make_integer_sequence<int, count>());
+constexpr bool agreeOn =
+    agree<Left, Right>(std::make_integer_sequence<int, count>());
 
 } // namespace polyrank

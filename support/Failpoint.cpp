@@ -59,10 +59,9 @@ public:
       std::string_view entry = next(rest, ';');
       Point &point = points.emplace_back();
       parse(entry, point);
-      bool mine = point.rank == anyRank ? self != launcher
-                                        : point.rank == self;
-      if (!mine || (self != launcher && point.attempt != 0 &&
-                    point.attempt != attempt))
+      bool mine = point.rank == anyRank ? self != launcher : point.rank == self;
+      if (!mine ||
+          (self != launcher && point.attempt != 0 && point.attempt != attempt))
         points.pop_back();
     }
   }
@@ -104,9 +103,9 @@ private:
       } else
         refuse(entry);
     }
-    for (std::string_view known : {"kill", "stop", "abort", "segv", "exit",
-                                   "spin", "delay", "eio", "enospc", "emfile",
-                                   "eacces", "estale", "nan"})
+    for (std::string_view known :
+         {"kill", "stop", "abort", "segv", "exit", "spin", "delay", "eio",
+          "enospc", "emfile", "eacces", "estale", "nan"})
       if (point.action == known && !point.name.empty())
         return;
     refuse(entry);

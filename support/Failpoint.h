@@ -9,8 +9,8 @@ inline constexpr int failWithNan = -1;
 
 #ifdef POLYRANK_FAILPOINTS
 /// Does what the variable POLYRANK_FAIL asks for at the point of this name, in
-/// builds with the CMake option POLYRANK_FAILPOINTS (preset dev). It has entries
-/// with a `;` between them:
+/// builds with the CMake option POLYRANK_FAILPOINTS (preset dev). It has
+/// entries with a `;` between them:
 ///
 ///   NAME[:rank=R|launcher][:attempt=A][:hit=N]:action=WHAT
 ///
@@ -23,7 +23,8 @@ inline constexpr int failWithNan = -1;
 ///   spin                      goes round in circles
 ///   delay=MS                  sleeps so long
 ///   eio, enospc, emfile, eacces, estale
-///                             what follows fails with this errno, returned here
+///                             what follows fails with this errno, returned
+///                             here
 ///   nan                       what follows becomes NaN: failWithNan
 ///
 /// Returns 0 where nothing is asked for. An entry that is not understood ends

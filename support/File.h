@@ -15,8 +15,8 @@ namespace polyrank {
 /// "PATH: WHAT: the system's reason", from errno. A file that cannot be read is
 /// wrong input; a disk that is full or fails while it is written is not. Of an
 /// errno that says nothing about the file the cause is Cause::Moment, and where
-/// the machine is to blame (EIO, EMFILE .., but not EACCES) Fault::Rank takes the
-/// place of Fault::Input: the same may be read when it is tried again.
+/// the machine is to blame (EIO, EMFILE .., but not EACCES) Fault::Rank takes
+/// the place of Fault::Input: the same may be read when it is tried again.
 Error fileError(const std::string &path, const std::string &what,
                 Error::Fault fault = Error::Fault::Input);
 
@@ -45,8 +45,9 @@ public:
   const std::string &path() const { return name; }
   uint64_t size() const { return bytes; }
 
-  /// What tells it from a file that takes its name later, and from itself after it
-  /// was written to: device, inode, size and time of the last change, as text.
+  /// What tells it from a file that takes its name later, and from itself after
+  /// it was written to: device, inode, size and time of the last change, as
+  /// text.
   Result<std::string> identity() const;
 
   /// Reads exactly [offset, offset + length). What the system cannot read now

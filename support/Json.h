@@ -20,8 +20,8 @@ inline nlohmann::ordered_json newReport(const char *kind) {
 }
 
 /// Sees, as a callback of nlohmann::json::parse, what a document that it makes
-/// does not show: keys that stand twice in an object, of which it keeps the last
-/// without a word.
+/// does not show: keys that stand twice in an object, of which it keeps the
+/// last without a word.
 class UniqueKeys {
 public:
   bool operator()(int depth, nlohmann::json::parse_event_t event,

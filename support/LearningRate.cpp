@@ -153,8 +153,8 @@ public:
     std::vector<std::string> words = known;
     for (auto &[key, value] : given)
       if (std::find(known.begin(), known.end(), key) == known.end())
-        fail("there is no option '" + key + "'; its options are: " +
-             join(words) + nearestWords(key, words));
+        fail("there is no option '" + key +
+             "'; its options are: " + join(words) + nearestWords(key, words));
   }
 
 private:
@@ -229,14 +229,14 @@ Curve LearningRateSchedule::makeCosine(Options &options) {
 // OneCycleLR. The base is its max_lr.
 Curve LearningRateSchedule::makeOneCycle(Options &options) {
   double total = options.takeTotal();
-  double rising = options.takeNumber("pct_start", 0.3, "a part from 0 to 1",
-                                     isFraction);
-  double first = options.takeNumber("div_factor", 25, "a number above 0",
-                                    isPositive);
+  double rising =
+      options.takeNumber("pct_start", 0.3, "a part from 0 to 1", isFraction);
+  double first =
+      options.takeNumber("div_factor", 25, "a number above 0", isPositive);
   double last = options.takeNumber("final_div_factor", 1e4, "a number above 0",
                                    isPositive);
-  bool isLinear = options.takeWord("anneal_strategy", {"cos", "linear"}) ==
-                  "linear";
+  bool isLinear =
+      options.takeWord("anneal_strategy", {"cos", "linear"}) == "linear";
   bool hasThree = options.takeFlag("three_phase");
   if (options.takeFlag("cycle_momentum"))
     options.fail("cycle_momentum=true: the momentum stays what the optimizer "
@@ -291,8 +291,7 @@ Curve LearningRateSchedule::makeWsd(Options &options) {
     options.fail("decay=" + numberText(length) + " is more than the " +
                  numberText(last) + " steps behind the warm-up");
   return [=](double base, double step) {
-    double progress =
-        std::clamp((step - (last - length)) / length, 0.0, 1.0);
+    double progress = std::clamp((step - (last - length)) / length, 0.0, 1.0);
     double factor = type == "linear"   ? 1 - progress
                     : type == "cosine" ? 0.5 * (1 + std::cos(pi * progress))
                                        : 1 - std::sqrt(progress);
@@ -303,9 +302,9 @@ Curve LearningRateSchedule::makeWsd(Options &options) {
 
 // ExponentialLR.
 Curve LearningRateSchedule::makeExponential(Options &options) {
-  double gamma = options.takeNumber("gamma", std::nullopt,
-                                    "what each step multiplies the rate by",
-                                    isPositive);
+  double gamma =
+      options.takeNumber("gamma", std::nullopt,
+                         "what each step multiplies the rate by", isPositive);
   return [=](double base, double step) { return base * std::pow(gamma, step); };
 }
 
@@ -321,10 +320,14 @@ Curve LearningRateSchedule::makeStep(Options &options) {
 }
 
 const std::vector<LearningRateSchedule::Kind> LearningRateSchedule::kinds{
-    {"constant", makeConstant},       {"linear", makeLinear},
-    {"polynomial", makePolynomial},   {"cosine", makeCosine},
-    {"one_cycle", makeOneCycle},      {"inverse_sqrt", makeInverseSqrt},
-    {"wsd", makeWsd},                 {"exponential", makeExponential},
+    {"constant", makeConstant},
+    {"linear", makeLinear},
+    {"polynomial", makePolynomial},
+    {"cosine", makeCosine},
+    {"one_cycle", makeOneCycle},
+    {"inverse_sqrt", makeInverseSqrt},
+    {"wsd", makeWsd},
+    {"exponential", makeExponential},
     {"step", makeStep}};
 
 const std::vector<std::string> &LearningRateSchedule::getNames() {
@@ -368,9 +371,8 @@ LearningRateSchedule::parse(std::string_view text) {
     return options.name == kind.name;
   });
   if (kind == kinds.end())
-    return Error{"there is no schedule '" + options.name +
-                 "'; there are: " + join(getNames()) +
-                 nearestWords(options.name, getNames())};
+    return Error{"there is no schedule '" + options.name + "'; there are: " +
+                 join(getNames()) + nearestWords(options.name, getNames())};
   LearningRateSchedule schedule;
   options.warmup = schedule.warmup =
       options.takeSteps("warmup", 0, "the steps of warm-up", 0);
@@ -386,8 +388,7 @@ LearningRateSchedule::parse(std::string_view text) {
 
 double LearningRateSchedule::at(double base, uint64_t step) const {
   if (step < warmup) // LinearLR in front, in a SequentialLR
-    return base * (warmupStart + (1 - warmupStart) *
-                                     static_cast<double>(step) /
+    return base * (warmupStart + (1 - warmupStart) * static_cast<double>(step) /
                                      static_cast<double>(warmup));
   return curve ? curve(base, static_cast<double>(step - warmup)) : base;
 }

@@ -24,8 +24,8 @@ public:
   /// The rate always is its base.
   LearningRateSchedule() = default;
 
-  /// `NAME` or `NAME(KEY=VALUE,..)`; "" is `constant`. Fails with what is wrong,
-  /// and what is expected instead.
+  /// `NAME` or `NAME(KEY=VALUE,..)`; "" is `constant`. Fails with what is
+  /// wrong, and what is expected instead.
   static Result<LearningRateSchedule> parse(std::string_view text);
   static const std::vector<std::string> &getNames();
 

@@ -158,8 +158,8 @@ size_t editDistance(std::string_view a, std::string_view b) {
     last.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j - 1] + (a[i - 1] != b[j - 1]), last[j] + 1,
-                         row[j - 1] + 1});
+      row[j] = std::min(
+          {last[j - 1] + (a[i - 1] != b[j - 1]), last[j] + 1, row[j - 1] + 1});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         row[j] = std::min(row[j], before[j - 2] + 1);
     }
@@ -220,8 +220,9 @@ std::string groupNames(std::span<const std::string> names) {
   std::vector<std::pair<std::string, LayerNames>> groups;
   for (const std::string &name : names) {
     std::string key = LayerNames::getKey(name);
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto &each) { return each.first == key; });
+    auto group =
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const auto &each) { return each.first == key; });
     if (group == groups.end())
       group = groups.insert(groups.end(), {key, {}});
     group->second.add(name);

@@ -74,8 +74,8 @@ void removeLeftovers(const std::string &target) {
                      [](unsigned char c) { return std::isxdigit(c); }))
       continue;
     std::string path = folder + std::string(found);
-    Descriptor file(open(path.c_str(),
-                         O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    Descriptor file(
+        open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat opened, named;
     if (file.get() >= 0 && lock(file.get()) &&
         fstat(file.get(), &opened) == 0 && S_ISREG(opened.st_mode) &&
@@ -112,8 +112,8 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
     return cannotWrite(path, "it names no file");
   removeLeftovers(target);
 
-  output.file = Descriptor(open(directoryOf(target).c_str(),
-                                O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+  output.file = Descriptor(
+      open(directoryOf(target).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   std::string link = "/proc/self/fd/" + std::to_string(output.file.get());
   if (output.file.get() < 0 || access(link.c_str(), F_OK) != 0) {
     // Only making one there shows why none can be made.

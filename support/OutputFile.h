@@ -13,9 +13,9 @@ namespace polyrank {
 /// locked as long as it is open in any process, so that the next one that
 /// makes `path` can tell and remove what a dead one has left.
 ///
-/// Where `path` is a link, the file that it names is replaced, and not the link.
-/// The new file has the mode and, as far as this user may give it away, the owner
-/// and group of the one that it replaces.
+/// Where `path` is a link, the file that it names is replaced, and not the
+/// link. The new file has the mode and, as far as this user may give it away,
+/// the owner and group of the one that it replaces.
 class OutputFile {
 public:
   /// Fails where `path` could not be written, or its file system has less than

@@ -143,8 +143,7 @@ Result<void> checkSuffix(const OutputUse &output) {
     return Error{
         output.option + " '" + output.path + "': writes " + kind.article +
         ", and '" + suffix + "' is the name of " + std::string(row.is) +
-        ", as which nothing could read it; write '" + stem + kind.suffix +
-        "'" +
+        ", as which nothing could read it; write '" + stem + kind.suffix + "'" +
         (output.kind == FileKind::Safetensors
              ? ", which safetensors.torch.load_file reads for PyTorch"
              : "")};
@@ -175,8 +174,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
   case FileKind::Log:
     // A log that ended early may have no step, and one that goes on may begin
     // with something else.
-    for (std::string_view record : {"{\"run\":", "{\"step\":",
-                                    "{\"restart\":", "{\"checkpoint\":"})
+    for (std::string_view record :
+         {"{\"run\":", "{\"step\":", "{\"restart\":", "{\"checkpoint\":"})
       if (start.starts_with(record))
         return true;
     return false;
@@ -199,10 +198,10 @@ Result<void> checkReplaced(const OutputUse &output) {
   if (stat(output.path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size == 0)
     return {};
-  Descriptor file(
-      open(output.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(open(output.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   char start[64];
-  ssize_t got = file.get() < 0 ? -1 : pread(file.get(), start, sizeof(start), 0);
+  ssize_t got =
+      file.get() < 0 ? -1 : pread(file.get(), start, sizeof(start), 0);
   if (got < 0)
     return fileError(output.option + " '" + output.path + "'",
                      "exists, and what it holds cannot be read");

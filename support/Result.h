@@ -17,7 +17,7 @@ struct Error {
     Hang = 3,      // the ranks lived, and none got on
     Preempted = 4, // a signal ended the run, and what it did is saved
     Disk = 5,      // it was full or failed while it was written
-    NotFinite = 6  // the training failed: loss or weights became NaN or infinite
+    NotFinite = 6 // the training failed: loss or weights became NaN or infinite
   };
   enum class Cause {
     Content, // it is not there, or holds something else: it will the next time
@@ -35,7 +35,8 @@ struct Error {
   }
 };
 
-template <typename T> class [[nodiscard]] Result {
+template <typename T>
+class [[nodiscard]] Result {
 public:
   Result(T value) : state(std::move(value)) {}
   Result(Error error) : state(std::move(error)) {}
@@ -52,7 +53,8 @@ private:
   std::variant<T, Error> state;
 };
 
-template <> class [[nodiscard]] Result<void> {
+template <>
+class [[nodiscard]] Result<void> {
 public:
   Result() = default;
   Result(Error error) : failure(std::move(error)), ok(false) {}

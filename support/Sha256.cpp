@@ -38,9 +38,9 @@ void Sha256::addBlock(const uint8_t *block) {
   }
   auto [a, b, c, d, e, f, g, h] = state;
   for (int i = 0; i < 64; ++i) {
-    uint32_t first =
-        h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
-        ((e & f) ^ (~e & g)) + roots[i] + words[i];
+    uint32_t first = h +
+                     (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
+                     ((e & f) ^ (~e & g)) + roots[i] + words[i];
     uint32_t second = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) +
                       ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + first;

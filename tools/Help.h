@@ -132,11 +132,11 @@ inline std::set<std::string> givenOptions(const CLI::App &app) {
 
 /// A command line whose errors and help look alike in every tool.
 inline void useHelpFormatter(CLI::App &app) {
-  app.set_version_flag(
-      "--version",
-      app.get_name() + " " + versionText + " (plans of version " +
-          std::to_string(runtime::planSchemaVersion) + ")",
-      "Print the version of this program and of its plans");
+  app.set_version_flag("--version",
+                       app.get_name() + " " + versionText +
+                           " (plans of version " +
+                           std::to_string(runtime::planSchemaVersion) + ")",
+                       "Print the version of this program and of its plans");
   app.formatter(std::make_shared<HelpFormatter>());
   app.failure_message([](const CLI::App *self, const CLI::Error &error) {
     return self->get_name() + ": " + explain(*self, error) + " (see --help)\n";

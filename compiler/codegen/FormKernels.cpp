@@ -82,8 +82,8 @@ LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
     Value total =
         graph::ReduceOp::create(builder, op.getLoc(), shaped({results}),
                                 op.getKind(), partial, ArrayRef<int64_t>{1});
-    op.getResult().replaceAllUsesWith(graph::ReshapeOp::create(
-        builder, op.getLoc(), resultType, total));
+    op.getResult().replaceAllUsesWith(
+        graph::ReshapeOp::create(builder, op.getLoc(), resultType, total));
     op->erase();
   }
   return success();
@@ -99,8 +99,7 @@ void FormKernels::accumulateScatters(func::FuncOp function) {
                                : graph::AddOp();
     if (!sum || op.getInit() || sum->getBlock() != op->getBlock())
       continue;
-    Value other =
-        sum.getLhs() == op.getResult() ? sum.getRhs() : sum.getLhs();
+    Value other = sum.getLhs() == op.getResult() ? sum.getRhs() : sum.getLhs();
     if (Operation *producer = other.getDefiningOp();
         producer && isFree(producer))
       continue;

@@ -79,8 +79,7 @@ private:
 
   /// Results that others than `groups`, whose ops these are, read.
   llvm::SmallVector<mlir::Value>
-  outputsOf(llvm::ArrayRef<mlir::Operation *> ops,
-            llvm::ArrayRef<int> groups);
+  outputsOf(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<int> groups);
   /// Whether a group that does not compute `value`, a result of `producer`,
   /// reads it, `groups` left out; or an op outside.
   bool isNeededOutside(mlir::Value value, mlir::Operation *producer,

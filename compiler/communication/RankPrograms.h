@@ -17,8 +17,8 @@ struct Movement {
   std::vector<int64_t> bytes;
   /// In the user's model, for messages.
   std::string place;
-  /// Buffers that are moved at once: more than one in a bucket. With none it has
-  /// room of its own and takes nothing of what can be in flight.
+  /// Buffers that are moved at once: more than one in a bucket. With none it
+  /// has room of its own and takes nothing of what can be in flight.
   int64_t transfers = 1;
 };
 

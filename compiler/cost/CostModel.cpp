@@ -103,11 +103,10 @@ int64_t CostModel::getBytes(MovementKind kind, int64_t devices, int64_t before,
 int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
                                   int64_t before, int64_t after) const {
   auto collective = sharding::getCollectiveKind(kind);
-  return collective
-             ? getPicoseconds(*collective, axes,
-                              getBytes(kind, sharding::product(axes), before,
-                                       after))
-             : 0;
+  return collective ? getPicoseconds(*collective, axes,
+                                     getBytes(kind, sharding::product(axes),
+                                              before, after))
+                    : 0;
 }
 
 int64_t CostModel::getPicoseconds(runtime::CollectiveKind kind,

@@ -32,7 +32,7 @@ struct State {
   /// Whether `partial` is of the target's kind.
   bool targetKind = false;
 
-  auto key() const { 
+  auto key() const {
     return std::tie(dims, repadded, unfilled, partial, targetKind);
   }
   friend bool operator<(const State &left, const State &right) {
@@ -191,8 +191,8 @@ LayoutAttr Search::toLayout(const State &state) const {
   return LayoutAttr::get(mesh, dims, kind, partial, source.getPlaces());
 }
 
-void Search::reach(const State &state, const State &next,
-                   MovementKind kind, ArrayRef<AxisRef> axes) {
+void Search::reach(const State &state, const State &next, MovementKind kind,
+                   ArrayRef<AxisRef> axes) {
   const Reached &from = states.at(state);
   int64_t picoseconds =
       from.picoseconds +
@@ -413,9 +413,8 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     plan.bytes +=
         CostModel::getBytes(step.kind, sharding::product(movement->axes),
                             getLocalBytes(before), getLocalBytes(after));
-    plan.picoseconds +=
-        model.getPicoseconds(step.kind, movement->axes,
-                             getLocalBytes(before), getLocalBytes(after));
+    plan.picoseconds += model.getPicoseconds(
+        step.kind, movement->axes, getLocalBytes(before), getLocalBytes(after));
     before = after;
   }
   return plan;

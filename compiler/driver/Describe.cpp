@@ -373,10 +373,10 @@ void Describer::noteDropout(ModuleOp module) {
     SmallVector<std::string> texts;
     for (auto &[rate, text] : rates)
       texts.push_back(text);
-    result.notes.push_back(
-        count(active, " dropout is", " dropouts are") +
-        " on in training, at a rate of " + llvm::join(texts, ", ") +
-        "; --dropout P sets another, --dropout off none");
+    result.notes.push_back(count(active, " dropout is", " dropouts are") +
+                           " on in training, at a rate of " +
+                           llvm::join(texts, ", ") +
+                           "; --dropout P sets another, --dropout off none");
   } else if (dropouts > 0) {
     bool isOff = bindings.dropout && *bindings.dropout == 0;
     result.notes.push_back(

@@ -147,10 +147,11 @@ LogicalResult Compilation::explainMissingLoss() {
   std::string names;
   for (const frontends::DescribedValue &output : file->outputs)
     names += (names.empty() ? "" : ", ") + output.name;
-  return fail("training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
-              "'mse(OUTPUT,target)' or 'output(OUTPUT)', where OUTPUT is one of "
-              "the model's: " +
-              names + "; or compile with --mode forward");
+  return fail(
+      "training needs a loss: --loss 'cross_entropy(OUTPUT,labels)', "
+      "'mse(OUTPUT,target)' or 'output(OUTPUT)', where OUTPUT is one of "
+      "the model's: " +
+      names + "; or compile with --mode forward");
 }
 
 LogicalResult Compilation::checkOptions() {

@@ -18,8 +18,8 @@ struct FoundCommand {
 
 /// Lays out `step`, which `given` have made, and looks for what that takes:
 /// without --mesh, data=2 or one device; with a mesh that fails, constraints
-/// for the axes that have none, an axis data that divides the batch, fewer axes.
-/// Each is tried as a compilation tries it, up to the collectives.
+/// for the axes that have none, an axis data that divides the batch, fewer
+/// axes. Each is tried as a compilation tries it, up to the collectives.
 FoundCommand findCommand(mlir::ModuleOp step, const Options &given,
                          const frontends::ModelDescription &file);
 

@@ -136,11 +136,11 @@ std::string polyrank::driver::describePlan(StringRef plan) {
   for (const runtime::CommunicationLine &line : read->communication)
     count += line.count, sent += line.sent;
   std::string text =
-      llvm::formatv(
-          "wrote {0}: {1} rank{2}{3}\n  each holds {4} (lower bound + {5:f2} %)",
-          plan, read->ranks, read->ranks == 1 ? "" : "s",
-          read->mesh.empty() ? "" : " (" + read->mesh + ")",
-          runtime::bytesText(read->arenaBytes()), read->arenaGap())
+      llvm::formatv("wrote {0}: {1} rank{2}{3}\n  each holds {4} (lower bound "
+                    "+ {5:f2} %)",
+                    plan, read->ranks, read->ranks == 1 ? "" : "s",
+                    read->mesh.empty() ? "" : " (" + read->mesh + ")",
+                    runtime::bytesText(read->arenaBytes()), read->arenaGap())
           .str();
   // What is small beside the whole is seen in polyrank-inspect.
   std::string uses;

@@ -35,8 +35,7 @@ CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 /// The axis of the mesh along which stages lie; -1: there is none, or it has
 /// one rank. Fails where the mesh has none of the name that the user gave, or
 /// where options of a pipeline have no axis.
-Result<int32_t> findPipeAxis(const Options &options,
-                             sharding::MeshAttr mesh);
+Result<int32_t> findPipeAxis(const Options &options, sharding::MeshAttr mesh);
 
 /// From @forward to @step; without a loss (and then without training) too.
 /// `mesh` has a pipe axis or needs none (findPipeAxis).

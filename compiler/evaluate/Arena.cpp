@@ -204,10 +204,9 @@ LogicalResult ArenaEvaluator::send(rank::SendOp op,
       rank::getChannelSlotBytes(rank::getByteSize(transfer.type));
   for (int64_t device : devices) {
     int64_t number = count(device, false);
-    getShared(device).write(begin + rank::channelAlignment +
-                                number % transfer.slots * slotBytes,
-                            at(op.getInput(), device),
-                            getElementBytes(op.getInput()));
+    getShared(device).write(
+        begin + rank::channelAlignment + number % transfer.slots * slotBytes,
+        at(op.getInput(), device), getElementBytes(op.getInput()));
     getShared(device).writeNumber(begin, number + 1);
   }
   return success();

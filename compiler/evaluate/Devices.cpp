@@ -17,7 +17,6 @@ using sharding::AxisRef;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-
 static bool livesOn(LayoutAttr layout, int64_t device) {
   return llvm::all_of(layout.getPlaces(), [&](sharding::Place place) {
     sharding::MeshAttr mesh = layout.getMesh();
@@ -110,8 +109,8 @@ static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
     for (int64_t device = 0, n = devices.size(); device < n; ++device) {
       Tensor &local = devices[device];
       int64_t block = blockOf(layout, device);
-      int64_t part = layout.getMesh().getLinearIndex(device,
-                                                     layout.getPartialAxes());
+      int64_t part =
+          layout.getMesh().getLinearIndex(device, layout.getPartialAxes());
       bool isNew = isOwner || counted.insert({part, block}).second;
       if (!local.elementType)
         continue;
@@ -246,9 +245,8 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
 }
 
 /// The opposite of `spread`.
-static FailureOr<SmallVector<Tensor>> collect(const Devices &devices,
-                                              RankedTensorType type,
-                                              std::string &reason) {
+static FailureOr<SmallVector<Tensor>>
+collect(const Devices &devices, RankedTensorType type, std::string &reason) {
   LayoutAttr layout = sharding::getLayout(type);
   sharding::MeshAttr mesh = layout.getMesh();
   SmallVector<int64_t> localShape = layout.getLocalShape(type.getShape());

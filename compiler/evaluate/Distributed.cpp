@@ -100,8 +100,8 @@ static LogicalResult settle(Operation *op, ArrayRef<Devices> devices,
                             ArrayRef<Tensor> whole, Scope &scope) {
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     std::string reason;
-    FailureOr<Tensor> value = assemble(
-        devices[i], cast<RankedTensorType>(result.getType()), reason);
+    FailureOr<Tensor> value =
+        assemble(devices[i], cast<RankedTensorType>(result.getType()), reason);
     if (failed(value) || !agree(*value, whole[i], reason, scope.tolerance))
       return op->emitOpError("distributed result ") << i << ": " << reason;
     scope.devices[result] = devices[i];
@@ -142,8 +142,8 @@ static LogicalResult runMicrobatches(graph::MicrobatchesOp op, Scope &outer,
   }
   for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
     Scope scope = outer;
-    Tensor index(cast<RankedTensorType>(op.getIndex().getType()).getElementType(),
-                 {});
+    Tensor index(
+        cast<RankedTensorType>(op.getIndex().getType()).getElementType(), {});
     index.integers[0] = i;
     scope.whole[op.getIndex()] = index;
     scope.devices[op.getIndex()] = Devices(mesh.getNumDevices(), index);
@@ -213,10 +213,8 @@ static LogicalResult runBlock(Block &block, Scope &scope,
   return success();
 }
 
-FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateDistributed(func::FuncOp function,
-                                        ArrayRef<Tensor> arguments,
-                                        uint64_t seed) {
+FailureOr<SmallVector<Tensor>> polyrank::evaluate::evaluateDistributed(
+    func::FuncOp function, ArrayRef<Tensor> arguments, uint64_t seed) {
   Scope scope;
   scope.tolerance = getRoundingTolerance(function);
   sharding::MeshAttr mesh;

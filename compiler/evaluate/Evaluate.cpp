@@ -116,8 +116,8 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
                                            bool results) {
     std::vector<std::string> names;
     for (const JointFunction &joint : all)
-      for (auto [i, value] : llvm::enumerate(results ? joint.getResults()
-                                                     : joint.getArguments()))
+      for (auto [i, value] :
+           llvm::enumerate(results ? joint.getResults() : joint.getArguments()))
         names.push_back(nameOf(value, i, results));
     return names;
   }
@@ -142,7 +142,8 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
         "evaluates globally, distributed, as ranks or by their arena; "
         "not '" +
         options.mode + "'" +
-        nearestWords(options.mode, {"global", "distributed", "ranks", "arena"}));
+        nearestWords(options.mode,
+                     {"global", "distributed", "ranks", "arena"}));
   }
 
   EvaluateOptions options;

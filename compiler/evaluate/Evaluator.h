@@ -12,7 +12,8 @@
 //  - *ranks* runs the localized program on all devices, with its collectives.
 //    Where ranks have several programs, these run by themselves and wait for
 //    each other in sends, receives and collectives, one at a time.
-//  - *arena* runs it by its buffers: a command finds what lies where it reads, and
+//  - *arena* runs it by its buffers: a command finds what lies where it reads,
+//  and
 //    a collective in flight happens at a random time. Of several programs a
 //    random one goes on.
 
@@ -36,7 +37,8 @@ using Devices = llvm::SmallVector<Tensor>;
 Devices scatter(const Tensor &value, sharding::LayoutAttr layout,
                 uint64_t seed);
 /// Reassembles the global value. Fails, with `reason`, where replicas differ
-/// in a bit, a local shape is wrong, or declared padding does not hold its fill.
+/// in a bit, a local shape is wrong, or declared padding does not hold its
+/// fill.
 mlir::FailureOr<Tensor> assemble(const Devices &devices,
                                  mlir::RankedTensorType type,
                                  std::string &reason);
@@ -77,7 +79,6 @@ moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
 std::optional<Devices> changeStage(mlir::Operation *op,
                                    llvm::ArrayRef<Devices> operands);
 
-
 /// The results of `function` on these arguments.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments);
@@ -94,16 +95,16 @@ mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateRanks(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
 /// The same of functions with buffers: each command reads and writes the arenas
-/// of its ranks, and what is sent lies in the sender's until it is received. What
-/// a collective that is started reads and writes, it does at a time between its
-/// start and its wait that is drawn from `seed`, as is which function goes on.
+/// of its ranks, and what is sent lies in the sender's until it is received.
+/// What a collective that is started reads and writes, it does at a time
+/// between its start and its wait that is drawn from `seed`, as is which
+/// function goes on.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateArena(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
 
-
-/// The global type of an argument or result: what a localized function recorded,
-/// or else its type.
+/// The global type of an argument or result: what a localized function
+/// recorded, or else its type.
 mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
                                      unsigned number, bool isResult);
 

@@ -37,10 +37,11 @@ LogicalResult Exchange::awaitAll(size_t number, rank::CollectiveOp op,
       return llvm::all_of(mesh.getGroup(device, op.getAxes().getAxes()), visit);
     });
   };
-  std::string what = ("@" + op->getParentOfType<func::FuncOp>().getName() +
-                      " waits for the other members of the collective with id " +
-                      Twine(op.getId()))
-                         .str();
+  std::string what =
+      ("@" + op->getParentOfType<func::FuncOp>().getName() +
+       " waits for the other members of the collective with id " +
+       Twine(op.getId()))
+          .str();
   if (failed(turns.await(number, op, what, [&] {
         return forEachPeer(
             [&](int64_t peer) { return meeting.members.count(peer) > 0; });

@@ -14,8 +14,9 @@ using Values = llvm::DenseMap<Value, Tensor>;
 
 static LogicalResult evaluateBlock(Block &block, Values &values);
 
-static FailureOr<SmallVector<Tensor>> evaluateMicrobatches(
-    graph::MicrobatchesOp op, ArrayRef<Tensor> operands, const Values &outer) {
+static FailureOr<SmallVector<Tensor>>
+evaluateMicrobatches(graph::MicrobatchesOp op, ArrayRef<Tensor> operands,
+                     const Values &outer) {
   ArrayRef<Tensor> of = operands.take_front(op.getOf().size());
   SmallVector<Tensor> carried(operands.drop_front(of.size()));
   SmallVector<Tensor> sums;
@@ -28,8 +29,8 @@ static FailureOr<SmallVector<Tensor>> evaluateMicrobatches(
       SmallVector<int64_t> start(tensor.getRank(), 0), size = tensor.shape;
       start[0] = i;
       size[0] = 1;
-      values[argument] =
-          tensor.slice(start, size).reshaped(ArrayRef(tensor.shape).drop_front());
+      values[argument] = tensor.slice(start, size)
+                             .reshaped(ArrayRef(tensor.shape).drop_front());
     }
     for (auto [argument, tensor] : llvm::zip_equal(op.getCarried(), carried))
       values[argument] = tensor;
@@ -97,9 +98,8 @@ polyrank::evaluate::evaluateGlobal(func::FuncOp function,
        llvm::zip_equal(function.getArguments(), arguments)) {
     auto type = cast<RankedTensorType>(argument.getType());
     if (type.getShape() != ArrayRef<int64_t>(tensor.shape))
-      return function.emitError()
-             << "argument " << argument.getArgNumber() << " is " << type
-             << ", given another shape";
+      return function.emitError() << "argument " << argument.getArgNumber()
+                                  << " is " << type << ", given another shape";
     values[argument] = tensor;
   }
   Block &body = function.getBody().front();

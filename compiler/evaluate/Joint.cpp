@@ -24,11 +24,10 @@ int64_t JointFunction::getNumber(const BoundaryValue &value,
   func::FuncOp function = value.function;
   if (!isPlaced())
     return value.number;
-  auto number =
-      isResult ? function.getResultAttrOfType<IntegerAttr>(value.number,
-                                                           rank::numberAttrName)
-               : function.getArgAttrOfType<IntegerAttr>(value.number,
-                                                        rank::numberAttrName);
+  auto number = isResult ? function.getResultAttrOfType<IntegerAttr>(
+                               value.number, rank::numberAttrName)
+                         : function.getArgAttrOfType<IntegerAttr>(
+                               value.number, rank::numberAttrName);
   return number ? number.getInt() : -1;
 }
 
@@ -40,8 +39,9 @@ LogicalResult JointFunction::number(bool isResult) {
       int64_t number = getNumber({function, i}, isResult);
       constexpr int64_t most = 1 << 24;
       if (number < 0 || number > most)
-        return function.emitError() << what << i << " of @" << function.getName()
-                                    << " has no " << rank::numberAttrName;
+        return function.emitError()
+               << what << i << " of @" << function.getName() << " has no "
+               << rank::numberAttrName;
       if (number >= static_cast<int64_t>(list.size()))
         list.resize(number + 1);
       BoundaryValue &first = list[number];
@@ -50,8 +50,8 @@ LogicalResult JointFunction::number(bool isResult) {
         continue;
       }
       RankedTensorType type = getGlobalType(function, i, isResult),
-                       other =
-                           getGlobalType(first.function, first.number, isResult);
+                       other = getGlobalType(first.function, first.number,
+                                             isResult);
       if (type != other)
         return function.emitError()
                << what << i << " of @" << function.getName() << " is " << type

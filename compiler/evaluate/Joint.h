@@ -13,13 +13,13 @@ struct BoundaryValue {
   unsigned number = 0;
 };
 
-/// Functions that different ranks run at the same time, as one: its arguments and
-/// results are theirs, by the number that each has globally (`rank.number`).
-/// Functions may share some.
+/// Functions that different ranks run at the same time, as one: its arguments
+/// and results are theirs, by the number that each has globally
+/// (`rank.number`). Functions may share some.
 class JointFunction {
 public:
-  /// What the functions of a module are: each without a place by itself, and all
-  /// with one together. Emits an error where numbers are missing.
+  /// What the functions of a module are: each without a place by itself, and
+  /// all with one together. Emits an error where numbers are missing.
   static mlir::FailureOr<std::vector<JointFunction>>
   allOf(mlir::ModuleOp module);
   /// One that all ranks run.

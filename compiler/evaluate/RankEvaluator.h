@@ -57,7 +57,9 @@ protected:
       results[device] = compute(device);
     return results;
   }
-  const Tensor &at(mlir::Value value, int64_t device) { return values[value][device]; }
+  const Tensor &at(mlir::Value value, int64_t device) {
+    return values[value][device];
+  }
 
   sharding::MeshAttr mesh;
   int64_t numDevices;
@@ -88,8 +90,8 @@ struct RunningProgram {
   virtual Devices getResult(mlir::Value value) = 0;
 };
 /// The results of `joint`, whose functions run as `make` makes them: program
-/// `number` of an exchange or, where all devices run one function, of none. With
-/// a `turns` seed, who is next is drawn from it.
+/// `number` of an exchange or, where all devices run one function, of none.
+/// With a `turns` seed, who is next is drawn from it.
 mlir::FailureOr<llvm::SmallVector<Tensor>> evaluateTogether(
     const JointFunction &joint, llvm::ArrayRef<Tensor> arguments, uint64_t seed,
     std::optional<uint64_t> turns,

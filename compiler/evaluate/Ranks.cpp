@@ -2,11 +2,11 @@
 
 #include "compiler/evaluate/RankEvaluator.h"
 
-#include <map>
 #include "dialects/graph/Blocks.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <map>
 
 using namespace mlir;
 using namespace polyrank;
@@ -24,10 +24,11 @@ static Tensor elements(const Tensor &value, int64_t offset,
 LogicalResult RankEvaluator::runCollective(rank::CollectiveOp op) {
   ArrayRef<sharding::AxisRef> axes = op.getAxes().getAxes();
   if (exchange && rank::spansPrograms(op)) {
-    Exchange::Meeting &meeting = exchange->come(
-        number, op, devices, [&](Value value, int64_t device) -> const Tensor & {
-          return at(value, device);
-        });
+    Exchange::Meeting &meeting =
+        exchange->come(number, op, devices,
+                       [&](Value value, int64_t device) -> const Tensor & {
+                         return at(value, device);
+                       });
     if (!op.isStarted())
       return endCollective(op, meeting);
     meetings[op] = &meeting;
@@ -76,8 +77,8 @@ RankEvaluator::awaitTransfer(Operation *op, const rank::Transfer &transfer,
   std::string what;
   llvm::raw_string_ostream(what)
       << "@" << op->getParentOfType<func::FuncOp>().getName() << " waits for "
-      << (transfer.isSend ? "one of the slots" : "the next value")
-      << " of id " << transfer.id;
+      << (transfer.isSend ? "one of the slots" : "the next value") << " of id "
+      << transfer.id;
   return exchange->turns.await(number, op, what, [&] {
     return llvm::all_of(devices, [&](int64_t device) {
       return isThere(transfer.getSender(device));
@@ -258,8 +259,8 @@ LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
     enterMicrobatch(run.microbatch, block.getArguments(), op.getOf(), taken);
     if (failed(runBlock(block)))
       return failure();
-    for (auto [result, value] : llvm::zip_equal(
-             segment.getGives(), segment.getYield().getOperands()))
+    for (auto [result, value] :
+         llvm::zip_equal(segment.getGives(), segment.getYield().getOperands()))
       given[result][slotOf(result)] = values[value];
   }
   for (OpResult result : op.getResults()) {
@@ -285,16 +286,14 @@ LogicalResult RankEvaluator::runLoop(rank::LoopOp op) {
   for (Value value : op.getCarry())
     carried.push_back(values[value]);
   std::vector<std::map<int64_t, Devices>> given(numStacks); // by element
-  for (auto [argument, use] :
-       llvm::zip_equal(block.getArguments().take_back(op.getUses().size()),
-                       op.getUses())) {
+  for (auto [argument, use] : llvm::zip_equal(
+           block.getArguments().take_back(op.getUses().size()), op.getUses())) {
     Devices used = values[use];
     values[argument] = std::move(used);
   }
   for (int64_t i = 0, count = op.getCount(); i < count; ++i) {
     int64_t number = op.getReversed() ? count - 1 - i : i;
-    enterMicrobatch(number,
-                    block.getArguments().drop_back(op.getUses().size()),
+    enterMicrobatch(number, block.getArguments().drop_back(op.getUses().size()),
                     op.getOf(), carried);
     if (failed(runBlock(block)))
       return failure();
@@ -375,8 +374,7 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
       })
       .Case([&](rank::AxisIndexOp index) {
         values[index.getResult()] = each([&](int64_t device) {
-          Tensor result(
-              cast<RankedTensorType>(index.getResult().getType()));
+          Tensor result(cast<RankedTensorType>(index.getResult().getType()));
           result.integers[0] =
               mesh.getLinearIndex(device, index.getAxes().getAxes());
           return result;
@@ -400,9 +398,8 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         return success();
       })
       .Case([&](rank::SendOp op) { return send(op, *rank::getTransfer(op)); })
-      .Case([&](rank::RecvOp op) {
-        return receive(op, *rank::getTransfer(op));
-      })
+      .Case(
+          [&](rank::RecvOp op) { return receive(op, *rank::getTransfer(op)); })
       .Case([&](rank::WaitOp wait) {
         rank::CollectiveOp op = wait.getCollective();
         if (Exchange::Meeting *meeting = meetings.lookup(op)) {
@@ -438,9 +435,9 @@ LogicalResult RankEvaluator::runBlock(Block &block) {
 RankedTensorType polyrank::evaluate::getGlobalType(func::FuncOp function,
                                                    unsigned number,
                                                    bool isResult) {
-  Attribute global =
-      isResult ? function.getResultAttr(number, rank::globalAttrName)
-               : function.getArgAttr(number, rank::globalAttrName);
+  Attribute global = isResult
+                         ? function.getResultAttr(number, rank::globalAttrName)
+                         : function.getArgAttr(number, rank::globalAttrName);
   if (auto type = dyn_cast_if_present<TypeAttr>(global))
     return cast<RankedTensorType>(type.getValue());
   FunctionType type = function.getFunctionType();
@@ -467,8 +464,9 @@ Devices polyrank::evaluate::scatterArgument(const BoundaryValue &argument,
   return layout ? scatter(value, layout, seed) : Devices(numDevices, value);
 }
 
-FailureOr<Tensor> polyrank::evaluate::assembleResult(const BoundaryValue &result,
-                                                     const Devices &parts) {
+FailureOr<Tensor>
+polyrank::evaluate::assembleResult(const BoundaryValue &result,
+                                   const Devices &parts) {
   func::FuncOp function = result.function;
   RankedTensorType type = getGlobalType(function, result.number, true);
   if (!sharding::getLayout(type))

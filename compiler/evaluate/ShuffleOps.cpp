@@ -42,9 +42,8 @@ static void shuffle(Block &block, std::mt19937_64 &random) {
     size_t choice = random() % ready.size();
     Operation *op = ready[choice];
     ready.erase(ready.begin() + choice);
-    if (Operation *terminator = block.mightHaveTerminator()
-                                    ? block.getTerminator()
-                                    : nullptr)
+    if (Operation *terminator =
+            block.mightHaveTerminator() ? block.getTerminator() : nullptr)
       op->moveBefore(terminator);
     else
       op->moveBefore(&block, block.end());

@@ -90,9 +90,8 @@ LogicalResult Together::fillIn(const BoundaryValue &result, Devices &parts,
   SmallVector<sharding::AxisRef> axes;
   for (int32_t axis : places.getAxes()) {
     axes.push_back(mesh.getAxis(axis));
-    if (layout && llvm::any_of(layout.getPartialAxes(), [&](auto ref) {
-          return ref.axis == axis;
-        }))
+    if (layout && llvm::any_of(layout.getPartialAxes(),
+                               [&](auto ref) { return ref.axis == axis; }))
       return function.emitError()
              << "result " << result.number << " of @" << function.getName()
              << " is partial over " << mesh.toString(axes.back())
@@ -116,7 +115,8 @@ FailureOr<Devices> Together::getParts(int64_t number) {
   for (auto [program, function] : llvm::enumerate(joint.getFunctions())) {
     Operation *end = func::FuncOp(function).getBody().front().getTerminator();
     for (OpOperand &operand : end->getOpOperands()) {
-      if (joint.getNumber({function, operand.getOperandNumber()}, true) != number)
+      if (joint.getNumber({function, operand.getOperandNumber()}, true) !=
+          number)
         continue;
       Devices own = programs[program]->getResult(operand.get());
       for (int64_t device = 0, n = own.size(); device < n; ++device) {

@@ -86,7 +86,8 @@ Turns::run(llvm::function_ref<LogicalResult(size_t program)> body) {
     thread.join();
   if (!isStuck)
     return success(!hasFailed);
-  auto first = llvm::find_if(waiting, [](auto &one) { return one.has_value(); });
+  auto first =
+      llvm::find_if(waiting, [](auto &one) { return one.has_value(); });
   InFlightDiagnostic error =
       (*first)->op->emitOpError("is where all wait for each other: ")
       << (*first)->what;

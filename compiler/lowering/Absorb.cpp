@@ -17,7 +17,8 @@ static OpTy getOnlyUser(Value value, Operation *op) {
 }
 
 /// `user`'s operand that is not `value`.
-template <typename OpTy> static Value getOther(OpTy user, Value value) {
+template <typename OpTy>
+static Value getOther(OpTy user, Value value) {
   return user.getLhs() == value ? user.getRhs() : user.getLhs();
 }
 
@@ -42,8 +43,8 @@ Absorbed::Absorbed(Operation *product, Value given) : result(given) {
 }
 
 LogicalResult polyrank::lowering::verifyElements(Operation *product) {
-  Type element = cast<RankedTensorType>(product->getOperand(0).getType())
-                     .getElementType();
+  Type element =
+      cast<RankedTensorType>(product->getOperand(0).getType()).getElementType();
   if (element.isF32())
     return success();
   return product->emitOpError("multiplies ")

@@ -72,8 +72,8 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
         (step == 0 ? nearEnough : nearEnoughToStay) *
             static_cast<double>(arena.lowerBound))
       break;
-    const int64_t barrier = llvm::alignTo(
-        shared + (farthest - shared) * step / steps, alignment);
+    const int64_t barrier =
+        llvm::alignTo(shared + (farthest - shared) * step / steps, alignment);
     Packing packing = packBuffers(buffers, alignment, barrier);
     if (packing.size >= size)
       continue;

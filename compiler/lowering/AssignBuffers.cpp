@@ -61,8 +61,8 @@ private:
 
 } // namespace
 
-/// Whether `value` is, or is a view of, what was computed before the block: once,
-/// and not again for each microbatch.
+/// Whether `value` is, or is a view of, what was computed before the block:
+/// once, and not again for each microbatch.
 static bool isFromOutside(Value value, Block *block) {
   auto view = value.getDefiningOp<rank::ViewOp>();
   for (; view; view = value.getDefiningOp<rank::ViewOp>())
@@ -398,7 +398,8 @@ LogicalResult BufferAssigner::run() {
 /// sends, which is another function's.
 static LogicalResult writeChannels(ModuleOp module) {
   DenseMap<int64_t, rank::SendOp> sends;
-  module.walk([&](rank::SendOp send) { sends.try_emplace(send.getId(), send); });
+  module.walk(
+      [&](rank::SendOp send) { sends.try_emplace(send.getId(), send); });
   WalkResult result = module.walk([&](rank::RecvOp receive) -> WalkResult {
     rank::SendOp send = sends.lookup(receive.getId());
     if (!send)
@@ -406,10 +407,10 @@ static LogicalResult writeChannels(ModuleOp module) {
              << receive.getId() << ", which no function sends";
     if (send.getInput().getType() != receive.getOutput().getType() ||
         send.getSlots() != receive.getSlots()) {
-      InFlightDiagnostic error =
-          receive.emitOpError("receives ")
-          << receive.getOutput().getType() << " from " << receive.getSlots()
-          << " slots under id " << receive.getId();
+      InFlightDiagnostic error = receive.emitOpError("receives ")
+                                 << receive.getOutput().getType() << " from "
+                                 << receive.getSlots() << " slots under id "
+                                 << receive.getId();
       error.attachNote(send->getLoc())
           << "what is sent is " << send.getInput().getType() << " in "
           << send.getSlots() << " slots";

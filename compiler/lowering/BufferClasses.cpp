@@ -252,8 +252,9 @@ void BufferClasses::place(int inner, const Place &at) {
   for (Value value : from.values)
     places[value] = getPlaceIn(value, at);
   from.parent = at.buffer;
-  into.size = std::max(into.size, at.axes || at.stride || at.each ? into.size
-                                                       : at.offset + from.size);
+  into.size = std::max(into.size, at.axes || at.stride || at.each
+                                      ? into.size
+                                      : at.offset + from.size);
   into.persistent |= from.persistent;
   llvm::append_range(into.values, from.values);
   from.values.clear();

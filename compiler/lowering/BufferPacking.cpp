@@ -94,9 +94,8 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
     }
     fitBelow(barrier);
     buffer.offset = best >= 0 ? best : std::max(gapStart, barrier);
-    end = buffer.isLow && best < 0
-              ? INT64_MAX
-              : std::max(end, buffer.offset + buffer.size);
+    end = buffer.isLow && best < 0 ? INT64_MAX
+                                   : std::max(end, buffer.offset + buffer.size);
     mine.offset = buffer.offset;
     mine.end = buffer.offset + buffer.size;
     placed.insert(llvm::upper_bound(placed, mine,
@@ -115,9 +114,9 @@ static constexpr double maxRounds = 600, maxComparisons = 1e8,
 /// Rounds without a better packing before the search returns to the best.
 static constexpr int patience = 40;
 
-Packing polyrank::lowering::packBuffers(
-    llvm::MutableArrayRef<PackedBuffer> buffers, int64_t alignment,
-    int64_t barrier) {
+Packing
+polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
+                                int64_t alignment, int64_t barrier) {
   for (PackedBuffer &buffer : buffers)
     buffer.size = llvm::alignTo(buffer.size, alignment);
   Packing packing;
@@ -138,11 +137,16 @@ Packing polyrank::lowering::packBuffers(
   };
   using Key = std::function<std::pair<double, double>(const PackedBuffer &)>;
   const std::pair<const char *, Key> orders[] = {
-      {"size", [&](auto &b) { return std::pair(-double(b.size), -double(length(b))); }},
-      {"lifetime", [&](auto &b) { return std::pair(-double(length(b)), -double(b.size)); }},
+      {"size",
+       [&](auto &b) { return std::pair(-double(b.size), -double(length(b))); }},
+      {"lifetime",
+       [&](auto &b) { return std::pair(-double(length(b)), -double(b.size)); }},
       {"size times lifetime",
-       [&](auto &b) { return std::pair(-double(b.size) * length(b), double(start(b))); }},
-      {"start", [&](auto &b) { return std::pair(double(start(b)), -double(b.size)); }},
+       [&](auto &b) {
+         return std::pair(-double(b.size) * length(b), double(start(b)));
+       }},
+      {"start",
+       [&](auto &b) { return std::pair(double(start(b)), -double(b.size)); }},
   };
   std::vector<PackedBuffer> best(buffers.begin(), buffers.end());
   std::vector<int> bestOrder(buffers.size());

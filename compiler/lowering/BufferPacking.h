@@ -68,8 +68,8 @@ struct Packing {
 /// Clements 1999), for a number of rounds that depends on the number of buffers
 /// alone. The same buffers are always packed in the same way.
 ///
-/// No buffer crosses `barrier`, and those that `isLow` lie below it; where it is
-/// too low for them the size is INT64_MAX.
+/// No buffer crosses `barrier`, and those that `isLow` lie below it; where it
+/// is too low for them the size is INT64_MAX.
 Packing packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
                     int64_t alignment = 64, int64_t barrier = 0);
 

@@ -121,8 +121,8 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   return success();
 }
 
-/// Each value that is sent has a channel of its own, where all of its sends find
-/// it.
+/// Each value that is sent has a channel of its own, where all of its sends
+/// find it.
 LogicalResult BufferChecker::checkChannels() {
   WalkResult result = function.walk([&](rank::SendOp send) -> WalkResult {
     rank::BufferAttr channel = send.getChannelAttr();
@@ -172,13 +172,13 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
 bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
-  return runtime::isInPlace(
-      ways.get(op, number, result.getResultNumber()), start(operand.get()),
-      start(result), [&](int64_t whole) {
-        auto collective = cast<rank::CollectiveOp>(op);
-        return whole + collective.getBlockBytes(number) *
-                           getIndex(collective.getAxes());
-      });
+  return runtime::isInPlace(ways.get(op, number, result.getResultNumber()),
+                            start(operand.get()), start(result),
+                            [&](int64_t whole) {
+                              auto collective = cast<rank::CollectiveOp>(op);
+                              return whole + collective.getBlockBytes(number) *
+                                                 getIndex(collective.getAxes());
+                            });
 }
 
 /// Results are disjoint, and overlap operands only where that is allowed and
@@ -498,8 +498,7 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
   sharding::MeshAttr mesh;
   AttrTypeWalker walker;
   walker.addWalk([&](rank::AxesAttr axes) { mesh = axes.getMesh(); });
-  function.walk(
-      [&](Operation *op) { walker.walk(op->getAttrDictionary()); });
+  function.walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
   SmallVector<int64_t> devices = {0};
   if (!mesh)
     return devices;
@@ -570,9 +569,9 @@ static LogicalResult checkReceives(ModuleOp module) {
     if (first->getParentOfType<func::FuncOp>() ==
         send->getParentOfType<func::FuncOp>())
       return WalkResult::advance();
-    InFlightDiagnostic error =
-        send.emitOpError("sends the value with id ")
-        << send.getId() << ", and so does another function";
+    InFlightDiagnostic error = send.emitOpError("sends the value with id ")
+                               << send.getId()
+                               << ", and so does another function";
     error.attachNote(first->getLoc()) << "it is sent here too";
     return error;
   });

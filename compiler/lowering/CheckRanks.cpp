@@ -20,10 +20,9 @@ static LogicalResult
 report(const communication::Fault &fault,
        llvm::function_ref<Operation *(int32_t, size_t)> getOp) {
   const communication::Fault::Step &first = fault.steps.front();
-  InFlightDiagnostic error =
-      getOp(first.program, first.command)->emitOpError()
-      << "and what follows it do not end on all ranks: " << fault.what << ": "
-      << first.text;
+  InFlightDiagnostic error = getOp(first.program, first.command)->emitOpError()
+                             << "and what follows it do not end on all ranks: "
+                             << fault.what << ": " << first.text;
   for (const communication::Fault::Step &step :
        ArrayRef(fault.steps).drop_front())
     error.attachNote(getOp(step.program, step.command)->getLoc()) << step.text;

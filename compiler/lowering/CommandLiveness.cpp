@@ -40,8 +40,7 @@ void CommandLiveness::number(Block &block) {
       followRuns(loop);
     // Iterations leave the elements of stacks behind.
     if (iterated)
-      for (OpResult stack :
-           op.getResults().take_front(iterated.getNumStacks()))
+      for (OpResult stack : op.getResults().take_front(iterated.getNumStacks()))
         passed[stack] = {blocks.at(&iterated.getBody().front())};
   }
   blocks[&block].last = next;

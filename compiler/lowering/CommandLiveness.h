@@ -28,8 +28,8 @@ public:
   Lifetime get(mlir::Value value) const { return get(value, {}); }
   /// Of a loop's stacks: its body. Of what microbatches hand on: the segments
   /// during which it waits for a later run, or for the end of the loop, whole
-  /// ones. (In those that make or read it it lives as the values that they yield,
-  /// and as their arguments.)
+  /// ones. (In those that make or read it it lives as the values that they
+  /// yield, and as their arguments.)
   llvm::ArrayRef<Lifetime> getPassed(mlir::Value value) const {
     auto found = passed.find(value);
     return found == passed.end() ? llvm::ArrayRef<Lifetime>() : found->second;
@@ -40,8 +40,8 @@ public:
     return get(value, getCollective(other));
   }
 
-  /// Takes note of an op that was inserted before `op`, of a loop before its first
-  /// iteration: those of phase 0 come before those of phase 1.
+  /// Takes note of an op that was inserted before `op`, of a loop before its
+  /// first iteration: those of phase 0 come before those of phase 1.
   void insert(mlir::Operation *inserted, mlir::Operation *op, int phase);
 
 private:
@@ -57,8 +57,8 @@ private:
   Lifetime get(mlir::Value value, mlir::Operation *collective) const;
 
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
-  /// Of a loop, which stands behind its body: where it begins, and takes over the
-  /// values that its iterations carry on.
+  /// Of a loop, which stands behind its body: where it begins, and takes over
+  /// the values that its iterations carry on.
   llvm::DenseMap<mlir::Operation *, int64_t> entries;
   llvm::DenseMap<mlir::Block *, Lifetime> blocks;
   std::vector<mlir::Operation *> opsByPosition;

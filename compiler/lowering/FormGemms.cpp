@@ -79,8 +79,7 @@ private:
 /// them is found by undoing the steps.
 std::vector<ResultForm> GemmFormer::traceResult() {
   Value value = op.getResult();
-  std::vector<ResultForm> forms = {
-      {value, StridedView::whole(shapeOf(value))}};
+  std::vector<ResultForm> forms = {{value, StridedView::whole(shapeOf(value))}};
   SmallVector<Operation *> path;
   while (value.hasOneUse()) {
     Operation *user = *value.user_begin();
@@ -139,11 +138,12 @@ GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
 /// The cheapest call over all forms of operands and result. There is one: both
 /// operands copied to [batch, rows, columns].
 void GemmFormer::choose() {
-  std::vector<OperandForm>
-      lefts = traceOperand(op.getLhs(), {dims.lhsBatch, dims.lhsFree,
-                                         dims.lhsContract}),
-      rights = traceOperand(op.getRhs(), {dims.rhsBatch, dims.rhsContract,
-                                          dims.rhsFree});
+  std::vector<OperandForm> lefts = traceOperand(
+                               op.getLhs(),
+                               {dims.lhsBatch, dims.lhsFree, dims.lhsContract}),
+                           rights = traceOperand(
+                               op.getRhs(),
+                               {dims.rhsBatch, dims.rhsContract, dims.rhsFree});
   std::vector<ResultForm> results = traceResult();
   OperandForm *left = nullptr, *right = nullptr;
   double best = std::numeric_limits<double>::infinity();
@@ -157,9 +157,8 @@ void GemmFormer::choose() {
             });
         if (!found)
           continue;
-        double time =
-            found->nanoseconds + l.nanoseconds + r.nanoseconds +
-            (results.size() - 1 - k) * copyTime(candidate.view);
+        double time = found->nanoseconds + l.nanoseconds + r.nanoseconds +
+                      (results.size() - 1 - k) * copyTime(candidate.view);
         if (time >= best)
           continue;
         best = time;
@@ -170,8 +169,8 @@ void GemmFormer::choose() {
       }
   auto take = [&](OperandForm &chosen, Value value) {
     if (!chosen.view.base)
-      chosen.view.base = graph::TransposeOp::create(builder, op.getLoc(), value,
-                                                    chosen.copy);
+      chosen.view.base =
+          graph::TransposeOp::create(builder, op.getLoc(), value, chosen.copy);
     return chosen.view;
   };
   lhs = take(*left, op.getLhs());

@@ -55,10 +55,9 @@ static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
   IRMapping mapping;
   Location location = scan.getLoc();
   for (auto [argument, of] : llvm::zip_equal(scan.getElements(), scan.getOf()))
-    mapping.map(argument,
-                graph::ReshapeOp::create(builder, location, argument.getType(),
-                                         of)
-                    .getResult());
+    mapping.map(argument, graph::ReshapeOp::create(builder, location,
+                                                   argument.getType(), of)
+                              .getResult());
   mapping.map(scan.getCarried(), scan.getCarry());
   mapping.map(scan.getUsed(), scan.getUses());
   for (Operation &op : scan.getBody().front().without_terminator())
@@ -67,15 +66,15 @@ static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
        llvm::zip_equal(scan.getResults(), scan.getYield().getOperands())) {
     Value given = mapping.lookup(value);
     if (given.getType() != result.getType())
-      given = graph::ReshapeOp::create(builder, location, result.getType(),
-                                       given);
+      given =
+          graph::ReshapeOp::create(builder, location, result.getType(), given);
     result.replaceAllUsesWith(given);
   }
 }
 
 /// A matrix that all iterations multiply with lies as products of few rows read
-/// it fastest, with the contracted dim in front: a library would turn it in each
-/// iteration. Turning it once costs about as much as one of these.
+/// it fastest, with the contracted dim in front: a library would turn it in
+/// each iteration. Turning it once costs about as much as one of these.
 static void turnFactors(graph::ScanOp scan, OpBuilder &builder) {
   constexpr int64_t manyIterations = 8;
   if (scan.getCount() < manyIterations)

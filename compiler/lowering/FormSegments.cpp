@@ -158,10 +158,10 @@ Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
 DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
                                                   Found &found) {
   IRMapping &mapping = found.values;
-  // A send waits for a slot of its channel, which another stage frees when it has
-  // what this one receives, so nothing is sent on before all is received: in that
-  // order the schedule counts the slots (pipeline::getSlots). What comes back, the
-  // next value of a state, may be an answer to what was sent.
+  // A send waits for a slot of its channel, which another stage frees when it
+  // has what this one receives, so nothing is sent on before all is received:
+  // in that order the schedule counts the slots (pipeline::getSlots). What
+  // comes back, the next value of a state, may be an answer to what was sent.
   Operation *lastReceive[2] = {}; // by direction
   for (auto receive : body.getOps<rank::RecvOp>())
     if (plan.getSegment(receive.getOperation()) == segment)
@@ -267,7 +267,8 @@ void SegmentFormer::buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of) {
     if (result.kind == Result::Carried)
       carry.push_back(op.getCarry()[result.number]);
     if (result.kind == Result::Stash) {
-      SmallVector<int64_t> shape = {plan.getCrossings()[result.number].count.slots};
+      SmallVector<int64_t> shape = {
+          plan.getCrossings()[result.number].count.slots};
       llvm::append_range(shape, type.getShape());
       type = RankedTensorType::get(shape, type.getElementType());
       stashes.push_back(i);
@@ -328,8 +329,8 @@ SegmentFormer::Found SegmentFormer::findBehind(SegmentPlan::Run run,
     else
       found.values.map(
           result.argument,
-          view(value,
-               run.microbatch % plan.getCrossings()[result.number].count.slots));
+          view(value, run.microbatch %
+                          plan.getCrossings()[result.number].count.slots));
   }
   return found;
 }
@@ -381,9 +382,10 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
   FailureOr<MicrobatchCut> getCut(graph::MicrobatchesOp op) {
     MicrobatchCut cut;
     cut.ahead = ahead;
-    auto at = op->getParentOp()->getAttrOfType<DictionaryAttr>(
-        rank::placeAttrName);
-    std::optional<pipeline::Stages> stages = pipeline::getStages(getOperation());
+    auto at =
+        op->getParentOp()->getAttrOfType<DictionaryAttr>(rank::placeAttrName);
+    std::optional<pipeline::Stages> stages =
+        pipeline::getStages(getOperation());
     if (!at || !stages)
       return cut;
     int64_t here = at.getAs<IntegerAttr>(stages->axis).getInt();
@@ -419,8 +421,8 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
       for (const SegmentPlan::Crossing &crossing : plan->getCrossings())
         if (crossing.count.slots > crossing.count.bound)
           emitRemark(crossing.value.getLoc())
-              << "has " << crossing.count.slots << " slots, where " << crossing.count.bound
-              << " microbatches need it at once";
+              << "has " << crossing.count.slots << " slots, where "
+              << crossing.count.bound << " microbatches need it at once";
       SegmentFormer(op, *plan, directions).run();
     }
   }

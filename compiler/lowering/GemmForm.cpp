@@ -75,8 +75,8 @@ static std::optional<GemmForm> makeForm(ArrayRef<Loop> loops, const Loop &row,
   int64_t m = row.size, n = column.size, k = inner.size;
   // Strides of dims of extent 1 are free: a valid leading dim.
   int64_t c = m == 1 ? n : row.c;
-  if ((column.c != 1 && n != 1) || c < n ||
-      !isMatrix(m, k, row.a, inner.a) || !isMatrix(k, n, inner.b, column.b))
+  if ((column.c != 1 && n != 1) || c < n || !isMatrix(m, k, row.a, inner.a) ||
+      !isMatrix(k, n, inner.b, column.b))
     return std::nullopt;
   GemmForm form;
   form.sizes = {m, n, k};

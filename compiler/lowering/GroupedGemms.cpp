@@ -46,7 +46,8 @@ static std::optional<Matrices> asMatrices(const StridedView &view) {
   // A dim of one may have any stride, but the other has to see it as a matrix.
   for (auto [at, other] : {std::pair(row, column), std::pair(column, row)})
     if (sizes[at] == 1)
-      strides[at] = strides[other] == 1 ? std::max<int64_t>(sizes[other], 1) : 1;
+      strides[at] =
+          strides[other] == 1 ? std::max<int64_t>(sizes[other], 1) : 1;
   return Matrices{view.base, view.offset, strides[row], strides[column],
                   row > 0 ? strides[0] : 0};
 }
@@ -85,8 +86,8 @@ static void form(graph::GroupedMatmulOp op) {
            {shape[0], 0, matrices.each, 0}, rank::Grouped::Rows);
 }
 
-/// The transpose of its result, where that is all that is needed, is the product
-/// the other way round.
+/// The transpose of its result, where that is all that is needed, is the
+/// product the other way round.
 static void form(graph::GroupedOuterOp op) {
   Matrices rows = findMatrices(op.getRows()),
            others = findMatrices(op.getOthers());

@@ -41,8 +41,8 @@ void Localizer::createFunction() {
       unsigned number = argument.getArgNumber();
       numbers.push_back(number);
       types.push_back(localType(argument.getType()));
-      attributes.push_back(boundaryAttributes(
-          global.getArgAttrDict(number), argument.getType(), number));
+      attributes.push_back(boundaryAttributes(global.getArgAttrDict(number),
+                                              argument.getType(), number));
     }
   std::string name = global.getName().str();
   if (place)

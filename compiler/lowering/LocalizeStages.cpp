@@ -13,7 +13,8 @@ using namespace polyrank::lowering;
 /// alone.
 LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   Value input = op.getInput(), result = op.getResult();
-  std::optional<int64_t> from = getCoordinate(input), to = getCoordinate(result);
+  std::optional<int64_t> from = getCoordinate(input),
+                         to = getCoordinate(result);
   if (!to)
     return op.emitOpError("leads nowhere: place-values comes first");
   if (!from || from == to) {
@@ -24,7 +25,8 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   if (!isHere(input) && !isHere(result))
     return success();
   auto axes = rank::AxesAttr::get(mesh, mesh.getAxis(place->axis));
-  int64_t slots = isa<graph::MicrobatchesOp>(op->getParentOp()) ? place->slots : 1;
+  int64_t slots =
+      isa<graph::MicrobatchesOp>(op->getParentOp()) ? place->slots : 1;
   if (isHere(input)) {
     // At once: what comes behind need not be waited for.
     Block *block = builder.getInsertionBlock();
@@ -35,15 +37,16 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
            &*std::prev(point) != value.getDefiningOp())
       --point;
     builder.setInsertionPoint(block, point);
-    auto send = rank::SendOp::create(
-        builder, op.getLoc(), value, axes, *from, *to, ids.at(op), slots, nullptr, nullptr, nullptr);
+    auto send =
+        rank::SendOp::create(builder, op.getLoc(), value, axes, *from, *to,
+                             ids.at(op), slots, nullptr, nullptr, nullptr);
     graph::setStage(send, op.getFrom());
     return success();
   }
-  mapping.map(result, rank::RecvOp::create(
-                          builder, op.getLoc(), localType(result.getType()),
-                          axes, *from, *to, ids.at(op), slots, nullptr, nullptr,
-                          nullptr)
+  mapping.map(result, rank::RecvOp::create(builder, op.getLoc(),
+                                           localType(result.getType()), axes,
+                                           *from, *to, ids.at(op), slots,
+                                           nullptr, nullptr, nullptr)
                           .getOutput());
   return success();
 }

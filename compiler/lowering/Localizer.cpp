@@ -77,7 +77,8 @@ LogicalResult Localizer::localizeOp(Operation &op) {
   auto restore = llvm::make_scope_exit([&] { builder.setListener(nullptr); });
   if (auto transfer = dyn_cast<pipeline::TransferOp>(op))
     return localizeTransfer(transfer);
-  if (!llvm::all_of(op.getResults(), [&](Value value) { return isHere(value); }))
+  if (!llvm::all_of(op.getResults(),
+                    [&](Value value) { return isHere(value); }))
     return success();
   if (auto join = dyn_cast<pipeline::JoinOp>(op)) {
     localizeJoin(join);

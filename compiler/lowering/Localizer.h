@@ -53,11 +53,11 @@ private:
     return sharding::getLocalType(llvm::cast<mlir::RankedTensorType>(type));
   }
   llvm::SmallVector<mlir::Type> localTypes(mlir::TypeRange types) {
-    return llvm::map_to_vector(types,
-                               [&](mlir::Type type) { return localType(type); });
+    return llvm::map_to_vector(
+        types, [&](mlir::Type type) { return localType(type); });
   }
-  mlir::DictionaryAttr boundaryAttributes(mlir::DictionaryAttr attributes, mlir::Type type,
-                                    unsigned number);
+  mlir::DictionaryAttr boundaryAttributes(mlir::DictionaryAttr attributes,
+                                          mlir::Type type, unsigned number);
   llvm::SmallVector<mlir::Value> lookup(mlir::ValueRange values) {
     return llvm::map_to_vector(
         values, [&](mlir::Value value) { return mapping.lookupOrNull(value); });
@@ -71,7 +71,9 @@ private:
   std::optional<PipePlace> place;
   mlir::OpBuilder builder;
   std::function<mlir::Value(llvm::ArrayRef<sharding::AxisRef>)> makeIndex =
-      [this](llvm::ArrayRef<sharding::AxisRef> axes) { return axisIndex(axes); };
+      [this](llvm::ArrayRef<sharding::AxisRef> axes) {
+        return axisIndex(axes);
+      };
   graph::LocalContext context;
   mlir::IRMapping mapping;
   sharding::MeshAttr mesh;

@@ -39,7 +39,8 @@ struct MovementBuilder {
       types.push_back(localType(i));
     return types;
   }
-  /// The verifier has seen to it that the op can do this, over one list of axes.
+  /// The verifier has seen to it that the op can do this, over one list of
+  /// axes.
   sharding::Movement movement(unsigned i = 0) {
     return cast<sharding::MovementOp>(op).getMovement(i);
   }
@@ -77,8 +78,8 @@ struct MovementBuilder {
 
 /// What the op says, completed by the value's name and the two layouts.
 sharding::ReasonAttr MovementBuilder::why() {
-  sharding::Reason reason(cast<sharding::MovementOp>(op).getWhy().value_or(
-      sharding::ReasonAttr()));
+  sharding::Reason reason(
+      cast<sharding::MovementOp>(op).getWhy().value_or(sharding::ReasonAttr()));
   if (reason.from.empty())
     reason.from = from().toString();
   if (reason.to.empty())

@@ -10,10 +10,9 @@ namespace polyrank::lowering {
 /// `op`, whose local operands are `operands`. A collective is given the id
 /// `*nextId`, which is then incremented. Fails, with an error, for ops that do
 /// not move data between two layouts in one step (`sharding.reshard`).
-mlir::LogicalResult localizeMovement(mlir::Operation *op,
-                                     graph::LocalContext &context,
-                                     mlir::ValueRange operands,
-                                     llvm::SmallVectorImpl<mlir::Value> &results,
-                                     int64_t &nextId);
+mlir::LogicalResult
+localizeMovement(mlir::Operation *op, graph::LocalContext &context,
+                 mlir::ValueRange operands,
+                 llvm::SmallVectorImpl<mlir::Value> &results, int64_t &nextId);
 
 } // namespace polyrank::lowering

@@ -36,8 +36,8 @@ struct LoweringPipelineOptions
 
 /// localize, choose-orders, form-segments, form-gemms, form-kernels,
 /// lower-kernels, choose-gemms, order-commands, start-collectives,
-/// assign-buffers, check-buffers and check-ranks, and to report report-pipeline:
-/// after check-partition.
+/// assign-buffers, check-buffers and check-ranks, and to report
+/// report-pipeline: after check-partition.
 void buildLoweringPipeline(mlir::OpPassManager &manager,
                            const LoweringPipelineOptions &options);
 

@@ -75,10 +75,10 @@ void Unroller::addWait(Operation *op, int32_t startedBy) {
 }
 
 /// What the op runs. Its movement and group are said once.
-Command Unroller::getCommand(
-    Operation *op, int64_t microbatch,
-    llvm::function_ref<communication::Movement()> movement,
-    llvm::function_ref<communication::Group()> group) {
+Command
+Unroller::getCommand(Operation *op, int64_t microbatch,
+                     llvm::function_ref<communication::Movement()> movement,
+                     llvm::function_ref<communication::Group()> group) {
   auto [entry, isNew] = known.try_emplace(op);
   Command &command = entry->second;
   if (isNew) {
@@ -148,7 +148,8 @@ LogicalResult Unroller::checkEnd(const rank::Transfer &transfer,
     auto coordinate = rank::getCoordinate(function, mesh, ref.axis);
     if (!coordinate)
       return op->emitOpError("goes along ")
-             << mesh.toString(ref) << ", and ranks with any coordinate of it run @"
+             << mesh.toString(ref)
+             << ", and ranks with any coordinate of it run @"
              << function.getName();
     int64_t below = mesh.getAxisSizes()[ref.axis] / (ref.pre * ref.size);
     index = index * ref.size + *coordinate / below % ref.size;
@@ -164,8 +165,8 @@ LogicalResult Unroller::checkEnd(const rank::Transfer &transfer,
 
 LogicalResult Unroller::add(const rank::Transfer &transfer, Operation *op,
                             std::optional<int64_t> microbatch) {
-  auto number = getMicrobatch(
-      op, {transfer.id, transfer.isSend ? 's' : 'r'}, microbatch);
+  auto number =
+      getMicrobatch(op, {transfer.id, transfer.isSend ? 's' : 'r'}, microbatch);
   if (failed(number) || failed(checkEnd(transfer, op)))
     return failure();
   Command command = getCommand(

@@ -16,8 +16,9 @@ FailureOr<pipeline::Schedule> lowering::getSchedule(ModuleOp module,
   pipeline::Stages stages = *pipeline::getStages(module);
   auto text = module->getAttrOfType<StringAttr>(pipeline::scheduleAttrName);
   int64_t ranks = 1 + *llvm::max_element(stages.coordinates);
-  auto made = pipeline::makeSchedule(text ? text.getValue().str() : "1f1b", ranks,
-                                     stages.getNumStages() / ranks, microbatches);
+  auto made =
+      pipeline::makeSchedule(text ? text.getValue().str() : "1f1b", ranks,
+                             stages.getNumStages() / ranks, microbatches);
   if (!made)
     return emitError(module.getLoc(), made.error().message);
   ArrayRef<int64_t> coordinates = made->coordinates;

@@ -8,14 +8,15 @@
 
 namespace polyrank::lowering {
 
-/// That of `pipeline.schedule` (without it one forward and one backward in turn)
-/// for `microbatches` microbatches. Emits an error where it cannot be made, or
-/// is for stages at other coordinates than the module's, which has stages.
+/// That of `pipeline.schedule` (without it one forward and one backward in
+/// turn) for `microbatches` microbatches. Emits an error where it cannot be
+/// made, or is for stages at other coordinates than the module's, which has
+/// stages.
 mlir::FailureOr<pipeline::Schedule> getSchedule(mlir::ModuleOp module,
                                                 int64_t microbatches);
 
-/// How many slots each transfer of the microbatches needs, so that no stage waits
-/// for memory of what it sends.
+/// How many slots each transfer of the microbatches needs, so that no stage
+/// waits for memory of what it sends.
 mlir::FailureOr<int64_t> getSlots(mlir::ModuleOp module,
                                   graph::MicrobatchesOp op);
 

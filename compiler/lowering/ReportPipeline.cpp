@@ -1,5 +1,5 @@
-// report-pipeline: how long a step of a pipeline takes by its schedule, and what
-// it holds.
+// report-pipeline: how long a step of a pipeline takes by its schedule, and
+// what it holds.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelineSchedule.h"
@@ -127,13 +127,14 @@ static std::string describe(StringRef text, const pipeline::Schedule &schedule,
                             const pipeline::Times &times,
                             const pipeline::Simulation &simulation) {
   int64_t bound = std::max<int64_t>(simulation.lowerBound, 1);
-  std::string said = llvm::formatv(
-      "schedule {0} of {1} stages and {2} microbatches: a step takes {3} by the "
-      "model, at least {4} are needed (gap {5:F1} %)",
-      text, schedule.coordinates.size(), schedule.microbatches,
-      inMilliseconds(simulation.makespan), inMilliseconds(bound),
-      100.0 * static_cast<double>(simulation.makespan - bound) /
-          static_cast<double>(bound));
+  std::string said =
+      llvm::formatv("schedule {0} of {1} stages and {2} microbatches: a step "
+                    "takes {3} by the "
+                    "model, at least {4} are needed (gap {5:F1} %)",
+                    text, schedule.coordinates.size(), schedule.microbatches,
+                    inMilliseconds(simulation.makespan), inMilliseconds(bound),
+                    100.0 * static_cast<double>(simulation.makespan - bound) /
+                        static_cast<double>(bound));
   if (times.waitsForAll) {
     pipeline::Times alone = times;
     alone.waitsForAll = false;

@@ -91,7 +91,8 @@ private:
   mutable graph::MicrobatchesOp op;
   MicrobatchCut cut;
   llvm::DenseMap<mlir::Operation *, int64_t> segments;
-  /// Ops of the backward for which no other stage, and no other gradient, waits.
+  /// Ops of the backward for which no other stage, and no other gradient,
+  /// waits.
   llvm::DenseSet<mlir::Operation *> weightGradients;
   llvm::SmallVector<Run> runs;
   llvm::SmallVector<Crossing> crossings;

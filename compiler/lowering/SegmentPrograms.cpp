@@ -31,8 +31,7 @@ static std::string getPlace(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-communication::Movement
-polyrank::lowering::getMovement(rank::CollectiveOp op) {
+communication::Movement polyrank::lowering::getMovement(rank::CollectiveOp op) {
   communication::Movement movement;
   movement.id = op.getId();
   movement.kind = getKind(op);

@@ -12,8 +12,7 @@ using namespace polyrank::lowering;
 
 StridedView StridedView::whole(ArrayRef<int64_t> shape) {
   StridedView view;
-  for (auto [size, stride] :
-       llvm::zip_equal(shape, graph::getStrides(shape)))
+  for (auto [size, stride] : llvm::zip_equal(shape, graph::getStrides(shape)))
     view.dims.push_back({{size, stride}});
   return view;
 }
@@ -152,8 +151,7 @@ std::vector<StridedView> polyrank::lowering::traceViews(Value value) {
   return views;
 }
 
-bool polyrank::lowering::refine(
-    MutableArrayRef<SmallVector<Digit, 2>> lists) {
+bool polyrank::lowering::refine(MutableArrayRef<SmallVector<Digit, 2>> lists) {
   SmallVector<SmallVector<Digit, 2>> minorFirst(lists.size());
   auto dropOnes = [](SmallVectorImpl<Digit> &digits) {
     while (!digits.empty() && digits.back().size == 1)

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "llvm/ADT/SmallVector.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace polyrank::lowering {
 
@@ -45,8 +45,8 @@ struct StridedView {
 std::vector<StridedView> traceViews(mlir::Value value);
 
 /// Cuts digit lists of equal total size (major to minor) at each other's
-/// boundaries: afterwards all have the same sizes. Fails where boundaries do not
-/// nest, as of 2x3 and 3x2.
+/// boundaries: afterwards all have the same sizes. Fails where boundaries do
+/// not nest, as of 2x3 and 3x2.
 bool refine(llvm::MutableArrayRef<llvm::SmallVector<Digit, 2>> lists);
 
 } // namespace polyrank::lowering

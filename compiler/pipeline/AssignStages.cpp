@@ -126,9 +126,8 @@ SmallVector<Operation *> AssignStages::findVarying() {
   return varying;
 }
 
-SmallVector<Operation *>
-AssignStages::findPlaced(ArrayRef<Operation *> varying,
-                         ArrayRef<int> patternOf) {
+SmallVector<Operation *> AssignStages::findPlaced(ArrayRef<Operation *> varying,
+                                                  ArrayRef<int> patternOf) {
   SmallVector<Operation *> placed;
   llvm::DenseSet<Operation *> known;
   for (auto [op, pattern] : llvm::zip_equal(varying, patternOf))
@@ -146,7 +145,7 @@ AssignStages::findPlaced(ArrayRef<Operation *> varying,
 /// with one forward for each backward no more of them have begun than fit
 /// there; with gpipe all have.
 int64_t AssignStages::countLive(int64_t stage) const {
-  return !train               ? 1
+  return !train                ? 1
          : schedule == "gpipe" ? microbatches
                                : std::min<int64_t>(microbatches, count - stage);
 }
@@ -166,16 +165,17 @@ LogicalResult AssignStages::refuse(const TooFewOps &few,
            std::to_string(problem.ops[op].fixed) + ")";
   };
   error << "--stage leaves "
-        << (few.ops == 0 ? "no op" : std::to_string(few.ops) +
-                                         (few.ops == 1 ? " op" : " ops"));
+        << (few.ops == 0
+                ? "no op"
+                : std::to_string(few.ops) + (few.ops == 1 ? " op" : " ops"));
   if (few.after >= 0 && few.before >= 0)
     error << " between " << name(few.after) << " and " << name(few.before);
   else if (few.after >= 0)
     error << " behind " << name(few.after);
   else
     error << " in front of " << name(few.before);
-  error << ", fewer than the " << needed
-        << (needed == 1 ? " stage" : " stages") << " there (" << few.first;
+  error << ", fewer than the " << needed << (needed == 1 ? " stage" : " stages")
+        << " there (" << few.first;
   if (needed > 1)
     error << " to " << few.last;
   return error << "); each stage needs an op";
@@ -195,8 +195,7 @@ LogicalResult AssignStages::assign() {
     if (isOpTriviallyDead(&op))
       op.erase();
   SmallVector<Operation *> varying = findVarying();
-  FailureOr<std::vector<int>> patternOf =
-      findPatterns(module, varying, parsed);
+  FailureOr<std::vector<int>> patternOf = findPatterns(module, varying, parsed);
   if (failed(patternOf))
     return failure();
   SmallVector<Operation *> ops = findPlaced(varying, *patternOf);

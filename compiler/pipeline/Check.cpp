@@ -65,8 +65,8 @@ private:
     if (first < second)
       return {};
     return Error{describe(rank, second) + " is in front of entry " +
-                 number(first) + " (" +
-                 toString(schedule.ranks[rank][first]) + "), " + why};
+                 number(first) + " (" + toString(schedule.ranks[rank][first]) +
+                 "), " + why};
   }
 
   const Schedule &schedule;
@@ -118,9 +118,9 @@ Result<void> Checker::findPlaces() {
       const Entry &entry = schedule.ranks[rank][i];
       int64_t chunks = stages[rank].size();
       if (entry.chunk < 0 || entry.chunk >= chunks)
-        return Error{describe(rank, i) + " is of chunk " +
-                     number(entry.chunk) + ", and the rank has " +
-                     number(chunks) + " stages, from 0"};
+        return Error{describe(rank, i) + " is of chunk " + number(entry.chunk) +
+                     ", and the rank has " + number(chunks) +
+                     " stages, from 0"};
       if (entry.microbatch < 0 || entry.microbatch >= schedule.microbatches)
         return Error{describe(rank, i) + " is of microbatch " +
                      number(entry.microbatch) + ", and there are " +
@@ -153,12 +153,12 @@ Result<void> Checker::checkAll() {
                           Part::BackwardWeight})
           if (isAskedFor(part) &&
               getPlace(stages[rank][chunk], part, m) == none)
-            return Error{
-                "rank " + number(rank) + " never runs " +
-                toString({part, int32_t(chunk), int32_t(m)}) +
-                (part == Part::BackwardWeight ? ", gradients of weights"
-                 : part != Part::Forward      ? ", a backward"
-                                              : ", a forward")};
+            return Error{"rank " + number(rank) + " never runs " +
+                         toString({part, int32_t(chunk), int32_t(m)}) +
+                         (part == Part::BackwardWeight
+                              ? ", gradients of weights"
+                          : part != Part::Forward ? ", a backward"
+                                                  : ", a forward")};
   return {};
 }
 
@@ -178,26 +178,25 @@ Result<void> Checker::checkOrders() {
         for (size_t i = 0; i < parts.size(); ++i) {
           int64_t place = getPlace(stage, parts[i], m);
           if (m > 0)
-            if (auto ok = checkOrder(rank, getPlace(stage, parts[i], m - 1),
-                                     place,
-                                     "and microbatches of one part go up, so "
-                                     "that sums do not depend on the schedule");
+            if (auto ok =
+                    checkOrder(rank, getPlace(stage, parts[i], m - 1), place,
+                               "and microbatches of one part go up, so "
+                               "that sums do not depend on the schedule");
                 !ok)
               return ok;
           if (i > 0)
-            if (auto ok =
-                    checkOrder(rank, getPlace(stage, parts[i - 1], m), place,
-                               "which it needs");
+            if (auto ok = checkOrder(rank, getPlace(stage, parts[i - 1], m),
+                                     place, "which it needs");
                 !ok)
               return ok;
           if (chunk == 0 || parts[i] == Part::BackwardWeight)
             continue;
           int64_t earlier = getPlace(stages[rank][chunk - 1], parts[i], m);
           bool isForward = parts[i] == Part::Forward;
-          if (auto ok = checkOrder(
-                  rank, isForward ? earlier : place,
-                  isForward ? place : earlier,
-                  "of another chunk of the rank, which it needs");
+          if (auto ok =
+                  checkOrder(rank, isForward ? earlier : place,
+                             isForward ? place : earlier,
+                             "of another chunk of the rank, which it needs");
               !ok)
             return ok;
         }
@@ -226,9 +225,8 @@ Result<void> Checker::checkHeld() {
     }
     return Error{describe(rank, place - 1) + " is microbatch number " +
                  number(now) + " that the rank holds, and " +
-                 number(*options.mostHeld) +
-                 " are allowed; it would be " + number(held[rank]) +
-                 " at the most"};
+                 number(*options.mostHeld) + " are allowed; it would be " +
+                 number(held[rank]) + " at the most"};
   }
   return {};
 }
@@ -236,8 +234,7 @@ Result<void> Checker::checkHeld() {
 /// What a rank of a circle waits for.
 std::string Checker::explain(const communication::Fault::Step &step,
                              const SchedulePrograms &made) const {
-  const communication::Program &program =
-      made.programs.programs[step.program];
+  const communication::Program &program = made.programs.programs[step.program];
   const communication::Command &command = program[step.command];
   bool isSlot = command.action == communication::Command::Action::Wait;
   const communication::Command &moved =
@@ -251,8 +248,7 @@ std::string Checker::explain(const communication::Fault::Step &step,
                       made.programs.movements[moved.movement].place +
                       " of microbatch " + number(moved.microbatch);
   return isSlot ? what + ": waits until rank " + number(other) +
-                      " has received " + value +
-                      ", whose slot it needs"
+                      " has received " + value + ", whose slot it needs"
                 : what + ": waits until rank " + number(other) + " has sent " +
                       value;
 }
@@ -260,8 +256,8 @@ std::string Checker::explain(const communication::Fault::Step &step,
 // Condition 6.
 Result<void> Checker::checkWaiting() {
   int64_t slots = options.slots > 0 ? options.slots : schedule.microbatches;
-  SchedulePrograms made = makePrograms(
-      schedule, slots, getTransfers(schedule, options.skips));
+  SchedulePrograms made =
+      makePrograms(schedule, slots, getTransfers(schedule, options.skips));
   communication::Verdict verdict = communication::checkPrograms(made.programs);
   if (!verdict.fault)
     return {};

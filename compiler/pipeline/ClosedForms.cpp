@@ -79,7 +79,6 @@ polyrank::pipeline::getClosedForm(std::string_view text, int64_t ranks,
   else
     set(formulas.getZeroBubbleV(), formulas.getPeriodOfZeroBubbleV(),
         [&](int64_t rank) { return formulas.getHeldByZeroBubbleV(rank); });
-  form.bubble =
-      form.makespan - microbatches * chunks * (forward + backward);
+  form.bubble = form.makespan - microbatches * chunks * (forward + backward);
   return form;
 }

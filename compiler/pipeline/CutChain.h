@@ -23,8 +23,8 @@ public:
 
   struct Interval {
     int begin;
-    int64_t time;     // with transfers
-    int64_t received; // bytes
+    int64_t time;             // with transfers
+    int64_t received;         // bytes
     int64_t parameters, kept; // bytes, of which the kept ones per microbatch
   };
   /// Visits the intervals that end in front of block `end`, from the shortest

@@ -53,8 +53,8 @@ Entries polyrank::pipeline::make1f1b(const Sizes &sizes, int64_t rank) {
   return alternate(forwards, backwards, sizes.ranks - 1 - rank);
 }
 
-std::vector<int64_t>
-polyrank::pipeline::getGroupSizes(int64_t ranks, int64_t microbatches) {
+std::vector<int64_t> polyrank::pipeline::getGroupSizes(int64_t ranks,
+                                                       int64_t microbatches) {
   int64_t groups = std::max<int64_t>(1, microbatches / ranks);
   std::vector<int64_t> sizes(groups, microbatches / groups);
   for (int64_t i = 0; i < microbatches % groups; ++i)

@@ -84,7 +84,8 @@ Value Inserter::bring(Value value, int64_t stage) {
         builder, value.getLoc(), value.getType(), value,
         from ? builder.getI64IntegerAttr(*from) : IntegerAttr(), stage);
     if (Operation *producer = value.getDefiningOp())
-      graph::setScope(transfer, producer->getAttrOfType<StringAttr>("graph.scope"));
+      graph::setScope(transfer,
+                      producer->getAttrOfType<StringAttr>("graph.scope"));
     result = transfer;
   }
   return result;
@@ -129,8 +130,7 @@ LogicalResult Inserter::run() {
 }
 
 namespace {
-struct InsertTransfers
-    : pipeline::impl::InsertTransfersBase<InsertTransfers> {
+struct InsertTransfers : pipeline::impl::InsertTransfersBase<InsertTransfers> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<func::FuncOp> forward = training::getForward(module);

@@ -172,8 +172,8 @@ void Joiner::keepOnStages() {
   for (OpOperand &operand : end->getOpOperands()) {
     Value value = operand.get();
     auto replaced = boundary.getReplaced(operand.getOperandNumber());
-    auto stage = replaced ? flow.getStage(step.getArgument(*replaced))
-                          : std::nullopt;
+    auto stage =
+        replaced ? flow.getStage(step.getArgument(*replaced)) : std::nullopt;
     if (!stage || flow.getStage(value))
       continue;
     auto kept =

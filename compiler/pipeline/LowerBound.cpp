@@ -15,9 +15,10 @@ struct Bound {
     size_t numStages = schedule.coordinates.size();
     trains = false;
     for (const std::vector<Entry> &entries : schedule.ranks)
-      trains |= std::any_of(
-          entries.begin(), entries.end(),
-          [](const Entry &entry) { return entry.part != Part::Forward; });
+      trains |=
+          std::any_of(entries.begin(), entries.end(), [](const Entry &entry) {
+            return entry.part != Part::Forward;
+          });
     for (size_t stage = 0; stage < numStages; ++stage) {
       StageTimes of = times.stages[times.stages.size() == 1 ? 0 : stage];
       if (!schedule.splitsBackward) {
@@ -31,16 +32,15 @@ struct Bound {
     forwardHops.assign(numStages, 0);
     backwardHops.assign(numStages, 0);
     for (const TransferTimes &each : times.transfers)
-      if (each.to == each.from + 1 && schedule.coordinates[each.from] !=
-                                          schedule.coordinates[each.to]) {
+      if (each.to == each.from + 1 &&
+          schedule.coordinates[each.from] != schedule.coordinates[each.to]) {
         forwardHops[each.from] = each.forward;
         backwardHops[each.from] = trains ? each.backward : 0;
       }
   }
 
   int64_t getUpdate(int64_t rank) const {
-    return times.updates.empty() || times.waitsForAll ? 0
-                                                      : times.updates[rank];
+    return times.updates.empty() || times.waitsForAll ? 0 : times.updates[rank];
   }
 
   /// From the start until a microbatch has come to the stage.
@@ -80,10 +80,10 @@ struct Bound {
                                          trains ? getDrain(first) : 0));
     }
     int64_t last = stages.size() - 1;
-    most = std::max(most, getFill(last) + stages[last].forward +
-                              stages[last].backwardInput +
-                              (trains ? getDrain(last)
-                                      : getUpdate(schedule.coordinates[last])));
+    most = std::max(
+        most,
+        getFill(last) + stages[last].forward + stages[last].backwardInput +
+            (trains ? getDrain(last) : getUpdate(schedule.coordinates[last])));
     if (times.waitsForAll && !times.updates.empty())
       most += *std::max_element(times.updates.begin(), times.updates.end());
     return most;

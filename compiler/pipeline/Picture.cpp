@@ -53,13 +53,12 @@ public:
     for (size_t rank = 0; rank < stages.size(); ++rank)
       drawRank(rank);
     for (const Transfer &transfer : simulation.transfers)
-      svg.rectangle(xOf(transfer.time.start),
-                    topOf(schedule.coordinates[transfer.from]) + row + 1,
-                    widthOf(transfer.time), sendRow - 1,
-                    {sending, "none", 0.85},
-                    fmt::format("microbatch {}: from stage {} to {}",
-                                transfer.microbatch, transfer.from,
-                                transfer.to));
+      svg.rectangle(
+          xOf(transfer.time.start),
+          topOf(schedule.coordinates[transfer.from]) + row + 1,
+          widthOf(transfer.time), sendRow - 1, {sending, "none", 0.85},
+          fmt::format("microbatch {}: from stage {} to {}", transfer.microbatch,
+                      transfer.from, transfer.to));
     svg.text(left, bottom + 12, "0", 11);
     svg.text(left + plotWidth, bottom + 12,
              fmt::format("{}", simulation.makespan), 11, Svg::Anchor::End);
@@ -127,8 +126,7 @@ private:
   }
 
   void drawBox(size_t rank, const Interval &time, const Look &look,
-               double shade, const std::string &label,
-               const std::string &tip) {
+               double shade, const std::string &label, const std::string &tip) {
     double wide = widthOf(time), high = row * look.height;
     if (wide < leastWidth)
       return;
@@ -147,9 +145,9 @@ private:
     auto stand = [&](int64_t until) {
       Interval time{since, until};
       if (widthOf(time) >= leastWidth)
-        drawStanding(xOf(since), topOf(rank), widthOf(time), row,
-                     fmt::format("rank {} stands for {}", rank,
-                                 time.getLength()));
+        drawStanding(
+            xOf(since), topOf(rank), widthOf(time), row,
+            fmt::format("rank {} stands for {}", rank, time.getLength()));
     };
     for (size_t i = 0; i < schedule.ranks[rank].size(); ++i) {
       const Entry &entry = schedule.ranks[rank][i];
@@ -166,8 +164,8 @@ private:
     const Interval &last = simulation.updates[rank];
     stand(last.start);
     drawBox(rank, last, update, 0.95, "",
-            fmt::format("update of rank {}: {} from {}", rank,
-                        last.getLength(), last.start));
+            fmt::format("update of rank {}: {} from {}", rank, last.getLength(),
+                        last.start));
     since = last.end;
     stand(simulation.makespan);
   }

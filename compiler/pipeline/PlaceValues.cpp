@@ -83,8 +83,8 @@ LogicalResult Placer::finishJoin(JoinOp join) {
     return success();
   SmallVector<sharding::AxisRef> axes(layout.getPartialAxes());
   axes.push_back(layout.getMesh().getAxis(axis));
-  join.getResult().setType(sharding::withLayout(
-      type, layout.withPartial(join.getKind(), axes)));
+  join.getResult().setType(
+      sharding::withLayout(type, layout.withPartial(join.getKind(), axes)));
   OpBuilder builder(join->getContext());
   builder.setInsertionPointAfter(join);
   auto reduced = sharding::AllReduceOp::create(

@@ -107,11 +107,11 @@ polyrank::pipeline::makePrograms(const Schedule &schedule, int64_t slots,
         {{{0, 1, numRanks}},
          {schedule.coordinates[from], schedule.coordinates[to]},
          movement});
-    programs.movements.push_back({uint64_t(movement),
-                                  "transfer",
-                                  {},
-                                  "stage " + std::to_string(from) + " to " +
-                                      std::to_string(to)});
+    programs.movements.push_back(
+        {uint64_t(movement),
+         "transfer",
+         {},
+         "stage " + std::to_string(from) + " to " + std::to_string(to)});
     ends[from].sends[direction].push_back(movement);
     ends[to].receives[direction].push_back(movement);
   };

@@ -74,10 +74,10 @@ Result<void> checkSizes(std::string_view text, const Sizes &sizes) {
 Result<void> checkChunks(const Kind &kind, int64_t chunks) {
   if (chunks >= kind.leastChunks && chunks <= kind.mostChunks)
     return {};
-  std::string instead =
-      chunks == 1   ? "1f1b and zero-bubble have one"
-      : chunks == 2 ? "interleaved, gpipe and zero-bubble-v have two"
-                    : "interleaved and gpipe have any number";
+  std::string instead = chunks == 1 ? "1f1b and zero-bubble have one"
+                        : chunks == 2
+                            ? "interleaved, gpipe and zero-bubble-v have two"
+                            : "interleaved and gpipe have any number";
   return Error{std::string("--schedule ") + kind.name + " has " +
                number(kind.leastChunks) +
                (kind.leastChunks == 1 ? " chunk" : " chunks") +
@@ -129,8 +129,7 @@ Result<Schedule> readFor(const std::string &path, const Sizes &sizes,
 } // namespace
 
 Result<Schedule> polyrank::pipeline::makeSchedule(std::string_view text,
-                                                  int64_t ranks,
-                                                  int64_t chunks,
+                                                  int64_t ranks, int64_t chunks,
                                                   int64_t microbatches,
                                                   std::string_view parts) {
   Sizes sizes{ranks, chunks, microbatches};
@@ -145,7 +144,9 @@ Result<Schedule> polyrank::pipeline::makeSchedule(std::string_view text,
   POLYRANK_ASSIGN(kind, findKind(text));
   if (auto ok = checkChunks(*kind, chunks); !ok)
     return ok.error();
-  Schedule schedule{makeCoordinates(*kind, sizes), microbatches, {},
+  Schedule schedule{makeCoordinates(*kind, sizes),
+                    microbatches,
+                    {},
                     trains && kind->splitsBackward};
   for (int64_t rank = 0; rank < ranks; ++rank) {
     Entries entries = kind->make(sizes, rank);

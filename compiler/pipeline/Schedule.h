@@ -78,8 +78,9 @@ Result<std::vector<int64_t>> getCoordinates(std::string_view text,
 std::vector<std::vector<int64_t>> getStagesOfRanks(const Schedule &schedule);
 
 /// Fails where more than half of what its stages run for its microbatches is
-/// missing, for one microbatch number alone may be as large as it likes. What is
-/// kept for each stage and microbatch is then a small multiple of the entries.
+/// missing, for one microbatch number alone may be as large as it likes. What
+/// is kept for each stage and microbatch is then a small multiple of the
+/// entries.
 Result<void> checkMostAreThere(const Schedule &schedule);
 
 /// `F0.3`: part, chunk, microbatch. B is the whole backward, or of two parts

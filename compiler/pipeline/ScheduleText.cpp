@@ -92,8 +92,9 @@ private:
          word = takeWord(rest)) {
       std::optional<int64_t> rank = readNumber(word, mostStages - 1);
       if (!rank)
-        return fail(quote(word) + " is no rank of the pipe axis: a number up "
-                                  "to " +
+        return fail(quote(word) +
+                    " is no rank of the pipe axis: a number up "
+                    "to " +
                     number(mostStages - 1) + " is expected for each stage");
       if (int64_t(schedule.coordinates.size()) == mostStages)
         return fail("more than " + number(mostStages) + " stages");
@@ -139,8 +140,7 @@ private:
       return fail("the microbatch of " + quote(word) + " is no number up to " +
                   number(mostMicrobatches - 1));
     entry.microbatch = static_cast<int32_t>(*microbatch);
-    schedule.microbatches =
-        std::max(schedule.microbatches, *microbatch + 1);
+    schedule.microbatches = std::max(schedule.microbatches, *microbatch + 1);
     numChunks = std::max<int64_t>(numChunks, entry.chunk + 1);
     schedule.ranks.back().push_back(entry);
     return {};
@@ -164,8 +164,7 @@ private:
     for (int64_t rank : schedule.coordinates) {
       if (rank >= ranks)
         return Error{path + ": 'stages' names rank " + number(rank) +
-                     ", and there are lines for " + number(ranks) +
-                     ", from 0"};
+                     ", and there are lines for " + number(ranks) + ", from 0"};
       ++chunks[rank];
     }
     for (int64_t rank = 0; rank < ranks; ++rank)
@@ -194,8 +193,7 @@ Result<Schedule> polyrank::pipeline::readSchedule(std::string_view text,
   return Reader(path).read(text);
 }
 
-Result<Schedule>
-polyrank::pipeline::readScheduleFile(const std::string &path) {
+Result<Schedule> polyrank::pipeline::readScheduleFile(const std::string &path) {
   POLYRANK_ASSIGN(file, InputFile::open(path));
   if (file.size() > longestText)
     return Error{path + ": has " + std::to_string(file.size()) +

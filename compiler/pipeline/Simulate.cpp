@@ -64,9 +64,7 @@ private:
   bool runEntry(int64_t rank, int64_t stage, const Entry &entry);
   bool send(int64_t rank, int32_t channel, int64_t microbatch);
   void advance(int64_t rank);
-  void wake(int64_t stage) {
-    ready.push_back(schedule.coordinates[stage]);
-  }
+  void wake(int64_t stage) { ready.push_back(schedule.coordinates[stage]); }
   void update();
   void measure();
 
@@ -99,8 +97,8 @@ Result<void> Run::checkTimes() const {
   auto isNegative = [](auto... values) { return ((values < 0) || ...); };
   bool anyNegative = times.slots < 0;
   for (const StageTimes &each : times.stages)
-    anyNegative |= isNegative(each.forward, each.backwardInput,
-                              each.backwardWeight);
+    anyNegative |=
+        isNegative(each.forward, each.backwardInput, each.backwardWeight);
   for (const TransferTimes &each : times.transfers)
     anyNegative |= isNegative(each.forward, each.backward);
   for (int64_t each : times.updates)
@@ -271,8 +269,8 @@ void Run::measure() {
     int64_t first = simulation.entries[rank].empty()
                         ? simulation.updates[rank].start
                         : simulation.entries[rank].front().start;
-    simulation.period = std::max(simulation.period,
-                                 simulation.updates[rank].end - first);
+    simulation.period =
+        std::max(simulation.period, simulation.updates[rank].end - first);
   }
   auto share = [](int64_t work, int64_t of) {
     return of == 0 ? 0.0 : 1 - static_cast<double>(work) / double(of);
@@ -303,8 +301,7 @@ Result<Simulation> Run::run() {
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (size_t next = ranks[rank].next; next < schedule.ranks[rank].size())
       return Error{"rank " + number(rank) + " waits without end at entry " +
-                   number(next) + " (" +
-                   toString(schedule.ranks[rank][next]) +
+                   number(next) + " (" + toString(schedule.ranks[rank][next]) +
                    "): checkSchedule says for whom"};
   update();
   measure();

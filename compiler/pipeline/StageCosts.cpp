@@ -80,9 +80,9 @@ double CostReader::getForwardTime(Operation *op) const {
   // Of a table it reads the rows that are asked for.
   if (isa<graph::GatherOp>(op))
     bytes = 2.0 * static_cast<double>(cost.bytesWritten);
-  return 1e12 * std::max(static_cast<double>(cost.flops) /
-                             rates.rates.flopsPerSecond,
-                         bytes / rates.rates.bytesPerSecond);
+  return 1e12 *
+         std::max(static_cast<double>(cost.flops) / rates.rates.flopsPerSecond,
+                  bytes / rates.rates.bytesPerSecond);
 }
 
 int64_t CostReader::getTime(Operation *op) const {

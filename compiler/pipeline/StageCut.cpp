@@ -157,8 +157,8 @@ void Solver::countStages(int64_t limit) {
   int64_t total = chain.getTimeBefore(chain.size());
   limit = std::max<int64_t>(limit, 1);
   auto needed = [&](int64_t time) {
-    return static_cast<int>(std::min<int64_t>(
-        time / limit + (time % limit != 0), stages + 1));
+    return static_cast<int>(
+        std::min<int64_t>(time / limit + (time % limit != 0), stages + 1));
   };
   // The stages that can end at a place follow one another.
   int first = 0, last = -1;
@@ -190,13 +190,12 @@ int64_t Solver::findTime(int64_t limit) {
   std::vector<int64_t> times(at(chain.size() + 1, 0), unknown);
   times[0] = 0;
   for (int end = 1; end <= chain.size(); ++end)
-    visitLastStages(end, limit,
-                    [&](const CutChain::Interval &interval, int count) {
-                      int64_t &best = times[at(end, count)];
-                      best = std::min(
-                          best, std::max(times[at(interval.begin, count - 1)],
+    visitLastStages(
+        end, limit, [&](const CutChain::Interval &interval, int count) {
+          int64_t &best = times[at(end, count)];
+          best = std::min(best, std::max(times[at(interval.begin, count - 1)],
                                          interval.time));
-                    });
+        });
   return times[at(chain.size(), stages)];
 }
 
@@ -219,8 +218,8 @@ Cut Solver::findCut(int64_t time) {
           if (bytes > best.bytes)
             return;
           int64_t memory = std::max(
-              before.memory, interval.parameters +
-                                 interval.kept * problem.live[count - 1]);
+              before.memory,
+              interval.parameters + interval.kept * problem.live[count - 1]);
           if (bytes < best.bytes || memory < best.memory)
             best = {bytes, memory, interval.begin};
         });
@@ -245,8 +244,8 @@ int64_t getBound(const CutProblem &problem) {
     if (op.fixed >= 0)
       bound = std::max(bound, fixed[op.fixed] += op.time);
   }
-  return std::max(bound, total / problem.stages +
-                             (total % problem.stages != 0));
+  return std::max(bound,
+                  total / problem.stages + (total % problem.stages != 0));
 }
 
 } // namespace

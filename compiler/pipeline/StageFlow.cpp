@@ -13,8 +13,7 @@ using namespace polyrank::pipeline;
 std::optional<int64_t>
 StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number,
                               const graph::Symbols &symbols) {
-  FlatSymbolRefAttr symbol =
-      graph::Boundary(function).getParameter(number);
+  FlatSymbolRefAttr symbol = graph::Boundary(function).getParameter(number);
   auto parameter = symbol ? symbols.lookup<graph::ParameterOp>(symbol)
                           : graph::ParameterOp();
   return parameter ? graph::getStage(parameter) : std::nullopt;
@@ -48,8 +47,8 @@ void StageFlow::visit(graph::MicrobatchesOp op) {
     set(carried, getStage(value));
   Block &body = op.getBody().front();
   visit(body);
-  for (auto [result, yielded] : llvm::zip_equal(
-           op.getResults(), body.getTerminator()->getOperands()))
+  for (auto [result, yielded] :
+       llvm::zip_equal(op.getResults(), body.getTerminator()->getOperands()))
     set(result, getStage(yielded));
 }
 
@@ -101,7 +100,8 @@ LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
       if (stage && transfer.getFrom() != stage) {
         op->emitError("takes a value of stage ")
             << *stage << " from "
-            << (transfer.getFrom() ? "stage " + Twine(*transfer.getFrom()) : Twine("all stages"));
+            << (transfer.getFrom() ? "stage " + Twine(*transfer.getFrom())
+                                   : Twine("all stages"));
         return WalkResult::interrupt();
       }
     }

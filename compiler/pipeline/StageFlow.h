@@ -24,8 +24,8 @@ public:
   }
   /// Where the op's results are; of an op without results its operands.
   std::optional<int64_t> getStage(mlir::Operation *op) const;
-  /// Two operands of the op that are on different stages, and nothing takes them
-  /// to one.
+  /// Two operands of the op that are on different stages, and nothing takes
+  /// them to one.
   std::optional<std::pair<mlir::Value, mlir::Value>>
   findConflict(mlir::Operation *op) const;
 

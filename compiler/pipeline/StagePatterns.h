@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/Operation.h"
 #include "support/Result.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace polyrank::pipeline {
 

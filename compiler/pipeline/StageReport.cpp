@@ -52,17 +52,15 @@ void StageReport::countBytes() {
 static std::string describeTime(int64_t picoseconds) {
   constexpr int64_t millisecond = 1'000'000'000;
   bool isLong = picoseconds >= millisecond;
-  return llvm::formatv("{0:F3} {1}",
-                       (isLong ? 1e-9 : 1e-6) *
-                           static_cast<double>(picoseconds),
-                       isLong ? "ms" : "us");
+  return llvm::formatv(
+      "{0:F3} {1}", (isLong ? 1e-9 : 1e-6) * static_cast<double>(picoseconds),
+      isLong ? "ms" : "us");
 }
 
 /// "12.5%".
 static std::string describeShare(int64_t part, int64_t whole, int digits) {
-  double percent = whole ? 100 * static_cast<double>(part) /
-                               static_cast<double>(whole)
-                         : 0;
+  double percent =
+      whole ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
   return digits == 1 ? llvm::formatv("{0:F1}%", percent).str()
                      : llvm::formatv("{0:F2}%", percent).str();
 }
@@ -74,8 +72,8 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
     flops += stage.flops;
   InFlightDiagnostic remark =
       emitRemark(forward->getParentOfType<ModuleOp>().getLoc());
-  remark << "stages: the slowest of " << stages.size() << " on " << axis
-         << " (" << schedule << ") takes " << describeTime(time)
+  remark << "stages: the slowest of " << stages.size() << " on " << axis << " ("
+         << schedule << ") takes " << describeTime(time)
          << " a microbatch, its transfers included; ";
   if (time == cut.bound)
     remark << "nothing less is possible (gap 0)";
@@ -84,8 +82,8 @@ void StageReport::emit(StringRef axis, StringRef schedule) {
            << " are needed without any (gap "
            << describeShare(time - cut.bound, time, 2) << ")";
   if (cut.considered < cut.places)
-    remark << "; of " << cut.places << " places between ops "
-           << cut.considered << " were looked at";
+    remark << "; of " << cut.places << " places between ops " << cut.considered
+           << " were looked at";
   for (auto [i, stage] : llvm::enumerate(stages)) {
     Diagnostic &note = remark.attachNote();
     note << "stage " << i << " at " << axis << "=" << coordinates[i] << ": '"

@@ -18,9 +18,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
 
-static_assert(int(fb::Region::MAX) == rank::getMaxEnumValForRegion() &&
-              agreeOn<rank::Region, fb::Region,
-                      rank::getMaxEnumValForRegion() + 1>);
+static_assert(
+    int(fb::Region::MAX) == rank::getMaxEnumValForRegion() &&
+    agreeOn<rank::Region, fb::Region, rank::getMaxEnumValForRegion() + 1>);
 
 FailureOr<fb::DType> polyrank::plan::getDType(Operation *op, Type type) {
   if (type.isF32())
@@ -77,10 +77,10 @@ polyrank::plan::getDims(RankedTensorType type) {
 
 std::unique_ptr<fb::BufferRef>
 polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
-  return std::make_unique<fb::BufferRef>(
-      buffer.getOffset(), buffer.getSize(), buffer.getStride(),
-      buffer.getStep(), buffer.getEach(), buffer.getSlots(), axes,
-      fb::Region(buffer.getRegion()));
+  return std::make_unique<fb::BufferRef>(buffer.getOffset(), buffer.getSize(),
+                                         buffer.getStride(), buffer.getStep(),
+                                         buffer.getEach(), buffer.getSlots(),
+                                         axes, fb::Region(buffer.getRegion()));
 }
 
 namespace {
@@ -102,8 +102,8 @@ public:
 private:
   /// The number that an argument has globally.
   static int64_t getNumber(func::FuncOp function, unsigned argument) {
-    auto number = function.getArgAttrOfType<IntegerAttr>(
-        argument, rank::numberAttrName);
+    auto number =
+        function.getArgAttrOfType<IntegerAttr>(argument, rank::numberAttrName);
     return number ? number.getInt() : argument;
   }
 
@@ -348,9 +348,8 @@ LogicalResult ArgumentWriter::run() {
   return success();
 }
 
-LogicalResult
-polyrank::plan::writeArguments(ArrayRef<func::FuncOp> functions, bool isStep,
-                               fb::PlanT &plan) {
+LogicalResult polyrank::plan::writeArguments(ArrayRef<func::FuncOp> functions,
+                                             bool isStep, fb::PlanT &plan) {
   Names names(functions, plan);
   for (auto parameter : functions.front()
                             ->getParentOfType<ModuleOp>()

@@ -75,9 +75,9 @@ private:
 };
 
 /// Fills the plan's stored tensors, and the arguments of each of its programs,
-/// which are those of `functions`. `isStep`: inputs have a leading microbatch dim.
-mlir::LogicalResult
-writeArguments(llvm::ArrayRef<mlir::func::FuncOp> functions, bool isStep,
-               fb::PlanT &plan);
+/// which are those of `functions`. `isStep`: inputs have a leading microbatch
+/// dim.
+mlir::LogicalResult writeArguments(llvm::ArrayRef<mlir::func::FuncOp> functions,
+                                   bool isStep, fb::PlanT &plan);
 
 } // namespace polyrank::plan

@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::plan;
 
-static_assert(int(fb::Phase::MAX) == graph::getMaxEnumValForPhase() &&
-              agreeOn<graph::Phase, fb::Phase,
-                      graph::getMaxEnumValForPhase() + 1>);
+static_assert(
+    int(fb::Phase::MAX) == graph::getMaxEnumValForPhase() &&
+    agreeOn<graph::Phase, fb::Phase, graph::getMaxEnumValForPhase() + 1>);
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -38,8 +38,8 @@ static std::string getOrigin(Operation *op) {
 /// says, and not before what it reads. So a kernel of ops of several phases is
 /// of the earliest in which it can run and something may wait for it.
 fb::Phase CommandWriter::getPhase(Operation *op) {
-  auto phase = fb::Phase(
-      graph::getMarkedPhase(op).value_or(graph::Phase::Forward));
+  auto phase =
+      fb::Phase(graph::getMarkedPhase(op).value_or(graph::Phase::Forward));
   for (Value operand : op->getOperands())
     phase = std::max(phase, phases.lookup(operand));
   for (Value result : op->getResults())
@@ -133,9 +133,8 @@ void CommandWriter::writeCopy(Operation *op, fb::CommandT &command) {
   command.body.Set(std::move(copy));
 }
 
-uint32_t
-CommandWriter::writeReason(std::optional<sharding::ReasonAttr> why,
-                           uint64_t sentBytes) {
+uint32_t CommandWriter::writeReason(std::optional<sharding::ReasonAttr> why,
+                                    uint64_t sentBytes) {
   auto reason = std::make_unique<fb::ReasonT>();
   if (why) {
     reason->value = why->getValue();
@@ -209,8 +208,7 @@ Body CommandWriter::writeTransfer(Op op) {
   return body;
 }
 
-LogicalResult CommandWriter::writeLoop(rank::LoopOp op,
-                                       fb::CommandT &command) {
+LogicalResult CommandWriter::writeLoop(rank::LoopOp op, fb::CommandT &command) {
   fb::LoopT loop;
   loop.count = op.getCount();
   for (BlockArgument argument : op.getBody().getArguments())

@@ -48,8 +48,7 @@ public:
              const target::CompiledKernels &kernels)
       : functions(functions), options(options), target(target),
         kernels(kernels),
-        isStep(func::FuncOp(functions.front()).getName().starts_with(
-            "step")) {}
+        isStep(func::FuncOp(functions.front()).getName().starts_with("step")) {}
 
   LogicalResult run(StringRef path);
 
@@ -153,7 +152,7 @@ LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
 }
 
 void ProgramWriter::addConstant(rank::BufferAttr buffer,
-                             std::vector<uint8_t> data) {
+                                std::vector<uint8_t> data) {
   auto constant = std::make_unique<fb::ConstantT>();
   constant->buffer = getReference(
       rank::BufferAttr::get(buffer.getContext(), buffer.getRegion(),

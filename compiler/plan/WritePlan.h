@@ -18,10 +18,10 @@ struct PlanOptions {
   bool forward = false;
 };
 
-/// Writes the plan of the module's functions with a place, one program each, or of
-/// its `@step` (or else `@forward`), in local shapes and with buffers assigned, to
-/// `path`. Emits an error and leaves no file where
-/// the runtime's own verifier would refuse the plan.
+/// Writes the plan of the module's functions with a place, one program each, or
+/// of its `@step` (or else `@forward`), in local shapes and with buffers
+/// assigned, to `path`. Emits an error and leaves no file where the runtime's
+/// own verifier would refuse the plan.
 mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
                               llvm::StringRef path);
 

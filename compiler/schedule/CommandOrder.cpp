@@ -43,8 +43,8 @@ void CommandOrder::addEdge(int first, int second) {
 static bool mayOverwrite(Operation *op, OpOperand &operand,
                          const rank::InPlaceWays &ways) {
   return llvm::any_of(op->getResults(), [&](OpResult result) {
-    return ways.get(op, operand.getOperandNumber(),
-                    result.getResultNumber()) != runtime::InPlace::Never;
+    return ways.get(op, operand.getOperandNumber(), result.getResultNumber()) !=
+           runtime::InPlace::Never;
   });
 }
 
@@ -276,8 +276,7 @@ int64_t CommandOrder::getMakespan() const {
   for (int command : order)
     if (isa<rank::CollectiveOp>(ops[command]) && !isPrefetched(command)) {
       // What ranks with other programs take part in stays where it is.
-      bool stays =
-          rank::spansPrograms(cast<rank::CollectiveOp>(ops[command]));
+      bool stays = rank::spansPrograms(cast<rank::CollectiveOp>(ops[command]));
       int position = positions[command];
       starts[stays ? position : getStart(command)].push_back(command);
       needs[stays ? position : getNeed(command)].push_back(command);

@@ -13,7 +13,8 @@ namespace polyrank::schedule {
 void forEachRange(
     mlir::Block &block,
     llvm::function_ref<void(mlir::Block::iterator begin,
-                            mlir::Block::iterator end)> visit,
+                            mlir::Block::iterator end)>
+        visit,
     llvm::function_ref<void(mlir::Block &part, int64_t runs)> visitPart);
 
 /// Whether the results need more memory than the operands, as of a gather.

@@ -24,8 +24,8 @@ static constexpr int64_t slackPart = 5;
 
 namespace {
 
-/// A collective of a range of commands; places are numbers of commands, in front
-/// of which something stands.
+/// A collective of a range of commands; places are numbers of commands, in
+/// front of which something stands.
 struct Flight {
   rank::CollectiveOp op;
   int64_t place = 0;    // where it stands
@@ -91,22 +91,22 @@ int64_t RangeScheduler::getNeed(Operation *op) const {
   return need;
 }
 
-/// The first place of those that use what the command computes. A collective may
-/// be started right behind it.
+/// The first place of those that use what the command computes. A collective
+/// may be started right behind it.
 int64_t RangeScheduler::getDeadline(Operation *op) const {
   int64_t deadline = ops.size();
   for (Operation *user : op->getUsers())
     if (auto found = places.find(user); found != places.end())
-      deadline = std::min(deadline, isa<rank::CollectiveOp>(user)
-                                        ? places.at(op)
-                                        : found->second);
+      deadline =
+          std::min(deadline, isa<rank::CollectiveOp>(user) ? places.at(op)
+                                                           : found->second);
   return deadline;
 }
 
 bool RangeScheduler::mayBePutOff(Operation *op) const {
-  return addsReduced(op, [&](Operation *other) {
-           return places.contains(other);
-         }) && getDeadline(op) > places.at(op);
+  return addsReduced(
+             op, [&](Operation *other) { return places.contains(other); }) &&
+         getDeadline(op) > places.at(op);
 }
 
 void RangeScheduler::findFlights() {
@@ -173,7 +173,8 @@ void RangeScheduler::startLate() {
         least = std::max(least, gathers[i - prefetch]->need);
       auto behind = std::upper_bound(times.begin(), times.end(), begins);
       int64_t latest = behind == times.begin() ? 0 : behind - times.begin() - 1;
-      flight.start = std::clamp(latest, std::min(least, flight.need), flight.need);
+      flight.start =
+          std::clamp(latest, std::min(least, flight.need), flight.need);
       busyFrom = std::min(begins, times[flight.start]);
     }
   }
@@ -185,8 +186,8 @@ Operation *RangeScheduler::begin(Flight &flight) {
   OperationState state(op->getLoc(), op->getName(), op->getOperands(), {},
                        op->getAttrs());
   for (Type type : op->getResultTypes())
-    state.addTypes(rank::PendingType::get(op->getContext(),
-                                          cast<RankedTensorType>(type)));
+    state.addTypes(
+        rank::PendingType::get(op->getContext(), cast<RankedTensorType>(type)));
   OpBuilder builder(op);
   return builder.create(state);
 }
@@ -311,10 +312,9 @@ void RangeScheduler::joinIfAdjacent(rank::WaitOp wait) {
     if (durations.get(op) > 0)
       return;
   OpBuilder builder(wait);
-  Operation *joined = builder.create(
-      OperationState(started->getLoc(), started->getName(),
-                     started->getOperands(), wait->getResultTypes(),
-                     started->getAttrs()));
+  Operation *joined = builder.create(OperationState(
+      started->getLoc(), started->getName(), started->getOperands(),
+      wait->getResultTypes(), started->getAttrs()));
   wait->replaceAllUsesWith(joined);
   wait->erase();
   started->erase();
@@ -356,9 +356,8 @@ void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
 }
 
 LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
-  auto durations =
-      Durations::of(function, llvm::to_vector(ArrayRef<std::string>(links)), rates,
-                    threads);
+  auto durations = Durations::of(
+      function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
   if (failed(durations))
     return failure();
   int64_t synchronous = simulate(function, *durations).makespan;
@@ -382,7 +381,9 @@ LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
   function.emitRemark()
       << what << milliseconds(step.makespan) << " ms by the model, at "
       << "least " << milliseconds(bound) << ", gap "
-      << llvm::formatv("{0:F1}", bound ? 100.0 * (step.makespan - bound) / bound : 0).str()
+      << llvm::formatv("{0:F1}",
+                       bound ? 100.0 * (step.makespan - bound) / bound : 0)
+             .str()
       << " %, and " << milliseconds(synchronous)
       << " with nothing overlapped: " << step.started << " of "
       << step.collectives << " collectives are started early, which hides "

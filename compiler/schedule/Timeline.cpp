@@ -14,8 +14,8 @@ static double getBytes(ValueRange values) {
 }
 
 FailureOr<Durations> Durations::of(func::FuncOp function,
-                                   ArrayRef<std::string> links,
-                                   StringRef rates, int64_t threads) {
+                                   ArrayRef<std::string> links, StringRef rates,
+                                   int64_t threads) {
   auto target = target::getTarget(function);
   if (failed(target))
     return failure();
@@ -56,16 +56,16 @@ int64_t Durations::get(Operation *op) const {
   }
   if (auto collective = dyn_cast<rank::CollectiveOp>(op))
     return model->getPicoseconds(collective.getCollectiveKind(),
-                                collective.getAxes().getAxes(),
-                                collective.getSentBytes());
+                                 collective.getAxes().getAxes(),
+                                 collective.getSentBytes());
   double bytes = getBytes(op->getOperands()) + getBytes(op->getResults());
   // To a slot, or from one.
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
   double picoseconds = 1e12 * bytes / rates.bytesPerSecond;
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
-    picoseconds = std::max(picoseconds,
-                           1e12 * gemm.getFlops() / rates.flopsPerSecond);
+    picoseconds =
+        std::max(picoseconds, 1e12 * gemm.getFlops() / rates.flopsPerSecond);
   return static_cast<int64_t>(picoseconds);
 }
 
@@ -135,7 +135,8 @@ void Simulator::run(Operation &op, int64_t executions) {
   }
 }
 
-/// Nothing is in flight at a block's end, so all executions of one take as long.
+/// Nothing is in flight at a block's end, so all executions of one take as
+/// long.
 void Simulator::run(Block &block, int64_t executions) {
   for (Operation &op : block) {
     auto loop = dyn_cast<rank::MicrobatchesOp>(op);

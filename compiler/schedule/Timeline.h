@@ -1,9 +1,10 @@
-// How long a step takes: a simulation of one rank, which is like all others that
-// run its function. It never waits for what ranks of other functions send:
+// How long a step takes: a simulation of one rank, which is like all others
+// that run its function. It never waits for what ranks of other functions send:
 // when that is there depends on all schedules together.
 //
-// Queues are those of runtime/plan/QueueClock.h. A command that is computed takes the larger of FLOPs / rate and bytes / rate; a collective takes
-// rounds * alpha + bytes / beta (compiler/cost/CostModel.h).
+// Queues are those of runtime/plan/QueueClock.h. A command that is computed
+// takes the larger of FLOPs / rate and bytes / rate; a collective takes rounds
+// * alpha + bytes / beta (compiler/cost/CostModel.h).
 
 #pragma once
 
@@ -18,10 +19,10 @@ namespace polyrank::schedule {
 /// What commands take, in picoseconds.
 class Durations {
 public:
-  /// Of links along axes of the function's mesh (CostModel::parse), and of what a
-  /// rank reaches: `rates` as GFLOPS:GB_PER_S, or, where that is empty, what the
-  /// function's target says of so many threads. Emits an error where one of them
-  /// is wrong.
+  /// Of links along axes of the function's mesh (CostModel::parse), and of what
+  /// a rank reaches: `rates` as GFLOPS:GB_PER_S, or, where that is empty, what
+  /// the function's target says of so many threads. Emits an error where one of
+  /// them is wrong.
   static mlir::FailureOr<Durations> of(mlir::func::FuncOp function,
                                        llvm::ArrayRef<std::string> links,
                                        llvm::StringRef rates, int64_t threads);

@@ -82,14 +82,15 @@ std::string Strategy::findExample(StringRef axis) {
   std::map<std::string, std::pair<int64_t, int64_t>> patterns; // elements, rank
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto role = boundary.getArgument<graph::ParameterAttr>(i);
-    auto parameter =
-        role ? graph::Symbols(module).lookup<graph::ParameterOp>(role.getSymbol())
-             : graph::ParameterOp();
+    auto parameter = role ? graph::Symbols(module).lookup<graph::ParameterOp>(
+                                role.getSymbol())
+                          : graph::ParameterOp();
     if (!parameter)
       continue;
     auto type = cast<RankedTensorType>(parameter.getType());
     StringRef name = parameter.getSymName();
-    if (type.getRank() < 2 || name.find_first_of("#*?[]{}=()") != StringRef::npos)
+    if (type.getRank() < 2 ||
+        name.find_first_of("#*?[]{}=()") != StringRef::npos)
       continue;
     std::string pattern = LayerNames::getKey(name);
     std::replace(pattern.begin(), pattern.end(), '#', '*');
@@ -177,7 +178,8 @@ private:
 LogicalResult ApplyStrategy::apply(ModuleOp module) {
   MeshAttr mesh = sharding::getMesh(module);
   if (!mesh)
-    return emitError(module.getLoc()) << "the module has no mesh (sharding.mesh)";
+    return emitError(module.getLoc())
+           << "the module has no mesh (sharding.mesh)";
   auto function = module.lookupSymbol<func::FuncOp>("step");
   if (!function)
     return emitError(module.getLoc()) << "there is no function @step";

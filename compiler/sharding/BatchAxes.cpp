@@ -75,10 +75,11 @@ LogicalResult polyrank::sharding::refuseBatch(func::FuncOp function,
                                    : " does not divide");
   // The role says of dim 0 alone that the file leaves it open.
   if (int64_t dim = role.getBatchDim(); dim > 0)
-    return diagnostic << "; the batch is its dim " << dim
-                      << ": give a size that is a multiple of " << size
-                      << " (--input or --dim) where the file leaves it open, or "
-                         "export the model with one";
+    return diagnostic
+           << "; the batch is its dim " << dim
+           << ": give a size that is a multiple of " << size
+           << " (--input or --dim) where the file leaves it open, or "
+              "export the model with one";
   if (role.getOpenBatch())
     return diagnostic << "; use a batch that is a multiple of " << size
                       << " (--input '" << input << "=..["

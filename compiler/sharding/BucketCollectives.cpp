@@ -4,8 +4,8 @@
 // parameter, so in reverse order of use; buckets are filled in that order.
 // Only reductions whose results the backward does not read are merged: nothing
 // waits for a bucket but the update. Li et al., PyTorch Distributed
-// (2020), 3.2. The first bucket is a small one, so that the link has something to
-// do early. For gathers of new parameters nothing waits but the step's end.
+// (2020), 3.2. The first bucket is a small one, so that the link has something
+// to do early. For gathers of new parameters nothing waits but the step's end.
 // Parameters that are gathered where they are used (ZeRO stage 3) are there
 // before the first op of their phase: a bucket stands where its first is
 // needed.
@@ -321,8 +321,7 @@ static void merge(OpBuilder &builder, StringRef what,
       llvm::append_range(reasons, why.getMembers());
   }
   state.location = builder.getFusedLoc(locations);
-  state.addAttribute("why",
-                     joinReasons(builder.getContext(), what, reasons));
+  state.addAttribute("why", joinReasons(builder.getContext(), what, reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
   for (const Candidate &member : members) {

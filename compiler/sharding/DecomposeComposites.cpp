@@ -95,8 +95,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   }
 
   StringRef reason = sharding::getCompositeReason(op);
-  FailureOr<SuppliedValues> supplied =
-      layOutParts(mesh, parts, wanted, reason);
+  FailureOr<SuppliedValues> supplied = layOutParts(mesh, parts, wanted, reason);
   if (failed(supplied))
     return failure();
   for (Output &output : outputs) {

@@ -54,8 +54,8 @@ public:
     int column = 0;
     for (int level : levels)
       cost[column++] = objective.violations[level];
-    for (int64_t value : {objective.bytes, objective.flops, objective.passes,
-                          objective.tie})
+    for (int64_t value :
+         {objective.bytes, objective.flops, objective.passes, objective.tie})
       cost[column++] = value;
     return cost;
   }
@@ -145,8 +145,7 @@ void Elimination::addTable(ArrayRef<int> scope,
 }
 
 template <int columns>
-size_t Solver<columns>::index(const Table &table,
-                              ArrayRef<int> values) const {
+size_t Solver<columns>::index(const Table &table, ArrayRef<int> values) const {
   size_t index = 0;
   for (int variable : table.scope)
     index = index * sizes[variable] + values[variable];
@@ -211,7 +210,8 @@ Solver<columns>::minimize(ArrayRef<const Table *> bucket, int variable) const {
       int size = sizes[result.scope[i]];
       bool wraps = ++values[i] == size;
       for (Operand &operand : operands)
-        operand.entries += operand.outer[i] - (wraps ? operand.outer[i] * size : 0);
+        operand.entries +=
+            operand.outer[i] - (wraps ? operand.outer[i] * size : 0);
       if (!wraps)
         break;
       values[i] = 0;

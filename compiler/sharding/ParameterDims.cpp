@@ -32,8 +32,8 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       if (factors.size() != 1)
         continue;
       int factor = factors[0];
-      // A loop takes whole what each of its iterations needs; what is in front of
-      // it may be split.
+      // A loop takes whole what each of its iterations needs; what is in front
+      // of it may be split.
       if (rule.factors[factor].kind == graph::FactorKind::Replicated &&
           !isa<graph::ScanOp>(op))
         use.isSliced = true;

@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "dialects/graph/Phase.h"
 #include "compiler/sharding/TensorParts.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Phase.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace polyrank::sharding {

@@ -122,8 +122,8 @@ struct PropagateLayouts
     function.walk([](Operation *op) { sharding::setConstraint(op, {}); });
 
     auto cost = [&](const Objective &objective) {
-      return CostAttr::get(&getContext(), objective.violations,
-                           objective.bytes, objective.flops);
+      return CostAttr::get(&getContext(), objective.violations, objective.bytes,
+                           objective.flops);
     };
     setObjective(function,
                  ObjectiveAttr::get(&getContext(), cost(solution.objective),

@@ -28,10 +28,10 @@ FailureOr<Propagated> polyrank::sharding::solveLayouts(SideTable table) {
   }
 }
 
-FailureOr<Propagated> polyrank::sharding::solveParts(
-    MeshAttr mesh, ArrayRef<Operation *> ops,
-    const llvm::MapVector<Value, LayoutAttr> &wanted, StringRef reason,
-    bool isUpdate) {
+FailureOr<Propagated>
+polyrank::sharding::solveParts(MeshAttr mesh, ArrayRef<Operation *> ops,
+                               const llvm::MapVector<Value, LayoutAttr> &wanted,
+                               StringRef reason, bool isUpdate) {
   FailureOr<SideTable> table = readParts(mesh, ops, wanted, reason);
   if (failed(table))
     return failure();

@@ -30,9 +30,9 @@ Result<ShardPattern> ShardPattern::parse(StringRef text) {
   if (close == StringRef::npos)
     return fail("the list of dims has no ']'");
   StringRef tail = rest.drop_front(close + 1).trim();
-  if (!tail.empty() && (!tail.consume_front("@") ||
-                        tail.getAsInteger(10, result.priority) ||
-                        result.priority < 0 || result.priority > 6))
+  if (!tail.empty() &&
+      (!tail.consume_front("@") || tail.getAsInteger(10, result.priority) ||
+       result.priority < 0 || result.priority > 6))
     return fail("after ']' there may be @PRIORITY, a number from 0 to 6");
   if (pattern.consume_front("out(")) {
     if (!pattern.consume_back(")"))

@@ -16,9 +16,9 @@
 #include <map>
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/LayOutAgain.h"
 #include "compiler/sharding/Passes.h"
-#include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/UpdateSplitter.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/pipeline/Pipeline.h"
@@ -209,8 +209,8 @@ LogicalResult ShardUpdates::splitOthers(func::FuncOp step,
     }
     ++found.splitAlone[nameParts(mesh, *axes)];
     if (parts.getExcess() > 0)
-      found.padded.add(name, parts.getExcess() *
-                                 type.getElementTypeBitWidth() / 8);
+      found.padded.add(name,
+                       parts.getExcess() * type.getElementTypeBitWidth() / 8);
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : argument.getUses())
       if (use.getOwner() != terminator)

@@ -8,8 +8,8 @@
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
-#include "dialects/sharding/Sharding.h"
 #include "dialects/sharding/Constraint.h"
+#include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -195,8 +195,8 @@ void Reader::pin(Operation *op, int64_t executions) {
   Constraint constraint = readConstraint(given);
   if (constraint.text.empty())
     constraint.text = graph::describe(op) + "=" + constraint.layout.toString();
-  int node =
-      addNode(NodeKind::Pin, op, "constraint on " + graph::describe(op), executions);
+  int node = addNode(NodeKind::Pin, op, "constraint on " + graph::describe(op),
+                     executions);
   nodes[node].constraint = constraints.size();
   constraints.push_back(std::move(constraint));
   auto type = cast<RankedTensorType>(value.getType());

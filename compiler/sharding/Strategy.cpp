@@ -70,10 +70,11 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     for (AxisRef ref : *axes)
       if (StringRef axis = mesh.getAxisNames()[ref.axis].getValue();
           axis == pipeline::getAxis(module))
-        return error() << "--shard '" << pattern.text
-                       << "': the stages of the pipeline lie along '" << axis
-                       << "', which splits no dim; use another axis, or --stage "
-                          "to say what is on which stage",
+        return error()
+                   << "--shard '" << pattern.text
+                   << "': the stages of the pipeline lie along '" << axis
+                   << "', which splits no dim; use another axis, or --stage "
+                      "to say what is on which stage",
                failure();
     std::string axesText = describe(mesh, *axes);
     int64_t blocks = sharding::product(*axes);
@@ -358,4 +359,3 @@ LogicalResult Strategy::add(const ShardPattern &pattern) {
                    << nearestNames(pattern.pattern, names);
   return success();
 }
-

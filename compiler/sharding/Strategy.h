@@ -21,7 +21,8 @@ public:
       : module(module), function(function), mesh(mesh), phases(function),
         givenBatchAxes(batchAxes) {}
 
-  /// Constrains what a pattern names; a text of the form PATTERN=DIMS is parsed.
+  /// Constrains what a pattern names; a text of the form PATTERN=DIMS is
+  /// parsed.
   /// @{
   mlir::LogicalResult add(const ShardPattern &pattern);
   mlir::LogicalResult add(llvm::StringRef text);
@@ -49,8 +50,8 @@ private:
                                         graph::ParameterOp parameter);
   mlir::FailureOr<bool> constrainOutputs(const ShardPattern &pattern,
                                          std::vector<std::string> &scopes);
-  /// Marks the dims of a part of a fused matrix that is as large as one block of
-  /// another part.
+  /// Marks the dims of a part of a fused matrix that is as large as one block
+  /// of another part.
   void markOneBlocks(unsigned argument, graph::ParameterOp parameter,
                      llvm::ArrayRef<llvm::SmallVector<int64_t>> dimsOf,
                      llvm::MutableArrayRef<DimUse> uses);

@@ -21,9 +21,9 @@ Fill fillOf(LayoutAttr layout);
 
 /// Equal parts of what a device has of the whole. Where it divides, they are
 /// blocks of the first dim of more than one element, or else of all elements as
-/// a row, or else of another dim: the first two are consecutive, so that nothing
-/// needs to be copied. What does not divide is padded: the row where there can
-/// be one, or else the dim that grows least.
+/// a row, or else of another dim: the first two are consecutive, so that
+/// nothing needs to be copied. What does not divide is padded: the row where
+/// there can be one, or else the dim that grows least.
 class TensorParts {
 public:
   /// `whole` has a layout, which uses none of `axes`.
@@ -41,8 +41,8 @@ public:
   mlir::RankedTensorType getWholeType() const { return whole; }
   llvm::ArrayRef<AxisRef> getAxes() const { return axes; }
 
-  /// The type of a device's part of a tensor of the same shape and layout. `fill`
-  /// is what the padding of the whole contains, where it has some.
+  /// The type of a device's part of a tensor of the same shape and layout.
+  /// `fill` is what the padding of the whole contains, where it has some.
   mlir::RankedTensorType getPartType(mlir::Type element, Fill fill) const;
   /// The type of a part that is kept from step to step: zeros are its padding.
   mlir::RankedTensorType getStoredType(mlir::Type element) const;

@@ -181,9 +181,8 @@ WhyWhole UpdateSplitter::splitSum() {
   OpOperand &yielded = yield->getOpOperand(sum.getResultNumber());
   builder.setInsertionPointAfterValue(yielded.get());
   ReshardOp reduction = getReduction(update.gradient);
-  Value part =
-      blocks.split(builder, yielded.get(),
-                   reduction ? reduction.getWhyAttr() : ReasonAttr());
+  Value part = blocks.split(builder, yielded.get(),
+                            reduction ? reduction.getWhyAttr() : ReasonAttr());
   yielded.set(part);
   sum.setType(part.getType());
   parts.map(update.gradient.getResult(), sum);
@@ -201,9 +200,9 @@ void UpdateSplitter::takeGradient() {
   if (!reduction && layoutOf(gradient).isPartial())
     for (Operation *user : gradient.getUsers())
       reduction = dyn_cast<ReshardOp>(user);
-  parts.map(gradient, blocks.split(builder, getSource(update.gradient),
-                                   reduction ? reduction.getWhyAttr()
-                                             : ReasonAttr()));
+  parts.map(gradient,
+            blocks.split(builder, getSource(update.gradient),
+                         reduction ? reduction.getWhyAttr() : ReasonAttr()));
 }
 
 /// On the parts of what it works on.

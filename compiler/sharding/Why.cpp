@@ -201,7 +201,8 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
     llvm::for_each(op->getOperands(), addAxes);
     llvm::for_each(op->getResults(), addAxes);
     std::string parameter;
-    for (Value operand : llvm::reverse(op->getOperands())) // the right one first
+    for (Value operand :
+         llvm::reverse(op->getOperands())) // the right one first
       if (parameter.empty())
         parameter = getParameter(operand);
     for (size_t i = 0; i < mesh.getAxisNames().size(); ++i) {

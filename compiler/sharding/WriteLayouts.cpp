@@ -149,8 +149,8 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
   return llvm::join(texts, "; ");
 }
 
-ReasonAttr Writer::why(const TensorValue &value, LayoutAttr from,
-                       LayoutAttr to, const Use &use) const {
+ReasonAttr Writer::why(const TensorValue &value, LayoutAttr from, LayoutAttr to,
+                       const Use &use) const {
   Reason reason;
   reason.producer = table.nodes[value.def].name;
   reason.user = table.nodes[use.node].name;

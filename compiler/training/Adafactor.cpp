@@ -83,11 +83,9 @@ void Adafactor::buildOwnScalars(Parts &parts, Value step) {
 double Adafactor::getEpsilon(Value parameter) const {
   if (!std::isnan(epsilons[0]))
     return epsilons[0];
-  auto type =
-      cast<FloatType>(graph::getGlobalType(parameter).getElementType());
-  return std::ldexp(
-      1, 1 - static_cast<int>(llvm::APFloat::semanticsPrecision(
-                 type.getFloatSemantics())));
+  auto type = cast<FloatType>(graph::getGlobalType(parameter).getElementType());
+  return std::ldexp(1, 1 - static_cast<int>(llvm::APFloat::semanticsPrecision(
+                               type.getFloatSemantics())));
 }
 
 Value Adafactor::moveTowards(Parts &parts, Value mean, Value value) const {
@@ -125,10 +123,10 @@ Adafactor::buildFactored(OpBuilder &builder,
     }
     Value mean = parts.mul(sum, 1.0 / static_cast<double>(shape[dim]));
     auto whole = llvm::to_vector(getShape(state));
-    Value next = moveTowards(
-        parts, graph::ReshapeOp::create(builder, parts.location, state,
-                                        getShape(mean)),
-        mean);
+    Value next = moveTowards(parts,
+                             graph::ReshapeOp::create(builder, parts.location,
+                                                      state, getShape(mean)),
+                             mean);
     state = graph::ReshapeOp::create(builder, parts.location, next, whole);
     return std::pair(next, kept);
   };

@@ -12,8 +12,8 @@ namespace polyrank::training {
 /// `graph.origin`, the user's name of the op that it differentiates, and that
 /// op's location and scope. Cotangents of one value are added in the order in
 /// which its uses are met, last use first, and behind these the parts of those
-/// that many slices take apart (see SliceGradients). The gradient of a value on which
-/// `root` does not depend is null. Errors name ops without a gradient.
+/// that many slices take apart (see SliceGradients). The gradient of a value on
+/// which `root` does not depend is null. Errors name ops without a gradient.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 buildGradients(mlir::OpBuilder &builder, mlir::Value root, mlir::Value seed,
                mlir::ValueRange values);

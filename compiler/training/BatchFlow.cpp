@@ -299,8 +299,8 @@ SmallVector<SampleFlow> BatchFlow::throughRule(Operation *op) {
           flow = {Kind::Batched, strideOf(shape, dim)};
       continue;
     }
-    // Where samples need their neighbours, or all must be on one device, such as
-    // the steps of a scan, a sample's part may be made of other samples.
+    // Where samples need their neighbours, or all must be on one device, such
+    // as the steps of a scan, a sample's part may be made of other samples.
     using graph::FactorKind;
     if (FactorKind kind = rule.factors[samples->factor].kind;
         kind == FactorKind::Halo || kind == FactorKind::Replicated)

@@ -50,8 +50,8 @@ public:
 
   SampleFlow get(mlir::Value value);
   SampleFlow::Kind kindOf(mlir::Value value) { return get(value).kind; }
-  /// The dim of a batched value in which its samples lie, alone or together with
-  /// other dims.
+  /// The dim of a batched value in which its samples lie, alone or together
+  /// with other dims.
   std::optional<int64_t> findDim(mlir::Value value);
 
 private:

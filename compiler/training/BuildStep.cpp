@@ -32,10 +32,10 @@ LogicalResult StepBuilder::classify() {
     unsigned number = argument.getArgNumber();
     if (auto input = boundary().getArgument<graph::InputAttr>(number)) {
       if (graph::getGlobalType(argument).getRank() == 0)
-        return forward.emitError("input '")
-               << input.getName().getValue()
-               << "' is one number; an input has a dim 0: the batch, or one row "
-                  "(no_batch)";
+        return forward.emitError("input '") << input.getName().getValue()
+                                            << "' is one number; an input has "
+                                               "a dim 0: the batch, or one row "
+                                               "(no_batch)";
       forwardInputs.push_back(argument);
       if (!input.hasBatch())
         continue;
@@ -85,8 +85,7 @@ BlockArgument StepBuilder::addArgument(Type type, Attribute role) {
   return argument;
 }
 
-void StepBuilder::createFunction(const Optimizer *optimizer,
-                                 const Ema &ema) {
+void StepBuilder::createFunction(const Optimizer *optimizer, const Ema &ema) {
   builder.setInsertionPoint(forward);
   step = func::FuncOp::create(builder, forward.getLoc(), "step",
                               builder.getFunctionType({}, {}));
@@ -141,8 +140,8 @@ void StepBuilder::createFunction(const Optimizer *optimizer,
     auto number = RankedTensorType::get({}, builder.getF64Type());
     for (Parameter &parameter : parameters)
       if (parameter.trainable) {
-        auto role = optimizer->getLearningRate(builder.getContext(),
-                                               parameter.names);
+        auto role =
+            optimizer->getLearningRate(builder.getContext(), parameter.names);
         if (Value &rate = rates[role]; !rate)
           rate = addArgument(number, role);
       }
@@ -186,8 +185,8 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
   eraseDeadOps(step.getBody().front());
 }
 
-LogicalResult StepBuilder::buildTraining(Optimizer &optimizer,
-                                         const Clip &clip, const Ema &given) {
+LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
+                                         const Ema &given) {
   Ema ema = given;
   if (failed(classify()))
     return failure();
@@ -286,11 +285,10 @@ LogicalResult StepBuilder::buildForward() {
              << "], but the inputs have a batch of " << batch
              << ": the batch is the first dim of each output; leave this one "
                 "out of the export, or move its batch to the front";
-    outputs.push_back(
-        {name.str(),
-         graph::ReshapeOp::create(builder, value.getLoc(), value,
-                                  ArrayRef<int64_t>(shape)),
-         graph::MeanKind::Arithmetic, output.getBatchDim()});
+    outputs.push_back({name.str(),
+                       graph::ReshapeOp::create(builder, value.getLoc(), value,
+                                                ArrayRef<int64_t>(shape)),
+                       graph::MeanKind::Arithmetic, output.getBatchDim()});
   }
   finish(updated, outputs);
   return success();

@@ -71,8 +71,8 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
     }
   if (axes.size() == 1) {
     if (chosen.insert(output).second)
-      emitRemark() << "the classes are dim " << named(axes[0]) << " of '" << output
-                   << "', " << type.getDimSize(axes[0])
+      emitRemark() << "the classes are dim " << named(axes[0]) << " of '"
+                   << output << "', " << type.getDimSize(axes[0])
                    << " of them: its other dims are those of '" << other << "'";
     return axes[0];
   }
@@ -84,9 +84,11 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
                << llvm::interleaved(llvm::map_range(axes, named))
                << " both leave the dims of '" << other << "'";
   return diagnostic << "; say which: " << call.name << "(" << output << ","
-                    << labels << ",axis=1) as PyTorch's cross_entropy has it, "
+                    << labels
+                    << ",axis=1) as PyTorch's cross_entropy has it, "
                        "axis="
-                    << named(type.getRank() - 1) << " where the classes are last";
+                    << named(type.getRank() - 1)
+                    << " where the classes are last";
 }
 
 FailureOr<LossBuilder::Classes>
@@ -123,9 +125,8 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   auto labelType =
       RankedTensorType::get(rowsOf(type, classes.axis), builder.getI64Type());
   // Without the dim of the classes the batch may be one dim earlier.
-  FailureOr<Value> labels =
-      getLabels(call.positional[1], labelType,
-                batchDim > axis ? batchDim - 1 : batchDim);
+  FailureOr<Value> labels = getLabels(
+      call.positional[1], labelType, batchDim > axis ? batchDim - 1 : batchDim);
   if (failed(labels))
     return failure();
   classes.labels = *labels;
@@ -165,16 +166,16 @@ Value LossBuilder::buildSmoothing(const Classes &classes, Value lse,
     ArrayRef<int64_t> shape = graph::getShape(sum);
     auto others = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     others.erase(others.begin() + classes.axis);
-    Value row = buildRow(parts, weights,
-                         graph::getGlobalType(lse).getElementType());
+    Value row =
+        buildRow(parts, weights, graph::getGlobalType(lse).getElementType());
     sum = parts.mul(sum, parts.broadcast(row, shape, others));
     total = 0;
     for (double weight : weights)
       total += weight;
   }
   sum = parts.sum(sum, {classes.axis});
-  Value smooth = parts.sub(parts.mul(lse, total / size),
-                           parts.mul(sum, 1 / size));
+  Value smooth =
+      parts.sub(parts.mul(lse, total / size), parts.mul(sum, 1 / size));
   return parts.select(classes.isCounted, smooth, parts.splat(smooth, 0));
 }
 
@@ -200,9 +201,8 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
     if (static_cast<int64_t>(weights.size()) != classes->size)
       return emitError() << call.name << ": weight has " << weights.size()
                          << " numbers, but output '" << call.positional[0]
-                         << "' has " << classes->size
-                         << " classes (dim " << classes->axis
-                         << "); give one for each";
+                         << "' has " << classes->size << " classes (dim "
+                         << classes->axis << "); give one for each";
     for (auto [i, weight] : llvm::enumerate(weights))
       if (!(weight >= 0 && std::isfinite(weight)))
         return emitError() << call.name << ": weight " << i << " is " << weight
@@ -212,12 +212,12 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
   graph::CrossEntropyOp op = buildLogLikelihood(*classes);
   Value loss = op.getLoss(), counted = classes->counted;
   if (!weights.empty()) { // a mean by weight
-    Value row = buildRow(parts, weights,
-                         graph::getGlobalType(loss).getElementType());
+    Value row =
+        buildRow(parts, weights, graph::getGlobalType(loss).getElementType());
     counted = graph::GatherOp::create(builder, parts.location, row,
                                       classes->labels, /*axis=*/0);
-    counted = parts.select(classes->isCounted, counted,
-                           parts.splat(counted, 0));
+    counted =
+        parts.select(classes->isCounted, counted, parts.splat(counted, 0));
     loss = parts.mul(loss, counted);
   }
   // The likelihood of each label with its share, that of all with the rest.

@@ -38,8 +38,7 @@ private:
   std::string checkOwn() const override {
     return !isShare(beta1) || !isShare(beta2) ? "betas must be in [0, 1)"
            : epsilon < 0                      ? "eps must not be negative"
-           : least < 0 || least > most
-               ? "min_coeff must be in [0, max_coeff]"
+           : least < 0 || least > most ? "min_coeff must be in [0, max_coeff]"
            : clips ? "max_grad_norm is --clip-norm, which all optimizers have"
                    : "";
   }
@@ -85,9 +84,8 @@ Value Lamb::buildDirection(Parts &parts, UpdatedTensor &tensor) const {
   }
   Value direction = parts.div(first, parts.add(root, epsilon));
   double decay = getDecay(tensor);
-  return decay == 0
-             ? direction
-             : parts.add(direction, parts.mul(tensor.parameter, decay));
+  return decay == 0 ? direction
+                    : parts.add(direction, parts.mul(tensor.parameter, decay));
 }
 
 /// The norm of the stored tensor over that of its update, an f64 scalar; 1

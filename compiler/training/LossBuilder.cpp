@@ -37,16 +37,15 @@ FailureOr<Value> LossBuilder::getLabels(StringRef name, RankedTensorType type,
       continue;
     if (argument.getType() != type)
       return emitError() << "the model's input '" << name << "' has type "
-                         << argument.getType() << " where it must have "
-                         << type << "; give the labels another name";
+                         << argument.getType() << " where it must have " << type
+                         << "; give the labels another name";
     labels = argument;
   }
   if (!labels) {
     StringAttr text = builder.getStringAttr(name);
-    labels = boundary().insertArgument(forward.getNumArguments(), type,
-                                       graph::InputAttr::get(text).withBatchDim(
-                                           batchDim),
-                                       NameLoc::get(text));
+    labels = boundary().insertArgument(
+        forward.getNumArguments(), type,
+        graph::InputAttr::get(text).withBatchDim(batchDim), NameLoc::get(text));
     if (batchDim == noBatch)
       emitRemark() << "'" << name << "' has no batch, as the output that it is "
                    << "compared with: of several microbatches the mean of "
@@ -82,7 +81,8 @@ FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
   if (!isa<FloatType>(type.getElementType()))
     return emitError() << "output '" << call.positional[0] << "' has type "
                        << type << "; " << call.name << " needs floats";
-  FailureOr<Value> target = getLabels(call.positional[1], type, output->batchDim);
+  FailureOr<Value> target =
+      getLabels(call.positional[1], type, output->batchDim);
   if (failed(target))
     return failure();
   auto emit = [&] { return emitError(); };

@@ -66,9 +66,8 @@ private:
   mlir::LogicalResult
   expectPositional(const Call &call, llvm::ArrayRef<llvm::StringRef> expected);
   mlir::Value sumAll(mlir::Value value) {
-    return parts.sum(
-        value, llvm::to_vector(
-                   llvm::seq<int64_t>(0, graph::getShape(value).size())));
+    return parts.sum(value, llvm::to_vector(llvm::seq<int64_t>(
+                                0, graph::getShape(value).size())));
   }
   mlir::FailureOr<llvm::SmallVector<Loss>> buildTerm(const WeightedCall &term);
   mlir::FailureOr<Loss> buildMean(const WeightedCall &term, const Call &call);
@@ -117,7 +116,7 @@ private:
                              llvm::ArrayRef<double> weights);
 
   mlir::func::FuncOp forward;
-  bool isMetric = false; // what is built is --metric
+  bool isMetric = false;                          // what is built is --metric
   llvm::SmallDenseMap<unsigned, int64_t> ignored; // of each of the labels
   llvm::StringSet<> used;   // outputs that are a mean by themselves
   llvm::StringSet<> chosen; // outputs whose dim of classes a remark has said

@@ -99,7 +99,8 @@ bool Muon::isOrthogonalised(graph::ParameterOp stored) const {
 // A schedule of the rate is one of both; `checkOwn` has refused an lr of 0 that
 // the other's is not.
 void Muon::buildOwnScalars(Parts &parts, Value step) {
-  Value otherRate = others->learningRate == learningRate ? rate
+  Value otherRate = others->learningRate == learningRate
+                        ? rate
                         : parts.mul(rate, others->learningRate / learningRate);
   others->buildScalars(parts, step, otherRate);
 }

@@ -42,9 +42,8 @@ static LogicalResult nameArguments(Call &call, ArrayRef<StringRef> order,
 
 /// Options that are there or not.
 static SmallVector<StringRef> getFlags() {
-  SmallVector<StringRef> flags{"nesterov",        "amsgrad",
-                               "maximize",        "centered",
-                               "bias_correction", "grad_averaging",
+  SmallVector<StringRef> flags{"nesterov",  "amsgrad",         "maximize",
+                               "centered",  "bias_correction", "grad_averaging",
                                "use_nvlamb"};
   llvm::append_range(flags, implementations);
   return flags;
@@ -255,13 +254,12 @@ void Optimizer::describeGroups(ArrayRef<Names> parameters,
   }
 }
 
-graph::LearningRateAttr
-Optimizer::getLearningRate(MLIRContext *context, const Group &group) const {
+graph::LearningRateAttr Optimizer::getLearningRate(MLIRContext *context,
+                                                   const Group &group) const {
   Builder builder(context);
   return graph::LearningRateAttr::get(
       context,
-      builder.getF64FloatAttr(
-          (group.scale ? rest : group).rule->learningRate),
+      builder.getF64FloatAttr((group.scale ? rest : group).rule->learningRate),
       group.scale ? builder.getF64FloatAttr(*group.scale) : FloatAttr(),
       schedule.empty() ? StringAttr() : builder.getStringAttr(schedule));
 }

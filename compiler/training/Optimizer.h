@@ -55,9 +55,9 @@ public:
   /// Builds what is computed once for all parameters from the number of steps
   /// done before this one, an i64 scalar, and the learning rates, f64 scalars:
   /// of groups that have one among `rates`.
-  void buildScalars(
-      graph::Parts &parts, mlir::Value step,
-      const llvm::SmallDenseMap<mlir::Attribute, mlir::Value> &rates);
+  void
+  buildScalars(graph::Parts &parts, mlir::Value step,
+               const llvm::SmallDenseMap<mlir::Attribute, mlir::Value> &rates);
 
   /// The next values of the views of one stored tensor, and of what is kept of
   /// it as a whole.

@@ -82,8 +82,8 @@ FailureOr<Value> polyrank::training::buildPairLoss(Parts &parts,
   if (failed(named.finish(hint)))
     return failure();
   ArrayRef<int64_t> shape = graph::getShape(output);
-  if (positive.size() != 1 && (shape.empty() ||
-                               shape.back() != int64_t(positive.size())))
+  if (positive.size() != 1 &&
+      (shape.empty() || shape.back() != int64_t(positive.size())))
     return emitError() << call.name << ": pos_weight has " << positive.size()
                        << " numbers, but the last dim of the output has "
                        << (shape.empty() ? 1 : shape.back())

@@ -28,8 +28,8 @@ struct TrainingPipelineOptions
   Option<std::string> loss{
       *this, "loss",
       llvm::cl::desc("Which loss to train; without one the outputs stay")};
-  ListOption<std::string> metrics{
-      *this, "metrics", llvm::cl::desc("What is logged beside it")};
+  ListOption<std::string> metrics{*this, "metrics",
+                                  llvm::cl::desc("What is logged beside it")};
   Option<std::string> mode{*this, "mode", llvm::cl::init("train"),
                            llvm::cl::desc("train or forward")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::init("adamw"),

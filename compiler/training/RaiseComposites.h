@@ -10,12 +10,12 @@
 
 namespace polyrank::training {
 
-/// What constant masks of attentions say, by the constant, since the layers of a
-/// model have the same one: it has as many elements as there are pairs of
+/// What constant masks of attentions say, by the constant, since the layers of
+/// a model have the same one: it has as many elements as there are pairs of
 /// positions.
 struct KnownMasks {
-  /// Of booleans that a value [queries, keys] repeats: steps in the constant from
-  /// query to query and from key to key, and both sizes.
+  /// Of booleans that a value [queries, keys] repeats: steps in the constant
+  /// from query to query and from key to key, and both sizes.
   using Key = std::tuple<const void *, int64_t, int64_t, int64_t, int64_t>;
   struct Visible {
     bool all = true, causal = true;
@@ -25,8 +25,8 @@ struct KnownMasks {
     mlir::DenseElementsAttr elements;
   };
   std::map<Key, Visible> visible;
-  /// Of numbers that are added: where they are zero, and what they are elsewhere;
-  /// null where they are no mask.
+  /// Of numbers that are added: where they are zero, and what they are
+  /// elsewhere; null where they are no mask.
   struct Additive {
     mlir::DenseElementsAttr visible;
     double fill = 0;

@@ -22,8 +22,7 @@ static graph::GatherOp getPickedMatrices(Value value) {
 
 bool training::raiseGrouped(graph::MatmulOp matmul) {
   for (bool left : {true, false}) {
-    auto gather =
-        getPickedMatrices(left ? matmul.getLhs() : matmul.getRhs());
+    auto gather = getPickedMatrices(left ? matmul.getLhs() : matmul.getRhs());
     ArrayRef<int64_t> batch =
         left ? matmul.getLhsBatch() : matmul.getRhsBatch();
     ArrayRef<int64_t> contract =
@@ -56,8 +55,8 @@ bool training::raiseGrouped(graph::MatmulOp matmul) {
     if (cast<RankedTensorType>(groups.getType()).getElementType() != number)
       groups = parts.convert(groups, number);
     Value ids = parts.iota({getShape(matrices)[0]}, number, 0);
-    Value result = graph::GroupedMatmulOp::create(
-        builder, matmul.getLoc(), rows, matrices, groups, ids);
+    Value result = graph::GroupedMatmulOp::create(builder, matmul.getLoc(),
+                                                  rows, matrices, groups, ids);
     matmul.getResult().replaceAllUsesWith(
         reshape(result, getShape(matmul.getResult())));
     return true;

@@ -51,7 +51,7 @@ struct StepOutput {
   std::string name;
   mlir::Value value;
   graph::MeanKind mean = graph::MeanKind::Arithmetic; // over several steps
-  int64_t batchDim = 0; // as of a graph.output
+  int64_t batchDim = 0;                               // as of a graph.output
 };
 
 /// The sums of one microbatch, or of all.
@@ -66,8 +66,8 @@ struct Sums {
 /// Whether a count does not depend on the inputs.
 bool isStatic(mlir::Value count);
 
-/// Builds @step: microbatches in StepMicrobatches.cpp, what means are made of in
-/// StepMeans.cpp, copies of parameters in StepCopies.cpp, the update in
+/// Builds @step: microbatches in StepMicrobatches.cpp, what means are made of
+/// in StepMeans.cpp, copies of parameters in StepCopies.cpp, the update in
 /// StepUpdates.cpp.
 class StepBuilder {
 public:

@@ -61,15 +61,15 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
     for (Parameter *parameter : views) {
       Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
       // With a norm it is taken already.
-      Value gradient = clip.norm != 0 ? parameter->gradient
-                                      : takeGradient(*parameter);
+      Value gradient =
+          clip.norm != 0 ? parameter->gradient : takeGradient(*parameter);
       if (scale.factor)
         gradient = own.mul(gradient, own.spread(scale.factor, gradient));
-      tensors.push_back({parameter->stored,
-                         graph::Boundary(step).getView(
-                             parameter->step.getArgNumber()),
-                         own.location, /*decays=*/true, left[parameter],
-                         clip.limit(own, gradient), parameter->states});
+      tensors.push_back(
+          {parameter->stored,
+           graph::Boundary(step).getView(parameter->step.getArgNumber()),
+           own.location, /*decays=*/true, left[parameter],
+           clip.limit(own, gradient), parameter->states});
     }
     if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
                                       storedStates[op])))
@@ -81,8 +81,7 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
   }
   SmallVector<Value> updated, updatedStates;
   for (Parameter &parameter : parameters) {
-    updated.push_back(parameter.gradient ? next[&parameter]
-                                         : left[&parameter]);
+    updated.push_back(parameter.gradient ? next[&parameter] : left[&parameter]);
     llvm::append_range(updatedStates, parameter.states);
     if (parameter.average) {
       Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));

@@ -125,7 +125,8 @@ SmallVector<int64_t> StoredView::getOrder(ArrayRef<int64_t> storedDims) const {
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, dims.size()));
   llvm::stable_sort(order, [&](int64_t a, int64_t b) {
     const Piece &x = pieces[dims[a]], &y = pieces[dims[b]];
-    return std::pair(x.storedDim, -x.stride) < std::pair(y.storedDim, -y.stride);
+    return std::pair(x.storedDim, -x.stride) <
+           std::pair(y.storedDim, -y.stride);
   });
   return order;
 }
@@ -194,9 +195,8 @@ Value StoredView::take(Parts &parts, Value value,
     for (auto [i, piece] : llvm::enumerate(merged)) {
       value = reshape(parts, value,
                       splice(value, dim, 1, {piece.size, piece.stride}));
-      int64_t next = i + 1 < merged.size()
-                         ? merged[i + 1].size * merged[i + 1].stride
-                         : 1;
+      int64_t next =
+          i + 1 < merged.size() ? merged[i + 1].size * merged[i + 1].stride : 1;
       value = slice(parts, value, ++dim, 0, next);
     }
     value = reshape(parts, value, splice(value, dim, 1, {}));

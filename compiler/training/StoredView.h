@@ -25,8 +25,7 @@ public:
   /// Of a refined value.
   llvm::ArrayRef<int64_t> getShape() const { return shape; }
   /// Its dims that are parts of one of these stored dims.
-  llvm::SmallVector<int64_t>
-  getDims(llvm::ArrayRef<int64_t> storedDims) const;
+  llvm::SmallVector<int64_t> getDims(llvm::ArrayRef<int64_t> storedDims) const;
 
   /// Given a value with just the dims that are parts of `storedDims`, one of
   /// the stored sizes of these, with zeros at what is another view's.
@@ -46,8 +45,7 @@ private:
   llvm::SmallVector<Piece> getMerged(int64_t storedDim) const;
   /// The refined dims among those of `storedDims` in the order of the stored
   /// tensor, as numbers of the dims of a value that has just these.
-  llvm::SmallVector<int64_t>
-  getOrder(llvm::ArrayRef<int64_t> storedDims) const;
+  llvm::SmallVector<int64_t> getOrder(llvm::ArrayRef<int64_t> storedDims) const;
 
   llvm::SmallVector<int64_t> stored, offsets, viewShape;
   llvm::SmallVector<Piece> pieces; // of the refined dims

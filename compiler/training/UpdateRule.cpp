@@ -56,9 +56,9 @@ void UpdateRule::takeRates(NamedArguments &named) {
 
 std::string UpdateRule::check() const {
   return !std::isfinite(learningRate) ? "lr must be finite"
-         : learningRate < 0 ? "lr must not be negative"
-         : weightDecay < 0 ? "weight_decay must not be negative"
-                           : checkOwn();
+         : learningRate < 0           ? "lr must not be negative"
+         : weightDecay < 0            ? "weight_decay must not be negative"
+                                      : checkOwn();
 }
 
 // 1 - rate * decay in f64, as PyTorch computes it.
@@ -114,9 +114,9 @@ Value UpdateRule::scale(Parts &parts, Value x, Value scalar) {
 
 Value UpdateRule::addDecay(Parts &parts, const UpdatedTensor &tensor) const {
   double decay = getDecay(tensor);
-  return decay == 0 ? tensor.gradient
-                    : parts.add(tensor.gradient,
-                                parts.mul(tensor.parameter, decay));
+  return decay == 0
+             ? tensor.gradient
+             : parts.add(tensor.gradient, parts.mul(tensor.parameter, decay));
 }
 
 Value UpdateRule::applyDecay(Parts &parts, const UpdatedTensor &tensor) const {

@@ -144,7 +144,7 @@ llvm::SmallVector<std::string> getNames(graph::ParameterOp stored);
 
 /// Whether one of the globs matches one of the names.
 bool matchesGlobs(llvm::ArrayRef<std::string> patterns,
-                llvm::ArrayRef<std::string> names);
+                  llvm::ArrayRef<std::string> names);
 
 /// An f64 scalar.
 mlir::Value buildNumber(graph::Parts &parts, double value);

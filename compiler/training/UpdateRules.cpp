@@ -188,8 +188,8 @@ Value Sgd::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
     Value fresh = freshness ? scale(parts, gradient, freshness) : gradient;
     Value &buffer = tensor.states[0];
     buffer = parts.add(parts.mul(buffer, momentum), fresh);
-    gradient = nesterov ? parts.add(gradient, parts.mul(buffer, momentum))
-                        : buffer;
+    gradient =
+        nesterov ? parts.add(gradient, parts.mul(buffer, momentum)) : buffer;
   }
   return parts.sub(tensor.parameter, scale(parts, gradient, rate));
 }
@@ -213,9 +213,9 @@ Value Adam::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
         parts.apply<graph::MaxOp>(tensor.states[2], square);
   Value root = parts.div(parts.apply<graph::SqrtOp>(second),
                          parts.spread(correction, second));
-  return parts.sub(parameter,
-                   scale(parts, parts.div(mean, parts.add(root, epsilon)),
-                         stepSize));
+  return parts.sub(
+      parameter,
+      scale(parts, parts.div(mean, parts.add(root, epsilon)), stepSize));
 }
 
 Value Adagrad::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
@@ -260,9 +260,9 @@ Value Lion::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
 }
 
 ArrayRef<StringRef> UpdateRule::getNames() {
-  static constexpr StringRef names[] = {
-      "sgd",       "adam", "adamw", "adagrad", "rmsprop",
-      "adafactor", "lamb", "lion",  "muon"};
+  static constexpr StringRef names[] = {"sgd",     "adam",    "adamw",
+                                        "adagrad", "rmsprop", "adafactor",
+                                        "lamb",    "lion",    "muon"};
   return names;
 }
 

@@ -330,8 +330,8 @@ LogicalResult Boundary::verifyTies() const {
   return success();
 }
 
-/// That parameter `number`, or state of one, is of a graph.parameter, and its view
-/// lies in that: rules B3 and B4.
+/// That parameter `number`, or state of one, is of a graph.parameter, and its
+/// view lies in that: rules B3 and B4.
 static LogicalResult verifyParameter(FunctionOpInterface function,
                                      const Boundary &boundary, unsigned number,
                                      const Symbols &symbols) {
@@ -351,8 +351,8 @@ static LogicalResult verifyParameter(FunctionOpInterface function,
     return success();
   if (view.size() != type.getRank() + 1)
     return error(4) << "a view of " << type.getRank() << " dims has a base and "
-                   << type.getRank() << " strides, not " << view.size()
-                   << " numbers";
+                    << type.getRank() << " strides, not " << view.size()
+                    << " numbers";
   if (llvm::any_of(view.asArrayRef(), [](int64_t n) { return n < 0; }))
     return error(4) << "the view " << view << " has a negative number";
   if (!stored || type.getNumElements() == 0)
@@ -364,7 +364,7 @@ static LogicalResult verifyParameter(FunctionOpInterface function,
   int64_t elements = cast<RankedTensorType>(stored.getType()).getNumElements();
   if (last >= elements)
     return error(4) << "the view ends with element " << last << " of " << symbol
-                   << ", which has " << elements;
+                    << ", which has " << elements;
   return success();
 }
 
@@ -404,8 +404,8 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
   Attribute role = attribute.getValue();
   if (attribute.getName() != attrName)
     return error(1) << "the dialect has no argument attribute '"
-                   << attribute.getName().getValue() << "'; what an argument "
-                   << "is, " << attrName << " says";
+                    << attribute.getName().getValue() << "'; what an argument "
+                    << "is, " << attrName << " says";
   if (!isa<ParameterAttr, StateAttr, InputAttr, CounterAttr, LearningRateAttr>(
           role))
     return error(1) << role << " is no role of an argument";
@@ -426,8 +426,8 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
       return failure();
   }
   if (auto input = dyn_cast<InputAttr>(role))
-    if (std::string wrong = findWrong(input.getBatchDim(),
-                                      function.getArgumentTypes()[number]);
+    if (std::string wrong =
+            findWrong(input.getBatchDim(), function.getArgumentTypes()[number]);
         !wrong.empty())
       return error(9) << "the input " << wrong;
   return success();
@@ -443,8 +443,8 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
   Attribute role = attribute.getValue();
   if (attribute.getName() != attrName)
     return error(6) << "the dialect has no result attribute '"
-                   << attribute.getName().getValue() << "'; what a result is, "
-                   << attrName << " says";
+                    << attribute.getName().getValue() << "'; what a result is, "
+                    << attrName << " says";
   if (!isa<OutputAttr, NextAttr, MeanAttr, CountAttr>(role))
     return error(6) << role << " is no role of a result";
   Boundary boundary(function);
@@ -452,7 +452,7 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
     unsigned argument = next.getArgument();
     if (argument >= function.getNumArguments() || !boundary.isKept(argument))
       return error(7) << "takes the place of argument " << argument
-                     << ", which is no parameter or state";
+                      << ", which is no parameter or state";
     auto type = dyn_cast<RankedTensorType>(function.getResultTypes()[number]);
     auto kept =
         dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
@@ -460,7 +460,7 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
         (type.getShape() != kept.getShape() ||
          type.getElementType() != kept.getElementType()))
       return error(7) << "is " << type << ", but takes the place of argument "
-                     << argument << ", " << kept;
+                      << argument << ", " << kept;
   }
   bool isFirst = llvm::none_of(llvm::seq(number), [&](unsigned i) {
     return boundary.getReplaced(i).has_value();
@@ -478,8 +478,8 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
                       << mean.getName() << " before it";
   }
   if (auto output = dyn_cast<OutputAttr>(role))
-    if (std::string wrong = findWrong(output.getBatchDim(),
-                                      function.getResultTypes()[number]);
+    if (std::string wrong =
+            findWrong(output.getBatchDim(), function.getResultTypes()[number]);
         !wrong.empty())
       return error(9) << "the output " << wrong;
   if (isa<CountAttr>(role) &&

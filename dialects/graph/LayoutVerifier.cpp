@@ -63,9 +63,8 @@ private:
   /// terms; of a compound dim that of the factor, which is not padded.
   std::pair<int64_t, int64_t> extentOf(const LaidTensor &tensor, int factor) {
     int64_t d = dimOf(tensor, factor), scale = borderOf(tensor, factor).scale;
-    int64_t extent = (*tensor.factors)[d].size() > 1
-                         ? rule.factors[factor].size
-                         : dimExtent(tensor, d);
+    int64_t extent = (*tensor.factors)[d].size() > 1 ? rule.factors[factor].size
+                                                     : dimExtent(tensor, d);
     // An unsplit halo factor is whole everywhere.
     if (rule.factors[factor].kind == FactorKind::Halo &&
         tensor.layout.getDim(d).getAxes().empty())
@@ -201,7 +200,8 @@ LogicalResult Verifier::checkFactors() {
       bool closed = factor.kind == FactorKind::Composite ||
                     factor.kind == FactorKind::Replicated ||
                     (factor.kind == FactorKind::Halo && it->second.empty());
-      if (closed && (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
+      if (closed &&
+          (!it->second.empty() || tensor.dims.lookup(index).getPadded()))
         return error(6, tensor.name)
                << " dim " << dim << " is laid out as " << names(it->second)
                << (tensor.dims.lookup(index).getPadded() ? " with padding" : "")
@@ -224,8 +224,7 @@ LogicalResult Verifier::checkFactors() {
         return error(4, tensor.name)
                << " dim " << dim << " is split over " << names(it->second)
                << " where " << first->name << " dim " << dimOf(*first, index)
-               << " is split over " << names(axes)
-               << "; reshard one of them";
+               << " is split over " << names(axes) << "; reshard one of them";
     }
   }
   return success();
@@ -284,9 +283,9 @@ LogicalResult Verifier::checkPartial() {
         return error(7, tensor.name)
                << " is a partial "
                << stringifyReductionKind(tensor.layout.getPartialKind())
-               << " over " << name(ref) << " where operand "
-               << operands.front() << " is a partial "
-               << stringifyReductionKind(kind) << "; reduce one of them first";
+               << " over " << name(ref) << " where operand " << operands.front()
+               << " is a partial " << stringifyReductionKind(kind)
+               << "; reduce one of them first";
       kind = tensor.layout.getPartialKind();
       operands.push_back(tensor.number);
       if (owner.count(key(ref)))
@@ -313,9 +312,8 @@ LogicalResult Verifier::checkPartial() {
                   "(sharding.all_reduce or sharding.reduce_scatter)";
       if (pass == PartialPass::Alone && operands.size() > 1)
         return error(7, "operands ")
-               << operands[0] << " and " << operands[1]
-               << " are both partial " << stringifyReductionKind(kind)
-               << "s over " << name(axis)
+               << operands[0] << " and " << operands[1] << " are both partial "
+               << stringifyReductionKind(kind) << "s over " << name(axis)
                << "; only one at a time may be: reduce the other first";
       if (pass == PartialPass::Together && operands.size() != together)
         return error(7, "operand ")
@@ -329,7 +327,8 @@ LogicalResult Verifier::checkPartial() {
     if (!tensor.isResult)
       continue;
     // What the result must be partial over, and of which kind.
-    llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, ReductionKind> expected;
+    llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, ReductionKind>
+        expected;
     for (auto &[ref, entry] : partial)
       expected.insert({ref, entry.first});
     for (auto &[ref, factor] : owner)

@@ -214,9 +214,7 @@ static std::pair<Value, Value> buildNormGradient(Parts &parts, Value dy,
   SmallVector<int64_t> columns = normalizedDims(x, scale);
   SmallVector<int64_t> rows = rowDims(x, scale);
   double share = 1.0 / numElements(getShape(scale));
-  auto spread = [&](Value row) {
-    return parts.broadcast(row, shape, columns);
-  };
+  auto spread = [&](Value row) { return parts.broadcast(row, shape, columns); };
   rstd = spread(rstd);
   Value centered = mean ? parts.sub(x, spread(mean)) : x;
   Value normalized = parts.mul(centered, rstd);

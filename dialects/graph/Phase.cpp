@@ -73,7 +73,8 @@ void Phases::readUsers(Block &block) {
     // A stage's backward comes when later stages are through with theirs, which
     // may wait for what it sends.
     auto transfer = dyn_cast<pipeline::TransferOp>(op);
-    bool isSentAhead = transfer && transfer.getFrom().value_or(0) < transfer.getTo();
+    bool isSentAhead =
+        transfer && transfer.getFrom().value_or(0) < transfer.getTo();
     if (phase != Phase::Forward || getMarkedPhase(&op) || op.use_empty() ||
         isSentAhead)
       continue;

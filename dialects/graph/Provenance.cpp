@@ -123,12 +123,14 @@ void graph::setModelName(ModuleOp module, StringRef name) {
 
 // 1. The attributes are graph.scope, graph.origin, graph.phase, graph.stage,
 //    graph.model and graph.sharding_rule, which a test prints.
-// 2. graph.phase is a #graph.phase, graph.stage a number from 0 on, each other a
+// 2. graph.phase is a #graph.phase, graph.stage a number from 0 on, each other
+// a
 //    string; graph.model is the module's.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if (!llvm::is_contained(
-          {scopeName, originName, phaseName, stageName, modelName, ruleName}, name))
+          {scopeName, originName, phaseName, stageName, modelName, ruleName},
+          name))
     return op->emitOpError("the graph dialect has no attribute '")
            << name << "'";
   if (name == phaseName) {

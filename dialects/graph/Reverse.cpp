@@ -17,9 +17,7 @@ Dependents polyrank::graph::findDependents(Block &block, ValueRange values) {
   Dependents dependents;
   dependents.roots.assign(values.begin(), values.end());
   dependents.values.insert(values.begin(), values.end());
-  auto varies = [&](Value value) {
-    return dependents.values.contains(value);
-  };
+  auto varies = [&](Value value) { return dependents.values.contains(value); };
   for (Operation &op : block) {
     if (isa<DetachOp>(op) || llvm::none_of(op.getOperands(), varies) ||
         llvm::any_of(op.getResults(), varies))

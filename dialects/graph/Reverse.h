@@ -26,8 +26,8 @@ using Cotangents = llvm::DenseMap<mlir::Value, mlir::Value>;
 /// point what their operands' cotangents are, given those of the results.
 /// Cotangents of one value are added in the order in which its uses are met,
 /// last use first, and behind these the parts of those that many slices take
-/// apart (SliceGradients.h). `enter` is called before an op's gradient is built.
-/// Errors name ops without a gradient.
+/// apart (SliceGradients.h). `enter` is called before an op's gradient is
+/// built. Errors name ops without a gradient.
 mlir::LogicalResult
 addCotangents(mlir::OpBuilder &builder, const Dependents &dependents,
               Cotangents &cotangents,

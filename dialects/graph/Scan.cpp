@@ -96,8 +96,8 @@ LogicalResult ScanOp::verify() {
     bool isComputed =
         isa<GraphOp>(op) && !isa<ScanOp, DropoutOp, UniformOp>(op);
     if (!isComputed)
-      return (emitOpError("[4] holds a ") << op.getName()).attachNote(
-                 op.getLoc())
+      return (emitOpError("[4] holds a ") << op.getName())
+                 .attachNote(op.getLoc())
              << "it stands here";
     for (Type type : op.getResultTypes())
       if (sharding::getLayout(type))
@@ -114,8 +114,7 @@ LogicalResult ScanOp::evaluate(ArrayRef<Tensor> operands,
   llvm::DenseMap<Value, Tensor> values;
   ArrayRef<Tensor> of = operands.take_front(getOf().size()),
                    uses = operands.take_back(getUses().size());
-  SmallVector<Tensor> carried(
-      operands.slice(of.size(), getCarry().size()));
+  SmallVector<Tensor> carried(operands.slice(of.size(), getCarry().size()));
   for (auto [argument, tensor] : llvm::zip_equal(getUsed(), uses))
     values[argument] = tensor;
   for (int64_t i = 0, count = getCount(); i < count; ++i) {

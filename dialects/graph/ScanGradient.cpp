@@ -1,11 +1,11 @@
 // The gradient of a scan: a scan in the other direction.
 //
 // Its body is the gradient of the forward's body. What that reads of the
-// forward is kept: the forward gives it as further stacks. What is cheap to have
-// again, or the same in all iterations, is computed again instead. Gradients of
-// carried values are carried back. Those of `uses` are sums over all iterations:
-// of products and sums the factors are stacked, and one product or sum behind
-// the scan adds up all iterations; the others are carried along.
+// forward is kept: the forward gives it as further stacks. What is cheap to
+// have again, or the same in all iterations, is computed again instead.
+// Gradients of carried values are carried back. Those of `uses` are sums over
+// all iterations: of products and sums the factors are stacked, and one product
+// or sum behind the scan adds up all iterations; the others are carried along.
 
 #include <functional>
 
@@ -241,11 +241,10 @@ void GradientBuilder::split(unsigned use, Value gradient) {
       dims = llvm::to_vector(transpose.getPermutation());
     finish = [finish, dims, isTranspose = !!transpose,
               type = op->getResult(0).getType()](Parts &parts, Value value) {
-      Value moved = isTranspose
-                        ? parts.transpose(value, dims)
-                        : ReshapeOp::create(parts.builder, parts.location, type,
-                                            value)
-                              .getResult();
+      Value moved = isTranspose ? parts.transpose(value, dims)
+                                : ReshapeOp::create(parts.builder,
+                                                    parts.location, type, value)
+                                      .getResult();
       return finish(parts, moved);
     };
   }
@@ -429,10 +428,10 @@ FailureOr<SmallVector<Value>> GradientBuilder::run() {
   eraseDead(); // of the copies those of which nothing is computed again
   arrangeArguments();
   keepResiduals();
-  backward = ScanOp::create(outside.builder, scan.getLoc(), scan.getCount(),
-                            !scan.getReversed(), getOutside(elements),
-                            getOutside(carried), getOutside(uses),
-                            std::move(region));
+  backward =
+      ScanOp::create(outside.builder, scan.getLoc(), scan.getCount(),
+                     !scan.getReversed(), getOutside(elements),
+                     getOutside(carried), getOutside(uses), std::move(region));
   return collect();
 }
 

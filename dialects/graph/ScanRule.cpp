@@ -153,11 +153,11 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
     for (int64_t d = 0, rank = getShape(inside).size(); d < rank; ++d) {
       sharding::DimAttr dim = layout.getDim(d + skipped);
       // What the padding holds is nobody's business in here.
-      dim = sharding::DimAttr::get(any.getMesh(), dim.getAxes(),
-                                   dim.getPadded());
+      dim =
+          sharding::DimAttr::get(any.getMesh(), dim.getAxes(), dim.getPadded());
       auto [entry, isNew] = layouts.try_emplace(dims.find(inside, d), dim);
-      agree &= entry->second == dim &&
-               (dim.isWhole() || dims.isParallel(inside, d));
+      agree &=
+          entry->second == dim && (dim.isWhole() || dims.isParallel(inside, d));
     }
   });
   if (!agree)
@@ -169,8 +169,7 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
         sharding::LayoutAttr::getReplicated(any.getMesh(), type.getRank());
     for (int64_t d = 0; d < type.getRank(); ++d) {
       auto found = layouts.find(dims.find(original, d));
-      split.push_back(found == layouts.end() ? whole.getDim(d)
-                                             : found->second);
+      split.push_back(found == layouts.end() ? whole.getDim(d) : found->second);
     }
     value.setType(sharding::withLayout(
         type, sharding::LayoutAttr::get(any.getMesh(), split)));
@@ -218,18 +217,16 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
     local.map(own->getResults(), outputs);
   }
   auto inside = [&](ValueRange values) {
-    return llvm::map_to_vector(values, [&](Value value) {
-      return local.lookup(laid.lookup(value));
-    });
+    return llvm::map_to_vector(
+        values, [&](Value value) { return local.lookup(laid.lookup(value)); });
   };
   ScanYieldOp yield = getYield();
   ScanYieldOp::create(builder, yield.getLoc(), inside(yield.getStack()),
                       inside(yield.getCarry()));
-  auto scan = ScanOp::create(
-      context.builder, getLoc(), getCount(), getReversed(),
-      operands.take_front(getOf().size()),
-      operands.slice(getOf().size(), getCarry().size()), uses,
-      std::move(region));
+  auto scan = ScanOp::create(context.builder, getLoc(), getCount(),
+                             getReversed(), operands.take_front(getOf().size()),
+                             operands.slice(getOf().size(), getCarry().size()),
+                             uses, std::move(region));
   llvm::append_range(results, scan.getResults());
   return success();
 }

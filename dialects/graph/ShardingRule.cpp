@@ -44,9 +44,8 @@ void ShardingRule::addHalo(int64_t operandDim, int64_t operandSize,
                            int64_t resultSize, Border result) {
   DimFactors &from = operands[0][operandDim], &to = results[0][resultDim];
   if (operandSize > 1 && resultSize > 1) {
-    int64_t extent =
-        std::max(llvm::divideCeil(operandSize, operand.scale),
-                 llvm::divideCeil(resultSize, result.scale));
+    int64_t extent = std::max(llvm::divideCeil(operandSize, operand.scale),
+                              llvm::divideCeil(resultSize, result.scale));
     from = to = {addFactor(extent, FactorKind::Halo)};
     borders.push_back({{false, 0, operandDim}, operand});
     borders.push_back({{true, 0, resultDim}, result});
@@ -147,17 +146,18 @@ std::string ShardingRule::toString() const {
     SmallVector<std::string> names;
     for (auto [i, factor] : llvm::enumerate(factors))
       if (factor.kind == kind)
-        names.push_back(factorName(i) +
-                        (kind == FactorKind::Reduction &&
-                                 factor.reduction != ReductionKind::Sum
-                             ? ":" + stringifyReductionKind(factor.reduction).str()
-                             : ""));
+        names.push_back(
+            factorName(i) +
+            (kind == FactorKind::Reduction &&
+                     factor.reduction != ReductionKind::Sum
+                 ? ":" + stringifyReductionKind(factor.reduction).str()
+                 : ""));
     if (!names.empty())
       out << " " << stringify(kind) << "={" << llvm::join(names, ", ") << "}";
   }
   auto printPasses = [&](StringRef title, ArrayRef<PartialPass> passes) {
-    if (llvm::all_of(passes,
-                     [](PartialPass pass) { return pass == PartialPass::None; }))
+    if (llvm::all_of(
+            passes, [](PartialPass pass) { return pass == PartialPass::None; }))
       return;
     out << " " << title << "=(";
     llvm::interleaveComma(passes, out, [&](PartialPass pass) {

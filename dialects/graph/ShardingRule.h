@@ -42,9 +42,9 @@ struct Factor {
 };
 
 /// How the dim of a tensor follows a halo factor: the device that has block
-/// [i, i + b) of the factor has [scale * i - low, scale * (i + b) + high) of the
-/// dim. In an operand the borders are read (`halo`); in a result they are sums
-/// for the neighbours (`spill`).
+/// [i, i + b) of the factor has [scale * i - low, scale * (i + b) + high) of
+/// the dim. In an operand the borders are read (`halo`); in a result they are
+/// sums for the neighbours (`spill`).
 struct Border {
   int64_t scale = 1, low = 0, high = 0;
 };
@@ -85,8 +85,8 @@ struct ShardingRule {
                int64_t resultDim, int64_t resultSize, Border result);
   /// {1, 0, 0} where the dim has no halo factor.
   Border getBorder(bool isResult, unsigned tensor, int64_t dim) const;
-  /// The layout of a dim of size `size` that has one factor, which is split over
-  /// `axes` and has this extent: with borders, padded where need be.
+  /// The layout of a dim of size `size` that has one factor, which is split
+  /// over `axes` and has this extent: with borders, padded where need be.
   sharding::DimAttr
   layDim(bool isResult, unsigned tensor, int64_t dim, int64_t size,
          sharding::MeshAttr mesh, llvm::ArrayRef<sharding::AxisRef> axes,
@@ -108,8 +108,9 @@ struct ShardingRule {
   /// Whether no operand has the factor: its layout is the builder's choice.
   bool isResultOnly(int factor) const;
 
-  /// `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k} passes sum={0|1}`.
-  /// A dim that follows a halo factor is `2i+1:2`: scale, factor, borders.
+  /// `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k} passes
+  /// sum={0|1}`. A dim that follows a halo factor is `2i+1:2`: scale, factor,
+  /// borders.
   std::string toString() const;
 };
 

@@ -24,8 +24,8 @@ SmallVector<int64_t> polyrank::graph::getStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-void polyrank::graph::forEachIndex(
-    ArrayRef<int64_t> shape, function_ref<void(ArrayRef<int64_t>)> body) {
+void polyrank::graph::forEachIndex(ArrayRef<int64_t> shape,
+                                   function_ref<void(ArrayRef<int64_t>)> body) {
   if (numElements(shape) == 0)
     return;
   SmallVector<int64_t> index(shape.size(), 0);
@@ -143,8 +143,8 @@ DenseElementsAttr Tensor::toAttribute() const {
     for (int64_t i = 0, n = size(); i < n; ++i)
       values[i] = isFloat() ? static_cast<Element>(floats[i])
                             : static_cast<Element>(integers[i]);
-    attribute = DenseElementsAttr::get(
-        getType(), ArrayRef<Element>(values.get(), size()));
+    attribute = DenseElementsAttr::get(getType(),
+                                       ArrayRef<Element>(values.get(), size()));
   };
   if (withCppType(elementType, write))
     return attribute;

@@ -12,8 +12,8 @@
 namespace polyrank::graph {
 
 /// `value` as an integer of this type, towards zero. What lies outside is the
-/// nearest there is, and NaN is 0: the infinities, which extrema start from, are
-/// the least and the largest integer, or false and true.
+/// nearest there is, and NaN is 0: the infinities, which extrema start from,
+/// are the least and the largest integer, or false and true.
 int64_t toInteger(mlir::Type type, double value);
 
 /// A dense row-major tensor. Floats of every width are held and computed as

@@ -58,8 +58,9 @@ static LogicalResult verifyModule(Operation *op) {
   auto axis = op->getAttr(axisAttrName);
   auto coordinates = op->getAttrOfType<DenseI64ArrayAttr>(coordinatesAttrName);
   if (!isa_and_present<StringAttr>(axis) || !coordinates)
-    return op->emitError("[P1] pipeline.axis is a name and pipeline.coordinates "
-                         "an array of numbers, and one needs the other");
+    return op->emitError(
+        "[P1] pipeline.axis is a name and pipeline.coordinates "
+        "an array of numbers, and one needs the other");
   int64_t size = ShapedType::kDynamic;
   if (auto module = dyn_cast<ModuleOp>(op))
     if (sharding::MeshAttr mesh = sharding::getMesh(module)) {
@@ -90,10 +91,10 @@ PipelineDialect::verifyOperationAttribute(Operation *op,
 }
 
 static LayoutAttr withoutPlaces(LayoutAttr layout) {
-  return layout ? LayoutAttr::get(layout.getMesh(), layout.getDims(),
-                                  layout.getPartialKind(),
-                                  layout.getPartialAxes())
-                : layout;
+  return layout
+             ? LayoutAttr::get(layout.getMesh(), layout.getDims(),
+                               layout.getPartialKind(), layout.getPartialAxes())
+             : layout;
 }
 
 /// The same with padding of which nothing is known.
@@ -102,10 +103,10 @@ static LayoutAttr withoutFill(LayoutAttr layout) {
     return layout;
   SmallVector<sharding::DimAttr> dims;
   for (sharding::DimAttr dim : layout.getDims())
-    dims.push_back(sharding::DimAttr::get(
-        layout.getMesh(), dim.getAxes(), dim.getPadded(),
-        sharding::Fill::Undefined, dim.getHaloLow(), dim.getHaloHigh(),
-        dim.getSpills()));
+    dims.push_back(
+        sharding::DimAttr::get(layout.getMesh(), dim.getAxes(), dim.getPadded(),
+                               sharding::Fill::Undefined, dim.getHaloLow(),
+                               dim.getHaloHigh(), dim.getSpills()));
   return withoutPlaces(layout.withDims(dims));
 }
 
@@ -150,9 +151,9 @@ TransferOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
     return SmallVector<Value>{Value()};
   if (!getFrom())
     return emitOpError("has no gradient: its operand is on all stages");
-  Value back = TransferOp::create(builder, getLoc(), getInput().getType(),
-                                  resultGradients[0],
-                                  builder.getI64IntegerAttr(getTo()), *getFrom());
+  Value back = TransferOp::create(
+      builder, getLoc(), getInput().getType(), resultGradients[0],
+      builder.getI64IntegerAttr(getTo()), *getFrom());
   return SmallVector<Value>{back};
 }
 
@@ -215,7 +216,7 @@ Cost JoinOp::getCost() {
 }
 
 /// What is joined is done once a step, behind all gradients.
-FailureOr<SmallVector<Value>> JoinOp::buildGradient(OpBuilder &, ArrayRef<Value>,
-                                                    ArrayRef<bool>) {
+FailureOr<SmallVector<Value>>
+JoinOp::buildGradient(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
   return emitOpError("has no gradient");
 }

@@ -163,8 +163,8 @@ verifyShapes(Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
            << op->getNumOperands() << " operands and " << op->getNumResults()
            << " results; each operand becomes one result";
   if (failed(sharding::verifyReason(
-          op, cast<CollectiveOp>(op).getWhy().value_or(
-                  sharding::ReasonAttr()))))
+          op,
+          cast<CollectiveOp>(op).getWhy().value_or(sharding::ReasonAttr()))))
     return failure();
   for (ArrayRef<int64_t> dims : dimLists) {
     if (dims.size() != op->getNumOperands())

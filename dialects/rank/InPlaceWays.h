@@ -16,8 +16,8 @@ public:
   /// `from`: the module, or any op in it.
   explicit InPlaceWays(mlir::Operation *from) : from(from) {}
 
-  /// Whether `op` may write the result where it reads the operand; never of what
-  /// is no command.
+  /// Whether `op` may write the result where it reads the operand; never of
+  /// what is no command.
   runtime::InPlace get(mlir::Operation *op, unsigned operand,
                        unsigned result) const;
 

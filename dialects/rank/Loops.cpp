@@ -68,8 +68,8 @@ LogicalResult LoopOp::verify() {
     return emitOpError("[3] must yield ") << yielded;
   for (Operation &op : block)
     if (isa<CollectiveOp, WaitOp, SendOp, RecvOp, LoopOp, MicrobatchesOp>(op))
-      return (emitOpError("[4] holds a ") << op.getName()).attachNote(
-                 op.getLoc())
+      return (emitOpError("[4] holds a ") << op.getName())
+                 .attachNote(op.getLoc())
              << "it stands here";
   return success();
 }

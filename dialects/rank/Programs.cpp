@@ -21,7 +21,8 @@ sharding::MeshAttr rank::getMesh(func::FuncOp function) {
   });
   if (mesh)
     return mesh;
-  for (auto attributes : {function.getArgAttrsAttr(), function.getResAttrsAttr()})
+  for (auto attributes :
+       {function.getArgAttrsAttr(), function.getResAttrsAttr()})
     if (attributes)
       attributes.walk([&](sharding::MeshAttr found) { mesh = found; });
   return mesh;
@@ -102,9 +103,9 @@ FailureOr<Programs> Programs::of(ModuleOp module) {
   for (NamedAttribute coordinate : getPlace(first)) {
     int32_t axis = mesh.lookup(coordinate.getName());
     if (axis < 0)
-      return first.emitError() << "has a place on the axis "
-                               << coordinate.getName() << ", which " << mesh
-                               << " has not";
+      return first.emitError()
+             << "has a place on the axis " << coordinate.getName() << ", which "
+             << mesh << " has not";
     programs.axes.push_back(axis);
     count *= mesh.getAxisSizes()[axis];
   }
@@ -126,10 +127,9 @@ FailureOr<Programs> Programs::of(ModuleOp module) {
              << ", which is no coordinate along the axes of the place "
              << getPlace(first) << " in " << mesh;
     if (int32_t other = programs.functionOf[index]; other >= 0)
-      return function.emitError()
-             << "has the place " << place << ", as @"
-             << programs.functions[other].getName()
-             << " has; a rank runs one function";
+      return function.emitError() << "has the place " << place << ", as @"
+                                  << programs.functions[other].getName()
+                                  << " has; a rank runs one function";
     programs.functionOf[index] = number;
   }
   for (int32_t number : programs.functionOf)

@@ -56,11 +56,11 @@ inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
 /// Function attribute (ArenaAttr) where buffers are assigned.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
-/// Function attribute (DictionaryAttr of axis names to I64Attr): the coordinates
-/// of the ranks that run it. Of a function without it all do.
+/// Function attribute (DictionaryAttr of axis names to I64Attr): the
+/// coordinates of the ranks that run it. Of a function without it all do.
 inline constexpr llvm::StringLiteral placeAttrName = "rank.at";
-/// Argument and result attribute (I64Attr) of functions with a place: the number
-/// that the argument or result has globally.
+/// Argument and result attribute (I64Attr) of functions with a place: the
+/// number that the argument or result has globally.
 inline constexpr llvm::StringLiteral numberAttrName = "rank.number";
 /// Module attribute: what its programs run on (a target::TargetInterface).
 inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
@@ -71,8 +71,8 @@ ArenaAttr getArena(mlir::Operation *function);
 /// Where a value of a function with buffers lies; null where it has none.
 BufferAttr getBuffer(mlir::Value value);
 
-/// Whether microbatches add it up: a result of rank.microbatches that is neither
-/// a stash nor carried, or what a segment takes of such a result.
+/// Whether microbatches add it up: a result of rank.microbatches that is
+/// neither a stash nor carried, or what a segment takes of such a result.
 bool isSum(mlir::Value value);
 
 /// Makes `shape` one of `groupSize` blocks of its dim `dim`, or emits an error

@@ -67,7 +67,7 @@ bool overlap(llvm::ArrayRef<AxisRef> left, llvm::ArrayRef<AxisRef> right);
 /// cut the same way. The pieces are the atoms towards which a value is wholly
 /// split, partial or replicated. Fails (empty optional) where two cuts of one
 /// axis do not divide each other, as 2 and 3 of an axis of 6.
-std::optional<llvm::SmallVector<AxisRef>>
-atoms(llvm::ArrayRef<AxisRef> axes, llvm::ArrayRef<AxisRef> others);
+std::optional<llvm::SmallVector<AxisRef>> atoms(llvm::ArrayRef<AxisRef> axes,
+                                                llvm::ArrayRef<AxisRef> others);
 
 } // namespace polyrank::sharding

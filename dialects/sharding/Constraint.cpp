@@ -105,8 +105,8 @@ ObjectiveAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       CostAttr value, CostAttr bound) {
   auto numbersOf = [&](CostAttr cost) {
     SmallVector<int64_t> numbers(cost.getViolations());
-    numbers.resize(std::max(value.getViolations().size(),
-                            bound.getViolations().size()));
+    numbers.resize(
+        std::max(value.getViolations().size(), bound.getViolations().size()));
     numbers.append({cost.getBytes(), cost.getFlops()});
     return numbers;
   };

@@ -37,8 +37,9 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "[mesh 1] mesh axis \"" << name.getValue()
                          << "\" must have a name of its own";
     if (!isAxisName(name.getValue()))
-      return emitError() << "[mesh 1] mesh axis \"" << name.getValue()
-                         << "\" has other characters than letters, digits and _";
+      return emitError()
+             << "[mesh 1] mesh axis \"" << name.getValue()
+             << "\" has other characters than letters, digits and _";
     if (sizes[i] < 1)
       return emitError() << "[mesh 2] mesh axis \"" << name.getValue()
                          << "\" has size " << sizes[i]
@@ -148,11 +149,10 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
 
 void MeshAttr::print(AsmPrinter &printer) const {
   printer << "<[";
-  llvm::interleaveComma(llvm::zip_equal(getAxisNames(), getAxisSizes()),
-                        printer, [&](auto axis) {
-                          printer << std::get<0>(axis) << "="
-                                  << std::get<1>(axis);
-                        });
+  llvm::interleaveComma(
+      llvm::zip_equal(getAxisNames(), getAxisSizes()), printer, [&](auto axis) {
+        printer << std::get<0>(axis) << "=" << std::get<1>(axis);
+      });
   printer << "]>";
 }
 
@@ -173,7 +173,8 @@ static std::string toString(MeshAttr mesh, DimAttr dim) {
   if (dim.getFill() != Fill::Undefined)
     text += " fill " + stringifyFill(dim.getFill()).str();
   if (dim.hasHalo())
-    text += (dim.getSpills() ? " spill " : " halo ") + std::to_string(dim.getHaloLow()) + ":" +
+    text += (dim.getSpills() ? " spill " : " halo ") +
+            std::to_string(dim.getHaloLow()) + ":" +
             std::to_string(dim.getHaloHigh());
   return text;
 }
@@ -310,11 +311,11 @@ LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                          << " is not padded by 'pad " << dim.getPadded() << "'";
     if (dim.getExtent(size) % blocks != 0)
       return emitError() << "[layout 4] dim " << i << " of size "
-                         << dim.getExtent(size)
-                         << " cannot be split over "
+                         << dim.getExtent(size) << " cannot be split over "
                          << getMesh().toString(dim.getAxes()) << " into "
                          << blocks << " equal blocks; pad it to "
-                         << (dim.getExtent(size) + blocks - 1) / blocks * blocks;
+                         << (dim.getExtent(size) + blocks - 1) / blocks *
+                                blocks;
   }
   return success();
 }
@@ -327,8 +328,8 @@ static ParseResult parseAxis(AsmParser &parser, MeshAttr mesh, AxisRef &ref) {
     return failure();
   int32_t axis = mesh.lookup(name);
   if (axis < 0)
-    return parser.emitError(location) << "the mesh has no axis \"" << name
-                                      << "\"";
+    return parser.emitError(location)
+           << "the mesh has no axis \"" << name << "\"";
   ref = mesh.getAxis(axis);
   if (failed(parser.parseOptionalColon()))
     return success();

@@ -11,9 +11,9 @@ using namespace polyrank::sharding;
 
 /// The texts by their names, in order.
 static constexpr std::pair<StringLiteral, std::string Reason::*> texts[] = {
-    {"value", &Reason::value},       {"producer", &Reason::producer},
-    {"user", &Reason::user},         {"from", &Reason::from},
-    {"to", &Reason::to},             {"constraint", &Reason::constraint},
+    {"value", &Reason::value}, {"producer", &Reason::producer},
+    {"user", &Reason::user},   {"from", &Reason::from},
+    {"to", &Reason::to},       {"constraint", &Reason::constraint},
 };
 
 Reason::Reason(ReasonAttr why) {

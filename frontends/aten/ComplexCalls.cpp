@@ -274,8 +274,8 @@ Value ComplexCall::conjugateTransposed() {
 
 /// A copy: what may not be written into the parts is not written into it.
 Value ComplexCall::viewAsReal() {
-  Value parts = op("stack", {Value::list({real(self()), imaginary(self())}),
-                             Value(-1)});
+  Value parts =
+      op("stack", {Value::list({real(self()), imaginary(self())}), Value(-1)});
   if (auto complex = asComplex(self());
       complex && parts.isTensor() && !complex->real->whyFixed().empty())
     parts.getTensor()->forbidWriting(complex->real->whyFixed());

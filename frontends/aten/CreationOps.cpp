@@ -195,7 +195,8 @@ LogicalResult eye(Call &c) {
 }
 
 /// The places of a matrix's lower or upper triangle, row by row: [2, count].
-template <bool isLower> LogicalResult triangleIndices(Call &c) {
+template <bool isLower>
+LogicalResult triangleIndices(Call &c) {
   int64_t rows = c.integer("row"), columns = c.integer("col"),
           offset = c.integer("offset");
   auto type = c.dtype(ScalarType::Long);

@@ -84,10 +84,9 @@ LogicalResult nativeLayerNorm(Call &c) {
 }
 
 LogicalResult nativeGroupNorm(Call &c) {
-  if (failed(c.give(normalizeGroups(c.emit, c.read("input"),
-                                    c.integer("group"), c.read("weight"),
-                                    c.read("bias"), /*perGroup=*/false,
-                                    c.number("eps")),
+  if (failed(c.give(normalizeGroups(c.emit, c.read("input"), c.integer("group"),
+                                    c.read("weight"), c.read("bias"),
+                                    /*perGroup=*/false, c.number("eps")),
                     c.typeOf("input"))))
     return failure();
   return giveNothing(c, 2);
@@ -164,9 +163,7 @@ LogicalResult followBatch(Call &c, bool saysTraining) {
   return c.give(result->normalized, c.typeOf("input"));
 }
 
-LogicalResult batchNorm(Call &c) {
-  return followBatch(c, c.flag("training"));
-}
+LogicalResult batchNorm(Call &c) { return followBatch(c, c.flag("training")); }
 
 /// Of programs that were decomposed, in evaluation mode.
 LogicalResult batchNormWithoutTraining(Call &c) {
@@ -284,8 +281,8 @@ Imported renormalized(Call &c, const Imported &x, double p, int64_t dim,
   Imported isLong = a.is(norm, graph::Comparison::GT, most);
   if (isHeld)
     isLong = a.both(isLong, isHeld);
-  Imported factor = a.where(
-      isLong, a.div(a.number(most, norm), a.add(norm, epsilon)), 1);
+  Imported factor =
+      a.where(isLong, a.div(a.number(most, norm), a.add(norm, epsilon)), 1);
   return a.mul(x, c.emit.keepDims(factor, x.getShape(), others));
 }
 
@@ -294,9 +291,9 @@ LogicalResult renorm(Call &c) {
   auto dim = c.dim(c.integer("dim"), x.getRank());
   if (failed(dim) || x.getRank() < 2 || !isFloat(c.typeOf("self")))
     return c.fail("norms of slices of " + c["self"].describe());
-  return c.give(renormalized(c, x, c.number("p"), *dim, c.number("maxnorm"),
-                             {}),
-                c.typeOf("self"));
+  return c.give(
+      renormalized(c, x, c.number("p"), *dim, c.number("maxnorm"), {}),
+      c.typeOf("self"));
 }
 
 /// Of the rows of a table those that are looked up (Embedding's max_norm).
@@ -304,8 +301,7 @@ LogicalResult embeddingRenorm(Call &c) {
   Imported table = c.read("self"), indices = c.read("indices");
   if (table.getRank() != 2 || failed(c.needIntegers("indices")))
     return c.fail("rows of " + c["self"].describe());
-  int64_t rows = table.getShape()[0],
-          count = countElements(indices.getShape());
+  int64_t rows = table.getShape()[0], count = countElements(indices.getShape());
   c.emit.limitIndices(indices, rows);
   Type type = table.getElementType();
   auto counts = scatterSlices(

@@ -72,13 +72,12 @@ LogicalResult pad(Call &c) {
   Shape over = alive.getShape();
   over.resize(shape.size(), 1);
   Imported x = packed->steps;
-  x = c.emit.select(
-      c.emit.broadcast(c.emit.reshape(alive, over), shape,
-                       !alive.isConstant() || !x.isConstant()),
-      x,
-      c.emit.broadcast(
-          c.emit.scalar(x.getElementType(), c.number("padding_value")), shape,
-          !x.isConstant()));
+  x = c.emit.select(c.emit.broadcast(c.emit.reshape(alive, over), shape,
+                                     !alive.isConstant() || !x.isConstant()),
+                    x,
+                    c.emit.broadcast(c.emit.scalar(x.getElementType(),
+                                                   c.number("padding_value")),
+                                     shape, !x.isConstant()));
   if (c.flag("batch_first")) {
     Shape order(llvm::to_vector(llvm::seq<int64_t>(0, x.getRank())));
     std::swap(order[0], order[1]);

@@ -55,8 +55,8 @@ FailureOr<SmallVector<Window>> getWindows(Call &c, const Imported &x) {
   SmallVector<int64_t> strides =
       c.has("stride") && !c.integers("stride").empty() ? perDim("stride", 1)
                                                        : sizes;
-  for (ArrayRef<int64_t> each : {ArrayRef(sizes), ArrayRef(low),
-                                 ArrayRef(dilations), ArrayRef(strides)})
+  for (ArrayRef<int64_t> each :
+       {ArrayRef(sizes), ArrayRef(low), ArrayRef(dilations), ArrayRef(strides)})
     if (each.size() != spatial)
       return c.fail("a window of " + toString(each) + " over " +
                     Twine(spatial) + " dims");

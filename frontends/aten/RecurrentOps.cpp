@@ -59,7 +59,8 @@ FailureOr<std::vector<RecurrentWeights>>
 Recurrence::takeWeights(int64_t layers, int64_t directions) {
   auto params = c.tensors("params");
   auto given = static_cast<int64_t>(params.size());
-  bool hasBias = c.flag("has_biases"), isPossible = layers >= 1 && layers <= given;
+  bool hasBias = c.flag("has_biases"),
+       isPossible = layers >= 1 && layers <= given;
   int64_t each = hasBias ? 4 : 2, count = isPossible ? layers * directions : 0;
   bool hasProjection = isLstm && given == count * (each + 1);
   if (!isPossible || given != count * (each + hasProjection))
@@ -130,13 +131,9 @@ LogicalResult Recurrence::runStep() {
       state.hidden.getShape()[0] != x.getShape()[0])
     return c.fail("an input of " + c["input"].describe() + " and a state of " +
                   toString(state.hidden.getShape()));
-  RecurrentLayer layer(emit, cell,
-                       {c.read("w_ih"),
-                        c.read("w_hh"),
-                        c.read("b_ih"),
-                        c.read("b_hh"),
-                        {},
-                        {}});
+  RecurrentLayer layer(
+      emit, cell,
+      {c.read("w_ih"), c.read("w_hh"), c.read("b_ih"), c.read("b_hh"), {}, {}});
   if (failed(layer.check(x.getShape()[1], state)))
     return failure();
   state = layer.step(x, state);
@@ -284,11 +281,13 @@ const OperatorRow rows[] = {
      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
      "train, bool bidirectional) -> (PackedSequence, Tensor)",
      packed<Cell::Gru>},
-    {"rnn_tanh.data(PackedSequence data, PackedSequence batch_sizes, Tensor hx, "
+    {"rnn_tanh.data(PackedSequence data, PackedSequence batch_sizes, Tensor "
+     "hx, "
      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
      "train, bool bidirectional) -> (PackedSequence, Tensor)",
      packed<Cell::Tanh>},
-    {"rnn_relu.data(PackedSequence data, PackedSequence batch_sizes, Tensor hx, "
+    {"rnn_relu.data(PackedSequence data, PackedSequence batch_sizes, Tensor "
+     "hx, "
      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
      "train, bool bidirectional) -> (PackedSequence, Tensor)",
      packed<Cell::Relu>},

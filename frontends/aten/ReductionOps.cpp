@@ -202,20 +202,19 @@ LogicalResult histc(Call &c) {
   Imported isLast = c.emit.binary<graph::CompareOp>(
       x, c.emit.broadcast(number(max), x.getShape(), !x.isConstant()),
       graph::Comparison::EQ);
-  place = c.emit.select(
-      isLast,
-      c.emit.broadcast(number(static_cast<double>(bins - 1)), x.getShape(),
-                       !x.isConstant()),
-      place);
+  place = c.emit.select(isLast,
+                        c.emit.broadcast(number(static_cast<double>(bins - 1)),
+                                         x.getShape(), !x.isConstant()),
+                        place);
   Shape shape = {bins, x.getShape()[0]};
   if (failed(c.emit.fits(shape)))
     return failure();
   Imported isThere = c.emit.binary<graph::CompareOp>(
       c.emit.broadcast(place, shape, !place.isConstant()),
       c.emit.iota(shape, 0, element), graph::Comparison::EQ);
-  return c.give(c.emit.reduce(ReductionKind::Sum,
-                              c.emit.convert(isThere, element), {1}),
-                type);
+  return c.give(
+      c.emit.reduce(ReductionKind::Sum, c.emit.convert(isThere, element), {1}),
+      type);
 }
 
 const OperatorRow rows[] = {

@@ -219,8 +219,7 @@ LogicalResult scatterReduce(Call &c) {
     return failure();
   Arithmetic a{c.emit};
   Type type = along->x.getElementType();
-  if (!isa<FloatType>(type) &&
-      (isMean || c.typeOf("self") == ScalarType::Long))
+  if (!isa<FloatType>(type) && (isMean || c.typeOf("self") == ScalarType::Long))
     return c.fail("reduce='" + reduce + "' " +
                   (isMean ? "" : "with include_self=False ") + "of " +
                   nameOf(c.typeOf("self")) + "; convert it to float32");
@@ -238,9 +237,8 @@ LogicalResult scatterReduce(Call &c) {
   if (failed(result))
     return failure();
   if (isMean)
-    result = a.div(*result, includesSelf
-                                ? a.add(*counts, 1)
-                                : a.where(isReached, *counts, 1));
+    result = a.div(*result, includesSelf ? a.add(*counts, 1)
+                                         : a.where(isReached, *counts, 1));
   return c.give(*result, c.typeOf("self"));
 }
 

@@ -369,9 +369,9 @@ std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
 std::vector<Freezable> getFreezable(MutableArrayRef<ParameterSpec> parameters) {
   std::vector<Freezable> freezable;
   for (ParameterSpec &parameter : parameters)
-    freezable.push_back(
-        {parameter.name, parameter.aliases, isa<FloatType>(parameter.computed),
-         parameter.getModelElements(), parameter.trainable});
+    freezable.push_back({parameter.name, parameter.aliases,
+                         isa<FloatType>(parameter.computed),
+                         parameter.getModelElements(), parameter.trainable});
   return freezable;
 }
 

@@ -224,8 +224,8 @@ void Tensor::write(Emitter &emit, const Imported &value) {
     Imported leaf = storage->parameter,
              next = emit.unary<graph::DetachOp>(emit.materialize(part));
     storage->contents = emit.binary<graph::AddOp>(
-        next, emit.binary<graph::SubOp>(leaf,
-                                        emit.unary<graph::DetachOp>(leaf)));
+        next,
+        emit.binary<graph::SubOp>(leaf, emit.unary<graph::DetachOp>(leaf)));
     emit.update(storage->parameter, next.value);
     return;
   }

@@ -213,8 +213,8 @@ Imported logOfSum(Emitter &emit, const Imported &x, const Imported &y) {
       a.is(emit.unary<graph::AbsOp>(larger), graph::Comparison::LT,
            std::numeric_limits<double>::infinity());
   Imported distance = a.where(isFinite, a.sub(smaller, larger), 0);
-  Imported more = emit.unary<graph::LogOp>(
-      a.add(emit.unary<graph::ExpOp>(distance), 1));
+  Imported more =
+      emit.unary<graph::LogOp>(a.add(emit.unary<graph::ExpOp>(distance), 1));
   return emit.select(isFinite, a.add(larger, more), larger);
 }
 

@@ -117,15 +117,14 @@ Imported groupedProduct(Emitter &emit, const Imported &rows,
   Type number = emit.getBuilder().getI64Type();
   // A row is in the group of so many ends as it is not in front of.
   Shape shape = {groups, count};
-  Imported end = emit.broadcast(
-      emit.reshape(emit.convert(ends, number), {groups, 1}), shape,
-      !ends.isConstant());
-  Imported isBehind = emit.convert(
-      emit.binary<graph::CompareOp>(emit.iota(shape, 1, number), end,
-                                    graph::Comparison::GE),
-      number);
-  Imported group =
-      emit.reduce(sharding::ReductionKind::Sum, isBehind, {0});
+  Imported end =
+      emit.broadcast(emit.reshape(emit.convert(ends, number), {groups, 1}),
+                     shape, !ends.isConstant());
+  Imported isBehind =
+      emit.convert(emit.binary<graph::CompareOp>(emit.iota(shape, 1, number),
+                                                 end, graph::Comparison::GE),
+                   number);
+  Imported group = emit.reduce(sharding::ReductionKind::Sum, isBehind, {0});
   return emit.emit({rows, matrices, group, emit.iota({groups}, 0, number)},
                    [](OpBuilder &b, ValueRange v) -> Operation * {
                      return graph::GroupedMatmulOp::create(

@@ -22,8 +22,8 @@ mlir::FailureOr<Imported> matrixProduct(Emitter &emit, Imported lhs,
                                         Imported rhs);
 
 /// Row s of `rows` [rows, in] times matrix e of `matrices` [groups, in, out],
-/// where ends[e - 1] <= s < ends[e]; zeros behind the last end. The groups can be
-/// split over devices.
+/// where ends[e - 1] <= s < ends[e]; zeros behind the last end. The groups can
+/// be split over devices.
 Imported groupedProduct(Emitter &emit, const Imported &rows,
                         const Imported &matrices, const Imported &ends);
 

@@ -50,9 +50,9 @@ Imported stepsWithin(Emitter &emit, const Imported &lengths, int64_t steps) {
 }
 
 LogicalResult checkSteps(Emitter &emit, int64_t steps) {
-  return steps >= 1 ? success()
-                    : emit.fail(Twine(steps) +
-                                " steps, and it needs at least one");
+  return steps >= 1
+             ? success()
+             : emit.fail(Twine(steps) + " steps, and it needs at least one");
 }
 
 //===-- cells ------------------------------------------------------------===//
@@ -100,8 +100,7 @@ LogicalResult RecurrentLayer::check(int64_t inputWidth,
       succeeded(expect(weights.hidden, {rows, passed}, "state's weight")) &&
       succeeded(expect(weights.inputBias, rows, "input's bias")) &&
       succeeded(expect(weights.hiddenBias, rows, "state's bias")) &&
-      succeeded(
-          expect(weights.projection, {passed, width()}, "projection")) &&
+      succeeded(expect(weights.projection, {passed, width()}, "projection")) &&
       succeeded(expect(weights.peepholes, 3 * width(), "peepholes")) &&
       succeeded(expect(state.hidden, {batch, passed}, "state")) &&
       succeeded(expect(state.cell, {batch, width()}, "cell's state")));
@@ -134,9 +133,8 @@ Imported RecurrentLayer::ofInput(const Imported &x) {
     if (cell.kind == RecurrentCell::Kind::Gru && !cell.resetsState) {
       // That of the new gate is added where the reset gate multiplies it.
       int64_t start = cell.gates[2] * width();
-      Imported zero =
-          emit.broadcast(emit.scalar(more.getElementType(), 0), width(),
-                         !more.isConstant());
+      Imported zero = emit.broadcast(emit.scalar(more.getElementType(), 0),
+                                     width(), !more.isConstant());
       more = emit.concat({emit.slice(more, 0, 0, start), zero,
                           emit.slice(more, 0, start + width(), 3 * width())},
                          0);
@@ -211,9 +209,8 @@ RecurrentState RecurrentLayer::afterGru(const Imported &fromInput,
   auto add = [&](const Imported &x, const Imported &y) {
     return emit.binary<graph::AddOp>(x, y);
   };
-  Imported fromHidden = product(before.hidden, cell.resetsState
-                                                   ? gatesMatrix
-                                                   : weights.hidden);
+  Imported fromHidden =
+      product(before.hidden, cell.resetsState ? gatesMatrix : weights.hidden);
   auto opened = [&](size_t which) {
     Imported mine;
     if (cell.resetsState) {
@@ -236,10 +233,9 @@ RecurrentState RecurrentLayer::afterGru(const Imported &fromInput,
   }
   Imported fresh = cell.ofNew(emit, clip(add(gate(fromInput, 2), fromState)));
   // (1 - update) * fresh + update * before
-  return {
-      add(times(emit.binary<graph::SubOp>(before.hidden, fresh), update),
-          fresh),
-      {}};
+  return {add(times(emit.binary<graph::SubOp>(before.hidden, fresh), update),
+              fresh),
+          {}};
 }
 
 RecurrentState RecurrentLayer::after(const Imported &fromInput,
@@ -250,9 +246,9 @@ RecurrentState RecurrentLayer::after(const Imported &fromInput,
   case RecurrentCell::Kind::Gru:
     return afterGru(fromInput, before);
   case RecurrentCell::Kind::Rnn:
-    return {cell.ofNew(emit, clip(emit.binary<graph::AddOp>(
-                                 fromInput,
-                                 product(before.hidden, weights.hidden)))),
+    return {cell.ofNew(emit,
+                       clip(emit.binary<graph::AddOp>(
+                           fromInput, product(before.hidden, weights.hidden)))),
             {}};
   }
   llvm_unreachable("covered switch");
@@ -276,8 +272,8 @@ Imported RecurrentLayer::run(const Imported &x, int64_t time,
   prepare(batch);
   auto choose = [&](const Imported &alive, const Imported &x,
                     const Imported &otherwise) {
-    return emit.select(
-        emit.broadcast(alive, x.getShape(), !alive.isConstant()), x, otherwise);
+    return emit.select(emit.broadcast(alive, x.getShape(), !alive.isConstant()),
+                       x, otherwise);
   };
   std::vector<Imported> sequences = {gates}, carried = {state.hidden};
   Imported alive; // [T, B, 1]

@@ -1,7 +1,7 @@
 // Recurrent layers: what the cells of LSTM, GRU and RNN compute, step by step.
 //
-// A sequence of T steps is a `graph.scan` of the cell's ops, so that a program is
-// as large for a thousand steps as for two. What does not depend on the step
+// A sequence of T steps is a `graph.scan` of the cell's ops, so that a program
+// is as large for a thousand steps as for two. What does not depend on the step
 // before is computed once for all steps: the product of the input with its
 // matrix (T * B rows), with all biases that can be added there, and what
 // becomes of the outputs.

@@ -70,7 +70,7 @@ private:
   const Graph &graph;
   Budget &budget;
   Transforms transforms;
-  int64_t numOps = 0; // of the graph dialect
+  int64_t numOps = 0;  // of the graph dialect
   bool isOver = false; // the budget
   /// By the names of values: the pattern that names them.
   llvm::StringMap<size_t> toDetach;

@@ -31,8 +31,7 @@ bool readFloat(const Json &value, double &into, json::Path path) {
 }
 
 /// The one key of a union, with its value.
-const Json *getUnion(const Json &value, StringRef &key,
-                            json::Path path) {
+const Json *getUnion(const Json &value, StringRef &key, json::Path path) {
   if (!value.is_object()) {
     path.report("expected an object of one key");
     return nullptr;
@@ -61,19 +60,18 @@ const Json *getUnion(const Json &value, StringRef &key,
 static bool readJson(const Json &value, Graph &graph, json::Path path);
 
 /// {"name": ..} of a tensor, a custom object, ..
-static bool readName(const Json &value, Argument &argument,
-                     json::Path path) {
+static bool readName(const Json &value, Argument &argument, json::Path path) {
   argument.kind = Argument::Kind::Name;
   Fields map(value, path);
   return map && map.map("name", argument.text);
 }
 
-static bool readArgument(StringRef kind, const Json &value,
-                         Argument &argument, json::Path path);
+static bool readArgument(StringRef kind, const Json &value, Argument &argument,
+                         json::Path path);
 
 /// A list whose elements are of union kind `kind`, or unions themselves.
-static bool readList(StringRef kind, const Json &value,
-                     Argument &argument, json::Path path) {
+static bool readList(StringRef kind, const Json &value, Argument &argument,
+                     json::Path path) {
   argument.kind = Argument::Kind::List;
   if (!value.is_array()) {
     path.report("expected an array");
@@ -95,8 +93,8 @@ static bool readList(StringRef kind, const Json &value,
   return true;
 }
 
-static bool readArgument(StringRef kind, const Json &value,
-                         Argument &argument, json::Path path) {
+static bool readArgument(StringRef kind, const Json &value, Argument &argument,
+                         json::Path path) {
   using Kind = Argument::Kind;
   auto readInteger = [&](Kind as) {
     argument.kind = as;
@@ -178,8 +176,7 @@ static bool readArgument(StringRef kind, const Json &value,
   return true;
 }
 
-static bool readJson(const Json &value, Argument &argument,
-                     json::Path path) {
+static bool readJson(const Json &value, Argument &argument, json::Path path) {
   StringRef kind;
   const Json *content = getUnion(value, kind, path);
   return content && readArgument(kind, *content, argument, path);
@@ -201,8 +198,7 @@ static bool readJson(const Json &value, Node &node, json::Path path) {
          map.mapOptional("metadata", node.metadata);
 }
 
-static bool readJson(const Json &value, SymbolicInt &into,
-                     json::Path path) {
+static bool readJson(const Json &value, SymbolicInt &into, json::Path path) {
   StringRef kind;
   const Json *content = getUnion(value, kind, path);
   if (!content)
@@ -215,8 +211,7 @@ static bool readJson(const Json &value, SymbolicInt &into,
   return map && map.map("expr_str", into.expression);
 }
 
-static bool readJson(const Json &value, TensorMeta &meta,
-                     json::Path path) {
+static bool readJson(const Json &value, TensorMeta &meta, json::Path path) {
   Fields map(value, path);
   return map && map.map("dtype", meta.type) && map.map("sizes", meta.sizes) &&
          map.map("strides", meta.strides) &&
@@ -323,8 +318,7 @@ bool readSpec(const Json &value, Spec &spec, json::Path path,
 
 } // namespace
 
-static bool readJson(const Json &value, InputSpec &spec,
-                     json::Path path) {
+static bool readJson(const Json &value, InputSpec &spec, json::Path path) {
   return readSpec<InputSpec>(
       value, spec, path, inputRows, "an input of a kind that is not known",
       [&](Fields &map) {
@@ -333,8 +327,7 @@ static bool readJson(const Json &value, InputSpec &spec,
       });
 }
 
-static bool readJson(const Json &value, OutputSpec &spec,
-                     json::Path path) {
+static bool readJson(const Json &value, OutputSpec &spec, json::Path path) {
   return readSpec<OutputSpec>(value, spec, path, outputRows,
                               "an output of a kind that is not known",
                               [](Fields &) { return true; });
@@ -407,8 +400,7 @@ Result<Program> readProgram(StringRef text, const std::string &name,
   return program;
 }
 
-static bool readJson(const Json &value, Payload &payload,
-                     json::Path path) {
+static bool readJson(const Json &value, Payload &payload, json::Path path) {
   Fields map(value, path);
   return map && map.map("path_name", payload.member) &&
          map.map("use_pickle", payload.isPickled) &&

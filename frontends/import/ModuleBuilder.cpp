@@ -26,10 +26,10 @@ static void noteConversions(Location location,
     if (Type type = parameter.stored.getElementType();
         isa<FloatType>(type) && type != parameter.computed) {
       unsigned width = type.getIntOrFloatBitWidth();
-      std::string name = type.isBF16()       ? "bfloat16"
-                         : parameter.complex ? "complex" +
-                                                   std::to_string(2 * width)
-                                             : "float" + std::to_string(width);
+      std::string name = type.isBF16() ? "bfloat16"
+                         : parameter.complex
+                             ? "complex" + std::to_string(2 * width)
+                             : "float" + std::to_string(width);
       ++counts[{name, parameter.complex}];
     }
   for (const auto &[kind, count] : counts)

@@ -11,8 +11,8 @@ void addAbsentWeights(Model &model) {
   for (const StoredTensor &tensor : model.graph.initializers)
     known.insert(tensor.name);
   std::erase_if(model.graph.inputs, [&](const ValueInfo &input) {
-    std::string_view kind = find(
-        input.metadata, "pkg.torch.export.graph_signature.InputSpec.kind");
+    std::string_view kind =
+        find(input.metadata, "pkg.torch.export.graph_signature.InputSpec.kind");
     if ((kind != "PARAMETER" && kind != "BUFFER") || known.contains(input.name))
       return false;
     StoredTensor tensor;
@@ -24,7 +24,8 @@ void addAbsentWeights(Model &model) {
       return false;
     int64_t count = 1;
     for (const Dim &dim : *input.shape) {
-      if (!dim.value || *dim.value < 1 || *dim.value > maxStoredElements / count)
+      if (!dim.value || *dim.value < 1 ||
+          *dim.value > maxStoredElements / count)
         return false;
       count *= *dim.value;
       tensor.dims.push_back(*dim.value);

@@ -33,7 +33,8 @@ LogicalResult shrink(NodeImporter &n) {
   const Imported &x = n.operand(0);
   double limit = n.getFloat("lambd", 0.5), bias = n.getFloat("bias", 0);
   auto spread = [&](double value) {
-    return n.emit.broadcast(scalarLike(n, x, value), x.getShape(), !x.isConstant());
+    return n.emit.broadcast(scalarLike(n, x, value), x.getShape(),
+                            !x.isConstant());
   };
   auto where = [&](Comparison comparison, double at, double change,
                    const Imported &otherwise) {
@@ -65,7 +66,7 @@ LogicalResult lpNormalization(NodeImporter &n) {
     norm = rootOf(n.emit, norm);
   auto spread = [&](double value) {
     return n.emit.broadcast(scalarLike(n, x, value), norm.getShape(),
-                !norm.isConstant());
+                            !norm.isConstant());
   };
   norm = n.emit.select(
       n.emit.binary<graph::CompareOp>(norm, spread(0), Comparison::EQ),
@@ -212,7 +213,8 @@ LogicalResult reverseSequence(NodeImporter &n) {
   Imported place = n.emit.iota(places, 1, lengths.getElementType());
   Imported back = n.emit.binary<graph::SubOp>(
       n.emit.binary<graph::SubOp>(lengths, place),
-      n.emit.broadcast(scalarLike(n, lengths, 1), places, !lengths.isConstant()));
+      n.emit.broadcast(scalarLike(n, lengths, 1), places,
+                       !lengths.isConstant()));
   Imported from = n.emit.select(
       n.emit.binary<graph::CompareOp>(place, lengths, Comparison::LT), back,
       place);

@@ -128,8 +128,8 @@ LogicalResult reduce(NodeImporter &n) {
       result = rootOf(n.emit, result);
     break;
   case Reduction::LogSum:
-    result = n.emit.unary<graph::LogOp>(
-        n.emit.reduce(ReductionKind::Sum, x, dims));
+    result =
+        n.emit.unary<graph::LogOp>(n.emit.reduce(ReductionKind::Sum, x, dims));
     break;
   case Reduction::LogSumExp:
     result = logSumExpOf(n.emit, x, dims);

@@ -22,8 +22,7 @@ static std::string depends(const Node &node) {
 }
 
 bool onnx::isControlFlow(std::string_view domain, std::string_view type) {
-  return domain.empty() &&
-         (type == "If" || type == "Loop" || type == "Scan");
+  return domain.empty() && (type == "If" || type == "Loop" || type == "Scan");
 }
 
 const Graph *onnx::graphOf(const Node &node, std::string_view name) {

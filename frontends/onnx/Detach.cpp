@@ -114,9 +114,8 @@ private:
   }
 
   /// The operand of `node` that argument `index` of its operator has become.
-  std::optional<size_t> findOperand(const Node &node,
-                                    ArrayRef<StringRef> arguments,
-                                    size_t index) {
+  std::optional<size_t>
+  findOperand(const Node &node, ArrayRef<StringRef> arguments, size_t index) {
     // One node may stand for the operator, with its operands in their places.
     bool inPlace = calls[find(node.metadata, "pkg.torch.onnx.fx_node")] == 1 &&
                    index < node.inputs.size();
@@ -145,8 +144,7 @@ private:
     for (auto [i, input] : enumerate(node.inputs)) {
       auto producer = producers.find(StringRef(input));
       bool isOwn = producer != producers.end() &&
-                   find(producer->second->metadata,
-                        "pkg.torch.onnx.fx_node") ==
+                   find(producer->second->metadata, "pkg.torch.onnx.fx_node") ==
                        find(node.metadata, "pkg.torch.onnx.fx_node");
       if (input.empty() || stored.contains(input) || isOwn ||
           is_contained(arguments, StringRef(input)))
@@ -158,7 +156,8 @@ private:
     return found;
   }
 
-  //===-- patterns ---------------------------------------------------------===//
+  //===-- patterns
+  //---------------------------------------------------------===//
 
   void match(const std::string &pattern, size_t number) {
     auto fail = [&](const std::string &reason) {
@@ -209,7 +208,8 @@ private:
     return outputs.contains(value) || any_of(users[value], isOutside);
   }
 
-  //===-- what cannot be known ---------------------------------------------===//
+  //===-- what cannot be known
+  //---------------------------------------------===//
 
   static std::string nameOf(const Node &node) {
     return std::string(node.outputs.empty() ? node.name : node.outputs[0]);
@@ -236,10 +236,10 @@ private:
       std::vector<std::string> leaving;
       for (const Node &node : model.graph.nodes)
         for (std::string_view output : node.outputs) {
-          bool isLast =
-              outputs.contains(output) ||
-              any_of(users[output],
-                     [&](const Node *user) { return !nodes.count(user); });
+          bool isLast = outputs.contains(output) ||
+                        any_of(users[output], [&](const Node *user) {
+                          return !nodes.count(user);
+                        });
           if (nodes.count(&node) && isLast && node.type != "Constant" &&
               !result.values.contains(output))
             leaving.push_back(std::string(output));

@@ -23,11 +23,13 @@ struct Detached {
   std::string error;
 };
 
-/// A `detach()` that the file still has is the importer's of Identity. Beside it:
+/// A `detach()` that the file still has is the importer's of Identity. Beside
+/// it:
 ///
 /// - The exporter's optimizer takes that node away, but the record of a node
 ///   that used its result, `mul(%linear, %detach)`, still names it.
-/// - A pattern names values of the graph, or modules: then the values that leave
+/// - A pattern names values of the graph, or modules: then the values that
+/// leave
 ///   them. Leading modules may be left out. One that matches nothing, a
 ///   parameter or an input is an error.
 /// - A region that was exported as a graph of its own (`torch.no_grad()` makes

@@ -286,8 +286,8 @@ private:
         Expression::of(Kind::Mul, {std::move(centred), factorOf(fold, shape)});
     if (!fold.norm->shift)
       return scaled;
-    return Expression::of(Kind::Add, {std::move(scaled),
-                                      viewOf(*fold.norm->shift, shape)});
+    return Expression::of(
+        Kind::Add, {std::move(scaled), viewOf(*fold.norm->shift, shape)});
   }
 
   /// What was a parameter of the merged values has those of the file.

@@ -59,11 +59,11 @@ FailureOr<Imported> imported(NodeImporter &n, const Node &node, StringRef type,
 }
 
 /// ONNX's op `type`, plus `addend` where there is one, and then the activation
-/// that an attribute names. Its numbers are attributes of their own, or in a list.
+/// that an attribute names. Its numbers are attributes of their own, or in a
+/// list.
 LogicalResult withActivation(NodeImporter &n, StringRef type,
                              ArrayRef<Imported> operands,
-                             const Imported &addend,
-                             ArrayRef<double> numbers) {
+                             const Imported &addend, ArrayRef<double> numbers) {
   constexpr int64_t version = 13;
   auto result = imported(n, n.node, type, version, operands);
   if (failed(result))

@@ -100,9 +100,9 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
   }
 }
 
-std::optional<Imported>
-GraphImporter::operandOf(const Node &node, size_t i,
-                         const std::vector<Node> &nodes, const Scope &scope) {
+std::optional<Imported> GraphImporter::operandOf(const Node &node, size_t i,
+                                                 const std::vector<Node> &nodes,
+                                                 const Scope &scope) {
   std::string_view name = node.inputs[i];
   if (name.empty())
     return Imported();

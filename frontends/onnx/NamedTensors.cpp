@@ -16,10 +16,10 @@ namespace polyrank::frontends::onnx {
 
 static std::optional<DataType> toDataType(StringRef name) {
   constexpr std::pair<const char *, DataType> rows[] = {
-      {"F64", DataType::Double},    {"F32", DataType::Float},
-      {"F16", DataType::Float16},   {"BF16", DataType::BFloat16},
-      {"I64", DataType::Int64},     {"I32", DataType::Int32},
-      {"I8", DataType::Int8},       {"U8", DataType::Uint8},
+      {"F64", DataType::Double},  {"F32", DataType::Float},
+      {"F16", DataType::Float16}, {"BF16", DataType::BFloat16},
+      {"I64", DataType::Int64},   {"I32", DataType::Int32},
+      {"I8", DataType::Int8},     {"U8", DataType::Uint8},
       {"BOOL", DataType::Bool}};
   for (auto [known, type] : rows)
     if (name == known)

@@ -108,8 +108,7 @@ private:
   Node readNode(pbf_reader in, int depth) {
     entities.add(sizeof(Node));
     if (++nodes > maxNodes)
-      throw Malformed{"holds more than " + std::to_string(maxNodes) +
-                      " nodes"};
+      throw Malformed{"holds more than " + std::to_string(maxNodes) + " nodes"};
     Node node;
     while (in.next()) {
       switch (in.tag_and_type()) {

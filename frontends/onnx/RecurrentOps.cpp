@@ -68,15 +68,15 @@ FailureOr<ElementFn> Functions::take(StringRef name) {
     bool takesAlpha = false, takesBeta = false;
     std::optional<double> alpha, beta; // where the lists have none
   };
-  auto numbers = llvm::StringSwitch<std::optional<Numbers>>(lower)
-                     .Cases({"relu", "tanh", "sigmoid", "softsign", "softplus"},
-                            Numbers())
-                     .Cases({"affine", "scaledtanh"}, Numbers{true, true, {}, {}})
-                     .Case("leakyrelu", Numbers{true, false, 0.01, {}})
-                     .Case("thresholdedrelu", Numbers{true, false, 1.0, {}})
-                     .Case("elu", Numbers{true, false, 1.0, {}})
-                     .Case("hardsigmoid", Numbers{true, true, 0.2, 0.5})
-                     .Default(std::nullopt);
+  auto numbers =
+      llvm::StringSwitch<std::optional<Numbers>>(lower)
+          .Cases({"relu", "tanh", "sigmoid", "softsign", "softplus"}, Numbers())
+          .Cases({"affine", "scaledtanh"}, Numbers{true, true, {}, {}})
+          .Case("leakyrelu", Numbers{true, false, 0.01, {}})
+          .Case("thresholdedrelu", Numbers{true, false, 1.0, {}})
+          .Case("elu", Numbers{true, false, 1.0, {}})
+          .Case("hardsigmoid", Numbers{true, true, 0.2, 0.5})
+          .Default(std::nullopt);
   if (!numbers)
     return n.fail("its activation `" + name + "` is none of ONNX's");
   std::optional<double> first, second;
@@ -128,9 +128,9 @@ FailureOr<ElementFn> Functions::take(StringRef name) {
                 })
           .Case("thresholdedrelu",
                 [=](Emitter &emit, const Imported &x) {
-                  Imported zero = emit.broadcast(
-                      emit.scalar(x.getElementType(), 0), x.getShape(),
-                      !x.isConstant());
+                  Imported zero =
+                      emit.broadcast(emit.scalar(x.getElementType(), 0),
+                                     x.getShape(), !x.isConstant());
                   return above(emit, x, alpha, zero);
                 })
           .Case("elu",
@@ -231,19 +231,20 @@ LogicalResult Recurrence::takeFunctions(Functions &functions,
   return success();
 }
 
-FailureOr<std::vector<Imported>>
-Recurrence::takeParts(size_t i, int64_t rank, StringRef what) {
+FailureOr<std::vector<Imported>> Recurrence::takeParts(size_t i, int64_t rank,
+                                                       StringRef what) {
   if (!n.has(i))
     return std::vector<Imported>();
   const Imported &x = n.operand(i);
   if (x.getRank() != rank || x.getShape()[0] != directions)
-    return n.fail("its " + what + " of " + toString(x.getShape()) + " has not " +
-                  Twine(rank) + " dims, the first of " + Twine(directions));
+    return n.fail("its " + what + " of " + toString(x.getShape()) +
+                  " has not " + Twine(rank) + " dims, the first of " +
+                  Twine(directions));
   return unstack(emit, x, 0);
 }
 
-FailureOr<std::vector<Imported>>
-Recurrence::takeStates(size_t i, int64_t batch, int64_t width) {
+FailureOr<std::vector<Imported>> Recurrence::takeStates(size_t i, int64_t batch,
+                                                        int64_t width) {
   if (!n.has(i)) {
     Imported zero = emit.broadcast(
         emit.scalar(n.operand(0).getElementType(), 0), {batch, width}, false);

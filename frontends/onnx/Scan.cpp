@@ -41,7 +41,9 @@ static std::string noSuchAxis(std::string_view name, ArrayRef<int64_t> shape) {
 /// nullopt where the axis is outside of [-rank, rank).
 static std::optional<Course> courseOf(const Node &node, StringRef what,
                                       size_t i, int64_t rank) {
-  auto at = [&](ArrayRef<int64_t> list) { return i < list.size() ? list[i] : 0; };
+  auto at = [&](ArrayRef<int64_t> list) {
+    return i < list.size() ? list[i] : 0;
+  };
   int64_t dim = at(integersOf(node, (what + "_axes").str()));
   if (dim < -rank || dim >= rank)
     return std::nullopt;
@@ -86,7 +88,8 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
       return fail(node, which + " is no tensor");
     auto course = courseOf(node, "scan_input", i, operand.getRank());
     if (!course)
-      return fail(node, which + " of " + frontends::toString(operand.getShape()) +
+      return fail(node, which + " of " +
+                            frontends::toString(operand.getShape()) +
                             " has no such axis as scan_input_axes says");
     int64_t size = operand.getShape()[course->dim];
     if (size == 0 || (steps >= 0 && size != steps))
@@ -110,8 +113,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
           continue;
         if (i >= carried.size()) {
           int64_t rank = result.getRank();
-          auto course =
-              courseOf(node, "scan_output", i - carried.size(), rank);
+          auto course = courseOf(node, "scan_output", i - carried.size(), rank);
           if (!course)
             return fail(node, noSuchAxis(name, result.getShape()));
           // The dim of steps goes where the others leave it a place.
@@ -165,8 +167,10 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
       if (&part == &parts.front())
         shape = part.getShape();
       else if (part.getShape() != shape)
-        return fail(node, which + " is " + frontends::toString(shape) + " in one turn and " +
-                              frontends::toString(part.getShape()) + " in another");
+        return fail(node, which + " is " + frontends::toString(shape) +
+                              " in one turn and " +
+                              frontends::toString(part.getShape()) +
+                              " in another");
     }
     auto course = courseOf(node, "scan_output", number,
                            static_cast<int64_t>(shape.size()) + 1);

@@ -11,23 +11,27 @@ using namespace polyrank::frontends::onnx;
 /// Whether nothing in the body is random, a loop of its own, or changes a
 /// parameter: a scan holds nothing of that.
 static bool mayBeLooped(const Model &model, const Graph &body) {
-  static constexpr StringRef others[] = {
-      "LSTM",         "GRU",           "RNN",
-      "Dropout",      "Bernoulli",     "Multinomial",
-      "RandomNormal", "RandomUniform", "RandomNormalLike",
-      "RandomUniformLike", "BatchNormalization"};
+  static constexpr StringRef others[] = {"LSTM",
+                                         "GRU",
+                                         "RNN",
+                                         "Dropout",
+                                         "Bernoulli",
+                                         "Multinomial",
+                                         "RandomNormal",
+                                         "RandomUniform",
+                                         "RandomNormalLike",
+                                         "RandomUniformLike",
+                                         "BatchNormalization"};
   return llvm::none_of(body.nodes, [&](const Node &node) {
     return isControlFlow(node.domain, node.type) || model.findFunction(node) ||
            llvm::is_contained(others, StringRef(node.type));
   });
 }
 
-std::optional<SmallVector<Imported>>
-GraphImporter::importScanAsLoop(const Node &node, const Graph &body,
-                                ArrayRef<Imported> carried,
-                                ArrayRef<ScannedSequence> sequences,
-                                bool isBackward, const Scope &scope,
-                                Place place) {
+std::optional<SmallVector<Imported>> GraphImporter::importScanAsLoop(
+    const Node &node, const Graph &body, ArrayRef<Imported> carried,
+    ArrayRef<ScannedSequence> sequences, bool isBackward, const Scope &scope,
+    Place place) {
   if (!mayBeLooped(model, body) ||
       llvm::any_of(carried, [](const Imported &x) { return !x || x.sequence; }))
     return std::nullopt;
@@ -63,8 +67,8 @@ GraphImporter::importScanAsLoop(const Node &node, const Graph &body,
                           : sequences[i - carried.size()].tensor.held;
     auto results = importGraph(node, body, arguments, scope, place);
     bool isLoop = results && llvm::none_of(*results, [](const Imported &x) {
-      return x.sequence != nullptr;
-    });
+                    return x.sequence != nullptr;
+                  });
     for (auto [i, value] : llvm::enumerate(now))
       isLoop = isLoop && (*results)[i].getType() == value.getType();
     if (!isLoop)

@@ -191,9 +191,8 @@ LogicalResult pad(NodeImporter &n) {
     if (copies && (before || after)) {
       auto padded = padByCopies(n.emit, x, *axis, before, after, mode);
       if (failed(padded))
-        return n.fail("pads " + toString(**pads) + " of " +
-                      Twine(end - start) + " elements with mode `" + mode +
-                      "`");
+        return n.fail("pads " + toString(**pads) + " of " + Twine(end - start) +
+                      " elements with mode `" + mode + "`");
       x = *padded;
       continue;
     }

@@ -113,8 +113,7 @@ private:
       if (parameter.trainable)
         trained.insert(held.back());
     }
-    entries =
-        aten::valuesOf(emit, file, state.getEntries(), *declared, held);
+    entries = aten::valuesOf(emit, file, state.getEntries(), *declared, held);
     state.setTensors(entries);
 
     size_t number = 0;

@@ -86,9 +86,9 @@ private:
   void keepTaker(llvm::ArrayRef<Value> arguments,
                  const aten::Keywords &keywords);
   /// @}
-  /// Counts statements, calls, operators of the graph, and what is made of lists
-  /// and texts (`charge`), of which `ImportOptions::maxOps` are possible. `count`
-  /// is at most 2^62.
+  /// Counts statements, calls, operators of the graph, and what is made of
+  /// lists and texts (`charge`), of which `ImportOptions::maxOps` are possible.
+  /// `count` is at most 2^62.
   bool countStep(const Frame &frame, uint32_t offset, int64_t count = 1);
   /// Counts what an operator may copy or compare of its argument, all that lies
   /// in it included, so that the steps are a bound on time and memory.

@@ -175,9 +175,8 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
       return Result();
     aten::List sorted = value->getList();
     // A NaN is less than none, and none is less: then there is no order.
-    if (llvm::any_of(sorted, [](const Value &e) {
-          return std::isnan(e.getNumber());
-        }))
+    if (llvm::any_of(sorted,
+                     [](const Value &e) { return std::isnan(e.getNumber()); }))
       return Result(stop(frame, call.offset, "a list with a NaN is sorted"));
     llvm::sort(sorted, [](const Value &a, const Value &b) {
       return a.getNumber() < b.getNumber();

@@ -99,10 +99,11 @@ Result<void> checkTiling(std::span<const int64_t> shape,
   // variables, and the corners of a box together are the product over the dims
   // of (variable of its begin - variable of its end). The sum of these products
   // over the boxes, minus that of the whole tensor, is the zero polynomial if
-  // and only if the boxes tile. Its degree is the rank, at most 32, so at random
-  // values of the variables a sum that is not zero is taken for zero with a
-  // probability of at most 32 / 2^61 (Schwartz 1980, Zippel 1979). The values
-  // are drawn anew for each call: who writes a manifest cannot know them.
+  // and only if the boxes tile. Its degree is the rank, at most 32, so at
+  // random values of the variables a sum that is not zero is taken for zero
+  // with a probability of at most 32 / 2^61 (Schwartz 1980, Zippel 1979). The
+  // values are drawn anew for each call: who writes a manifest cannot know
+  // them.
   std::mt19937_64 generator = newGenerator();
   std::vector<uint64_t> products(boxes.size(), 1);
   uint64_t whole = 1;
@@ -135,7 +136,8 @@ Result<void> checkTiling(std::span<const int64_t> shape,
   for (uint64_t product : products)
     rest = subtractModulo(rest, product);
   if (rest != 0)
-    return Error{"some elements are there more than once, and others not at all"};
+    return Error{
+        "some elements are there more than once, and others not at all"};
   return {};
 }
 

@@ -35,10 +35,11 @@ std::optional<Box> intersect(const Box &a, const Box &b);
 std::vector<Box> subtract(const Box &whole, std::span<const Box> parts);
 
 /// Fails unless each element of a tensor of this shape is in exactly one of the
-/// boxes, which lie within it and are not empty. The message says what is wrong:
-/// "elements are missing". Takes time of n log n and memory of n for n boxes of
-/// any rank. An overlap beside a hole of the same size, which only the random
-/// part of the check sees, is missed with a probability of at most 32 / 2^61.
+/// boxes, which lie within it and are not empty. The message says what is
+/// wrong: "elements are missing". Takes time of n log n and memory of n for n
+/// boxes of any rank. An overlap beside a hole of the same size, which only the
+/// random part of the check sees, is missed with a probability of at most 32 /
+/// 2^61.
 Result<void> checkTiling(std::span<const int64_t> shape,
                          std::span<const Box> boxes);
 

@@ -61,8 +61,9 @@ Error ofCheckpoint(Error error) {
   if (error.cause != Error::Cause::Moment)
     return error;
   error.fault = Error::Fault::Rank;
-  error.message += "; the checkpoint may be whole and stays as it is: start the "
-                   "run again when it can be read";
+  error.message +=
+      "; the checkpoint may be whole and stays as it is: start the "
+      "run again when it can be read";
   return error;
 }
 
@@ -118,9 +119,9 @@ Result<CheckpointChoice> newestCheckpoint(const std::string &folder,
     Result<FoundCheckpoint> opened =
         openCheckpoint(checkpointPath(folder, step));
     if (opened && opened->manifest.step != step)
-      opened = Error{checkpointPath(folder, step) + "/" + manifestName +
-                     ": it is of step " +
-                     std::to_string(opened->manifest.step)};
+      opened =
+          Error{checkpointPath(folder, step) + "/" + manifestName +
+                ": it is of step " + std::to_string(opened->manifest.step)};
     if (opened) {
       choice.found = *std::move(opened);
       break;

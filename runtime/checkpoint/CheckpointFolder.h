@@ -35,10 +35,10 @@ struct FoundCheckpoint {
 };
 Result<FoundCheckpoint> openCheckpoint(const std::string &path);
 
-/// Whether a checkpoint of which this was said is damaged, or not there. Else it
-/// may be whole: the system could not read it now, which fails with Fault::Rank,
-/// or a newer program wrote it. Then nobody renames it, or goes on from an older
-/// one instead.
+/// Whether a checkpoint of which this was said is damaged, or not there. Else
+/// it may be whole: the system could not read it now, which fails with
+/// Fault::Rank, or a newer program wrote it. Then nobody renames it, or goes on
+/// from an older one instead.
 bool isDamage(const Error &error);
 /// The same of the error that reading one of its files has met.
 Error ofCheckpoint(Error error);

@@ -15,15 +15,15 @@ Result<const StoredTensorSpan *>
 CheckpointReader::locate(const ManifestTensor &tensor,
                          const ManifestChunk &chunk) {
   std::unique_ptr<SafetensorsFile> &file = files[chunk.file];
-  std::string path = checkpoint.path + "/" +
-                     checkpoint.manifest.files[chunk.file].name;
+  std::string path =
+      checkpoint.path + "/" + checkpoint.manifest.files[chunk.file].name;
   if (!file) {
     int failing = failpoint("checkpoint.before_shard");
     if (failing)
       errno = failing;
-    Result<SafetensorsFile> opened =
-        failing ? fileError(path, "cannot be opened")
-                : SafetensorsFile::open(path);
+    Result<SafetensorsFile> opened = failing
+                                         ? fileError(path, "cannot be opened")
+                                         : SafetensorsFile::open(path);
     if (!opened)
       return ofCheckpoint(opened.error());
     file = std::make_unique<SafetensorsFile>(*std::move(opened));
@@ -39,19 +39,18 @@ CheckpointReader::locate(const ManifestTensor &tensor,
   return span;
 }
 
-Result<void>
-CheckpointReader::compare(const ManifestChunk &chunk, uint64_t block,
-                          std::span<const std::byte> bytes) const {
+Result<void> CheckpointReader::compare(const ManifestChunk &chunk,
+                                       uint64_t block,
+                                       std::span<const std::byte> bytes) const {
   if (checksumOf(bytes) == chunk.checksums[block])
     return {};
   uint64_t begin = block * checksumBlock;
-  return Error{checkpoint.path + "/" +
-               checkpoint.manifest.files[chunk.file].name + ": bytes " +
-               std::to_string(begin) + " to " +
-               std::to_string(begin + bytes.size()) + " of tensor '" +
-               chunk.key +
-               "' are not those that were written (their checksum differs): it "
-               "is damaged"};
+  return Error{
+      checkpoint.path + "/" + checkpoint.manifest.files[chunk.file].name +
+      ": bytes " + std::to_string(begin) + " to " +
+      std::to_string(begin + bytes.size()) + " of tensor '" + chunk.key +
+      "' are not those that were written (their checksum differs): it "
+      "is damaged"};
 }
 
 Result<void> CheckpointReader::read(const ManifestTensor &tensor,
@@ -65,8 +64,7 @@ Result<void> CheckpointReader::read(const ManifestTensor &tensor,
              upTo = std::min(end, first + length);
     if (begin == first && upTo == first + length) {
       // To where it is wanted, without a copy.
-      if (Result<void> got =
-              files[chunk.file]->read(*span, first, to, length);
+      if (Result<void> got = files[chunk.file]->read(*span, first, to, length);
           !got)
         return ofCheckpoint(got.error());
       if (Result<void> same = compare(chunk, block, {to, length}); !same)
@@ -98,9 +96,8 @@ Result<void> CheckpointReader::checkAll() {
     for (const ManifestChunk &chunk : tensor.chunks) {
       POLYRANK_ASSIGN(span, locate(tensor, chunk));
       for (uint64_t at = 0; at < span->length; at += checksumBlock)
-        if (Result<void> got =
-                read(tensor, chunk, at, block.data(),
-                     std::min(checksumBlock, span->length - at));
+        if (Result<void> got = read(tensor, chunk, at, block.data(),
+                                    std::min(checksumBlock, span->length - at));
             !got)
           return got;
     }

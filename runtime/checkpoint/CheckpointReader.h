@@ -11,8 +11,8 @@
 
 namespace polyrank::runtime {
 
-/// Of one checkpoint, for one thread. A shard's file is opened when something of
-/// it is read first, and then it is checked that it has the chunks that the
+/// Of one checkpoint, for one thread. A shard's file is opened when something
+/// of it is read first, and then it is checked that it has the chunks that the
 /// manifest says.
 class CheckpointReader {
 public:

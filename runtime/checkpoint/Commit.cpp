@@ -95,8 +95,7 @@ Result<void> amendCheckpoint(FileOperations &files, const std::string &folder,
       return removed;
   if (Result<void> written = writeManifest(files, path, manifest); !written)
     return written;
-  if (Result<void> replaced =
-          files.replace(path, target + "/" + manifestName);
+  if (Result<void> replaced = files.replace(path, target + "/" + manifestName);
       !replaced)
     return replaced;
   return files.syncFolder(target);
@@ -165,8 +164,8 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
     uint64_t step = whole[number];
     if (best && best->second == step)
       continue;
-    std::string trash = folder + "/.trash-" + checkpointName(step) + "." +
-                        std::to_string(run);
+    std::string trash =
+        folder + "/.trash-" + checkpointName(step) + "." + std::to_string(run);
     if (Result<void> renamed =
             files.rename(checkpointPath(folder, step), trash);
         !renamed)

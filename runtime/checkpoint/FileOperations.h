@@ -9,8 +9,8 @@
 
 namespace polyrank::runtime {
 
-/// Each fails with Error::Fault::Disk. A failed sync is final: the kernel forgets
-/// what it could not write, so that a second attempt would lie.
+/// Each fails with Error::Fault::Disk. A failed sync is final: the kernel
+/// forgets what it could not write, so that a second attempt would lie.
 class FileOperations {
 public:
   virtual ~FileOperations() = default;

@@ -43,7 +43,8 @@ enum class TensorRole {
 const char *nameOf(TensorRole role);
 
 struct ManifestTensor {
-  std::string name; // as the user's model calls it; of state "w.exp_avg", "step"
+  std::string
+      name; // as the user's model calls it; of state "w.exp_avg", "step"
   TensorRole role = TensorRole::Parameter;
   std::string parameter, suffix; // of state: "w" (or nothing) and "exp_avg"
   DType dtype = DType::F32;
@@ -56,10 +57,10 @@ struct ManifestTensor {
 /// The samples that a run takes: step s takes those at positions
 /// (s - 1 - origin) B .. (s - origin) B - 1 of the order.
 struct ManifestData {
-  std::string description;  // for messages
-  std::string fingerprint;  // of samples in their order; empty: no data
-  std::string order;        // random, sequential
-  uint64_t samples = 0;     // of one epoch
+  std::string description; // for messages
+  std::string fingerprint; // of samples in their order; empty: no data
+  std::string order;       // random, sequential
+  uint64_t samples = 0;    // of one epoch
   uint64_t samplesPerStep = 0;
   uint64_t origin = 0; // the step after which the order began
 };
@@ -81,7 +82,7 @@ struct Manifest {
   std::string mesh;     // "data=2,tensor=2", in words
   ManifestData data;
   std::vector<std::pair<std::string, double>> metrics; // of the step
-  std::optional<ManifestEvaluation> evaluation; // where there were any
+  std::optional<ManifestEvaluation> evaluation;        // where there were any
   std::vector<ManifestFile> files;
   std::vector<ManifestTensor> tensors;
 
@@ -96,9 +97,11 @@ struct Manifest {
 std::string textOf(const Manifest &manifest);
 
 /// Reads what `textOf` wrote, and checks
-///   - the digest, the version, that each key is there once and none is unknown,
+///   - the digest, the version, that each key is there once and none is
+///   unknown,
 ///   - that files are names of shards and no paths, each once,
-///   - that each tensor is there once, with a shape that can be counted, and each
+///   - that each tensor is there once, with a shape that can be counted, and
+///   each
 ///     chunk's key once in its file,
 ///   - that chunks are not empty, lie within their tensor, have a checksum for
 ///     each block, and that each element is in exactly one of them.

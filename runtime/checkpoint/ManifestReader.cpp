@@ -17,8 +17,8 @@ using Json = nlohmann::json;
 
 constexpr uint64_t textLimit = uint64_t(1) << 30;
 constexpr size_t rankLimit = 32;
-constexpr std::string_view head = "{\"digest\":\"", middle = "\",\"manifest\":",
-                           tail = "}\n";
+constexpr std::string_view head = "{\"digest\":\"",
+                           middle = "\",\"manifest\":", tail = "}\n";
 constexpr size_t digestDigits = 32;
 
 /// Thrown within this file alone: a manifest has many places that can be wrong.
@@ -34,8 +34,7 @@ Json parse(std::string_view text) {
   if (Budget budget(text.size()); !takeJson(budget, text))
     throw Wrong{budget.describe()};
   UniqueKeys keys;
-  Json document =
-      Json::parse(text.begin(), text.end(), std::ref(keys), false);
+  Json document = Json::parse(text.begin(), text.end(), std::ref(keys), false);
   if (keys.deepest > deepest)
     throw Wrong{"it is nested too deeply"};
   if (!keys.second.empty())
@@ -171,8 +170,8 @@ ManifestTensor tensorFrom(const Json &json) {
                 "'"};
   tensor.shape = fields.extents("shape");
   for (const Json &chunk : fields.array("chunks"))
-    tensor.chunks.push_back(chunkFrom(chunk, tensor.name,
-                                      uint64_t(bytesOf(tensor.dtype))));
+    tensor.chunks.push_back(
+        chunkFrom(chunk, tensor.name, uint64_t(bytesOf(tensor.dtype))));
   fields.close();
   return tensor;
 }
@@ -273,8 +272,7 @@ Result<Manifest> manifestFromText(const std::string &path,
       all.substr(head.size() + digestDigits, middle.size()) != middle ||
       !all.ends_with(tail))
     return wrong("not a checkpoint's manifest, or cut off");
-  std::string_view body =
-      all.substr(before, all.size() - before - tail.size());
+  std::string_view body = all.substr(before, all.size() - before - tail.size());
   if (all.substr(head.size(), digestDigits) != digestOf(body))
     return wrong("the digest differs: the manifest is damaged");
   try {

@@ -115,9 +115,8 @@ private:
   static Result<SafetensorsWriter>
   open(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata);
-  Result<void>
-  setLayout(std::span<const TensorSpec> tensors,
-            const std::map<std::string, std::string> &metadata);
+  Result<void> setLayout(std::span<const TensorSpec> tensors,
+                         const std::map<std::string, std::string> &metadata);
 
   struct Extent {
     uint64_t offset = 0, length = 0;

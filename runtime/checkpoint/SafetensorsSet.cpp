@@ -17,9 +17,7 @@ namespace {
 using nlohmann::json;
 constexpr uint64_t indexLimit = 100'000'000; // as of a safetensors header
 
-bool exists(const std::string &path) {
-  return access(path.c_str(), F_OK) == 0;
-}
+bool exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
 /// The JSON of an index, in which no object has a key twice: a tree of values
 /// would keep the last of them without a word.
@@ -27,8 +25,7 @@ Result<json> parseIndex(const std::string &path, const std::string &text) {
   if (Budget budget(text.size()); !takeJson(budget, text))
     return Error{path + ": " + budget.describe()};
   UniqueKeys keys;
-  json index =
-      json::parse(text, std::ref(keys), /*allow_exceptions=*/false);
+  json index = json::parse(text, std::ref(keys), /*allow_exceptions=*/false);
   if (index.is_discarded())
     return Error{path + ": is not JSON, as an index of safetensors is"};
   if (!keys.second.empty())
@@ -37,8 +34,7 @@ Result<json> parseIndex(const std::string &path, const std::string &text) {
 }
 
 /// Tensor -> file, of an index.
-Result<std::map<std::string, std::string>>
-weightMap(const std::string &path) {
+Result<std::map<std::string, std::string>> weightMap(const std::string &path) {
   POLYRANK_ASSIGN(file, InputFile::open(path));
   if (file.size() > indexLimit)
     return Error{fmt::format("{}: has {} bytes, and an index of safetensors at "
@@ -127,8 +123,8 @@ Result<void> SafetensorsSet::openIndex(const std::string &path) {
     names.insert(name);
   for (const std::string &name : names) {
     if (Result<void> added = add(folder + name); !added)
-      return added.error().saying(fmt::format(
-          "{} (which '{}' names)", added.error().message, path));
+      return added.error().saying(
+          fmt::format("{} (which '{}' names)", added.error().message, path));
     for (const StoredTensorSpan &span : files.back()->tensors()) {
       auto mapped = map.find(span.name);
       if (mapped == map.end())
@@ -169,7 +165,8 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string &path) {
           "and --save FOLDER/ save weights in a folder{}",
           path, wholeName, indexName,
           exists(folder + "manifest.json")
-              ? "; it is a checkpoint of polyrank-run, from which --resume goes "
+              ? "; it is a checkpoint of polyrank-run, from which --resume "
+                "goes "
                 "on"
           : exists(folder + "pytorch_model.bin") ||
                   exists(folder + "pytorch_model.bin.index.json")

@@ -18,7 +18,8 @@ inline constexpr const char *indexName = "model.safetensors.index.json";
 std::string shardName(size_t number, size_t count);
 bool isShardName(std::string_view name);
 
-/// The text of an index: for each file its tensors' names, and the bytes of all.
+/// The text of an index: for each file its tensors' names, and the bytes of
+/// all.
 std::string indexText(
     const std::vector<std::pair<std::string, std::vector<std::string>>> &files,
     uint64_t totalBytes);

@@ -92,9 +92,9 @@ void appendJsonString(std::string &json, std::string_view text) {
 
 } // namespace
 
-Result<void>
-SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
-                             const std::map<std::string, std::string> &metadata) {
+Result<void> SafetensorsWriter::setLayout(
+    std::span<const TensorSpec> tensors,
+    const std::map<std::string, std::string> &metadata) {
   extents.resize(tensors.size());
   std::set<std::string_view> names{"__metadata__"};
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -102,9 +102,8 @@ SafetensorsWriter::setLayout(std::span<const TensorSpec> tensors,
     if (!names.insert(tensor.name).second || !isUtf8(tensor.name))
       return Error{path + ": tensor '" + tensor.name +
                    "' has a name that is reserved, taken or not UTF-8"};
-    if (tensor.complex &&
-        (tensor.dtype != DType::F32 || tensor.shape.empty() ||
-         tensor.shape.back() != 2))
+    if (tensor.complex && (tensor.dtype != DType::F32 || tensor.shape.empty() ||
+                           tensor.shape.back() != 2))
       return Error{path + ": tensor '" + tensor.name +
                    "' has complex numbers that are no pairs of F32"};
     uint64_t length = bytesOf(tensor.dtype);
@@ -205,10 +204,9 @@ SafetensorsWriter::create(const std::string &path, int file,
   if ((failing || fallocate(file, 0, 0, writer.fileSize) != 0) &&
       ((errno != EOPNOTSUPP && errno != ENOSYS) ||
        ftruncate(file, writer.fileSize) != 0))
-    return fileError(path,
-                     "has no room for " + std::to_string(writer.fileSize) +
-                         " bytes",
-                     Error::Fault::Disk);
+    return fileError(
+        path, "has no room for " + std::to_string(writer.fileSize) + " bytes",
+        Error::Fault::Disk);
   uint64_t headerSize = writer.header.size();
   if (auto done = writeAt(writer.descriptor, path, 0, &headerSize, 8); !done)
     return done.error();
@@ -237,8 +235,9 @@ SafetensorsWriter::join(const std::string &path, int file,
 
 Result<void> SafetensorsWriter::checkHeader(int file) const {
   auto wrong = [&](const std::string &what) {
-    return Error{path + ": " + what + ": it was not written whole, so what was "
-                                      "there before stays",
+    return Error{path + ": " + what +
+                     ": it was not written whole, so what was "
+                     "there before stays",
                  Error::Fault::Rank};
   };
   struct stat status;

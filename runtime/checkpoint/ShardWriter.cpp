@@ -71,8 +71,8 @@ void ShardWriter::start(FileOperations &files, const std::string &folder,
 }
 
 bool ShardWriter::isWritten() const {
-  return writing.valid() && writing.wait_for(std::chrono::seconds(0)) ==
-                                std::future_status::ready;
+  return writing.valid() &&
+         writing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 Result<WrittenShard> ShardWriter::wait(const std::function<void()> &onTick) {
@@ -101,9 +101,8 @@ Result<WrittenShard> ShardWriter::write(FileOperations &files,
   shard.bytes = writer->size();
   uint64_t from = layout->dataBegin() / page * page;
   for (size_t t = 0; t < tensors.size(); ++t)
-    shard.checksums.push_back(
-        checksumsOf({memory.get() + (layout->offsetOf(t) - from),
-                     lengthOf(tensors[t])}));
+    shard.checksums.push_back(checksumsOf(
+        {memory.get() + (layout->offsetOf(t) - from), lengthOf(tensors[t])}));
   if (Result<void> written = writer->writeData(
           writer->dataBegin(), {memory.get() + (writer->dataBegin() - from),
                                 writer->size() - writer->dataBegin()});
@@ -113,9 +112,9 @@ Result<WrittenShard> ShardWriter::write(FileOperations &files,
     return synced.error();
   if (!file.close())
     return fileError(path, "cannot be closed", Error::Fault::Disk);
-  shard.seconds = std::chrono::duration<double>(
-                      std::chrono::steady_clock::now() - begun)
-                      .count();
+  shard.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun)
+          .count();
   return shard;
 }
 

@@ -20,7 +20,8 @@ struct WrittenShard {
 };
 
 /// The memory for one file's tensors, and a thread that writes it. Order of
-/// calls: create; then for each checkpoint wait, fill `dataOf` each tensor, start.
+/// calls: create; then for each checkpoint wait, fill `dataOf` each tensor,
+/// start.
 class ShardWriter {
 public:
   /// Takes the memory now: writing later cannot fail for want of it.

@@ -1,4 +1,5 @@
-// Ends work that several processes do piece by piece, all behind the same piece.
+// Ends work that several processes do piece by piece, all behind the same
+// piece.
 
 #pragma once
 
@@ -11,8 +12,8 @@ namespace polyrank::runtime {
 /// numbered from 1, in an order that is the same for all.
 class Frontier {
 public:
-  /// Whether a process may begin this piece, which is later than any that it has
-  /// begun before; then all processes will.
+  /// Whether a process may begin this piece, which is later than any that it
+  /// has begun before; then all processes will.
   bool mayBegin(uint64_t piece) {
     uint64_t seen = word.load();
     while (piece > (seen & ~noFurther))

@@ -77,7 +77,10 @@ void reduceAs(std::span<const std::byte *const> sources, int64_t elements,
                                          elements - first);
 }
 
-template <typename T> T same(T value) { return value; }
+template <typename T>
+T same(T value) {
+  return value;
+}
 
 template <typename T, typename Op>
 void reduceExact(std::span<const std::byte *const> sources, int64_t elements,
@@ -114,8 +117,8 @@ void reduceWith(DType dtype, std::span<const std::byte *const> sources,
 } // namespace
 
 void reduceElements(DType dtype, Reduction reduction,
-                    std::span<const std::byte *const> sources,
-                    int64_t elements, std::span<std::byte *const> results) {
+                    std::span<const std::byte *const> sources, int64_t elements,
+                    std::span<std::byte *const> results) {
   // Parts of booleans of which at most one is true: a gather's, say, of a table
   // that is split.
   if (dtype == DType::BOOL && reduction == Reduction::Sum)

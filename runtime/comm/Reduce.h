@@ -10,7 +10,7 @@ namespace polyrank::runtime {
 /// e < elements. A result may be a source, but overlaps none otherwise. There
 /// is a reduction.
 void reduceElements(DType dtype, Reduction reduction,
-                    std::span<const std::byte *const> sources,
-                    int64_t elements, std::span<std::byte *const> results);
+                    std::span<const std::byte *const> sources, int64_t elements,
+                    std::span<std::byte *const> results);
 
 } // namespace polyrank::runtime

@@ -223,8 +223,7 @@ void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
       continue;
     }
     int64_t rows = std::min(copy.rows - row, (end - begin) / copy.run);
-    copyWholeRows(from, copy.rowFrom, to, copy.rowTo, copy.run, rows,
-                  past);
+    copyWholeRows(from, copy.rowFrom, to, copy.rowTo, copy.run, rows, past);
     begin += rows * copy.run;
   }
 }
@@ -240,9 +239,9 @@ uint64_t bytesMoved(const Collective &collective, int members, int me) {
     } else if (kind != CollectiveKind::Permute ||
                collective.permutation[me] != me) {
       TransferElements elements = elementsOf(kind, transfer, members);
-      bytes += sentBytes(kind, members,
-                         elements.input * bytesOf(collective.dtype),
-                         elements.output * bytesOf(collective.dtype));
+      bytes +=
+          sentBytes(kind, members, elements.input * bytesOf(collective.dtype),
+                    elements.output * bytesOf(collective.dtype));
     }
   return bytes;
 }

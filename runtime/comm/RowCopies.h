@@ -33,8 +33,8 @@ RowCopy copyOf(const Collective &collective, const Transfer &transfer,
                int members, int me, int number);
 
 /// Copies bytes [begin, end) of the copy, counted row by row. `past`: long rows
-/// are written past the caches, which is faster where nobody soon reads what was
-/// written, or it does not fit there anyway: a line is not read to be
+/// are written past the caches, which is faster where nobody soon reads what
+/// was written, or it does not fit there anyway: a line is not read to be
 /// overwritten.
 void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
               int64_t begin, int64_t end, bool past = false);

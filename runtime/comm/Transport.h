@@ -57,7 +57,7 @@ struct Ticket {
 /// When a collective came to its end, of which a rank has waited for it; in
 /// nanoseconds of CLOCK_MONOTONIC, which all ranks of a machine share.
 struct Completion {
-  int64_t started = 0;  // by the last of its members,
+  int64_t started = 0;     // by the last of its members,
   int32_t lastStarter = 0; // which is this rank of the job
   int64_t finished = 0;
   int32_t lastFinisher = 0; // who did the last of the work
@@ -65,9 +65,10 @@ struct Completion {
 
 /// A link that collectives are held back to: one takes rounds * latency + bytes
 /// sent * time per byte (rounds: runtime/plan/Collectives.h) from when its last
-/// member has started it and the link is free, and ends no earlier. What a member
-/// sends to another one goes over a link of their own, one for each direction, one
-/// value behind the other: each takes latency + bytes * time per byte.
+/// member has started it and the link is free, and ends no earlier. What a
+/// member sends to another one goes over a link of their own, one for each
+/// direction, one value behind the other: each takes latency + bytes * time per
+/// byte.
 struct PacedLink {
   int64_t picoseconds = 0; // of one round
   int64_t picosecondsPerByte = 0;
@@ -80,9 +81,10 @@ using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
-/// One end of a channel: a ring of slots in the sender's shared region, behind a
-/// header of 64 bytes (runtime/plan/Channels.h), which is zeros at first and which
-/// nobody else touches. Values are received in the order in which they are sent.
+/// One end of a channel: a ring of slots in the sender's shared region, behind
+/// a header of 64 bytes (runtime/plan/Channels.h), which is zeros at first and
+/// which nobody else touches. Values are received in the order in which they
+/// are sent.
 struct Channel {
   Group group;
   uint32_t from = 0, to = 0; // members of it
@@ -97,22 +99,23 @@ struct ChannelEnd {
   uint32_t index = 0;
 };
 
-/// When a value was sent, and when it is there over the link that holds it back;
-/// nanoseconds of CLOCK_MONOTONIC.
+/// When a value was sent, and when it is there over the link that holds it
+/// back; nanoseconds of CLOCK_MONOTONIC.
 struct TransferTimes {
   int64_t sent = 0, arrives = 0;
 };
 
-/// What one rank's collectives did so far. `bytes` is what the rank sent: sentBytes
-/// of each transfer, but nothing in a permute that takes from itself, and only
-/// the borders that lie in other ranks' blocks.
+/// What one rank's collectives did so far. `bytes` is what the rank sent:
+/// sentBytes of each transfer, but nothing in a permute that takes from itself,
+/// and only the borders that lie in other ranks' blocks.
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
   uint64_t nanoseconds = 0;         // in starts and waits
   uint64_t startingNanoseconds = 0; // of these, in starts, but for those of run
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
-/// By CollectiveKind, and behind them what is sent to one rank or received from it.
+/// By CollectiveKind, and behind them what is sent to one rank or received from
+/// it.
 using TransportStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds + 1>;
 inline constexpr int transferStatistics = numCollectiveKinds;
@@ -142,19 +145,19 @@ public:
   virtual Result<void> check(const Collective &collective) const = 0;
 
   /// Says that this rank's inputs are there, and that its outputs may be
-  /// written, from now until the wait for the ticket returns. Needs a collective
-  /// that `check` accepts. Any number may be in flight; but where a group has
-  /// more than 16, or all of them more than some ten thousand transfers, a start
-  /// first finishes older ones, as their wait does.
-  /// Where the members do not agree on id, kind, type or extents, it is an error
-  /// on each of them, here or in the wait.
+  /// written, from now until the wait for the ticket returns. Needs a
+  /// collective that `check` accepts. Any number may be in flight; but where a
+  /// group has more than 16, or all of them more than some ten thousand
+  /// transfers, a start first finishes older ones, as their wait does. Where
+  /// the members do not agree on id, kind, type or extents, it is an error on
+  /// each of them, here or in the wait.
   virtual Result<Ticket> start(const Collective &collective) = 0;
 
   /// Returns when this rank's outputs are complete and its inputs may be
   /// overwritten. Once for each ticket, in any order. Sums are taken in group
-  /// order, so all ranks get equal bits, independent of timing and of the number
-  /// of threads; f16 and bf16 are summed in f32 and rounded once; integers wrap;
-  /// max and min propagate NaN.
+  /// order, so all ranks get equal bits, independent of timing and of the
+  /// number of threads; f16 and bf16 are summed in f32 and rounded once;
+  /// integers wrap; max and min propagate NaN.
   virtual Result<Completion> wait(Ticket ticket) = 0;
 
   /// Starts it and waits for it.
@@ -169,15 +172,15 @@ public:
   /// Waits until a slot is free; when that came to be, in nanoseconds of
   /// CLOCK_MONOTONIC, 0 of one that was never used.
   virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
-  /// Copies a value to the next slot, when one is free. It arrives as the group's
-  /// link says, or where `times` are given as they do.
+  /// Copies a value to the next slot, when one is free. It arrives as the
+  /// group's link says, or where `times` are given as they do.
   virtual Result<Completion>
   send(ChannelEnd end, DeviceSpan value,
        const std::optional<TransferTimes> &times = {}) = 0;
   /// Waits until the next value has been sent.
   virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
-  /// Copies the next value, when it has arrived, and frees its slot: now, or when
-  /// `freed` says. With `freed` it does not wait for the link.
+  /// Copies the next value, when it has arrived, and frees its slot: now, or
+  /// when `freed` says. With `freed` it does not wait for the link.
   virtual Result<Completion>
   receive(ChannelEnd end, DeviceSpan into,
           const std::optional<int64_t> &freed = {}) = 0;
@@ -196,11 +199,11 @@ public:
   /// Fails if the job was aborted. Does not wait.
   virtual Result<void> health() = 0;
 
-  /// Whether this rank may begin the next step, and then all ranks will; else the
-  /// launcher has asked all to end behind the step before.
+  /// Whether this rank may begin the next step, and then all ranks will; else
+  /// the launcher has asked all to end behind the step before.
   virtual bool mayBegin(uint64_t step) { return true; }
-  /// Whether the launcher has asked so, and no rank will begin this step. Asking
-  /// begins nothing.
+  /// Whether the launcher has asked so, and no rank will begin this step.
+  /// Asking begins nothing.
   virtual bool isClosedBefore(uint64_t step) { return false; }
 
   /// Publishes where this rank is, before each command: for messages, and for

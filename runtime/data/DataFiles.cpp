@@ -12,9 +12,7 @@
 namespace polyrank::runtime {
 namespace {
 
-bool exists(const std::string &path) {
-  return access(path.c_str(), F_OK) == 0;
-}
+bool exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
 /// The weight behind the last colon; `text` is what is before it then. What is
 /// no number there belongs to the name.
@@ -24,8 +22,7 @@ Result<std::optional<double>> takeWeight(std::string &text) {
     return std::optional<double>();
   double weight = 0;
   const char *end = text.data() + text.size();
-  auto [last, fault] =
-      std::from_chars(text.data() + colon + 1, end, weight);
+  auto [last, fault] = std::from_chars(text.data() + colon + 1, end, weight);
   if (fault != std::errc() || last != end)
     return std::optional<double>();
   if (!(weight > 0 && std::isfinite(weight)))
@@ -72,8 +69,9 @@ findDataFiles(std::span<const std::string> given) {
     source.paths = std::move(paths);
     for (const std::string &path : source.paths)
       if (!seen.insert(path).second)
-        return Error{path + ": is given twice; to take more of it than of "
-                            "others, give weights: " +
+        return Error{path +
+                     ": is given twice; to take more of it than of "
+                     "others, give weights: " +
                      path + ":2"};
     if (!sources.empty() &&
         sources[0].weight.has_value() != source.weight.has_value()) {

@@ -22,6 +22,7 @@ struct DataFiles {
 /// name, byte by byte (glob(7)); `a.bin:0.7` a weight behind the last colon. A
 /// file that is really called so is that file. An error where nothing has the
 /// name, a file comes twice, or some have a weight and others none.
-Result<std::vector<DataFiles>> findDataFiles(std::span<const std::string> given);
+Result<std::vector<DataFiles>>
+findDataFiles(std::span<const std::string> given);
 
 } // namespace polyrank::runtime

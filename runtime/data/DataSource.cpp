@@ -114,9 +114,8 @@ DataSource::Sample DataSource::sampleAt(Split split, uint64_t position) const {
   }
   const std::vector<uint64_t> &before =
       split == Split::Train ? source->trainBefore : source->holdoutBefore;
-  size_t file =
-      std::upper_bound(before.begin(), before.end(), sample) - before.begin() -
-      1;
+  size_t file = std::upper_bound(before.begin(), before.end(), sample) -
+                before.begin() - 1;
   const SampleFile &found = source->files[file];
   uint64_t trained = source->trainBefore[file + 1] - source->trainBefore[file];
   return {&found,
@@ -184,8 +183,8 @@ std::string DataSource::findUnshifted() const {
                 std::as_writable_bytes(std::span(b)).data()))
         continue;
       if (isEqualWhereCounted(spec, a, b))
-        return file.path() + ": the labels '" +
-               spec.name + "' are '" + other.name +
+        return file.path() + ": the labels '" + spec.name + "' are '" +
+               other.name +
                "' itself, so the model learns to repeat its input; for the "
                "next token, save labels that are shifted by one: labels[:, "
                ":-1] = " +

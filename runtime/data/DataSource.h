@@ -26,9 +26,9 @@ struct DataOptions {
 
 enum class Split { Train, Holdout };
 
-/// The samples of some rows: row b has that of position first + b % count of the
-/// split, the positions of training being those of the order, and those that are
-/// held out in the files' order.
+/// The samples of some rows: row b has that of position first + b % count of
+/// the split, the positions of training being those of the order, and those
+/// that are held out in the files' order.
 struct Batch {
   Split split = Split::Train;
   uint64_t first = 0, count = 1;

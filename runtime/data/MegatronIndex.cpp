@@ -33,7 +33,8 @@ std::optional<ValueType> typeOfCode(uint8_t code) {
 }
 
 /// An array in the file, read from its begin to its end in large pieces.
-template <typename T> class Reader {
+template <typename T>
+class Reader {
 public:
   Reader(const InputFile &file, uint64_t offset, uint64_t count)
       : file(file), offset(offset), left(count) {}
@@ -90,8 +91,8 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
   std::memcpy(&sequences, header + 18, 8);
   std::memcpy(&bounds, header + 26, 8);
   if (version != 1)
-    return Error{fmt::format("{}: is of version {}; version 1 is read", path,
-                             version)};
+    return Error{
+        fmt::format("{}: is of version {}; version 1 is read", path, version)};
   auto code = static_cast<uint8_t>(header[17]);
   auto type = typeOfCode(code);
   if (!type)
@@ -127,9 +128,8 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
   // Takes the bounds at sequence `s`, which begins at token result.tokens.
   auto takeBounds = [&](uint64_t s) -> Result<void> {
     while (bound == s && boundsRead < bounds) {
-      if (result.tokens > (result.documentEnds.empty()
-                               ? 0
-                               : result.documentEnds.back()))
+      if (result.tokens >
+          (result.documentEnds.empty() ? 0 : result.documentEnds.back()))
         result.documentEnds.push_back(result.tokens);
       POLYRANK_ASSIGN(next, ends.next());
       if (next < int64_t(bound) || next > int64_t(sequences))
@@ -151,8 +151,8 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
     POLYRANK_ASSIGN(length, lengths.next());
     POLYRANK_ASSIGN(offset, offsets.next());
     if (length < 0)
-      return Error{fmt::format("{}: sequence {} has a length of {}", path, s,
-                               length)};
+      return Error{
+          fmt::format("{}: sequence {} has a length of {}", path, s, length)};
     if (offset != int64_t(result.tokens * bytes))
       return Error{fmt::format("{}: sequence {} begins at byte {} of the data, "
                                "but the one before it ends at {}",

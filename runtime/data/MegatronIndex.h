@@ -34,7 +34,8 @@ Result<bool> isMegatronIndex(const std::string &path);
 ///   2. a sequence of negative length, or one that does not begin where the one
 ///      before it ended, the first at 0;
 ///   3. tokens that end elsewhere than the data;
-///   4. bounds of documents that do not begin with 0, fall, or do not end with S.
+///   4. bounds of documents that do not begin with 0, fall, or do not end with
+///   S.
 /// Every length and offset is looked at; the memory used is that of the bounds.
 Result<MegatronIndex> readMegatronIndex(const InputFile &index,
                                         uint64_t dataBytes);

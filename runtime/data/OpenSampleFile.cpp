@@ -79,8 +79,8 @@ Result<std::string> indexOf(const std::string &path) {
     index.resize(path.size() - 4);
   if (suffix != ".idx")
     index += ".idx";
-  bool isPrefix = suffix != ".idx" && suffix != ".bin" &&
-                  access(path.c_str(), F_OK) != 0;
+  bool isPrefix =
+      suffix != ".idx" && suffix != ".bin" && access(path.c_str(), F_OK) != 0;
   if (suffix == ".idx" || suffix == ".bin" || isPrefix) {
     POLYRANK_ASSIGN(is, isMegatronIndex(index));
     if (is)
@@ -144,17 +144,17 @@ Result<SampleFile> SampleFile::openPair(const std::string &index,
   POLYRANK_ASSIGN(indexFile, InputFile::open(index));
   Result<InputFile> data = InputFile::open(path);
   if (!data)
-    return data.error().saying(index + ": its tokens are not beside it: " +
-                               data.error().message);
+    return data.error().saying(
+        index + ": its tokens are not beside it: " + data.error().message);
   POLYRANK_ASSIGN(read, readMegatronIndex(indexFile, data->size()));
   StoredArray tokens(path, read.type, {int64_t(read.tokens)},
                      std::make_shared<InputFile>(*std::move(data)), 0);
   if (!documents.needsDocuments())
     read.documentEnds.clear();
   POLYRANK_ASSIGN(identity, indexFile.identity());
-  POLYRANK_ASSIGN(pair, openTokens(std::move(tokens),
-                                   std::move(read.documentEnds), documents,
-                                   inputs));
+  POLYRANK_ASSIGN(pair,
+                  openTokens(std::move(tokens), std::move(read.documentEnds),
+                             documents, inputs));
   pair.indexIdentity = identity;
   return std::move(pair);
 }
@@ -250,9 +250,10 @@ Result<void> SampleFile::cutRows(std::vector<uint64_t> ends) {
       POLYRANK_ASSIGN(found, findDocuments());
       ends = std::move(found);
     }
-    bool haveLabels = std::any_of(
-        columns.begin(), columns.end(),
-        [](const Column &column) { return column.kind == Kind::Labels; });
+    bool haveLabels =
+        std::any_of(columns.begin(), columns.end(), [](const Column &column) {
+          return column.kind == Kind::Labels;
+        });
     rows = TokenRows::ofDocuments(ends, documents.rule, length, haveLabels);
   }
   numSamples = rows.size();
@@ -316,7 +317,8 @@ Result<SampleFile> SampleFile::openSet(const std::string &path,
               ? "' takes samples of " + shapeText(spec.rowShape) +
                     " after a leading dim of samples"
               : "' has the batch in dim " + std::to_string(spec.batchDim) +
-                    ": it takes an array of " + samplesText(spec.rowShape, spec.batchDim);
+                    ": it takes an array of " +
+                    samplesText(spec.rowShape, spec.batchDim);
       return Error{path + ": array '" + found->name() + "' has shape " +
                    shapeText(shape) + ", but input '" + spec.name + takes};
     }

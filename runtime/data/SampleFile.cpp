@@ -58,8 +58,8 @@ bool InputSpec::takes(const std::vector<int64_t> &shape) const {
 }
 
 std::string SampleFile::describeValue(const StoredArray &array,
-                                      const std::string &value,
-                                      int64_t element, uint64_t sample) const {
+                                      const std::string &value, int64_t element,
+                                      uint64_t sample) const {
   return name +
          (array.name() == array.path() ? ""
                                        : ", array '" + array.name() + "'") +
@@ -79,20 +79,20 @@ std::string SampleFile::findNan(uint64_t sample, size_t input) const {
           found = polyrank::findNan(column.spec.dtype, row.data(), elements);
   if (found == elements)
     return "";
-  int64_t inner = column.spec.rowElements(std::max<int64_t>(0, column.spec.batchDim));
-  return describeValue(
-      arrays[column.array], "nan",
-      elementOf(column, sample, found / inner) + found % inner, sample);
+  int64_t inner =
+      column.spec.rowElements(std::max<int64_t>(0, column.spec.batchDim));
+  return describeValue(arrays[column.array], "nan",
+                       elementOf(column, sample, found / inner) + found % inner,
+                       sample);
 }
 
 int64_t SampleFile::elementOf(const Column &column, uint64_t sample,
                               int64_t outer) const {
   const InputSpec &spec = column.spec;
-  return spec.hasBatch()
-             ? (outer * static_cast<int64_t>(numSamples) +
-                static_cast<int64_t>(sample)) *
-                   spec.rowElements(spec.batchDim)
-             : 0;
+  return spec.hasBatch() ? (outer * static_cast<int64_t>(numSamples) +
+                            static_cast<int64_t>(sample)) *
+                               spec.rowElements(spec.batchDim)
+                         : 0;
 }
 
 Result<void> SampleFile::read(uint64_t sample, size_t input,
@@ -142,9 +142,10 @@ Result<void> SampleFile::readValues(uint64_t sample, const Column &column,
 Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,
                                   std::vector<int64_t> &ends) const {
   if (!documentEnds.empty()) {
-    auto end = std::upper_bound(documentEnds.begin(), documentEnds.end(),
-                                piece.begin);
-    for (; end != documentEnds.end() && *end <= piece.begin + piece.count; ++end)
+    auto end =
+        std::upper_bound(documentEnds.begin(), documentEnds.end(), piece.begin);
+    for (; end != documentEnds.end() && *end <= piece.begin + piece.count;
+         ++end)
       ends.push_back(int64_t(*end - piece.begin) - 1);
     return {};
   }
@@ -203,8 +204,9 @@ Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
     filled += piece.count;
     ends.clear();
     bool needsEnds =
-        isStream && ((column.kind == Kind::Labels && documents.maskLabels) ||
-                     (column.kind == Kind::Positions && documents.resetPositions));
+        isStream &&
+        ((column.kind == Kind::Labels && documents.maskLabels) ||
+         (column.kind == Kind::Positions && documents.resetPositions));
     if (needsEnds)
       result = findEnds(piece, ends);
     if (!result)

@@ -35,14 +35,16 @@ struct InputSpec {
 ///   NAME.bin .u16       tokens, uint16, as nanoGPT writes them
 ///   NAME.u32            tokens, uint32
 ///   NAME.txt .u8        bytes, each a token
-///   NAME.idx and .bin   tokens and documents, as Megatron-LM writes them; given
+///   NAME.idx and .bin   tokens and documents, as Megatron-LM writes them;
+///   given
 ///                       by either name, or by NAME
 /// Sample j of n tokens in rows of T is tokens [jT, jT + T), its labels are
-/// [jT + 1, jT + T + 1); there are (n - 1) / T samples. TokenRows.h has the other
-/// rules. Inputs called position_ids and attention_mask come from the rows, too.
+/// [jT + 1, jT + T + 1); there are (n - 1) / T samples. TokenRows.h has the
+/// other rules. Inputs called position_ids and attention_mask come from the
+/// rows, too.
 ///
-/// Reading is const and may run on several threads. What is not inflated stays in
-/// the file, however large it is.
+/// Reading is const and may run on several threads. What is not inflated stays
+/// in the file, however large it is.
 class SampleFile {
 public:
   /// Checks that the file has everything the inputs need, types and shapes
@@ -82,7 +84,8 @@ public:
   /// "x.npz, array 'x': value nan at element 7 (sample 0)": the first NaN of an
   /// input in a sample, or nothing.
   std::string findNan(uint64_t sample, size_t input) const;
-  /// Whether an array, and not tokens that are shifted, gives an input's values.
+  /// Whether an array, and not tokens that are shifted, gives an input's
+  /// values.
   bool isWhole(size_t input) const {
     return columns[input].kind == Kind::Values;
   }

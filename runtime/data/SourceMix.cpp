@@ -49,9 +49,8 @@ SourceMix::SourceMix(std::span<const double> weights) {
 }
 
 uint64_t SourceMix::countBefore(size_t source, uint64_t position) const {
-  uint64_t below = source < bounds.size()
-                       ? countBelow(position, bounds[source])
-                       : position;
+  uint64_t below =
+      source < bounds.size() ? countBelow(position, bounds[source]) : position;
   return below - (source > 0 ? countBelow(position, bounds[source - 1]) : 0);
 }
 

@@ -24,7 +24,7 @@ struct DocumentOptions {
   /// The label behind the last token of a document, which is the first token of
   /// the next one, does not count.
   bool maskLabels = false;
-  bool resetPositions = false; // position_ids begin again at each document
+  bool resetPositions = false;     // position_ids begin again at each document
   std::optional<int64_t> pad = {}; // what fills a row up; else `eos`, else 0
 
   bool needsDocuments() const {
@@ -36,9 +36,9 @@ struct DocumentOptions {
 ///
 /// Of a document of n tokens the first n - 1 are inputs, and the last n - 1
 /// labels, so that no label is of another document; without labels all n are
-/// inputs. One with more than T inputs is cut every T of them, and its last part
-/// is a document by itself. With T = 4, `a` to `c` being documents of 6, 3 and 2
-/// tokens, of which the last ones are not inputs:
+/// inputs. One with more than T inputs is cut every T of them, and its last
+/// part is a document by itself. With T = 4, `a` to `c` being documents of 6, 3
+/// and 2 tokens, of which the last ones are not inputs:
 ///
 ///   stream  a0 a1 a2 a3 | a4 a5 b0 b1          (as if they were one)
 ///   pad     a0 a1 a2 a3 | a4 -- -- -- | b0 b1 -- -- | c0 -- -- --
@@ -65,7 +65,8 @@ public:
   uint64_t size() const { return rows; }
   uint64_t memoryBytes() const;
   /// Calls body(piece) for each of a row, in order; while it returns true.
-  template <typename Body> void forEachPiece(uint64_t row, const Body &body) const {
+  template <typename Body>
+  void forEachPiece(uint64_t row, const Body &body) const {
     if (firsts.empty()) {
       body(Piece{row * uint64_t(length), length});
       return;

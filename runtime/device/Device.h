@@ -17,8 +17,8 @@
 namespace polyrank::runtime {
 
 /// A buffer of the plan on this device: in microbatch m at base + m * stride,
-/// with slots at base + (m mod slots) * stride, and in iteration i of a loop i *
-/// each further (negative: back).
+/// with slots at base + (m mod slots) * stride, and in iteration i of a loop i
+/// * each further (negative: back).
 struct Address {
   DeviceAddress base;
   uint64_t stride = 0;
@@ -26,8 +26,7 @@ struct Address {
   int64_t each = 0;
 
   DeviceAddress at(Turn turn) const {
-    return base +
-           (slots ? turn.microbatch % slots : turn.microbatch) * stride +
+    return base + (slots ? turn.microbatch % slots : turn.microbatch) * stride +
            turn.iteration * uint64_t(each);
   }
 };
@@ -47,8 +46,8 @@ struct ArenaView {
   Address resolve(const plan::BufferRef &buffer) const {
     const DeviceSpan &region =
         buffer.region() == plan::Region::Shared ? sharedRegion : privateRegion;
-    return {region.address + offsetOf(buffer), buffer.stride(),
-            buffer.slots(), buffer.each()};
+    return {region.address + offsetOf(buffer), buffer.stride(), buffer.slots(),
+            buffer.each()};
   }
   /// In the first microbatch.
   DeviceSpan spanOf(const plan::BufferRef &buffer) const {

@@ -42,9 +42,9 @@ public:
       bool isWhole = index[d] == 0 && shape[d] % step == 0;
       if (isWhole && extent.count % row == 0) {
         extents[e] = {row, extent.stored, extent.local};
-        extents.insert(extents.begin() + static_cast<ptrdiff_t>(e),
-                       {extent.count / row, row * extent.stored,
-                        row * extent.local});
+        extents.insert(
+            extents.begin() + static_cast<ptrdiff_t>(e),
+            {extent.count / row, row * extent.stored, row * extent.local});
         return add(stored, local, std::move(extents));
       }
       int64_t first = isWhole ? extent.count / row * row : row;

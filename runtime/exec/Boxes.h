@@ -15,14 +15,14 @@ struct LocalBox {
   std::vector<int64_t> localStrides;
 };
 
-/// Disjoint boxes, together the placement's elements. A shard that is a range of
-/// the tensor's elements, as ZeRO splits them, is a few of them; one that has
-/// every other column is many. Fails where they would be a million or more.
+/// Disjoint boxes, together the placement's elements. A shard that is a range
+/// of the tensor's elements, as ZeRO splits them, is a few of them; one that
+/// has every other column is many. Fails where they would be a million or more.
 Result<std::vector<LocalBox>> boxesOf(const Placement &placement,
                                       std::span<const int64_t> shape);
 
-/// The elements that a box of a tensor and one of a shard have in common, as the
-/// placement of these in the box, which is dense and row-major by itself.
+/// The elements that a box of a tensor and one of a shard have in common, as
+/// the placement of these in the box, which is dense and row-major by itself.
 Placement placementWithin(const Box &box, const LocalBox &local,
                           const Box &common);
 

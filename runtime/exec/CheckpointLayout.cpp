@@ -52,8 +52,12 @@ private:
         {name.role == TensorRole::State, name.name},
         static_cast<uint32_t>(layout.manifest.tensors.size()));
     if (isNew) {
-      layout.manifest.tensors.push_back({name.name, name.role, name.parameter,
-                                         name.suffix, dtype, std::move(shape),
+      layout.manifest.tensors.push_back({name.name,
+                                         name.role,
+                                         name.parameter,
+                                         name.suffix,
+                                         dtype,
+                                         std::move(shape),
                                          {}});
       return place->second;
     }
@@ -102,7 +106,8 @@ private:
     return {};
   }
 
-  /// What no argument has: tensors that the model does not use, or parts of them.
+  /// What no argument has: tensors that the model does not use, or parts of
+  /// them.
   Result<void> addConstants() {
     std::vector<std::pair<int64_t, int64_t>> all;
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
@@ -113,12 +118,13 @@ private:
       DType dtype = known == numbers.end()
                         ? DType(stored.dtype())
                         : layout.manifest.tensors[known->second].dtype;
-      POLYRANK_ASSIGN(tensor,
-                      tensorFor({TensorRole::Buffer, stored.name()->str(), {}, {}},
-                                dtype, shapeOf(stored)));
+      POLYRANK_ASSIGN(
+          tensor, tensorFor({TensorRole::Buffer, stored.name()->str(), {}, {}},
+                            dtype, shapeOf(stored)));
       std::vector<Box> covered;
       int64_t left = wholeBox(shapeOf(stored)).elements();
-      for (const ManifestChunk &chunk : layout.manifest.tensors[tensor].chunks) {
+      for (const ManifestChunk &chunk :
+           layout.manifest.tensors[tensor].chunks) {
         covered.push_back(chunk.box);
         left -= chunk.box.elements();
       }
@@ -132,8 +138,7 @@ private:
         Placement placement;
         for (size_t d = 0; d < inTensor.size(); ++d) {
           placement.storedBase += rest.offsets[d] * inTensor[d];
-          placement.extents.push_back(
-              {rest.sizes[d], inTensor[d], inChunk[d]});
+          placement.extents.push_back({rest.sizes[d], inTensor[d], inChunk[d]});
         }
         addPart(tensor, rest, leastLoaded(all),
                 {.placement = placement, .stored = s});
@@ -165,8 +170,8 @@ private:
     return {box};
   }
 
-  int64_t leastLoaded(
-      const std::vector<std::pair<int64_t, int64_t>> &replicas) const {
+  int64_t
+  leastLoaded(const std::vector<std::pair<int64_t, int64_t>> &replicas) const {
     int64_t least = replicas.front().second;
     for (auto [index, rank] : replicas)
       if (load[static_cast<size_t>(rank)] < load[static_cast<size_t>(least)])
@@ -184,8 +189,8 @@ private:
     chunk.file = static_cast<uint32_t>(rank); // its number follows
     chunk.box = box;
     // A name that its rank's file does not have yet.
-    std::string name = (tensor.role == TensorRole::State ? "state." : "") +
-                       tensor.name;
+    std::string name =
+        (tensor.role == TensorRole::State ? "state." : "") + tensor.name;
     chunk.key = name;
     for (int count = 2; !keys.insert({rank, chunk.key}).second; ++count)
       chunk.key = name + "#" + std::to_string(count);
@@ -257,9 +262,8 @@ std::vector<int64_t> keptShapeOf(const plan::Plan &plan,
 
 Placement keptPlacementOf(const Mesh &mesh, int64_t rank,
                           const plan::Argument &argument) {
-  return argument.view()
-             ? placementOf(mesh, rank, argument)
-             : placementIn(blockOf(mesh, rank, argument.dims()), 0);
+  return argument.view() ? placementOf(mesh, rank, argument)
+                         : placementIn(blockOf(mesh, rank, argument.dims()), 0);
 }
 
 std::vector<TensorSpec> CheckpointLayout::specsOf(int64_t rank) const {

@@ -13,8 +13,8 @@ namespace polyrank::runtime {
 struct CheckpointPart {
   uint32_t tensor = 0, chunk = 0; // numbers in the manifest
   /// Where the rank has it: elements of an argument's shard, as placed in the
-  /// chunk. Without one it is a part that no rank computes with, of stored tensor
-  /// number `stored`, which is as it was before the training.
+  /// chunk. Without one it is a part that no rank computes with, of stored
+  /// tensor number `stored`, which is as it was before the training.
   const plan::Argument *argument = nullptr;
   Placement placement;
   uint32_t stored = 0;
@@ -51,8 +51,8 @@ std::vector<int64_t> keptShapeOf(const plan::Plan &plan,
 Placement keptPlacementOf(const Mesh &mesh, int64_t rank,
                           const plan::Argument &argument);
 
-/// Fails where a tensor's parts cannot be told apart as boxes, or do not make up
-/// the tensor.
+/// Fails where a tensor's parts cannot be told apart as boxes, or do not make
+/// up the tensor.
 Result<CheckpointLayout> checkpointLayoutOf(const plan::Plan &plan);
 
 } // namespace polyrank::runtime

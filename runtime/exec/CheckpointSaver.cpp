@@ -43,10 +43,9 @@ CheckpointSaver::create(const CheckpointLayout &layout, int64_t rank,
     const StoredSource &source = initial.sources()[part.stored];
     if (!source.read)
       continue;
-    if (Result<void> loaded =
-            loadShard(part.placement, source,
-                      layout.manifest.tensors[part.tensor].dtype,
-                      saver->writer->dataOf(p).data());
+    if (Result<void> loaded = loadShard(
+            part.placement, source, layout.manifest.tensors[part.tensor].dtype,
+            saver->writer->dataOf(p).data());
         !loaded)
       return loaded.error();
   }
@@ -67,17 +66,16 @@ Result<void> CheckpointSaver::copy() {
     POLYRANK_ASSIGN(shard, program.download(*argument->buffer()));
     shards.emplace(argument, std::move(shard));
   }
-  parallelFor(static_cast<int64_t>(moved.size()), 1,
-              [&](int64_t begin, int64_t end) {
-                for (int64_t m = begin; m < end; ++m) {
-                  size_t p = moved[static_cast<size_t>(m)];
-                  const CheckpointPart &part = parts[p];
-                  storeShard(part.placement,
-                             bytesOf(layout.manifest.tensors[part.tensor].dtype),
-                             shards.at(part.argument).data(),
-                             writer->dataOf(p).data());
-                }
-              });
+  parallelFor(
+      static_cast<int64_t>(moved.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t m = begin; m < end; ++m) {
+          size_t p = moved[static_cast<size_t>(m)];
+          const CheckpointPart &part = parts[p];
+          storeShard(part.placement,
+                     bytesOf(layout.manifest.tensors[part.tensor].dtype),
+                     shards.at(part.argument).data(), writer->dataOf(p).data());
+        }
+      });
   return {};
 }
 
@@ -95,11 +93,11 @@ CheckpointSaver::save(uint64_t step, const std::string &unfinished,
   if (Result<void> copied = copy(); !copied)
     return copied.error();
   current.copySeconds = secondsSince(start);
-  writer->start(files, unfinished,
-                layout.manifest
-                    .files[static_cast<size_t>(
-                        layout.files[static_cast<size_t>(rank)])]
-                    .name);
+  writer->start(
+      files, unfinished,
+      layout.manifest
+          .files[static_cast<size_t>(layout.files[static_cast<size_t>(rank)])]
+          .name);
   return before;
 }
 

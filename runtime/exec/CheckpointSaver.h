@@ -30,8 +30,8 @@ public:
          ParallelFor parallelFor, FileOperations &files);
 
   /// Of the step that has just been done, into `unfinished`, which is made. The
-  /// report of the save before is returned, if there was one. A file that cannot
-  /// be written is no error here: the report says so.
+  /// report of the save before is returned, if there was one. A file that
+  /// cannot be written is no error here: the report says so.
   Result<std::optional<ShardReport>> save(uint64_t step,
                                           const std::string &unfinished,
                                           const std::function<void()> &onTick);

@@ -18,8 +18,8 @@ Result<std::string> fingerprintOf(const DataSource &data,
   std::vector<std::byte> row;
   for (uint64_t number = 0; number < count; ++number) {
     // Without overflow, for any number of samples.
-    uint64_t position = samples / count * number +
-                        samples % count * number / count;
+    uint64_t position =
+        samples / count * number + samples % count * number / count;
     auto at = static_cast<int64_t>(position % batch);
     for (size_t input = 0; input < inputs.size(); ++input) {
       row.resize(static_cast<size_t>(inputs[input].rowBytes()));

@@ -99,9 +99,7 @@ public:
         bytes(buffer.size()), end(end), transport(transport) {}
 
 protected:
-  DeviceSpan valueOf(Turn turn) const {
-    return {address.at(turn), bytes};
-  }
+  DeviceSpan valueOf(Turn turn) const { return {address.at(turn), bytes}; }
 
   Address address;
   uint64_t bytes;
@@ -193,9 +191,9 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
     ranksOf.push_back(std::move(members));
     if (auto link = links.of(list->axes())) {
       PacedLink &slowest = paced[group.index];
-      slowest = {std::max(slowest.picoseconds, link->picoseconds),
-                 std::max(slowest.picosecondsPerByte,
-                          link->picosecondsPerByte)};
+      slowest = {
+          std::max(slowest.picoseconds, link->picoseconds),
+          std::max(slowest.picosecondsPerByte, link->picosecondsPerByte)};
       transport.pace(group, slowest);
     }
   }
@@ -235,8 +233,12 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
               return Error{fmt::format("{}: {}", nameOf(*each),
                                        operation.error().message),
                            operation.error().fault};
-            nested.push_back({each->body_type(), *std::move(operation), each,
-                              segment->name()->c_str(), nullptr, {}});
+            nested.push_back({each->body_type(),
+                              *std::move(operation),
+                              each,
+                              segment->name()->c_str(),
+                              nullptr,
+                              {}});
           }
           return std::unique_ptr<Operation>();
         case plan::CommandBody::Wait: {
@@ -255,20 +257,19 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
           if (!end)
             return end.error();
           std::unique_ptr<TransferOperation> operation =
-              rehearsal ? rehearsal->prepareSend(number,
-                                                 uint32_t(commands.size()),
-                                                 channel, *end, peer)
-                        : std::make_unique<SendOperation>(*send.input(), *end,
-                                                          peer, arena,
-                                                          transport);
+              rehearsal
+                  ? rehearsal->prepareSend(number, uint32_t(commands.size()),
+                                           channel, *end, peer)
+                  : std::make_unique<SendOperation>(*send.input(), *end, peer,
+                                                    arena, transport);
           completion = &operation->completion();
           return std::unique_ptr<Operation>(std::move(operation));
         }
         case plan::CommandBody::Receive: {
           const plan::Receive &receive = *command->body_as_Receive();
           auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
-          Result<ChannelEnd> end = transport.openChannel(channelOf(
-              receive, *receive.output(), groups[receive.group()]));
+          Result<ChannelEnd> end = transport.openChannel(
+              channelOf(receive, *receive.output(), groups[receive.group()]));
           if (!end)
             return end.error();
           std::unique_ptr<TransferOperation> operation =
@@ -387,14 +388,15 @@ Result<void> Interpreter::runStep(uint64_t step, QueueTicket &latest) {
       transport->setProgress(step, number);
       // With a rehearsal it is one sleep.
       bool isLoop = !command.nested.empty();
-      Result<void> result =
-          isLoop ? runLoop(command, action.microbatch(),
-                           {action.segment(), c}, latest)
-                 : issue(command, action.microbatch(), latest);
+      Result<void> result = isLoop
+                                ? runLoop(command, action.microbatch(),
+                                          {action.segment(), c}, latest)
+                                : issue(command, action.microbatch(), latest);
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
                                  step, command.segment, action.microbatch(),
-                                 nameOf(*command.source), result.error().message),
+                                 nameOf(*command.source),
+                                 result.error().message),
                      result.error().fault};
       uint64_t end = now();
       measured.nanoseconds[int(command.kind)] += end - start;

@@ -29,8 +29,8 @@ public:
   /// rank.
   std::optional<PacedLink> of(const AxisRefs *axes) const;
 
-  /// `times` with what collectives and sends take over these links, by which the
-  /// transport holds them back; nothing where none is given.
+  /// `times` with what collectives and sends take over these links, by which
+  /// the transport holds them back; nothing where none is given.
   StepTimes timesOver(StepTimes times, const LoadedPlan &plan) const;
 
   /// "--link data=20:2: collectives over data take at least 20 us a round and

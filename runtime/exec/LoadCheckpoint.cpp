@@ -81,8 +81,8 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
                   const std::vector<int64_t> &shape) -> Result<void> {
     if (tensor.shape != shape)
       return Error{fmt::format("{}: '{}' has shape {}, and the plan's has {}",
-                               found.path, tensor.name,
-                               shapeText(tensor.shape), shapeText(shape))};
+                               found.path, tensor.name, shapeText(tensor.shape),
+                               shapeText(shape))};
     if (!canLoad(tensor.dtype, dtype))
       return Error{fmt::format("{}: '{}' is {}, and the plan uses it as {}",
                                found.path, tensor.name, nameOf(tensor.dtype),
@@ -97,8 +97,8 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
     auto tensor = there.find({false, name});
     if (tensor == there.end())
       missing.insert(name);
-    else if (Result<void> same = fits(*tensor->second, DType(stored.dtype()),
-                                      shapeOf(stored));
+    else if (Result<void> same =
+                 fits(*tensor->second, DType(stored.dtype()), shapeOf(stored));
              !same)
       return same;
   }
@@ -129,11 +129,11 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
   if (!missing.empty() || !unknown.empty())
     return Error{fmt::format(
         "{}: it is a checkpoint of another model ('{}'): {}{}{}", found.path,
-        manifest.model,
-        missing.empty() ? "" : "it lacks " + someOf(missing),
+        manifest.model, missing.empty() ? "" : "it lacks " + someOf(missing),
         missing.empty() || unknown.empty() ? "" : ", and ",
-        unknown.empty() ? "" : "it has " + someOf(unknown) +
-                                   ", which the plan does not")};
+        unknown.empty()
+            ? ""
+            : "it has " + someOf(unknown) + ", which the plan does not")};
   if (!resetOptimizer && (!missingStates.empty() || !otherStates.empty()))
     return Error{fmt::format(
         "{}: the state in it is another optimizer's: the plan keeps {} that is "

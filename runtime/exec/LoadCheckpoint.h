@@ -10,8 +10,8 @@ namespace polyrank::runtime {
 
 /// Whether a plan can go on from a checkpoint: each of the model's tensors is
 /// there, in its shape and a type that can be converted, and none is there that
-/// the plan does not know; the same of the optimizer's state, unless that begins
-/// anew. Everything that is wrong is named.
+/// the plan does not know; the same of the optimizer's state, unless that
+/// begins anew. Everything that is wrong is named.
 Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
                          bool resetOptimizer);
 
@@ -22,8 +22,8 @@ Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
                             bool resetOptimizer,
                             const std::function<void()> &onTick);
 
-/// The stored tensors of a plan as a checkpoint has them, which outlives it. Fails
-/// where it lacks one.
+/// The stored tensors of a plan as a checkpoint has them, which outlives it.
+/// Fails where it lacks one.
 Result<Weights> weightsOf(const LoadedPlan &plan, CheckpointReader &reader);
 
 } // namespace polyrank::runtime

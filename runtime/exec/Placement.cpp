@@ -120,8 +120,8 @@ bool transpose(const Placement &placement, int64_t rows, int64_t columns,
       part.storedBase = placement.storedBase + i * extent.stored;
       part.localBase = placement.localBase + i * extent.local;
       int64_t left = columns - 1 - part.storedBase % columns - reach;
-      part.extents[e].count = std::min(
-          extent.count - i, left < 0 ? 1 : left / extent.stored + 1);
+      part.extents[e].count =
+          std::min(extent.count - i, left < 0 ? 1 : left / extent.stored + 1);
       if (!transpose(part, rows, columns, parts))
         return false;
     }

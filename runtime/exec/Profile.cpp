@@ -97,8 +97,8 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
         *started.at(command.body_as_Wait()->ticket());
     describe(collective, program, executions, rates, line);
     line.kind = "wait";
-    line.command = fmt::format("wait for {}", plan::EnumNameCollectiveKind(
-                                                  collective.kind()));
+    line.command = fmt::format("wait for {}",
+                               plan::EnumNameCollectiveKind(collective.kind()));
     return line;
   }
   case plan::CommandBody::Send:
@@ -224,10 +224,9 @@ std::string Profile::table(const plan::Plan &plan,
                            const DeviceRates &rates) const {
   std::vector<ProfileLine> all = lines(plan, rates);
   double total = sumOf(all, &ProfileLine::seconds);
-  std::string text =
-      fmt::format("{:>9} {:>9} {:>6} {:>6} {:>8} {:>7}  {}\n", "ms", "floor",
-                  "share", "count", "GFLOP/s", "GB/s",
-                  "command (first origin)");
+  std::string text = fmt::format("{:>9} {:>9} {:>6} {:>6} {:>8} {:>7}  {}\n",
+                                 "ms", "floor", "share", "count", "GFLOP/s",
+                                 "GB/s", "command (first origin)");
   for (const ProfileLine &line : all)
     text += fmt::format(
         "{:>9.3f} {:>9.3f} {:>5.1f}% {:>6} {:>8.1f} {:>7.1f}  {} ({})\n",

@@ -12,11 +12,12 @@ namespace polyrank::runtime {
 /// Commands that are the same kernel, product or collective: what they do in a
 /// step.
 struct ProfileLine {
-  /// launch, gemm, copy, collective, send, receive, or wait for a collective that
-  /// is started: its bytes and floor are those of the wait, in which it is done.
+  /// launch, gemm, copy, collective, send, receive, or wait for a collective
+  /// that is started: its bytes and floor are those of the wait, in which it is
+  /// done.
   std::string command, kind;
-  std::string origin;        // of the first, in the user's model
-  double seconds = 0;        // the least over the steps
+  std::string origin; // of the first, in the user's model
+  double seconds = 0; // the least over the steps
   uint64_t count = 0;
   double flops = 0, bytes = 0;
   /// At the device's rates: a product's FLOPs, a kernel's bytes from and to
@@ -46,7 +47,8 @@ public:
   std::vector<ProfileLine> lines(const plan::Plan &plan,
                                  const DeviceRates &rates) const;
   /// What products, and all else that is computed, reach in these lines: the
-  /// rates by which polyrank-compile --rates reckons. Zero of what there is none.
+  /// rates by which polyrank-compile --rates reckons. Zero of what there is
+  /// none.
   static DeviceRates reached(const std::vector<ProfileLine> &lines);
   /// A table of the lines: time, floor, share of the step, how often, rate,
   /// origin.

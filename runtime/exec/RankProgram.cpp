@@ -19,8 +19,8 @@ bool isInput(const plan::Argument &argument) {
          argument.role() == plan::Role::Labels;
 }
 
-/// Calls body(program, argument) with each argument of a plan: of those that have
-/// one name the first.
+/// Calls body(program, argument) with each argument of a plan: of those that
+/// have one name the first.
 template <typename Body>
 void forEachArgument(const plan::Plan &plan, const Body &body) {
   std::set<std::string_view> seen;
@@ -131,8 +131,8 @@ RankProgram::create(const plan::Plan &plan, Device &device,
   if (!rehearsal)
     if (Result<void> adopted = device.adopt(shared); !adopted)
       return adopted.error();
-  Result<DeviceMemory> region = device.allocate(
-      rehearsal ? 0 : program.private_size(), arenaAlignment);
+  Result<DeviceMemory> region =
+      device.allocate(rehearsal ? 0 : program.private_size(), arenaAlignment);
   if (!region)
     return region.error();
   std::unique_ptr<RankProgram> rank(
@@ -280,8 +280,7 @@ Result<void> RankProgram::restoreState(std::span<const std::byte> copy) {
   for (const plan::Argument *argument : *program.arguments())
     if (isKept(*argument)) {
       uint64_t bytes = argument->buffer()->size();
-      if (Result<void> done =
-              upload(*argument->buffer(), copy.data(), bytes);
+      if (Result<void> done = upload(*argument->buffer(), copy.data(), bytes);
           !done)
         return done;
       copy = copy.subspan(bytes);
@@ -306,8 +305,8 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
 
 Result<void> RankProgram::restore(
     const std::function<bool(const plan::Argument &)> &isWanted,
-    const std::function<Result<void>(const plan::Argument &,
-                                     std::byte *shard)> &load) {
+    const std::function<Result<void>(const plan::Argument &, std::byte *shard)>
+        &load) {
   for (const plan::Argument *argument : *program.arguments())
     if (isWanted(*argument))
       if (Result<void> loaded = upload(
@@ -345,10 +344,9 @@ Result<void> RankProgram::checkFinite() const {
       continue;
     POLYRANK_ASSIGN(isStillFinite, isFinite(argument));
     if (!isStillFinite)
-      return Error{
-          fmt::format("'{}' holds NaN or infinite values",
-                      argument.name()->str()),
-          Error::Fault::NotFinite};
+      return Error{fmt::format("'{}' holds NaN or infinite values",
+                               argument.name()->str()),
+                   Error::Fault::NotFinite};
   }
   return {};
 }
@@ -384,8 +382,8 @@ Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
   }
   bool wholeRows = true; // a block of padding may be as large, and is not
   for (size_t d = 2; d < blocks.size(); ++d)
-    wholeRows &= blocks[d].block == blocks[d].size &&
-                 blocks[d].valid == blocks[d].size;
+    wholeRows &=
+        blocks[d].block == blocks[d].size && blocks[d].valid == blocks[d].size;
   Placement placement = placementIn(blocks, 2);
   const BlockDim &batch = blocks[1];
   for (int64_t microbatch = 0; microbatch < blocks[0].size; ++microbatch) {
@@ -463,7 +461,8 @@ void forEachSaved(const plan::Plan &plan, const std::string &suffix,
   forEachArgument(plan, [&](uint32_t program, const plan::Argument &argument) {
     if (isState(argument))
       body(program, argument, true);
-    else if (isStored(argument) && !replaced.contains(argument.view()->stored()))
+    else if (isStored(argument) &&
+             !replaced.contains(argument.view()->stored()))
       body(program, argument, false);
   });
 }
@@ -538,16 +537,16 @@ Result<void> RankProgram::storeOutput(size_t number, const Batch &from,
   }
   // The array has one of its samples where the model has the batch.
   if (hasBatch)
-    blocks.insert(blocks.begin() + output.batch_dim(),
-                  {.size = int64_t(samples), .block = 1, .start = 0, .valid = 1});
+    blocks.insert(
+        blocks.begin() + output.batch_dim(),
+        {.size = int64_t(samples), .block = 1, .start = 0, .valid = 1});
   Placement placement = placementIn(blocks, 0);
   uint64_t end = std::min(samples, from.first + from.count);
   for (int64_t microbatch = 0; microbatch < microbatches.size; ++microbatch)
     for (int64_t b = 0; b < batch.valid; ++b) {
       const std::byte *row =
           shard.data() + (microbatch * batch.block + b) * localRow;
-      uint64_t sample =
-          from.first + microbatch * batch.size + batch.start + b;
+      uint64_t sample = from.first + microbatch * batch.size + batch.start + b;
       if (!hasBatch)
         storeShard(placement, element, row, array);
       else if (sample < end)

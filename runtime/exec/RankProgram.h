@@ -41,8 +41,8 @@ struct SavedTensor {
 std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
                                         const SavedWeights &what = {});
 
-/// A part of a stored tensor, in the dtype of its argument. Its replicas, on other
-/// ranks, have the same bits.
+/// A part of a stored tensor, in the dtype of its argument. Its replicas, on
+/// other ranks, have the same bits.
 struct StoredShard {
   uint32_t stored = 0;
   Replica replica;
@@ -51,9 +51,10 @@ struct StoredShard {
 };
 
 /// The program that the rank runs of a plan. Order of calls: create,
-/// loadParameters or restore, then fillInputs and runStep for each step; metrics and outputs are those of the last step. Plan, device and
-/// transport outlive it, and so does a `rehearsal`, with which there are no
-/// values: runStep is all that is called, and the arena is not touched.
+/// loadParameters or restore, then fillInputs and runStep for each step;
+/// metrics and outputs are those of the last step. Plan, device and transport
+/// outlive it, and so does a `rehearsal`, with which there are no values:
+/// runStep is all that is called, and the arena is not touched.
 class RankProgram {
 public:
   static Result<std::unique_ptr<RankProgram>>
@@ -72,8 +73,8 @@ public:
           const std::function<Result<void>(const plan::Argument &,
                                            std::byte *shard)> &load);
 
-  /// The same of one stored tensor, whenever no step runs. What this rank has of
-  /// it is not compared with what was loaded before.
+  /// The same of one stored tensor, whenever no step runs. What this rank has
+  /// of it is not compared with what was loaded before.
   Result<void> loadTensor(uint32_t stored, const StoredSource &source);
 
   /// What steps change: parameters and state, one behind the other. Restoring
@@ -111,8 +112,8 @@ public:
   /// Who reports for all ranks that run it.
   int64_t firstRank() const { return firstRankOf(mesh, program.at()); }
 
-  /// Writes what this rank owns of output `number` of its program (a tensor) into
-  /// the array of `samples` samples, as those of `from`.
+  /// Writes what this rank owns of output `number` of its program (a tensor)
+  /// into the array of `samples` samples, as those of `from`.
   Result<void> storeOutput(size_t number, const Batch &from, uint64_t samples,
                            std::byte *array) const;
 
@@ -150,8 +151,7 @@ private:
   /// Which of the stored arguments are finite now.
   Result<void> noteFinite();
   Result<bool> isFinite(const plan::Argument &argument) const;
-  Result<void> load(const plan::Argument &argument,
-                    const StoredSource &source);
+  Result<void> load(const plan::Argument &argument, const StoredSource &source);
   Result<void> fillInput(const DataSource &data, const Batch &from,
                          size_t number, const plan::Argument &argument,
                          std::span<std::byte> shard);
@@ -170,7 +170,7 @@ private:
   /// Of all that the device was told so far: each upload waits for the step
   /// before, each step for what was uploaded.
   QueueTicket latest;
-  std::vector<bool> finite;   // by argument: what was loaded
+  std::vector<bool> finite; // by argument: what was loaded
   /// Of the program's inputs, in their order: the numbers that they have among
   /// those of the plan.
   std::vector<size_t> inputNumbers;

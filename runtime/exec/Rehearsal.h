@@ -57,10 +57,10 @@ protected:
 /// late by, what it takes to start collectives, and what a rank is late since
 /// others had its core, makes the next sleeps shorter instead of adding up.
 /// Only a collective that ends later than what was computed until then moves
-/// that point: nothing can be computed before it. What one rank sends to another
-/// is sent, arrives and makes room at such points too, not when the ranks come to
-/// it, so that along a pipeline nothing adds up either. For that all ranks must
-/// begin a step together.
+/// that point: nothing can be computed before it. What one rank sends to
+/// another is sent, arrives and makes room at such points too, not when the
+/// ranks come to it, so that along a pipeline nothing adds up either. For that
+/// all ranks must begin a step together.
 class Rehearsal {
 public:
   /// `times` has what collectives take, too.

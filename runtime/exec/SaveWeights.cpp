@@ -11,8 +11,8 @@
 namespace polyrank::runtime {
 namespace {
 
-// Two halves: while one is written, the ranks fill the other. Ranks wait for each
-// other once in a round, so rounds are large.
+// Two halves: while one is written, the ranks fill the other. Ranks wait for
+// each other once in a round, so rounds are large.
 constexpr uint64_t roundBytes = saveMemoryBytes / 2;
 constexpr uint64_t grain = 128 << 10; // of a thread or replica
 
@@ -171,8 +171,8 @@ private:
     return transport.barrier(everyone);
   }
 
-  /// Elements [begin, end) of a stored tensor from where it came; zeros where it
-  /// came from nowhere.
+  /// Elements [begin, end) of a stored tensor from where it came; zeros where
+  /// it came from nowhere.
   Result<void> loadInitial(const Place &place, int64_t begin, int64_t end,
                            std::byte *into) const {
     const StoredSource &source = initial.sources()[place.stored];
@@ -189,8 +189,8 @@ private:
       Placement part;
       part.storedBase = begin;
       part.extents.push_back({upTo - begin, 1, 1});
-      if (Result<void> loaded = loadShard(part, source,
-                                          saved[place.stored].dtype, into);
+      if (Result<void> loaded =
+              loadShard(part, source, saved[place.stored].dtype, into);
           !loaded)
         return loaded;
       into += (upTo - begin) * place.elementBytes;

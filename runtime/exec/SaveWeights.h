@@ -22,17 +22,17 @@ struct SaveOptions {
   std::function<void(uint64_t done, uint64_t bytes)> onProgress;
 };
 
-/// Writes one file of weights as safetensors under the names of the user's model,
-/// the aliases of tied tensors too, as load_state_dict(strict=True) expects where
-/// all are saved. Called by all ranks; the file is whole when it returns on all
-/// of them. Tensors that the program does not hold are copied from their
-/// source.
+/// Writes one file of weights as safetensors under the names of the user's
+/// model, the aliases of tied tensors too, as load_state_dict(strict=True)
+/// expects where all are saved. Called by all ranks; the file is whole when it
+/// returns on all of them. Tensors that the program does not hold are copied
+/// from their source.
 ///
 /// The file is written in rounds of some MiB. In each, every rank copies its
 /// elements to their places in the shared memory, however they are laid out and
-/// interleaved with those of other ranks, and replicas share the work; then each
-/// rank writes one dense window of it. So system calls are few and large for
-/// every layout.
+/// interleaved with those of other ranks, and replicas share the work; then
+/// each rank writes one dense window of it. So system calls are few and large
+/// for every layout.
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
                          const Weights &initial, Transport &transport,
                          Group everyone, const SaveOptions &options);

@@ -20,11 +20,11 @@ struct SavedFile {
   uint64_t bytes = 0; // of their values
 };
 
-/// What is written for `path`: that file, or, where it ends in '/', the files of
-/// a folder as transformers saves them. There a file takes no further tensor
-/// that would make it larger than `shardBytes`, and one that is larger by itself
-/// gets a file of its own; the names of a tied tensor stay together. What fits one
-/// file is called model.safetensors. The same on all ranks.
+/// What is written for `path`: that file, or, where it ends in '/', the files
+/// of a folder as transformers saves them. There a file takes no further tensor
+/// that would make it larger than `shardBytes`, and one that is larger by
+/// itself gets a file of its own; the names of a tied tensor stay together.
+/// What fits one file is called model.safetensors. The same on all ranks.
 std::vector<SavedFile> savedFilesOf(const plan::Plan &plan,
                                     const SavedWeights &what,
                                     const std::string &path,

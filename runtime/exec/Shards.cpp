@@ -204,7 +204,8 @@ void copyShard(const Placement &placement, int64_t elementBytes, Shard *shard,
 }
 
 /// Copies the elements of a shard that are in a window of the stored tensor.
-template <typename Element> class WindowStorer {
+template <typename Element>
+class WindowStorer {
 public:
   WindowStorer(const std::vector<Placement::Extent> &extents,
                const Element *shard, int64_t begin, int64_t end,
@@ -222,7 +223,8 @@ public:
       return;
     }
     const Placement::Extent &extent = extents[dim];
-    auto [first, last] = indicesFrom(dim, begin - spans[dim + 1] - stored, stored);
+    auto [first, last] =
+        indicesFrom(dim, begin - spans[dim + 1] - stored, stored);
     bool inner = dim + 1 == extents.size();
     if (inner && extent.stored == 1 && extent.local == 1) {
       if (first < last)
@@ -243,7 +245,8 @@ public:
     if (dim + 2 != extents.size() || extent.local != 1)
       return storeEach(first, last);
     // A transpose: in tiles, but for rows that the window cuts.
-    int64_t wholeFirst = std::min(indicesFrom(dim, begin - stored, stored).first, last);
+    int64_t wholeFirst =
+        std::min(indicesFrom(dim, begin - stored, stored).first, last);
     int64_t wholeLast = std::clamp(
         floorOf(end - 1 - spans[dim + 1] - stored, extent.stored) + 1,
         wholeFirst, last);

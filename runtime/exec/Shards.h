@@ -36,8 +36,8 @@ Result<void> loadShard(const Placement &placement, const StoredSource &source,
                        DType type, std::byte *shard);
 
 /// Copies those of the shard's elements, of `elementBytes` each, that are
-/// elements [begin, end) of the stored tensor to their places in `window`, which
-/// begins with the first of these. The time is that of what is copied.
+/// elements [begin, end) of the stored tensor to their places in `window`,
+/// which begins with the first of these. The time is that of what is copied.
 void storeShardWithin(const Placement &placement, int64_t elementBytes,
                       const std::byte *shard, int64_t begin, int64_t end,
                       std::byte *window);

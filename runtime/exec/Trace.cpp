@@ -100,20 +100,20 @@ public:
                     : fmt::format("{} ({})", command.track, lanes.size()));
     }
     lane->freeAt = end;
-    complete(lane->track, begin, end,
-             inQuotes(command.collective ? plan::EnumNameCollectiveKind(
-                                               command.collective->kind())
-                      : command.isSend   ? "send"
-                                         : "receive"),
-             "in flight",
-             fmt::format("{},\"microbatch\":{},\"step\":{},\"bytes\":{},\"last "
-                         "starter\":{},\"all started after us\":{:.3f},\"last "
-                         "finisher\":{}",
-                         command.arguments,
-                         program.schedule()->Get(action)->microbatch(), step,
-                         command.bytes, completion.lastStarter,
-                         microseconds(completion.started - begin),
-                         completion.lastFinisher));
+    complete(
+        lane->track, begin, end,
+        inQuotes(command.collective
+                     ? plan::EnumNameCollectiveKind(command.collective->kind())
+                 : command.isSend ? "send"
+                                  : "receive"),
+        "in flight",
+        fmt::format(
+            "{},\"microbatch\":{},\"step\":{},\"bytes\":{},\"last "
+            "starter\":{},\"all started after us\":{:.3f},\"last "
+            "finisher\":{}",
+            command.arguments, program.schedule()->Get(action)->microbatch(),
+            step, command.bytes, completion.lastStarter,
+            microseconds(completion.started - begin), completion.lastFinisher));
   }
 
   Result<void> flush(size_t least = 1) {
@@ -197,9 +197,10 @@ private:
   /// "pipe 0 to 1".
   template <typename End>
   std::string trackOf(const End &end) const {
-    return fmt::format("{} {} to {}",
-                       mesh.describe(program.groups()->Get(end.group())->axes()),
-                       end.from(), end.to());
+    return fmt::format(
+        "{} {} to {}",
+        mesh.describe(program.groups()->Get(end.group())->axes()), end.from(),
+        end.to());
   }
 
   static double microseconds(int64_t nanoseconds) {

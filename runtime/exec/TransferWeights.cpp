@@ -45,7 +45,8 @@ Result<WeightTransfer> WeightTransfer::prepare(const LoadedPlan &from,
       continue;
     }
     std::vector<int64_t> shape = shapeOf(stored),
-                         other = shapeOf(*to.plan->stored()->Get(found->second));
+                         other =
+                             shapeOf(*to.plan->stored()->Get(found->second));
     if (shape != other)
       return Error{fmt::format(
           "'{}' has shape {} in plan '{}', and {} in plan '{}': they are of "
@@ -54,8 +55,8 @@ Result<WeightTransfer> WeightTransfer::prepare(const LoadedPlan &from,
     int64_t elements = 1;
     for (int64_t size : shape)
       elements *= size;
-    Pair pair{f, found->second, saved[f].dtype, saved[f].complete, elements,
-              0, 0};
+    Pair pair{f, found->second, saved[f].dtype, saved[f].complete, elements, 0,
+              0};
     if (pair.bytes() == 0)
       continue;
     // As many in a round as the memory for saving holds.
@@ -93,21 +94,21 @@ Result<void> WeightTransfer::run(const RankProgram &source,
       return all;
     // What no rank has, or not wholly, comes first: the ranks write over it.
     bool anyInitial = false;
-    Result<void> done = inRound(round, [&](const Pair &pair,
-                                           std::byte *at) -> Result<void> {
-      if (pair.complete)
-        return {};
-      anyInitial = true;
-      const StoredSource &from = initial.sources()[pair.from];
-      if (transport.rank() != 0)
-        return {};
-      std::memset(at, 0, pair.bytes());
-      if (!from.read)
-        return {};
-      Placement whole;
-      whole.extents.push_back({pair.elements, 1, 1});
-      return loadShard(whole, from, pair.dtype, at);
-    });
+    Result<void> done =
+        inRound(round, [&](const Pair &pair, std::byte *at) -> Result<void> {
+          if (pair.complete)
+            return {};
+          anyInitial = true;
+          const StoredSource &from = initial.sources()[pair.from];
+          if (transport.rank() != 0)
+            return {};
+          std::memset(at, 0, pair.bytes());
+          if (!from.read)
+            return {};
+          Placement whole;
+          whole.extents.push_back({pair.elements, 1, 1});
+          return loadShard(whole, from, pair.dtype, at);
+        });
     if (!done)
       return done;
     if (anyInitial)

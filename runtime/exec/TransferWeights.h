@@ -7,8 +7,8 @@
 namespace polyrank::runtime {
 
 /// Copies what the ranks of one plan hold of the stored tensors to the ranks of
-/// another plan of the same model, whatever the layouts of both: in rounds, over
-/// memory that all ranks map, in which the tensors of a round lie whole.
+/// another plan of the same model, whatever the layouts of both: in rounds,
+/// over memory that all ranks map, in which the tensors of a round lie whole.
 class WeightTransfer {
 public:
   /// Pairs the stored tensors by name. Fails where `to` has none for a tensor

@@ -86,9 +86,9 @@ firstDifference(const SafetensorsSet::Tensor &a,
   return std::optional<int64_t>();
 }
 
-/// The file of weights that a plan names, from the plan's own folder; where that
-/// is gone, the file of its name beside the plan: both may have been moved, or
-/// copied to this machine.
+/// The file of weights that a plan names, from the plan's own folder; where
+/// that is gone, the file of its name beside the plan: both may have been
+/// moved, or copied to this machine.
 Result<InputFile> openWeights(const std::string &plan,
                               const std::string &named) {
   std::string folder = plan.substr(0, plan.rfind('/') + 1),
@@ -140,9 +140,9 @@ std::vector<StoredSource> Weights::sourcesWithoutNan() const {
     if (!stored[s].read)
       continue;
     checked[s].read = [source = stored[s], path = paths[s], shape = shapes[s],
-                       complex = areComplex[s]](
-                          uint64_t offset, void *into,
-                          uint64_t length) -> Result<void> {
+                       complex =
+                           areComplex[s]](uint64_t offset, void *into,
+                                          uint64_t length) -> Result<void> {
       if (Result<void> got = source.read(offset, into, length); !got)
         return got;
       int64_t width = bytesOf(source.dtype), count = length / width;
@@ -175,9 +175,9 @@ Result<void> Weights::checkDigests(uint64_t first, uint64_t step) const {
                                      : (step - (number - first) % step) % step;
     number += blocks;
     for (; block < blocks; block += step) {
-      POLYRANK_ASSIGN(same, hasDigest(*span.file, source.offset(),
-                                      source.length(), block,
-                                      source.digests()->Get(block)));
+      POLYRANK_ASSIGN(same,
+                      hasDigest(*span.file, source.offset(), source.length(),
+                                block, source.digests()->Get(block)));
       if (same)
         continue;
       uint64_t begin = source.offset() + block * digestBlock;
@@ -245,8 +245,8 @@ Result<void> Weights::checkAll(bool allowNan) const {
   for (size_t s = 0; s < sources.size(); ++s) {
     uint64_t length = bytesAs(stored[s].dtype, shapes[s]);
     for (uint64_t at = 0; sources[s].read && at < length; at += pieceBytes)
-      if (Result<void> got = sources[s].read(
-              at, piece.data(), std::min(pieceBytes, length - at));
+      if (Result<void> got = sources[s].read(at, piece.data(),
+                                             std::min(pieceBytes, length - at));
           !got)
         return got;
   }
@@ -296,11 +296,11 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
         weights.tied.push_back(std::move(found));
       bool complex = span.dtypeName == complexName;
       if (complex != stored->complex())
-        return Error{fmt::format(
-            "{}: '{}' has type {}, and the model's is {}", path, span.name,
-            span.dtypeName,
-            complex ? "not complex"
-                    : fmt::format("complex ({})", complexName))};
+        return Error{
+            fmt::format("{}: '{}' has type {}, and the model's is {}", path,
+                        span.name, span.dtypeName,
+                        complex ? "not complex"
+                                : fmt::format("complex ({})", complexName))};
       std::vector<int64_t> shape = shapeOf(*stored);
       if (complex)
         shape.pop_back();

@@ -15,9 +15,10 @@ namespace polyrank::runtime {
 class Weights {
 public:
   /// `init` empty: the plan's spans. A relative path in a plan is relative to
-  /// the plan's own directory. Else a safetensors file, or a folder of them or its
-  /// index, in which each tensor is found by its name, by an alias, or, where file
-  /// or model has one more wrapper in front, by the only name that ends alike.
+  /// the plan's own directory. Else a safetensors file, or a folder of them or
+  /// its index, in which each tensor is found by its name, by an alias, or,
+  /// where file or model has one more wrapper in front, by the only name that
+  /// ends alike.
   static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
 
   const std::vector<StoredSource> &sources() const { return stored; }
@@ -28,8 +29,8 @@ public:
   /// The same, but reading a NaN is an error that names file and element. It
   /// costs a look at what is read anyway.
   std::vector<StoredSource> sourcesWithoutNan() const;
-  /// Are the bytes of the plan's spans those that it was compiled with? Looks at
-  /// the blocks of digests whose number, over all spans, is `first` and each
+  /// Are the bytes of the plan's spans those that it was compiled with? Looks
+  /// at the blocks of digests whose number, over all spans, is `first` and each
   /// `step`-th from there: ranks share the work.
   Result<void> checkDigests(uint64_t first, uint64_t step) const;
   /// Does a file of `init` that has a tied tensor under several of its names
@@ -40,9 +41,9 @@ public:
   /// Reads everything, as ranks do it between them: does all of it match its
   /// digests, and is nothing NaN (with `allowNan` not asked)?
   Result<void> checkAll(bool allowNan) const;
-  /// Tells the files of `init` from all others (SafetensorsSet::identity), as they
-  /// are now: asked after the values were read, it also tells that nobody wrote
-  /// to them meanwhile. Empty without `init`.
+  /// Tells the files of `init` from all others (SafetensorsSet::identity), as
+  /// they are now: asked after the values were read, it also tells that nobody
+  /// wrote to them meanwhile. Empty without `init`.
   Result<std::string> identity() const;
   /// Bytes of all stored tensors, as they are stored.
   uint64_t bytes() const;

@@ -48,8 +48,8 @@ std::map<int, uint64_t> busyTicks() {
   return ticks;
 }
 
-/// The cores on which nothing runs first. Looks only where anything runs at all,
-/// besides this.
+/// The cores on which nothing runs first. Looks only where anything runs at
+/// all, besides this.
 void putFreeFirst(std::vector<int> &cores) {
   std::istringstream load(firstLine("/proc/loadavg"));
   double average;
@@ -180,8 +180,7 @@ Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
   };
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<int> &node = nodes[rank * nodes.size() / ranks];
-    std::vector<int> mine =
-        takeFrom(binding == Binding::Numa ? node : cores);
+    std::vector<int> mine = takeFrom(binding == Binding::Numa ? node : cores);
     if (binding == Binding::Numa)
       choice.ranks.push_back(setOf(node));
     else if (binding == Binding::Core)
@@ -189,8 +188,9 @@ Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
   }
   if (choice.alone || binding == Binding::Numa)
     return choice;
-  return tooFew(fmt::format("other runs have taken {} of the {} that it may use",
-                            taken, cores.size()));
+  return tooFew(
+      fmt::format("other runs have taken {} of the {} that it may use", taken,
+                  cores.size()));
 }
 
 } // namespace polyrank::runtime

@@ -59,9 +59,9 @@ Result<EndSignals> EndSignals::block() {
   }
   result.file = Descriptor(signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK));
   if (result.file.get() < 0)
-    return Error{fmt::format("cannot watch for signals: {}",
-                             std::strerror(errno)),
-                 Error::Fault::Rank};
+    return Error{
+        fmt::format("cannot watch for signals: {}", std::strerror(errno)),
+        Error::Fault::Rank};
   sigprocmask(SIG_BLOCK, &blocked, &result.mask);
   return std::move(result);
 }

@@ -153,9 +153,9 @@ private:
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     // Everything that allocates comes before the fork.
     std::vector<std::string> arguments = options.arguments;
-    std::vector<std::string> environment = environmentOf(
-        options, rank, reports.get(), job.descriptors().text(),
-        options.cores.alone);
+    std::vector<std::string> environment =
+        environmentOf(options, rank, reports.get(), job.descriptors().text(),
+                      options.cores.alone);
     std::vector<char *> argv = pointersTo(arguments),
                         envp = pointersTo(environment);
     const cpu_set_t *mine =
@@ -244,17 +244,16 @@ private:
     std::vector<uint64_t> awaited;
     for (int rank = 0; rank < options.ranks; ++rank)
       awaited.push_back(job.awaitedNanoseconds(rank));
-    if (auto found =
-            stragglers.look(Clock::now().time_since_epoch(), awaited))
-      warn(fmt::format("{} holds the others up: in the last {} s they waited "
-                       "{:.0f} % of their time for it to start what they had "
-                       "started, and {:.0f} % of all their waiting was for it; "
-                       "look at its core, and at what else runs there",
-                       options.nameOf(found->rank),
-                       std::chrono::duration_cast<std::chrono::seconds>(
-                           Stragglers::window)
-                           .count(),
-                       100 * found->timeLost, 100 * found->share));
+    if (auto found = stragglers.look(Clock::now().time_since_epoch(), awaited))
+      warn(fmt::format(
+          "{} holds the others up: in the last {} s they waited "
+          "{:.0f} % of their time for it to start what they had "
+          "started, and {:.0f} % of all their waiting was for it; "
+          "look at its core, and at what else runs there",
+          options.nameOf(found->rank),
+          std::chrono::duration_cast<std::chrono::seconds>(Stragglers::window)
+              .count(),
+          100 * found->timeLost, 100 * found->share));
   }
 
   /// Ends a job that does not get on, after the user has been told why.
@@ -267,10 +266,10 @@ private:
     if (!over && (warned || still < patience))
       return;
     using std::chrono::seconds;
-    std::string message = fmt::format(
-        "no rank got on for {} s: {}",
-        std::chrono::duration_cast<seconds>(still).count(),
-        watch.blame(watch.snapshot(watched())));
+    std::string message =
+        fmt::format("no rank got on for {} s: {}",
+                    std::chrono::duration_cast<seconds>(still).count(),
+                    watch.blame(watch.snapshot(watched())));
     if (!over) {
       warned = true;
       warn(limit.count() > 0
@@ -383,8 +382,8 @@ private:
 
   Result<void> verdict() const {
     // Nothing is lost of a job that was done when the signal came.
-    bool done = std::all_of(
-        ranks.begin(), ranks.end(), [](const RankProcess &rank) {
+    bool done =
+        std::all_of(ranks.begin(), ranks.end(), [](const RankProcess &rank) {
           return rank.finished && !rank.error && WIFEXITED(rank.status) &&
                  WEXITSTATUS(rank.status) == 0;
         });

@@ -98,7 +98,8 @@ struct LaunchEnd {
 /// names the rank that was first, and a warning before says where all were. A
 /// signal that comes when all ranks are done ends nothing. With `finishesStep`
 /// the first one has the ranks end behind the same step, and the error is
-/// Preempted; a SIGINT after it ends them at once. Other threads of this process must hold no signals.
+/// Preempted; a SIGINT after it ends them at once. Other threads of this
+/// process must hold no signals.
 LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
                       const EndSignals &signals);
 
@@ -117,7 +118,8 @@ public:
   /// Says why the rank ends, and returns its exit status.
   int fail(const Error &error) const;
   int finish() const;
-  /// Says that it ends behind this step, as it was asked to (Transport::mayBegin).
+  /// Says that it ends behind this step, as it was asked to
+  /// (Transport::mayBegin).
   void stopped(uint64_t step) const;
 
 private:

@@ -63,7 +63,8 @@ Result<void> checkStartedOnce(const Environment &environment) {
     if (machines.value_or(1) > 1 || local.value_or(*tasks) < *tasks)
       return Error{fmt::format(
           "{} on several machines, and polyrank-run trains on one: its ranks "
-          "communicate through shared memory. Start it once, on one machine: {}",
+          "communicate through shared memory. Start it once, on one machine: "
+          "{}",
           found, each.remedy)};
     return Error{fmt::format(
         "{}, each of which would start all ranks of the plan and save to the "

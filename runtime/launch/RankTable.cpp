@@ -45,10 +45,9 @@ std::string describeWait(const shm::RankWait &wait, const RankNames &names) {
 std::string lineOf(const std::string &who, bool isCulprit,
                    const std::string &what, const RankSnapshot &rank) {
   double seconds = std::chrono::duration<double>(rank.still).count();
-  return fmt::format("\n{} {}  {} (for {:.1f} s{})", isCulprit ? '>' : ' ', who,
-                     what, seconds,
-                     rank.isGone() ? ""
-                                   : fmt::format(", process {}", rank.pid));
+  return fmt::format(
+      "\n{} {}  {} (for {:.1f} s{})", isCulprit ? '>' : ' ', who, what, seconds,
+      rank.isGone() ? "" : fmt::format(", process {}", rank.pid));
 }
 
 } // namespace
@@ -75,7 +74,8 @@ std::string describeRank(int rank, const std::vector<RankSnapshot> &ranks,
                                         : "had not joined the job")
                                  : "was" + text.substr(2));
   if (each.isStopped())
-    return (each.state == 'T' ? "is stopped; it " : "is stopped by a debugger; it ") +
+    return (each.state == 'T' ? "is stopped; it "
+                              : "is stopped by a debugger; it ") +
            text;
   return text + describeWait(each.wait, names);
 }

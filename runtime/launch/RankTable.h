@@ -28,9 +28,7 @@ struct RankSnapshot {
 
   bool isStopped() const { return state == 'T' || state == 't'; }
   /// It has left no word, but no process either.
-  bool isGone() const {
-    return !running || state == 'Z' || state == 'X';
-  }
+  bool isGone() const { return !running || state == 'Z' || state == 'X'; }
 };
 
 /// "in step 3, segment 'update', loss (command 7)", or what it is before, and
@@ -42,10 +40,9 @@ std::string describeRank(int rank, const std::vector<RankSnapshot> &ranks,
 /// are stopped or gone, else those that wait for nobody. None where all wait.
 std::vector<int> findCulprits(const std::vector<RankSnapshot> &ranks);
 
-/// A line for each rank, the culprits marked; of many ranks the culprits, one of
-/// each sort of the others, and how many are like it.
+/// A line for each rank, the culprits marked; of many ranks the culprits, one
+/// of each sort of the others, and how many are like it.
 std::string rankTable(const std::vector<RankSnapshot> &ranks,
-                      const std::vector<int> &culprits,
-                      const RankNames &names);
+                      const std::vector<int> &culprits, const RankNames &names);
 
 } // namespace polyrank::runtime

@@ -12,9 +12,10 @@ namespace polyrank::runtime {
 
 /// How far one attempt to run a job came, and why it ended.
 struct Attempt {
-  uint64_t steps = 0;    // that it has done
-  uint64_t lastStep = 0; // before the one in which it failed, from the job's 1st
-  bool inStep = true;    // it failed in a step, not while it loaded
+  uint64_t steps = 0; // that it has done
+  uint64_t lastStep =
+      0;              // before the one in which it failed, from the job's 1st
+  bool inStep = true; // it failed in a step, not while it loaded
   /// Another process, or the machine, ended it: it says nothing about the step.
   bool fromOutside = false;
 };

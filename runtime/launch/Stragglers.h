@@ -18,15 +18,15 @@ public:
   using Duration = std::chrono::nanoseconds;
   struct Found {
     int rank;
-    double share;   // of all waiting that is for it
+    double share;    // of all waiting that is for it
     double timeLost; // of the other ranks' time
   };
 
   /// Whether others wait for one rank is judged over such a time.
   static constexpr Duration window = std::chrono::seconds(10);
 
-  /// `awaited` is how long others have waited for each rank since the job began,
-  /// and `now` a time. Each rank is found once.
+  /// `awaited` is how long others have waited for each rank since the job
+  /// began, and `now` a time. Each rank is found once.
   std::optional<Found> look(Duration now, const std::vector<uint64_t> &awaited);
 
 private:

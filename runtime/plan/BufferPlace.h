@@ -1,4 +1,5 @@
-// Where a buffer of a plan lies in each microbatch and in each iteration of a loop.
+// Where a buffer of a plan lies in each microbatch and in each iteration of a
+// loop.
 
 #pragma once
 
@@ -8,8 +9,8 @@
 
 namespace polyrank::runtime {
 
-/// Which execution of a command it is: of which microbatch, and within a loop of
-/// which iteration.
+/// Which execution of a command it is: of which microbatch, and within a loop
+/// of which iteration.
 struct Turn {
   uint32_t microbatch = 0, iteration = 0;
 };

@@ -8,8 +8,8 @@ namespace polyrank::runtime {
 
 /// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
 /// command, first all that it reads. A collective that is started reads and
-/// writes from then on until its wait, which names no buffer itself. A channel is
-/// no buffer of a command: it is there all the time. Of a loop those of its
+/// writes from then on until its wait, which names no buffer itself. A channel
+/// is no buffer of a command: it is there all the time. Of a loop those of its
 /// commands, one after the other, as they are in the first iteration.
 template <typename Read, typename Write>
 void visitBuffers(const plan::Command &command, const Read &read,

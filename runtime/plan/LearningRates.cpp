@@ -19,16 +19,16 @@ Result<LearningRates> LearningRates::of(const plan::Plan &plan,
   bool hasBase = false;
   for (const plan::Program *program : *plan.programs())
     for (const plan::Argument *argument : *program->arguments())
-      hasBase |= argument->role() == plan::Role::LearningRate &&
-                 argument->relative();
+      hasBase |=
+          argument->role() == plan::Role::LearningRate && argument->relative();
   if (base && !hasBase)
     return Error{fmt::format("--lr {}: each group of the plan has a learning "
                              "rate of its own; compile it with groups whose lr "
                              "is relative, as in lr=x0.1",
                              *base)};
   if (base && !(std::isfinite(*base) && *base >= 0))
-    return Error{fmt::format("--lr {}: must be a number that is not negative",
-                             *base)};
+    return Error{
+        fmt::format("--lr {}: must be a number that is not negative", *base)};
   std::string text = !schedule.empty()    ? schedule
                      : plan.lr_schedule() ? plan.lr_schedule()->str()
                                           : "";

@@ -20,9 +20,8 @@ public:
 
   /// Of an argument that is one, in a step; the first is 0.
   double at(const plan::Argument &argument, uint64_t step) const {
-    return schedule.at(argument.relative() ? argument.rate() * base
-                                           : argument.rate(),
-                       step);
+    return schedule.at(
+        argument.relative() ? argument.rate() * base : argument.rate(), step);
   }
   /// What the log calls it: lr, and of groups lr(x0.1) or lr(1e-05).
   static std::string nameOf(const plan::Argument &argument);

@@ -32,9 +32,9 @@ public:
       shown[action->segment()] = true;
       const plan::Segment &segment =
           *program.segments()->Get(action->segment());
-      timeline.segments.push_back({segment.name()->str(), action->microbatch(),
-                                   isAllShown ? 1 : executions[action->segment()],
-                                   now, 0});
+      timeline.segments.push_back(
+          {segment.name()->str(), action->microbatch(),
+           isAllShown ? 1 : executions[action->segment()], now, 0});
       microbatch = action->microbatch();
       if (segment.commands())
         for (const plan::Command *command : *segment.commands())
@@ -100,12 +100,12 @@ private:
     for (const plan::Argument *argument : *program.arguments()) {
       bool isParameter = argument->role() == plan::Role::Parameter;
       if (isParameter)
-        parameters.insert({argument->buffer()->region(),
-                           argument->buffer()->offset()});
+        parameters.insert(
+            {argument->buffer()->region(), argument->buffer()->offset()});
       add(*argument->buffer(), argument->name()->str(),
-          isParameter                               ? MemoryUse::Parameters
+          isParameter                             ? MemoryUse::Parameters
           : argument->role() == plan::Role::State ? MemoryUse::OptimizerState
-                                                    : MemoryUse::Inputs);
+                                                  : MemoryUse::Inputs);
     }
     if (program.constants())
       for (const plan::Constant *constant : *program.constants())
@@ -175,13 +175,12 @@ private:
     const auto *collective = command.body_as_Collective();
     if (!collective || collective->kind() != plan::CollectiveKind::AllGather)
       return false;
-    return std::all_of(collective->transfers()->begin(),
-                       collective->transfers()->end(),
-                       [&](const plan::Transfer *transfer) {
-                         return parameters.contains(
-                             {transfer->input()->region(),
-                              transfer->input()->offset()});
-                       });
+    return std::all_of(
+        collective->transfers()->begin(), collective->transfers()->end(),
+        [&](const plan::Transfer *transfer) {
+          return parameters.contains(
+              {transfer->input()->region(), transfer->input()->offset()});
+        });
   }
 
   /// Of a value whose last reader is known.
@@ -192,8 +191,8 @@ private:
     if (written == plan::Phase::Forward && read == plan::Phase::Backward)
       return MemoryUse::SavedActivations;
     // What is added up is read by the next microbatch.
-    bool isKept = &timeline.segmentOf(value.first) !=
-                  &timeline.segmentOf(value.last);
+    bool isKept =
+        &timeline.segmentOf(value.first) != &timeline.segmentOf(value.last);
     if (written == plan::Phase::Backward &&
         (isKept || read == plan::Phase::Update))
       return MemoryUse::Gradients;
@@ -227,10 +226,9 @@ private:
             return;
           carve(range);
           range.live->emplace(
-              range.begin,
-              Live{range.end, now, now,
-                   isScratch ? "scratch" : nameOf(command.phase()), origin,
-                   isGather});
+              range.begin, Live{range.end, now, now,
+                                isScratch ? "scratch" : nameOf(command.phase()),
+                                origin, isGather});
         });
     ++now;
   }
@@ -314,8 +312,8 @@ MemoryTimeline::heldBytes(std::optional<MemoryUse> use) const {
 
 const char *nameOf(MemoryUse use) {
   static constexpr const char *names[] = {
-      "parameters", "optimizer state",   "inputs",
-      "constants",  "channels",          "gradients",
+      "parameters",          "optimizer state",   "inputs",
+      "constants",           "channels",          "gradients",
       "gathered parameters", "saved activations", "temporary"};
   static_assert(std::size(names) == numMemoryUses);
   return names[int(use)];

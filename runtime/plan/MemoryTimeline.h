@@ -43,8 +43,8 @@ struct HeldBytes {
   uint64_t offset = 0, size = 0;
   uint32_t first = 0, last = 0; // commands of the timeline
   /// "parameters", "optimizer state", "inputs", "constants", "channels": there
-  /// all the time. Else "forward", "backward" or "update", the phase that writes the
-  /// value, or "scratch" of a product.
+  /// all the time. Else "forward", "backward" or "update", the phase that
+  /// writes the value, or "scratch" of a product.
   std::string kind;
   /// The argument, or the command's origin in the user's model.
   std::string name;
@@ -62,8 +62,8 @@ struct TimelineSegment {
 };
 
 /// The commands of a step, one after another, numbered from 0. Of a segment
-/// that runs for several microbatches only the first execution is among them, as
-/// the others hold the same; unless what one microbatch leaves for its next
+/// that runs for several microbatches only the first execution is among them,
+/// as the others hold the same; unless what one microbatch leaves for its next
 /// segment waits beside that of others: then all are.
 struct MemoryTimeline {
   std::vector<HeldBytes> held;

@@ -160,7 +160,8 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
     return planError(path, "no memory for its " + std::to_string(bytes.size) +
                                " bytes");
   if (!readAt(bytes.memory.get(), bytes.size, sizeof(Header)))
-    return systemError(path, "cannot read: it became shorter or the disk failed");
+    return systemError(path,
+                       "cannot read: it became shorter or the disk failed");
   std::memcpy(bytes.hash.data(), header.hash, bytes.hash.size());
   bytes.header.resize(sizeof(header));
   std::memcpy(bytes.header.data(), &header, sizeof(header));

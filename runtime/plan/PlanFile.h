@@ -40,8 +40,8 @@ struct PlanBytes {
   std::string sha256() const;
 };
 
-/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file; `path` is always
-/// a whole plan. Returns its hash.
+/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file; `path` is
+/// always a whole plan. Returns its hash.
 Result<PlanHash> writePlan(const std::string &path,
                            std::span<const uint8_t> flatbuffer);
 

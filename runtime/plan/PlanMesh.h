@@ -75,9 +75,9 @@ int64_t firstRankOf(const Mesh &mesh, const Places *at);
 /// How many ranks run it.
 int64_t ranksOf(const Mesh &mesh, const Places *at);
 
-/// Of all ranks of a program that hold the same block, exactly one owns it: that
-/// whose coordinates are zero wherever neither the layout uses them nor `at`
-/// says others.
+/// Of all ranks of a program that hold the same block, exactly one owns it:
+/// that whose coordinates are zero wherever neither the layout uses them nor
+/// `at` says others.
 bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims,
                const Places *at = nullptr);
 

@@ -281,11 +281,11 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   }
   counter.finish();
   elements = report.parameterElements;
-  static_cast<ProgramReport &>(report) = *std::max_element(
-      report.programs.begin(), report.programs.end(),
-      [](const ProgramReport &a, const ProgramReport &b) {
-        return a.arenaBytes() < b.arenaBytes();
-      });
+  static_cast<ProgramReport &>(report) =
+      *std::max_element(report.programs.begin(), report.programs.end(),
+                        [](const ProgramReport &a, const ProgramReport &b) {
+                          return a.arenaBytes() < b.arenaBytes();
+                        });
   report.ranks = mesh.ranks();
   report.parameterElements = elements;
   if (loaded.programs() > 1)
@@ -456,8 +456,7 @@ std::string bytesText(uint64_t bytes) {
 std::string describeCommand(const plan::Program &program, uint32_t number) {
   uint32_t before = 0;
   for (const plan::Action *action : *program.schedule()) {
-    const plan::Segment &segment =
-        *program.segments()->Get(action->segment());
+    const plan::Segment &segment = *program.segments()->Get(action->segment());
     uint32_t count = segment.commands() ? segment.commands()->size() : 0;
     if (number - before >= count) {
       before += count;

@@ -24,8 +24,8 @@ struct HeldArgument {
   int64_t elements = 0; // of the whole
 };
 
-/// All executions in one step of one kind of collective over one set of axes; or
-/// of sends, or receives.
+/// All executions in one step of one kind of collective over one set of axes;
+/// or of sends, or receives.
 struct CommunicationLine {
   std::string place; // of the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment;
@@ -97,13 +97,13 @@ struct PlanReport : ProgramReport {
   std::string schedule;
   std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
-  std::set<std::string> weightFiles; // from the plan's folder
-  std::set<std::string> geometricMetrics; // how steps' are put together
+  std::set<std::string> weightFiles;            // from the plan's folder
+  std::set<std::string> geometricMetrics;       // how steps' are put together
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;
   std::string cpu;
-  double stepSeconds = 0; // as planned
+  double stepSeconds = 0;              // as planned
   std::vector<ProgramReport> programs; // as in the plan
 
   /// The program that a rank runs.
@@ -123,8 +123,8 @@ nlohmann::ordered_json toJson(const PlanReport &report);
 /// 12.3 MiB.
 std::string bytesText(uint64_t bytes);
 
-/// "segment 'update', optimizer (command 17)", for command `number` of a step of
-/// a program.
+/// "segment 'update', optimizer (command 17)", for command `number` of a step
+/// of a program.
 std::string describeCommand(const plan::Program &program, uint32_t number);
 
 } // namespace polyrank::runtime

@@ -32,8 +32,8 @@ public:
 
   /// The same for lists of axes that give the same groups of ranks: the axes,
   /// and which programs they are.
-  using Key = std::pair<std::vector<std::vector<int64_t>>,
-                        std::vector<uint32_t>>;
+  using Key =
+      std::pair<std::vector<std::vector<int64_t>>, std::vector<uint32_t>>;
   Key keyOf(uint32_t program, uint32_t group) const;
   std::string describe(uint32_t program, uint32_t group) const {
     return mesh.describe(axesOf(program, group));

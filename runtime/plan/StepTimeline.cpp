@@ -1,8 +1,8 @@
 // Follows the schedules of a plan's programs on the clocks of their queues.
 //
-// A rank of each program stands for all of its ranks (ProgramGroups.h). A program
-// is followed until it waits for what another one has not done yet; since a plan
-// is verified to end, none waits for ever.
+// A rank of each program stands for all of its ranks (ProgramGroups.h). A
+// program is followed until it waits for what another one has not done yet;
+// since a plan is verified to end, none waits for ever.
 
 #include "runtime/plan/StepTimeline.h"
 
@@ -144,8 +144,7 @@ private:
     line.bytes += bytesOf(collective.why());
     InFlight flight{{}, &line, timeline.commands.size(), nullptr, 0};
     if (groups.spans(number, collective.group())) {
-      flight.group =
-          &meetings.groups[groups.keyOf(number, collective.group())];
+      flight.group = &meetings.groups[groups.keyOf(number, collective.group())];
       flight.operation = start(*flight.group, collective, duration);
       add(queue, {clock.now(), clock.now()}, source);
       work[queue] += duration;
@@ -279,8 +278,8 @@ private:
   }
 
   OverlapLine &lineOf(const plan::Collective &collective) {
-    auto [at, isNew] = lines.try_emplace(
-        {int(collective.kind()), 1 + collective.group()});
+    auto [at, isNew] =
+        lines.try_emplace({int(collective.kind()), 1 + collective.group()});
     if (isNew) {
       at->second.kind = nameOf(kindOf(collective.kind()));
       at->second.axes = timeline.queues[1 + collective.group()];
@@ -304,8 +303,8 @@ private:
   InFlight current;
   QueueClock clock;
   StepTimeline timeline;
-  std::vector<int64_t> work; // by queue
-  std::map<uint32_t, InFlight> inFlight; // by ticket
+  std::vector<int64_t> work;                             // by queue
+  std::map<uint32_t, InFlight> inFlight;                 // by ticket
   std::map<std::pair<int, uint32_t>, OverlapLine> lines; // by kind and queue
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> links;
 };
@@ -322,8 +321,7 @@ PlanTimeline planTimelineOf(const LoadedPlan &plan, const StepTimes &times) {
   Meetings meetings;
   std::vector<Follower> followers;
   for (uint32_t number = 0; number < plan.programs(); ++number)
-    followers.emplace_back(plan, number, mesh, groups, times[number],
-                           meetings);
+    followers.emplace_back(plan, number, mesh, groups, times[number], meetings);
   for (bool hasMoved = true; hasMoved;) {
     hasMoved = false;
     for (Follower &follower : followers)

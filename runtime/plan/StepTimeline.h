@@ -1,5 +1,5 @@
-// How a step runs as the compiler plans it: when each command, on which queue of
-// which program.
+// How a step runs as the compiler plans it: when each command, on which queue
+// of which program.
 
 #pragma once
 
@@ -23,8 +23,8 @@ struct PlannedCommand {
   /// Of the schedule, and in its segment.
   uint32_t action = 0, number = 0;
   /// Of a collective: how long the rank stood for it, and for those that ran in
-  /// front of it in its group. Of a send: until there was room; of a receive: until
-  /// the value had arrived.
+  /// front of it in its group. Of a send: until there was room; of a receive:
+  /// until the value had arrived.
   int64_t stood = 0;
 };
 
@@ -34,8 +34,8 @@ struct PlannedSegment {
   QueueClock::Interval time;
 };
 
-/// The executions in one step of all collectives of one kind in one group, or of
-/// all that goes to, or comes from, one other rank.
+/// The executions in one step of all collectives of one kind in one group, or
+/// of all that goes to, or comes from, one other rank.
 struct OverlapLine {
   std::string kind, axes;
   uint64_t count = 0, started = 0; // of these, before others
@@ -47,8 +47,8 @@ struct OverlapLine {
 /// Of a rank, like all others that run the program.
 struct StepTimeline {
   std::string place; // "pipe=1"; empty where all run it
-  /// "compute", then the axes of each group, then "pipe 0 to 1" of each link over
-  /// which the rank sends or receives.
+  /// "compute", then the axes of each group, then "pipe 0 to 1" of each link
+  /// over which the rank sends or receives.
   std::vector<std::string> queues;
   std::vector<PlannedCommand> commands; // in the order of their starts
   std::vector<PlannedSegment> segments;
@@ -78,8 +78,8 @@ PlanTimeline planTimelineOf(const LoadedPlan &plan);
 /// By other times of the same commands.
 PlanTimeline planTimelineOf(const LoadedPlan &plan, const StepTimes &times);
 
-/// The timeline as a picture: of each program a row for each queue. The text of an
-/// SVG file.
+/// The timeline as a picture: of each program a row for each queue. The text of
+/// an SVG file.
 std::string scheduleSvg(const PlanTimeline &timeline, const LoadedPlan &plan);
 
 } // namespace polyrank::runtime

@@ -12,8 +12,8 @@
 namespace polyrank::runtime {
 
 /// Picoseconds of one execution of each command of a program, by the numbers of
-/// its segment and of itself. A wait has 0: what it waits for takes time. So has a
-/// receive: the send has what the value takes until it arrives.
+/// its segment and of itself. A wait has 0: what it waits for takes time. So
+/// has a receive: the send has what the value takes until it arrives.
 using ProgramTimes = std::vector<std::vector<int64_t>>;
 /// Of all programs of a plan.
 using StepTimes = std::vector<ProgramTimes>;
@@ -32,8 +32,8 @@ std::string timesText(const StepTimes &times, const LoadedPlan &plan,
 
 /// The times of such a file, with what the plan says of collectives and sends.
 /// Refuses a file that is no such thing, is of another plan, has no time or two
-/// for a command that is computed, one for a command that is not, one that is no
-/// number from 0 to `mostMicroseconds`, or more than these in a step of all
+/// for a command that is computed, one for a command that is not, one that is
+/// no number from 0 to `mostMicroseconds`, or more than these in a step of all
 /// programs together.
 Result<StepTimes> readTimes(const std::string &path, const LoadedPlan &plan);
 

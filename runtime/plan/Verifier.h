@@ -23,9 +23,9 @@ private:
   static constexpr uint64_t maxRank = 32, maxElements = uint64_t(1) << 48,
                             maxArena = maxElements, maxMicrobatches = 1u << 20,
                             maxThreads = 4096, maxRanks = 1u << 16,
-                            maxOperands = 1u << 16,
-                            maxAxes = 64, maxGroups = 1024,
-                            maxSlots = 1u << 16, maxPrograms = 4096,
+                            maxOperands = 1u << 16, maxAxes = 64,
+                            maxGroups = 1024, maxSlots = 1u << 16,
+                            maxPrograms = 4096,
                             maxPicoseconds = uint64_t(1) << 60;
 
   template <typename... Arguments>
@@ -61,8 +61,8 @@ private:
                     uint64_t alignment);
   /// How many blocks a buffer is one of.
   int64_t blocksOf(const plan::BufferRef &buffer) const;
-  /// Its first byte in all iterations of the loop that it is in. Of a buffer that
-  /// verifyBuffer has found in its region.
+  /// Its first byte in all iterations of the loop that it is in. Of a buffer
+  /// that verifyBuffer has found in its region.
   uint64_t beginOf(const plan::BufferRef &buffer) const;
   /// One after the last byte of all its blocks in all microbatches and
   /// iterations. Of such a buffer, too.

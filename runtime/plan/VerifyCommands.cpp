@@ -20,7 +20,8 @@ bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
   return true;
 }
 
-// Whether distance + i * drift lies between low and high for an i in [0, count).
+// Whether distance + i * drift lies between low and high for an i in [0,
+// count).
 static bool meets(__int128 distance, __int128 drift, uint64_t count,
                   __int128 low, __int128 high) {
   if (drift < 0) {
@@ -33,10 +34,11 @@ static bool meets(__int128 distance, __int128 drift, uint64_t count,
   return first < count && distance + first * drift < high;
 }
 
-// Whether two buffers share a byte in some microbatch and iteration on some rank:
-// in one of them, a's start minus b's is distance + m * drift + i * each, and they
-// do where that lies in (-a.size, b.size). What is a block is taken as all of its
-// blocks, and what has other slots than the other one as all of its slots.
+// Whether two buffers share a byte in some microbatch and iteration on some
+// rank: in one of them, a's start minus b's is distance + m * drift + i * each,
+// and they do where that lies in (-a.size, b.size). What is a block is taken as
+// all of its blocks, and what has other slots than the other one as all of its
+// slots.
 bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
     return false;
@@ -122,8 +124,9 @@ bool PlanVerifier::verifyMatrix(const std::string &what,
   return true;
 }
 
-// A grouped product has a number for each row, or each element of the inner dim,
-// and one for each product of its one batch dim; all rows of C are its own.
+// A grouped product has a number for each row, or each element of the inner
+// dim, and one for each product of its one batch dim; all rows of C are its
+// own.
 bool PlanVerifier::verifyGroups(const std::string &what, const Gemm &gemm) {
   if (gemm.grouped() < GemmGrouping::MIN || gemm.grouped() > GemmGrouping::MAX)
     return fail("{}: groups of kind {} do not exist", what,
@@ -179,8 +182,8 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
                   gemm.batch()->size(), maxRank);
     bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
     for (const GemmBatch *batch : *gemm.batch()) {
-      if (batch->count() < 1 || (!sharesRows && batch->count() > 1 &&
-                                 batch->c_stride() < 1))
+      if (batch->count() < 1 ||
+          (!sharesRows && batch->count() > 1 && batch->c_stride() < 1))
         return fail("{}: a batch dim of {} products whose results are {} "
                     "elements apart",
                     what, batch->count(), batch->c_stride());
@@ -231,7 +234,7 @@ static bool mayAlias(const Collective &collective, const Transfer &transfer,
   uint32_t group = collective.group() + 1;
   auto locationOf = [&](const BufferRef &buffer) {
     Location at{buffer.region(), buffer.offset(), buffer.stride(),
-                buffer.step(), buffer.slots(), buffer.axes()};
+                buffer.step(),   buffer.slots(),  buffer.axes()};
     // The only rank of a group has block 0.
     if (groupSize == 1 && at.axes == group && at.step == buffer.size())
       at.axes = at.step = 0;
@@ -286,8 +289,7 @@ bool PlanVerifier::verifyCollective(const std::string &what,
   if (!verifyType(what, collective.dtype()))
     return false;
   auto kind = kindOf(collective.kind());
-  if (std::string fault =
-          findFault(kind, reductionOf(collective.reduction()));
+  if (std::string fault = findFault(kind, reductionOf(collective.reduction()));
       !fault.empty())
     return fail("{}: {}", what, fault);
   if (collective.group() >= program->groups()->size())
@@ -361,10 +363,9 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
   for (const AxisRef *ref : *axes)
     if (ref->size() > 1 &&
         (!program->at() ||
-         std::none_of(program->at()->begin(), program->at()->end(),
-                      [&](const Place *place) {
-                        return place->axis() == ref->axis();
-                      })))
+         std::none_of(
+             program->at()->begin(), program->at()->end(),
+             [&](const Place *place) { return place->axis() == ref->axis(); })))
       return fail("{}: its group is over axis '{}', and ranks with any "
                   "coordinate there run the program",
                   what, mesh.name(ref->axis()));
@@ -406,9 +407,8 @@ bool PlanVerifier::verifyLoop(const std::string &what) {
     return fail("{}: a loop without commands", what);
   for (uint32_t number = 0; number < loop->commands()->size(); ++number) {
     const Command &command = *loop->commands()->Get(number);
-    std::string inside =
-        fmt::format("{}, command {} of the loop ({})", what, number,
-                    describe(command));
+    std::string inside = fmt::format("{}, command {} of the loop ({})", what,
+                                     number, describe(command));
     CommandBody body = command.body_type();
     if (body != CommandBody::Launch && body != CommandBody::Gemm &&
         body != CommandBody::Copy)

@@ -27,8 +27,8 @@ struct Event {
   const Send *send = nullptr;
   const Receive *receive = nullptr;
   const Collective *collective = nullptr; // that is started
-  uint32_t ends = 0; // ticket of one that is waited for
-  uint32_t queue = 0; // of a collective or a transfer
+  uint32_t ends = 0;                      // ticket of one that is waited for
+  uint32_t queue = 0;                     // of a collective or a transfer
 };
 
 /// The collectives of one group of ranks of several programs.
@@ -102,8 +102,8 @@ bool PlanVerifier::verifyEnd() {
     const Program &each = *plan.programs()->Get(number);
     auto transferOf = [&](uint64_t id, uint32_t from, uint32_t to,
                           uint32_t slots) {
-      auto [at, isNew] = transferNumbers.insert(
-          {{id, from, to}, uint32_t(transfers.size())});
+      auto [at, isNew] =
+          transferNumbers.insert({{id, from, to}, uint32_t(transfers.size())});
       if (isNew)
         transfers.push_back({0, 0, slots});
       return at->second;
@@ -117,10 +117,10 @@ bool PlanVerifier::verifyEnd() {
         Event event;
         event.command = c;
         if ((event.send = command.body_as_Send())) {
-          uint32_t other = groups.memberOf(number, event.send->group(),
-                                           event.send->to());
-          event.queue = transferOf(event.send->id(), number, other,
-                                   event.send->slots());
+          uint32_t other =
+              groups.memberOf(number, event.send->group(), event.send->to());
+          event.queue =
+              transferOf(event.send->id(), number, other, event.send->slots());
         } else if ((event.receive = command.body_as_Receive())) {
           uint32_t other = groups.memberOf(number, event.receive->group(),
                                            event.receive->from());
@@ -160,12 +160,11 @@ bool PlanVerifier::verifyEnd() {
   };
   // Whether all members have started operation `number`.
   auto isOver = [&](const GroupQueue &queue, uint64_t number) {
-    return std::all_of(queue.programs.begin(), queue.programs.end(),
-                       [&](uint32_t each) {
-                         auto at = queue.started.find(each);
-                         return at != queue.started.end() &&
-                                at->second > number;
-                       });
+    return std::all_of(
+        queue.programs.begin(), queue.programs.end(), [&](uint32_t each) {
+          auto at = queue.started.find(each);
+          return at != queue.started.end() && at->second > number;
+        });
   };
   enum class Move { Goes, Stands, Fails };
   auto advance = [&](uint32_t number, Walker &walker, const Event &event) {

@@ -63,10 +63,10 @@ bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs) {
 }
 
 int64_t PlanVerifier::blocksOf(const BufferRef &buffer) const {
-  return buffer.axes() == 0 ? 1
-                            : Mesh::groupSize(program->groups()
-                                                  ->Get(buffer.axes() - 1)
-                                                  ->axes());
+  return buffer.axes() == 0
+             ? 1
+             : Mesh::groupSize(
+                   program->groups()->Get(buffer.axes() - 1)->axes());
 }
 
 bool PlanVerifier::verifyBuffer(const std::string &what,
@@ -93,8 +93,8 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
                 "{} bytes",
                 what, buffer.size(), buffer.offset(), buffer.stride(), places,
                 buffer.slots() ? "slots" : "microbatches", buffer.step(),
-                blocksOf(buffer),
-                end.value(), shared ? "shared" : "private", limit);
+                blocksOf(buffer), end.value(), shared ? "shared" : "private",
+                limit);
   if (!loop && buffer.each() != 0)
     return fail("{}: starts {} bytes further in each iteration, and is in no "
                 "loop",
@@ -107,11 +107,12 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
                 what, buffer.offset(), buffer.each(), iterations(),
                 shared ? "shared" : "private");
   if (__int128(end.value()) + moved > limit)
-    return fail("{}: {} bytes that end at {} in the first of {} iterations, and "
-                "{} bytes further in each: the last one ends behind the {} "
-                "region's {} bytes",
-                what, buffer.size(), end.value(), iterations(), buffer.each(),
-                shared ? "shared" : "private", limit);
+    return fail(
+        "{}: {} bytes that end at {} in the first of {} iterations, and "
+        "{} bytes further in each: the last one ends behind the {} "
+        "region's {} bytes",
+        what, buffer.size(), end.value(), iterations(), buffer.each(),
+        shared ? "shared" : "private", limit);
   if (buffer.offset() % alignment != 0 || buffer.stride() % alignment != 0 ||
       buffer.step() % alignment != 0)
     return fail("{}: offset {}, stride {} and step {} are not multiples of its "
@@ -166,8 +167,8 @@ bool PlanVerifier::verifyShard(const std::string &what, DType type,
   return true;
 }
 
-bool PlanVerifier::verifyMicrobatched(const std::string &what,
-                                      const Dims *dims, int64_t batchDim) {
+bool PlanVerifier::verifyMicrobatched(const std::string &what, const Dims *dims,
+                                      int64_t batchDim) {
   if (!dims || dims->size() < 2)
     return fail("{}: needs dims for microbatch and batch, has {}", what,
                 dims ? dims->size() : 0);
@@ -445,8 +446,8 @@ bool PlanVerifier::verify() {
     if (verifyProgram())
       continue;
     if (plan.programs()->size() > 1)
-      message = "at " + describePlaces(Mesh(plan), program->at()) + ": " +
-                message;
+      message =
+          "at " + describePlaces(Mesh(plan), program->at()) + ": " + message;
     return false;
   }
   return verifyTimes() && verifySharedNames() && verifyTransfers() &&

@@ -13,9 +13,9 @@ namespace polyrank::runtime {
 /// axes, arguments against their views, layouts and buffers, every command's
 /// operands against the buffers it names in every microbatch, groups, kernels
 /// and schedule. Of several programs also that each rank has one, that what one
-/// sends another one receives, and that all come to the end of a step. All sizes
-/// are computed with overflow checks. After success the accessors of the returned
-/// plan may be used without further tests.
+/// sends another one receives, and that all come to the end of a step. All
+/// sizes are computed with overflow checks. After success the accessors of the
+/// returned plan may be used without further tests.
 ///
 /// The kernels are native code and not covered: run what you compiled.
 Result<const plan::Plan *> verifyPlan(std::span<const uint8_t> flatbuffer);

@@ -30,8 +30,9 @@ bool PlanVerifier::verifyPlaces() {
   int64_t needed = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= mesh.axes())
-      return fail("a program is at a coordinate of axis {} of a mesh of {} axes",
-                  axes[i], mesh.axes());
+      return fail(
+          "a program is at a coordinate of axis {} of a mesh of {} axes",
+          axes[i], mesh.axes());
     if (std::count(axes.begin(), axes.end(), axes[i]) > 1)
       return fail("a program is at two coordinates of axis '{}'",
                   mesh.name(axes[i]));
@@ -145,9 +146,8 @@ bool PlanVerifier::verifyChannels() {
         all = all && isApart(describe(*segment, number), buffer);
       };
       loop = segment->commands()->Get(number)->body_as_Loop();
-      visitBuffers(
-          *segment->commands()->Get(number), look,
-          [&](const BufferRef &buffer, bool) { look(buffer); });
+      visitBuffers(*segment->commands()->Get(number), look,
+                   [&](const BufferRef &buffer, bool) { look(buffer); });
       loop = nullptr;
       if (!all)
         return false;
@@ -210,9 +210,8 @@ bool PlanVerifier::verifySharedNames() {
   Mesh mesh(plan);
   std::map<std::string, std::pair<const Argument *, const Program *>> arguments;
   std::map<std::string, std::pair<const Output *, const Program *>> outputs;
-  auto differ = [&](const char *kind, const std::string &name,
-                    const Program &a, const Program &b,
-                    const std::string &what) {
+  auto differ = [&](const char *kind, const std::string &name, const Program &a,
+                    const Program &b, const std::string &what) {
     return fail("the programs at {} and {} both have {} '{}', and {} differs",
                 describePlaces(mesh, a.at()), describePlaces(mesh, b.at()),
                 kind, name, what);

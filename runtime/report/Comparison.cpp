@@ -34,8 +34,8 @@ struct PlacedCommand {
   const plan::Command *command = nullptr;
   const PlannedCommand *planned = nullptr; // none of a wait
   int64_t linkTime = 0;
-  /// Where the collective was started that ends here; of what is sent or received
-  /// itself; of no other command any.
+  /// Where the collective was started that ends here; of what is sent or
+  /// received itself; of no other command any.
   const PlacedCommand *collective = nullptr;
 };
 
@@ -64,7 +64,8 @@ public:
       comparison.programs.push_back({program->place, {}, {}});
       comparison.programs.back().computing.planned =
           secondsOf(program->computation);
-      comparison.programs.back().idle.planned = secondsOf(timeline.idle(number));
+      comparison.programs.back().idle.planned =
+          secondsOf(timeline.idle(number));
     }
     const std::vector<TracedStep> &ranks =
         trace.steps[comparison.step - trace.firstStep];
@@ -168,8 +169,8 @@ private:
   void addPlanned(const PlacedCommand &place) {
     if (!place.planned)
       return;
-    double time = weight *
-                  secondsOf(place.planned->time.end - place.planned->time.start);
+    double time =
+        weight * secondsOf(place.planned->time.end - place.planned->time.start);
     double stood = weight * secondsOf(place.planned->stood);
     queueOf(program->queues[place.planned->queue]).busy.planned += time;
     if (isComputed(*place.command)) {
@@ -263,7 +264,7 @@ private:
   const TraceFile &trace;
   PlanTimeline timeline;
   std::vector<std::vector<PlacedCommand>> places; // by program
-  const StepTimeline *program = nullptr; // that is being added
+  const StepTimeline *program = nullptr;          // that is being added
   double weight = 1;
   std::vector<double> lengths; // of the step, in each program
   Comparison comparison;

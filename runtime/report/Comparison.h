@@ -25,8 +25,8 @@ struct OpLine {
   Planned time;
 };
 
-/// All collectives of one kind over one set of axes, or all that goes to, or comes
-/// from, one other rank.
+/// All collectives of one kind over one set of axes, or all that goes to, or
+/// comes from, one other rank.
 struct CollectiveLine {
   std::string kind, axes;
   uint64_t count = 0, started = 0; // of these, before others

@@ -3,9 +3,9 @@
 #include "runtime/report/LayoutsSvg.h"
 
 #include "runtime/plan/PlanReport.h"
-#include "support/Svg.h"
 #include "support/DType.h"
 #include "support/Names.h"
+#include "support/Svg.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,8 +46,7 @@ std::string rangesText(const std::vector<int64_t> &ranks) {
 class Picture {
 public:
   explicit Picture(const LoadedPlan &loaded)
-      : loaded(loaded), mesh(*loaded.plan),
-        report(reportOf(loaded)) {}
+      : loaded(loaded), mesh(*loaded.plan), report(reportOf(loaded)) {}
 
   std::string draw() {
     collectRows();
@@ -179,8 +178,8 @@ private:
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
       if (isAt(mesh, rank, row.program->at()))
         blocks[{down ? mesh.linearIndex(rank, down->axes()) : 0,
-              mesh.linearIndex(rank, across.axes())}]
-          .push_back(rank);
+                mesh.linearIndex(rank, across.axes())}]
+            .push_back(rank);
     double rows = down ? double(blocksOf(*down)) : 1,
            columns = double(blocksOf(across));
     double cellWidth = gridWidth / columns, cellHeight = height / rows;

@@ -87,8 +87,8 @@ Result<void> dropRecordsAfter(const std::string &path, uint64_t step,
   std::string kept;
   uint64_t written = 0;
   auto flush = [&]() -> Result<void> {
-    Result<void> done = writeAt(output.descriptor(), path, written,
-                                kept.data(), kept.size());
+    Result<void> done =
+        writeAt(output.descriptor(), path, written, kept.data(), kept.size());
     written += kept.size();
     kept.clear();
     return done;
@@ -97,8 +97,8 @@ Result<void> dropRecordsAfter(const std::string &path, uint64_t step,
       path, file,
       [&](const std::string &line, const json &record) -> Result<void> {
         auto of = stepOfRecord(record);
-        if (of && (*of > step || (*of == step && evaluatesAgain &&
-                                  record.contains("eval"))))
+        if (of && (*of > step ||
+                   (*of == step && evaluatesAgain && record.contains("eval"))))
           return {};
         kept += line + "\n";
         return kept.size() >= size_t(1) << 20 ? flush() : Result<void>();

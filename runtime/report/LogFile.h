@@ -19,15 +19,15 @@ namespace polyrank::runtime {
 std::optional<uint64_t> stepOfRecord(const nlohmann::json &record);
 
 /// Takes the records of steps after `step` out of a log, for a run that goes on
-/// from there, and, where it evaluates after that step again, the record of that.
-/// What is left is written beside it and takes its place at once. A
-/// last line that is not whole goes too: whoever wrote it was ended. A log that
-/// is not there is no error; one with another line that is no record is.
+/// from there, and, where it evaluates after that step again, the record of
+/// that. What is left is written beside it and takes its place at once. A last
+/// line that is not whole goes too: whoever wrote it was ended. A log that is
+/// not there is no error; one with another line that is no record is.
 Result<void> dropRecordsAfter(const std::string &path, uint64_t step,
                               bool evaluatesAgain = false);
 
-/// Calls body(record) for each record of a log; a last line that is not whole is
-/// left out.
+/// Calls body(record) for each record of a log; a last line that is not whole
+/// is left out.
 Result<void>
 forEachRecord(const std::string &path,
               const std::function<void(const nlohmann::json &)> &body);

@@ -23,10 +23,10 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 struct Look {
   const char *colour, *dashes;
 };
-constexpr Look looks[] = {{"#0072b2", ""},        {"#d55e00", "7 3"},
-                          {"#009e73", "2 2"},     {"#cc79a7", "9 3 2 3"},
-                          {"#000000", "4 4"},     {"#e69f00", "12 4"},
-                          {"#56b4e9", "2 5"},     {"#777777", "9 3 2 3 2 3"}};
+constexpr Look looks[] = {{"#0072b2", ""},    {"#d55e00", "7 3"},
+                          {"#009e73", "2 2"}, {"#cc79a7", "9 3 2 3"},
+                          {"#000000", "4 4"}, {"#e69f00", "12 4"},
+                          {"#56b4e9", "2 5"}, {"#777777", "9 3 2 3 2 3"}};
 
 /// 1, 2 or 5 times a power of ten, about a `parts`-th of the range.
 double tickOf(double range, int parts) {
@@ -168,8 +168,7 @@ private:
     return 17 * static_cast<double>(runs.size() + (runs.size() == 1 ? 0 : 1));
   }
   static double heightOf(const std::vector<LoggedRun> &runs) {
-    return top + legendHeight(runs) +
-           (hasLoss(runs) ? lossHeight + gap : 0) +
+    return top + legendHeight(runs) + (hasLoss(runs) ? lossHeight + gap : 0) +
            (hasRate(runs) ? rateHeight + gap : 0) + speedHeight + 48;
   }
   static std::string titleOf(const std::vector<LoggedRun> &runs) {
@@ -358,9 +357,9 @@ private:
 
   void drawSpeed(double y) {
     Panel panel = panelAt(y, speedHeight);
-    bool ofTokens = std::all_of(
-        runs.begin(), runs.end(),
-        [](const LoggedRun &run) { return run.speedIsOfTokens; });
+    bool ofTokens =
+        std::all_of(runs.begin(), runs.end(),
+                    [](const LoggedRun &run) { return run.speedIsOfTokens; });
     std::vector<Curve> means;
     for (const LoggedRun &run : runs) {
       size_t window = windowOf(run.speed);

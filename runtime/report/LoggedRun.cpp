@@ -79,11 +79,10 @@ Curve smoothed(const Curve &curve, size_t window) {
   for (size_t i = 0; i < curve.size(); ++i) {
     size_t half = std::min(window / 2, i), begin = i - half,
            end = std::min(i + half + 1, curve.size());
-    result.emplace_back(curve[i].first,
-                        std::isfinite(curve[i].second)
-                            ? (sums[end] - sums[begin]) /
-                                  (counts[end] - counts[begin])
-                            : nan);
+    result.emplace_back(curve[i].first, std::isfinite(curve[i].second)
+                                            ? (sums[end] - sums[begin]) /
+                                                  (counts[end] - counts[begin])
+                                            : nan);
   }
   return result;
 }

@@ -16,8 +16,8 @@ namespace polyrank::runtime {
 struct LoggedRun {
   using Curve = std::vector<std::pair<double, double>>; // (step, value)
 
-  std::string name;       // of the file
-  std::string plan, mesh; // of its last start; may be empty
+  std::string name;                          // of the file
+  std::string plan, mesh;                    // of its last start; may be empty
   Curve loss, evalLoss, learningRate, speed; // NaN where it is not finite
   bool speedIsOfTokens = false;              // else of samples
   std::vector<uint64_t> resumed; // first steps of starts but the first
@@ -34,9 +34,9 @@ Result<LoggedRun> readLoggedRun(const std::string &path);
 LoggedRun::Curve thinned(const LoggedRun::Curve &curve, double first,
                          double last, int columns);
 
-/// Means over `window` values, as many before each as behind it: they do not lag.
-/// Of the first ones over fewer, on both sides; of the last ones over those that
-/// there are. A NaN stays one and counts for nothing.
+/// Means over `window` values, as many before each as behind it: they do not
+/// lag. Of the first ones over fewer, on both sides; of the last ones over
+/// those that there are. A NaN stays one and counts for nothing.
 LoggedRun::Curve smoothed(const LoggedRun::Curve &curve, size_t window);
 
 } // namespace polyrank::runtime

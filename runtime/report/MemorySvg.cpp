@@ -19,9 +19,9 @@ struct Kind {
 constexpr Kind kinds[] = {
     {"parameters", "#0072b2"}, {"optimizer state", "#56b4e9"},
     {"inputs", "#999999"},     {"constants", "#cccccc"},
-    {"channels", "#d55e00"},
-    {"forward", "#009e73"},    {"backward", "#e69f00"},
-    {"update", "#cc79a7"},     {"scratch", "#f0e442"}};
+    {"channels", "#d55e00"},   {"forward", "#009e73"},
+    {"backward", "#e69f00"},   {"update", "#cc79a7"},
+    {"scratch", "#f0e442"}};
 
 const char *colourOf(const std::string &name) {
   for (const Kind &kind : kinds)

@@ -97,7 +97,8 @@ private:
         std::lock_guard lock(mutex);
         ++written;
         changed.notify_all();
-      } else if (count < 0 && errno == EAGAIN) { // somebody made it non-blocking
+      } else if (count < 0 &&
+                 errno == EAGAIN) { // somebody made it non-blocking
         pollfd file{STDERR_FILENO, POLLOUT, 0};
         poll(&file, 1, -1);
       } else if (count == 0 || errno != EINTR) {

@@ -182,8 +182,8 @@ Result<void> Progress::openLog() {
 }
 
 Result<void> Progress::openEvents() {
-  POLYRANK_ASSIGN(created, EventFile::create(options.tensorboard,
-                                             options.stepsBefore + 1));
+  POLYRANK_ASSIGN(
+      created, EventFile::create(options.tensorboard, options.stepsBefore + 1));
   events.emplace(std::move(created));
   return {};
 }
@@ -250,8 +250,7 @@ void Progress::step(const StepReport &report) {
     }
     const double *targets = step.targetsOf(name);
     // A loss of several terms has no count; without one of them it is NaN.
-    bool ofNothing =
-        name == "loss" && std::isnan(value) && !step.hasTargets();
+    bool ofNothing = name == "loss" && std::isnan(value) && !step.hasTargets();
     double weight = targets ? *targets : ofNothing ? 0 : step.share;
     if (weight != 0) // else it is a mean of nothing
       sums[i].sum += (isGeometric(name) ? std::log(value) : value) * weight;
@@ -343,8 +342,7 @@ void Progress::append(const nlohmann::ordered_json &record) {
   int failing = failpoint("log.before_write");
   if (failing)
     errno = failing;
-  if (failing ||
-      std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
+  if (failing || std::fwrite(text.data(), 1, text.size(), log) != text.size() ||
       std::fflush(log) != 0) {
     logFailure = errno;
     tell(fmt::format("{}polyrank-run: cannot write the log '{}': {}; the run "
@@ -382,8 +380,7 @@ void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
 }
 
 void Progress::addEvents(
-    uint64_t step,
-    const std::vector<std::pair<std::string, double>> &scalars) {
+    uint64_t step, const std::vector<std::pair<std::string, double>> &scalars) {
   if (!events || eventFailure)
     return;
   if (Result<void> added = events->add(step, scalars); !added) {
@@ -409,9 +406,8 @@ bool Progress::isGeometric(const std::string &metric) const {
 }
 
 bool Progress::isDue() {
-  return !options.quiet &&
-         std::chrono::steady_clock::now() - lastShown >=
-             std::chrono::milliseconds(terminal ? 100 : 1000);
+  return !options.quiet && std::chrono::steady_clock::now() - lastShown >=
+                               std::chrono::milliseconds(terminal ? 100 : 1000);
 }
 
 void Progress::ready(const ReadyReport &report) {
@@ -572,9 +568,8 @@ void StepReport::add(const StepReport &other) {
   seconds = std::max(seconds, other.seconds);
   auto addNew = [](auto &to, const auto &from) {
     for (auto &entry : from)
-      if (std::none_of(to.begin(), to.end(), [&](auto &known) {
-            return known.first == entry.first;
-          }))
+      if (std::none_of(to.begin(), to.end(),
+                       [&](auto &known) { return known.first == entry.first; }))
         to.push_back(entry);
   };
   addNew(metrics, other.metrics);
@@ -603,18 +598,17 @@ std::string describeStart(const PlanReport &plan) {
 
 std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                         const std::vector<RankUse> &ranks) {
-  std::string text =
-      fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "", "planned", "memory",
-                  "sent", "communication");
+  std::string text = fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "",
+                                 "planned", "memory", "sent", "communication");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankUse &use = ranks[rank];
     double busy = use.computeSeconds + use.communicationSeconds;
-    text += fmt::format("{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
-                        mesh.describeRank(static_cast<int64_t>(rank)),
-                        bytesText(plan.programOf(static_cast<int64_t>(rank))
-                                      .arenaBytes()),
-                        bytesText(use.peakOwn), bytesText(use.sentBytes),
-                        busy > 0 ? 100 * use.communicationSeconds / busy : 0);
+    text += fmt::format(
+        "{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
+        mesh.describeRank(static_cast<int64_t>(rank)),
+        bytesText(plan.programOf(static_cast<int64_t>(rank)).arenaBytes()),
+        bytesText(use.peakOwn), bytesText(use.sentBytes),
+        busy > 0 ? 100 * use.communicationSeconds / busy : 0);
   }
   return text;
 }

@@ -92,12 +92,13 @@ struct CheckpointReport {
   uint64_t step = 0;
   std::string path;
   uint64_t bytes = 0;
-  /// Of the slowest rank: while the training stood still for the copy, and until
-  /// everything was durable, while it went on.
+  /// Of the slowest rank: while the training stood still for the copy, and
+  /// until everything was durable, while it went on.
   double copySeconds = 0, writeSeconds = 0;
 };
 
-/// What came out of an evaluation, as the first rank of each program reports it.
+/// What came out of an evaluation, as the first rank of each program reports
+/// it.
 struct EvaluationReport {
   uint64_t step = 0, samples = 0;
   double seconds = 0;
@@ -110,12 +111,12 @@ EvaluationReport evaluationFromJson(const nlohmann::json &json);
 
 struct ProgressOptions {
   bool quiet = false;
-  std::string log; // path of the JSON lines; empty: none
-  std::string tensorboard; // folder of event files; empty: none
+  std::string log;            // path of the JSON lines; empty: none
+  std::string tensorboard;    // folder of event files; empty: none
   nlohmann::ordered_json run; // the log's first record; null: none
   uint64_t steps = 0;
-  /// That were done when the run began: it goes on, log and events of later steps
-  /// are dropped, and those before stay. 0: both begin anew.
+  /// That were done when the run began: it goes on, log and events of later
+  /// steps are dropped, and those before stay. 0: both begin anew.
   uint64_t stepsBefore = 0;
   /// The evaluation after the last of these steps is made again.
   bool evaluatesAgain = false;
@@ -139,8 +140,8 @@ public:
   /// Says that the steps begin.
   void ready(const ReadyReport &report);
   /// All ranks start again, for the time of this number: steps that come once
-  /// more have the values that they had, and are shown, but count and are logged
-  /// once.
+  /// more have the values that they had, and are shown, but count and are
+  /// logged once.
   void startAgain(uint32_t time);
   /// Logs the step and shows it.
   void step(const StepReport &step);
@@ -218,7 +219,7 @@ private:
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0, latest = 0; // how many, and the last one's number
   uint64_t repeatsUpTo = 0;      // the last that an attempt before has done
-  uint64_t evaluatedUpTo = 0;    // the last after which an evaluation was logged
+  uint64_t evaluatedUpTo = 0; // the last after which an evaluation was logged
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
   double samplesDone = 0;
   struct WeightedMean {

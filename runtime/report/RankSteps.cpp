@@ -7,9 +7,9 @@
 namespace polyrank::runtime {
 
 nlohmann::json toJson(const RankStep &step) {
-  return nlohmann::json::array(
-      {step.step, step.seconds, step.computeSeconds, step.communicationSeconds,
-       step.waitingSeconds, step.residentBytes});
+  return nlohmann::json::array({step.step, step.seconds, step.computeSeconds,
+                                step.communicationSeconds, step.waitingSeconds,
+                                step.residentBytes});
 }
 
 RankStep rankStepFromJson(const nlohmann::json &json) {
@@ -54,10 +54,8 @@ StepReport StepCollector::finish(Pending step) const {
   auto numberOf = [&](auto found) {
     return step.numbers[static_cast<size_t>(found - step.ranks.begin())];
   };
-  auto slowest =
-           std::max_element(step.ranks.begin(), step.ranks.end(), isLess),
-       fastest =
-           std::min_element(step.ranks.begin(), step.ranks.end(), isLess);
+  auto slowest = std::max_element(step.ranks.begin(), step.ranks.end(), isLess),
+       fastest = std::min_element(step.ranks.begin(), step.ranks.end(), isLess);
   RankSpread spread{numberOf(slowest), numberOf(fastest), *slowest, *fastest};
   for (const RankStep &rank : step.ranks)
     spread.residentBytes = std::max(spread.residentBytes, rank.residentBytes);

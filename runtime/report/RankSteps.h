@@ -36,9 +36,9 @@ public:
 private:
   struct Pending {
     StepReport report;
-    uint32_t programs = 0;        // that have reported it
-    std::vector<RankStep> ranks;  // in the order in which they came
-    std::vector<int> numbers;     // theirs
+    uint32_t programs = 0;       // that have reported it
+    std::vector<RankStep> ranks; // in the order in which they came
+    std::vector<int> numbers;    // theirs
   };
   StepReport finish(Pending pending) const;
 

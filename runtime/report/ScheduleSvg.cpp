@@ -26,7 +26,7 @@ constexpr Look communication = {"communication", "#0072b2", 1.0};
 constexpr double left = 120, right = 24, width = 1280, top = 84, row = 54,
                  rowGap = 16, programGap = 26, plotWidth = width - left - right,
                  // Of several programs, what each does at a glance.
-                 lane = 28, laneGap = 6, laneEnd = 34;
+    lane = 28, laneGap = 6, laneEnd = 34;
 /// What is not as wide as this, in pixels, cannot be seen.
 constexpr double leastWidth = 0.05;
 
@@ -54,14 +54,15 @@ public:
       computation = std::max(computation, program.computation);
       communication = std::max(communication, program.communication);
     }
-    svg.text(left, 44,
-             fmt::format("{} as planned, at least {}; {}{} of computation, {} of "
-                         "communication; mesh {}",
-                         timeText(timeline.makespan),
-                         timeText(timeline.lowerBound), isOne ? "" : "up to ",
-                         timeText(computation), timeText(communication),
-                         report.mesh.empty() ? "of one rank" : report.mesh),
-             12);
+    svg.text(
+        left, 44,
+        fmt::format("{} as planned, at least {}; {}{} of computation, {} of "
+                    "communication; mesh {}",
+                    timeText(timeline.makespan), timeText(timeline.lowerBound),
+                    isOne ? "" : "up to ", timeText(computation),
+                    timeText(communication),
+                    report.mesh.empty() ? "of one rank" : report.mesh),
+        12);
     drawLegend();
     if (!isOne)
       drawOverview();
@@ -91,14 +92,14 @@ public:
 private:
   static std::string timeText(int64_t picoseconds) {
     double seconds = static_cast<double>(picoseconds) * 1e-12;
-    return seconds >= 1     ? fmt::format("{:.2f} s", seconds)
+    return seconds >= 1      ? fmt::format("{:.2f} s", seconds)
            : seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
                              : fmt::format("{:.2f} us", seconds * 1e6);
   }
   double xOf(int64_t time) const { return left + double(time) * scale; }
 
-  /// Fills `rows`; where they end. Of several programs each row of what is computed
-  /// has the program's place for a name.
+  /// Fills `rows`; where they end. Of several programs each row of what is
+  /// computed has the program's place for a name.
   double placeRows() {
     double y = top;
     if (!isOne)
@@ -111,9 +112,8 @@ private:
         isUsed[command.queue] = true;
       for (size_t queue = 0; queue < program.queues.size(); ++queue) {
         bool isDrawn = queue == 0 || isUsed[queue];
-        own.push_back({queue == 0 && !isOne ? program.place
-                                            : program.queues[queue],
-                       y});
+        own.push_back(
+            {queue == 0 && !isOne ? program.place : program.queues[queue], y});
         if (isDrawn)
           y += row + rowGap;
         else
@@ -152,8 +152,8 @@ private:
     return false;
   }
 
-  /// A lane for each program: a box for each phase of a segment, with the number
-  /// of the microbatch.
+  /// A lane for each program: a box for each phase of a segment, with the
+  /// number of the microbatch.
   void drawOverview() {
     for (size_t number = 0; number < timeline.programs.size(); ++number) {
       const StepTimeline &program = timeline.programs[number];
@@ -172,11 +172,11 @@ private:
       for (const auto &[key, time] : boxes)
         drawBox(program.segments[key.first], key.second, time, y);
     }
-    svg.text(left,
-             top + (lane + laneGap) * double(timeline.programs.size()) + 8,
-             "numbers of microbatches; white: the rank stands; later chunks are "
-             "paler",
-             11);
+    svg.text(
+        left, top + (lane + laneGap) * double(timeline.programs.size()) + 8,
+        "numbers of microbatches; white: the rank stands; later chunks are "
+        "paler",
+        11);
   }
 
   void drawBox(const PlannedSegment &segment, plan::Phase phase,
@@ -212,13 +212,13 @@ private:
       const Look &look =
           planned.queue ? communication : phases[int(command.phase())];
       const plan::Collective *collective = command.body_as_Collective();
-      const char *name = collective ? plan::EnumNameCollectiveKind(collective->kind())
-                                    : plan::EnumNameCommandBody(command.body_type());
+      const char *name = collective
+                             ? plan::EnumNameCollectiveKind(collective->kind())
+                             : plan::EnumNameCommandBody(command.body_type());
       double high = row * look.height;
       svg.rectangle(
-          xOf(planned.time.start),
-          rows[number][planned.queue].top + row - high, wide, high,
-          {look.colour, wide < 3 ? "none" : "#333333", 0.85},
+          xOf(planned.time.start), rows[number][planned.queue].top + row - high,
+          wide, high, {look.colour, wide < 3 ? "none" : "#333333", 0.85},
           fmt::format("{} of {}: {} from {}", name,
                       command.origin() ? command.origin()->str() : "the step",
                       timeText(planned.time.end - planned.time.start),
@@ -247,7 +247,7 @@ private:
 
   const PlanTimeline &timeline;
   PlanReport report;
-  bool isOne; // program
+  bool isOne;                         // program
   std::vector<std::vector<Row>> rows; // by program and queue
   std::string title;
   double bottom, scale = 1;

@@ -96,11 +96,10 @@ Result<EventFile> EventFile::create(const std::string &folder,
   utsname system{};
   uname(&system);
   EventFile events;
-  events.name =
-      fmt::format("{}{}{:010}.{}.{}.0", inside, prefix, timeForName(inside),
-                  system.nodename, getpid());
-  events.file = Descriptor(open(events.name.c_str(),
-                                O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  events.name = fmt::format("{}{}{:010}.{}.{}.0", inside, prefix,
+                            timeForName(inside), system.nodename, getpid());
+  events.file = Descriptor(
+      open(events.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (events.file.get() < 0)
     return Error{fmt::format("--tensorboard: cannot write '{}': {}",
                              events.name, std::strerror(errno))};
@@ -136,8 +135,7 @@ EventFile::add(uint64_t step,
     for (auto &[tag, number] : scalars) {
       protozero::pbf_writer value(values, summaryValue);
       value.add_string(valueTag, tag);
-      value.add_float(valueNumber,
-                      static_cast<float>(number));
+      value.add_float(valueNumber, static_cast<float>(number));
     }
   }
   return append(text);

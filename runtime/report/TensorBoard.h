@@ -24,8 +24,8 @@ std::string tfRecord(std::string_view data);
 /// begin with the time; a name is later than all that are there.
 class EventFile {
 public:
-  /// For a run whose first step is `firstStep`: from it on, TensorBoard shows no
-  /// longer what older files of the folder have.
+  /// For a run whose first step is `firstStep`: from it on, TensorBoard shows
+  /// no longer what older files of the folder have.
   static Result<EventFile> create(const std::string &folder,
                                   uint64_t firstStep);
 

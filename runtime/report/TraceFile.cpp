@@ -222,10 +222,11 @@ private:
                          *event.rank);
     TracedCommand &command = rank.steps.back().back();
     if (!event.allStarted || !(std::fabs(*event.allStarted) < 1e15))
-      return fmt::format("rank {}, step {}: the flight of the collective that "
-                         "ends with {} does not say when all had started it",
-                         *event.rank, rank.firstStep + rank.steps.size() - 1,
-                         describe((*rank.expected)[rank.steps.back().size() - 1]));
+      return fmt::format(
+          "rank {}, step {}: the flight of the collective that "
+          "ends with {} does not say when all had started it",
+          *event.rank, rank.firstStep + rank.steps.size() - 1,
+          describe((*rank.expected)[rank.steps.back().size() - 1]));
     command.flightBegin = nanosecondsOf(*event.begin);
     command.flightEnd = command.flightBegin + nanosecondsOf(*event.length);
     command.allStarted = command.flightBegin + nanosecondsOf(*event.allStarted);

@@ -15,14 +15,15 @@ namespace polyrank::runtime {
 struct TracedCommand {
   int64_t begin = 0, end = 0;
   /// Of a collective without a ticket, and of the wait for one that has one:
-  /// when this rank started it, when all had, and when it was over. Of a send: when
-  /// the rank came to it, when there was room, and when the value arrived; of a
-  /// receive: when the rank came to it or, where that was before, the value was
-  /// sent, when it had been sent, and when it was there. Else zero.
+  /// when this rank started it, when all had, and when it was over. Of a send:
+  /// when the rank came to it, when there was room, and when the value arrived;
+  /// of a receive: when the rank came to it or, where that was before, the
+  /// value was sent, when it had been sent, and when it was there. Else zero.
   int64_t flightBegin = 0, allStarted = 0, flightEnd = 0;
 };
 
-/// One step on one rank: the commands of its program in the order of the schedule.
+/// One step on one rank: the commands of its program in the order of the
+/// schedule.
 using TracedStep = std::vector<TracedCommand>;
 
 struct TraceFile {

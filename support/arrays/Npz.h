@@ -13,8 +13,8 @@ namespace polyrank {
 /// names, overlaps, headers that disagree) is an error.
 Result<std::vector<StoredArray>> openNpz(const std::string &path);
 
-/// Writes a set, which has its name once it is whole. bf16, which numpy does not
-/// have, is written as float32, which holds it exactly.
+/// Writes a set, which has its name once it is whole. bf16, which numpy does
+/// not have, is written as float32, which holds it exactly.
 class NpzWriter {
 public:
   static Result<NpzWriter> create(const std::string &path);

@@ -68,8 +68,8 @@ Result<NpzWriter> NpzWriter::create(const std::string &path) {
 }
 
 Result<void> NpzWriter::append(const void *data, uint64_t size) {
-  if (auto done = writeAt(file.descriptor(), file.path(), position,
-                          data, size); !done)
+  if (auto done = writeAt(file.descriptor(), file.path(), position, data, size);
+      !done)
     return done;
   position += size;
   return {};

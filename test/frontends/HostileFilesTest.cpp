@@ -59,8 +59,9 @@ struct Format {
 };
 
 Members torchScript(const std::string &value) {
-  return {{"m/data.pkl", "\x80\2" "c__torch__\nM\n)\x81}" + text("w") + value +
-                             "sb."},
+  return {{"m/data.pkl", "\x80\2"
+                         "c__torch__\nM\n)\x81}" +
+                             text("w") + value + "sb."},
           {.name = "m/code/__torch__.py",
            .contents = "class M(Module):\n  def forward(self, x: Tensor) -> "
                        "Tensor:\n    return x\n",
@@ -78,9 +79,9 @@ Result<void> readTorchScript(const std::string &path) {
   const archive::PickleValue *value = archive->getModule().find("w");
   if (!value || !value->tensor)
     return Error{path + ": no weight"};
-  POLYRANK_ASSIGN(located,
-                  archive->locate(*value->tensor,
-                                  torchscript::Archive::Folder::Data, "w"));
+  POLYRANK_ASSIGN(
+      located,
+      archive->locate(*value->tensor, torchscript::Archive::Folder::Data, "w"));
   return located.sizes.empty() ? Result<void>(Error{path + ": no dims"})
                                : Result<void>();
 }
@@ -102,11 +103,11 @@ const std::string goodMeta =
     metaOf(R"({"as_int": 6})", R"({"as_int": 1})", "0");
 
 Members exported(const std::string &) {
-  return {{.name = "m/models/model.json", .contents = program, .deflate = true},
-          {"m/data/weights/model_weights_config.json", goodMeta},
-          {"m/data/weights/weight_0", weight},
-          {"m/data/constants/model_constants_config.json",
-           R"({"config": {}})"}};
+  return {
+      {.name = "m/models/model.json", .contents = program, .deflate = true},
+      {"m/data/weights/model_weights_config.json", goodMeta},
+      {"m/data/weights/weight_0", weight},
+      {"m/data/constants/model_constants_config.json", R"({"config": {}})"}};
 }
 
 /// As torch 2.7 wrote them: weights are an archive in the archive.
@@ -171,8 +172,8 @@ TEST_P(HostileFiles, TheGoodFileIsRead) {
 }
 
 TEST_P(HostileFiles, ZipSlip) {
-  for (const char *name : {"../../etc/cron.d/x", "m/../../x", "/etc/passwd",
-                           "m\\..\\x", "C:\\x"})
+  for (const char *name :
+       {"../../etc/cron.d/x", "m/../../x", "/etc/passwd", "m\\..\\x", "C:\\x"})
     expectProblem(with({name, "x"}), "leaves the archive");
   expectProblem(with({bytesOf("m/x\0.txt"), "x"}), "leaves the archive");
 }
@@ -287,8 +288,8 @@ TEST_P(HostileFiles, TensorsBeyondTheirStorage) {
   auto json = [](const std::vector<int64_t> &values) {
     std::string all;
     for (int64_t value : values)
-      all += (all.empty() ? "" : ", ") + ("{\"as_int\": " +
-                                          std::to_string(value) + "}");
+      all += (all.empty() ? "" : ", ") +
+             ("{\"as_int\": " + std::to_string(value) + "}");
     return all;
   };
   auto pickled = [&](const std::vector<int64_t> &values) {
@@ -344,10 +345,10 @@ TEST(HostileTorchScript, CodeOfAnyDepthAndSize) {
     return done ? std::string() : done.error().message;
   };
   std::string open(100000, '('), close(100000, ')');
-  EXPECT_NE(problemOf("class M(Module):\n  x : int = " + open + "1" + close +
-                      "\n")
-                .find("deep"),
-            std::string::npos);
+  EXPECT_NE(
+      problemOf("class M(Module):\n  x : int = " + open + "1" + close + "\n")
+          .find("deep"),
+      std::string::npos);
   EXPECT_NE(problemOf("import os\n").find("a class or a function is expected"),
             std::string::npos);
 }

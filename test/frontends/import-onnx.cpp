@@ -27,8 +27,8 @@ static int listNodeTests(const std::string &root) {
   for (const auto &entry : std::filesystem::directory_iterator(root))
     names.insert(entry.path().filename());
   for (const std::string &name : names) {
-    auto model = polyrank::frontends::onnx::readModel(root + "/" + name +
-                                                      "/model.onnx");
+    auto model =
+        polyrank::frontends::onnx::readModel(root + "/" + name + "/model.onnx");
     if (!model) {
       llvm::errs() << model.error().message << "\n";
       return 1;

@@ -19,8 +19,7 @@ constexpr uint64_t maxBytes = 1 << 16;
 void writeFiles(const Manifest &manifest, const std::string &folder,
                 std::string_view bytes) {
   for (const ManifestFile &each : manifest.files) {
-    if (each.bytes > maxBytes ||
-        each.name.find('/') != std::string::npos)
+    if (each.bytes > maxBytes || each.name.find('/') != std::string::npos)
       return;
     std::string content(bytes.substr(0, each.bytes));
     bytes.remove_prefix(content.size());

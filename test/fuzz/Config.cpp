@@ -80,8 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
        second.values() != first.values()))
     std::abort();
   // And so does the call without the file.
-  std::vector<std::string> arguments =
-      effectiveArguments(first.app, "command");
+  std::vector<std::string> arguments = effectiveArguments(first.app, "command");
   arguments.erase(arguments.begin());
   Command third;
   if (!third.parse(arguments).empty() || third.values() != first.values())

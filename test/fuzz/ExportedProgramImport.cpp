@@ -4,13 +4,13 @@
 
 #include "frontends/aten/Operators.h"
 #include "frontends/exported_program/Import.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
 #include "test/fuzz/Words.h"
 #include "test/support/ZipBuilder.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -230,8 +230,8 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
                                             const uint8_t *other,
                                             size_t otherSize, uint8_t *out,
                                             size_t maxSize, unsigned seed) {
-  size_t made = changed(textOf(data, size), textOf(other, otherSize), out,
-                        maxSize, seed);
+  size_t made =
+      changed(textOf(data, size), textOf(other, otherSize), out, maxSize, seed);
   return made ? made
               : fuzz::copyTo(std::string(fuzz::text(data, size)), out, maxSize);
 }

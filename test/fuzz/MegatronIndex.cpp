@@ -1,6 +1,6 @@
 // Any bytes as Megatron-LM's index: the first byte chooses the rule about
-// documents, the second says how many bytes of tokens there are, the rest is the
-// index.
+// documents, the second says how many bytes of tokens there are, the rest is
+// the index.
 
 #include "runtime/data/DataSource.h"
 #include "test/fuzz/Input.h"
@@ -12,7 +12,10 @@ namespace {
 
 const std::vector<InputSpec> inputs = {
     {.name = "ids", .dtype = DType::I64, .rowShape = {4}},
-    {.name = "labels", .labels = true, .dtype = DType::I64, .rowShape = {4},
+    {.name = "labels",
+     .labels = true,
+     .dtype = DType::I64,
+     .rowShape = {4},
      .range = {0, -100}},
     {.name = "position_ids", .dtype = DType::I64, .rowShape = {4}}};
 

@@ -20,8 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.training = size % 2;
   // So much takes a part of a second with the sanitizers too.
   options.foldingBudget = 1 << 16;
-  OwningOpRef<ModuleOp> module =
-      frontends::importOnnx(context, path, options);
+  OwningOpRef<ModuleOp> module = frontends::importOnnx(context, path, options);
   diagnostics.checkOutcome(bool(module));
   return 0;
 }

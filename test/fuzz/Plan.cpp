@@ -39,8 +39,9 @@ void use(const LoadedPlan &plan) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   constexpr size_t headerSize = 64;
-  if (fuzz::text(data, size).starts_with("\x7f"
-                                         "ELF")) {
+  if (fuzz::text(data, size)
+          .starts_with("\x7f"
+                       "ELF")) {
     if (auto done = checkKernelImage({data, size});
         !done && done.error().message.empty())
       std::abort();
@@ -55,9 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   size -= headerSize;
   PlanBytes bytes;
-  bytes.memory.reset(static_cast<std::byte *>(
-      std::aligned_alloc(headerSize, (size + headerSize) / headerSize *
-                                         headerSize)));
+  bytes.memory.reset(static_cast<std::byte *>(std::aligned_alloc(
+      headerSize, (size + headerSize) / headerSize * headerSize)));
   bytes.size = size;
   std::memcpy(bytes.memory.get(), data + headerSize, size);
   auto plan = verifyPlan(bytes.payload());

@@ -38,8 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     readSet(fuzz::text(data, size));
     return 0;
   }
-  std::string path = fuzz::writeFile("weights.safetensors",
-                                     fuzz::text(data, size));
+  std::string path =
+      fuzz::writeFile("weights.safetensors", fuzz::text(data, size));
   auto file = SafetensorsFile::open(path);
   if (!file) {
     if (file.error().message.find(path) == std::string::npos)

@@ -11,11 +11,17 @@ namespace {
 
 const std::vector<InputSpec> tokens = {
     {.name = "ids", .dtype = DType::I64, .rowShape = {4}, .range = {256}},
-    {.name = "labels", .labels = true, .dtype = DType::I64, .rowShape = {4},
+    {.name = "labels",
+     .labels = true,
+     .dtype = DType::I64,
+     .rowShape = {4},
      .range = {256, -100}}};
 const std::vector<InputSpec> features = {
     {.name = "x", .dtype = DType::F32, .rowShape = {2, 3}},
-    {.name = "y", .labels = true, .dtype = DType::I32, .rowShape = {},
+    {.name = "y",
+     .labels = true,
+     .dtype = DType::I32,
+     .rowShape = {},
      .range = {10, -100}}};
 
 } // namespace
@@ -23,8 +29,8 @@ const std::vector<InputSpec> features = {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0)
     return 0;
-  static const char *const suffixes[] = {"txt", "bin", "u32", "npy", "npz",
-                                         "dat", "NPZ", "u8"};
+  static const char *const suffixes[] = {"txt", "bin", "u32", "npy",
+                                         "npz", "dat", "NPZ", "u8"};
   uint8_t choice = data[0];
   std::string path =
       fuzz::writeFile(std::string("data.") + suffixes[choice & 7],
@@ -47,8 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (source->samples(split) > 0)
       for (uint64_t step : {uint64_t(0), uint64_t(1), uint64_t(1) << 40})
         for (size_t input = 0; input < inputs.size(); ++input) {
-          std::vector<std::byte> rows(options.batch *
-                                      inputs[input].rowBytes());
+          std::vector<std::byte> rows(options.batch * inputs[input].rowBytes());
           auto done = source->read(split, step, input, 0,
                                    int64_t(options.batch), rows.data());
           if (!done && done.error().message.find(path) == std::string::npos)

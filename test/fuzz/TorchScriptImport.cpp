@@ -125,9 +125,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
     std::vector<std::string> names;
     for (const auto &entry : frontends::aten::listOperators()) {
       auto [space, name] = StringRef(entry.name).split("::");
-      names.push_back(((space == "aten" ? "torch." : "ops." + space + ".") +
-                       name)
-                          .str());
+      names.push_back(
+          ((space == "aten" ? "torch." : "ops." + space + ".") + name).str());
     }
     return names;
   }();

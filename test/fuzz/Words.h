@@ -29,10 +29,14 @@ public:
   /// Numbers at which something happens.
   int64_t number() {
     static constexpr int64_t numbers[] = {
-        0,   1,   2,   3,    4,       5,        6,         7,         8,
-        -1,  -2,  -3,  16,   31,      32,       63,        64,        65,
-        127, 255, 256, 1024, 1 << 16, 1 << 20,  1LL << 31, 1LL << 32, 1LL << 40,
-        -(1LL << 31), 1LL << 61, 1LL << 62, INT64_MAX, INT64_MIN};
+        0,         1,         2,         3,
+        4,         5,         6,         7,
+        8,         -1,        -2,        -3,
+        16,        31,        32,        63,
+        64,        65,        127,       255,
+        256,       1024,      1 << 16,   1 << 20,
+        1LL << 31, 1LL << 32, 1LL << 40, -(1LL << 31),
+        1LL << 61, 1LL << 62, INT64_MAX, INT64_MIN};
     return of(numbers);
   }
 
@@ -121,9 +125,10 @@ inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
     } else if (what == 3) {
       // Another value where this one is.
       static const char *const values[] = {
-          "None", "True", "[]",   "[1, 2]", "self.m", "self.i", "self.n",
-          "x",    "-1",   "self", "\"a\"",  "0.5",    "(1, 2)", "CONSTANTS.c0",
-          "inf",  "nan",  "self.e", "self.q", "self.sizes", "self.v"};
+          "None",   "True",   "[]",     "[1, 2]",       "self.m",
+          "self.i", "self.n", "x",      "-1",           "self",
+          "\"a\"",  "0.5",    "(1, 2)", "CONSTANTS.c0", "inf",
+          "nan",    "self.e", "self.q", "self.sizes",   "self.v"};
       word = chance.of(values);
     } else {
       // Another word of the same kind.

@@ -77,9 +77,9 @@ bool Checker::compare(ModuleOp module, Mode mode,
       mode == Global ? evaluate::evaluateGlobal(function, arguments)
       : mode == Distributed
           ? evaluate::evaluateDistributed(function, arguments, seed)
-      : mode == Ranks ? evaluate::evaluateRanks(joint, arguments, seed)
-                      : evaluate::evaluateArena(joint, arguments,
-                                                draw.value_or(seed));
+      : mode == Ranks
+          ? evaluate::evaluateRanks(joint, arguments, seed)
+          : evaluate::evaluateArena(joint, arguments, draw.value_or(seed));
   if (failed(results))
     return fail("the evaluation failed");
   if (reference.empty())
@@ -206,8 +206,8 @@ bool Checker::runConstraints(ModuleOp module) {
          compare(module, Distributed) && decompose();
 }
 
-/// Moves what starts, waits or stands in between: what check-buffers accepts must
-/// compute the same, whenever collectives in flight happen.
+/// Moves what starts, waits or stands in between: what check-buffers accepts
+/// must compute the same, whenever collectives in flight happen.
 bool Checker::checkQueues(ModuleOp module) {
   Random random(seed ^ 0x9e0e);
   OwningOpRef<ModuleOp> mutated(module.clone());
@@ -296,8 +296,7 @@ bool Checker::runLayouts(ModuleOp module) {
                schedule::createStartCollectives(starts)) ||
       !compare(module, Ranks) ||
       !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
-      !compare(module, Ranks) ||
-      !compare(module, Arena) ||
+      !compare(module, Ranks) || !compare(module, Arena) ||
       !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||
       !runPass(module, "check-ranks", lowering::createCheckRanks()))
     return false;

@@ -67,7 +67,8 @@ private:
                std::unique_ptr<mlir::Pass> pass, bool onFunctions = false);
   /// Evaluates @step (or @forward) and compares with `reference`.
   enum Mode { Global, Distributed, Ranks, Arena };
-  /// What is random in the evaluation is drawn from `draw`, or else from `seed`.
+  /// What is random in the evaluation is drawn from `draw`, or else from
+  /// `seed`.
   bool compare(mlir::ModuleOp module, Mode mode,
                std::optional<uint64_t> draw = std::nullopt);
   bool checkQueues(mlir::ModuleOp module);

@@ -39,7 +39,8 @@ RandomMesh::RandomMesh(MLIRContext &context, Random &random, int64_t pipe) {
     sizes.push_back(pipe);
   }
   mesh = sharding::MeshAttr::get(&context, names, sizes);
-  for (auto [axis, size] : llvm::enumerate(ArrayRef(sizes).take_front(numAxes))) {
+  for (auto [axis, size] :
+       llvm::enumerate(ArrayRef(sizes).take_front(numAxes))) {
     auto number = static_cast<int32_t>(axis);
     if (size < 4 || random.chance(40)) {
       atoms.push_back(mesh.getAxis(number));
@@ -186,8 +187,8 @@ static bool accepts(graph::GraphOp op, const graph::ShardingRule &rule,
 }
 
 /// Whether a square root is taken of what the op computes, a few ops later. An
-/// optimizer's second moment is never negative, but parts of it are, and rounded
-/// they may add up to less than zero.
+/// optimizer's second moment is never negative, but parts of it are, and
+/// rounded they may add up to less than zero.
 static bool feedsRoot(Operation *op, int distance = 4) {
   return llvm::any_of(op->getUsers(), [&](Operation *user) {
     return isa<graph::SqrtOp>(user) ||
@@ -205,9 +206,8 @@ static std::optional<Labelling> tryLabelling(graph::GraphOp op,
   Labelling labelling;
   for (unsigned i = 0; i < numOperands; ++i)
     labelling.operands.push_back(
-        layOut(rule, i,
-               cast<RankedTensorType>(op->getOperand(i).getType()), drawn,
-               drawn.partial[i], false, mesh.mesh, random));
+        layOut(rule, i, cast<RankedTensorType>(op->getOperand(i).getType()),
+               drawn, drawn.partial[i], false, mesh.mesh, random));
   for (unsigned i = 0; i < op->getNumResults(); ++i) {
     SmallVector<AxisRef> partial;
     auto add = [&](ArrayRef<AxisRef> axes) {
@@ -226,9 +226,8 @@ static std::optional<Labelling> tryLabelling(graph::GraphOp op,
         add(axes);
       }
     labelling.results.push_back(
-        layOut(rule, i,
-               cast<RankedTensorType>(op->getResult(i).getType()), result,
-               partial, true, mesh.mesh, random));
+        layOut(rule, i, cast<RankedTensorType>(op->getResult(i).getType()),
+               result, partial, true, mesh.mesh, random));
   }
   for (const auto *layouts : {&labelling.operands, &labelling.results})
     if (!llvm::all_of(*layouts, [](LayoutAttr layout) { return !!layout; }))
@@ -371,9 +370,9 @@ void LayoutWriter::demand(OpOperand &use, LayoutAttr layout) {
       sharding::withLayout(cast<RankedTensorType>(value.getType()), layout);
   sharding::Reason why;
   why.producer = why.user = why.from = why.to = why.constraint = "drawn";
-  auto reshard = sharding::ReshardOp::create(
-      builder, use.getOwner()->getLoc(), TypeRange(type), ValueRange(value),
-      why.get(builder.getContext()));
+  auto reshard = sharding::ReshardOp::create(builder, use.getOwner()->getLoc(),
+                                             TypeRange(type), ValueRange(value),
+                                             why.get(builder.getContext()));
   use.set(reshard->getResult(0));
 }
 

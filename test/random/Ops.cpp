@@ -472,14 +472,15 @@ static bool matmul(ProgramBuilder &b) {
 
 /// Rows times the matrix of their group, or for each group the sum of outer
 /// products.
-template <typename OpType> static bool grouped(ProgramBuilder &b) {
+template <typename OpType>
+static bool grouped(ProgramBuilder &b) {
   constexpr bool isOuter = std::is_same_v<OpType, graph::GroupedOuterOp>;
   Value rows = b.pickFloat(2, 2);
   int64_t count = shapeOf(rows)[0], inner = shapeOf(rows)[1];
   int64_t matrices = b.random.pick({1, 2, 3, 4}),
           columns = b.random.pick({1, 2, 3, 4, 6});
-  Shape second = isOuter ? Shape{count, columns}
-                         : Shape{matrices, inner, columns};
+  Shape second =
+      isOuter ? Shape{count, columns} : Shape{matrices, inner, columns};
   if (!ProgramBuilder::fits({matrices, inner, columns}) ||
       !ProgramBuilder::fits({count, columns}))
     return false;
@@ -488,10 +489,9 @@ template <typename OpType> static bool grouped(ProgramBuilder &b) {
                   ? b.integersOf({matrices})
                   : b.parts.iota({matrices}, b.builder.getI64Type(), 0);
   double terms = static_cast<double>(isOuter ? count : inner * matrices);
-  return b.put(OpType::create(b.builder, b.parts.location, rows, other, groups,
-                              ids),
-               b.bound(rows) * b.bound(other) * terms,
-               bitsOf(b, rows, other, true));
+  return b.put(
+      OpType::create(b.builder, b.parts.location, rows, other, groups, ids),
+      b.bound(rows) * b.bound(other) * terms, bitsOf(b, rows, other, true));
 }
 
 static bool reduce(ProgramBuilder &b) {
@@ -626,9 +626,9 @@ static bool scan(ProgramBuilder &b) {
   if (gives)
     stacks.push_back(given);
   graph::ScanYieldOp::create(builder, location, stacks, next);
-  auto op = graph::ScanOp::create(b.builder, location, count,
-                                  b.random.chance(50), of, carry, use,
-                                  std::move(region));
+  auto op =
+      graph::ScanOp::create(b.builder, location, count, b.random.chance(50), of,
+                            carry, use, std::move(region));
   return b.put(op.getResult(0), gives && given == arguments[1] ? 8 : 1);
 }
 

@@ -13,8 +13,8 @@
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Pass/PassManager.h"
-#include "test/random/Check.h"
 #include "runtime/checkpoint/Safetensors.h"
+#include "test/random/Check.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 
@@ -166,8 +166,7 @@ std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
 
 std::string ProcessCheck::run() {
   step = module.lookupSymbol<func::FuncOp>("step");
-  auto results =
-      evaluate::evaluateGlobal(step, drawArguments(step, seed));
+  auto results = evaluate::evaluateGlobal(step, drawArguments(step, seed));
   if (failed(results))
     return "the evaluation failed";
   SmallVector<Tensor> expected(*results);

@@ -6,9 +6,9 @@
 
 namespace polyrank::test {
 
-/// Writes weights, inputs and a plan of `partitioned` (a module with layouts and
-/// collectives), runs it by polyrank-run and compares what it saves, logs and
-/// puts out with the global evaluation. Returns what is wrong, or "".
+/// Writes weights, inputs and a plan of `partitioned` (a module with layouts
+/// and collectives), runs it by polyrank-run and compares what it saves, logs
+/// and puts out with the global evaluation. Returns what is wrong, or "".
 std::string checkOnProcesses(mlir::ModuleOp partitioned, const Program &program,
                              uint64_t seed);
 

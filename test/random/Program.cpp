@@ -122,13 +122,13 @@ Value ProgramBuilder::addConstant(ArrayRef<int64_t> shape, Type element) {
   double value = 0;
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
     if (i == 0 || !isSplat)
-      value = element.isInteger(1)     ? random.below(2)
+      value = element.isInteger(1)        ? random.below(2)
               : isa<IntegerType>(element) ? random.between(-1, 4)
                                           : 0.5 * random.between(-4, 4);
     tensor.set(i, value);
   }
-  Value constant = graph::ConstantOp::create(builder, parts.location,
-                                             tensor.toAttribute());
+  Value constant =
+      graph::ConstantOp::create(builder, parts.location, tensor.toAttribute());
   put(constant, 4, 1);
   return constant;
 }
@@ -164,8 +164,8 @@ Value ProgramBuilder::pickExact(int64_t minRank, int64_t maxRank) {
       return value;
   SmallVector<int64_t> shape{batch};
   llvm::append_range(
-      shape, drawShape(random.between(std::max<int64_t>(minRank, 1), maxRank) -
-                       1));
+      shape,
+      drawShape(random.between(std::max<int64_t>(minRank, 1), maxRank) - 1));
   return addParameter(shape, random.chance(75));
 }
 
@@ -263,10 +263,9 @@ SmallVector<Value> ProgramBuilder::leaves() {
   SmallVector<Value> found;
   for (Value value : SmallVector<Value>(pool))
     if (value.use_empty() && !isa<BlockArgument>(value))
-      found.push_back(
-          graph::getGlobalType(value).getElementType().isF32()
-              ? value
-              : parts.convert(value, builder.getF32Type()));
+      found.push_back(graph::getGlobalType(value).getElementType().isF32()
+                          ? value
+                          : parts.convert(value, builder.getF32Type()));
   return found;
 }
 
@@ -284,7 +283,8 @@ Program ProgramBuilder::finish() {
   if (training) {
     // Something depends on a trainable parameter.
     Value first = ends.front();
-    ends.front() = parts.mul(bounded(first, 64), addParameter(shapeOf(first), true));
+    ends.front() =
+        parts.mul(bounded(first, 64), addParameter(shapeOf(first), true));
     SmallVector<Value> sums;
     for (Value end : ends) {
       if (random.chance(30) && bound(end) <= 64)
@@ -327,12 +327,12 @@ Program ProgramBuilder::finish() {
   } else {
     for (auto [i, leaf] : llvm::enumerate(ArrayRef(ends).take_front(4))) {
       Value end = leaf;
-      // The runtime writes outputs by sample: what has no batch is a number, and
-      // the first output is added to something that has one.
+      // The runtime writes outputs by sample: what has no batch is a number,
+      // and the first output is added to something that has one.
       ArrayRef<int64_t> shape = shapeOf(end);
       if (shape.empty() || shape[0] != batch) {
-        end = parts.sum(
-            end, llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
+        end = parts.sum(end,
+                        llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
         if (i == 0)
           end = parts.add(floatOf({batch}), parts.broadcast(end, {batch}, {0}));
       }
@@ -400,8 +400,7 @@ Tensor polyrank::test::drawStored(graph::ParameterOp parameter, uint64_t seed) {
 SmallVector<Tensor>
 polyrank::test::drawArguments(const evaluate::JointFunction &joint,
                               uint64_t seed) {
-  auto module =
-      joint.getFunctions().front()->getParentOfType<ModuleOp>();
+  auto module = joint.getFunctions().front()->getParentOfType<ModuleOp>();
   SmallVector<Tensor> arguments;
   for (auto [function, i] : joint.getArguments()) {
     graph::Boundary boundary(function);

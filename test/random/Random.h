@@ -21,10 +21,12 @@ public:
     return low + below(high - low + 1);
   }
   bool chance(int64_t percent) { return below(100) < percent; }
-  template <typename Range> auto pick(const Range &range) {
+  template <typename Range>
+  auto pick(const Range &range) {
     return range[below(static_cast<int64_t>(range.size()))];
   }
-  template <typename T> T pick(std::initializer_list<T> list) {
+  template <typename T>
+  T pick(std::initializer_list<T> list) {
     return list.begin()[below(static_cast<int64_t>(list.size()))];
   }
 

@@ -151,9 +151,10 @@ int main(int argc, char **argv) {
       break;
   }
   auto missing = coverage.print();
-  std::printf("%ld programs on real processes; %ld mutations of ranks rejected, "
-              "%ld shown to be equivalent\n",
-              onProcesses, mutations.rejected, mutations.equivalent);
+  std::printf(
+      "%ld programs on real processes; %ld mutations of ranks rejected, "
+      "%ld shown to be equivalent\n",
+      onProcesses, mutations.rejected, mutations.equivalent);
   std::printf("of starts and waits %ld mutations rejected, %ld shown to be "
               "equivalent in 20 orders\n",
               queues.rejected, queues.equivalent);

@@ -154,9 +154,8 @@ bool Edit::becomeInput(Operation *op) {
     if (layout && layout.isPartial())
       return false; // arguments are whole
     if (!result.use_empty())
-      result.replaceAllUsesWith(
-          addInput(result.getType(),
-                   "in" + std::to_string(function.getNumArguments())));
+      result.replaceAllUsesWith(addInput(
+          result.getType(), "in" + std::to_string(function.getNumArguments())));
   }
   return true;
 }
@@ -172,7 +171,8 @@ bool Edit::becomeOperand(Operation *op) {
   return false;
 }
 
-/// Without ops that nobody uses, arguments that nobody reads, unnamed parameters.
+/// Without ops that nobody uses, arguments that nobody reads, unnamed
+/// parameters.
 void Edit::clean() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -332,9 +332,9 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
        "build-step", "canonicalize"},
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
-       "choose-orders", "form-segments", "form-loops", "form-gemms", "form-kernels",
-       "lower-kernels", "choose-gemms", "order-commands", "start-collectives",
-       "assign-buffers", "check-buffers", "check-ranks"}};
+       "choose-orders", "form-segments", "form-loops", "form-gemms",
+       "form-kernels", "lower-kernels", "choose-gemms", "order-commands",
+       "start-collectives", "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {
     if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {
@@ -408,11 +408,11 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
   else
     out << "// Not reproduced from the part that fails: the whole program.\n";
   std::string flags = passesTo(stage, start, seed);
-  StringRef evaluation = StringRef(stage).contains("ranks") && flags.find("localize") !=
-                                                             std::string::npos
-                       ? "ranks --tolerance=1e-5"
-                   : start == 0 ? "global"
-                                : "distributed";
+  StringRef evaluation = StringRef(stage).contains("ranks") &&
+                                 flags.find("localize") != std::string::npos
+                             ? "ranks --tolerance=1e-5"
+                         : start == 0 ? "global"
+                                      : "distributed";
   out << "// RUN: polyrank-opt %s --evaluate=global --outputs=%t.npz\n"
       << "// RUN: polyrank-opt %s" << flags << " --evaluate=" << evaluation
       << " --expect=%t.npz\n// Found by random-programs-test --seed " << seed

@@ -23,7 +23,8 @@ std::unique_ptr<MLIRContext> makeContext() {
                                        MLIRContext::Threading::DISABLED);
 }
 
-template <typename Op> int64_t count(ModuleOp module) {
+template <typename Op>
+int64_t count(ModuleOp module) {
   int64_t number = 0;
   module.walk([&](Op) { ++number; });
   return number;

@@ -33,9 +33,11 @@ static bool hasCarriedApart(func::FuncOp forward) {
     std::optional<unsigned> next = boundary.getNext(argument.getArgNumber());
     if (!next)
       continue;
-    Operation *giver =
-        forward.getBody().front().getTerminator()->getOperand(*next)
-            .getDefiningOp();
+    Operation *giver = forward.getBody()
+                           .front()
+                           .getTerminator()
+                           ->getOperand(*next)
+                           .getDefiningOp();
     for (Operation *user : argument.getUsers())
       if (!giver || graph::getStage(user) != graph::getStage(giver))
         return true;

@@ -29,7 +29,8 @@ PlanT planOf(const PipelineModel &model, Mode mode) {
   }
   plan.microbatches = static_cast<uint32_t>(model.microbatches);
   plan.threads = 1;
-  plan.samples_per_step = static_cast<uint64_t>(model.microbatches * model.batch);
+  plan.samples_per_step =
+      static_cast<uint64_t>(model.microbatches * model.batch);
   plan.kernels = std::make_unique<KernelsT>();
   plan.kernels->object = testKernels();
   plan.kernels->symbols = kernelNames;
@@ -72,7 +73,8 @@ public:
 
   BufferRef addParameter(const char *name, uint32_t stored, int64_t rows,
                          int64_t columns, std::vector<int64_t> strides) {
-    BufferRef buffer = arena.take(Region::Private, 4 * uint64_t(rows * columns));
+    BufferRef buffer =
+        arena.take(Region::Private, 4 * uint64_t(rows * columns));
     auto weight = std::make_unique<ArgumentT>();
     weight->name = name;
     weight->role = Role::Parameter;
@@ -199,8 +201,8 @@ PlanT pipelinePlan(const PipelineModel &model) {
   BufferRef forwards = first.takeChannel(), backwards = second.takeChannel();
   int64_t batch = first.batch;
 
-  BufferRef v = first.addParameter("first.weight", 0, features, hidden,
-                                   {hidden, 1});
+  BufferRef v =
+      first.addParameter("first.weight", 0, features, hidden, {hidden, 1});
   BufferRef x = first.addInput("x", Role::Input, features);
   BufferRef h = first.arena.take(Region::Private, first.valueBytes());
   BufferRef dh = first.arena.take(Region::Private, first.valueBytes());
@@ -231,13 +233,15 @@ PlanT pipelinePlan(const PipelineModel &model) {
   }
   first.run(descentSegment, 0);
 
-  BufferRef w = second.addParameter("second.weight", 1, hidden, targets,
-                                    {1, features});
+  BufferRef w =
+      second.addParameter("second.weight", 1, hidden, targets, {1, features});
   BufferRef labels = second.addInput("labels", Role::Labels, targets);
   BufferRef g = second.arena.take(Region::Private, second.valueBytes());
   BufferRef dg = second.arena.take(Region::Private, second.valueBytes());
-  BufferRef y = second.arena.take(Region::Private, 4 * uint64_t(batch * targets));
-  BufferRef d = second.arena.take(Region::Private, 4 * uint64_t(batch * targets));
+  BufferRef y =
+      second.arena.take(Region::Private, 4 * uint64_t(batch * targets));
+  BufferRef d =
+      second.arena.take(Region::Private, 4 * uint64_t(batch * targets));
   BufferRef squares = second.arena.take(Region::Private, 4 * uint64_t(batch));
   BufferRef dw = second.arena.take(Region::Shared, 4 * hidden * targets);
   BufferRef loss = second.arena.take(Region::Shared, 4);
@@ -277,22 +281,22 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
   Stage first(model, 0), second(model, 1);
   BufferRef forwards = first.takeChannel();
   int64_t batch = first.batch;
-  BufferRef v = first.addParameter("first.weight", 0, features, hidden,
-                                   {hidden, 1});
+  BufferRef v =
+      first.addParameter("first.weight", 0, features, hidden, {hidden, 1});
   BufferRef x = first.addInput("x", Role::Input, features);
   BufferRef h = first.arena.take(Region::Private, first.valueBytes());
   first.begin("forward");
   first.add(gemm(batch, hidden, features, x, false, v, h, 0), "first");
   first.send(h, forwards, 0, activation, "first");
 
-  BufferRef w = second.addParameter("second.weight", 1, hidden, targets,
-                                    {1, features});
+  BufferRef w =
+      second.addParameter("second.weight", 1, hidden, targets, {1, features});
   BufferRef g = second.arena.take(Region::Private, second.valueBytes());
   uint64_t bytes = 4 * uint64_t(batch * targets);
-  BufferRef all = second.arena.take(Region::Private,
-                                    bytes * uint64_t(model.microbatches));
-  BufferRef y(all.offset(), bytes, model.microbatches > 1 ? bytes : 0, 0, 0, 0, 0,
-              Region::Private);
+  BufferRef all =
+      second.arena.take(Region::Private, bytes * uint64_t(model.microbatches));
+  BufferRef y(all.offset(), bytes, model.microbatches > 1 ? bytes : 0, 0, 0, 0,
+              0, Region::Private);
   second.begin("forward");
   second.receive(g, forwards, 0, activation, "second");
   second.add(gemm(batch, targets, hidden, g, false, w, y, 0), "second");

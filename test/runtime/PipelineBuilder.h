@@ -7,9 +7,9 @@
 
 namespace polyrank::runtime::test {
 
-/// V is stored as [3, 3], "first.weight", and W as [4, 3], "second.weight", used
-/// as [3, 4]. Samples have 3 features ("x", which the first program reads) and 4
-/// targets ("labels", which the second does).
+/// V is stored as [3, 3], "first.weight", and W as [4, 3], "second.weight",
+/// used as [3, 4]. Samples have 3 features ("x", which the first program reads)
+/// and 4 targets ("labels", which the second does).
 struct PipelineModel {
   int64_t data = 1, microbatches = 4, batch = 4;
   uint32_t slots = 2;
@@ -30,8 +30,8 @@ enum PipelineGroups { dataGroup, pipeGroup, everyGroup };
 /// The ids of what moves.
 constexpr uint64_t activation = 7, gradientId = 8;
 
-/// The metric "loss" is of both programs, summed over all ranks by a collective;
-/// "rows", of the first alone, and "targets", of the second alone.
+/// The metric "loss" is of both programs, summed over all ranks by a
+/// collective; "rows", of the first alone, and "targets", of the second alone.
 plan::PlanT pipelinePlan(const PipelineModel &model);
 /// A forward plan: the output "y" of the second program.
 plan::PlanT pipelineForwardPlan(const PipelineModel &model);

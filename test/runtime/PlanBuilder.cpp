@@ -84,13 +84,13 @@ Parts linearParts(const LinearModel &model, Mode mode) {
   uint64_t count = static_cast<uint64_t>(model.microbatches);
   parts.weight = parts.arena.take(Region::Private, 4 * features * parts.width);
   parts.inputs = parts.arena.take(Region::Private, inputBytes * count);
-  parts.input = BufferRef(parts.inputs.offset(), inputBytes,
-                          count > 1 ? inputBytes : 0, 0, 0, 0, 0,
-                          Region::Private);
+  parts.input =
+      BufferRef(parts.inputs.offset(), inputBytes, count > 1 ? inputBytes : 0,
+                0, 0, 0, 0, Region::Private);
   parts.labels = parts.arena.take(Region::Private, labelBytes * count);
-  parts.label = BufferRef(parts.labels.offset(), labelBytes,
-                          count > 1 ? labelBytes : 0, 0, 0, 0, 0,
-                          Region::Private);
+  parts.label =
+      BufferRef(parts.labels.offset(), labelBytes, count > 1 ? labelBytes : 0,
+                0, 0, 0, 0, Region::Private);
 
   auto weight = std::make_unique<ArgumentT>();
   weight->name = "linear.weight";

@@ -28,8 +28,8 @@ enum Arguments { weightArgument, inputArgument, labelArgument };
 
 plan::PlanT linearPlan(const LinearModel &model);
 
-/// Starts the collective that is command `number` of a segment, and waits for it
-/// before command `wait` (of the segment as it was, wait > number).
+/// Starts the collective that is command `number` of a segment, and waits for
+/// it before command `wait` (of the segment as it was, wait > number).
 void startEarly(plan::PlanT &plan, int segment, int number, int wait,
                 uint32_t ticket);
 

@@ -62,8 +62,9 @@ std::unique_ptr<CommandT> command(Body body, std::string origin) {
   return result;
 }
 
-inline LaunchT launch(uint32_t kernel, int64_t range, std::vector<BufferRef> inputs,
-               std::vector<BufferRef> outputs) {
+inline LaunchT launch(uint32_t kernel, int64_t range,
+                      std::vector<BufferRef> inputs,
+                      std::vector<BufferRef> outputs) {
   LaunchT result;
   result.kernel = kernel;
   result.range = range;
@@ -74,8 +75,9 @@ inline LaunchT launch(uint32_t kernel, int64_t range, std::vector<BufferRef> inp
   return result;
 }
 
-inline GemmT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a, bool transposeA,
-           const BufferRef &b, const BufferRef &c, float beta) {
+inline GemmT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a,
+                  bool transposeA, const BufferRef &b, const BufferRef &c,
+                  float beta) {
   GemmT result;
   result.m = m, result.n = n, result.k = k;
   result.transpose_a = transposeA;
@@ -87,7 +89,8 @@ inline GemmT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a, bool tran
   return result;
 }
 
-inline CollectiveT allReduce(uint32_t group, uint64_t id, const BufferRef &buffer) {
+inline CollectiveT allReduce(uint32_t group, uint64_t id,
+                             const BufferRef &buffer) {
   CollectiveT result;
   result.kind = CollectiveKind::AllReduce;
   result.reduction = Reduction::Sum;

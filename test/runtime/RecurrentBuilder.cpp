@@ -38,7 +38,8 @@ RecurrentPlan recurrentPlan(const LinearModel &model) {
     at.xValues.push_back(float(i % 7) - 2);
   for (uint64_t i = 0; i < width * width; ++i)
     at.wValues.push_back(float(i % 5) - 1);
-  for (auto [offset, values] : {std::pair(at.x, &at.xValues), {at.w, &at.wValues}}) {
+  for (auto [offset, values] :
+       {std::pair(at.x, &at.xValues), {at.w, &at.wValues}}) {
     auto constant = std::make_unique<ConstantT>();
     constant->data.resize(4 * values->size());
     std::memcpy(constant->data.data(), values->data(), constant->data.size());
@@ -50,29 +51,30 @@ RecurrentPlan recurrentPlan(const LinearModel &model) {
   LoopT forward, backward;
   forward.count = backward.count = recurrentTimes;
   int64_t next = int64_t(rowBytes);
-  BufferRef matrix(at.w, rowBytes * width, 0, 0, 0, 0, 0,
-                         Region::Private);
+  BufferRef matrix(at.w, rowBytes * width, 0, 0, 0, 0, 0, Region::Private);
   BufferRef y = moving(at.y, next, sequenceBytes);
   forward.commands.push_back(
       command(launch(difference, width,
-                     {moving(at.x, next, sequenceBytes), moving(at.h, next, statesBytes)},
+                     {moving(at.x, next, sequenceBytes),
+                      moving(at.h, next, statesBytes)},
                      {moving(at.h + rowBytes, next, statesBytes)}),
               "cell"));
   forward.commands.push_back(
-      command(gemm(1, width, width, moving(at.h + rowBytes, next, statesBytes), false,
-                   matrix, y, 0),
+      command(gemm(1, width, width, moving(at.h + rowBytes, next, statesBytes),
+                   false, matrix, y, 0),
               "cell"));
   CopyT copy;
   copy.element = 4, copy.inner = width;
   copy.input = copyOf(y);
-  copy.output = copyOf(moving(at.reversed + sequenceBytes - rowBytes, -next, sequenceBytes));
+  copy.output = copyOf(
+      moving(at.reversed + sequenceBytes - rowBytes, -next, sequenceBytes));
   forward.commands.push_back(command(std::move(copy), "flip"));
-  backward.commands.push_back(
-      command(launch(difference, width,
-                     {moving(at.y + sequenceBytes - rowBytes, -next, sequenceBytes),
-                      moving(at.g + statesBytes - rowBytes, -next, statesBytes)},
-                     {moving(at.g + sequenceBytes - rowBytes, -next, statesBytes)}),
-              "cell.gradient"));
+  backward.commands.push_back(command(
+      launch(difference, width,
+             {moving(at.y + sequenceBytes - rowBytes, -next, sequenceBytes),
+              moving(at.g + statesBytes - rowBytes, -next, statesBytes)},
+             {moving(at.g + sequenceBytes - rowBytes, -next, statesBytes)}),
+      "cell.gradient"));
   for (int segment : {firstSegment, nextSegment}) {
     auto &commands = program.segments[segment]->commands;
     commands.push_back(command(LoopT(forward), "lstm"));

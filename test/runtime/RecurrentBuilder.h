@@ -1,4 +1,5 @@
-// A hand-built plan with loops, for tests: a recurrent layer, forwards and back.
+// A hand-built plan with loops, for tests: a recurrent layer, forwards and
+// back.
 
 #pragma once
 
@@ -21,9 +22,9 @@ struct RecurrentPlan {
 };
 
 /// The linear model's plan, each microbatch of which also does what a recurrent
-/// layer does: h[t + 1] = x[t] - h[t], y[t] = h[t + 1] W and a copy of y from its
-/// end; then, from the last time on, g[t] = y[t] - g[t + 1]. Its two loops are the
-/// last commands of the segments, the first of 7000 picoseconds.
+/// layer does: h[t + 1] = x[t] - h[t], y[t] = h[t + 1] W and a copy of y from
+/// its end; then, from the last time on, g[t] = y[t] - g[t + 1]. Its two loops
+/// are the last commands of the segments, the first of 7000 picoseconds.
 RecurrentPlan recurrentPlan(const LinearModel &model);
 
 } // namespace polyrank::runtime::test

@@ -22,9 +22,9 @@ TEST(Bytes, HaveAUnit) {
     ASSERT_TRUE(parsed) << text;
     EXPECT_EQ(*parsed, bytes) << text;
   }
-  for (const char *text : {"", "5", "GB", "0GB", "-1GB", "1.5GB", "5 GB", "5GBs",
-                           "5XB", "1048577TiB", "99999999999999999999GB",
-                           "18446744073709551615KB"})
+  for (const char *text :
+       {"", "5", "GB", "0GB", "-1GB", "1.5GB", "5 GB", "5GBs", "5XB",
+        "1048577TiB", "99999999999999999999GB", "18446744073709551615KB"})
     EXPECT_FALSE(parseBytes(text)) << text;
 }
 

@@ -21,8 +21,9 @@ struct Process {
   const char *rank = nullptr, *attempt = nullptr; // variables
 };
 
-/// What the first hits of the point "here" return in a process with this variable;
-/// or, alone, 1000 + its exit status or minus the signal that ended it.
+/// What the first hits of the point "here" return in a process with this
+/// variable; or, alone, 1000 + its exit status or minus the signal that ended
+/// it.
 std::vector<int> hits(const std::string &fail, const Process &process = {"1"},
                       const char *name = "here", int count = 3) {
   int ends[2];

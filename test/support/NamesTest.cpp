@@ -26,9 +26,10 @@ TEST(EditDistance, CountsCharactersThatChange) {
 }
 
 TEST(NearestNames, LeavesOutLeadingModulesAndNumbersOfLayers) {
-  std::vector<std::string> names{
-      "transformer.h.0.attn.c_attn.weight", "transformer.h.1.attn.c_attn.weight",
-      "transformer.h.0.mlp.c_fc.weight", "transformer.wte.weight"};
+  std::vector<std::string> names{"transformer.h.0.attn.c_attn.weight",
+                                 "transformer.h.1.attn.c_attn.weight",
+                                 "transformer.h.0.mlp.c_fc.weight",
+                                 "transformer.wte.weight"};
   EXPECT_EQ(nearestNames("*.c_atn.weight", names),
             "; nearest: 'transformer.h.*.attn.c_attn.weight', "
             "'transformer.h.*.mlp.c_fc.weight', 'transformer.wte.weight'");
@@ -43,7 +44,7 @@ TEST(NearestNames, ShowsOneNameHoweverFarItIs) {
 }
 
 TEST(NearestNames, BeginWithWhatWasWritten) {
-  std::vector<std::string> names{"down.bias",        "h.0.c_attn.weight",
+  std::vector<std::string> names{"down.bias", "h.0.c_attn.weight",
                                  "embedding.weight", "ln.weight",
                                  "h.1.c_attn.weight"};
   EXPECT_EQ(nearestNames("emb", names), "; nearest: 'embedding.weight'");

@@ -220,12 +220,10 @@ std::string sha256(const std::string &text, size_t piece) {
 }
 
 TEST(Sha256, IsTheStandardsForItsExamples) {
-  EXPECT_EQ(
-      sha256("", 1),
-      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(
-      sha256("abc", 2),
-      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256("", 1),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc", 2),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(
       sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 64),
       "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");

@@ -73,8 +73,8 @@ float valueOf(int rank, size_t element) {
 /// What `rank` holds in the end; `block` is the number of the element's block,
 /// of one for each rank.
 float expectedOf(const Options &options, int rank, int block, size_t element) {
-  float sum = float(options.ranks * (options.ranks + 1) / 2) *
-              float(1 + element % 7);
+  float sum =
+      float(options.ranks * (options.ranks + 1) / 2) * float(1 + element % 7);
   switch (options.kind) {
   case CollectiveKind::AllReduce:
     return sum;
@@ -102,7 +102,8 @@ Result<void> runRank(Transport &transport, const Options &options,
   transfer.inner = int64_t(isWhole ? elements : block);
   (isGather ? transfer.input : transfer.output) = isWhole ? 0 : own;
   Collective collective{.kind = options.kind,
-                        .reduction = isGather ? Reduction::None : Reduction::Sum,
+                        .reduction =
+                            isGather ? Reduction::None : Reduction::Sum,
                         .group = group};
   collective.transfers = {&transfer, 1};
 
@@ -119,8 +120,8 @@ Result<void> runRank(Transport &transport, const Options &options,
     if (n >= 0)
       times[n] = taken.count();
     for (size_t e = 0; e < elements; ++e)
-      if (float expected = expectedOf(options, transport.rank(),
-                                      int(e / block), e);
+      if (float expected =
+              expectedOf(options, transport.rank(), int(e / block), e);
           values[e] != expected)
         return Error{"element " + std::to_string(e) + " of repetition " +
                          std::to_string(n) + " is " +

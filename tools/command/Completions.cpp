@@ -35,8 +35,8 @@ struct Item {
     // "FILE|FOLDER/" is a file first.
     std::string first = type.substr(0, type.find('|'));
     value = first == "FILE" || first == "PLAN" || first == "TRACE" ? Value::File
-            : first == "DIR" || first == "FOLDER"                   ? Value::Folder
-                                                                    : Value::Other;
+            : first == "DIR" || first == "FOLDER" ? Value::Folder
+                                                  : Value::Other;
     try {
       words = const_cast<CLI::Option &>(option) // its getter is not const
                   .get_validator("one of")
@@ -80,7 +80,8 @@ std::string bash(const CLI::App &app) {
     if (!item.shortName.empty())
       spelled += "|-" + item.shortName;
     if (item.value == Value::Words)
-      cases += "    " + spelled + ") offer -W " + inQuotes(item.words) + " ;;\n";
+      cases +=
+          "    " + spelled + ") offer -W " + inQuotes(item.words) + " ;;\n";
     else if (item.value == Value::File)
       add(files, spelled);
     else if (item.value == Value::Folder)
@@ -130,8 +131,9 @@ std::string zshText(const std::string &text) {
 }
 
 std::string zsh(const CLI::App &app) {
-  std::string text = "#compdef " + app.get_name() + "\n# zsh completion, printed by " +
-                     app.get_name() + " --completions zsh\n_arguments -s -S";
+  std::string text = "#compdef " + app.get_name() +
+                     "\n# zsh completion, printed by " + app.get_name() +
+                     " --completions zsh\n_arguments -s -S";
   for (const Item &item : itemsOf(app)) {
     std::string value;
     if (item.value != Value::None)
@@ -141,18 +143,20 @@ std::string zsh(const CLI::App &app) {
                : item.value == Value::Folder ? "_files -/"
                                              : "");
     std::string tail = "[" + zshText(item.about) + "]" + value;
-    std::string name = "--" + item.longName,
-                star = item.repeatable ? "*" : "";
+    std::string name = "--" + item.longName, star = item.repeatable ? "*" : "";
     // An optional value is only taken after "=".
-    const char *joint = item.value == Value::None ? "" : item.optional ? "=-" : "=";
+    const char *joint = item.value == Value::None ? ""
+                        : item.optional           ? "=-"
+                                                  : "=";
     if (item.shortName.empty()) {
       text += " \\\n  " + inQuotes(star + name + joint + tail);
       continue;
     }
     std::string brief = "-" + item.shortName;
     std::string others = item.repeatable ? "*" : "(" + brief + " " + name + ")";
-    text += " \\\n  " + inQuotes(others + brief +
-                               (item.value == Value::None ? "" : "+") + tail) +
+    text += " \\\n  " +
+            inQuotes(others + brief + (item.value == Value::None ? "" : "+") +
+                     tail) +
             " \\\n  " + inQuotes(others + name + joint + tail);
   }
   for (const CLI::Option *option : app.get_options())
@@ -162,8 +166,8 @@ std::string zsh(const CLI::App &app) {
 }
 
 std::string fish(const CLI::App &app) {
-  std::string text = "# fish completion for " + app.get_name() + ", printed by " +
-                     app.get_name() + " --completions fish\n";
+  std::string text = "# fish completion for " + app.get_name() +
+                     ", printed by " + app.get_name() + " --completions fish\n";
   for (const Item &item : itemsOf(app)) {
     text += "complete -c " + app.get_name() + " -l " + item.longName;
     if (!item.shortName.empty())

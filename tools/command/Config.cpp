@@ -1,9 +1,10 @@
 // TOML is read and written by toml++; CLI11 decides between file and command
 // line.
 //
-// toml++ asserts where some texts are no TOML ("[#name]"), and in a release build
-// goes on. Here its assertions are exceptions in every build (`parsed`). Its
-// tables of characters call what is in none of them impossible ("ü"): that is false.
+// toml++ asserts where some texts are no TOML ("[#name]"), and in a release
+// build goes on. Here its assertions are exceptions in every build (`parsed`).
+// Its tables of characters call what is in none of them impossible ("ü"): that
+// is false.
 
 #include "tools/command/Config.h"
 
@@ -72,7 +73,8 @@ toml::table parsed(const std::string &text) {
 
 std::string lowered(std::string text) {
   for (char &letter : text)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    letter =
+        static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return text;
 }
 
@@ -125,9 +127,9 @@ public:
     try {
       table = parsed(whole);
     } catch (const toml::parse_error &error) {
-      throw CLI::ConfigError(
-          fmt::format("{}: {}", place(error.source().begin.line),
-                      std::string(error.description())));
+      throw CLI::ConfigError(fmt::format("{}: {}",
+                                         place(error.source().begin.line),
+                                         std::string(error.description())));
     } catch (const NotToml &error) {
       throw CLI::ConfigError(
           place(error.line) +
@@ -146,7 +148,8 @@ public:
     }
     std::string all;
     for (auto &[line, text] : mistakes)
-      all += fmt::format("{}{}: {}", all.empty() ? "" : "\n", place(line), text);
+      all +=
+          fmt::format("{}{}: {}", all.empty() ? "" : "\n", place(line), text);
     if (!all.empty())
       throw CLI::ConfigError(all);
     return items;
@@ -231,10 +234,9 @@ private:
       return *text;
     std::ostringstream kind;
     kind << node.type();
-    throw CLI::ConfigError(
-        fmt::format("'{}' takes a text or a number{}, not a value of type {}",
-                    key, isRepeatable(option) ? ", or a list of them" : "",
-                    kind.str()));
+    throw CLI::ConfigError(fmt::format(
+        "'{}' takes a text or a number{}, not a value of type {}", key,
+        isRepeatable(option) ? ", or a list of them" : "", kind.str()));
   }
 
   const CLI::App &app;
@@ -269,10 +271,10 @@ std::string tomlOf(const std::string &name, const std::string &text) {
 }
 
 std::string configOf(const CLI::App &app) {
-  std::string text = fmt::format(
-      "# {} {}: {} --config FILE reads this; names without a\n"
-      "# folder are relative to where that is called.\n",
-      app.get_name(), versionText, app.get_name());
+  std::string text =
+      fmt::format("# {} {}: {} --config FILE reads this; names without a\n"
+                  "# folder are relative to where that is called.\n",
+                  app.get_name(), versionText, app.get_name());
   for (bool positional : {true, false})
     for (const CLI::Option *option : app.get_options()) {
       std::string key = keyOf(*option);
@@ -333,8 +335,9 @@ void printAndEnd(const CLI::App &app, const std::string &text) {
   std::cout << text << std::flush;
   if (std::cout)
     throw CLI::RuntimeError(0);
-  std::cerr << app.get_name() << ": cannot write to standard output: "
-            << std::strerror(errno) << "\n";
+  std::cerr << app.get_name()
+            << ": cannot write to standard output: " << std::strerror(errno)
+            << "\n";
   throw CLI::RuntimeError(1);
 }
 

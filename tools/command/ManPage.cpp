@@ -42,7 +42,8 @@ std::string filled(const std::string &text) {
 
 std::string upper(std::string text) {
   for (char &letter : text)
-    letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    letter =
+        static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   return text;
 }
 
@@ -101,22 +102,24 @@ std::string manPage(const CLI::App &app) {
   // What the first sentence says.
   std::string brief = app.get_description();
   brief = brief.substr(0, brief.find_first_of(".:"));
-  brief.front() =
-      static_cast<char>(std::tolower(static_cast<unsigned char>(brief.front())));
-  std::string page =
-      ".\\\" Printed by " + name + " --man.\n.TH " + escaped(upper(name)) +
-      " 1 " + versionDate + " " + inQuotes("Polyrank " + std::string(versionText)) +
-      " " + inQuotes("Polyrank") + "\n.SH NAME\n" + escaped(name) + " \\-\n" +
-      filled(brief) + ".SH SYNOPSIS\n\\fB" + escaped(name) + "\\fR" +
-      arguments + " [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" + about +
-      ".SH ARGUMENTS\n" + positionals + ".SH OPTIONS\n";
+  brief.front() = static_cast<char>(
+      std::tolower(static_cast<unsigned char>(brief.front())));
+  std::string page = ".\\\" Printed by " + name + " --man.\n.TH " +
+                     escaped(upper(name)) + " 1 " + versionDate + " " +
+                     inQuotes("Polyrank " + std::string(versionText)) + " " +
+                     inQuotes("Polyrank") + "\n.SH NAME\n" + escaped(name) +
+                     " \\-\n" + filled(brief) + ".SH SYNOPSIS\n\\fB" +
+                     escaped(name) + "\\fR" + arguments +
+                     " [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" + about +
+                     ".SH ARGUMENTS\n" + positionals + ".SH OPTIONS\n";
   for (const std::string &group : app.get_groups()) {
     std::string options;
     for (const CLI::Option *option : app.get_options())
       if (!option->get_positional() && option->get_group() == group)
         options += describe(*option);
     if (!options.empty())
-      page += (group == "Options" ? "" : ".SS " + inQuotes(group) + "\n") + options;
+      page +=
+          (group == "Options" ? "" : ".SS " + inQuotes(group) + "\n") + options;
   }
   if (!status.empty())
     page += ".SH EXIT STATUS\n" + filled(status);

@@ -29,8 +29,8 @@ int main(int argc, char **argv) {
   // LLVM's own containers ask malloc.
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { polyrank::endOutOfMemory(); });
-  // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
-  // write errors and no signals.
+  // A file that reaches the limit of `ulimit -f`, and a reader that is gone,
+  // are write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   // Tensors of masks and tables come and go; given back to the system, each of

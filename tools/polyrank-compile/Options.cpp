@@ -223,13 +223,14 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   app.add_flag("--no-tie", options.noTie,
                "Keep copies that the exporter made of a tied matrix apart: "
                "without this they are one parameter again");
-  app.add_option("--bucket-mb", options.bucketMegabytes,
-                 "Reductions of gradients and gathers of parameters are merged "
-                 "into buckets of up to this many MiB, fractions allowed; 0 "
-                 "keeps each apart. For some kinds alone: "
-                 "all-gather=50,reduce-scatter=25,all-reduce=25; first=1 is the "
-                 "first bucket of gradients, which is small so that its "
-                 "reduction starts early")
+  app.add_option(
+         "--bucket-mb", options.bucketMegabytes,
+         "Reductions of gradients and gathers of parameters are merged "
+         "into buckets of up to this many MiB, fractions allowed; 0 "
+         "keeps each apart. For some kinds alone: "
+         "all-gather=50,reduce-scatter=25,all-reduce=25; first=1 is the "
+         "first bucket of gradients, which is small so that its "
+         "reduction starts early")
       ->capture_default_str()
       ->type_name("MB");
   app.add_option(
@@ -342,12 +343,29 @@ polyrank::driver::parseOptions(int argc, char **argv) {
          "--microbatches", "--train", "--eval", "--batch-norm", "--dropout",
          "--freeze", "--train-only", "--params", "--detach", "--no-tie"});
   group(app, "Ranks",
-        {"--mesh", "--shard", "--shard-file", "--batch-axes", "--pipe-axis",
-         "--stages", "--stage", "--chunks", "--schedule", "--recompute",
-         "--recompute-gathers", "--zero", "--zero-axis", "--zero-threshold",
-         "--zero-accumulate", "--zero-gather", "--bucket-mb", "--overlap",
-         "--prefetch", "--link", "--rates",
-         "--threads", "--cpu"});
+        {"--mesh",
+         "--shard",
+         "--shard-file",
+         "--batch-axes",
+         "--pipe-axis",
+         "--stages",
+         "--stage",
+         "--chunks",
+         "--schedule",
+         "--recompute",
+         "--recompute-gathers",
+         "--zero",
+         "--zero-axis",
+         "--zero-threshold",
+         "--zero-accumulate",
+         "--zero-gather",
+         "--bucket-mb",
+         "--overlap",
+         "--prefetch",
+         "--link",
+         "--rates",
+         "--threads",
+         "--cpu"});
   group(app, "What is said",
         {"--why", "--timing", "--json", "--quiet", "--stop-after",
          "--dump-passes"});

@@ -60,8 +60,8 @@ void printCheckpoint(const FoundCheckpoint &found) {
              manifest.mesh.empty() ? "" : ", on " + manifest.mesh);
   fmt::print("seed          {}\n", manifest.seed);
   if (!data.fingerprint.empty())
-    fmt::print("data          {}, {} order, fingerprint {}\n",
-               data.description, data.order, data.fingerprint.substr(0, 8));
+    fmt::print("data          {}, {} order, fingerprint {}\n", data.description,
+               data.order, data.fingerprint.substr(0, 8));
   fmt::print("samples       {} per step{}\n", data.samplesPerStep,
              data.origin ? fmt::format(", from the first one after step {}",
                                        data.origin)
@@ -129,13 +129,12 @@ Result<void> inspectCheckpoint(const std::string &given, bool json,
            {"problem", found ? nlohmann::ordered_json(nullptr)
                              : nlohmann::ordered_json(wrong)}});
     else
-      fmt::print("{}  {}\n", checkpointPath(path, step),
-                 found ? fmt::format("{}, {}",
-                                     bytesText(found->manifest.bytes()),
-                                     verdict)
-                       : (isDamage(found.error()) ? "DAMAGED: "
-                                                  : "CANNOT BE READ: ") +
-                             wrong);
+      fmt::print(
+          "{}  {}\n", checkpointPath(path, step),
+          found ? fmt::format("{}, {}", bytesText(found->manifest.bytes()),
+                              verdict)
+                : (isDamage(found.error()) ? "DAMAGED: " : "CANNOT BE READ: ") +
+                      wrong);
   }
   if (json)
     fmt::print("{}", toText(list));

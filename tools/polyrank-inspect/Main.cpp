@@ -54,14 +54,14 @@ void printPrograms(const PlanReport &report) {
              "ranks", "parameters", "arena", "GFLOP", "compute", "idle",
              "bubble");
   for (const ProgramReport &program : report.programs)
-    fmt::print("  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
-               program.place, program.ranks, program.parameterElements,
-               bytesText(program.arenaBytes()),
-               1e-9 * static_cast<double>(program.gemmFlops),
-               1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
-               report.stepSeconds > 0
-                   ? 100 * program.idleSeconds / report.stepSeconds
-                   : 0);
+    fmt::print(
+        "  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
+        program.place, program.ranks, program.parameterElements,
+        bytesText(program.arenaBytes()),
+        1e-9 * static_cast<double>(program.gemmFlops),
+        1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
+        report.stepSeconds > 0 ? 100 * program.idleSeconds / report.stepSeconds
+                               : 0);
 }
 
 void printOverview(const PlanReport &report) {
@@ -248,11 +248,13 @@ void printCommunication(const PlanReport &report, const std::string &place) {
     fmt::print("  {:<14}{:<14}{:<10}{:>6}{:>7}{:>13}{:>14}\n", line.kind,
                line.axes, line.segment, line.groupSize, line.count,
                line.payload, line.sent);
-    count += line.count, started += line.started, payload += line.payload, sent += line.sent;
+    count += line.count, started += line.started, payload += line.payload,
+        sent += line.sent;
   }
   fmt::print("  {:<44}{:>7}{:>13}{:>14}\n", "in all", count, payload, sent);
   if (started)
-    fmt::print("  {} of {} are started, and waited for later\n", started, count);
+    fmt::print("  {} of {} are started, and waited for later\n", started,
+               count);
 }
 
 void printCommunication(const PlanReport &report) {
@@ -294,7 +296,8 @@ void printOverlap(const StepTimeline &timeline) {
 /// Times by the model that the compiler schedules by.
 void printOverlap(const PlanTimeline &timeline) {
   fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n",
-             milliseconds(timeline.makespan), milliseconds(timeline.lowerBound));
+             milliseconds(timeline.makespan),
+             milliseconds(timeline.lowerBound));
   for (size_t number = 0; number < timeline.programs.size(); ++number) {
     const StepTimeline &program = timeline.programs[number];
     fmt::print("{}  {:.3f} ms of computation, {:.3f} ms of communication{}\n",
@@ -321,10 +324,9 @@ Result<void> writeText(const std::string &path, const std::string &text) {
 
 Result<void> checkFiles(const InspectOptions &options) {
   std::vector<OutputUse> outputs;
-  for (auto &[option, path] :
-       {std::pair("--memory-svg", &options.memorySvg),
-        {"--layouts-svg", &options.layoutsSvg},
-        {"--schedule", &options.scheduleSvg}})
+  for (auto &[option, path] : {std::pair("--memory-svg", &options.memorySvg),
+                               {"--layouts-svg", &options.layoutsSvg},
+                               {"--schedule", &options.scheduleSvg}})
     if (!path->empty())
       outputs.push_back({option, *path, FileKind::Svg});
   if (!options.times.empty())
@@ -345,9 +347,8 @@ Result<void> writePictures(const InspectOptions &options,
     for (uint32_t number = 1; number < plan.programs(); ++number)
       if (arenaOf(plan.program(number)) > arenaOf(plan.program(most)))
         most = number;
-    if (Result<void> written =
-            writeText(options.memorySvg,
-                      memorySvg(timelineOf(plan, most), plan, most));
+    if (Result<void> written = writeText(
+            options.memorySvg, memorySvg(timelineOf(plan, most), plan, most));
         !written)
       return written;
   }
@@ -383,8 +384,9 @@ Result<void> inspect(const InspectOptions &options) {
   if (isFolder(options.plan))
     return inspectCheckpoint(options.plan, options.json, options.check);
   if (options.check)
-    return Error{"--check is for checkpoints; a plan is verified whenever it is "
-                 "read"};
+    return Error{
+        "--check is for checkpoints; a plan is verified whenever it is "
+        "read"};
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
     return plan.error();
@@ -469,10 +471,11 @@ int main(int argc, char **argv) {
                "polyrank-inspect"};
   polyrank::useHelpFormatter(app);
   auto *plan =
-      app.add_option("PLAN", options.plan,
-                     "The plan file; or a checkpoint, or a folder of them: what "
-                     "is in it, and whether it is whole")
-      ->type_name("FILE");
+      app.add_option(
+             "PLAN", options.plan,
+             "The plan file; or a checkpoint, or a folder of them: what "
+             "is in it, and whether it is whole")
+          ->type_name("FILE");
   app.add_flag("--parameters", options.parameters,
                "Parameters and state: layout and bytes on each rank; alike "
                "layers in one line");
@@ -519,14 +522,15 @@ int main(int argc, char **argv) {
   app.add_flag("--files", options.files,
                "What a run needs beside the plan, one a line: 'weights' with "
                "the path from the plan's folder, 'library' with its name");
-  auto *logs = app.add_option(
-      "--log", options.logs,
-      "A log that polyrank-run --log wrote: draw its loss with the losses of "
-      "evaluations, learning rate and throughput over the steps. Several logs "
-      "come into one picture: repeat the option")
-      ->type_name("FILE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto *logs = app.add_option("--log", options.logs,
+                              "A log that polyrank-run --log wrote: draw its "
+                              "loss with the losses of "
+                              "evaluations, learning rate and throughput over "
+                              "the steps. Several logs "
+                              "come into one picture: repeat the option")
+                   ->type_name("FILE")
+                   ->expected(1)
+                   ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   auto *picture =
       app.add_option("-o,--output", options.picture,
                      "Where the picture of --log is written, as SVG")

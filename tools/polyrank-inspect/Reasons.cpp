@@ -72,10 +72,10 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     // In quotes, as ops are: then the exporter's name of the node is left out.
     std::string value = fmt::format(
         "'{}'", reason.value.empty() ? reason.origin : reason.value);
-    std::string key =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", reason.place, reason.kind,
-                    reason.axes, reason.bytes, reason.from, reason.to, reason.constraint,
-                    LayerNames::getKey(value), LayerNames::getKey(reason.op));
+    std::string key = fmt::format(
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}", reason.place, reason.kind, reason.axes,
+        reason.bytes, reason.from, reason.to, reason.constraint,
+        LayerNames::getKey(value), LayerNames::getKey(reason.op));
     Entry &entry = entries[key];
     if (!entry.reason)
       keys.push_back(key), entry.reason = &reason;
@@ -87,9 +87,8 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     const Entry &entry = entries.at(key);
     const CollectiveReason &reason = *entry.reason;
     fmt::print("{} over {}{}, {} bytes, {} times a step\n", reason.kind,
-               reason.axes,
-               reason.place.empty() ? "" : " at " + reason.place, reason.bytes,
-               entry.executions);
+               reason.axes, reason.place.empty() ? "" : " at " + reason.place,
+               reason.bytes, entry.executions);
     fmt::print("  moves       {}\n  from        {}\n  to          {}\n",
                entry.values.toString(), reason.from, reason.to);
     if (!reason.op.empty())

@@ -38,8 +38,7 @@ ShardReport shardFromJson(const nlohmann::json &json) {
   for (const nlohmann::json &tensor : json.at("checksums")) {
     std::vector<uint64_t> &blocks = shard.checksums.emplace_back();
     for (const nlohmann::json &block : tensor)
-      blocks.push_back(
-          checksumFromHex(block.get<std::string>()).value_or(0));
+      blocks.push_back(checksumFromHex(block.get<std::string>()).value_or(0));
   }
   return shard;
 }
@@ -63,9 +62,8 @@ Committer::~Committer() {
   thread.join();
 }
 
-void Committer::note(
-    uint64_t step,
-    const std::vector<std::pair<std::string, double>> &noted) {
+void Committer::note(uint64_t step,
+                     const std::vector<std::pair<std::string, double>> &noted) {
   auto &known = metrics[step];
   for (auto &each : noted)
     known.push_back(each);
@@ -75,14 +73,13 @@ void Committer::note(
     metrics.erase(metrics.begin());
 }
 
-void Committer::beginWith(
-    const FoundCheckpoint *resumed,
-    const std::optional<ManifestEvaluation> &evaluation) {
+void Committer::beginWith(const FoundCheckpoint *resumed,
+                          const std::optional<ManifestEvaluation> &evaluation) {
   evaluations.clear();
   given.clear();
   before = evaluation;
-  if (!resumed || resumed->path != checkpointPath(options.folder,
-                                                  resumed->manifest.step))
+  if (!resumed ||
+      resumed->path != checkpointPath(options.folder, resumed->manifest.step))
     return;
   const Manifest &manifest = resumed->manifest;
   // An evaluation after it that is still to be made belongs to it, too.
@@ -139,8 +136,8 @@ void Committer::take(int rank, const ShardReport &shard) {
   for (size_t p = 0; each.error.empty() && p < parts.size(); ++p)
     each.manifest.tensors[parts[p].tensor].chunks[parts[p].chunk].checksums =
         shard.checksums[p];
-  each.manifest.files[static_cast<size_t>(
-                          layout.files[static_cast<size_t>(rank)])]
+  each.manifest
+      .files[static_cast<size_t>(layout.files[static_cast<size_t>(rank)])]
       .bytes = shard.bytes;
   each.bytes += shard.bytes;
   each.copySeconds = std::max(each.copySeconds, shard.copySeconds);
@@ -199,19 +196,19 @@ Committer::Outcome Committer::commit(Pending &&next) {
   outcome.report.copySeconds = next.copySeconds;
   if (!next.error.empty())
     outcome.error = next.error;
-  else if (Result<void> done = commitCheckpoint(files, options.folder,
-                                                unfinished, manifest);
+  else if (Result<void> done =
+               commitCheckpoint(files, options.folder, unfinished, manifest);
            !done)
     outcome.error = done.error().message;
   outcome.report.writeSeconds =
-      next.writeSeconds + std::chrono::duration<double>(
-                              std::chrono::steady_clock::now() - start)
-                              .count();
+      next.writeSeconds +
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   if (outcome.error.empty()) {
     whole.insert(manifest.step);
-    bool isFinal = !isEvaluated(manifest.step) ||
-                   (manifest.evaluation &&
-                    manifest.evaluation->step == manifest.step);
+    bool isFinal =
+        !isEvaluated(manifest.step) ||
+        (manifest.evaluation && manifest.evaluation->step == manifest.step);
     outcome.warning = tidy(manifest, isFinal);
   } else if (Result<void> removed = removeUnfinished(files, unfinished);
              !removed) {
@@ -232,8 +229,9 @@ std::string Committer::amend(const Manifest &manifest) {
   return tidy(manifest, true);
 }
 
-/// Removes what is not kept beside a checkpoint that is new, or has new metrics;
-/// all of them where that is final. What cannot be removed is told, and stays.
+/// Removes what is not kept beside a checkpoint that is new, or has new
+/// metrics; all of them where that is final. What cannot be removed is told,
+/// and stays.
 std::string Committer::tidy(const Manifest &manifest, bool isFinal) {
   if (Result<void> removed =
           applyRetention(files, options.folder, options.retention, run);
@@ -285,8 +283,8 @@ bool Committer::finish(Progress &progress,
         return false;
   }
   for (auto &[step, each] : pending)
-    if (Result<void> removed = removeUnfinished(
-            files, unfinishedPath(options.folder, step, run));
+    if (Result<void> removed =
+            removeUnfinished(files, unfinishedPath(options.folder, step, run));
         !removed)
       progress.warn(removed.error().message);
   pending.clear();

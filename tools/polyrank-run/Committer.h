@@ -27,7 +27,8 @@ ShardReport shardFromJson(const nlohmann::json &json);
 class Committer {
 public:
   /// `layout.manifest` with everything that is the same in all checkpoints of
-  /// the run. `run` is its number, and `isEvaluated` says of a step whether an evaluation comes after it.
+  /// the run. `run` is its number, and `isEvaluated` says of a step whether an
+  /// evaluation comes after it.
   Committer(const CheckpointOptions &options, CheckpointLayout layout,
             int64_t run, FileOperations &files,
             std::function<bool(uint64_t step)> isEvaluated);
@@ -36,8 +37,8 @@ public:
   /// Metrics of a step, before the last report of its checkpoint.
   void note(uint64_t step,
             const std::vector<std::pair<std::string, double>> &metrics);
-  /// An evaluation after a step, and what all until then came to. Its checkpoint
-  /// may be whole already, and is given another manifest then.
+  /// An evaluation after a step, and what all until then came to. Its
+  /// checkpoint may be whole already, and is given another manifest then.
   void evaluated(const ManifestEvaluation &evaluation,
                  const std::vector<std::pair<std::string, double>> &metrics);
   /// The ranks begin with this checkpoint, or, where it is null, anew, and with
@@ -48,7 +49,8 @@ public:
   /// What a rank says of its file.
   void take(int rank, const ShardReport &shard);
 
-  /// The step after which the order of samples began, of checkpoints from now on.
+  /// The step after which the order of samples began, of checkpoints from now
+  /// on.
   void setOrigin(uint64_t step) { layout.manifest.data.origin = step; }
 
   /// What has been done since it was last asked.

@@ -38,7 +38,8 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
   auto *data =
       app.add_option(
              "--data", options.data,
-             "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
+             "Samples: a token file (.bin/.u16: uint16, .u32: uint32, "
+             ".txt/.u8: "
              "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with "
              "one array per input (and 'labels'). Repeatable, several at "
              "commas, patterns in quotes ('corpus/*.bin'), with weights "
@@ -90,9 +91,10 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
                  "0)")
       ->type_name("ID");
   auto *every =
-      app.add_option("--eval-every", options.evalEvery,
-                     "Evaluate after every N steps, and after the last one; not "
-                     "a bit of the training changes (docs/evaluating.md)")
+      app.add_option(
+             "--eval-every", options.evalEvery,
+             "Evaluate after every N steps, and after the last one; not "
+             "a bit of the training changes (docs/evaluating.md)")
           ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
           ->type_name("N");
   app.add_option("--eval-data", options.evalData,
@@ -103,10 +105,11 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
       ->type_name("FILE")
       ->needs(every);
   auto *evalPlan =
-      app.add_option("--eval-plan", options.evalPlan,
-                     "A forward plan of the model, with a loss or metrics and "
-                     "for the same ranks, that evaluates (default: the training "
-                     "plan itself)")
+      app.add_option(
+             "--eval-plan", options.evalPlan,
+             "A forward plan of the model, with a loss or metrics and "
+             "for the same ranks, that evaluates (default: the training "
+             "plan itself)")
           ->type_name("FILE")
           ->needs(every);
   app.add_flag("--eval-ema", options.evalEma,
@@ -143,14 +146,13 @@ void takeDataOptions(CLI::App &app, RunOptions &options,
     options.order = SampleOrder::Sequential;
   if (!texts.documents.empty())
     options.documents.rule = texts.documents == "whole" ? DocumentRule::Whole
-                             : texts.documents == "pad"
-                                 ? DocumentRule::Pad
-                                 : DocumentRule::Stream;
+                             : texts.documents == "pad" ? DocumentRule::Pad
+                                                        : DocumentRule::Stream;
 }
 
 uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {
-  double exact = epochs * static_cast<double>(samples) /
-                 static_cast<double>(batch),
+  double exact =
+             epochs * static_cast<double>(samples) / static_cast<double>(batch),
          whole = std::round(exact);
   // 0.1 of 30 samples are 3, though the double is a little more.
   bool isWhole = std::abs(exact - whole) <= 1e-12 * exact;

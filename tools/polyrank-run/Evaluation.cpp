@@ -18,16 +18,13 @@ std::string compileCommand(const plan::Plan &plan) {
   for (const plan::Axis *axis : *plan.mesh())
     mesh += fmt::format("{}{}={}", mesh.empty() ? "" : ",",
                         axis->name()->string_view(), axis->size());
-  return fmt::format("polyrank-compile {} --mode forward --loss LOSS{}{} -o "
-                     "eval.plan, with the model exported for evaluation and "
-                     "the training plan's LOSS",
-                     plan.model() && plan.model()->size()
-                         ? plan.model()->str()
-                         : "MODEL",
-                     mesh.empty() ? "" : " --mesh " + mesh,
-                     plan.threads() > 1
-                         ? fmt::format(" --threads {}", plan.threads())
-                         : "");
+  return fmt::format(
+      "polyrank-compile {} --mode forward --loss LOSS{}{} -o "
+      "eval.plan, with the model exported for evaluation and "
+      "the training plan's LOSS",
+      plan.model() && plan.model()->size() ? plan.model()->str() : "MODEL",
+      mesh.empty() ? "" : " --mesh " + mesh,
+      plan.threads() > 1 ? fmt::format(" --threads {}", plan.threads()) : "");
 }
 
 /// Does any command read this argument, or, with `writes`, write it?
@@ -190,8 +187,9 @@ void EvaluationMeans::add(const StepReport &batch, uint64_t count,
   for (auto &[name, value] : batch.metrics) {
     if (name == "grad_norm")
       continue;
-    auto mean = std::find_if(means.begin(), means.end(),
-                             [&](const Mean &each) { return each.name == name; });
+    auto mean = std::find_if(means.begin(), means.end(), [&](const Mean &each) {
+      return each.name == name;
+    });
     if (mean == means.end())
       mean = means.insert(means.end(), {name, 0, 0});
     if (counts.contains(name)) { // which are sums themselves
@@ -212,9 +210,9 @@ std::vector<std::pair<std::string, double>> EvaluationMeans::results() const {
   std::vector<std::pair<std::string, double>> results;
   for (const Mean &mean : means) {
     double value = mean.sum / mean.weight;
-    results.emplace_back("eval_" + mean.name,
-                         geometric.contains(mean.name) ? std::exp(value)
-                                                       : value);
+    results.emplace_back("eval_" + mean.name, geometric.contains(mean.name)
+                                                  ? std::exp(value)
+                                                  : value);
   }
   return results;
 }

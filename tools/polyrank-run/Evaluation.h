@@ -25,8 +25,8 @@ struct Evaluation {
 
 /// Opens it, where the training plan is loaded already. `evalPlan` is the
 /// descriptor of --eval-plan, or -1 where there is none. Refused is a plan that
-/// is not for the same ranks and threads, or not of the same model; without one a
-/// training plan that draws random numbers or normalises with the batch.
+/// is not for the same ranks and threads, or not of the same model; without one
+/// a training plan that draws random numbers or normalises with the batch.
 Result<Evaluation> openEvaluation(const RunOptions &options,
                                   const LoadedPlan &training, int evalPlan);
 
@@ -67,8 +67,8 @@ private:
   std::vector<Mean> means;
 };
 
-/// Whether the samples are to be evaluated, before any step, after the one that a
-/// run goes on from: a run that ended before that was done left it.
+/// Whether the samples are to be evaluated, before any step, after the one that
+/// a run goes on from: a run that ended before that was done left it.
 bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
                     uint64_t steps);
 

@@ -103,10 +103,10 @@ public:
     Binding binding = times ? Binding::None : Binding::Core;
     jobOptions.threadsPerRank = threads + options.commThreads;
     jobOptions.program = plan->bytes.hash;
-    POLYRANK_ASSIGN(cores, chooseCores(int(report.ranks), threads,
-                                       options.commThreads,
-                                       options.binding.value_or(binding),
-                                       options.binding.has_value()));
+    POLYRANK_ASSIGN(cores,
+                    chooseCores(int(report.ranks), threads, options.commThreads,
+                                options.binding.value_or(binding),
+                                options.binding.has_value()));
     jobOptions.alone = cores.alone && !times;
     if (!cores.note.empty() && !options.quiet)
       tell(cores.note + "\n");
@@ -126,8 +126,8 @@ public:
           std::chrono::milliseconds(int64_t(1e3 * *options.timeout));
     launch.nameOf = [&](int rank) { return mesh->describeRank(rank); };
     launch.placeOf = [&](int rank, uint32_t number) {
-      return describeCommand(
-          plan->program(programOf(*plan->plan, *mesh, rank)), number);
+      return describeCommand(plan->program(programOf(*plan->plan, *mesh, rank)),
+                             number);
     };
     launch.onWarning = [&](const std::string &text) { progress->warn(text); };
     launch.onReport = [&](int rank, const nlohmann::json &message) {
@@ -190,16 +190,17 @@ public:
     if (!options.quiet)
       summarise();
     if (int signal = EndSignals::late())
-      tell(fmt::format("polyrank-run: {} came when all steps were done; the run "
-                       "is complete\n",
-                       strsignal(signal)));
+      tell(
+          fmt::format("polyrank-run: {} came when all steps were done; the run "
+                      "is complete\n",
+                      strsignal(signal)));
     if (!logged)
       return logged;
     std::string text;
     if (options.json)
-      text = toText(reportOf(report, *mesh, *progress, uses, files(),
-                             options.links, rehearsedSeconds,
-                             restarts.count()));
+      text =
+          toText(reportOf(report, *mesh, *progress, uses, files(),
+                          options.links, rehearsedSeconds, restarts.count()));
     else if (plan->plan->mode() == plan::Mode::Forward && !options.quiet) {
       for (auto &[name, value] : progress->means())
         text += fmt::format("{} {:.6g} (mean over {} samples)\n", name, value,
@@ -232,9 +233,14 @@ public:
     return {options.plan,
             fmt::format("{}", fmt::join(options.samples(), ",")),
             options.init,
-            options.save,    options.saveTrained, options.saveEma,
-            options.outputs, options.log,         options.profile,
-            options.trace,   options.rehearse};
+            options.save,
+            options.saveTrained,
+            options.saveEma,
+            options.outputs,
+            options.log,
+            options.profile,
+            options.trace,
+            options.rehearse};
   }
 
 private:
@@ -242,9 +248,7 @@ private:
     collector.emplace(report.ranks, plan->programs(), options.measuresRanks());
   }
 
-  void finish(const StepReport &step) {
-    progress->step(step);
-  }
+  void finish(const StepReport &step) { progress->step(step); }
 
   /// Told by the step that a rank has begun, not by reports: a rank may die
   /// before another one's report of the step before has come.
@@ -278,7 +282,8 @@ private:
     return {};
   }
 
-  /// Looks at the loss when the first ranks of all programs have reported a step.
+  /// Looks at the loss when the first ranks of all programs have reported a
+  /// step.
   void take(int rank, StepReport report) {
     std::optional<StepReport> step = collector->add(rank, std::move(report));
     if (!step)
@@ -316,8 +321,8 @@ private:
     layout.manifest.planHash = report.hash;
     layout.manifest.mesh = report.mesh;
     layout.manifest.data = dataState;
-    committer.emplace(options.checkpoints, std::move(layout),
-                      page->facts().run, diskFiles, [this](uint64_t step) {
+    committer.emplace(options.checkpoints, std::move(layout), page->facts().run,
+                      diskFiles, [this](uint64_t step) {
                         return evaluation && isEvaluated(options, step, steps);
                       });
     committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
@@ -375,8 +380,8 @@ private:
   }
 
   /// Starts the ranks, and again as long as that may help: where they find the
-  /// checkpoint damaged from which they were to go on, from the one before; where
-  /// they fail, from the newest.
+  /// checkpoint damaged from which they were to go on, from the one before;
+  /// where they fail, from the newest.
   Result<void> launchAll(LaunchOptions &launch,
                          const shm::JobOptions &jobOptions,
                          const EndSignals &signals) {
@@ -408,7 +413,8 @@ private:
       if (end.signal && ran.error().fault == Error::Fault::Rank &&
           !hasBegunStep() && checkpoint && resumed)
         return Error{ran.error().message, Error::Fault::Preempted};
-      // Whoever ends the run may end its ranks too: that is no failure of theirs.
+      // Whoever ends the run may end its ranks too: that is no failure of
+      // theirs.
       if (end.signal && end.fromOutside && checkpoint &&
           ran.error().fault == Error::Fault::Rank)
         return Error{fmt::format("{}; interrupted by signal {} ({})",
@@ -473,8 +479,8 @@ private:
             checkpoint ? Error::Fault::Preempted : Error::Fault::Rank};
   }
 
-  /// After a failure the ranks go on from the newest checkpoint that the run has
-  /// made, if there is one, else from where they began.
+  /// After a failure the ranks go on from the newest checkpoint that the run
+  /// has made, if there is one, else from where they began.
   Result<void> takeNewest() {
     if (!checkpoint)
       return setResumed();
@@ -568,9 +574,8 @@ private:
                     : checkpoint                       ? stepsBefore()
                                                        : 0;
     return step ? fmt::format("; go on from step {} with --resume {}", step,
-                              committer->lastStep()
-                                  ? options.checkpoints.folder
-                                  : resumed->path)
+                              committer->lastStep() ? options.checkpoints.folder
+                                                    : resumed->path)
                 : "";
   }
 
@@ -580,14 +585,11 @@ private:
     auto numberOf = [](const std::optional<OutputFile> &file) {
       return file ? file->descriptor().get() : -1;
     };
-    std::vector<int> all{planDescriptor.get(),
-                         sharedMemory.get(),
-                         numberOf(profileOutput),
-                         numberOf(traceOutput),
-                         page->descriptor(),
-                         evalPlanDescriptor.get(),
-                         evalMemory.get(),
-                         evalJob ? evalJob->descriptors().control : -1};
+    std::vector<int> all{
+        planDescriptor.get(),    sharedMemory.get(),
+        numberOf(profileOutput), numberOf(traceOutput),
+        page->descriptor(),      evalPlanDescriptor.get(),
+        evalMemory.get(),        evalJob ? evalJob->descriptors().control : -1};
     if (evalJob)
       for (int arena : evalJob->descriptors().arenas)
         all.push_back(arena);
@@ -634,13 +636,14 @@ private:
     evaluated.erase(whole.step);
   }
 
-  /// A run that begins the optimizer or the samples anew is another one, to which
-  /// losses of the one before say nothing.
+  /// A run that begins the optimizer or the samples anew is another one, to
+  /// which losses of the one before say nothing.
   bool isAnotherRun() const {
     return options.checkpoints.resetOptimizer || options.checkpoints.resetData;
   }
 
-  /// What the evaluations until the checkpoint came to that the run goes on from.
+  /// What the evaluations until the checkpoint came to that the run goes on
+  /// from.
   std::optional<ManifestEvaluation> evaluationsBefore() const {
     return resumed && !isAnotherRun() ? resumed->manifest.evaluation
                                       : std::nullopt;
@@ -701,8 +704,8 @@ private:
         return added;
     }
     for (auto &[name, value] : progress->means())
-      if (Result<void> added =
-              writer.add(name, DType::F64, {}, std::as_bytes(std::span(&value, 1)));
+      if (Result<void> added = writer.add(name, DType::F64, {},
+                                          std::as_bytes(std::span(&value, 1)));
           !added)
         return added;
     return writer.commit();
@@ -726,11 +729,11 @@ private:
                        last.path, bytesText(last.bytes)));
     }
     for (const SaveReport &saved : progress->saved())
-      tell(fmt::format("saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
-                       bytesText(saved.bytes), saved.seconds,
-                       bytesText(static_cast<uint64_t>(
-                           static_cast<double>(saved.bytes) /
-                           std::max(saved.seconds, 1e-9)))));
+      tell(fmt::format(
+          "saved {} ({} in {:.2f} s, {}/s)\n", saved.path,
+          bytesText(saved.bytes), saved.seconds,
+          bytesText(static_cast<uint64_t>(static_cast<double>(saved.bytes) /
+                                          std::max(saved.seconds, 1e-9)))));
     if (!options.outputs.empty()) {
       uint64_t all = data->samples(splitOf(options, *plan->plan)),
                some = outputSamplesOf(options, *plan->plan, *data);
@@ -751,7 +754,7 @@ private:
   bool &hasBegun;
   std::unique_ptr<Progress> progress;
   const shm::Job *job = nullptr; // while it runs
-  FileOperations diskFiles;         // of checkpoints
+  FileOperations diskFiles;      // of checkpoints
   std::optional<RunPage> page;
   std::optional<Committer> committer;
   std::string damage; // that a rank found in the checkpoint
@@ -766,7 +769,7 @@ private:
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
   Patience patience{0}; // with what is known of evaluations
-  bool isKept = false; // the weights, by a run whose data has an error
+  bool isKept = false;  // the weights, by a run whose data has an error
   bool abandoned = false;
 };
 
@@ -781,9 +784,8 @@ int checkMain(const RunOptions &options) {
     report["status"] = ok ? "ok" : "error";
     report["checks"] = nlohmann::ordered_json::array();
     for (const CheckLine &line : lines)
-      report["checks"].push_back({{"check", line.name},
-                                  {"holds", line.holds},
-                                  {"text", line.text}});
+      report["checks"].push_back(
+          {{"check", line.name}, {"holds", line.holds}, {"text", line.text}});
     text = toText(report);
   } else {
     for (const CheckLine &line : lines)
@@ -844,8 +846,8 @@ int main(int argc, char **argv) {
   using namespace polyrank::runtime;
   takeStandardDescriptors();
   polyrank::failpoint("start");
-  // A file that reaches the limit of `ulimit -f`, and a reader that is gone, are
-  // write errors and no signals.
+  // A file that reaches the limit of `ulimit -f`, and a reader that is gone,
+  // are write errors and no signals.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   allowOpenFiles();

@@ -29,7 +29,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "saved).",
       "polyrank-run"};
   useHelpFormatter(app);
-  app.add_option("PLAN", options.plan, "The plan file")->required()
+  app.add_option("PLAN", options.plan, "The plan file")
+      ->required()
       ->type_name("FILE");
   DataOptionTexts dataTexts;
   auto *data = addDataOptions(app, options, dataTexts);
@@ -83,14 +84,16 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
           ""))
       ->type_name("SIZE");
   addCheckpointOptions(app, options.checkpoints);
-  app.add_option("--log", options.log,
-                 "Write JSON lines: what was started, and per step loss and all "
-                 "metrics, learning rates, tokens per second, and the time of "
-                 "the slowest and the fastest rank (docs/reports.md)")
+  app.add_option(
+         "--log", options.log,
+         "Write JSON lines: what was started, and per step loss and all "
+         "metrics, learning rates, tokens per second, and the time of "
+         "the slowest and the fastest rank (docs/reports.md)")
       ->type_name("FILE");
-  app.add_option("--tensorboard", options.tensorboard,
-                 "Write the same numbers to an event file in this folder, which "
-                 "TensorBoard shows")
+  app.add_option(
+         "--tensorboard", options.tensorboard,
+         "Write the same numbers to an event file in this folder, which "
+         "TensorBoard shows")
       ->type_name("FOLDER");
   app.add_option("--profile", options.profile,
                  "Write where the time of a step goes on rank 0, by kernel, "
@@ -104,11 +107,11 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       ->type_name("FILE");
   auto *inputs = app.add_option("--inputs", options.inputs,
                                 "Forward plans: a .npz set of inputs")
-      ->type_name("FILE");
+                     ->type_name("FILE");
   auto *outputs = app.add_option("--outputs", options.outputs,
                                  "Forward plans: write the outputs of all "
                                  "samples to this .npz file")
-      ->type_name("FILE");
+                      ->type_name("FILE");
   inputs->excludes(data);
   outputs->needs(inputs);
   app.add_option("--threads", options.threads,
@@ -133,20 +136,22 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "How ranks communicate: shm (shared memory, one machine)")
       ->check(oneOf({"shm"}))
       ->type_name("NAME");
-  app.add_option("--link", options.links,
-                 "AXIS=MICROSECONDS:GB_PER_S: hold collectives along an axis "
-                 "back to a link of this latency and bandwidth, as "
-                 "polyrank-compile --link reckons with it: a run on one machine "
-                 "then takes as long as over such links. Repeatable")
+  app.add_option(
+         "--link", options.links,
+         "AXIS=MICROSECONDS:GB_PER_S: hold collectives along an axis "
+         "back to a link of this latency and bandwidth, as "
+         "polyrank-compile --link reckons with it: a run on one machine "
+         "then takes as long as over such links. Repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
-  app.add_option("--rehearse", options.rehearse,
-                 "Compute nothing: sleep for as long as this file of times "
-                 "says that each command takes (polyrank-inspect PLAN --times "
-                 "FILE), and wait for collectives over --link. Shows how long a "
-                 "step of many ranks takes on few cores; there is no loss, and "
-                 "nothing is saved (docs/time.md)")
+  app.add_option(
+         "--rehearse", options.rehearse,
+         "Compute nothing: sleep for as long as this file of times "
+         "says that each command takes (polyrank-inspect PLAN --times "
+         "FILE), and wait for collectives over --link. Shows how long a "
+         "step of many ranks takes on few cores; there is no loss, and "
+         "nothing is saved (docs/time.md)")
       ->type_name("FILE");
   app.add_option("--denormals", denormals,
                  "flush denormal numbers to zero (default) or keep them, "
@@ -173,18 +178,20 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "the first step; 0: never)")
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("SECONDS");
-  app.add_option("--restarts", options.restarts,
-                 "When a rank fails or none gets on, start all again from the "
-                 "newest checkpoint, or from the start where there is none, up "
-                 "to this many times (default 0), after 1, 2, 4 .. 60 seconds. "
-                 "The weights are the same as without the failure. Wrong input, "
-                 "a full disk and a loss of NaN are no reason, nor is what "
-                 "fails in the same step twice")
+  app.add_option(
+         "--restarts", options.restarts,
+         "When a rank fails or none gets on, start all again from the "
+         "newest checkpoint, or from the start where there is none, up "
+         "to this many times (default 0), after 1, 2, 4 .. 60 seconds. "
+         "The weights are the same as without the failure. Wrong input, "
+         "a full disk and a loss of NaN are no reason, nor is what "
+         "fails in the same step twice")
       ->check(CLI::Range(0, 1000000))
       ->type_name("N");
   auto *check = app.add_flag(
       "--check", options.check,
-      "Run nothing: say whether plan, CPU, cores, memory, weights, data and the "
+      "Run nothing: say whether plan, CPU, cores, memory, weights, data and "
+      "the "
       "files to write are all right, every byte and value read; exit status 1 "
       "where one is not");
   app.add_flag("--no-check", options.noCheck,
@@ -207,12 +214,12 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
     app.parse(argc, argv);
     refuseEmptyPaths(app);
     for (const char *option :
-         {"--data", "--token-type", "--documents", "--eos", "--epochs",
-          "--eval-every", "--lr",
-          "--lr-schedule", "--order", "--holdout", "--seed", "--init", "--save",
-          "--save-trained", "--save-ema", "--save-shard-size", "--checkpoint",
-          "--resume", "--profile", "--inputs", "--outputs", "--denormals",
-          "--allow-nan"})
+         {"--data",       "--token-type",   "--documents", "--eos",
+          "--epochs",     "--eval-every",   "--lr",        "--lr-schedule",
+          "--order",      "--holdout",      "--seed",      "--init",
+          "--save",       "--save-trained", "--save-ema",  "--save-shard-size",
+          "--checkpoint", "--resume",       "--profile",   "--inputs",
+          "--outputs",    "--denormals",    "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
             option, "--rehearse computes no values: it reads no samples and no "
@@ -243,9 +250,10 @@ Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
   POLYRANK_ASSIGN(plan, loadPlan(descriptor, options.plan));
   if (!options.sha256.empty())
     if (std::string found = plan.bytes.sha256(); found != options.sha256)
-      return Error{fmt::format("plan '{}' has SHA-256 {}, not {} (--sha256): it "
-                               "is another plan, or was changed on its way",
-                               options.plan, found, options.sha256)};
+      return Error{
+          fmt::format("plan '{}' has SHA-256 {}, not {} (--sha256): it "
+                      "is another plan, or was changed on its way",
+                      options.plan, found, options.sha256)};
   return std::move(plan);
 }
 
@@ -281,10 +289,11 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
     struct stat status;
     if (!save.path.ends_with('/') && stat(save.path.c_str(), &status) == 0 &&
         S_ISDIR(status.st_mode))
-      return Error{fmt::format("{} '{}': is a folder; '{}/' saves the weights "
-                               "into it, as safetensors that from_pretrained of "
-                               "transformers loads",
-                               save.option, save.path, save.path)};
+      return Error{
+          fmt::format("{} '{}': is a folder; '{}/' saves the weights "
+                      "into it, as safetensors that from_pretrained of "
+                      "transformers loads",
+                      save.option, save.path, save.path)};
     if (!save.what.state.empty() &&
         std::none_of(saved.begin(), saved.end(),
                      [](const SavedTensor &each) { return each.isState; }))
@@ -300,8 +309,9 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
                                "changes no weights",
                                option)};
   if (options.checkpoints.everySeconds > 0 && options.steps >> 31)
-    return Error{"--every with a time is for runs of less than 2^31 steps: give "
-                 "a number of steps"};
+    return Error{
+        "--every with a time is for runs of less than 2^31 steps: give "
+        "a number of steps"};
   if (options.commThreads != 0 && !startsAny(plan))
     return Error{fmt::format(
         "--comm-threads {}: no collective of this plan is in flight while its "

@@ -49,13 +49,13 @@ struct RunOptions {
   int threads = 0; // 0: the plan's
   int commThreads = 0;
   std::optional<Binding> binding; // else as well as it goes
-  uint32_t restarts = 0;         // after a rank has failed
-  std::optional<double> timeout; // seconds; 0: never; else as steps take
+  uint32_t restarts = 0;          // after a rank has failed
+  std::optional<double> timeout;  // seconds; 0: never; else as steps take
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,
-       check = false, // and run nothing
-       noCheck = false; // of the machine, at the start
-  /// The call that the ranks are started with: what the command line and --config
-  /// said together.
+       check = false,  // and run nothing
+      noCheck = false; // of the machine, at the start
+  /// The call that the ranks are started with: what the command line and
+  /// --config said together.
   std::vector<std::string> arguments;
   std::vector<std::string> commandLine; // as it was given
   /// The options that were given, on the command line or in --config: "seed".
@@ -136,10 +136,10 @@ uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
 
 /// Whether a NaN ends the run.
 bool stopsAtNan(const RunOptions &options, const plan::Plan &plan);
-/// A NaN goes from the loss to all weights, and stays: what to say of a step whose
-/// loss is NaN, and of what it read (`data` may be null). Where no target counted,
-/// the loss is a mean of nothing, and the gradients are zero.
-/// `origin` is the step after which the order of the samples began.
+/// A NaN goes from the loss to all weights, and stays: what to say of a step
+/// whose loss is NaN, and of what it read (`data` may be null). Where no target
+/// counted, the loss is a mean of nothing, and the gradients are zero. `origin`
+/// is the step after which the order of the samples began.
 std::optional<Error> findNotFinite(const RunOptions &options,
                                    const plan::Plan &plan,
                                    const StepReport &report,

@@ -301,9 +301,8 @@ Result<std::string> Preparation::checkFiles(bool) {
     for (const std::string &path : weights->files())
       inputs.push_back({"the weights", path});
   // What cannot be found is said when it is opened.
-  for (auto &[what, given] :
-       {std::pair("the data (--data)", &options.data),
-        {"the data (--eval-data)", &options.evalData}})
+  for (auto &[what, given] : {std::pair("the data (--data)", &options.data),
+                              {"the data (--eval-data)", &options.evalData}})
     if (Result<std::vector<DataFiles>> found = findDataFiles(*given))
       for (const DataFiles &files : *found)
         for (const std::string &path : files.paths)
@@ -335,10 +334,11 @@ Result<std::string> Preparation::checkData(bool whole) {
     if (Result<void> same = continueData(options, *resumed, dataState); !same)
       return same.error();
     if (steps < stepsBefore())
-      return Error{fmt::format("--steps {}: '{}' is of step {}, which is later; "
-                               "--steps is the number of all steps, those "
-                               "before the checkpoint included",
-                               steps, resumed->path, stepsBefore())};
+      return Error{
+          fmt::format("--steps {}: '{}' is of step {}, which is later; "
+                      "--steps is the number of all steps, those "
+                      "before the checkpoint included",
+                      steps, resumed->path, stepsBefore())};
   }
   if (!data)
     return std::string(times ? "none is read (--rehearse)"
@@ -436,11 +436,11 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     each = std::max(each, bytesOf(program));
     needed += bytesOf(program) * static_cast<uint64_t>(program.ranks);
   }
-  std::string text = fmt::format(
-      "{} need up to {} ({}{} each, the arena {})",
-      plural(report.ranks, "rank"), bytesText(needed),
-      report.programs.size() > 1 ? "at most " : "", bytesText(each),
-      bytesText(report.arenaBytes()));
+  std::string text =
+      fmt::format("{} need up to {} ({}{} each, the arena {})",
+                  plural(report.ranks, "rank"), bytesText(needed),
+                  report.programs.size() > 1 ? "at most " : "", bytesText(each),
+                  bytesText(report.arenaBytes()));
   if (copies)
     text += fmt::format(", {} of them for copies of what --checkpoint writes",
                         bytesText(copies));
@@ -454,12 +454,14 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     return whole ? text : std::string();
   return Error{fmt::format(
       "{}: compile it for ranks that hold less ({}){}", text,
-      report.mode == "train"
-          ? "--zero 2 or 3 with several ranks along data, --recompute selective "
-            "or full, more --microbatches of fewer samples, a --mesh that splits "
-            "parameters"
-          : "fewer samples in --input or --dim, --zero 3 with several ranks along "
-            "data, a --mesh that splits parameters",
+      report.mode == "train" ? "--zero 2 or 3 with several ranks along data, "
+                               "--recompute selective "
+                               "or full, more --microbatches of fewer samples, "
+                               "a --mesh that splits "
+                               "parameters"
+                             : "fewer samples in --input or --dim, --zero 3 "
+                               "with several ranks along "
+                               "data, a --mesh that splits parameters",
       whole ? "" : ", or start it all the same with --no-check")};
 }
 
@@ -508,8 +510,8 @@ Result<std::string> Preparation::checkDisk(bool whole) {
   for (const SaveFile &save : options.saves()) {
     if (save.path.empty())
       continue;
-    std::vector<SavedFile> files = savedFilesOf(
-        *plan->plan, save.what, save.path, options.saveShardBytes);
+    std::vector<SavedFile> files =
+        savedFilesOf(*plan->plan, save.what, save.path, options.saveShardBytes);
     uint64_t bytes = bytesOf(files);
     POLYRANK_ASSIGN(output, SaveOutput::create(save, std::move(files)));
     saveOutputs.push_back(std::move(output));
@@ -518,8 +520,7 @@ Result<std::string> Preparation::checkDisk(bool whole) {
   if (checkpoint) {
     if (Result<void> locked = checkCheckpointFolder(whole); !locked)
       return locked.error();
-    add("--checkpoint", options.checkpoints.folder + "/",
-        checkpoint->bytes());
+    add("--checkpoint", options.checkpoints.folder + "/", checkpoint->bytes());
   }
   if (!options.profile.empty()) {
     POLYRANK_ASSIGN(file, OutputFile::create(options.profile));
@@ -564,9 +565,9 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     evalMemory = Descriptor(memfd_create("polyrank-eval", MFD_CLOEXEC));
     if (evalMemory.get() < 0 ||
         ftruncate(evalMemory.get(), evaluationMemoryOf(*evaluation)) != 0)
-      return Error{fmt::format("no memory to evaluate with: {}",
-                               std::strerror(errno)),
-                   Error::Fault::Rank};
+      return Error{
+          fmt::format("no memory to evaluate with: {}", std::strerror(errno)),
+          Error::Fault::Rank};
   }
   return text;
 }

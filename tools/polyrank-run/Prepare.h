@@ -58,7 +58,8 @@ public:
   std::optional<Evaluation> evaluation;
   Descriptor evalPlanDescriptor, evalMemory;
   uint64_t steps = 0;
-  /// What --resume goes on from, the order of samples that it has then, and what
+  /// What --resume goes on from, the order of samples that it has then, and
+  /// what
   /// --checkpoint writes.
   std::optional<FoundCheckpoint> resumed;
   ManifestData dataState;

@@ -114,8 +114,8 @@ private:
     POLYRANK_ASSIGN(shared, RunPage::map(connection.descriptors()[pageFile]));
     page.emplace(std::move(shared));
     POLYRANK_ASSIGN(job, shm::JobDescriptors::parse(connection.job()));
-    POLYRANK_ASSIGN(attached, shm::attach(job, connection.rank(),
-                                          plan->bytes.hash));
+    POLYRANK_ASSIGN(attached,
+                    shm::attach(job, connection.rank(), plan->bytes.hash));
     transport = std::move(attached);
     std::vector<int32_t> all(transport->worldSize());
     std::iota(all.begin(), all.end(), 0);
@@ -161,7 +161,9 @@ private:
     if (!options.samples().empty()) {
       POLYRANK_ASSIGN(source, openData(options, *plan->plan));
       data.emplace(std::move(source));
-      if (Result<void> same = checkSameData(page->facts().data, *data, *plan->plan); !same)
+      if (Result<void> same =
+              checkSameData(page->facts().data, *data, *plan->plan);
+          !same)
         return same;
       steps = stepsOf(options, *plan->plan, *data);
       batches = evaluatedBatchesOf(options, *plan->plan, *data);
@@ -169,18 +171,16 @@ private:
     if (Result<void> mapped = mapOutputs(); !mapped)
       return mapped;
     if (options.savesAny())
-      if (Result<void> mapped = mapMemory(saveMemoryBytes);
-          !mapped)
+      if (Result<void> mapped = mapMemory(saveMemoryBytes); !mapped)
         return mapped;
     if (options.evalEvery != 0) {
-      POLYRANK_ASSIGN(made,
-                      RankEvaluation::create(
-                          options, connection,
-                          {*plan, *program, *weights, *transport, everyone,
-                           *device,
-                           [this](uint64_t step) { return mayEvaluate(step); },
-                           page->facts().init, page->facts().evaluated},
-                          page->facts().evaluation));
+      POLYRANK_ASSIGN(
+          made, RankEvaluation::create(
+                    options, connection,
+                    {*plan, *program, *weights, *transport, everyone, *device,
+                     [this](uint64_t step) { return mayEvaluate(step); },
+                     page->facts().init, page->facts().evaluated},
+                    page->facts().evaluation));
       evaluation = std::move(made);
     }
     if (Result<void> all = transport->barrier(everyone); !all)
@@ -248,14 +248,13 @@ private:
       return {};
     POLYRANK_ASSIGN(computed, checkpointLayoutOf(*plan->plan));
     layout.emplace(std::move(computed));
-    POLYRANK_ASSIGN(created,
-                    CheckpointSaver::create(
-                        *layout, connection.rank(), *program, *weights,
-                        [this](int64_t range, int64_t grain,
-                               const RangeBody &body) {
-                          device->parallelFor(range, grain, body);
-                        },
-                        files));
+    POLYRANK_ASSIGN(created, CheckpointSaver::create(
+                                 *layout, connection.rank(), *program, *weights,
+                                 [this](int64_t range, int64_t grain,
+                                        const RangeBody &body) {
+                                   device->parallelFor(range, grain, body);
+                                 },
+                                 files));
     saver = std::move(created);
     return {};
   }
@@ -265,8 +264,8 @@ private:
       connection.report({{"shard", toJson(*shard)}});
   }
 
-  /// Saves where --checkpoint wants it after this step, which is the same one on
-  /// all ranks.
+  /// Saves where --checkpoint wants it after this step, which is the same one
+  /// on all ranks.
   Result<void> checkpointAfter(uint64_t step) {
     if (!saver)
       return {};
@@ -338,10 +337,10 @@ private:
       memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
                     connection.descriptors()[memoryFile], 0);
     if (memory == MAP_FAILED)
-      return Error{fmt::format("cannot map {} bytes of {}", size,
-                               outputs.empty() ? "memory to save with"
-                                               : "outputs"),
-                   Error::Fault::Rank};
+      return Error{
+          fmt::format("cannot map {} bytes of {}", size,
+                      outputs.empty() ? "memory to save with" : "outputs"),
+          Error::Fault::Rank};
     sharedMemory = {static_cast<std::byte *>(memory), size};
     return {};
   }
@@ -382,7 +381,8 @@ private:
           {{"patience",
             {{"step", step},
              {"best_step", patience.state().bestStep},
-             {"best_loss", fmt::format("{:.6g}", patience.state().bestLoss)}}}});
+             {"best_loss",
+              fmt::format("{:.6g}", patience.state().bestLoss)}}}});
     steps = step;
     return saver && savedStep != step && page->facts().step != step
                ? saveCheckpoint(step)
@@ -412,9 +412,9 @@ private:
   Result<void> fillInputs(uint64_t step) {
     Result<void> filled = program->fillInputs(*data, batchOf(step));
     if (!filled)
-      filled = Error{fmt::format("step {}: {}", step + 1,
-                                 filled.error().message),
-                     filled.error().fault};
+      filled =
+          Error{fmt::format("step {}: {}", step + 1, filled.error().message),
+                filled.error().fault};
     if (step == page->facts().step || !(options.savesAny() || saver) ||
         data->isChecked())
       return filled;
@@ -429,12 +429,12 @@ private:
     return {};
   }
 
-  /// Writes to the descriptors from number `descriptor` on, and leaves it behind
-  /// them.
+  /// Writes to the descriptors from number `descriptor` on, and leaves it
+  /// behind them.
   Result<void> save(const SaveFile &save, int &descriptor) {
     auto start = std::chrono::steady_clock::now();
-    std::vector<SavedFile> files = savedFilesOf(
-        *plan->plan, save.what, save.path, options.saveShardBytes);
+    std::vector<SavedFile> files =
+        savedFilesOf(*plan->plan, save.what, save.path, options.saveShardBytes);
     uint64_t bytes = bytesOf(files), before = 0;
     auto report = [&](uint64_t done, double seconds) {
       if (connection.rank() == 0)
@@ -482,9 +482,9 @@ private:
       batch = batchOf(step);
     for (const OutputArray &output : outputs)
       if (output.program == program->programNumber())
-        if (Result<void> stored = program->storeOutput(
-                output.number, batch, samples,
-                sharedMemory.data() + output.offset);
+        if (Result<void> stored =
+                program->storeOutput(output.number, batch, samples,
+                                     sharedMemory.data() + output.offset);
             !stored)
           return stored;
     std::optional<RankStep> measured;
@@ -597,8 +597,8 @@ private:
     uint64_t position = 0;
     auto append = [&](std::string_view text) -> Result<void> {
       transport->beat();
-      Result<void> written = writeAt(file, options.trace, position,
-                                     text.data(), text.size());
+      Result<void> written =
+          writeAt(file, options.trace, position, text.data(), text.size());
       position += text.size();
       return written;
     };
@@ -621,9 +621,9 @@ private:
         return all;
     }
     if (connection.rank() == 0)
-      connection.report({{"traced_steps", trace->firstLeftOut()
-                                              ? trace->firstLeftOut() - 1
-                                              : steps}});
+      connection.report(
+          {{"traced_steps",
+            trace->firstLeftOut() ? trace->firstLeftOut() - 1 : steps}});
     return {};
   }
 
@@ -633,8 +633,8 @@ private:
     use.peakResident = memory.peak;
     // What others share is theirs: of the memfds, this rank's own counts.
     uint64_t own = transport->sharedMemory().size;
-    use.peakOwn = memory.peak - std::min(memory.peak,
-                                         std::max(memory.shared, own) - own);
+    use.peakOwn =
+        memory.peak - std::min(memory.peak, std::max(memory.shared, own) - own);
     const CommandTimes &times = program->times();
     use.communicationSeconds = 1e-9 * times.communication();
     use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
@@ -661,8 +661,8 @@ private:
   std::unique_ptr<CheckpointSaver> saver; // ends before what it refers to
   std::optional<DataSource> data;
   std::unique_ptr<RankEvaluation> evaluation;
-  /// The samples of step `steps` + 1 cannot be taken: by this rank where it is an
-  /// error.
+  /// The samples of step `steps` + 1 cannot be taken: by this rank where it is
+  /// an error.
   std::optional<Result<void>> badData;
   Group everyone;
   DeviceRates rates;
@@ -671,10 +671,11 @@ private:
   std::vector<Batch> batches; // of an evaluation's steps
   uint64_t steps = 0, samples = 0;
   uint64_t begunBatches = 0; // of all evaluations, that this rank has come to
-  uint64_t savedStep = 0; // of the latest checkpoint
-  uint64_t due = 0;       // saves that were
-  double waitedForDisk = 0; // seconds
-  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  uint64_t savedStep = 0;    // of the latest checkpoint
+  uint64_t due = 0;          // saves that were
+  double waitedForDisk = 0;  // seconds
+  std::chrono::steady_clock::time_point began =
+      std::chrono::steady_clock::now();
   std::vector<OutputArray> outputs;
   std::span<std::byte> sharedMemory;
 };

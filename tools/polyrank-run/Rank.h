@@ -7,11 +7,11 @@
 
 namespace polyrank::runtime {
 
-/// The order of LaunchOptions::descriptors. The second is memory: the outputs of
-/// a forward run, or what a training run saves with.
-/// Behind the numJobFiles that every job has come the arenas of an evaluating
-/// plan's job, where there is one, and last the files of weights that are asked
-/// for, in the order of RunOptions::saves and savedFilesOf.
+/// The order of LaunchOptions::descriptors. The second is memory: the outputs
+/// of a forward run, or what a training run saves with. Behind the numJobFiles
+/// that every job has come the arenas of an evaluating plan's job, where there
+/// is one, and last the files of weights that are asked for, in the order of
+/// RunOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
   memoryFile,

@@ -26,11 +26,9 @@ Result<void> checkSameFile(const std::string &what, std::string_view launchers,
                Error::Fault::Rank};
 }
 
-Result<std::unique_ptr<RankEvaluation>>
-RankEvaluation::create(const RunOptions &options,
-                       const RankConnection &connection,
-                       const TrainingRank &training,
-                       const ManifestEvaluation &until) {
+Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
+    const RunOptions &options, const RankConnection &connection,
+    const TrainingRank &training, const ManifestEvaluation &until) {
   std::unique_ptr<RankEvaluation> created(
       new RankEvaluation(options, connection, training, until));
   POLYRANK_ASSIGN(opened,
@@ -65,17 +63,17 @@ Result<void> RankEvaluation::loadPlan() {
   POLYRANK_ASSIGN(attached,
                   shm::attach(job, connection.rank(), plan.bytes.hash));
   transport = std::move(attached);
-  POLYRANK_ASSIGN(cpu, CpuDevice::create(*plan.plan->kernels(),
-                                         {int(plan.plan->threads()),
-                                          options.flushDenormals}));
+  POLYRANK_ASSIGN(
+      cpu, CpuDevice::create(*plan.plan->kernels(), {int(plan.plan->threads()),
+                                                     options.flushDenormals}));
   device = std::move(cpu);
   POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
                                                options.seed));
   program = std::move(created);
   // What the training does not hold stays as it is in the file.
   POLYRANK_ASSIGN(weights, Weights::open(plan, options.init));
-  if (Result<void> same = weights.checkDigests(transport->rank(),
-                                               transport->worldSize());
+  if (Result<void> same =
+          weights.checkDigests(transport->rank(), transport->worldSize());
       !same)
     return same;
   std::vector<StoredSource> sources = weights.sources();
@@ -109,8 +107,8 @@ Result<void> RankEvaluation::run(uint64_t step) {
     POLYRANK_ASSIGN(copied, training.program.copyState());
     state = std::move(copied);
   }
-  POLYRANK_ASSIGN(isWhole, evaluate(program ? *program : training.program, step,
-                                    means));
+  POLYRANK_ASSIGN(isWhole,
+                  evaluate(program ? *program : training.program, step, means));
   if (!isWhole)
     return {};
   last = means.results();

@@ -28,22 +28,22 @@ struct TrainingRank {
 };
 
 /// Fails where a file is another one than the launcher found under its name, or
-/// was written to since. `what` is the option, `launchers` what its identity was;
-/// empty where it opened none.
+/// was written to since. `what` is the option, `launchers` what its identity
+/// was; empty where it opened none.
 Result<void> checkSameFile(const std::string &what, std::string_view launchers,
                            const Result<std::string> &found);
 
 class RankEvaluation {
 public:
-  /// Called by all ranks, before the first step. `until` is what the evaluations
-  /// before that came to.
+  /// Called by all ranks, before the first step. `until` is what the
+  /// evaluations before that came to.
   static Result<std::unique_ptr<RankEvaluation>>
   create(const RunOptions &options, const RankConnection &connection,
          const TrainingRank &training, const ManifestEvaluation &until);
 
   /// Evaluates all samples after step `step`, and reports what came out. Called
-  /// by all ranks. Where these give it up nothing is reported, and the weights are
-  /// as they were.
+  /// by all ranks. Where these give it up nothing is reported, and the weights
+  /// are as they were.
   Result<void> run(uint64_t step);
   /// The same on all ranks.
   const Patience &patience() const { return left; }

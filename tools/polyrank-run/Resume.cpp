@@ -50,8 +50,8 @@ findResumed(const CheckpointOptions &options, uint64_t before) {
     return std::optional<FoundCheckpoint>();
   }
   if (!isFolder(path))
-    return Error{fmt::format("--resume {}: there is no such folder",
-                             options.resume)};
+    return Error{
+        fmt::format("--resume {}: there is no such folder", options.resume)};
   if (!isAuto && !resumesFromFolder(options)) {
     Result<FoundCheckpoint> opened = openCheckpoint(path);
     if (!opened)
@@ -68,17 +68,16 @@ findResumed(const CheckpointOptions &options, uint64_t before) {
     for (const std::string &reason : choice.damaged)
       why += "; " + reason;
     if (!aside.empty())
-      why += fmt::format(
-          "; {} {} set aside: repair {} and give it its name without '.damaged' "
-          "again, or begin from the start without --resume",
-          fmt::join(aside, ", "), aside.size() == 1 ? "was" : "were",
-          aside.size() == 1 ? "it" : "one of them");
-    return Error{fmt::format("--resume {}: it has no whole checkpoint{}{}",
-                             options.resume,
-                             before == ~uint64_t(0)
-                                 ? ""
-                                 : fmt::format(" before step {}", before),
-                             why)};
+      why += fmt::format("; {} {} set aside: repair {} and give it its name "
+                         "without '.damaged' "
+                         "again, or begin from the start without --resume",
+                         fmt::join(aside, ", "),
+                         aside.size() == 1 ? "was" : "were",
+                         aside.size() == 1 ? "it" : "one of them");
+    return Error{fmt::format(
+        "--resume {}: it has no whole checkpoint{}{}", options.resume,
+        before == ~uint64_t(0) ? "" : fmt::format(" before step {}", before),
+        why)};
   }
   for (const std::string &reason : choice.damaged)
     tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
@@ -124,17 +123,18 @@ Result<void> continueData(const RunOptions &options,
                               "--seed {}: give --seed {}",
                               manifest.seed, options.seed, manifest.seed));
   if (then.order != now.order)
-    return differ(fmt::format("it was written with --order {}, and this run has "
-                              "--order {}: give --order {}",
-                              then.order, now.order, then.order));
+    return differ(
+        fmt::format("it was written with --order {}, and this run has "
+                    "--order {}: give --order {}",
+                    then.order, now.order, then.order));
   if (then.fingerprint != now.fingerprint)
     return differ(fmt::format(
         "it was written with other data: then '{}' with {} samples to train "
-        "with (fingerprint {}), now '{}' with {} ({}): give the same --data and "
+        "with (fingerprint {}), now '{}' with {} ({}): give the same --data "
+        "and "
         "--holdout",
-        then.description, then.samples,
-        then.fingerprint.substr(0, 8), now.description, now.samples,
-        now.fingerprint.substr(0, 8)));
+        then.description, then.samples, then.fingerprint.substr(0, 8),
+        now.description, now.samples, now.fingerprint.substr(0, 8)));
   return {};
 }
 

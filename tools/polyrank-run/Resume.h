@@ -7,9 +7,10 @@
 
 namespace polyrank::runtime {
 
-/// The checkpoint that --resume names: just that one, or the newest whole one of
-/// a folder that is older than step `before`. Tells the user about those that are
-/// passed over, with the reason. Nothing with `auto` and no checkpoint there.
+/// The checkpoint that --resume names: just that one, or the newest whole one
+/// of a folder that is older than step `before`. Tells the user about those
+/// that are passed over, with the reason. Nothing with `auto` and no checkpoint
+/// there.
 Result<std::optional<FoundCheckpoint>>
 findResumed(const CheckpointOptions &options, uint64_t before = ~uint64_t(0));
 /// Whether --resume names a folder, in which there may be others.

@@ -66,8 +66,8 @@ uint64_t RunPage::lastBegun() const { return page->steps.load() & low; }
 
 void RunPage::requestSave() {
   uint64_t seen = page->steps.load();
-  while (!page->steps.compare_exchange_weak(
-      seen, (seen & low) | ((seen & low) + 1) << 32))
+  while (!page->steps.compare_exchange_weak(seen, (seen & low) |
+                                                      ((seen & low) + 1) << 32))
     ;
 }
 

@@ -28,17 +28,18 @@ public:
 
   /// Written before the ranks start.
   struct Facts {
-    int64_t run = 0;     // a number of this run, for the names of its files
-    uint64_t step = 0;   // that the checkpoint is of; 0: there is none
-    uint64_t origin = 0; // the step after which the order of samples began
+    int64_t run = 0;        // a number of this run, for the names of its files
+    uint64_t step = 0;      // that the checkpoint is of; 0: there is none
+    uint64_t origin = 0;    // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
     char data[64] = {};     // the fingerprint of the samples
     /// Which files --init and the samples to evaluate are; empty: none.
     char init[64] = {}, evaluated[64] = {};
     bool resetOptimizer = false; // whose state is not loaded from there
-    bool savesAtOnce = false; // all steps are done, and are to be saved elsewhere
-    /// What the evaluations until `step` came to, and whether the one after it is
-    /// still to be made.
+    bool savesAtOnce =
+        false; // all steps are done, and are to be saved elsewhere
+    /// What the evaluations until `step` came to, and whether the one after it
+    /// is still to be made.
     ManifestEvaluation evaluation;
     bool evaluatesAgain = false;
   };
@@ -63,17 +64,17 @@ public:
   /// The batches of all evaluations of this attempt.
   Frontier &batches() { return page->batches; }
 
-  /// What all ranks do after a step after which a save is due. At most two saves
-  /// are on their way at a time, one that is written and one that waits.
+  /// What all ranks do after a step after which a save is due. At most two
+  /// saves are on their way at a time, one that is written and one that waits.
   enum class Turn {
     Save,
     Wait, // two are on their way: ask again, or give it up
     Skip,
     SkipAndSay // the same, of the rank that has decided it for all
   };
-  /// Asked by all ranks of each save number `number`, from 0, which is due after
-  /// `step`; with `givesUp` the answer is not Wait. No rank may be `turns` numbers
-  /// behind another.
+  /// Asked by all ranks of each save number `number`, from 0, which is due
+  /// after `step`; with `givesUp` the answer is not Wait. No rank may be
+  /// `turns` numbers behind another.
   Turn turnOf(uint64_t number, uint64_t step, bool givesUp);
   static constexpr uint64_t turns = 64;
   /// How many of the saves of these ranks have come to an end, whole or failed.
@@ -87,7 +88,8 @@ public:
 private:
   struct Page {
     /// The last step that any rank has begun, and above it, in the same word,
-    /// the one to save after: neither can change unseen by who changes the other.
+    /// the one to save after: neither can change unseen by who changes the
+    /// other.
     std::atomic<uint64_t> steps;
     std::atomic<uint64_t> refused;
     Frontier batches;

@@ -47,7 +47,8 @@ Result<std::vector<OutputUse>> outputsOf(const SaveFile &save,
   std::sort(others.begin(), others.end());
   if (!others.empty())
     return Error{fmt::format(
-        "{} '{}': has '{}', of another set of weights than the {} that would be "
+        "{} '{}': has '{}', of another set of weights than the {} that would "
+        "be "
         "written, and who loads the folder might take the one for the other; "
         "remove it, or give another folder",
         save.option, save.path, others[0],
@@ -90,8 +91,8 @@ Result<SaveOutput> SaveOutput::create(const SaveFile &save,
     output.layouts.push_back(std::move(layout));
   }
   if (!output.index.empty()) {
-    POLYRANK_ASSIGN(file, OutputFile::create(save.path + indexName,
-                                             output.index.size()));
+    POLYRANK_ASSIGN(
+        file, OutputFile::create(save.path + indexName, output.index.size()));
     output.indexOutput.emplace(std::move(file));
   }
   return std::move(output);
@@ -112,9 +113,8 @@ Result<void> SaveOutput::commit() {
       return whole;
   if (indexOutput) {
     std::string path = folder + indexName;
-    if (Result<void> written =
-            writeAt(indexOutput->descriptor(), path, 0, index.data(),
-                    index.size());
+    if (Result<void> written = writeAt(indexOutput->descriptor(), path, 0,
+                                       index.data(), index.size());
         !written)
       return written;
     if (unlink(path.c_str()) == 0) {

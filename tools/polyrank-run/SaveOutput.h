@@ -14,8 +14,9 @@ namespace polyrank::runtime {
 Result<std::vector<OutputUse>> outputsOf(const SaveFile &save,
                                          const std::vector<SavedFile> &files);
 
-/// A file of weights, or a folder of them with its index. Until `commit` nothing
-/// of it can be seen but the folder, which goes again where it was made in vain.
+/// A file of weights, or a folder of them with its index. Until `commit`
+/// nothing of it can be seen but the folder, which goes again where it was made
+/// in vain.
 class SaveOutput {
 public:
   static Result<SaveOutput> create(const SaveFile &save,
@@ -30,8 +31,8 @@ public:
   Result<void> clear();
 
   /// Gives all files their names, the index last. An older index goes first, so
-  /// that there is none as long as the files are not all of one set. Fails before
-  /// any of that where one of them has not its size and header.
+  /// that there is none as long as the files are not all of one set. Fails
+  /// before any of that where one of them has not its size and header.
   Result<void> commit();
 
 private:

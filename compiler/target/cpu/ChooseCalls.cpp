@@ -123,8 +123,7 @@ private:
   };
   std::vector<Candidate> candidatesFor(const runtime::GemmShape &whole,
                                        const runtime::GemmShape &part);
-  bool run(std::vector<Candidate> &candidates,
-           const runtime::GemmShape &shape);
+  bool run(std::vector<Candidate> &candidates, const runtime::GemmShape &shape);
 
   int64_t threads;
   Workspace a, b, c, scratch;
@@ -161,8 +160,8 @@ GemmChooser::candidatesFor(const runtime::GemmShape &whole,
   return candidates;
 }
 
-/// Runs the candidates in turn, as long as they are in question. Returns whether
-/// all worked.
+/// Runs the candidates in turn, as long as they are in question. Returns
+/// whether all worked.
 bool GemmChooser::run(std::vector<Candidate> &candidates,
                       const runtime::GemmShape &shape) {
   using Batch = runtime::GemmBatchDim;
@@ -221,8 +220,8 @@ GemmCall GemmChooser::choose(const runtime::GemmShape &whole) {
   if (candidates.empty() || candidates.front().call.library != usual.library ||
       !run(candidates, part))
     return usual;
-  auto fastest = llvm::min_element(
-      candidates, [](const Candidate &x, const Candidate &y) {
+  auto fastest =
+      llvm::min_element(candidates, [](const Candidate &x, const Candidate &y) {
         return x.best < y.best;
       });
   return fastest->best < clearlyFaster * candidates.front().best ? fastest->call

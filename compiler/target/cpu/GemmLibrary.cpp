@@ -15,8 +15,9 @@ runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   // others oneDNN 2.6's matmul can halve its speed
   // where rows of B are a multiple of 4 KiB apart.
   if (!gemm.getCallAttr())
-    shape.library = shape.batch.empty() || gemm.getGrouped() ? runtime::GemmLibrary::Sgemm
-                                        : runtime::GemmLibrary::Matmul;
+    shape.library = shape.batch.empty() || gemm.getGrouped()
+                        ? runtime::GemmLibrary::Sgemm
+                        : runtime::GemmLibrary::Matmul;
   return shape;
 }
 

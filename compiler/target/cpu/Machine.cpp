@@ -112,8 +112,8 @@ std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
   for (const std::string &feature : features)
     attributes += "+" + feature + ",";
   return std::unique_ptr<TargetMachine>(getTarget().createTargetMachine(
-      Triple(triple), getLevel(), attributes, options, Reloc::PIC_, CodeModel::Small,
-      CodeGenOptLevel::Aggressive));
+      Triple(triple), getLevel(), attributes, options, Reloc::PIC_,
+      CodeModel::Small, CodeGenOptLevel::Aggressive));
 }
 
 /// Cuts masked loads into loads of one register each. LLVM 22.1.8 does so by

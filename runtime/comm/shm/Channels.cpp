@@ -125,11 +125,10 @@ ShmTransport::send(ChannelEnd end, DeviceSpan value,
     record.arrivesAt = times->arrives;
   } else {
     const PacedLink &link = channel.group->link;
-    int64_t time = (link.picoseconds +
-                    static_cast<int64_t>(channel.bytes) *
-                        link.picosecondsPerByte +
-                    999) /
-                   1000;
+    int64_t time =
+        (link.picoseconds +
+         static_cast<int64_t>(channel.bytes) * link.picosecondsPerByte + 999) /
+        1000;
     record.sentAt = record.arrivesAt = monotonicNanoseconds();
     if (time > 0) {
       int64_t &free = channel.group->linkFreeAt[channel.to];
@@ -170,9 +169,8 @@ Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
   return TransferTimes{record.sentAt, record.arrivesAt};
 }
 
-Result<Completion>
-ShmTransport::receive(ChannelEnd end, DeviceSpan into,
-                      const std::optional<int64_t> &freed) {
+Result<Completion> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
+                                         const std::optional<int64_t> &freed) {
   failpoint("receive.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
@@ -206,7 +204,8 @@ Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
   RankState &state = control.rank(self);
   state.operation.store(channel.id, std::memory_order_relaxed);
   ChannelHeader &header = *channel.header;
-  // Of the sender the slots are known here, and the header's to nobody else yet.
+  // Of the sender the slots are known here, and the header's to nobody else
+  // yet.
   ChannelWait wait{channel.sends, uint32_t(channel.peer),
                    uint32_t(channel.count)};
   if (header.isOver(wait))
@@ -229,8 +228,8 @@ Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
       (phase == RankPhase::Running && isAlive(peer.process)))
     return {};
   // It may have done it between the two looks, and left in good order.
-  if (channel.header->isOver({channel.sends, uint32_t(channel.peer),
-                              uint32_t(channel.count)}))
+  if (channel.header->isOver(
+          {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
   return failed("rank " + std::to_string(channel.peer) + " (process " +
                 std::to_string(peer.process.pid) + ") " +

@@ -226,8 +226,9 @@ ProcessName thisProcess() {
 bool isAlive(const ProcessName &process) {
   char state;
   uint64_t startTime;
-  // That nothing can be read there says little: no descriptor may be left, or no
-  // /proc be mounted. Only the kernel's word that there is no such process counts.
+  // That nothing can be read there says little: no descriptor may be left, or
+  // no /proc be mounted. Only the kernel's word that there is no such process
+  // counts.
   if (!readProcess(process.pid, state, startTime))
     return kill(process.pid, 0) == 0 || errno != ESRCH;
   return state != 'Z' && state != 'X' &&

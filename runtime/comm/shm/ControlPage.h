@@ -70,9 +70,10 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> step;
   std::atomic<uint32_t> command;
   std::atomic<uint64_t> operation; // id of the latest collective
-  std::atomic<uint64_t> waiting;   // a Wait or ChannelWait while it sleeps, else 0
-  std::atomic<uint64_t> channel;   // of a ChannelWait: where it is in the arena
-  std::atomic<uint64_t> beats;     // counts what it does besides commands
+  std::atomic<uint64_t>
+      waiting; // a Wait or ChannelWait while it sleeps, else 0
+  std::atomic<uint64_t> channel; // of a ChannelWait: where it is in the arena
+  std::atomic<uint64_t> beats;   // counts what it does besides commands
   /// Communication threads that the rank has; apart from what is written often.
   alignas(128) std::atomic<uint32_t> helpers;
   /// How long others have waited, all together, for this rank to start what
@@ -84,9 +85,9 @@ struct alignas(128) RankState {
   std::atomic<uint32_t> listeners;         // that sleep until it rings
 };
 
-/// What a rank sleeps for, in one word, so that nobody sees the operation of one
-/// wait with the turn of another. A rank that has no processor to wake up on
-/// still shows a wait that is long over (ControlPage::isOver).
+/// What a rank sleeps for, in one word, so that nobody sees the operation of
+/// one wait with the turn of another. A rank that has no processor to wake up
+/// on still shows a wait that is long over (ControlPage::isOver).
 struct Wait {
   uint32_t group, slot, turn;
 
@@ -127,16 +128,16 @@ struct alignas(channelAlignment) ChannelHeader {
   std::atomic<uint64_t> sent, received;
   std::atomic<uint32_t> bell; // futex: rung when one of them has grown
   std::atomic<uint32_t> sleepers;
-  /// Once the sender has opened it: 1 + the first of its slots' TransferRecords.
+  /// Once the sender has opened it: 1 + the first of its slots'
+  /// TransferRecords.
   std::atomic<uint32_t> firstRecord;
   uint32_t slots;
   uint64_t id, bytes;
 
   /// Whether what a rank slept for has come.
   bool isOver(const ChannelWait &wait) const {
-    return wait.isForRoom
-               ? wait.count - uint32_t(received.load()) < slots
-               : int32_t(uint32_t(sent.load()) - wait.count) > 0;
+    return wait.isForRoom ? wait.count - uint32_t(received.load()) < slots
+                          : int32_t(uint32_t(sent.load()) - wait.count) > 0;
   }
 };
 static_assert(sizeof(ChannelHeader) == channelAlignment);
@@ -163,16 +164,16 @@ struct OperationRecord {
 /// operation is done, that is, as long as anyone has a piece of it in hand.
 struct alignas(64) MemberOperation {
   OperationRecord record;
-  uint32_t firstOffsets; // where its transfers' places are published
+  uint32_t firstOffsets;         // where its transfers' places are published
   std::atomic<uint32_t> arrival; // turn + 1 of the operation when it started it
 };
 
 struct alignas(64) GroupMember {
   int32_t rank;
   MemberOperation operations[ringSlots];
-  /// Of each operation, turn + 1 in the upper half, and in the lower one how many
-  /// pieces of this member's part of the work nobody has claimed. Apart from what
-  /// others read meanwhile.
+  /// Of each operation, turn + 1 in the upper half, and in the lower one how
+  /// many pieces of this member's part of the work nobody has claimed. Apart
+  /// from what others read meanwhile.
   alignas(64) std::atomic<uint64_t> claims[ringSlots];
 };
 
@@ -265,8 +266,8 @@ ProcessName thisProcess();
 /// system does not say (no /proc, no descriptor left), it counts as alive.
 bool isAlive(const ProcessName &process);
 
-/// As /proc/PID/stat has it: R runs, S sleeps, D waits for a disk, T is stopped,
-/// t by a debugger, Z has ended; '?' where the system does not say.
+/// As /proc/PID/stat has it: R runs, S sleeps, D waits for a disk, T is
+/// stopped, t by a debugger, Z has ended; '?' where the system does not say.
 char processState(int32_t pid);
 
 int64_t monotonicNanoseconds();

@@ -112,8 +112,8 @@ Result<Job> Job::create(const JobOptions &options) {
     job.files.arenas.push_back(arena);
   }
   // Spinning pays only where nobody needs the core meanwhile.
-  bool fits = options.alone.value_or(
-      int64_t(ranks) * options.threadsPerRank <= usableCores());
+  bool fits = options.alone.value_or(int64_t(ranks) * options.threadsPerRank <=
+                                     usableCores());
   POLYRANK_ASSIGN(page,
                   ControlPage::initialize(control, ranks, options.groupCapacity,
                                           fits ? spinNanosecondsWhenAlone : 0,

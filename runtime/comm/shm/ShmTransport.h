@@ -171,8 +171,8 @@ private:
   Result<void> finish(Operation &operation);
   /// What a rank waits for, whoever does it.
   struct Awaited {
-    uint64_t word;                            // as RankState::waiting shows it
-    std::atomic<uint32_t> &bell, &sleepers;   // the futex, and who sleeps on it
+    uint64_t word;                          // as RankState::waiting shows it
+    std::atomic<uint32_t> &bell, &sleepers; // the futex, and who sleeps on it
     std::function<bool()> isOver;
     std::function<Result<void>()> checkPeers; // may it still come?
   };

@@ -93,11 +93,11 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
                                      uint32_t turn) {
   OperationSlot &slot = slotOf(operation);
   int64_t begin = monotonicNanoseconds();
-  Result<bool> slept = await(
-      {Wait{operation.group->entry, operation.slot(), turn}.word(), slot.turn,
-       slot.sleepers,
-       [&] { return slot.turn.load(std::memory_order_acquire) != turn; },
-       [&] { return checkPeers(operation, turn); }});
+  Result<bool> slept =
+      await({Wait{operation.group->entry, operation.slot(), turn}.word(),
+             slot.turn, slot.sleepers,
+             [&] { return slot.turn.load(std::memory_order_acquire) != turn; },
+             [&] { return checkPeers(operation, turn); }});
   if (!slept)
     return slept.error();
   // Who let it begin stays noted until this rank starts the slot's next one.
@@ -205,8 +205,8 @@ ShmTransport::WaitPath ShmTransport::findCircle() {
   return path;
 }
 
-/// The rank may not have woken up yet: then its wait leads nowhere, and what its
-/// peers have done meanwhile is something else.
+/// The rank may not have woken up yet: then its wait leads nowhere, and what
+/// its peers have done meanwhile is something else.
 std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
   std::vector<int> blockers;
   if (word == 0)

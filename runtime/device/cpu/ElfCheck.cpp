@@ -98,8 +98,7 @@ private:
         if (segment.p_offset > bytes.size() ||
             segment.p_filesz > bytes.size() - segment.p_offset ||
             segment.p_memsz < segment.p_filesz || segment.p_memsz == 0 ||
-            segment.p_memsz > maxMemory ||
-            segment.p_vaddr > maxMemory)
+            segment.p_memsz > maxMemory || segment.p_vaddr > maxMemory)
           return fail("segment " + std::to_string(number) +
                       " is outside the image");
         if ((segment.p_flags & PF_W) && (segment.p_flags & PF_X))

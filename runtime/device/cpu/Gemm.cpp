@@ -69,8 +69,9 @@ public:
 
   Result<void> run(const GemmOperands &operands) override {
     int64_t tasks = tiling.tasks();
-    bool isWorthATeam = tasks > 1 && tasks * tiling.tileM * tiling.tileN *
-                                             shape.k >= worthATeam;
+    bool isWorthATeam =
+        tasks > 1 &&
+        tasks * tiling.tileM * tiling.tileN * shape.k >= worthATeam;
     if (!runTasks(isWorthATeam ? threads : 1, tasks,
                   [&](int64_t task, int64_t thread) {
                     return compute(tileOf(operands, task, thread));

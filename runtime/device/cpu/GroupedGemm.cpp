@@ -1,5 +1,5 @@
-// Products of groups: which rows belong together is found when they run, and the
-// rest is oneDNN's sgemm, tile by tile.
+// Products of groups: which rows belong together is found when they run, and
+// the rest is oneDNN's sgemm, tile by tile.
 
 #include "runtime/device/cpu/GroupedGemm.h"
 
@@ -85,8 +85,8 @@ public:
     std::vector<Block> blocks = ofRows ? blocksOfRows(operands, membership)
                                        : blocksOfProducts(operands, membership);
     std::vector<Piece> pieces = cut(blocks);
-    bool isWorth = pieces.size() > 1 &&
-                   shape.m * shape.n * shape.k >= worthATeam;
+    bool isWorth =
+        pieces.size() > 1 && shape.m * shape.n * shape.k >= worthATeam;
     auto compute = [&](int64_t task, int64_t thread) {
       const Piece &piece = pieces[task];
       const Members &members = piece.block->members;
@@ -150,8 +150,8 @@ private:
                                       const Membership &membership) const {
     std::vector<Block> blocks;
     for (int64_t e = 0; e < group.count; ++e)
-      blocks.push_back({membership.find(operands.ids[e]), {e}, shape.m,
-                        e * group.cStride});
+      blocks.push_back(
+          {membership.find(operands.ids[e]), {e}, shape.m, e * group.cStride});
     return blocks;
   }
 
@@ -190,14 +190,13 @@ private:
     int64_t k0 = ofRows ? 0 : first;
     float beta = shape.beta;
     for (int64_t e : block.products) {
-      if (dnnl_sgemm(shape.transposeA ? 'T' : 'N', shape.transposeB ? 'T' : 'N',
-                     piece.rows, piece.columns,
-                     ofRows ? shape.k : block.members.count, shape.alpha,
-                     operands.a + e * group.aStride + atA(m0, k0), shape.lda,
-                     operands.b + e * group.bStride + atB(k0, piece.n0),
-                     shape.ldb, beta,
-                     operands.c + atC(block, piece.m0) + piece.n0,
-                     shape.ldc) != dnnl_success)
+      if (dnnl_sgemm(
+              shape.transposeA ? 'T' : 'N', shape.transposeB ? 'T' : 'N',
+              piece.rows, piece.columns, ofRows ? shape.k : block.members.count,
+              shape.alpha, operands.a + e * group.aStride + atA(m0, k0),
+              shape.lda, operands.b + e * group.bStride + atB(k0, piece.n0),
+              shape.ldb, beta, operands.c + atC(block, piece.m0) + piece.n0,
+              shape.ldc) != dnnl_success)
         return false;
       beta = 1;
     }
@@ -214,7 +213,8 @@ private:
       const float *a = operands.a + e * group.aStride;
       for (int64_t m = 0; m < piece.rows; ++m)
         for (int64_t k = 0; k < shape.k; ++k)
-          rows[m * shape.k + k] = a[atA(block.members.numbers[piece.m0 + m], k)];
+          rows[m * shape.k + k] =
+              a[atA(block.members.numbers[piece.m0 + m], k)];
       if (dnnl_sgemm('N', shape.transposeB ? 'T' : 'N', piece.rows,
                      piece.columns, shape.k, shape.alpha, rows, shape.k,
                      operands.b + e * group.bStride + atB(0, piece.n0),
@@ -268,8 +268,8 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<PreparedGemm>>
-prepareGroupedGemm(const GemmShape &shape, int threads) {
+Result<std::unique_ptr<PreparedGemm>> prepareGroupedGemm(const GemmShape &shape,
+                                                         int threads) {
   if (shape.library != GemmLibrary::Sgemm || shape.batch.size() != 1)
     return Error{"gemm " + describe(shape) +
                      ": groups are of one batch dim, and computed by sgemm",

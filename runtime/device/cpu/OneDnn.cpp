@@ -44,8 +44,10 @@ namespace {
 
 using polyrank::runtime::oneDnnLibrary;
 
-template <typename Function> struct Signature;
-template <typename R, typename... A> struct Signature<R(A...)> {
+template <typename Function>
+struct Signature;
+template <typename R, typename... A>
+struct Signature<R(A...)> {
   using Result = R;
   static constexpr size_t count = sizeof...(A);
   template <size_t I>
@@ -70,9 +72,10 @@ std::string load() {
   table.function =                                                             \
       reinterpret_cast<decltype(&::function)>(dlsym(library, #function));      \
   if (!table.function)                                                         \
-    return std::string(oneDnnLibrary) + " has no function " #function                   \
-                               ": it is another version than the 2.6 that "    \
-                               "this program is for";
+    return std::string(oneDnnLibrary) +                                        \
+           " has no function " #function                                       \
+           ": it is another version than the 2.6 that "                        \
+           "this program is for";
   POLYRANK_ONEDNN(POLYRANK_LOAD)
 #undef POLYRANK_LOAD
   return "";

@@ -17,7 +17,8 @@ constexpr int repetitions = 4;
 struct FloatArray {
   explicit FloatArray(int64_t size) : size(size) {
     constexpr uint64_t hugePage = 2 << 20;
-    uint64_t bytes = (size * sizeof(float) + hugePage - 1) / hugePage * hugePage;
+    uint64_t bytes =
+        (size * sizeof(float) + hugePage - 1) / hugePage * hugePage;
     data = static_cast<float *>(std::aligned_alloc(hugePage, bytes));
     if (!data)
       return;
@@ -48,8 +49,7 @@ Result<double> leastSeconds(const Work &work) {
 }
 
 Error noMemory() {
-  return {"no memory to measure what this machine reaches",
-          Error::Fault::Rank};
+  return {"no memory to measure what this machine reaches", Error::Fault::Rank};
 }
 
 } // namespace
@@ -80,10 +80,11 @@ Result<DeviceRates> CpuDevice::measureRates() {
   if (!x.data || !y.data)
     return noMemory();
   POLYRANK_ASSIGN(seconds, leastSeconds([&]() -> Result<void> {
-                    parallelFor(elements, 4096, [&](int64_t begin, int64_t end) {
-                      for (int64_t i = begin; i < end; ++i)
-                        x.data[i] += y.data[i];
-                    });
+                    parallelFor(elements, 4096,
+                                [&](int64_t begin, int64_t end) {
+                                  for (int64_t i = begin; i < end; ++i)
+                                    x.data[i] += y.data[i];
+                                });
                     return {};
                   }));
   rates.bytesPerSecond = 3.0 * sizeof(float) * elements / seconds;

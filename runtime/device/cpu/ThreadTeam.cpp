@@ -40,8 +40,7 @@ struct Work {
 void runPieces(void *data) {
   Work &work = *static_cast<Work *>(data);
   while (true) {
-    int64_t begin =
-        work.next.fetch_add(work.piece, std::memory_order_relaxed);
+    int64_t begin = work.next.fetch_add(work.piece, std::memory_order_relaxed);
     if (begin >= work.range)
       return;
     work.body(work.context, begin,

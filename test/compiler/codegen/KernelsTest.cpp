@@ -539,8 +539,8 @@ func.func @main(%p: tensor<50x33xf32>, %m: tensor<50x33xf32>, %v: tensor<50x33xf
 }
 
 TEST(Kernels, AllReadsComeBeforeTheFirstResultIsWritten) {
-  // Result 0 can only take the place of %x, which only result 1 reads: element by
-  // element, and in the last pass over a row.
+  // Result 0 can only take the place of %x, which only result 1 reads: element
+  // by element, and in the last pass over a row.
   for (const char *body : {R"mlir(
 func.func @main(%x: tensor<50x$Nxf32>, %y: tensor<50x$Nxi32>) -> (tensor<50x$Nxf32>, tensor<50x$Nxf32>) {
   %0 = graph.convert %y : (tensor<50x$Nxi32>) -> tensor<50x$Nxf32>

@@ -157,8 +157,7 @@ Product::Key Product::keyOf(int64_t rank, size_t command) const {
   const auto &sequence = ranks[rank];
   int64_t number = 0;
   for (size_t i = 0; i < command; ++i)
-    number +=
-        !sequence[i].isWait() && sequence[i].isOfGroup(sequence[command]);
+    number += !sequence[i].isWait() && sequence[i].isOfGroup(sequence[command]);
   return {sequence[command].group, sequence[command].channel, number};
 }
 

@@ -142,9 +142,9 @@ TEST(Pipelines, BothDirectionsOnOneQueueAreRejected) {
   EXPECT_NE(error.find("in a queue behind"), std::string::npos) << error;
 }
 
-/// Two values from stage 0 to stage 1, received in the other order; with channels
-/// of their own or without. Each has `transfers` of what can be in flight, and
-/// that is one.
+/// Two values from stage 0 to stage 1, received in the other order; with
+/// channels of their own or without. Each has `transfers` of what can be in
+/// flight, and that is one.
 RankPrograms crossed(bool hasChannels, int64_t transfers = 0) {
   RankPrograms ranks;
   ranks.mesh = Mesh({{"pipe", 2}});

@@ -132,7 +132,8 @@ protected:
     for (size_t from = 0; from < count; ++from) {
       // One search per set of axes and extents that the two layouts use.
       using Way = std::pair<int64_t, int64_t>; // cost, collectives
-      std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<Way>> best;
+      std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<Way>>
+          best;
       for (size_t to = 0; to < count; ++to) {
         uint32_t used =
             usedAtoms(layouts[from], atoms) | usedAtoms(layouts[to], atoms);
@@ -315,8 +316,7 @@ TEST_F(ReshardPlannerTest, WhatNoCollectiveDoesIsRefusedWithTheReason) {
             "only the op that makes sums for the neighbours gives them");
   LayoutAttr placed = LayoutAttr::get(m, {DimAttr::get(m, {})},
                                       ReductionKind::Sum, {}, {{1, 0}});
-  EXPECT_EQ(refused(placed, whole),
-            "no op moves a value to another place");
+  EXPECT_EQ(refused(placed, whole), "no op moves a value to another place");
 }
 
 TEST_F(ReshardPlannerTest, WhatHasNoWayIsRefusedWithTheReason) {

@@ -73,10 +73,10 @@ TEST_F(TurnsTest, AllThatWaitForeverAreNamed) {
   });
   Turns turns(3, std::nullopt);
   EXPECT_TRUE(failed(turns.run([&](size_t program) {
-    return program == 1 ? success()
-                        : turns.await(program, *op,
-                                      std::to_string(program) + " waits",
-                                      [] { return false; });
+    return program == 1
+               ? success()
+               : turns.await(program, *op, std::to_string(program) + " waits",
+                             [] { return false; });
   })));
   EXPECT_EQ(said, "'builtin.module' op is where all wait for each other: 0 "
                   "waits; 2 waits");

@@ -34,9 +34,9 @@ TEST(BufferPacking, LiveBuffersNeverOverlapAndAreAligned) {
       EXPECT_LE(buffers[i].offset + buffers[i].size, packing.size);
       for (size_t j = 0; j < i; ++j)
         if (buffers[i].overlaps(buffers[j]))
-          EXPECT_TRUE(
-              buffers[i].offset + buffers[i].size <= buffers[j].offset ||
-              buffers[j].offset + buffers[j].size <= buffers[i].offset);
+          EXPECT_TRUE(buffers[i].offset + buffers[i].size <=
+                          buffers[j].offset ||
+                      buffers[j].offset + buffers[j].size <= buffers[i].offset);
     }
   }
 }

@@ -263,8 +263,7 @@ std::string Mutator::drop(Operation *op) {
         others.push_back(other->getResult(0));
     for (Value argument : op->getBlock()->getArguments())
       others.push_back(argument);
-    for (Value argument :
-         op->getParentOfType<func::FuncOp>().getArguments())
+    for (Value argument : op->getParentOfType<func::FuncOp>().getArguments())
       others.push_back(argument);
     Value other = random.pick(others);
     if (other.getType() != op->getResult(0).getType())
@@ -279,9 +278,8 @@ std::string Mutator::sendAnother() {
   Operation *op = random.pick(ends.ops);
   auto send = dyn_cast<rank::SendOp>(op);
   auto function = op->getParentOfType<func::FuncOp>();
-  Value argument = random.pick(
-      SmallVector<Value>(function.getArguments().begin(),
-                         function.getArguments().end()));
+  Value argument = random.pick(SmallVector<Value>(
+      function.getArguments().begin(), function.getArguments().end()));
   if (!send || argument.getType() == send.getInput().getType())
     return "";
   send.getInputMutable().assign(argument);
@@ -311,9 +309,8 @@ std::string Mutator::changeChannel(Operation *op, ArrayRef<Operation *> ops) {
   if (offset == channel.getOffset())
     return "";
   Ends::change(ops, [&](auto end) {
-    end.setChannelAttr(rank::BufferAttr::get(end.getContext(),
-                                             channel.getRegion(), offset,
-                                             channel.getSize()));
+    end.setChannelAttr(rank::BufferAttr::get(
+        end.getContext(), channel.getRegion(), offset, channel.getSize()));
   });
   return "another channel";
 }

@@ -196,7 +196,8 @@ TEST(GemmForm, ContractionsOfTransformersAreComputedInPlace) {
   output.transpose({0, 2, 1, 3});
   expectComputes({{0, 1}, {0, 1}, {3}, {2}, {2}, {3}}, scores, key, output);
   // A fused projection to several dims, and its weight gradient.
-  StridedView x = StridedView::whole({2, 4, 16}), w = StridedView::whole({16, 3, 2, 8});
+  StridedView x = StridedView::whole({2, 4, 16}),
+              w = StridedView::whole({16, 3, 2, 8});
   expectComputes({{}, {}, {2}, {0}, {0, 1}, {1, 2, 3}}, x, w,
                  StridedView::whole({2, 4, 3, 2, 8}));
   expectComputes({{}, {}, {0, 1}, {0, 1}, {2}, {2, 3, 4}}, x,
@@ -206,7 +207,8 @@ TEST(GemmForm, ContractionsOfTransformersAreComputedInPlace) {
   expectComputes({{}, {}, {1}, {0}, {0}, {1}}, StridedView::whole({4, 6}),
                  StridedView::whole({6, 1}), StridedView::whole({4, 1}));
   expectComputes({{}, {}, {0}, {0}, {}, {}}, StridedView::whole({6}),
-                 StridedView::whole({6}), StridedView::whole(ArrayRef<int64_t>()));
+                 StridedView::whole({6}),
+                 StridedView::whole(ArrayRef<int64_t>()));
   // The result transposed: operands change places.
   StridedView turned = StridedView::whole({5, 4});
   turned.transpose({1, 0});
@@ -215,12 +217,14 @@ TEST(GemmForm, ContractionsOfTransformersAreComputedInPlace) {
 }
 
 TEST(GemmForm, OperandsThatChangePlacesKeepTheirOffsets) {
-  StridedView lhs = StridedView::whole({5, 6}), rhs = StridedView::whole({6, 9});
+  StridedView lhs = StridedView::whole({5, 6}),
+              rhs = StridedView::whole({6, 9});
   ASSERT_TRUE(lhs.slice({1, 0}, {5, 6}, {1, 1}));
   ASSERT_TRUE(rhs.slice({0, 4}, {6, 9}, {1, 1}));
   ASSERT_NE(lhs.offset, rhs.offset);
   ContractionDims dims = {{}, {}, {1}, {0}, {0}, {1}};
-  StridedView result = StridedView::whole({4, 5}), turned = StridedView::whole({5, 4});
+  StridedView result = StridedView::whole({4, 5}),
+              turned = StridedView::whole({5, 4});
   turned.transpose({1, 0});
   EXPECT_FALSE(findGemmForm(dims, lhs, rhs, result, estimate)->swapped);
   EXPECT_TRUE(findGemmForm(dims, lhs, rhs, turned, estimate)->swapped);
@@ -254,7 +258,8 @@ TEST(GemmForm, TheEstimateDecidesWhichLoopsAreRowsAndColumns) {
 
 TEST(GemmForm, AContractionThatNoCallComputesHasNone) {
   // Contracted over two dims that lie in another order in the right operand.
-  StridedView lhs = StridedView::whole({4, 3, 5}), rhs = StridedView::whole({5, 3, 4});
+  StridedView lhs = StridedView::whole({4, 3, 5}),
+              rhs = StridedView::whole({5, 3, 4});
   EXPECT_FALSE(findGemmForm({{}, {}, {1, 2}, {1, 0}, {0}, {2}}, lhs, rhs,
                             StridedView::whole({4, 4}), estimate));
 }

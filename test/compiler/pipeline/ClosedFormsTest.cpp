@@ -14,10 +14,10 @@ namespace {
 TEST(ClosedForms, AreWhatIsSimulated) {
   int64_t compared = 0;
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
-    auto form = getClosedForm(each.text, each.ranks, each.chunks,
-                              each.microbatches);
-    auto schedule = makeSchedule(each.text, each.ranks, each.chunks,
-                                 each.microbatches);
+    auto form =
+        getClosedForm(each.text, each.ranks, each.chunks, each.microbatches);
+    auto schedule =
+        makeSchedule(each.text, each.ranks, each.chunks, each.microbatches);
     ASSERT_TRUE(form && schedule) << each;
     auto simulation = simulate(*schedule);
     ASSERT_TRUE(simulation) << each;
@@ -35,8 +35,8 @@ TEST(ClosedForms, AreWhatIsSimulated) {
 // for each other.
 TEST(ClosedForms, ReachTheLowerBound) {
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
-    auto simulation = simulate(*makeSchedule(each.text, each.ranks, each.chunks,
-                                             each.microbatches));
+    auto simulation = simulate(
+        *makeSchedule(each.text, each.ranks, each.chunks, each.microbatches));
     EXPECT_GE(simulation->makespan, simulation->lowerBound) << each;
     if (each.chunks == 1 || each.microbatches >= 2 * each.ranks - 1) {
       EXPECT_EQ(simulation->makespan, simulation->lowerBound) << each;
@@ -49,8 +49,8 @@ TEST(ClosedForms, BubblesAreNotAboveThoseOfOneForwardOneBackward) {
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
     if (each.text == "gpipe" || each.text == "1f1b")
       return;
-    auto form = getClosedForm(each.text, each.ranks, each.chunks,
-                              each.microbatches);
+    auto form =
+        getClosedForm(each.text, each.ranks, each.chunks, each.microbatches);
     auto plain = getClosedForm("1f1b", each.ranks, 1, each.microbatches);
     EXPECT_LE(form->bubble, each.chunks * plain->bubble) << each;
   });

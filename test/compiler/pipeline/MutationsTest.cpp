@@ -261,8 +261,8 @@ TEST(ScheduleMutations, AreRefusedOrEquivalent) {
   Random random(2);
   int64_t refused = 0, equivalent = 0, waiting = 0;
   for (int i = 0; i < 12000; ++i) {
-    Schedule schedule = draw(random, 0, 1) ? drawNamed(random)
-                                           : drawSchedule(random);
+    Schedule schedule =
+        draw(random, 0, 1) ? drawNamed(random) : drawSchedule(random);
     const Schedule before = schedule;
     for (int64_t changes = draw(random, 1, 2); changes > 0; --changes)
       mutate(random, schedule);

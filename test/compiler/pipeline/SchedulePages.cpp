@@ -24,9 +24,9 @@ struct Row {
   const char *text;
   int64_t chunks;
 };
-constexpr Row rows[] = {{"gpipe", 1},       {"1f1b", 1},
-                        {"gpipe", 2},       {"interleaved", 2},
-                        {"interleaved", 4}, {"zero-bubble", 1},
+constexpr Row rows[] = {{"gpipe", 1},        {"1f1b", 1},
+                        {"gpipe", 2},        {"interleaved", 2},
+                        {"interleaved", 4},  {"zero-bubble", 1},
                         {"zero-bubble-v", 2}};
 
 /// Whole ranks take the same time, so chunks take less.

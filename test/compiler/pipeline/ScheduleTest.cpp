@@ -106,9 +106,9 @@ TEST(Schedules, AllOfThemPassTheChecker) {
   int64_t checked = 0;
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
     for (bool trains : {true, false}) {
-      auto schedule = makeSchedule(each.text, each.ranks, each.chunks,
-                                   each.microbatches,
-                                   trains ? trainParts : forwardParts);
+      auto schedule =
+          makeSchedule(each.text, each.ranks, each.chunks, each.microbatches,
+                       trains ? trainParts : forwardParts);
       ASSERT_TRUE(schedule) << each;
       CheckOptions options;
       options.trains = trains;
@@ -169,8 +169,7 @@ TEST(Schedules, WhatIsNoneIsRefused) {
             "a schedule of 'backward': there are train and forward");
   EXPECT_EQ(getCoordinates("1f1b", 2, 2).error().message,
             write("1f1b", 2, 2, 2));
-  EXPECT_EQ(getCoordinates("1f1", 2, 1).error().message,
-            write("1f1", 2, 1, 2));
+  EXPECT_EQ(getCoordinates("1f1", 2, 1).error().message, write("1f1", 2, 1, 2));
 }
 
 } // namespace

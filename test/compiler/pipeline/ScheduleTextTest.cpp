@@ -20,8 +20,8 @@ std::string getError(std::string_view text) {
 
 TEST(ScheduleText, WhatIsWrittenIsRead) {
   forEachSchedule(5, 12, [&](const NamedSchedule &each) {
-    auto schedule = makeSchedule(each.text, each.ranks, each.chunks,
-                                 each.microbatches);
+    auto schedule =
+        makeSchedule(each.text, each.ranks, each.chunks, each.microbatches);
     auto read = readSchedule(writeSchedule(*schedule), "s.txt");
     ASSERT_TRUE(read) << each << ": " << read.error().message;
     EXPECT_EQ(*read, *schedule) << each;

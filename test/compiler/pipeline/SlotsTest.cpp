@@ -1,8 +1,8 @@
 // How many slots transfers need.
 
+#include "compiler/pipeline/Slots.h"
 #include "compiler/pipeline/Check.h"
 #include "compiler/pipeline/Simulate.h"
-#include "compiler/pipeline/Slots.h"
 #include "test/compiler/pipeline/NamedSchedules.h"
 
 #include <gtest/gtest.h>
@@ -16,12 +16,11 @@ namespace {
 // the first is not through with its group.
 TEST(Slots, OneIsEnoughButWhereChunksWaitForGroups) {
   forEachSchedule(6, 24, [&](const NamedSchedule &each) {
-    Schedule schedule = *makeSchedule(each.text, each.ranks, each.chunks,
-                                      each.microbatches);
+    Schedule schedule =
+        *makeSchedule(each.text, each.ranks, each.chunks, each.microbatches);
     bool waits = each.chunks > 1 && each.text != "zero-bubble-v" &&
                  each.microbatches > each.ranks &&
-                 (each.text == "gpipe" ||
-                  each.microbatches % each.ranks != 0);
+                 (each.text == "gpipe" || each.microbatches % each.ranks != 0);
     if (!waits) {
       EXPECT_EQ(getLeastSlots(schedule), 1) << each;
       EXPECT_EQ(getSlots(schedule), 1) << each;
@@ -36,8 +35,8 @@ TEST(Slots, OneIsEnoughButWhereChunksWaitForGroups) {
 
 TEST(Slots, AreTheLeast) {
   forEachSchedule(4, 15, [&](const NamedSchedule &each) {
-    Schedule schedule = *makeSchedule(each.text, each.ranks, each.chunks,
-                                      each.microbatches);
+    Schedule schedule =
+        *makeSchedule(each.text, each.ranks, each.chunks, each.microbatches);
     CheckOptions options;
     options.slots = getLeastSlots(schedule);
     EXPECT_TRUE(checkSchedule(schedule, options)) << each;

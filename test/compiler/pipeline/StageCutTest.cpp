@@ -65,9 +65,9 @@ CutObjective evaluate(const CutProblem &problem, const std::vector<int> &ends) {
   CutObjective objective;
   for (int stage = 0, begin = 0; stage < problem.stages; ++stage) {
     StageCost cost = getStageCost(problem, stage, begin, ends[stage]);
-    objective.time = std::max(
-        objective.time,
-        cost.time + problem.picosecondsPerByte * (cost.received + cost.sent));
+    objective.time =
+        std::max(objective.time, cost.time + problem.picosecondsPerByte *
+                                                 (cost.received + cost.sent));
     objective.bytes += cost.received;
     objective.memory = std::max(objective.memory, cost.memory);
     begin = ends[stage];
@@ -144,11 +144,9 @@ TEST(StageCut, MicrobatchesInFlightKeepWhatTheyNeed) {
   for (CutOp &op : problem.ops)
     op.kept = 10;
   problem.live = {2, 1};
-  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).ends,
-            (std::vector<int>{1, 3}));
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).ends, (std::vector<int>{1, 3}));
   problem.live = {1, 2};
-  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).ends,
-            (std::vector<int>{2, 3}));
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).ends, (std::vector<int>{2, 3}));
 }
 
 TEST(StageCut, TransfersTakeTime) {

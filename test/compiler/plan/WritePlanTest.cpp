@@ -88,7 +88,8 @@ protected:
       labels.push_back(sample % 7 == 0 ? -100 : sample % 4);
     }
     std::vector<int64_t> shape{32, 4}, samples{32};
-    ASSERT_TRUE(writer->add("x", DType::F32, shape, std::as_bytes(std::span(x))));
+    ASSERT_TRUE(
+        writer->add("x", DType::F32, shape, std::as_bytes(std::span(x))));
     ASSERT_TRUE(writer->add("labels", DType::I64, samples,
                             std::as_bytes(std::span(labels))));
     ASSERT_TRUE(writer->commit());
@@ -132,9 +133,9 @@ protected:
   void train(const std::string &plan, Trained &trained) {
     std::string log = directory / "log", saved = directory / "saved",
                 errors = directory / "errors";
-    StringRef arguments[] = {POLYRANK_RUN, plan,    "--data",     data,
-                             "--steps",    "3",     "--log",      log,
-                             "--save",     saved,   "--order",    "sequential",
+    StringRef arguments[] = {POLYRANK_RUN, plan,  "--data",  data,
+                             "--steps",    "3",   "--log",   log,
+                             "--save",     saved, "--order", "sequential",
                              "--quiet"};
     std::optional<StringRef> redirects[] = {std::nullopt, StringRef(errors),
                                             StringRef(errors)};
@@ -182,8 +183,8 @@ TEST_F(WritePlanTest, StagesTrainAsTheWholeDoes) {
                     1e-5 * expected)
             << metric;
       }
-    for (auto [found, expected] : {std::pair(&stages.w, &whole.w),
-                                   {&stages.u, &whole.u}})
+    for (auto [found, expected] :
+         {std::pair(&stages.w, &whole.w), {&stages.u, &whole.u}})
       for (size_t i = 0; i < found->size(); ++i)
         EXPECT_NEAR((*found)[i], (*expected)[i], 1e-5);
   }
@@ -207,7 +208,8 @@ TEST_F(WritePlanTest, EachFunctionIsAProgramAtItsCoordinates) {
   ASSERT_EQ(report.programs.size(), 2u);
   EXPECT_EQ(report.programs[0].parameterElements, 16);
   EXPECT_EQ(report.programs[0].ranks, 2);
-  // The weight, and the activations of four microbatches; two gradients come back.
+  // The weight, and the activations of four microbatches; two gradients come
+  // back.
   EXPECT_EQ(report.programs[0].sends, 5u);
   EXPECT_EQ(report.programs[1].receives, 5u);
   EXPECT_EQ(report.programs[0].receives, report.programs[1].sends);

@@ -47,12 +47,9 @@ protected:
 };
 
 OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
-                                              MeshAttr mesh,
-                                              unsigned shuffle) {
+                                              MeshAttr mesh, unsigned shuffle) {
   std::mt19937 generator(seed);
-  auto pick = [&](int count) {
-    return static_cast<int>(generator() % count);
-  };
+  auto pick = [&](int count) { return static_cast<int>(generator() % count); };
   OpBuilder builder(&context);
   Location location = builder.getUnknownLoc();
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
@@ -215,8 +212,8 @@ TEST_F(PropagationTest, NoLabellingOfARandomProgramIsBetterThanTheSolution) {
 
 TEST_F(PropagationTest, EveryOpAcceptsItsTypes) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
-    MeshAttr m = seed % 2 ? mesh({{"x", 2}, {"y", 4}})
-                          : mesh({{"x", 3}, {"y", 2}});
+    MeshAttr m =
+        seed % 2 ? mesh({{"x", 2}, {"y", 4}}) : mesh({{"x", 3}, {"y", 2}});
     OwningOpRef<ModuleOp> module = random(seed, 6, m);
     func::FuncOp function = functionOf(*module);
     FailureOr<SideTable> table = readFunction(m, function);

@@ -295,11 +295,11 @@ protected:
   /// scalar.
   SmallVector<Tensor> gradientsOf(StringRef arguments, StringRef body,
                                   ArrayRef<std::vector<double>> values) {
-    auto module = parse(("func.func @forward(" + arguments + ") -> tensor<f64> {\n" +
-                         body + "\nreturn %r : tensor<f64>\n}")
-                            .str());
-    SmallVector<Tensor> given =
-        evaluate::randomArguments(function(*module), 1);
+    auto module =
+        parse(("func.func @forward(" + arguments + ") -> tensor<f64> {\n" +
+               body + "\nreturn %r : tensor<f64>\n}")
+                  .str());
+    SmallVector<Tensor> given = evaluate::randomArguments(function(*module), 1);
     for (auto [tensor, numbers] : llvm::zip_equal(given, values))
       for (auto [i, number] : llvm::enumerate(numbers))
         tensor.set(static_cast<int64_t>(i), number);
@@ -438,15 +438,16 @@ TEST_F(GradientTest, TheFirstOfEqualExtremaOverTwoDimsTakesTheGradient) {
                                {{0, 5, 1, 5, 5, 0, //
                                  0, 1, 5, 5, 0, 0, //
                                  0, 0, 0, 0, 0, 1}});
-  EXPECT_EQ(floatsOf(gradients[0]),
-            (std::vector<double>{0, 6, 0, 0, 0, 0, //
-                                 0, 0, 9, 0, 0, 0, //
-                                 0, 0, 0, 0, 0, 4}));
+  EXPECT_EQ(floatsOf(gradients[0]), (std::vector<double>{0, 6, 0, 0, 0, 0, //
+                                                         0, 0, 9, 0, 0, 0, //
+                                                         0, 0, 0, 0, 0, 4}));
 }
 
 TEST_F(GradientTest, TwoOperandsThatAreEqualTakeHalfEach) {
   for (const char *op : {"max", "min"}) {
-    std::string body = std::string("%m = graph.") + op + R"( %x, %y : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
+    std::string body =
+        std::string("%m = graph.") + op +
+        R"( %x, %y : (tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>
       %r = graph.reduce sum %m over [0] : (tensor<3xf64>) -> tensor<f64>)";
     auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", body,
                                  {{1, 2, 3}, {1, 3, 2}});
@@ -466,7 +467,8 @@ TEST_F(GradientTest, TheRowOfThePaddingIndexGetsNone) {
   EXPECT_EQ(floatsOf(gradients[0]), (std::vector<double>{1, 1, 0, 0, 2, 2}));
 }
 
-// d x^y / dx is 0 where y is 0, and d x^y / dy is 0 where x^y is: neither is NaN.
+// d x^y / dx is 0 where y is 0, and d x^y / dy is 0 where x^y is: neither is
+// NaN.
 TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
   auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", R"(
       %p = graph.pow %x, %y : tensor<3xf64>
@@ -482,10 +484,12 @@ TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
 TEST_F(TrainingTest, DropoutDependsOnSeedStepMicrobatchAndOp) {
   auto drawn = [&](const char *id, int64_t seed, int64_t step,
                    int64_t microbatch) {
-    auto module = parse(std::string(R"(
+    auto module = parse(
+        std::string(R"(
       func.func @forward(%x: tensor<64xf32>, %a: tensor<i64>, %b: tensor<i64>, %c: tensor<i64>) -> tensor<64xf32> {
         %r = graph.dropout %x, %a, %b, %c {rate = 0.5 : f64, rng_id = )") +
-                        id + R"( : i64} : (tensor<64xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xf32>
+        id +
+        R"( : i64} : (tensor<64xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<64xf32>
         return %r : tensor<64xf32>
       })");
     SmallVector<Tensor> arguments =

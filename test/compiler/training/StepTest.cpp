@@ -417,9 +417,9 @@ TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
         R"(>}) -> (tensor<2x3xf64> {graph.role = #graph.output<"logits">}) {
         return %x : tensor<2x3xf64>
       })");
-    EXPECT_EQ(run(*module,
-                  createAttachLossPass({"cross_entropy(logits,y)", {}})),
-              "");
+    EXPECT_EQ(
+        run(*module, createAttachLossPass({"cross_entropy(logits,y)", {}})),
+        "");
     auto labels =
         graph::Boundary(function(*module)).getArgument<graph::InputAttr>(1);
     return std::pair(labels.getRange(), labels.getIgnored());
@@ -496,9 +496,8 @@ TEST_F(StepTest, TheBatchIsTheFirstDimOfInputsAndOutputs) {
     auto module = parse(
         "func.func @forward(%x: tensor<2x3xf64> {graph.role = "
         "#graph.input<\"x\">}, %y: tensor<" +
-        y + "xf64> {graph.role = #graph.input<\"y\"" + dim +
-        ">}) -> (tensor<" + out +
-        R"(xf64> {graph.role = #graph.output<"out")" + dim + R"(>}) {
+        y + "xf64> {graph.role = #graph.input<\"y\"" + dim + ">}) -> (tensor<" +
+        out + R"(xf64> {graph.role = #graph.output<"out")" + dim + R"(>}) {
       %r = graph.reduce sum %x over [0, 1] : (tensor<2x3xf64>) -> tensor<f64>
       %o = graph.broadcast %r {dims = array<i64>} : (tensor<f64>) -> tensor<)" +
         out + "xf64>\n return %o : tensor<" + out + "xf64>\n }");
@@ -521,7 +520,8 @@ TEST_F(StepTest, ErrorsSayWhatIsExpected) {
       "expected cross_entropy(OUTPUT,LABELS)");
   has(errorOf("cross_entropy(logits,labels,axes=1)"),
       "has no option 'axes'; its options are: axis, ignore_index, "
-      "label_smoothing, weight; nearest: 'axis'; output(OUTPUT) takes any loss that the exported model computes");
+      "label_smoothing, weight; nearest: 'axis'; output(OUTPUT) takes any loss "
+      "that the exported model computes");
   has(errorOf("cross_entropy(logits,labels,target)"),
       "a loss of several terms is their sum");
   has(errorOf("hinge(logits)"), "unknown loss 'hinge'");

@@ -37,8 +37,7 @@ struct Reference {
     second.resize(value.size());
     for (size_t i = 0; i < value.size(); ++i) {
       first[i] = beta1 * first[i] + (1 - beta1) * gradient[i];
-      second[i] =
-          beta2 * second[i] + (1 - beta2) * gradient[i] * gradient[i];
+      second[i] = beta2 * second[i] + (1 - beta2) * gradient[i] * gradient[i];
     }
   }
 };
@@ -71,8 +70,7 @@ void lamb(Reference &each, const Numbers &gradient, double lr, double beta1,
                      decay * each.value[i]);
   }
   double w = std::sqrt(squares(each.value)), u = std::sqrt(squares(update));
-  double trust =
-      w == 0 || u == 0 ? 1 : std::min(std::max(w / u, least), most);
+  double trust = w == 0 || u == 0 ? 1 : std::min(std::max(w / u, least), most);
   for (size_t i = 0; i < gradient.size(); ++i)
     each.value[i] -= lr * trust * update[i];
 }
@@ -149,9 +147,9 @@ void muon(Reference &each, const Numbers &gradient, double lr, double decay,
   Numbers x;
   for (size_t i = 0; i < gradient.size(); ++i) {
     each.first[i] = momentum * each.first[i] + (1 - momentum) * gradient[i];
-    x.push_back(nesterov ? (1 - momentum) * gradient[i] +
-                               momentum * each.first[i]
-                         : each.first[i]);
+    x.push_back(nesterov
+                    ? (1 - momentum) * gradient[i] + momentum * each.first[i]
+                    : each.first[i]);
   }
   double norm = std::max(std::sqrt(squares(x)), epsilon);
   for (double &value : x)
@@ -217,13 +215,11 @@ const RuleCase ruleCases[] = {
      }},
     {"muon",
      [](Reference &each, const Numbers &gradient) {
-       muon(each, gradient, 1e-3, 0.1, 0.95, true, quintic, 1e-7, 5,
-            true);
+       muon(each, gradient, 1e-3, 0.1, 0.95, true, quintic, 1e-7, 5, true);
      }},
     {"Muon(0.1, 0.25, 0.5, False, (2, -1.5, 0.5), 8, 2, \"match_rms_adamw\")",
      [](Reference &each, const Numbers &gradient) {
-       muon(each, gradient, 0.1, 0.25, 0.5, false, {2, -1.5, 0.5}, 8, 2,
-            false);
+       muon(each, gradient, 0.1, 0.25, 0.5, false, {2, -1.5, 0.5}, 8, 2, false);
      }},
     {"muon(adamw=w*,adamw_lr=0.05,adamw_betas=(0.8,0.9),adamw_eps=1e-4,"
      "adamw_weight_decay=0.25)",
@@ -247,9 +243,7 @@ const ViewCase viewCases[] = {
     {"WideAsItIs", {4, 6}, {{{4, 6}, {}}}},
     {"HeadsBehindTheInput", {6, 4}, {{{4, 3, 2}, {0, 1, 8, 4}}}},
     {"AllInOneRow", {6, 4}, {{{24}, {0, 1}}}},
-    {"UnequalParts",
-     {6, 4},
-     {{{2, 2, 4}, {0, 8, 4, 1}}, {{4, 2}, {16, 1, 4}}}},
+    {"UnequalParts", {6, 4}, {{{2, 2, 4}, {0, 8, 4, 1}}, {{4, 2}, {16, 1, 4}}}},
     {"PartsOfEachGroup",
      {6, 4},
      {{{2, 2, 4}, {0, 12, 4, 1}}, {{4, 2}, {8, 1, 12}}}},
@@ -299,8 +293,8 @@ protected:
               type + "\n%p" + n + " = graph.mul %r" + n + ", %w" + n + " : " +
               type + "\n%s" + n + " = graph.reduce sum %p" + n + " over [" +
               dims + "] : (" + type + ") -> tensor<f64>\n";
-      body += i ? "%t" + n + " = graph.add %t" + std::to_string(i - 1) + ", %s" +
-                      n + " : tensor<f64>\n"
+      body += i ? "%t" + n + " = graph.add %t" + std::to_string(i - 1) +
+                      ", %s" + n + " : tensor<f64>\n"
                 : "%t0 = graph.reshape %s0 : (tensor<f64>) -> tensor<f64>\n";
     }
     return head +
@@ -389,8 +383,7 @@ TEST_F(StoredRulesTest, StateIsOfTheStoredTensorOrOfItsViews) {
     std::string text;
     llvm::raw_string_ostream out(text);
     for (unsigned i = 0; i < step.getNumArguments(); ++i)
-      if (auto state =
-              graph::Boundary(step).getArgument<graph::StateAttr>(i);
+      if (auto state = graph::Boundary(step).getArgument<graph::StateAttr>(i);
           state && state.getOf())
         out << state.getSuffix().getValue() << " "
             << step.getArgument(i).getType() << "; ";
@@ -462,7 +455,6 @@ TEST_F(StoredRulesTest, ErrorsSayWhatIsExpected) {
   expect(whole, "muon(adamw_lr=x)", "'adamw_lr=x': expected a number");
   expect(whole, "muon(adamw_momentum=1)",
          "muon has no option 'adamw_momentum'");
-  expect(whole, "muon(adamw=v*)",
-         "adamw=v* matches no trainable parameter");
+  expect(whole, "muon(adamw=v*)", "adamw=v* matches no trainable parameter");
   expect(whole, "muon(adamw=w\\)", "bad pattern 'w\\'");
 }

@@ -19,8 +19,8 @@ enum Aspect { Split, SubAxis, Padded, PartialSum, PartialMax, PartialMin };
 constexpr int numAspects = 6;
 /// Of the largest mesh.
 constexpr int64_t numDevices = 4;
-inline const char *const aspectNames[numAspects] = {"split", "sub-axis", "padded",
-                                             "sum",   "max",      "min"};
+inline const char *const aspectNames[numAspects] = {
+    "split", "sub-axis", "padded", "sum", "max", "min"};
 
 /// Composite and replicated factors are neither split nor padded.
 bool isClosed(graph::FactorKind kind);

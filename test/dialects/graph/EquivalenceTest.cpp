@@ -409,8 +409,8 @@ private:
         isResult ? rule.results[number] : rule.operands[number];
     SmallVector<LayoutAttr> plain = layouts;
     for (auto [d, factors] : llvm::enumerate(tensor)) {
-      if (factors.size() != 1 || rule.factors[factors[0]].kind !=
-                                     graph::FactorKind::Halo)
+      if (factors.size() != 1 ||
+          rule.factors[factors[0]].kind != graph::FactorKind::Halo)
         continue;
       graph::Border border = rule.getBorder(isResult, number, d);
       for (LayoutAttr layout : plain) {
@@ -422,12 +422,11 @@ private:
           layouts.push_back(layout.withDim(d, other));
         };
         for (int64_t more : {0, 1})
-          add(rule.layDim(isResult, number, d, shape[d], mesh, dim.getAxes(),
-                          (llvm::divideCeil(rule.factors[factors[0]].size,
-                                            blocks) +
-                           more) *
-                              blocks,
-                          dim.getFill()));
+          add(rule.layDim(
+              isResult, number, d, shape[d], mesh, dim.getAxes(),
+              (llvm::divideCeil(rule.factors[factors[0]].size, blocks) + more) *
+                  blocks,
+              dim.getFill()));
         // Borders that are as wide, of the other kind or the other way round.
         for (bool spills : {false, true})
           for (auto [low, high] : {std::pair(border.low, border.high),
@@ -511,15 +510,14 @@ private:
       auto lay = [&](bool isResult, unsigned number, RankedTensorType type,
                      ArrayRef<AxisRef> partialAxes) {
         SmallVector<DimAttr> dims;
-        for (auto [d, dim] :
-             llvm::enumerate(isResult ? rule.results[number]
-                                      : rule.operands[number])) {
+        for (auto [d, dim] : llvm::enumerate(
+                 isResult ? rule.results[number] : rule.operands[number])) {
           SmallVector<AxisRef> axes;
           for (int factor : dim)
             llvm::append_range(axes, factors[factor]);
           int64_t size = type.getDimSize(d), blocks = sharding::product(axes);
-          bool isHalo = dim.size() == 1 && rule.factors[dim[0]].kind ==
-                                               graph::FactorKind::Halo;
+          bool isHalo = dim.size() == 1 &&
+                        rule.factors[dim[0]].kind == graph::FactorKind::Halo;
           int64_t extent = isHalo ? rule.factors[dim[0]].size : size;
           bool isPadded = extent % blocks != 0 || (padsAll && blocks > 1);
           Fill fill = isa<FloatType>(type.getElementType())
@@ -632,11 +630,10 @@ TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
              {graph::FactorKind::Parallel, graph::FactorKind::Reduction,
               graph::FactorKind::Replicated}) {
           // Without borders a halo factor differs in its blocks' ratio alone.
-          bool hasBorders =
-              rule.factors[f].kind == graph::FactorKind::Halo &&
-              llvm::any_of(rule.borders, [](const auto &entry) {
-                return entry.second.low || entry.second.high;
-              });
+          bool hasBorders = rule.factors[f].kind == graph::FactorKind::Halo &&
+                            llvm::any_of(rule.borders, [](const auto &entry) {
+                              return entry.second.low || entry.second.high;
+                            });
           if (isClosed(kind) == isClosed(rule.factors[f].kind) && !hasBorders)
             continue;
           if (!computed && !isClosed(rule.factors[f].kind))

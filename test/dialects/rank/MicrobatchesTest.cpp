@@ -71,9 +71,9 @@ TEST(RunsToCheck, ALongOneIsThatOfFewerMicrobatches) {
 TEST(RunsToCheck, WhatComesBackToMicrobatchesIsCheckedWhole) {
   // All backwards behind all forwards, and forwards that were put off.
   EXPECT_EQ(runsToCheck(inTurn(8, 8)), inTurn(8, 8));
-  Runs late = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 7}, {0, 8}, {0, 9},
-               {0, 10}, {0, 11}, {0, 12}, {0, 13}, {0, 14}, {0, 15}, {0, 4},
-               {0, 5},  {0, 6}};
+  Runs late = {{0, 0},  {0, 1},  {0, 2},  {0, 3},  {0, 7},  {0, 8},
+               {0, 9},  {0, 10}, {0, 11}, {0, 12}, {0, 13}, {0, 14},
+               {0, 15}, {0, 4},  {0, 5},  {0, 6}};
   EXPECT_EQ(runsToCheck(late), late);
 }
 

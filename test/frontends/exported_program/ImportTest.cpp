@@ -38,17 +38,15 @@ std::string problemOf(int times) {
             {"user_output": {"arg": {"as_tensor": {"name": "x"}}}}]}}})";
   TemporaryFolder folder;
   std::string path = folder.write(
-      "m.pt2",
-      buildZip(
-          {{.name = "m/models/model.json", .contents = program},
-           {"m/data/weights/model_weights_config.json", R"({"config": {}})"},
-           {"m/data/constants/model_constants_config.json",
-            R"({"config": {}})"}}));
+      "m.pt2", buildZip({{.name = "m/models/model.json", .contents = program},
+                         {"m/data/weights/model_weights_config.json",
+                          R"({"config": {}})"},
+                         {"m/data/constants/model_constants_config.json",
+                          R"({"config": {}})"}}));
   MLIRContext context;
   std::string message;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    message += diagnostic.str();
-  });
+  ScopedDiagnosticHandler handler(
+      &context, [&](Diagnostic &diagnostic) { message += diagnostic.str(); });
   auto module = frontends::importExportedProgram(context, path, {});
   EXPECT_EQ(bool(module), message.empty()) << message;
   return message;

@@ -37,9 +37,9 @@ std::string errorOf(llvm::StringRef text, Pair *into = nullptr) {
 
 TEST(JsonFields, FieldsAreReadAndMayBeLeftOut) {
   Pair pair;
-  EXPECT_EQ(errorOf(R"({"numbers": [1, -2], "name": "a\"b", "more": {}})",
-                    &pair),
-            "");
+  EXPECT_EQ(
+      errorOf(R"({"numbers": [1, -2], "name": "a\"b", "more": {}})", &pair),
+      "");
   EXPECT_EQ(pair.name, "a\"b");
   EXPECT_EQ(pair.numbers, (std::vector<int64_t>{1, -2}));
   EXPECT_TRUE(pair.flag);

@@ -135,7 +135,8 @@ TEST_F(Archives, APlaceThatItsTextHasNotIsNoLineOfTheUsers) {
     return (*archive)->sourceOf(found->module, 70).file;
   };
   // The text of the second record has 7 bytes.
-  std::string record = bytesOf("tK\5K\6\x87K\1"), last = record, behind = record;
+  std::string record = bytesOf("tK\5K\6\x87K\1"), last = record,
+              behind = record;
   last[2] = 7;
   behind[2] = 8;
   size_t at = debug.find(record);
@@ -149,8 +150,8 @@ TEST_F(Archives, APlaceThatItsTextHasNotIsNoLineOfTheUsers) {
     for (int i = 0; i < times; ++i)
       texts += bytesOf("K\1");
     return bytesOf("\x80\2") + text("FORMAT_WITH_STRING_TABLE") + "(" +
-           text("model.py") + bytesOf("X\0\0\1\0") +
-           std::string(1 << 16, 'x') + "t(" + bytesOf("K\0((](") + texts +
+           text("model.py") + bytesOf("X\0\0\1\0") + std::string(1 << 16, 'x') +
+           "t(" + bytesOf("K\0((](") + texts +
            bytesOf("eK\0K\0tK\0K\1tK\0\x87t\x87.");
   };
   EXPECT_EQ(fileOf(many(256)), "model.py");

@@ -26,11 +26,12 @@ protected:
     for (const std::string &line : body)
       code += "    " + line + "\n";
     std::string path = folder.write(
-        "m.pt", buildZip({{"m/data.pkl", "\x80\2" "c__torch__\nM\n)\x81}b."},
-                          {"m/code/__torch__.py",
-                           code + "    return x\n" + more},
-                          {"m/constants.pkl", "\x80\2)."},
-                          {"m/version", "10"}}));
+        "m.pt",
+        buildZip({{"m/data.pkl", "\x80\2"
+                                 "c__torch__\nM\n)\x81}b."},
+                  {"m/code/__torch__.py", code + "    return x\n" + more},
+                  {"m/constants.pkl", "\x80\2)."},
+                  {"m/version", "10"}}));
     frontends::ImportOptions options;
     options.inputs["x"] = {"float32", {2, 3}};
     MLIRContext context;
@@ -70,9 +71,8 @@ TEST_F(Programs, NothingGrowsWithoutAnEnd) {
     return std::vector<std::string>{"l = " + first,
                                     "for i in range(60):", "  " + next};
   };
-  for (const char *next :
-       {"l = torch.add(l, l)", "l = torch.add_(l, l)", "_ = torch.extend(l, l)",
-        "l = torch.mul(l, 2)"})
+  for (const char *next : {"l = torch.add(l, l)", "l = torch.add_(l, l)",
+                           "_ = torch.extend(l, l)", "l = torch.mul(l, 2)"})
     expectProblem(doubled("[1, 2]", next), "makes a list of more than 1048576");
   for (const char *next :
        {"l = torch.add(l, l)", "l = torch.format(\"{}{}\", l, l)",
@@ -91,16 +91,15 @@ TEST_F(Programs, NothingGrowsWithoutAnEnd) {
 
 /// What copies many elements counts as many steps.
 TEST_F(Programs, LongListsTakeSteps) {
-  expectProblem({"l = torch.mul([1], 1000000)", "while True:",
-                 "  m = torch.add(l, [2])"},
-                "takes more than 2097152 steps");
+  expectProblem(
+      {"l = torch.mul([1], 1000000)", "while True:", "  m = torch.add(l, [2])"},
+      "takes more than 2097152 steps");
 }
 
 TEST_F(Programs, ListsInListsMayBeDeepAndHoldThemselves) {
   // Each of a hundred lists twice in the next: 2^100 paths.
-  const std::vector<std::string> dense = {"l = annotate(List[int], [])",
-                                          "for i in range(100):",
-                                          "  l = [l, l]"};
+  const std::vector<std::string> dense = {
+      "l = annotate(List[int], [])", "for i in range(100):", "  l = [l, l]"};
   auto with = [](std::vector<std::string> body, const std::string &line) {
     body.push_back(line);
     return body;
@@ -125,24 +124,23 @@ TEST_F(Programs, ListsInListsMayBeDeepAndHoldThemselves) {
   expectProblem({"l = [1, 1]", "for i in range(59):", "  l = [l, l]",
                  "s = isinstance(l, " + type + ")"},
                 "`isinstance` asks for the type");
-  std::vector<std::string> deep = {"l = [1]", "for i in range(200000):",
-                                   "  l = [l]"};
+  std::vector<std::string> deep = {"l = [1]",
+                                   "for i in range(200000):", "  l = [l]"};
   EXPECT_EQ(import(deep), "");
   EXPECT_EQ(import({"l = annotate(List[int], [])", "r = l",
-                    "for i in range(250000):",
-                    "  m = annotate(List[int], [])",
+                    "for i in range(250000):", "  m = annotate(List[int], [])",
                     "  _0 = torch.append(l, m)", "  l = m"}),
             "");
   expectProblem(with(deep, "s = str(l)"), "has more than 1048576 characters");
 }
 
 TEST_F(Programs, ObjectsMayHoldOneAnother) {
-  EXPECT_EQ(import({"l = __torch__.C.__new__(__torch__.C)",
-                    "for i in range(100000):",
-                    "  m = __torch__.C.__new__(__torch__.C)", "  m.next = l",
-                    "  l = m"},
-                   "class C:\n  def f(self) -> int:\n    return 1\n"),
-            "");
+  EXPECT_EQ(
+      import({"l = __torch__.C.__new__(__torch__.C)", "for i in range(100000):",
+              "  m = __torch__.C.__new__(__torch__.C)", "  m.next = l",
+              "  l = m"},
+             "class C:\n  def f(self) -> int:\n    return 1\n"),
+      "");
 }
 
 /// An expanded tensor takes no memory, so its dims may be of any size; what is
@@ -179,9 +177,9 @@ TEST_F(Programs, OperatorsAskForNoMoreThanThereIs) {
                     "s = torch.flip(x, [0])", "t = torch.diff(x, 2)"}),
             "");
   // Each piece is an operator.
-  expectProblem({"while True:",
-                 "  r = torch.unbind(torch.expand(x, [65536, 2, 3]), 0)"},
-                "takes more than 2097152 steps");
+  expectProblem(
+      {"while True:", "  r = torch.unbind(torch.expand(x, [65536, 2, 3]), 0)"},
+      "takes more than 2097152 steps");
 }
 
 TEST_F(Programs, ANaNHasNoPlaceInAnOrder) {

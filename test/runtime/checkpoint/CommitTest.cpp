@@ -22,7 +22,16 @@ namespace fs = std::filesystem;
 /// Does what it is told and writes it down; may fail at one of the calls.
 class RecordedOperations : public FileOperations {
 public:
-  enum Kind { Create, Sync, MakeFolder, SyncFolder, Rename, Replace, RemoveFile, RemoveFolder };
+  enum Kind {
+    Create,
+    Sync,
+    MakeFolder,
+    SyncFolder,
+    Rename,
+    Replace,
+    RemoveFile,
+    RemoveFolder
+  };
   struct Operation {
     Kind kind;
     std::string path, to = {};
@@ -64,7 +73,8 @@ public:
     log.push_back({Rename, from, to});
     return FileOperations::rename(from, to);
   }
-  Result<void> replace(const std::string &from, const std::string &to) override {
+  Result<void> replace(const std::string &from,
+                       const std::string &to) override {
     if (fails())
       return error(from);
     log.push_back({Replace, from, to});
@@ -167,10 +177,12 @@ bool isOfNames(const Op &op) {
          op.kind == Kind::RemoveFile || op.kind == Kind::RemoveFolder;
 }
 
-/// What a disk holds on which a subset of the effects of some calls has arrived.
+/// What a disk holds on which a subset of the effects of some calls has
+/// arrived.
 class Disk {
 public:
-  explicit Disk(const std::map<std::string, std::string> &files) : files(files) {
+  explicit Disk(const std::map<std::string, std::string> &files)
+      : files(files) {
     for (auto &[path, content] : files)
       folders.insert(parentOf(path));
   }
@@ -247,8 +259,8 @@ std::map<std::string, std::string> contentsOf(const std::string &folder) {
 /// Checks every state that a loss of power during the calls of `log` can leave:
 /// after each prefix, each subset of the changes of names that no sync of their
 /// folder has made durable, and of each file that was not synced nothing, zeros
-/// of its size, or all. `leastAfter` is the step that must at least be found once
-/// all calls are done.
+/// of its size, or all. `leastAfter` is the step that must at least be found
+/// once all calls are done.
 size_t checkCrashes(const std::vector<Op> &log,
                     const std::map<std::string, std::string> &before,
                     const std::string &folder, const std::string &scratch,
@@ -499,15 +511,16 @@ private:
 
 TEST(Commit, WhatCannotBeReadNowIsNotDamaged) {
   TemporaryFolder root;
-  std::string folder = root.path("c"), unfinished = unfinishedPath(folder, 2, 7);
+  std::string folder = root.path("c"),
+              unfinished = unfinishedPath(folder, 2, 7);
   fs::create_directory(folder);
   FileOperations files;
   ASSERT_TRUE(save(files, folder, 1, {}));
   ASSERT_TRUE(save(files, folder, 2, {}));
   Result<Manifest> manifest = writeShards(files, unfinished, 2);
   ASSERT_TRUE(manifest);
-  Result<CheckpointReader> reader = CheckpointReader(
-      *std::move(newestCheckpoint(folder)->found));
+  Result<CheckpointReader> reader =
+      CheckpointReader(*std::move(newestCheckpoint(folder)->found));
   {
     NoFiles limit;
     for (const Error &error :
@@ -567,9 +580,9 @@ TEST(Commit, LeftoversOfOthersStay) {
   TemporaryFolder root;
   std::string folder = root.path("c");
   fs::create_directory(folder);
-  for (const char *name : {".tmp-step-000000001.7", ".trash-step-000000001.7",
-                           ".tmp-step-x.7", ".tmp-step-000000001",
-                           ".tmp-step-000000002.7", "other"})
+  for (const char *name :
+       {".tmp-step-000000001.7", ".trash-step-000000001.7", ".tmp-step-x.7",
+        ".tmp-step-000000001", ".tmp-step-000000002.7", "other"})
     fs::create_directory(folder + "/" + name);
   std::ofstream(folder + "/.tmp-step-000000001.7/manifest.json") << "x";
   std::ofstream(folder + "/.tmp-step-000000002.7/mine.txt") << "x";
@@ -598,7 +611,8 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
   Manifest manifest;
   manifest.step = 1;
   manifest.files = {{shardFileName(0, 1), written->bytes}};
-  manifest.tensors = {{"a", TensorRole::Buffer, {}, {}, DType::U8, {count}, {}}};
+  manifest.tensors = {
+      {"a", TensorRole::Buffer, {}, {}, DType::U8, {count}, {}}};
   manifest.tensors[0].chunks = {
       {0, "a", {{0}, {count}}, written->checksums[0]}};
   std::ofstream(path + "/manifest.json") << textOf(manifest);
@@ -607,14 +621,15 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
   CheckpointReader reader(*opened);
   const ManifestTensor &tensor = reader.manifest().tensors[0];
   std::vector<std::byte> into(count);
-  for (auto [begin, size] :
-       std::vector<std::pair<uint64_t, uint64_t>>{{0, count},
-                                                  {5, 10},
-                                                  {checksumBlock - 3, 7},
-                                                  {checksumBlock + 1, checksumBlock},
-                                                  {2 * checksumBlock, 100},
-                                                  {0, 3}}) {
-    ASSERT_TRUE(reader.read(tensor, tensor.chunks[0], begin, into.data(), size));
+  for (auto [begin, size] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, count},
+           {5, 10},
+           {checksumBlock - 3, 7},
+           {checksumBlock + 1, checksumBlock},
+           {2 * checksumBlock, 100},
+           {0, 3}}) {
+    ASSERT_TRUE(
+        reader.read(tensor, tensor.chunks[0], begin, into.data(), size));
     for (uint64_t i = 0; i < size; ++i)
       ASSERT_EQ(into[i], std::byte((begin + i) * 7 / 5 & 255)) << begin;
   }
@@ -633,8 +648,8 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("their checksum differs"),
             std::string::npos);
-  EXPECT_FALSE(damaged.read(same, same.chunks[0], checksumBlock + 1,
-                            into.data(), 1));
+  EXPECT_FALSE(
+      damaged.read(same, same.chunks[0], checksumBlock + 1, into.data(), 1));
   EXPECT_FALSE(damaged.checkAll());
 }
 

@@ -1,8 +1,8 @@
 // Manifests: what is written is read back, and whatever else is refused, each
 // thing by a condition of its own.
 
-#include "runtime/checkpoint/Checksum.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/Checksum.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,8 @@ Manifest small() {
                         {}};
   weight.chunks = {{0, "w", {{0, 0}, {3, 3}}, {0x0123456789abcdef}},
                    {1, "w", {{3, 0}, {1, 3}}, {7}}};
-  ManifestTensor step{"step", TensorRole::State, "", "step", DType::I64, {}, {}};
+  ManifestTensor step{"step", TensorRole::State, "", "step", DType::I64, {},
+                      {}};
   step.chunks = {{0, "state.step", {}, {9}}};
   manifest.tensors = {weight, step};
   return manifest;
@@ -71,8 +72,8 @@ TEST(Manifest, ComesBackAsItWasWritten) {
 TEST(Manifest, AnEvaluationMakesItOneOfVersion2) {
   Manifest manifest = small();
   EXPECT_EQ(bodyOf(manifest)["version"], 1);
-  manifest.evaluation = {.step = 90, .bestStep = 80, .without = 3,
-                         .bestLoss = 0.1 + 0.2};
+  manifest.evaluation = {
+      .step = 90, .bestStep = 80, .without = 3, .bestLoss = 0.1 + 0.2};
   EXPECT_EQ(bodyOf(manifest)["version"], 2);
   Result<Manifest> read = manifestFromText("m", textOf(manifest));
   ASSERT_TRUE(read) << read.error().message;
@@ -81,7 +82,7 @@ TEST(Manifest, AnEvaluationMakesItOneOfVersion2) {
   EXPECT_EQ(read->evaluation->bestStep, 80u);
   EXPECT_EQ(read->evaluation->without, 3u);
   EXPECT_EQ(read->evaluation->bestLoss, 0.1 + 0.2); // to the bit
-  manifest.evaluation = {.step = 90}; // whose loss was NaN
+  manifest.evaluation = {.step = 90};               // whose loss was NaN
   read = manifestFromText("m", textOf(manifest));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(std::isinf(read->evaluation->bestLoss));
@@ -90,14 +91,17 @@ TEST(Manifest, AnEvaluationMakesItOneOfVersion2) {
     change(body);
     return problemOf(sealed(body.dump()));
   };
-  EXPECT_NE(changed([](Json &b) { b["evaluation"]["step"] = 101; })
-                .find("'evaluation' is of a later step"),
+  EXPECT_NE(changed([](Json &b) {
+              b["evaluation"]["step"] = 101;
+            }).find("'evaluation' is of a later step"),
             std::string::npos);
-  EXPECT_NE(changed([](Json &b) { b["evaluation"]["best_step"] = 91; })
-                .find("'evaluation' is of a later step"),
+  EXPECT_NE(changed([](Json &b) {
+              b["evaluation"]["best_step"] = 91;
+            }).find("'evaluation' is of a later step"),
             std::string::npos);
-  EXPECT_NE(changed([](Json &b) { b["evaluation"]["best_loss"] = "low"; })
-                .find("'best_loss' is no number"),
+  EXPECT_NE(changed([](Json &b) {
+              b["evaluation"]["best_loss"] = "low";
+            }).find("'best_loss' is no number"),
             std::string::npos);
   EXPECT_NE(changed([](Json &b) { b["version"] = 1; }).find("an unknown key"),
             std::string::npos);
@@ -145,8 +149,7 @@ TEST(Manifest, EverythingThatItForbidsIsRefused) {
       {"the manifest has an unknown key", [](Json &b) { b["x"] = 1; }},
       {"'step' is no whole number", [](Json &b) { b["step"] = -1; }},
       {"'step' is no whole number", [](Json &b) { b["step"] = 1.5; }},
-      {"'seed' is no integer",
-       [](Json &b) { b["seed"] = ~uint64_t(0); }},
+      {"'seed' is no integer", [](Json &b) { b["seed"] = ~uint64_t(0); }},
       {"'model' is no text", [](Json &b) { b["model"] = 1; }},
       {"'files' is no array", [](Json &b) { b["files"] = 1; }},
       {"'data' is no object", [](Json &b) { b["data"] = 1; }},
@@ -193,12 +196,10 @@ TEST(Manifest, EverythingThatItForbidsIsRefused) {
       {"is in file number 2 of 2", [&](Json &b) { chunk(b)["file"] = 2; }},
       {"is in file number 4294967296",
        [&](Json &b) { chunk(b)["file"] = uint64_t(1) << 32; }},
-      {"the key 'w' stands twice", [&](Json &b) { tensor(b)["chunks"][1]["file"] = 0; }},
+      {"the key 'w' stands twice",
+       [&](Json &b) { tensor(b)["chunks"][1]["file"] = 0; }},
       {"has another rank", [&](Json &b) { chunk(b)["offsets"] = {0}; }},
-      {"has another rank",
-       [&](Json &b) {
-         chunk(b)["sizes"] = {9};
-       }},
+      {"has another rank", [&](Json &b) { chunk(b)["sizes"] = {9}; }},
       {"has elements 0 + 0 of dim 1",
        [&](Json &b) {
          chunk(b)["sizes"] = {3, 0};
@@ -216,11 +217,11 @@ TEST(Manifest, EverythingThatItForbidsIsRefused) {
        [&](Json &b) { chunk(b)["xxh3"].push_back("0123456789abcdef"); }},
       {"has a checksum that is none",
        [&](Json &b) { chunk(b)["xxh3"][0] = "0123456789ABCDEF"; }},
-      {"has a checksum that is none", [&](Json &b) { chunk(b)["xxh3"][0] = 7; }},
+      {"has a checksum that is none",
+       [&](Json &b) { chunk(b)["xxh3"][0] = 7; }},
       {"has a checksum that is none",
        [&](Json &b) { chunk(b)["xxh3"][0] = "123"; }},
-      {"elements are missing",
-       [&](Json &b) { tensor(b)["chunks"].erase(1); }},
+      {"elements are missing", [&](Json &b) { tensor(b)["chunks"].erase(1); }},
       {"some elements are there more than once",
        [&](Json &b) { chunk(b)["sizes"] = {4, 3}; }},
       {"more than once, and others not at all",

@@ -81,7 +81,8 @@ TEST_F(SafetensorsSetTest, AFolderWithNoneOrTwoSetsIsRefused) {
   EXPECT_SAYS(error(), "has neither model.safetensors nor model.safetensors."
                        "index.json");
   folder.write("manifest.json", "{}");
-  EXPECT_SAYS(error(), "it is a checkpoint of polyrank-run, from which --resume");
+  EXPECT_SAYS(error(),
+              "it is a checkpoint of polyrank-run, from which --resume");
   std::filesystem::remove(folder.path("manifest.json"));
   folder.write("pytorch_model.bin", "PK");
   EXPECT_SAYS(error(), "pytorch_model.bin is PyTorch's pickle");
@@ -106,7 +107,8 @@ TEST_F(SafetensorsSetTest, AnIndexThatIsNoneIsRefused) {
            {R"({"weight_map":{"x":""}})", "is not the name of a file beside"},
            {R"({"weight_map":{"x":"."}})", "is not the name of a file beside"},
            {R"({"weight_map":{"x":".."}})", "is not the name of a file beside"},
-           {R"({"weight_map":{"x":"../one"}})", "tensor 'x' is to be in '../one'"},
+           {R"({"weight_map":{"x":"../one"}})",
+            "tensor 'x' is to be in '../one'"},
            {R"({"weight_map":{"x":"one\u0000"}})", "is not the name of a file"},
            {R"({"weight_map":{"x":"one","x":"one"}})", "has 'x' twice"},
            {R"({"weight_map":{"z":"two"},"weight_map":{"z":"two"}})",
@@ -145,8 +147,7 @@ TEST(SafetensorsIndex, IsReadAsItIsWritten) {
   TemporaryFolder folder;
   folder.write("one", safetensors({"x", "y"}));
   folder.write("two", safetensors({"z"}));
-  folder.write(indexName,
-               indexText({{"one", {"x", "y"}}, {"two", {"z"}}}, 3));
+  folder.write(indexName, indexText({{"one", {"x", "y"}}, {"two", {"z"}}}, 3));
   Result<SafetensorsSet> set = SafetensorsSet::open(folder.path(""));
   ASSERT_TRUE(set) << set.error().message;
   EXPECT_EQ(folder.read(indexName),
@@ -157,8 +158,7 @@ TEST(SafetensorsIndex, IsReadAsItIsWritten) {
 
 TEST(SafetensorsNames, OfShardsAreTransformers) {
   EXPECT_EQ(shardName(2, 7), "model-00002-of-00007.safetensors");
-  EXPECT_EQ(shardName(123456, 123456),
-            "model-123456-of-123456.safetensors");
+  EXPECT_EQ(shardName(123456, 123456), "model-123456-of-123456.safetensors");
   EXPECT_TRUE(isShardName("model-00002-of-00007.safetensors"));
   EXPECT_TRUE(isShardName("model-123456-of-123456.safetensors"));
   for (const char *other :

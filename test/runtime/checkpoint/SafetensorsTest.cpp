@@ -195,8 +195,8 @@ TEST(SafetensorsWriter, WhatSeveralRanksWriteIsOneFileThatIsReadBack) {
   OutputFile output = outputFile(path);
   int number = output.descriptor().get();
   EXPECT_FALSE(SafetensorsWriter::join(path, number, threeTensors));
-  auto creator = SafetensorsWriter::create(path, number, threeTensors,
-                                           {{"format", "pt"}});
+  auto creator =
+      SafetensorsWriter::create(path, number, threeTensors, {{"format", "pt"}});
   ASSERT_TRUE(creator) << creator.error().message;
   auto joined =
       SafetensorsWriter::join(path, number, threeTensors, {{"format", "pt"}});
@@ -283,11 +283,14 @@ TEST(SafetensorsWriter, EveryTensorIsAlignedWhateverTheNamesAndTheHeader) {
   TemporaryFolder folder;
   std::string path = folder.path("w.safetensors");
   for (int length = 1; length <= 8; ++length) {
-    std::vector<TensorSpec> tensors{
-        {std::string(length, 'a'), DType::U8, {3}}, {"b", DType::BF16, {1}},
-        {"c", DType::F64, {1}},                     {"d", DType::I8, {}},
-        {"e", DType::F32, {3}},                     {"f", DType::I64, {0}},
-        {"g", DType::F16, {5}},                     {"h", DType::I32, {1}}};
+    std::vector<TensorSpec> tensors{{std::string(length, 'a'), DType::U8, {3}},
+                                    {"b", DType::BF16, {1}},
+                                    {"c", DType::F64, {1}},
+                                    {"d", DType::I8, {}},
+                                    {"e", DType::F32, {3}},
+                                    {"f", DType::I64, {0}},
+                                    {"g", DType::F16, {5}},
+                                    {"h", DType::I32, {1}}};
     OutputFile output = outputFile(path);
     auto writer =
         SafetensorsWriter::create(path, output.descriptor().get(), tensors);
@@ -311,9 +314,9 @@ TEST(SafetensorsWriter, NamesAndMetadataAreUtf8) {
     return bool(SafetensorsWriter::create(path, output.descriptor().get(),
                                           {&tensor, 1}, {{key, value}}));
   };
-  for (const char *good : {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80",
-                           "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
-                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+  for (const char *good :
+       {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+        "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(creates(good, good, good)) << testing::PrintToString(good);
   for (const char *bad :
        {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2x", "\xe0\x9f\xbf",
@@ -387,11 +390,10 @@ TEST(SafetensorsWriter, ADiskThatIsFullIsReportedAndLeavesNothing) {
     rlimit limit{1 << 20, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &limit);
     OutputFile output = outputFile(path);
-    auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
-                                            {&large, 1});
-    bool told =
-        !writer && writer.error().fault == Error::Fault::Disk &&
-        writer.error().message.find("room") != std::string::npos;
+    auto writer =
+        SafetensorsWriter::create(path, output.descriptor().get(), {&large, 1});
+    bool told = !writer && writer.error().fault == Error::Fault::Disk &&
+                writer.error().message.find("room") != std::string::npos;
     _exit(told ? 0 : 1);
   }
   int status = 0;
@@ -407,8 +409,8 @@ TEST(SafetensorsWriter, AfterAFailedWriteTheFileCannotBeFinished) {
   pid_t child = fork();
   if (child == 0) {
     OutputFile output = outputFile(path);
-    auto writer = SafetensorsWriter::create(path, output.descriptor().get(),
-                                            {&large, 1});
+    auto writer =
+        SafetensorsWriter::create(path, output.descriptor().get(), {&large, 1});
     signal(SIGXFSZ, SIG_IGN);
     rlimit limit{1000, 1000};
     setrlimit(RLIMIT_FSIZE, &limit);

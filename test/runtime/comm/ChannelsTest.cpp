@@ -1,7 +1,7 @@
 // What one rank sends to another, over every transport.
 
-#include "runtime/device/DeviceAccess.h"
 #include "runtime/plan/Channels.h"
+#include "runtime/device/DeviceAccess.h"
 #include "test/runtime/comm/TransportCases.h"
 
 #include <algorithm>
@@ -157,8 +157,9 @@ TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
   });
 }
 
-// A value arrives latency + bytes * time per byte after it was sent, those of one
-// direction one behind the other; the other direction has a link of its own.
+// A value arrives latency + bytes * time per byte after it was sent, those of
+// one direction one behind the other; the other direction has a link of its
+// own.
 TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
   constexpr int64_t each = 20'000'000; // 15 ms + 1000 * 5 us
   expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
@@ -218,41 +219,41 @@ TEST_P(ChannelsTest, TimesThatAreGivenGoAlong) {
 }
 
 TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
-  expectAllWell(
-      {.ranks = 3, .sharedSize = 4096},
-      [](Transport &transport) -> std::string {
-        auto group = transport.createGroup(allRanks(transport));
-        if (transport.rank() != 0)
-          return transport.barrier(*group) ? "" : "barrier";
-        auto refused = [&](Channel channel, const char *part) -> std::string {
-          auto end = transport.openChannel(channel);
-          if (end)
-            return std::string("opened: ") + part;
-          return end.error().message.find(part) == std::string::npos
-                     ? end.error().message
-                     : "";
-        };
-        Channel good = channelOf(*group, 1, 64), other = good;
-        other.group.index = 9;
-        std::string text = refused(other, "is of no group");
-        other = good, other.to = 3;
-        text += refused(other, "goes from member 0 to 3 of 3");
-        other = good, other.to = 0;
-        text += refused(other, "goes from member 0 to 0 of 3");
-        other = good, other.from = 1, other.to = 2;
-        text += refused(other, "and this is member 0");
-        other = good, other.slots = 0;
-        text += refused(other, "of 0 slots");
-        other = good, other.offset = 32;
-        text += refused(other, "at offset 32");
-        other = good, other.offset = 4096 - 64;
-        text += refused(other, "is not in the region of rank 0");
-        other = good, other.bytes = uint64_t(1) << 60;
-        text += refused(other, "is not in the region of rank 0");
-        if (!transport.openChannel(good))
-          text += "a good one";
-        return transport.barrier(*group) ? text : "barrier";
-      });
+  expectAllWell({.ranks = 3, .sharedSize = 4096},
+                [](Transport &transport) -> std::string {
+                  auto group = transport.createGroup(allRanks(transport));
+                  if (transport.rank() != 0)
+                    return transport.barrier(*group) ? "" : "barrier";
+                  auto refused = [&](Channel channel,
+                                     const char *part) -> std::string {
+                    auto end = transport.openChannel(channel);
+                    if (end)
+                      return std::string("opened: ") + part;
+                    return end.error().message.find(part) == std::string::npos
+                               ? end.error().message
+                               : "";
+                  };
+                  Channel good = channelOf(*group, 1, 64), other = good;
+                  other.group.index = 9;
+                  std::string text = refused(other, "is of no group");
+                  other = good, other.to = 3;
+                  text += refused(other, "goes from member 0 to 3 of 3");
+                  other = good, other.to = 0;
+                  text += refused(other, "goes from member 0 to 0 of 3");
+                  other = good, other.from = 1, other.to = 2;
+                  text += refused(other, "and this is member 0");
+                  other = good, other.slots = 0;
+                  text += refused(other, "of 0 slots");
+                  other = good, other.offset = 32;
+                  text += refused(other, "at offset 32");
+                  other = good, other.offset = 4096 - 64;
+                  text += refused(other, "is not in the region of rank 0");
+                  other = good, other.bytes = uint64_t(1) << 60;
+                  text += refused(other, "is not in the region of rank 0");
+                  if (!transport.openChannel(good))
+                    text += "a good one";
+                  return transport.barrier(*group) ? text : "barrier";
+                });
 }
 
 TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
@@ -313,8 +314,9 @@ TEST_P(ChannelsTest, WhoWaitsForARankThatDiesIsTold) {
     EXPECT_NE(outcomes[0].text.find(") died; rank 0 waits at value 7"),
               std::string::npos)
         << outcomes[0].text;
-    EXPECT_NE(outcomes[0].text.find(sends ? "until rank 1 receives one before it"
-                                          : "for what rank 1 sends"),
+    EXPECT_NE(outcomes[0].text.find(sends
+                                        ? "until rank 1 receives one before it"
+                                        : "for what rank 1 sends"),
               std::string::npos)
         << outcomes[0].text;
     EXPECT_LT(outcomes[0].seconds, 5);
@@ -338,17 +340,17 @@ TEST_P(ChannelsTest, AnAbortEndsTheWait) {
       << outcomes[0].text;
 }
 
-// Rank 0 receives what rank 1 would send after a sum in which rank 0 is missing.
+// Rank 0 receives what rank 1 would send after a sum in which rank 0 is
+// missing.
 TEST_P(ChannelsTest, ACircleOfAChannelAndAGroupIsFound) {
   auto outcomes = runWithout(GetParam(), false, [](Transport &transport) {
     auto group = transport.createGroup(Ranks{0, 1});
     auto done = transport.barrier(*group);
     return done ? std::string() : done.error().message;
   });
-  expectErrorEverywhere(outcomes, {"ranks wait for each other:",
-                                   "rank 0 waits at value 7",
-                                   "for what rank 1 sends",
-                                   "in the group of ranks 0, 1"});
+  expectErrorEverywhere(
+      outcomes, {"ranks wait for each other:", "rank 0 waits at value 7",
+                 "for what rank 1 sends", "in the group of ranks 0, 1"});
 }
 
 TEST_P(ChannelsTest, ACircleOfChannelsIsFound) {

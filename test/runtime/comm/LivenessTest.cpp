@@ -202,8 +202,8 @@ std::string startMany(Transport &transport, std::vector<int32_t> ranks,
   return done ? "" : done.error().message;
 }
 
-/// Rank 1 sleeps in {0, 1, 2} and is stopped; the wait ends, and the others go on
-/// to wait for it, in `next`: in a barrier, or in the last of `started`
+/// Rank 1 sleeps in {0, 1, 2} and is stopped; the wait ends, and the others go
+/// on to wait for it, in `next`: in a barrier, or in the last of `started`
 /// collectives.
 void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});

@@ -56,9 +56,9 @@ void reduceElement(DType dtype, Reduction reduction,
   case DType::U8:
     return reduceElement<uint8_t>(reduction, inputs, from, output, to);
   case DType::BOOL: // a sum of booleans is their disjunction
-    return reduceElement<uint8_t>(
-        reduction == Reduction::Sum ? Reduction::Max : reduction, inputs, from,
-        output, to);
+    return reduceElement<uint8_t>(reduction == Reduction::Sum ? Reduction::Max
+                                                              : reduction,
+                                  inputs, from, output, to);
   case DType::I32:
     return reduceElement<int32_t>(reduction, inputs, from, output, to);
   case DType::I64:

@@ -16,8 +16,7 @@ constexpr int members = 2;
 struct Proposal {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
-  std::vector<Transfer> transfers = {
-      {{.inner = 4}, 0, 512}};
+  std::vector<Transfer> transfers = {{{.inner = 4}, 0, 512}};
   std::vector<int32_t> permutation;
 
   /// What is wrong with it for member `me`, or "".
@@ -65,9 +64,11 @@ TEST(CheckCollectiveTest, ABufferLiesInTheSharedRegion) {
   EXPECT_EQ(at(0, last), "");
   EXPECT_EQ(at(last, 0), "");
   for (uint64_t offset : {last + 4, sharedSize + 4, UINT64_MAX - 3}) {
-    EXPECT_NE(at(0, offset).find("outside the shared region"), std::string::npos)
+    EXPECT_NE(at(0, offset).find("outside the shared region"),
+              std::string::npos)
         << offset;
-    EXPECT_NE(at(offset, 0).find("outside the shared region"), std::string::npos)
+    EXPECT_NE(at(offset, 0).find("outside the shared region"),
+              std::string::npos)
         << offset;
   }
   EXPECT_NE(at(0, 514).find("misaligned"), std::string::npos);
@@ -82,7 +83,8 @@ TEST(CheckCollectiveTest, ExtentsThatOnlyTheNumberOfMembersMakesTooLargeAre) {
 TEST(CheckCollectiveTest, EachTransferOfABucketIsChecked) {
   Proposal result = proposal(CollectiveKind::AllReduce);
   result.transfers.push_back({{.inner = 4}, 16, sharedSize});
-  EXPECT_NE(result.check().find("outside the shared region"), std::string::npos);
+  EXPECT_NE(result.check().find("outside the shared region"),
+            std::string::npos);
 }
 
 TEST(CheckCollectiveTest, OnlyOneRowMayBeScatteredOrGatheredInPlace) {

@@ -47,8 +47,8 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
           Transfer transfer = rows(outer, inner);
           transfer.low = low;
           transfer.high = high;
-          if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
-                              {transfer}, members),
+          if (!check(makeCase(kind, sumIfReducing(kind), DType::F32, {transfer},
+                              members),
                      2))
             return text;
         }
@@ -269,8 +269,7 @@ TEST_P(TransportTest, ABlockThatARankSendsToItselfIsNotCounted) {
                          {rows(1, 100)}, 3);
     test.permutation = {0, 2, 1};
     auto text = runCase(transport, allRanks(transport), test, 1);
-    uint64_t bytes =
-        transport.statistics()[int(CollectiveKind::Permute)].bytes;
+    uint64_t bytes = transport.statistics()[int(CollectiveKind::Permute)].bytes;
     return bytes == (transport.rank() == 0 ? 0 : 400)
                ? text
                : text + std::to_string(bytes) + " bytes";
@@ -299,8 +298,8 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
 }
 
 // A rank may be at the next barrier before the last one to come has left this
-// one: its arrival there must not be lost. Several jobs, so that none takes long
-// where the ranks have to share a core.
+// one: its arrival there must not be lost. Several jobs, so that none takes
+// long where the ranks have to share a core.
 TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
   for (int job = 0; job < 5 && !HasFailure(); ++job)
     expectAllWell({.ranks = 2}, [](Transport &transport) {
@@ -468,8 +467,7 @@ TEST_P(TransportTest, AnAbortByTheLauncherWakesEveryWaiter) {
   expectErrorEverywhere(outcomes, {"interrupted by the user"});
 }
 
-TEST_P(TransportTest,
-       AMalformedCollectiveIsAnErrorBeforeItRuns) {
+TEST_P(TransportTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
   struct Malformed {
     Case test;
     const char *message;
@@ -509,7 +507,8 @@ TEST_P(TransportTest,
       {shaped(CollectiveKind::AllReduce, crooked), "misaligned"},
       {shaped(CollectiveKind::AllReduce, shifted), "overlaps"},
       {shaped(CollectiveKind::AllReduce, rows(2, 4)), "outer=2 instead of 1"},
-      {shaped(CollectiveKind::AllToAll, odd), "splits an extent of 3 over 2 ranks"},
+      {shaped(CollectiveKind::AllToAll, odd),
+       "splits an extent of 3 over 2 ranks"},
       {shaped(CollectiveKind::AllReduce, square), "are for an all_to_all"},
       {shaped(CollectiveKind::AllGather, bordered), "borders of 0 and 1"},
       {shaped(CollectiveKind::Halo, inside), "borders of -1 and 0"},

@@ -64,7 +64,8 @@ TEST(DataFiles, WhatCannotBeMeantIsAnErrorThatNamesIt) {
   EXPECT_EQ(messageOf({folder.path("*.txt")}),
             "--data " + folder.path("*.txt") + ": no file has such a name");
   EXPECT_EQ(messageOf({a, folder.path("*.bin")}),
-            a + ": is given twice; to take more of it than of others, give "
+            a +
+                ": is given twice; to take more of it than of others, give "
                 "weights: " +
                 a + ":2");
   EXPECT_EQ(messageOf({a + ":1", b}),

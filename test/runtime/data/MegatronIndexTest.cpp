@@ -97,11 +97,13 @@ TEST(MegatronIndex, EachConditionRefusesByItself) {
        "has 114",
        [](Index &i) { i.tail = "x"; }},
       {"Sets of several media", [](Index &i) { i.tail = "aaaa"; }},
-      {"was it copied whole", [](Index &i) { i.bounds.pop_back(), i.documents = 4; }},
+      {"was it copied whole",
+       [](Index &i) { i.bounds.pop_back(), i.documents = 4; }},
       {"more than", [](Index &i) { i.sequences = ~uint64_t(0) / 12; }},
       {"more than", [](Index &i) { i.documents = uint64_t(1) << 61; }},
       {"has no bounds of documents", [](Index &i) { i.bounds = {}; }},
-      {"the first document begins at sequence 1", [](Index &i) { i.bounds[0] = 1; }},
+      {"the first document begins at sequence 1",
+       [](Index &i) { i.bounds[0] = 1; }},
       {"sequence 2 has a length of -4", [](Index &i) { i.lengths[2] = -4; }},
       {"sequence 0 begins at byte 2", [](Index &i) { i.offsets[0] = 2; }},
       {"sequence 3 begins at byte 16 of the data, but the one before it ends "
@@ -125,11 +127,13 @@ TEST(MegatronIndex, EachConditionRefusesByItself) {
     auto read = index.read(row.dataBytes);
     ASSERT_FALSE(read) << row.problem;
     EXPECT_NE(read.error().message.find(row.problem), std::string::npos)
-        << row.problem << "\n" << read.error().message;
+        << row.problem << "\n"
+        << read.error().message;
     EXPECT_NE(read.error().message.find("a.idx: "), std::string::npos);
   }
   TemporaryFolder folder;
-  auto file = InputFile::open(folder.write("a.idx", Index().bytes().substr(0, 33)));
+  auto file =
+      InputFile::open(folder.write("a.idx", Index().bytes().substr(0, 33)));
   auto read = readMegatronIndex(*file, 0);
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().message.find("has 33 bytes"), std::string::npos);

@@ -45,8 +45,7 @@ TEST(SourceMix, FarPositionsAreComputedAtOnce) {
   }
   EXPECT_EQ(sum, far);
   for (uint64_t p = far; p < far + 100; ++p)
-    EXPECT_EQ(mix.countBefore(mix.at(p).source, p + 1),
-              mix.at(p).index + 1);
+    EXPECT_EQ(mix.countBefore(mix.at(p).source, p + 1), mix.at(p).index + 1);
 }
 
 TEST(SourceMix, AWeightBesideWhichTheOthersVanishTakesAll) {

@@ -51,9 +51,9 @@ std::string messageOf(const DataOptions &options,
 
 TEST(Sources, FilesFollowEachOtherAndEachKeepsItsBounds) {
   TemporaryFolder folder;
-  folder.write("1.u8", bytesFrom(0, 8));    // 3 samples of 2, and a rest
-  folder.write("2.u8", bytesFrom(100, 2));  // none
-  folder.write("3.u8", bytesFrom(200, 5));  // 2
+  folder.write("1.u8", bytesFrom(0, 8));   // 3 samples of 2, and a rest
+  folder.write("2.u8", bytesFrom(100, 2)); // none
+  folder.write("3.u8", bytesFrom(200, 5)); // 2
   DataOptions options{.paths = {folder.path("*.u8")},
                       .batch = 5,
                       .order = SampleOrder::Sequential};
@@ -220,9 +220,8 @@ TEST(Sources, WhatIsOutOfRangeIsFoundWhenTheDataIsOpened) {
 const std::string text("\1\2\3\4\5\11\21\22\11\31\11", 11);
 
 DataOptions documentsOf(const std::string &path, DocumentOptions rules) {
-  return {.paths = {path},
-          .documents = rules,
-          .order = SampleOrder::Sequential};
+  return {
+      .paths = {path}, .documents = rules, .order = SampleOrder::Sequential};
 }
 
 struct Rows {
@@ -286,12 +285,14 @@ TEST(Documents, PadBeginsARowWithEachAndWholeFillsRows) {
   EXPECT_EQ(rows.inputs[1], (Row{2, 3, 4, 5, 9, 18, 9, 9}));
   EXPECT_EQ(rows.inputs[2], (Row{0, 1, 2, 3, 0, 0, 1, 0}));
   // Without labels the last token is an input, and the rest is filled up.
-  rows = rowsOf(documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
-                {input("ids", 6)});
+  rows = rowsOf(
+      documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
+      {input("ids", 6)});
   EXPECT_EQ(rows.inputs[0], (Row{1, 2, 3, 4, 5, 9, 17, 18, 9, 25, 9, 7}));
   // What does not fit into the rest of a row begins another, whatever is left.
-  rows = rowsOf(documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
-                {input("ids", 5)});
+  rows = rowsOf(
+      documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
+      {input("ids", 5)});
   EXPECT_EQ(rows.inputs[0],
             (Row{1, 2, 3, 4, 5, 9, 17, 18, 9, 7, 25, 9, 7, 7, 7}));
 }
@@ -354,19 +355,27 @@ TEST(Documents, WhatCannotBeDoneIsAnErrorThatSaysWhatItNeeds) {
     const char *problem;
   };
   for (const Case &each :
-       {Case{{.rule = DocumentRule::Pad}, {input("ids", 4), labels(4)},
+       {Case{{.rule = DocumentRule::Pad},
+             {input("ids", 4), labels(4)},
              "nothing says where its documents end"},
-        {{.maskLabels = true}, {input("ids", 4), labels(4)},
+        {{.maskLabels = true},
+         {input("ids", 4), labels(4)},
          "nothing says where its documents end"},
-        {{.eos = 9, .resetPositions = true}, {input("ids", 4), labels(4)},
+        {{.eos = 9, .resetPositions = true},
+         {input("ids", 4), labels(4)},
          "the plan has no input 'position_ids'"},
-        {{.rule = DocumentRule::Pad, .eos = 9}, {input("ids", 4), strict},
+        {{.rule = DocumentRule::Pad, .eos = 9},
+         {input("ids", 4), strict},
          "rows of documents are filled up with labels that do not count"},
-        {{.eos = 9, .maskLabels = true}, {input("ids", 4), strict},
+        {{.eos = 9, .maskLabels = true},
+         {input("ids", 4), strict},
          "--mask-eos needs labels that do not count"},
-        {{.eos = 9, .maskLabels = true}, {input("ids", 4)},
+        {{.eos = 9, .maskLabels = true},
+         {input("ids", 4)},
          "--mask-eos is about labels, and the plan has none"},
-        {{}, {input("ids", 4), wide}, "'attention_mask' is i64 with rows of [4,4]"},
+        {{},
+         {input("ids", 4), wide},
+         "'attention_mask' is i64 with rows of [4,4]"},
         {{}, {input("ids", 4), real}, "'attention_mask' is f32"},
         {{}, {labels(4), twice}, "beside 'labels'"}}) {
     EXPECT_NE(messageOf(documentsOf(path, each.rules), each.inputs)

@@ -80,8 +80,8 @@ std::vector<float> run(const GemmShape &shape, int threads) {
   std::vector<std::byte> memory((*prepared)->scratchBytes() + 64);
   auto address = reinterpret_cast<uintptr_t>(memory.data());
   auto *scratch = reinterpret_cast<void *>((address + 63) / 64 * 64);
-  auto done = (*prepared)->run({operands.a.data(), operands.b.data(),
-                               operands.c.data(), scratch});
+  auto done = (*prepared)->run(
+      {operands.a.data(), operands.b.data(), operands.c.data(), scratch});
   EXPECT_TRUE(done) << done.error().message;
   return operands.c;
 }
@@ -110,12 +110,14 @@ std::vector<GemmShape> shapes() {
       result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {{5, 800, 0, 600}}));
       // Batches that are not: other operands, or gaps.
       for (GemmBatchDim batch : {GemmBatchDim{5, 800, 1200, 600},
-                                 {5, 840, 0, 600}, {5, 800, 0, 640}})
+                                 {5, 840, 0, 600},
+                                 {5, 800, 0, 640}})
         result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {batch}));
       result.push_back(shapeFrom(20, 30, 20, ta, tb, 0, {{5, 400, 0, 600}}));
       // Two dims that are one, and that are not by one operand alone.
       for (GemmBatchDim outer : {GemmBatchDim{2, 126, 189, 96},
-                                 {2, 127, 189, 96}, {2, 126, 190, 96},
+                                 {2, 127, 189, 96},
+                                 {2, 126, 190, 96},
                                  {2, 126, 189, 97}})
         result.push_back(
             shapeFrom(4, 8, 7, ta, tb, 0, {outer, {3, 42, 63, 32}}));
@@ -193,9 +195,9 @@ std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
                                 std::byte(7));
   auto address = reinterpret_cast<uintptr_t>(memory.data());
   auto *scratch = reinterpret_cast<std::byte *>((address + 63) / 64 * 64);
-  auto done = (*prepared)->run({operands.a.data(), operands.b.data(),
-                                operands.c.data(), scratch,
-                                groups.groups.data(), groups.ids.data()});
+  auto done =
+      (*prepared)->run({operands.a.data(), operands.b.data(), operands.c.data(),
+                        scratch, groups.groups.data(), groups.ids.data()});
   EXPECT_TRUE(done) << done.error().message;
   for (std::byte *after = scratch + (*prepared)->scratchBytes();
        after < memory.data() + memory.size(); ++after)
@@ -223,9 +225,9 @@ std::vector<float> defineGrouped(const GemmShape &shape, const Groups &groups) {
                 double(operands.a[e * batch.aStride +
                                   (shape.transposeA ? l * shape.lda + i
                                                     : i * shape.lda + l)]) *
-                operands.b[e * batch.bStride +
-                           (shape.transposeB ? j * shape.ldb + l
-                                             : l * shape.ldb + j)];
+                operands.b[e * batch.bStride + (shape.transposeB
+                                                    ? j * shape.ldb + l
+                                                    : l * shape.ldb + j)];
   return {c.begin(), c.end()};
 }
 
@@ -256,8 +258,8 @@ std::vector<GemmShape> groupedShapes() {
   std::vector<GemmShape> result;
   for (bool ta : {false, true})
     for (bool tb : {false, true})
-      for (auto [m, n, k] : {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64},
-                             {300, 2, 430}})
+      for (auto [m, n, k] :
+           {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64}, {300, 2, 430}})
         for (bool ofRows : {true, false})
           for (float beta : {0.f, 1.f}) {
             GemmShape shape = shapeFrom(m, n, k, ta, tb, 2);
@@ -274,8 +276,8 @@ std::vector<GemmShape> groupedShapes() {
 
 TEST(GroupedProducts, AreThoseOfTheirDefinition) {
   for (const GemmShape &shape : groupedShapes())
-    for (const Groups &groups : groupsOf(
-             shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
+    for (const Groups &groups :
+         groupsOf(shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
       std::vector<float> expected = defineGrouped(shape, groups),
                          got = runGrouped(shape, groups, 2);
       float tolerance = 1e-5f * std::sqrt(static_cast<float>(shape.k)) * 8;
@@ -288,8 +290,8 @@ TEST(GroupedProducts, AreThoseOfTheirDefinition) {
 
 TEST(GroupedProducts, HaveTheSameBitsOnAnyNumberOfThreads) {
   for (const GemmShape &shape : groupedShapes())
-    for (const Groups &groups : groupsOf(
-             shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
+    for (const Groups &groups :
+         groupsOf(shape.grouped == GemmGroups::Rows ? shape.m : shape.k)) {
       std::vector<float> one = runGrouped(shape, groups, 1);
       EXPECT_EQ(one, runGrouped(shape, groups, 2)) << describe(shape);
       EXPECT_EQ(one, runGrouped(shape, groups, 3)) << describe(shape);
@@ -314,9 +316,16 @@ TEST(Products, NeedScratchThatDoesNotDependOnWhatWasPreparedBefore) {
         for (int flags = 0; flags < 4; ++flags)
           for (int64_t more : {0, 1, 12}) {
             bool ta = flags & 1, tb = flags & 2;
-            shapes.push_back({GemmLibrary::Matmul, m, n, k, ta, tb,
-                              (ta ? m : k) + more, (tb ? k : n) + more,
-                              n + more, {}});
+            shapes.push_back({GemmLibrary::Matmul,
+                              m,
+                              n,
+                              k,
+                              ta,
+                              tb,
+                              (ta ? m : k) + more,
+                              (tb ? k : n) + more,
+                              n + more,
+                              {}});
           }
   std::vector<uint64_t> alone;
   ASSERT_TRUE(loadOneDnn());
@@ -411,12 +420,8 @@ public:
     plan.programs[0]->segments[0]->commands.push_back(std::move(command));
     bytes = serialise(plan);
     const plan::Plan &packed = *plan::GetPlan(bytes.data());
-    const plan::Command &source = *packed.programs()
-                                       ->Get(0)
-                                       ->segments()
-                                       ->Get(0)
-                                       ->commands()
-                                       ->Get(0);
+    const plan::Command &source =
+        *packed.programs()->Get(0)->segments()->Get(0)->commands()->Get(0);
     device = *CpuDevice::create(*packed.kernels(), {.threads = 2});
     memory.resize(1 << 18);
     std::iota(memory.begin(), memory.end(), 0.0f);
@@ -424,10 +429,11 @@ public:
         {},
         DeviceAccess::spanOf(std::as_writable_bytes(std::span(memory))),
         indices};
-    auto prepared =
-        source.body_as_Copy() ? device->prepare(*source.body_as_Copy(), index, arena)
-        : source.body_as_Gemm() ? device->prepare(*source.body_as_Gemm(), arena)
-                                : device->prepare(*source.body_as_Launch(), arena);
+    auto prepared = source.body_as_Copy()
+                        ? device->prepare(*source.body_as_Copy(), index, arena)
+                    : source.body_as_Gemm()
+                        ? device->prepare(*source.body_as_Gemm(), arena)
+                        : device->prepare(*source.body_as_Launch(), arena);
     if (prepared)
       operation = *std::move(prepared);
     else
@@ -453,8 +459,14 @@ std::unique_ptr<plan::BufferRef> floatsAt(uint64_t first, uint64_t count,
 TEST(Commands, ACopyTakesThisRanksPartOfItsMicrobatch) {
   constexpr int64_t to = 1 << 17, next = 1 << 15;
   for (auto [outer, count, inner] :
-       {std::tuple<int64_t, int64_t, int64_t>(3, 4, 5), {1, 2, 7}, {1, 1, 1},
-        {1, 1, 15}, {2, 1, 8}, {3, 1, 37}, {1, 1, 20003}, {101, 3, 99}})
+       {std::tuple<int64_t, int64_t, int64_t>(3, 4, 5),
+        {1, 2, 7},
+        {1, 1, 1},
+        {1, 1, 15},
+        {2, 1, 8},
+        {3, 1, 37},
+        {1, 1, 20003},
+        {101, 3, 99}})
     for (int64_t index = 0; index < count; ++index)
       for (uint32_t microbatch : {0, 1}) {
         plan::CopyT copy;

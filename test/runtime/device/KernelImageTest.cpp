@@ -33,8 +33,8 @@ TEST(KernelImage, IsRefusedForEachThingThatItMayNotHave) {
                                {"tls", "thread-local"}}) {
     std::string message = refusalOfImage(std::string(POLYRANK_REFUSED_IMAGES) +
                                          "/refused-" + image + ".so");
-    EXPECT_NE(message.find(reason), std::string::npos) << image << ": "
-                                                       << message;
+    EXPECT_NE(message.find(reason), std::string::npos)
+        << image << ": " << message;
   }
 }
 
@@ -158,8 +158,7 @@ const Lie lies[] = {
     {"segmentsMemoryTooSmall",
      [](Image &i) { i.code().p_memsz = i.code().p_filesz - 1; },
      "is outside the image"},
-    {"emptySegment",
-     [](Image &i) { i.code().p_memsz = i.code().p_filesz = 0; },
+    {"emptySegment", [](Image &i) { i.code().p_memsz = i.code().p_filesz = 0; },
      "is outside the image"},
     {"hugeSegment",
      [](Image &i) { i.table().p_memsz = (uint64_t(1) << 31) + 1; },
@@ -256,7 +255,9 @@ const Lie lies[] = {
      [](Image &i) { i.dynamic(DT_PLTRELSZ).d_un.d_val = 25; },
      "a table of relocations is outside"},
     {"resolver",
-     [](Image &i) { i.relocation().r_info = ELF64_R_INFO(0, R_X86_64_IRELATIVE); },
+     [](Image &i) {
+       i.relocation().r_info = ELF64_R_INFO(0, R_X86_64_IRELATIVE);
+     },
      "a resolver (IFUNC)"},
     {"relocationType",
      [](Image &i) { i.relocation().r_info = ELF64_R_INFO(1, R_X86_64_COPY); },
@@ -363,8 +364,8 @@ TEST(KernelImage, IsRefusedWhereAByteThatMattersIsDamaged) {
   check(header.e_phentsize, 0, 2, "size of a segment's header");
   check(header.e_phnum, 0, 2, "number of segments");
   for (int number = 0; number < header.e_phnum; ++number) {
-    auto &segment = reinterpret_cast<Elf64_Phdr *>(
-        image.bytes.data() + header.e_phoff)[number];
+    auto &segment = reinterpret_cast<Elf64_Phdr *>(image.bytes.data() +
+                                                   header.e_phoff)[number];
     check(segment.p_type, 0, 4, "type of a segment");
     if (segment.p_type != PT_LOAD)
       continue;

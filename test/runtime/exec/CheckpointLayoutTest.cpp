@@ -166,7 +166,8 @@ TEST(CheckpointLayout, ReplicasAreWrittenOnce) {
   ASSERT_EQ(layout->manifest.tensors.size(), 1u);
   const ManifestTensor &tensor = layout->manifest.tensors[0];
   EXPECT_EQ(tensor.role, TensorRole::Parameter);
-  // Three columns over three ranks, in blocks of two: the third has padding alone.
+  // Three columns over three ranks, in blocks of two: the third has padding
+  // alone.
   EXPECT_EQ(tensor.chunks.size(), 2u);
   EXPECT_EQ(layout->bytes(), tensor.bytes());
   size_t files = 0;

@@ -17,13 +17,12 @@ std::string bytesFrom(int first, int count) {
 }
 
 std::string fingerprint(const DataOptions &options) {
-  InputSpec inputs[] = {
-      {.name = "ids", .dtype = DType::I64, .rowShape = {4}},
-      {.name = "labels",
-       .labels = true,
-       .dtype = DType::I64,
-       .rowShape = {4},
-       .range = {.ignore = -100}}};
+  InputSpec inputs[] = {{.name = "ids", .dtype = DType::I64, .rowShape = {4}},
+                        {.name = "labels",
+                         .labels = true,
+                         .dtype = DType::I64,
+                         .rowShape = {4},
+                         .range = {.ignore = -100}}};
   auto data = DataSource::open(options, inputs);
   EXPECT_TRUE(data) << (data ? "" : data.error().message);
   auto found = fingerprintOf(*data, inputs, options.batch);
@@ -49,7 +48,8 @@ TEST_F(DataFingerprint, IsOfTheSamplesAndTheirOrder) {
   EXPECT_EQ(fingerprint(options).size(), 32u);
   EXPECT_TRUE(changes([](DataOptions &o) { o.seed = 1; }));
   EXPECT_TRUE(changes([](DataOptions &o) { o.holdout = 0.5; }));
-  EXPECT_TRUE(changes([](DataOptions &o) { o.order = SampleOrder::Sequential; }));
+  EXPECT_TRUE(
+      changes([](DataOptions &o) { o.order = SampleOrder::Sequential; }));
   EXPECT_TRUE(changes([](DataOptions &o) { o.tokenType = "uint16"; }));
   EXPECT_TRUE(changes([](DataOptions &o) {
     o.documents = {.rule = DocumentRule::Pad, .eos = 5};
@@ -65,9 +65,8 @@ TEST_F(DataFingerprint, IsOfTheSamplesAndTheirOrder) {
 TEST_F(DataFingerprint, DependsOnTheWeightsOfSources) {
   std::string b = folder.write("b.u8", bytesFrom(100, 100));
   auto with = [&](const char *first, const char *second) {
-    return of([&](DataOptions &o) {
-      o.paths = {o.paths[0] + first, b + second};
-    });
+    return of(
+        [&](DataOptions &o) { o.paths = {o.paths[0] + first, b + second}; });
   };
   EXPECT_NE(with(":1", ":2"), with(":2", ":1"));
   EXPECT_NE(with(":1", ":2"), with("", ""));
@@ -75,10 +74,10 @@ TEST_F(DataFingerprint, DependsOnTheWeightsOfSources) {
 
 TEST_F(DataFingerprint, DoesNotDependOnTheFilesNamesOrTheBatch) {
   EXPECT_FALSE(changes([](DataOptions &o) { o.batch = 8; }));
-  EXPECT_FALSE(changes(
-      [&](DataOptions &o) { o.paths = {other.write("a.u8", text)}; }));
-  EXPECT_FALSE(changes(
-      [&](DataOptions &o) { o.paths = {folder.write("b.u8", text)}; }));
+  EXPECT_FALSE(
+      changes([&](DataOptions &o) { o.paths = {other.write("a.u8", text)}; }));
+  EXPECT_FALSE(
+      changes([&](DataOptions &o) { o.paths = {folder.write("b.u8", text)}; }));
 }
 
 } // namespace

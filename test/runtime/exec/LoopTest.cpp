@@ -11,8 +11,8 @@
 #include "test/runtime/device/QueuedDevice.h"
 #include "test/runtime/exec/AloneTransport.h"
 
-#include <cstring>
 #include <algorithm>
+#include <cstring>
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime::test {
@@ -78,8 +78,8 @@ struct Recurrent {
 };
 
 void expectResult(const Recurrent &recurrent) {
-  std::vector<float> h(microbatches * (times + 1) * width), g = h,
-      y(microbatches * times * width), reversed = y;
+  std::vector<float> h(microbatches * (times + 1) * width),
+      g = h, y(microbatches * times * width), reversed = y;
   for (uint64_t m = 0; m < microbatches; ++m) {
     auto state = [&](uint64_t t, uint64_t i) {
       return (m * (times + 1) + t) * width + i;
@@ -92,7 +92,8 @@ void expectResult(const Recurrent &recurrent) {
         h[state(t + 1, i)] = recurrent.at.xValues[value(t, i)] - h[state(t, i)];
       for (uint64_t i = 0; i < width; ++i) {
         for (uint64_t j = 0; j < width; ++j)
-          y[value(t, i)] += h[state(t + 1, j)] * recurrent.at.wValues[j * width + i];
+          y[value(t, i)] +=
+              h[state(t + 1, j)] * recurrent.at.wValues[j * width + i];
         reversed[value(times - 1 - t, i)] = y[value(t, i)];
       }
     }
@@ -103,7 +104,8 @@ void expectResult(const Recurrent &recurrent) {
   const RecurrentPlan &at = recurrent.at;
   EXPECT_EQ(recurrent.held(at.h, microbatches * statesBytes), h);
   EXPECT_EQ(recurrent.held(at.y, microbatches * sequenceBytes), y);
-  EXPECT_EQ(recurrent.held(at.reversed, microbatches * sequenceBytes), reversed);
+  EXPECT_EQ(recurrent.held(at.reversed, microbatches * sequenceBytes),
+            reversed);
   EXPECT_EQ(recurrent.held(at.g, microbatches * statesBytes), g);
 }
 
@@ -178,14 +180,14 @@ TEST(Loop, AnErrorNamesTheIteration) {
 TEST(Loop, ReportsCountItsCommandsInAllIterations) {
   Recurrent recurrent;
   LoadedPlan plan = load(recurrent.at.plan);
-  PlanReport report = reportOf(plan), without = reportOf(load(linearPlan(twoMicrobatches())));
+  PlanReport report = reportOf(plan),
+             without = reportOf(load(linearPlan(twoMicrobatches())));
   uint64_t all = times * microbatches;
   EXPECT_EQ(report.loops, 2u * microbatches);
   EXPECT_EQ(report.copies, all);
   EXPECT_EQ(report.launches, without.launches + 2 * all);
   EXPECT_EQ(report.gemms, without.gemms + all);
-  EXPECT_EQ(report.gemmFlops,
-            without.gemmFlops + 2 * width * width * all);
+  EXPECT_EQ(report.gemmFlops, without.gemmFlops + 2 * width * width * all);
   const plan::Command &loop =
       *plan.program().segments()->Get(firstSegment)->commands()->Get(5);
   EXPECT_EQ(describeWork(*plan.plan, loop), "loop x 5");
@@ -201,8 +203,7 @@ TEST(Loop, IsOneCommandOfATrace) {
   LoadedPlan plan = load(at.plan);
   auto device = *CpuDevice::create(*plan.plan->kernels(), {});
   AloneTransport transport(
-      0, 1,
-      *device->allocate(plan.program().shared_size(), arenaAlignment));
+      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
   auto program = *RankProgram::create(*plan.plan, *device, transport, 0);
   Trace trace(plan, 0);
   program->startTrace(trace);
@@ -236,11 +237,10 @@ TEST(Loop, ARehearsalSleepsThroughAllIterations) {
   LoadedPlan plan = load(recurrent.at.plan);
   auto device = recurrent.cpu();
   AloneTransport transport(
-      0, 1,
-      *device->allocate(plan.program().shared_size(), arenaAlignment));
+      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
   Rehearsal rehearsal(plannedTimesOf(plan)[0], transport);
-  auto program = *RankProgram::create(*plan.plan, *device, transport, 0, {},
-                                      &rehearsal);
+  auto program =
+      *RankProgram::create(*plan.plan, *device, transport, 0, {}, &rehearsal);
   ASSERT_TRUE(program->runStep(1));
   const CommandTimes &measured = program->times();
   EXPECT_EQ(measured.counts[int(plan::CommandBody::Loop)], 2u * microbatches);

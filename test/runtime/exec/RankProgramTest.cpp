@@ -56,8 +56,8 @@ void lookAt(plan::PlanT &plan, const std::string &name, plan::DType type,
   auto output = std::make_unique<plan::OutputT>();
   output->name = name;
   output->dtype = type;
-  output->buffer = std::make_unique<plan::BufferRef>(
-      bufferAt(offset, elementSize(type)));
+  output->buffer =
+      std::make_unique<plan::BufferRef>(bufferAt(offset, elementSize(type)));
   plan.programs[0]->outputs.push_back(std::move(output));
 }
 
@@ -111,8 +111,8 @@ TEST(RankProgram, ComputesTheLearningRatesOfAStepBeforeItRuns) {
   uint64_t end = program.private_size;
   program.private_size += 256;
   auto add = [&](const char *name, double rate, bool isRelative) {
-    program.arguments.push_back(argument(name, plan::Role::LearningRate,
-                                         plan::DType::F64, end, 8));
+    program.arguments.push_back(
+        argument(name, plan::Role::LearningRate, plan::DType::F64, end, 8));
     program.arguments.back()->rate = rate;
     program.arguments.back()->relative = isRelative;
     lookAt(plan, name, plan::DType::F64, end);
@@ -219,10 +219,10 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
     gather.transfers.push_back(std::make_unique<plan::TransferT>());
     plan::TransferT &transfer = *gather.transfers[0];
     transfer.inner = 4;
-    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 0, 0, 3,
-                                                       plan::Region::Shared);
-    transfer.output = std::make_unique<plan::BufferRef>(2048, 32, 256, 0, 0, 0, 0,
-                                                        plan::Region::Shared);
+    transfer.input = std::make_unique<plan::BufferRef>(1024, 16, 128, 16, 0, 0,
+                                                       3, plan::Region::Shared);
+    transfer.output = std::make_unique<plan::BufferRef>(
+        2048, 32, 256, 0, 0, 0, 0, plan::Region::Shared);
     auto command = std::make_unique<plan::CommandT>();
     command->body.Set(std::move(gather));
     program.segments[segment]->commands.push_back(std::move(command));
@@ -319,8 +319,8 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
   plan::ProgramT &program = *plan.programs[0];
   uint64_t inputs = program.arguments[inputArgument]->buffer->offset();
   // What lived there before.
-  program.arguments.push_back(argument("before", plan::Role::State,
-                                       plan::DType::F32, inputs, 4 * 9));
+  program.arguments.push_back(
+      argument("before", plan::Role::State, plan::DType::F32, inputs, 4 * 9));
   program.arguments.back()->dims.push_back(std::make_unique<plan::DimT>());
   program.arguments.back()->dims[0]->size = 9;
   program.arguments.back()->dims[0]->padded = 9;
@@ -345,15 +345,13 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
 
 TEST(RankProgram, AParameterIsLoadedFromNumbersOfItsKindOrNotAtAll) {
   std::vector<float> stored(targets * features, 1.5f);
-  StoredSource good{DType::F32,
-                    [&](uint64_t offset, void *into,
-                        uint64_t length) -> Result<void> {
-                      std::memcpy(into,
-                                  reinterpret_cast<std::byte *>(stored.data()) +
-                                      offset,
-                                  length);
-                      return {};
-                    }};
+  StoredSource good{
+      DType::F32,
+      [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
+        std::memcpy(into, reinterpret_cast<std::byte *>(stored.data()) + offset,
+                    length);
+        return {};
+      }};
   StoredSource integers = good;
   integers.dtype = DType::I32;
   plan::PlanT plan = linearPlan({});

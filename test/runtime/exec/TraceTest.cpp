@@ -57,7 +57,10 @@ plan::PlanT twoRanks() {
   model.data = 2;
   plan::PlanT plan = linearPlan(model);
   // The gradient's and the loss's reduction are of one group.
-  plan.programs[0]->segments[updateSegment]->commands[2]->body.AsCollective()
+  plan.programs[0]
+      ->segments[updateSegment]
+      ->commands[2]
+      ->body.AsCollective()
       ->group = 0;
   return plan;
 }

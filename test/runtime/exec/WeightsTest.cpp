@@ -50,8 +50,8 @@ protected:
   void writeInit(const std::vector<TensorSpec> &tensors) {
     auto output = OutputFile::create(init);
     ASSERT_TRUE(output) << output.error().message;
-    auto writer = SafetensorsWriter::create(
-        init, output->descriptor().get(), tensors);
+    auto writer =
+        SafetensorsWriter::create(init, output->descriptor().get(), tensors);
     ASSERT_TRUE(writer) << writer.error().message;
     for (size_t t = 0; t < tensors.size(); ++t) {
       std::vector<float> shifted = values;
@@ -145,7 +145,8 @@ TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
   EXPECT_SAYS(first(init), "has no tensors for linear.weight");
   shape = {features, targets};
   writeInit(specs({"linear.weight"}));
-  EXPECT_SAYS(first(init), "'linear.weight' has shape [3,4], the plan has [4,3]");
+  EXPECT_SAYS(first(init),
+              "'linear.weight' has shape [3,4], the plan has [4,3]");
 }
 
 // A tied tensor under two names with two values: which of them did the user

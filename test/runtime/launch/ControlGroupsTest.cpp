@@ -44,15 +44,15 @@ TEST(ControlGroups, TheQuotaIsTheLeastOfAllGroupsAbove) {
   EXPECT_EQ(root.quota("0::/", {{"/sys/fs/cgroup/cpu.max", "150000 100000"}}),
             1.5);
   EXPECT_EQ(root.quota("0::/a/b", {{"/sys/fs/cgroup/a/b/cpu.max", "max 1000"},
-                                     {"/sys/fs/cgroup/a/cpu.max", "3000 1000"}}),
+                                   {"/sys/fs/cgroup/a/cpu.max", "3000 1000"}}),
             3);
   EXPECT_EQ(root.quota("5:memory:/m\n4:cpu,cpuacct:/c",
-                         {{"/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000"},
-                          {"/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000"}}),
+                       {{"/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000"},
+                        {"/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000"}}),
             0.5);
   EXPECT_EQ(root.quota("4:cpu:/not/in/this/container",
-                         {{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"},
-                          {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}),
+                       {{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"},
+                        {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}),
             unlimited);
 }
 
@@ -96,13 +96,13 @@ TEST(ControlGroups, TheRoomIsTheLeastThatAnyGroupAboveHasLeft) {
 
 TEST(ControlGroups, TheRoomIsFoundInVersionOneToo) {
   Root root;
-  Files files{{"/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "300000"},
-              {"/sys/fs/cgroup/memory/m/memory.usage_in_bytes", "200000"},
-              {"/sys/fs/cgroup/memory/m/memory.stat",
-               "inactive_file 9\ntotal_inactive_file 50000"},
-              {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-               "9223372036854771712"},
-              {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "100"}};
+  Files files{
+      {"/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "300000"},
+      {"/sys/fs/cgroup/memory/m/memory.usage_in_bytes", "200000"},
+      {"/sys/fs/cgroup/memory/m/memory.stat",
+       "inactive_file 9\ntotal_inactive_file 50000"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"},
+      {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "100"}};
   MemoryRoom room = root.room("4:cpu:/c\n5:memory:/m", files);
   EXPECT_EQ(room.bytes, 150000u);
   EXPECT_EQ(room.limit, 300000u);

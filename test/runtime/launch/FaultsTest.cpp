@@ -138,8 +138,7 @@ TEST_F(FaultsTest, AReaderOfStandardErrorThatStallsStallsNothing) {
   while (write(ends[1], "x", 1) == 1)
     ;
   fcntl(ends[1], F_SETFL, 0);
-  Process process(training("5"), errors,
-                  [&] { dup2(ends[1], STDERR_FILENO); });
+  Process process(training("5"), errors, [&] { dup2(ends[1], STDERR_FILENO); });
   EXPECT_TRUE(eventually([&] { return access(saved.c_str(), F_OK) == 0; }));
   EXPECT_EQ(process.wait(), 0);
   EXPECT_EQ(readFile(saved), expected);
@@ -291,8 +290,7 @@ TEST_F(FaultsTest, APlanThatIsWrittenOverWhileTheRanksStartIsRefused) {
     for (pid_t rank : ranks)
       kill(rank, SIGSTOP);
     for (pid_t rank : ranks)
-      ASSERT_TRUE(
-          eventually([&] { return stateOf(rank) == 'T' || isOver(); }));
+      ASSERT_TRUE(eventually([&] { return stateOf(rank) == 'T' || isOver(); }));
     writeFile(plan, second.data(), second.size());
     for (pid_t rank : ranks)
       kill(rank, SIGCONT);

@@ -48,8 +48,8 @@ TEST(OtherLaunchers, SeveralTasksAreRefused) {
   EXPECT_EQ(refusal({}), "");
   EXPECT_TRUE(contains(refusal(torchrun),
                        "torchrun has started 2 tasks (WORLD_SIZE=2), each"));
-  EXPECT_TRUE(contains(
-      refusal(openMpi), "mpirun has started 4 tasks (OMPI_COMM_WORLD_SIZE=4)"));
+  EXPECT_TRUE(contains(refusal(openMpi),
+                       "mpirun has started 4 tasks (OMPI_COMM_WORLD_SIZE=4)"));
   EXPECT_TRUE(contains(refusal(step), "srun has started 2 tasks"));
   EXPECT_TRUE(contains(refusal(step), "srun -N1 -n1 -c CORES polyrank-run"));
   EXPECT_TRUE(
@@ -86,7 +86,8 @@ TEST(OtherLaunchers, SeveralMachinesHaveAReasonOfTheirOwn) {
         with(openMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
         with(step, "SLURM_STEP_NUM_NODES", "2"),
         with(mpich, "MPI_LOCALNRANKS", "1")})
-    EXPECT_TRUE(contains(refusal(each), "on several machines")) << refusal(each);
+    EXPECT_TRUE(contains(refusal(each), "on several machines"))
+        << refusal(each);
   EXPECT_FALSE(contains(refusal(torchrun), "machines"));
 }
 

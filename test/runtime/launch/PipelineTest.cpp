@@ -1,5 +1,5 @@
-// polyrank-run with plans of two programs: what it computes, logs and saves, and
-// how it ends.
+// polyrank-run with plans of two programs: what it computes, logs and saves,
+// and how it ends.
 
 #include "runtime/checkpoint/Safetensors.h"
 #include "runtime/plan/StepTimes.h"
@@ -97,9 +97,13 @@ TEST_F(PipelineRunTest, TrainsAsOneProgramWould) {
   reference(first, second, losses);
   std::string bits;
   // (data, microbatches, slots, forwards before a backward)
-  for (auto [dataAxis, microbatches, slots, warmUp] :
-       {std::tuple(1, 1, 1u, 1), {1, 4, 1u, 1}, {1, 4, 1u, 2}, {1, 4, 2u, 2},
-        {1, 4, 4u, 4}, {2, 2, 1u, 1}, {2, 4, 2u, 2}}) {
+  for (auto [dataAxis, microbatches, slots, warmUp] : {std::tuple(1, 1, 1u, 1),
+                                                       {1, 4, 1u, 1},
+                                                       {1, 4, 1u, 2},
+                                                       {1, 4, 2u, 2},
+                                                       {1, 4, 4u, 4},
+                                                       {2, 2, 1u, 1},
+                                                       {2, 4, 2u, 2}}) {
     SCOPED_TRACE(testing::Message() << dataAxis << ", " << microbatches << ", "
                                     << slots << ", " << warmUp);
     write(pipelinePlan(modelOf(dataAxis, microbatches, slots, warmUp)));
@@ -198,7 +202,8 @@ TEST_F(PipelineRunTest, TheTraceHasWhatMovesAndWhoWaits) {
   write(pipelinePlan(modelOf(1, 4, 2, 2)));
   std::string trace = directory / "trace.json";
   auto arguments = training("3");
-  arguments.insert(arguments.end(), {"--trace", trace, "--link", "pipe=2000:1"});
+  arguments.insert(arguments.end(),
+                   {"--trace", trace, "--link", "pipe=2000:1"});
   Process process(arguments, errors);
   ASSERT_EQ(process.wait(), 0) << process.output();
   json traced = json::parse(readFile(trace), nullptr, false);
@@ -223,10 +228,10 @@ TEST_F(PipelineRunTest, TheTraceHasWhatMovesAndWhoWaits) {
   EXPECT_GT(waits["waits for rank 0"] + waits["waits for rank 1"], 0);
 }
 
-// Forward and backward of the first stage take 4 ms, both of the second 8, a value
-// 2 ms over the link: the first one there and the last one back, and eight
-// microbatches of the second stage in between. Then the loss, in two rounds over
-// the link. Nothing adds up along the way.
+// Forward and backward of the first stage take 4 ms, both of the second 8, a
+// value 2 ms over the link: the first one there and the last one back, and
+// eight microbatches of the second stage in between. Then the loss, in two
+// rounds over the link. Nothing adds up along the way.
 TEST_F(PipelineRunTest, ARehearsalTakesWhatThePlanSays) {
   plan::PlanT built = pipelinePlan(modelOf(1, 8, 4, 4));
   for (size_t p = 0; p < 2; ++p)

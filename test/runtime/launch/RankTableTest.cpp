@@ -72,13 +72,13 @@ TEST(RankTable, TheDeadExplainTheStoppedAndTheyTheBusy) {
 }
 
 TEST(RankTable, FewRanksHaveALineEach) {
-  EXPECT_EQ(rankTable({at(3, 5, {What::Starts, {1}}), at(3, 4), dead()}, {1},
-                      names),
-            "where the ranks are:"
-            "\n  rank 0  is in step 3, op 5, waits for rank 1 (for 2.5 s, "
-            "process 7)"
-            "\n> rank 1  is in step 3, op 4 (for 2.5 s, process 7)"
-            "\n  rank 2  is dead; it was in step 3, op 5 (for 2.5 s)");
+  EXPECT_EQ(
+      rankTable({at(3, 5, {What::Starts, {1}}), at(3, 4), dead()}, {1}, names),
+      "where the ranks are:"
+      "\n  rank 0  is in step 3, op 5, waits for rank 1 (for 2.5 s, "
+      "process 7)"
+      "\n> rank 1  is in step 3, op 4 (for 2.5 s, process 7)"
+      "\n  rank 2  is dead; it was in step 3, op 5 (for 2.5 s)");
 }
 
 TEST(RankTable, OfManyRanksThoseThatAreAlikeShareALine) {

@@ -40,8 +40,8 @@ TEST(Restarts, WithoutAnyTheErrorIsTheRanksOwn) {
 
 TEST(Restarts, OnlyAFailedRankAndAHangAreTriedAgain) {
   using Fault = Error::Fault;
-  for (Fault fault : {Fault::Input, Fault::Preempted, Fault::Disk,
-                      Fault::NotFinite}) {
+  for (Fault fault :
+       {Fault::Input, Fault::Preempted, Fault::Disk, Fault::NotFinite}) {
     auto none = Restarts(5).after({"it says why", fault}, upTo(3));
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().message, "it says why");

@@ -46,8 +46,9 @@ TEST(MemoryTimeline, AStepWithoutCommandsHoldsWhatIsFixed) {
 }
 
 // Commands 0 to 4: zero squares, y = x W, d = y - t, squares += d^2, gradient =
-// x^T d. Then 5 to 8 are the same without the first, for all further microbatches, and the
-// update: reduce the gradient, total the loss, reduce it, descend.
+// x^T d. Then 5 to 8 are the same without the first, for all further
+// microbatches, and the update: reduce the gradient, total the loss, reduce it,
+// descend.
 TEST(MemoryTimeline, FollowsWhatIsWrittenUntilItIsLastRead) {
   MemoryTimeline timeline = timelineOf(load(training(3)));
   ASSERT_EQ(timeline.segments.size(), 3u);
@@ -59,12 +60,12 @@ TEST(MemoryTimeline, FollowsWhatIsWrittenUntilItIsLastRead) {
   EXPECT_EQ(describe(timeline),
             (std::vector<std::string>{
                 // What a command reads and overwrites is its own from then on.
-                "0-0 8 forward loss", // squares: the kernel reads no operand
-                "1-2 32 forward linear",          // y
-                "10-10 4 forward loss",           // the loss, summed
-                "11-12 4 forward loss",           // and reduced, until the end
-                "2-4 32 forward loss",            // d
-                "3-3 8 forward loss",             // squares
+                "0-0 8 forward loss",    // squares: the kernel reads no operand
+                "1-2 32 forward linear", // y
+                "10-10 4 forward loss",  // the loss, summed
+                "11-12 4 forward loss",  // and reduced, until the end
+                "2-4 32 forward loss",   // d
+                "3-3 8 forward loss",    // squares
                 "4-7 24 forward linear.gradient", // gradient
                 "5-6 32 forward linear",          // y of the next
                 "6-8 32 forward loss",            // d of the next
@@ -89,8 +90,9 @@ TEST(MemoryTimeline, ArgumentsAndConstantsAreThereAllTheTime) {
 
 TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   plan::PlanT plan = training(2);
-  auto scratch = std::make_unique<plan::BufferRef>(
-      plan.programs[0]->private_size, 4096, 0, 0, 0, 0, 0, plan::Region::Private);
+  auto scratch =
+      std::make_unique<plan::BufferRef>(plan.programs[0]->private_size, 4096, 0,
+                                        0, 0, 0, 0, plan::Region::Private);
   plan.programs[0]->private_size += 4096;
   plan::CommandT &product = *plan.programs[0]->segments[1]->commands[0];
   product.phase = plan::Phase::Backward;
@@ -113,8 +115,8 @@ TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   EXPECT_EQ(peak.lines[0].bytes, 4096u);
 }
 
-// The update: 9 starts the reduction of the gradient in place, 10 totals the loss,
-// 11 reduces it, 12 waits, 13 descends.
+// The update: 9 starts the reduction of the gradient in place, 10 totals the
+// loss, 11 reduces it, 12 waits, 13 descends.
 TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
   auto has = [](const plan::PlanT &plan, const char *line) {
     std::vector<std::string> lines = describe(timelineOf(load(plan)));
@@ -130,8 +132,8 @@ TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
                                    ->commands[0]
                                    ->body.AsCollective()
                                    ->transfers[0];
-  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0, 0, 0,
-                                     plan::Region::Shared);
+  *transfer.output = plan::BufferRef(plan.programs[0]->shared_size, 24, 0, 0, 0,
+                                     0, 0, plan::Region::Shared);
   plan.programs[0]->shared_size += 24;
   plan.programs[0]->segments[updateSegment]->commands.pop_back();
   EXPECT_TRUE(has(plan, "8-12 24 forward linear.gradient"));
@@ -146,8 +148,8 @@ TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   const plan::BufferRef y = *commands[1]->body.AsGemm()->c;
   plan::CopyT copy;
   copy.element = 4, copy.inner = 4;
-  copy.input =
-      std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, 0, plan::Region::Private);
+  copy.input = std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, 0,
+                                                 plan::Region::Private);
   copy.output = std::make_unique<plan::BufferRef>(y.offset(), 16, 0, 0, 0, 0, 0,
                                                   plan::Region::Private);
   auto command = std::make_unique<plan::CommandT>();

@@ -12,8 +12,8 @@ namespace {
 
 /// Of each stage's segments for a microbatch, whatever is in them: the first
 /// stage's forward and backward take 10 each, the second's both 20. The updates
-/// take nothing, but for their collectives: the gradient's none, the loss's 30. A
-/// value takes `link`.
+/// take nothing, but for their collectives: the gradient's none, the loss's 30.
+/// A value takes `link`.
 plan::PlanT timed(const PipelineModel &model, int64_t link) {
   plan::PlanT plan = pipelinePlan(model);
   for (size_t p = 0; p < 2; ++p)
@@ -38,8 +38,9 @@ PipelineModel modelOf(int64_t microbatches, uint32_t slots, int64_t warmUp) {
   return model;
 }
 
-// F0 F1 on the first stage, then B F in turn: the second stage always has something
-// to do between its first microbatch and its last. 10 + 4 * 20 + 10, and the loss.
+// F0 F1 on the first stage, then B F in turn: the second stage always has
+// something to do between its first microbatch and its last. 10 + 4 * 20 + 10,
+// and the loss.
 TEST(PipelineTimeline, OneForwardOneBackward) {
   PlanTimeline timeline = planTimelineOf(load(timed(modelOf(4, 2, 2), 0)));
   ASSERT_EQ(timeline.programs.size(), 2u);
@@ -90,7 +91,8 @@ TEST(PipelineTimeline, ALinkIsPassedTwiceOnTheWay) {
     }
 }
 
-// A slow link is one queue: values arrive 100 apart, however early they are sent.
+// A slow link is one queue: values arrive 100 apart, however early they are
+// sent.
 TEST(PipelineTimeline, ValuesOfOneDirectionGoOneBehindTheOther) {
   plan::PlanT plan = pipelineForwardPlan(modelOf(3, 3, 1));
   plan.programs[0]->segments[0]->commands[0]->picoseconds = 10;

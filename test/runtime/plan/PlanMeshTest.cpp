@@ -29,8 +29,7 @@ public:
     argument.dims[0]->axes = refs;
     argument.dims[0]->size = size;
     argument.dims[0]->padded = (size + blocks - 1) / blocks * blocks;
-    *argument.buffer =
-        bufferAt(1024, 4 * argument.dims[0]->padded / blocks);
+    *argument.buffer = bufferAt(1024, 4 * argument.dims[0]->padded / blocks);
     bytes = serialise(plan);
     expectAccepted(plan);
     root = GetPlan(bytes.data());
@@ -72,9 +71,11 @@ TEST(Mesh, DigitsOfSubAxesAreTakenFromTheMostMajorOn) {
 }
 
 TEST(Mesh, AGroupIsTheRanksThatDifferOnlyOverItsAxesByTheirIndex) {
-  for (std::vector<AxisRef> refs :
-       {std::vector<AxisRef>{}, {{1, 1, 12}}, {{1, 2, 3}},
-        {{1, 6, 2}, {1, 1, 2}}, {{1, 2, 3}, {0, 1, 2}, {1, 6, 2}}}) {
+  for (std::vector<AxisRef> refs : {std::vector<AxisRef>{},
+                                    {{1, 1, 12}},
+                                    {{1, 2, 3}},
+                                    {{1, 6, 2}, {1, 1, 2}},
+                                    {{1, 2, 3}, {0, 1, 2}, {1, 6, 2}}}) {
     LaidOut laid(refs);
     Mesh mesh = laid.mesh();
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
@@ -92,9 +93,13 @@ TEST(Mesh, AGroupIsTheRanksThatDifferOnlyOverItsAxesByTheirIndex) {
 }
 
 TEST(Layout, EveryBlockHasOneOwnerAndBlocksTileTheDim) {
-  for (std::vector<AxisRef> refs :
-       {std::vector<AxisRef>{}, {{0, 1, 2}}, {{1, 1, 2}}, {{1, 6, 2}},
-        {{1, 2, 3}}, {{1, 6, 2}, {1, 1, 2}}, {{1, 2, 3}, {0, 1, 2}}})
+  for (std::vector<AxisRef> refs : {std::vector<AxisRef>{},
+                                    {{0, 1, 2}},
+                                    {{1, 1, 2}},
+                                    {{1, 6, 2}},
+                                    {{1, 2, 3}},
+                                    {{1, 6, 2}, {1, 1, 2}},
+                                    {{1, 2, 3}, {0, 1, 2}}})
     for (int64_t size : {1, 12, 100}) {
       LaidOut laid(refs, size);
       Mesh mesh = laid.mesh();

@@ -36,9 +36,9 @@ plan::PlanT timed(bool overlapped) {
 
 const OverlapLine &lineOf(const StepTimeline &timeline,
                           const std::string &axes) {
-  auto found = std::find_if(
-      timeline.overlap.begin(), timeline.overlap.end(),
-      [&](const OverlapLine &line) { return line.axes == axes; });
+  auto found =
+      std::find_if(timeline.overlap.begin(), timeline.overlap.end(),
+                   [&](const OverlapLine &line) { return line.axes == axes; });
   EXPECT_NE(found, timeline.overlap.end()) << axes;
   return *found;
 }
@@ -61,8 +61,8 @@ TEST(StepTimeline, OneAfterAnother) {
   EXPECT_EQ(gradient.hidden, 0);
 }
 
-// The loss is reduced in a group of its own, beside the gradient, for which then
-// nobody stands.
+// The loss is reduced in a group of its own, beside the gradient, for which
+// then nobody stands.
 TEST(StepTimeline, QueuesRunBesideEachOther) {
   StepTimeline timeline = planTimelineOf(load(timed(true))).programs[0];
   int64_t begin = 13 * kernel;

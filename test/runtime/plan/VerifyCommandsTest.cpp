@@ -14,11 +14,10 @@ void gatherBlock(PlanT &plan, uint32_t axes, uint64_t step) {
   TransferT &transfer = *collective.transfers[0];
   transfer.inner /= 2;
   const BufferRef whole = *transfer.output;
-  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0, 0, 0,
-                                      whole.region()),
+  *transfer.input = asBlock(BufferRef(whole.offset(), whole.size() / 2, 0, 0, 0,
+                                      0, 0, whole.region()),
                             axes, step);
 }
-
 
 /// The plan's reduction becomes another collective, between two buffers of the
 /// shared region.
@@ -743,16 +742,16 @@ TEST(VerifyCommands, AcceptsCopiesOfAWholeAndOfAPart) {
 
 // Buffers that share numbers, but no byte in any microbatch on any rank.
 TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
-  auto check = [](const char *what, const std::function<void(GemmT &)> &change) {
+  auto check = [](const char *what,
+                  const std::function<void(GemmT &)> &change) {
     SCOPED_TRACE(what);
     PlanT plan = goodPlan();
     programOf(plan).private_size = programOf(plan).shared_size = 4096;
     change(gemmOf(plan));
     expectAccepted(plan);
   };
-  check("in another region", [](GemmT &gemm) {
-    *gemm.c = bufferAt(64, 32, 0, Region::Shared);
-  });
+  check("in another region",
+        [](GemmT &gemm) { *gemm.c = bufferAt(64, 32, 0, Region::Shared); });
   check("beside each other", [](GemmT &gemm) { move(gemm.c, 24); });
   check("before the first microbatch", [](GemmT &gemm) { move(gemm.c, 32); });
   check("after the last microbatch", [](GemmT &gemm) { move(gemm.c, 160); });

@@ -19,16 +19,18 @@ LaunchT zeroAt(const BufferRef &output) {
   return launch;
 }
 
-template <typename Body> std::unique_ptr<CommandT> commandWith(Body body) {
+template <typename Body>
+std::unique_ptr<CommandT> commandWith(Body body) {
   auto command = std::make_unique<CommandT>();
   command->body.Set(std::move(body));
   return command;
 }
 
-/// Of four iterations in two microbatches; both regions have 4096 bytes. Command
-/// 0 is a product of 2 x 2 matrices, of which `a` goes forwards from 1024 on, by
-/// 64 bytes, and c back from 2240 on; b is at 1536, scratch at 3072. Command 1
-/// writes 4 bytes at 2560 and so on, command 2 copies 8 of a's to 3584 and so on.
+/// Of four iterations in two microbatches; both regions have 4096 bytes.
+/// Command 0 is a product of 2 x 2 matrices, of which `a` goes forwards from
+/// 1024 on, by 64 bytes, and c back from 2240 on; b is at 1536, scratch at
+/// 3072. Command 1 writes 4 bytes at 2560 and so on, command 2 copies 8 of a's
+/// to 3584 and so on.
 PlanT loopPlan() {
   PlanT plan = goodPlan();
   programOf(plan).private_size = programOf(plan).shared_size = 4096;
@@ -56,18 +58,22 @@ PlanT loopPlan() {
 }
 
 LoopT &loopOf(PlanT &plan) {
-  return *programOf(plan).segments[firstSegment]->commands.back()->body.AsLoop();
+  return *programOf(plan)
+              .segments[firstSegment]
+              ->commands.back()
+              ->body.AsLoop();
 }
 GemmT &gemmIn(PlanT &plan) { return *loopOf(plan).commands[0]->body.AsGemm(); }
 BufferRef &outputIn(PlanT &plan) {
   return loopOf(plan).commands[1]->body.AsLaunch()->outputs[0];
 }
-template <typename Body> void replace(PlanT &plan, Body body) {
+template <typename Body>
+void replace(PlanT &plan, Body body) {
   loopOf(plan).commands[1] = commandWith(std::move(body));
 }
 
-/// The gradient's reduction (24 shared bytes at 0, in place) is in flight while a
-/// loop zeroes 4 shared bytes at a time.
+/// The gradient's reduction (24 shared bytes at 0, in place) is in flight while
+/// a loop zeroes 4 shared bytes at a time.
 void zeroInFlight(PlanT &plan, uint32_t count, uint64_t offset, int64_t each) {
   startEarly(plan, updateSegment, 0, 1, 5);
   LoopT loop;
@@ -85,7 +91,9 @@ void reduceElsewhere(PlanT &plan) {
 
 const Lie lies[] = {
     {"outside",
-     [](PlanT &p) { launchOf(p).inputs[1] = withEach(launchOf(p).inputs[1], 4); },
+     [](PlanT &p) {
+       launchOf(p).inputs[1] = withEach(launchOf(p).inputs[1], 4);
+     },
      "input 1: starts 4 bytes further in each iteration, and is in no loop"},
     {"outsideAndBack",
      [](PlanT &p) {
@@ -96,23 +104,21 @@ const Lie lies[] = {
      "command 5 (Loop, lstm): runs its commands 0 times; 1 is the least"},
     {"noCommand", [](PlanT &p) { loopOf(p).commands.clear(); },
      "command 5 (Loop, lstm): a loop without commands"},
-    {"collective",
-     [](PlanT &p) { replace(p, CollectiveT(collectiveOf(p))); },
+    {"collective", [](PlanT &p) { replace(p, CollectiveT(collectiveOf(p))); },
      "command 1 of the loop (Collective): in a loop only"},
     {"wait", [](PlanT &p) { replace(p, WaitT()); },
      "command 1 of the loop (Wait): in a loop only"},
     {"loop", [](PlanT &p) { replace(p, LoopT(loopOf(p))); },
      "command 1 of the loop (Loop): in a loop only launches, products and "
      "copies"},
-    {"lastBeforeTheRegion",
-     [](PlanT &p) { outputIn(p) = moving(8, 4, -4); },
-     "command 1 of the loop (Launch), output 0: offset 8 and -4 bytes in each of "
+    {"lastBeforeTheRegion", [](PlanT &p) { outputIn(p) = moving(8, 4, -4); },
+     "command 1 of the loop (Launch), output 0: offset 8 and -4 bytes in each "
+     "of "
      "4 iterations: the last one starts before the private region"},
     {"farBeforeTheRegion",
      [](PlanT &p) { outputIn(p) = moving(64, 4, INT64_MIN); },
      "the last one starts before the private region"},
-    {"lastBehindTheRegion",
-     [](PlanT &p) { outputIn(p) = moving(4084, 4, 4); },
+    {"lastBehindTheRegion", [](PlanT &p) { outputIn(p) = moving(4084, 4, 4); },
      "the last one ends behind the private region's 4096 bytes"},
     {"farBehindTheRegion",
      [](PlanT &p) {
@@ -167,8 +173,7 @@ const Lie lies[] = {
        *gemmIn(p).c = moving(1024 + 24, 16, 64, 488);
      },
      "16 bytes at offset 1536 and 16 bytes at offset 1048 overlap"},
-    {"writesWhatIsInFlight",
-     [](PlanT &p) { zeroInFlight(p, 5, 36, -4); },
+    {"writesWhatIsInFlight", [](PlanT &p) { zeroInFlight(p, 5, 36, -4); },
      "command 1 (Loop): writes 4 bytes at offset 36, and the collective of "
      "command 0 (ticket 5)"},
     {"writesWhatIsInFlightAhead",
@@ -191,7 +196,8 @@ INSTANTIATE_TEST_SUITE_P(VerifyLoops, RefusedLoop, testing::ValuesIn(lies),
 
 // As far as they can go, and past each other.
 TEST(VerifyLoops, AcceptsWhatFits) {
-  auto check = [](const char *what, const std::function<void(PlanT &)> &change) {
+  auto check = [](const char *what,
+                  const std::function<void(PlanT &)> &change) {
     SCOPED_TRACE(what);
     PlanT plan = loopPlan();
     change(plan);

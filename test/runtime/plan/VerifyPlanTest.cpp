@@ -121,8 +121,8 @@ const Lie lies[] = {
        buffer = inRegion(buffer, Region(5));
      },
      "region 5"},
-    {"argumentMisaligned",
-     [](PlanT &p) { move(argumentOf(p, 0).buffer, 2); }, "alignment 4"},
+    {"argumentMisaligned", [](PlanT &p) { move(argumentOf(p, 0).buffer, 2); },
+     "alignment 4"},
     {"argumentStride",
      [](PlanT &p) {
        auto &buffer = *argumentOf(p, 0).buffer;
@@ -259,18 +259,16 @@ const Lie lies[] = {
      "argument 'x': has the samples in dim 2 of 2"},
     {"samplesInANegativeDim", [](PlanT &p) { argumentOf(p, 1).batch_dim = -2; },
      "argument 'x': has the samples in dim -2 of 2"},
-    {"seedOfFloats",
-     [](PlanT &p) { seedOf(p, DType::F64, 1); },
+    {"seedOfFloats", [](PlanT &p) { seedOf(p, DType::F64, 1); },
      "the seed is one I64, not 8 bytes of F64"},
-    {"twoSeeds",
-     [](PlanT &p) { seedOf(p, DType::I64, 2); },
+    {"twoSeeds", [](PlanT &p) { seedOf(p, DType::I64, 2); },
      "the seed is one I64, not 16 bytes of I64"},
     {"samplesPerStep", [](PlanT &p) { p.samples_per_step = 5; },
      "the plan has 5"},
     {"indexLimitOfFloats", [](PlanT &p) { argumentOf(p, 1).index_limit = 9; },
      "index limit 9"},
-    {"negativeIndexLimit",
-     [](PlanT &p) { argumentOf(p, 1).index_limit = -1; }, "index limit -1"},
+    {"negativeIndexLimit", [](PlanT &p) { argumentOf(p, 1).index_limit = -1; },
+     "index limit -1"},
     {"storedSpan", [](PlanT &p) { p.stored[0]->source->length = 8; },
      "needs 48 bytes"},
     {"storedSpanBeyondAnyFile",
@@ -278,8 +276,8 @@ const Lie lies[] = {
      "its span starts at 9223372036854775760"},
     {"storedDtype", [](PlanT &p) { p.stored[0]->dtype = DType(40); },
      "stored tensor 'linear.weight': dtype 40"},
-    {"storedRank",
-     [](PlanT &p) { p.stored[0]->shape.resize(33, 1); }, "has 33 dims"},
+    {"storedRank", [](PlanT &p) { p.stored[0]->shape.resize(33, 1); },
+     "has 33 dims"},
     {"storedDigests", [](PlanT &p) { p.stored[0]->source->digests = {1, 2}; },
      "its 48 bytes have 2 digests instead of 1"},
     {"storedShape", [](PlanT &p) { p.stored[0]->shape[0] = INT64_MAX; },
@@ -335,16 +333,13 @@ const Lie lies[] = {
        buffer = withStride(buffer, 8);
      },
      "for a buffer of 8 with stride 8"},
-    {"axisIndexOutside",
-     [](PlanT &p) { addAxisIndex(p, bufferAt(512, 8)); },
+    {"axisIndexOutside", [](PlanT &p) { addAxisIndex(p, bufferAt(512, 8)); },
      "axis index: 8 bytes at offset 512"},
-    {"axisIndexMisaligned",
-     [](PlanT &p) { addAxisIndex(p, bufferAt(4, 8)); }, "alignment 8"},
-    {"axisIndexSize",
-     [](PlanT &p) { addAxisIndex(p, bufferAt(0, 16)); },
+    {"axisIndexMisaligned", [](PlanT &p) { addAxisIndex(p, bufferAt(4, 8)); },
+     "alignment 8"},
+    {"axisIndexSize", [](PlanT &p) { addAxisIndex(p, bufferAt(0, 16)); },
      "its buffer has 16 with stride 0"},
-    {"axisIndexStride",
-     [](PlanT &p) { addAxisIndex(p, bufferAt(0, 8, 8)); },
+    {"axisIndexStride", [](PlanT &p) { addAxisIndex(p, bufferAt(0, 8, 8)); },
      "its buffer has 8 with stride 8"},
     {"axisIndexAxes",
      [](PlanT &p) { addAxisIndex(p, bufferAt(0, 8), AxisRef(2, 1, 2)); },
@@ -402,9 +397,10 @@ TEST(VerifyPlan, AcceptsWhatTheBuilderMakes) {
 }
 
 TEST(VerifyPlan, AcceptsSubAxesThatNestInAnyOrder) {
-  for (std::vector<AxisRef> axes :
-       {std::vector<AxisRef>{{1, 1, 2}, {1, 2, 2}}, {{1, 2, 2}, {1, 1, 2}},
-        {{1, 1, 3}, {1, 6, 2}}, {{1, 6, 2}, {0, 1, 2}, {1, 1, 3}}}) {
+  for (std::vector<AxisRef> axes : {std::vector<AxisRef>{{1, 1, 2}, {1, 2, 2}},
+                                    {{1, 2, 2}, {1, 1, 2}},
+                                    {{1, 1, 3}, {1, 6, 2}},
+                                    {{1, 6, 2}, {0, 1, 2}, {1, 1, 3}}}) {
     PlanT plan = goodPlan();
     plan.mesh[1]->size = 12;
     programOf(plan).groups[0]->axes = axes;
@@ -541,7 +537,8 @@ std::vector<const BufferRef *> buffersOf(const Plan &plan) {
         buffers.insert(buffers.end(), {copy->input(), copy->output()});
       if (const Collective *collective = command->body_as_Collective())
         for (const Transfer *transfer : *collective->transfers())
-          buffers.insert(buffers.end(), {transfer->input(), transfer->output()});
+          buffers.insert(buffers.end(),
+                         {transfer->input(), transfer->output()});
     }
   return buffers;
 }
@@ -571,8 +568,8 @@ TEST(VerifyPlan, RefusesEveryByteOfABufferThatLeadsOutOfTheArena) {
     size_t place = reinterpret_cast<const uint8_t *>(buffer) - bytes.data();
     for (size_t field = 0; field < 40; field += 8)
       for (size_t byte = 0; byte < 8; ++byte) {
-        // Slots, of which there may be any number behind a stride, the number of
-        // the axes, the region, and padding.
+        // Slots, of which there may be any number behind a stride, the number
+        // of the axes, the region, and padding.
         if (field == 32 ? byte == 7 || (byte < 4 && buffer->stride())
                         : byte < 2)
           continue;
@@ -601,7 +598,8 @@ TEST(VerifyPlan, SurvivesEveryDamagedByte) {
       byte ^= flip;
     }
   for (size_t size = 0; size < good.size(); size += 8)
-    EXPECT_NE(refusalOf(memory.copyOf(std::span(good).first(size))), "") << size;
+    EXPECT_NE(refusalOf(memory.copyOf(std::span(good).first(size))), "")
+        << size;
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// What the plan verifier refuses of several programs: places, channels, and what
-// one program says of another.
+// What the plan verifier refuses of several programs: places, channels, and
+// what one program says of another.
 
 #include "runtime/plan/PlanMesh.h"
 #include "test/runtime/PipelineBuilder.h"
@@ -62,8 +62,7 @@ const std::vector<Lie> lies = {
     {"ofAllRanks", [](PlanT &p) { sendOf(p).group = dataGroup; },
      "its group is over axis 'data', and ranks with any coordinate there run "
      "the program"},
-    {"theOthersSend",
-     [](PlanT &p) { std::swap(sendOf(p).from, sendOf(p).to); },
+    {"theOthersSend", [](PlanT &p) { std::swap(sendOf(p).from, sendOf(p).to); },
      "is of the rank with index 1 over pipe, and those that run it have 0"},
     {"noSlot", [](PlanT &p) { sendOf(p).slots = 0; }, "0 slots; 1 to "},
     {"tooManySlots", [](PlanT &p) { sendOf(p).slots = 1u << 20; },
@@ -77,15 +76,15 @@ const std::vector<Lie> lies = {
      [](PlanT &p) { *sendOf(p).channel = withStride(*sendOf(p).channel, 64); },
      "its channel lies in one place, and has stride 64"},
     {"channelWithSlots",
-     [](PlanT &p) { *receiveOf(p).channel = withSlots(*receiveOf(p).channel, 2); },
+     [](PlanT &p) {
+       *receiveOf(p).channel = withSlots(*receiveOf(p).channel, 2);
+     },
      "its channel lies in one place"},
     {"channelOfABlock",
      [](PlanT &p) { *sendOf(p).channel = asBlock(*sendOf(p).channel, 1, 0); },
      "its channel lies in one place"},
     {"channelSize",
-     [](PlanT &p) {
-       *sendOf(p).channel = ofSize(*sendOf(p).channel, 127);
-     },
+     [](PlanT &p) { *sendOf(p).channel = ofSize(*sendOf(p).channel, 127); },
      "1 slots of 48 bytes need a channel of 128 bytes, and it has 127"},
     {"channelWithMoreThanItsSlots",
      [](PlanT &p) { *sendOf(p).channel = ofSize(*sendOf(p).channel, 192); },
@@ -123,7 +122,8 @@ const std::vector<Lie> lies = {
            *commandsOf(first(p), descentSegment)[3]->body.AsLaunch();
        descend.inputs[0] = bufferAt(96, 4, 0, Region::Shared);
      },
-     "segment 'update', command 3 (Launch, optimizer): 4 bytes at offset 96 lie "
+     "segment 'update', command 3 (Launch, optimizer): 4 bytes at offset 96 "
+     "lie "
      "in the channel of value 7, 128 bytes at offset 0"},
     {"receivedIntoAChannel",
      [](PlanT &p) {
@@ -150,8 +150,8 @@ const std::vector<Lie> lies = {
     {"axisIndexInAChannel",
      [](PlanT &p) {
        auto index = std::make_unique<AxisIndexT>();
-       index->buffer = std::make_unique<BufferRef>(
-           bufferAt(0, 8, 0, Region::Shared));
+       index->buffer =
+           std::make_unique<BufferRef>(bufferAt(0, 8, 0, Region::Shared));
        index->axes = std::make_unique<AxisListT>();
        first(p).axis_indices.push_back(std::move(index));
      },
@@ -200,8 +200,7 @@ const std::vector<Lie> lies = {
            ofSize(*second(p).arguments[0]->buffer, 36);
      },
      "both have argument 'first.weight', and the view differs"},
-    {"outputOfAName",
-     [](PlanT &p) { second(p).outputs[0]->geometric = true; },
+    {"outputOfAName", [](PlanT &p) { second(p).outputs[0]->geometric = true; },
      "both have output 'loss', and its kind, dtype or shape differs"},
     // Both ends say the same.
     {"nothingSends",
@@ -255,11 +254,12 @@ const std::vector<Lie> lies = {
      [](PlanT &p) {
        // All four forwards first, with a slot for one.
        auto &schedule = first(p).schedule;
-       schedule = {Action(forwardSegment, 0),       Action(forwardSegment, 1),
-                   Action(forwardSegment, 2),       Action(forwardSegment, 3),
-                   Action(firstBackwardSegment, 0), Action(nextBackwardSegment, 1),
-                   Action(nextBackwardSegment, 2),  Action(nextBackwardSegment, 3),
-                   Action(descentSegment, 0)};
+       schedule = {
+           Action(forwardSegment, 0),       Action(forwardSegment, 1),
+           Action(forwardSegment, 2),       Action(forwardSegment, 3),
+           Action(firstBackwardSegment, 0), Action(nextBackwardSegment, 1),
+           Action(nextBackwardSegment, 2),  Action(nextBackwardSegment, 3),
+           Action(descentSegment, 0)};
      },
      "ranks wait for each other without end: at pipe=0 in segment 'forward', "
      "command 1 (Send, first), microbatch 3; at pipe=1 in segment 'next', "

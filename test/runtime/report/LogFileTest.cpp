@@ -12,16 +12,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *records =
-    "{\"run\":{\"first_step\":1}}\n"
-    "{\"step\":1,\"loss\":3.0}\n"
-    "{\"step\":2,\"loss\":2.0}\n"
-    "{\"eval\":{\"step\":2,\"eval_loss\":2.5}}\n"
-    "{\"checkpoint\":{\"step\":2}}\n"
-    "{\"restart\":1}\n"
-    "{\"step\":3,\"loss\":1.0}\n"
-    "{\"eval\":{\"step\":3,\"eval_loss\":1.5}}\n"
-    "{\"checkpoint\":{\"step\":3}}\n";
+constexpr const char *records = "{\"run\":{\"first_step\":1}}\n"
+                                "{\"step\":1,\"loss\":3.0}\n"
+                                "{\"step\":2,\"loss\":2.0}\n"
+                                "{\"eval\":{\"step\":2,\"eval_loss\":2.5}}\n"
+                                "{\"checkpoint\":{\"step\":2}}\n"
+                                "{\"restart\":1}\n"
+                                "{\"step\":3,\"loss\":1.0}\n"
+                                "{\"eval\":{\"step\":3,\"eval_loss\":1.5}}\n"
+                                "{\"checkpoint\":{\"step\":3}}\n";
 
 /// The first so many lines.
 std::string firstLines(int count) {
@@ -80,8 +79,8 @@ TEST(LogFile, ALongLogIsShortenedWhole) {
   TemporaryFolder folder;
   std::string text, expected;
   for (int step = 1; step <= 50'000; ++step) {
-    std::string line = "{\"step\":" + std::to_string(step) +
-                       ",\"loss\":1.2345678901234567}\n";
+    std::string line =
+        "{\"step\":" + std::to_string(step) + ",\"loss\":1.2345678901234567}\n";
     text += line;
     if (step <= 40'000)
       expected += line;

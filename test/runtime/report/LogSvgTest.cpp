@@ -65,7 +65,8 @@ TEST(Smoothed, MeansAreOverBothSidesAndDoNotLag) {
 }
 
 constexpr const char *start =
-    "{\"run\":{\"plan\":\"dir/gpt2.plan\",\"mesh\":\"data=2\",\"first_step\":1}}\n";
+    "{\"run\":{\"plan\":\"dir/"
+    "gpt2.plan\",\"mesh\":\"data=2\",\"first_step\":1}}\n";
 
 TEST(LoggedRun, IsReadFromItsRecords) {
   TemporaryFolder folder;
@@ -128,7 +129,11 @@ TEST(LogSvg, HasNoNumberThatIsNone) {
   for (auto &[step, value] : steep.loss)
     value = std::exp(-step);
   for (const auto &runs : std::vector<std::vector<LoggedRun>>{
-           {runOf(1)}, {nothing}, {flat}, {forward}, {steep},
+           {runOf(1)},
+           {nothing},
+           {flat},
+           {forward},
+           {steep},
            {runOf(1), runOf(100), nothing, forward}}) {
     std::string picture = logSvg(runs);
     EXPECT_EQ(picture.find("\"nan"), std::string::npos);

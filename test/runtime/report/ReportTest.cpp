@@ -71,7 +71,8 @@ TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {
                                          ->commands[0]
                                          ->body.AsCollective();
     collective.kind = kind;
-    if (kind != CollectiveKind::ReduceScatter && kind != CollectiveKind::HaloAdd)
+    if (kind != CollectiveKind::ReduceScatter &&
+        kind != CollectiveKind::HaloAdd)
       collective.reduction = plan::Reduction::None;
     if (kind == CollectiveKind::Permute)
       collective.permutation = {1, 0};

@@ -64,10 +64,13 @@ TEST(EventFile, HoldsVersionStartAndScalars) {
   // step = 2, session_log = 7 with status = 1: START.
   EXPECT_EQ(withoutTime(records[1]), "\x10\x05\x3a\x02\x08\x01");
   // summary = 5 with value = 1, each with tag = 1 and simple_value = 2.
-  EXPECT_EQ(withoutTime(records[2]),
-            std::string("\x10\xac\x02\x2a\x14", 5) +
-                std::string("\x0a\x08\x0a\x01" "a\x15\x00\x00\x80\x3f", 10) +
-                std::string("\x0a\x08\x0a\x01" "b\x15\x00\x00\x00\xc0", 10));
+  EXPECT_EQ(withoutTime(records[2]), std::string("\x10\xac\x02\x2a\x14", 5) +
+                                         std::string("\x0a\x08\x0a\x01"
+                                                     "a\x15\x00\x00\x80\x3f",
+                                                     10) +
+                                         std::string("\x0a\x08\x0a\x01"
+                                                     "b\x15\x00\x00\x00\xc0",
+                                                     10));
 }
 
 TEST(EventFile, IsLaterByNameThanAllThatAreThere) {
