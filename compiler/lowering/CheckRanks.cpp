@@ -1,9 +1,9 @@
 // CheckRanks: the communication of all ranks agrees and ends.
 
-#include "compiler/communication/CheckPrograms.h"
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelinePrograms.h"
 #include "compiler/lowering/SegmentPrograms.h"
+#include "runtime/progress/CheckPrograms.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -17,14 +17,13 @@ namespace polyrank::lowering {
 /// At the command of the counterexample that comes first, with the others as
 /// notes at theirs. `getOp` is of a program and the number of a command in it.
 static LogicalResult
-report(const communication::Fault &fault,
+report(const progress::Fault &fault,
        llvm::function_ref<Operation *(int32_t, size_t)> getOp) {
-  const communication::Fault::Step &first = fault.steps.front();
+  const progress::Fault::Step &first = fault.steps.front();
   InFlightDiagnostic error = getOp(first.program, first.command)->emitOpError()
                              << "and what follows it do not end on all ranks: "
                              << fault.what << ": " << first.text;
-  for (const communication::Fault::Step &step :
-       ArrayRef(fault.steps).drop_front())
+  for (const progress::Fault::Step &step : ArrayRef(fault.steps).drop_front())
     error.attachNote(getOp(step.program, step.command)->getLoc()) << step.text;
   return failure();
 }
@@ -54,7 +53,7 @@ static LogicalResult checkFunction(func::FuncOp function) {
                << op.getId() << " a second time in one segment";
     if (i == 0)
       before = ids;
-    if (auto fault = communication::checkPrograms(segment.ranks).fault)
+    if (auto fault = progress::checkPrograms(segment.ranks).fault)
       return report(*fault, [&](int32_t, size_t command) {
         return getOpAt(segment.commands, command);
       });
@@ -69,7 +68,7 @@ static LogicalResult checkTogether(const rank::Programs &programs) {
   FailureOr<PipelinePrograms> all = getPipelinePrograms(programs);
   if (failed(all))
     return failure();
-  auto fault = communication::checkPrograms(all->ranks).fault;
+  auto fault = progress::checkPrograms(all->ranks).fault;
   if (!fault)
     return success();
   return report(*fault, [&](int32_t program, size_t command) {

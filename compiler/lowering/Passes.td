@@ -171,7 +171,7 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
 
     Ranks that run one program do the same at the same time, so one of them is
     run for all: how many ranks there are costs nothing
-    (compiler/communication/CheckPrograms.h).
+    (runtime/progress/CheckPrograms.h).
 
     Functions of different places (`rank.at`) are run together, from a step's
     begin to its end, each by its own schedule

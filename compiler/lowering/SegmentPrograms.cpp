@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
-using communication::Command;
+using progress::Command;
 
 /// What all members must agree on, but sizes, id and group: the op with all its
 /// other attributes that mean something.
@@ -31,8 +31,8 @@ static std::string getPlace(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-communication::Movement polyrank::lowering::getMovement(rank::CollectiveOp op) {
-  communication::Movement movement;
+progress::Movement polyrank::lowering::getMovement(rank::CollectiveOp op) {
+  progress::Movement movement;
   movement.id = op.getId();
   movement.kind = getKind(op);
   movement.place = getPlace(op);
@@ -44,9 +44,9 @@ communication::Movement polyrank::lowering::getMovement(rank::CollectiveOp op) {
   return movement;
 }
 
-communication::Movement
+progress::Movement
 polyrank::lowering::getMovement(const rank::Transfer &transfer, Operation *op) {
-  communication::Movement movement;
+  progress::Movement movement;
   movement.id = transfer.id;
   llvm::raw_string_ostream(movement.kind)
       << "transfer of " << transfer.type << " with " << transfer.slots
@@ -57,20 +57,20 @@ polyrank::lowering::getMovement(const rank::Transfer &transfer, Operation *op) {
   return movement;
 }
 
-communication::Group polyrank::lowering::getGroup(rank::AxesAttr axes) {
-  communication::Group group;
+progress::Group polyrank::lowering::getGroup(rank::AxesAttr axes) {
+  progress::Group group;
   for (sharding::AxisRef ref : axes.getAxes())
     group.axes.push_back({ref.axis, ref.pre, ref.size});
   return group;
 }
 
-communication::Mesh polyrank::lowering::getMesh(sharding::MeshAttr mesh) {
-  std::vector<communication::MeshAxis> axes;
+progress::Mesh polyrank::lowering::getMesh(sharding::MeshAttr mesh) {
+  std::vector<progress::MeshAxis> axes;
   if (mesh)
     for (auto [name, size] :
          llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
       axes.push_back({name.str(), size});
-  return communication::Mesh(std::move(axes));
+  return progress::Mesh(std::move(axes));
 }
 
 InFlightDiagnostic polyrank::lowering::emitWaitsElsewhere(rank::WaitOp op) {

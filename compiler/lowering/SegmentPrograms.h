@@ -2,16 +2,16 @@
 
 #pragma once
 
-#include "compiler/communication/RankPrograms.h"
 #include "dialects/rank/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/progress/RankPrograms.h"
 
 namespace polyrank::lowering {
 
 /// The collectives and waits of one segment (before the microbatches, the
 /// first, the rest, the last and the update), in order. All ranks run the same.
 struct SegmentPrograms {
-  communication::RankPrograms ranks;
+  progress::RankPrograms ranks;
   llvm::SmallVector<mlir::Operation *> commands; // of the one program
 };
 
@@ -22,12 +22,12 @@ mlir::FailureOr<std::vector<SegmentPrograms>>
 getSegmentPrograms(mlir::func::FuncOp function);
 
 /// The parts of which such programs are made.
-communication::Mesh getMesh(sharding::MeshAttr mesh);
-communication::Group getGroup(rank::AxesAttr axes);
-communication::Movement getMovement(rank::CollectiveOp op);
+progress::Mesh getMesh(sharding::MeshAttr mesh);
+progress::Group getGroup(rank::AxesAttr axes);
+progress::Movement getMovement(rank::CollectiveOp op);
 /// Of a send or receive, which `op` is. It has the room of its channel.
-communication::Movement getMovement(const rank::Transfer &transfer,
-                                    mlir::Operation *op);
+progress::Movement getMovement(const rank::Transfer &transfer,
+                               mlir::Operation *op);
 
 /// The errors of what does not fit into such programs.
 mlir::InFlightDiagnostic emitWaitsElsewhere(rank::WaitOp op);

@@ -2,9 +2,9 @@
 
 #include "compiler/pipeline/Check.h"
 
-#include "compiler/communication/CheckPrograms.h"
 #include "compiler/pipeline/Peaks.h"
 #include "compiler/pipeline/Slots.h"
+#include "runtime/progress/CheckPrograms.h"
 
 #include <algorithm>
 #include <array>
@@ -53,7 +53,7 @@ private:
   Result<void> checkOrders();
   Result<void> checkHeld();
   Result<void> checkWaiting();
-  std::string explain(const communication::Fault::Step &step,
+  std::string explain(const progress::Fault::Step &step,
                       const SchedulePrograms &made) const;
 
   int64_t getPlace(int64_t stage, Part part, int64_t microbatch) const {
@@ -232,13 +232,12 @@ Result<void> Checker::checkHeld() {
 }
 
 /// What a rank of a circle waits for.
-std::string Checker::explain(const communication::Fault::Step &step,
+std::string Checker::explain(const progress::Fault::Step &step,
                              const SchedulePrograms &made) const {
-  const communication::Program &program = made.programs.programs[step.program];
-  const communication::Command &command = program[step.command];
-  bool isSlot = command.action == communication::Command::Action::Wait;
-  const communication::Command &moved =
-      isSlot ? program[command.started] : command;
+  const progress::Program &program = made.programs.programs[step.program];
+  const progress::Command &command = program[step.command];
+  bool isSlot = command.action == progress::Command::Action::Wait;
+  const progress::Command &moved = isSlot ? program[command.started] : command;
   const std::vector<int64_t> &members =
       made.programs.groups[moved.group].members;
   int64_t other = isSlot ? members[1] : members[0];
@@ -258,7 +257,7 @@ Result<void> Checker::checkWaiting() {
   int64_t slots = options.slots > 0 ? options.slots : schedule.microbatches;
   SchedulePrograms made =
       makePrograms(schedule, slots, getTransfers(schedule, options.skips));
-  communication::Verdict verdict = communication::checkPrograms(made.programs);
+  progress::Verdict verdict = progress::checkPrograms(made.programs);
   if (!verdict.fault)
     return {};
   std::string text = verdict.fault->what;

@@ -9,7 +9,7 @@
 
 using namespace polyrank;
 using namespace polyrank::pipeline;
-using Action = communication::Command::Action;
+using Action = progress::Command::Action;
 
 std::vector<StagePair>
 polyrank::pipeline::getTransfers(const Schedule &schedule,
@@ -45,14 +45,14 @@ public:
     entryNumber = number;
     int direction = entry.part != Part::Forward;
     for (int32_t movement : ends.receives[direction])
-      put({Action::Run, movement, movement, communication::Command::ownQueue,
+      put({Action::Run, movement, movement, progress::Command::ownQueue,
            entry.microbatch});
     for (int32_t movement : ends.sends[direction]) {
       auto &before = inFlight[movement];
       if (int64_t(before.size()) == slots)
         waitForOldest(before);
       before.push_back(static_cast<int32_t>(program.size()));
-      put({Action::Start, movement, movement, communication::Command::ownQueue,
+      put({Action::Start, movement, movement, progress::Command::ownQueue,
            entry.microbatch});
     }
   }
@@ -67,12 +67,12 @@ public:
   }
 
 private:
-  void put(const communication::Command &command) {
+  void put(const progress::Command &command) {
     program.push_back(command);
     entries.push_back(entryNumber);
   }
   void waitForOldest(std::deque<int32_t> &started) {
-    communication::Command command;
+    progress::Command command;
     command.action = Action::Wait;
     command.started = started.front();
     started.pop_front();
@@ -81,7 +81,7 @@ private:
 
   int64_t slots;
   int32_t entryNumber = 0;
-  communication::Program program;
+  progress::Program program;
   std::vector<int32_t> entries;
   std::map<int32_t, std::deque<int32_t>> inFlight; // by movement: its starts
 };
@@ -93,8 +93,8 @@ polyrank::pipeline::makePrograms(const Schedule &schedule, int64_t slots,
                                  const std::vector<StagePair> &transfers) {
   int64_t numRanks = schedule.ranks.size();
   SchedulePrograms made;
-  communication::RankPrograms &programs = made.programs;
-  programs.mesh = communication::Mesh({{"pipe", numRanks}});
+  progress::RankPrograms &programs = made.programs;
+  programs.mesh = progress::Mesh({{"pipe", numRanks}});
   programs.classAxes = {0};
   programs.programOf.clear();
   // Slots are what limits transfers.

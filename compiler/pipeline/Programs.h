@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "compiler/communication/RankPrograms.h"
 #include "compiler/pipeline/Schedule.h"
+#include "runtime/progress/RankPrograms.h"
 
 #include <utility>
 
@@ -23,7 +23,7 @@ std::vector<StagePair> getTransfers(const Schedule &schedule,
 /// channel of their own, with `slots` places: a send waits until the one that
 /// many before it has been received.
 struct SchedulePrograms {
-  communication::RankPrograms programs;
+  progress::RankPrograms programs;
   /// For which entry of its rank each command stands.
   std::vector<std::vector<int32_t>> entries;
 };

@@ -3,8 +3,8 @@
 
 #include "compiler/pipeline/Slots.h"
 
-#include "compiler/communication/CheckPrograms.h"
 #include "compiler/pipeline/Simulate.h"
+#include "runtime/progress/CheckPrograms.h"
 
 #include <algorithm>
 
@@ -38,7 +38,7 @@ int64_t polyrank::pipeline::getLeastSlots(const Schedule &schedule,
                                           const std::vector<StagePair> &skips) {
   std::vector<StagePair> transfers = getTransfers(schedule, skips);
   return findLeast(schedule.microbatches, [&](int64_t slots) {
-    return !communication::checkPrograms(
+    return !progress::checkPrograms(
                 makePrograms(schedule, slots, transfers).programs)
                 .fault;
   });

@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "compiler/communication/CheckPrograms.h"
 #include "compiler/lowering/SegmentPrograms.h"
-#include "test/compiler/communication/FullProduct.h"
+#include "runtime/progress/CheckPrograms.h"
+#include "test/runtime/progress/FullProduct.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -131,7 +131,7 @@ static bool mustBeRejected(const RankSequences &before,
 std::string polyrank::test::checkMutations(ModuleOp module, int64_t count,
                                            Random &random,
                                            MutationCounts &counts) {
-  std::vector<communication::RankPrograms> segments;
+  std::vector<progress::RankPrograms> segments;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto found = *lowering::getSegmentPrograms(function);
     for (lowering::SegmentPrograms &segment : found)
@@ -139,16 +139,16 @@ std::string polyrank::test::checkMutations(ModuleOp module, int64_t count,
         segments.push_back(std::move(segment.ranks));
   }
   for (int64_t i = 0; i < count && !segments.empty(); ++i) {
-    const communication::RankPrograms &segment =
+    const progress::RankPrograms &segment =
         segments[random.below(segments.size())];
     RankSequences before = expand(segment);
-    if (communication::checkPrograms(segment).fault ||
+    if (progress::checkPrograms(segment).fault ||
         findCommunicationError(before))
       return "the program itself is rejected";
     RankSequences after = before;
     std::string what = mutate(after, random);
     bool expected = mustBeRejected(before, after);
-    auto fault = communication::checkPrograms(toPrograms(after)).fault;
+    auto fault = progress::checkPrograms(toPrograms(after)).fault;
     if (fault.has_value() != expected)
       return what +
              (expected ? " is accepted" : " is rejected: " + fault->toString());

@@ -12,7 +12,7 @@ MAY = {
     "frontends": ["support", "dialects"],
     # A state_dict beside a model is a checkpoint.
     "frontends/onnx": ["support", "dialects", "frontends", "runtime/checkpoint/Safetensors.h"],
-    "compiler": ["support", "dialects", "frontends", "runtime/plan"],
+    "compiler": ["support", "dialects", "frontends", "runtime/plan", "runtime/progress"],
     # Its targets are behind an interface. Products are measured with the calls that the device will make.
     "compiler/target/cpu": ["support", "dialects", "compiler", "runtime/plan", "runtime/device/cpu/Gemm.h"],
     "tools": ["support", "dialects", "frontends", "compiler", "runtime"],

@@ -1,8 +1,8 @@
 // Meshes, and groups of ranks as functions of a rank's coordinates.
 
-#include "compiler/communication/RankGroups.h"
+#include "runtime/progress/RankGroups.h"
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 
 Mesh::Mesh(std::vector<MeshAxis> axes)
     : axes(std::move(axes)), strides(this->axes.size()) {

@@ -2,12 +2,12 @@
 
 #pragma once
 
-#include "compiler/communication/CheckPrograms.h"
+#include "runtime/progress/CheckPrograms.h"
 
 #include <deque>
 #include <map>
 
-namespace polyrank::communication {
+namespace polyrank::progress {
 
 /// Runs one rank of each class. Members, groups and queues are those of these
 /// ranks: see CheckPrograms.h.
@@ -115,4 +115,4 @@ private:
   std::vector<int32_t> headed; // operations that became first somewhere
 };
 
-} // namespace polyrank::communication
+} // namespace polyrank::progress

@@ -2,12 +2,12 @@
 // forward and one backward in turn (1F1B; Narayanan et al., Memory-Efficient
 // Pipeline-Parallel DNN Training, 2021).
 
-#include "compiler/communication/CheckPrograms.h"
-#include "test/compiler/communication/FullProduct.h"
+#include "runtime/progress/CheckPrograms.h"
+#include "test/runtime/progress/FullProduct.h"
 
 #include <gtest/gtest.h>
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 using namespace polyrank::test;
 using Action = Command::Action;
 

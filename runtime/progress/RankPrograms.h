@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "compiler/communication/RankGroups.h"
+#include "runtime/progress/RankGroups.h"
 
-namespace polyrank::communication {
+namespace polyrank::progress {
 
 /// What a collective or a transfer moves: said once, however many commands and
 /// microbatches move it.
@@ -66,4 +66,4 @@ struct RankPrograms {
   Limits limits = {};
 };
 
-} // namespace polyrank::communication
+} // namespace polyrank::progress

@@ -1,10 +1,10 @@
 // Why ranks wait without end: the shortest circle, or who never comes.
 
-#include "compiler/communication/ProgramRun.h"
+#include "runtime/progress/ProgramRun.h"
 
 #include <algorithm>
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 using Action = Command::Action;
 
 std::string ProgramRun::describe(const Class &rank, size_t number) const {
@@ -198,7 +198,7 @@ std::string Fault::toString() const {
   return text;
 }
 
-Verdict polyrank::communication::checkPrograms(const RankPrograms &ranks) {
+Verdict polyrank::progress::checkPrograms(const RankPrograms &ranks) {
   ProgramRun run(ranks);
   Verdict verdict;
   verdict.classes = run.getNumClasses();

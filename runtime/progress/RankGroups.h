@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace polyrank::communication {
+namespace polyrank::progress {
 
 /// `size` consecutive coordinates of mesh axis number `axis`, after the `pre`
 /// most major ones (dialects/sharding/Axis.h). The whole axis is {axis, 1, n}.
@@ -78,4 +78,4 @@ private:
   int64_t numRanks = 1;
 };
 
-} // namespace polyrank::communication
+} // namespace polyrank::progress

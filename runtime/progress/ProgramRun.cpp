@@ -1,11 +1,11 @@
 // The run of all programs up to where no rank gets on, and its state there.
 
-#include "compiler/communication/ProgramRun.h"
+#include "runtime/progress/ProgramRun.h"
 
 #include <algorithm>
 #include <set>
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 using Action = Command::Action;
 
 ProgramRun::ProgramRun(const RankPrograms &ranks) : ranks(ranks) {

@@ -14,11 +14,11 @@
 
 #pragma once
 
-#include "compiler/communication/RankPrograms.h"
+#include "runtime/progress/RankPrograms.h"
 
 #include <optional>
 
-namespace polyrank::communication {
+namespace polyrank::progress {
 
 /// A movement that happened: operation `number` of a group.
 struct Event {
@@ -58,4 +58,4 @@ struct Verdict {
 /// ranks and their members among these.
 Verdict checkPrograms(const RankPrograms &ranks);
 
-} // namespace polyrank::communication
+} // namespace polyrank::progress

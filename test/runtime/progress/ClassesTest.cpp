@@ -1,13 +1,13 @@
 // Of ranks that are alike one is enough: on every mesh of up to 64 ranks the
 // verdict about classes is that about the product of all ranks.
 
-#include "compiler/communication/CheckPrograms.h"
-#include "test/compiler/communication/FullProduct.h"
+#include "runtime/progress/CheckPrograms.h"
+#include "test/runtime/progress/FullProduct.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 using namespace polyrank::test;
 
 namespace {

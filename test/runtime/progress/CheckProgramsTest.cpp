@@ -1,15 +1,15 @@
 // Every change of one rank's communication that matters is found.
 
-#include "compiler/communication/CheckPrograms.h"
-#include "test/compiler/communication/FullProduct.h"
+#include "runtime/progress/CheckPrograms.h"
+#include "test/runtime/progress/FullProduct.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
 using namespace polyrank::test;
-using polyrank::communication::checkPrograms;
-using polyrank::communication::Command;
-using polyrank::communication::Limits;
+using polyrank::progress::checkPrograms;
+using polyrank::progress::Command;
+using polyrank::progress::Limits;
 
 namespace {
 

@@ -1,14 +1,14 @@
 // What starts, waits and limits of what is in flight mean for who waits for
 // whom.
 
-#include "compiler/communication/CheckPrograms.h"
 #include "runtime/comm/shm/ControlPage.h"
-#include "test/compiler/communication/FullProduct.h"
+#include "runtime/progress/CheckPrograms.h"
+#include "test/runtime/progress/FullProduct.h"
 
 #include <gtest/gtest.h>
 #include <map>
 
-using namespace polyrank::communication;
+using namespace polyrank::progress;
 using namespace polyrank::test;
 using Action = Command::Action;
 
