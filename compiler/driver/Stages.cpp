@@ -3,8 +3,8 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/pipeline/Schedule.h"
 #include "compiler/sharding/Pipeline.h"
+#include "compiler/stage_order/Schedule.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
 #include "compiler/training/Pipeline.h"
@@ -218,16 +218,16 @@ Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
     return -1;
   // A file says itself where its stages are.
   if (!StringRef(options.schedule).starts_with("file:"))
-    if (auto made = pipeline::getCoordinates(getSchedule(options),
-                                             mesh.getAxisSizes()[axis],
-                                             getChunks(options));
+    if (auto made = stage_order::getCoordinates(getSchedule(options),
+                                                mesh.getAxisSizes()[axis],
+                                                getChunks(options));
         !made)
       return made.error();
   return axis;
 }
 
 static void setStages(const Options &options, sharding::MeshAttr mesh,
-                      pipeline::AssignStagesOptions &stages) {
+                      stages::AssignStagesOptions &stages) {
   Result<int32_t> axis = findPipeAxis(options, mesh);
   if (!axis || *axis < 0)
     return;

@@ -160,7 +160,7 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
   IRMapping &mapping = found.values;
   // A send waits for a slot of its channel, which another stage frees when it
   // has what this one receives, so nothing is sent on before all is received:
-  // in that order the schedule counts the slots (pipeline::getSlots). What
+  // in that order the schedule counts the slots (stage_order::getSlots). What
   // comes back, the next value of a state, may be an answer to what was sent.
   Operation *lastReceive[2] = {}; // by direction
   for (auto receive : body.getOps<rank::RecvOp>())
@@ -392,7 +392,7 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
     for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
       if (coordinate == here)
         cut.stages.push_back(stage);
-    FailureOr<pipeline::Schedule> schedule =
+    FailureOr<stage_order::Schedule> schedule =
         getSchedule(getOperation(), op.getCount());
     if (failed(schedule))
       return failure();

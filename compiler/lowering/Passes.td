@@ -189,7 +189,7 @@ def ReportPipeline : Pass<"report-pipeline", "::mlir::ModuleOp"> {
   let summary = "How long a step of a pipeline takes by its schedule";
   let description = [{
     A remark with the time of a step, a lower bound that no schedule of these
-    stages is below (compiler/pipeline/Simulate.h), what it costs that updates
+    stages is below (compiler/stage_order/Simulate.h), what it costs that updates
     wait for all stages, and of each coordinate the share of the step in which it
     stands and the microbatches that it holds at once.
   }];

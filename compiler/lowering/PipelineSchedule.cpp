@@ -2,7 +2,7 @@
 
 #include "compiler/lowering/PipelineSchedule.h"
 
-#include "compiler/pipeline/Slots.h"
+#include "compiler/stage_order/Slots.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -11,14 +11,14 @@
 using namespace mlir;
 using namespace polyrank;
 
-FailureOr<pipeline::Schedule> lowering::getSchedule(ModuleOp module,
-                                                    int64_t microbatches) {
+FailureOr<stage_order::Schedule> lowering::getSchedule(ModuleOp module,
+                                                       int64_t microbatches) {
   pipeline::Stages stages = *pipeline::getStages(module);
   auto text = module->getAttrOfType<StringAttr>(pipeline::scheduleAttrName);
   int64_t ranks = 1 + *llvm::max_element(stages.coordinates);
   auto made =
-      pipeline::makeSchedule(text ? text.getValue().str() : "1f1b", ranks,
-                             stages.getNumStages() / ranks, microbatches);
+      stage_order::makeSchedule(text ? text.getValue().str() : "1f1b", ranks,
+                                stages.getNumStages() / ranks, microbatches);
   if (!made)
     return emitError(module.getLoc(), made.error().message);
   ArrayRef<int64_t> coordinates = made->coordinates;
@@ -31,15 +31,16 @@ FailureOr<pipeline::Schedule> lowering::getSchedule(ModuleOp module,
 
 FailureOr<int64_t> lowering::getSlots(ModuleOp module,
                                       graph::MicrobatchesOp op) {
-  FailureOr<pipeline::Schedule> schedule = getSchedule(module, op.getCount());
+  FailureOr<stage_order::Schedule> schedule =
+      getSchedule(module, op.getCount());
   if (failed(schedule))
     return failure();
-  std::set<pipeline::StagePair> skips;
+  std::set<stage_order::StagePair> skips;
   op.walk([&](pipeline::TransferOp transfer) {
     int64_t from = transfer.getFrom().value_or(transfer.getTo()),
             to = transfer.getTo();
     if (from + 1 < to)
       skips.insert({from, to});
   });
-  return pipeline::getSlots(*schedule, {skips.begin(), skips.end()});
+  return stage_order::getSlots(*schedule, {skips.begin(), skips.end()});
 }

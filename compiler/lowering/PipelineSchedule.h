@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/pipeline/Schedule.h"
+#include "compiler/stage_order/Schedule.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -12,8 +12,8 @@ namespace polyrank::lowering {
 /// turn) for `microbatches` microbatches. Emits an error where it cannot be
 /// made, or is for stages at other coordinates than the module's, which has
 /// stages.
-mlir::FailureOr<pipeline::Schedule> getSchedule(mlir::ModuleOp module,
-                                                int64_t microbatches);
+mlir::FailureOr<stage_order::Schedule> getSchedule(mlir::ModuleOp module,
+                                                   int64_t microbatches);
 
 /// How many slots each transfer of the microbatches needs, so that no stage
 /// waits for memory of what it sends.

@@ -3,8 +3,8 @@
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelineSchedule.h"
-#include "compiler/pipeline/Simulate.h"
 #include "compiler/schedule/Timeline.h"
+#include "compiler/stage_order/Simulate.h"
 #include "dialects/graph/Phase.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/pipeline/Pipeline.h"
@@ -33,7 +33,7 @@ public:
 
   void add(func::FuncOp function, int64_t coordinate,
            const schedule::Durations &durations);
-  pipeline::Times take();
+  stage_order::Times take();
   int64_t getMicrobatches() const { return microbatches; }
 
 private:
@@ -42,7 +42,7 @@ private:
   };
   void add(rank::SegmentOp segment, const schedule::Durations &durations);
 
-  pipeline::Times times;
+  stage_order::Times times;
   std::map<uint64_t, Moved> moved; // by id
   int64_t microbatches = 0;
 };
@@ -73,7 +73,7 @@ void StageClock::add(rank::SegmentOp segment,
   }
   if (!stage)
     return;
-  pipeline::StageTimes &ofStage = times.stages[*stage];
+  stage_order::StageTimes &ofStage = times.stages[*stage];
   if (!isBackward)
     ofStage.forward = time;
   else if (segment.getName().starts_with("weights"))
@@ -101,14 +101,14 @@ void StageClock::add(func::FuncOp function, int64_t coordinate,
   }
 }
 
-pipeline::Times StageClock::take() {
-  std::map<std::pair<int64_t, int64_t>, pipeline::TransferTimes> pairs;
+stage_order::Times StageClock::take() {
+  std::map<std::pair<int64_t, int64_t>, stage_order::TransferTimes> pairs;
   for (const auto &[id, move] : moved) {
     if (move.from < 0 || move.to < 0)
       continue;
     bool isForward = move.from < move.to;
     auto [first, second] = std::minmax(move.from, move.to);
-    pipeline::TransferTimes &pair = pairs[{first, second}];
+    stage_order::TransferTimes &pair = pairs[{first, second}];
     pair.from = first;
     pair.to = second;
     (isForward ? pair.forward : pair.backward) += move.time;
@@ -123,9 +123,10 @@ static std::string inMilliseconds(int64_t picoseconds) {
   return llvm::formatv("{0:F2} ms", 1e-9 * static_cast<double>(picoseconds));
 }
 
-static std::string describe(StringRef text, const pipeline::Schedule &schedule,
-                            const pipeline::Times &times,
-                            const pipeline::Simulation &simulation) {
+static std::string describe(StringRef text,
+                            const stage_order::Schedule &schedule,
+                            const stage_order::Times &times,
+                            const stage_order::Simulation &simulation) {
   int64_t bound = std::max<int64_t>(simulation.lowerBound, 1);
   std::string said =
       llvm::formatv("schedule {0} of {1} stages and {2} microbatches: a step "
@@ -136,9 +137,9 @@ static std::string describe(StringRef text, const pipeline::Schedule &schedule,
                     100.0 * static_cast<double>(simulation.makespan - bound) /
                         static_cast<double>(bound));
   if (times.waitsForAll) {
-    pipeline::Times alone = times;
+    stage_order::Times alone = times;
     alone.waitsForAll = false;
-    auto free = pipeline::simulate(schedule, alone);
+    auto free = stage_order::simulate(schedule, alone);
     if (free && free->period < simulation.period)
       said += llvm::formatv("; if no update waited for a number of all stages, "
                             "as that of clipping, one step would follow the "
@@ -185,12 +186,12 @@ private:
     }
     if (clock.getMicrobatches() == 0) // one, whose stages run one by one
       return success();
-    FailureOr<pipeline::Schedule> schedule =
+    FailureOr<stage_order::Schedule> schedule =
         getSchedule(module, clock.getMicrobatches());
     if (failed(schedule))
       return failure();
-    pipeline::Times times = clock.take();
-    auto simulation = pipeline::simulate(*schedule, times);
+    stage_order::Times times = clock.take();
+    auto simulation = stage_order::simulate(*schedule, times);
     if (!simulation)
       return module.emitError("--schedule: ") << simulation.error().message;
     auto text = module->getAttrOfType<StringAttr>(pipeline::scheduleAttrName);

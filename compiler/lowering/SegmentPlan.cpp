@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-using pipeline::Part;
+using stage_order::Part;
 
 FailureOr<SegmentPlan> SegmentPlan::build(graph::MicrobatchesOp op,
                                           MicrobatchCut cut) {
@@ -183,7 +183,7 @@ void SegmentPlan::orderRuns() {
     SmallVector<bool> empty;
     for (int64_t i = 0; i < getNumSegments(); ++i)
       empty.push_back(isEmpty(i));
-    for (pipeline::Entry entry : cut.entries)
+    for (stage_order::Entry entry : cut.entries)
       if (int64_t segment = getSegment(entry.part, entry.chunk);
           !empty[segment])
         runs.push_back({segment, entry.microbatch});

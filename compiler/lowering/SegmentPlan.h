@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/pipeline/Schedule.h"
+#include "compiler/stage_order/Schedule.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 
@@ -28,7 +28,7 @@ struct MicrobatchCut {
   int64_t ahead = 0;
   /// Of a pipeline: the stages at this coordinate, ascending, and what it runs.
   std::vector<int64_t> stages = {};
-  std::vector<pipeline::Entry> entries = {};
+  std::vector<stage_order::Entry> entries = {};
   bool splitsBackward = false;
 };
 
@@ -76,7 +76,7 @@ private:
   SegmentPlan(graph::MicrobatchesOp op, MicrobatchCut cut)
       : op(op), cut(std::move(cut)) {}
   bool isPipeline() const { return !cut.stages.empty(); }
-  int64_t getSegment(pipeline::Part part, int64_t chunk) const;
+  int64_t getSegment(stage_order::Part part, int64_t chunk) const;
   std::optional<int64_t> getOwnSegment(mlir::Operation *inner) const;
   void findWeightGradients();
   void assignOps();

@@ -2,7 +2,7 @@
 
 #include "compiler/sharding/Pipeline.h"
 
-#include "compiler/pipeline/Passes.h"
+#include "compiler/stages/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -21,9 +21,9 @@ void sharding::buildPartitionPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
   // Buckets are of one stage each.
-  manager.addNestedPass<func::FuncOp>(pipeline::createMarkStages());
+  manager.addNestedPass<func::FuncOp>(stages::createMarkStages());
   manager.addNestedPass<func::FuncOp>(createBucketCollectives(options.buckets));
-  manager.addNestedPass<func::FuncOp>(pipeline::createPlaceValues());
+  manager.addNestedPass<func::FuncOp>(stages::createPlaceValues());
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
 }
 

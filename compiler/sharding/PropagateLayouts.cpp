@@ -1,8 +1,8 @@
 // From constraints to a layout of every tensor of a function.
 
-#include "compiler/pipeline/StageFlow.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
+#include "compiler/stages/StageFlow.h"
 #include "dialects/sharding/Constraint.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -48,7 +48,7 @@ static std::string describeStages(const Propagated &propagated,
   if (!stages)
     return "";
   const SideTable &table = propagated.table;
-  pipeline::StageFlow flow(function);
+  stages::StageFlow flow(function);
   ReshardCosts costs(table.mesh);
   std::vector<Objective> ofNodes =
       Solver(table, propagated.labels, costs)

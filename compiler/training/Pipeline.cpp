@@ -18,14 +18,14 @@ void training::buildTrainingPipeline(OpPassManager &manager,
     manager.addPass(createAttachLossPass(options.loss));
   bool hasStages = options.stages.ranks > 1;
   if (hasStages) {
-    manager.addPass(pipeline::createAssignStages(options.stages));
-    manager.addPass(pipeline::createInsertTransfers());
+    manager.addPass(stages::createAssignStages(options.stages));
+    manager.addPass(stages::createInsertTransfers());
   }
   manager.addPass(createBuildStepPass(options.step));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   if (hasStages)
-    manager.addPass(pipeline::createJoinStages());
+    manager.addPass(stages::createJoinStages());
 }
 
 training::TrainingOptions training::TrainingPipelineOptions::get() const {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/pipeline/Passes.h"
+#include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
 #include "mlir/Pass/PassOptions.h"
 
@@ -12,7 +12,7 @@ namespace polyrank::training {
 struct TrainingOptions {
   AttachLossPassOptions loss;
   /// Nothing is cut where the axis has one rank.
-  pipeline::AssignStagesOptions stages;
+  stages::AssignStagesOptions stages;
   BuildStepPassOptions step;
 };
 

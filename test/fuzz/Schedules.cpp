@@ -1,13 +1,13 @@
 // Any bytes as a schedule of a pipeline.
 
-#include "compiler/pipeline/Check.h"
-#include "compiler/pipeline/Picture.h"
-#include "compiler/pipeline/ScheduleText.h"
-#include "compiler/pipeline/Simulate.h"
+#include "compiler/stage_order/Check.h"
+#include "compiler/stage_order/Picture.h"
+#include "compiler/stage_order/ScheduleText.h"
+#include "compiler/stage_order/Simulate.h"
 #include "test/fuzz/Input.h"
 
 using namespace polyrank;
-using namespace polyrank::pipeline;
+using namespace polyrank::stage_order;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   auto schedule = readSchedule(fuzz::text(data, size), "s.txt");

@@ -6,9 +6,9 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/pipeline/Passes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Passes.h"
+#include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
@@ -246,13 +246,13 @@ bool Checker::runLayouts(ModuleOp module) {
                true) ||
       !compare(module, Distributed))
     return false;
-  if (!runPass(module, "mark-stages", pipeline::createMarkStages(), true) ||
+  if (!runPass(module, "mark-stages", stages::createMarkStages(), true) ||
       !runPass(module, "bucket-collectives",
                sharding::createBucketCollectives(
                    sharding::BucketCollectivesOptions()),
                true) ||
       !compare(module, Distributed) ||
-      !runPass(module, "place-values", pipeline::createPlaceValues(), true) ||
+      !runPass(module, "place-values", stages::createPlaceValues(), true) ||
       !compare(module, Distributed) ||
       !runPass(module, "check-partition", sharding::createCheckPartition(),
                true))
@@ -403,15 +403,15 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   if (Random random(seed ^ 0x6f0b); program.mode == "train")
     drawGroup(module, random, step);
   reference.clear();
-  if ((pipe && !runPass(module, "insert-transfers",
-                        pipeline::createInsertTransfers())) ||
+  if ((pipe &&
+       !runPass(module, "insert-transfers", stages::createInsertTransfers())) ||
       !runPass(module, "build-step", training::createBuildStepPass(step)) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "canonicalize", createCanonicalizerPass()) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "cse", createCSEPass()) ||
       !(onlyDraws || compare(module, Global)) ||
-      (pipe && (!runPass(module, "join-stages", pipeline::createJoinStages()) ||
+      (pipe && (!runPass(module, "join-stages", stages::createJoinStages()) ||
                 !(onlyDraws || compare(module, Global))))) {
     failure->start = Model;
     failure->module = std::move(before);

@@ -2,7 +2,7 @@
 
 #include "test/random/Stages.h"
 
-#include "compiler/pipeline/Schedule.h"
+#include "compiler/stage_order/Schedule.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -75,7 +75,7 @@ int64_t polyrank::test::drawStages(ModuleOp module, Random &random) {
   }
   Builder builder(module.getContext());
   auto coordinates =
-      pipeline::getCoordinates(form.schedule, form.ranks, form.chunks);
+      stage_order::getCoordinates(form.schedule, form.ranks, form.chunks);
   module->setAttr(pipeline::axisAttrName, builder.getStringAttr(pipeAxis));
   module->setAttr(pipeline::coordinatesAttrName,
                   builder.getDenseI64ArrayAttr(*coordinates));

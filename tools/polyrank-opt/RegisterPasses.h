@@ -5,9 +5,9 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Pipeline.h"
-#include "compiler/pipeline/Passes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/sharding/Pipeline.h"
+#include "compiler/stages/Passes.h"
 #include "compiler/training/Pipeline.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -17,7 +17,7 @@ inline void registerPasses() {
   codegen::registerCodegenPasses();
   evaluate::registerEvaluatePasses();
   lowering::registerLoweringPasses();
-  pipeline::registerPipelinePasses();
+  stages::registerStagesPasses();
   schedule::registerSchedulePasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();

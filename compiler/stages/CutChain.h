@@ -1,0 +1,92 @@
+// An order of ops as blocks between places where it may be cut, and what the
+// intervals of blocks cost.
+
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/stages/StageCut.h"
+
+namespace polyrank::stages {
+
+class CutChain {
+public:
+  /// Block b has the ops from places[b] to places[b + 1]; the first place is 0,
+  /// the last the number of ops.
+  CutChain(const CutProblem &problem, std::vector<int> places);
+
+  int size() const { return static_cast<int>(places.size()) - 1; }
+  int getPlace(int block) const { return places[block]; }
+  /// Picoseconds of the blocks in front, without transfers.
+  int64_t getTimeBefore(int block) const { return time[block]; }
+
+  struct Interval {
+    int begin;
+    int64_t time;             // with transfers
+    int64_t received;         // bytes
+    int64_t parameters, kept; // bytes, of which the kept ones per microbatch
+  };
+  /// Visits the intervals that end in front of block `end`, from the shortest
+  /// to the last whose ops alone take no longer than `limit`.
+  template <typename Visit>
+  void visitIntervals(int end, int64_t limit, Visit visit) const;
+  /// How many intervals that is.
+  int64_t countIntervals(int end, int64_t limit) const;
+
+private:
+  static constexpr int never = std::numeric_limits<int>::max();
+  /// What a block makes and others use, in [first, last].
+  struct Made {
+    int64_t bytes;
+    int first, last;
+  };
+  /// What it uses of an earlier block, which blocks from `next` on use again.
+  struct Used {
+    int64_t bytes;
+    int next;
+  };
+  struct Block {
+    std::vector<Made> made;
+    std::vector<Used> used, parameters;
+    /// Of the parameters that no block in front uses.
+    int64_t owned = 0;
+  };
+
+  std::vector<int> places;
+  std::vector<Block> blocks;
+  std::vector<int64_t> time, kept; // of all blocks in front
+  int64_t picosecondsPerByte;
+};
+
+template <typename Visit>
+void CutChain::visitIntervals(int end, int64_t limit, Visit visit) const {
+  int64_t received = 0, sent = 0, parameters = 0;
+  for (int begin = end - 1; begin >= 0; --begin) {
+    int64_t own = time[end] - time[begin];
+    if (own > limit)
+      return;
+    for (const Made &value : blocks[begin].made) {
+      if (value.last >= end)
+        sent += value.bytes;
+      if (value.first < end)
+        received -= value.bytes;
+    }
+    for (const Used &value : blocks[begin].used)
+      if (value.next >= end)
+        received += value.bytes;
+    for (const Used &parameter : blocks[begin].parameters)
+      if (parameter.next >= end)
+        parameters += parameter.bytes;
+    parameters += blocks[begin].owned;
+    visit(Interval{begin, own + picosecondsPerByte * (received + sent),
+                   received, parameters, kept[end] - kept[begin]});
+  }
+}
+
+inline int64_t CutChain::countIntervals(int end, int64_t limit) const {
+  auto last = time.begin() + end;
+  return last - std::lower_bound(time.begin(), last, *last - limit);
+}
+
+} // namespace polyrank::stages

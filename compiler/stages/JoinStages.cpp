@@ -1,0 +1,221 @@
+// join-stages: what the update needs of several stages, or of another one.
+//
+// Behind the microbatches a stage works on its own parameters. What it shares
+// with others are numbers: the norm of all gradients, the count of targets, a
+// factor. A sum (or the largest) of values of several stages is a sum of each
+// stage's, joined. Any other number that a stage needs of another one is joined
+// alone, so that all have it, and what is computed from it is computed by each.
+
+#include "compiler/stages/Passes.h"
+#include "compiler/stages/StageFlow.h"
+#include "compiler/training/Forward.h"
+#include "dialects/graph/Boundary.h"
+#include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::stages;
+using sharding::ReductionKind;
+
+namespace polyrank::stages {
+#define GEN_PASS_DEF_JOINSTAGES
+#include "compiler/stages/Passes.h.inc"
+} // namespace polyrank::stages
+
+/// Of an op that makes one value of two in any order.
+static std::optional<ReductionKind> getReduction(Operation *op) {
+  if (isa<graph::AddOp>(op))
+    return ReductionKind::Sum;
+  if (isa<graph::MaxOp>(op))
+    return ReductionKind::Max;
+  if (isa<graph::MinOp>(op))
+    return ReductionKind::Min;
+  return std::nullopt;
+}
+
+namespace {
+class Joiner {
+public:
+  explicit Joiner(func::FuncOp step)
+      : step(step), body(step.getBody().front()), flow(step) {}
+
+  LogicalResult run();
+
+private:
+  bool isInside(Operation *op) const;
+  void collectLeaves(Operation *op, SmallVectorImpl<Value> &leaves);
+  bool joinSum(Operation *root);
+  LogicalResult resolve(Operation *op);
+  Value getEverywhere(Value value);
+  void keepOnStages();
+
+  func::FuncOp step;
+  Block &body;
+  StageFlow flow;
+  DenseMap<Value, Value> everywhere;
+};
+} // namespace
+
+/// Whether the op makes one number of several, which the same op alone takes
+/// further.
+bool Joiner::isInside(Operation *op) const {
+  return op->getBlock() == &body && op->hasOneUse() &&
+         op->user_begin()->getName() == op->getName() &&
+         op->user_begin()->getBlock() == &body;
+}
+
+/// What a chain or tree of one op takes together.
+void Joiner::collectLeaves(Operation *op, SmallVectorImpl<Value> &leaves) {
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (producer && producer->getName() == op->getName() && isInside(producer))
+      collectLeaves(producer, leaves);
+    else
+      leaves.push_back(operand);
+  }
+}
+
+/// Whether `root` took values of several stages together, and is erased.
+bool Joiner::joinSum(Operation *root) {
+  SmallVector<Value> leaves;
+  collectLeaves(root, leaves);
+  llvm::MapVector<int64_t, Value> ofStage;
+  Value ofAll;
+  for (Value leaf : leaves)
+    if (std::optional<int64_t> stage = flow.getStage(leaf))
+      ofStage[*stage] = {};
+  if (ofStage.size() < 2)
+    return false;
+  graph::ProvenanceCopier copier(root);
+  OpBuilder builder(root, &copier);
+  auto combine = [&](Value sum, Value value) -> Value {
+    if (!sum || !value)
+      return sum ? sum : value;
+    OperationState state(root->getLoc(), root->getName(), {sum, value},
+                         {sum.getType()});
+    Operation *made = builder.create(state);
+    flow.update(made);
+    return made->getResult(0);
+  };
+  for (Value leaf : leaves) {
+    std::optional<int64_t> stage = flow.getStage(leaf);
+    Value &sum = stage ? ofStage[*stage] : ofAll;
+    sum = combine(sum, leaf);
+  }
+  SmallVector<Value> parts;
+  for (auto &[stage, sum] : ofStage)
+    parts.push_back(sum);
+  Value joined = pipeline::JoinOp::create(
+      builder, root->getLoc(), parts[0].getType(), *getReduction(root), parts);
+  root->getResult(0).replaceAllUsesWith(combine(joined, ofAll));
+  flow.forget(root);
+  root->erase();
+  return true;
+}
+
+/// `value` on all stages; null where it is no number, nor computed from numbers
+/// alone.
+Value Joiner::getEverywhere(Value value) {
+  if (!flow.getStage(value))
+    return value;
+  if (Value known = everywhere.lookup(value))
+    return known;
+  OpBuilder builder(step.getContext());
+  builder.setInsertionPointAfterValue(value);
+  Operation *producer = value.getDefiningOp();
+  Value result;
+  if (graph::getShape(value).empty()) {
+    result = pipeline::JoinOp::create(builder, value.getLoc(), value.getType(),
+                                      ReductionKind::Sum, ValueRange(value));
+    if (producer)
+      graph::copyProvenance(producer, result.getDefiningOp());
+  } else if (producer && producer->getBlock() == &body && isPure(producer) &&
+             isa<graph::GraphOp>(producer) &&
+             !isa<pipeline::TransferOp>(producer)) {
+    IRMapping mapping;
+    for (Value operand : producer->getOperands()) {
+      Value there = getEverywhere(operand);
+      if (!there)
+        return {};
+      mapping.map(operand, there);
+    }
+    result = builder.clone(*producer, mapping)
+                 ->getResult(cast<OpResult>(value).getResultNumber());
+  } else {
+    return {};
+  }
+  return everywhere[value] = result;
+}
+
+/// One of an op's values of different stages becomes one of all stages.
+LogicalResult Joiner::resolve(Operation *op) {
+  std::optional<std::pair<Value, Value>> conflict = flow.findConflict(op);
+  for (Value value : {conflict->first, conflict->second})
+    if (Value there = getEverywhere(value)) {
+      op->replaceUsesOfWith(value, there);
+      return success();
+    }
+  return op->emitError("needs a tensor of stage ")
+         << *flow.getStage(conflict->first) << " and one of stage "
+         << *flow.getStage(conflict->second)
+         << " once a step; only numbers are joined there";
+}
+
+/// What takes the place of a parameter or of a state is where that is, also
+/// where all stages have come to have it: an average of joined numbers, say.
+void Joiner::keepOnStages() {
+  Operation *end = body.getTerminator();
+  graph::Boundary boundary(step);
+  OpBuilder builder(end);
+  for (OpOperand &operand : end->getOpOperands()) {
+    Value value = operand.get();
+    auto replaced = boundary.getReplaced(operand.getOperandNumber());
+    auto stage =
+        replaced ? flow.getStage(step.getArgument(*replaced)) : std::nullopt;
+    if (!stage || flow.getStage(value))
+      continue;
+    auto kept = pipeline::TransferOp::create(
+        builder, value.getLoc(), value.getType(), value,
+        /*from=*/nullptr, builder.getI64IntegerAttr(*stage));
+    if (Operation *producer = value.getDefiningOp())
+      graph::copyProvenance(producer, kept);
+    operand.set(kept);
+  }
+}
+
+/// In program order: what an op reads has been settled before.
+LogicalResult Joiner::run() {
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    if (op.use_empty() && isPure(&op))
+      continue;
+    bool isReduction =
+        getReduction(&op) && graph::getShape(op.getResult(0)).empty();
+    // A chain is settled at its end.
+    if (isReduction && !isInside(&op) && joinSum(&op))
+      continue;
+    while (!(isReduction && isInside(&op)) && flow.findConflict(&op))
+      if (failed(resolve(&op)))
+        return failure();
+    flow.update(&op);
+  }
+  keepOnStages();
+  training::eraseDeadOps(body);
+  return verifyStages(step);
+}
+
+namespace {
+struct JoinStages : stages::impl::JoinStagesBase<JoinStages> {
+  void runOnOperation() override {
+    auto step = getOperation().lookupSymbol<func::FuncOp>("step");
+    if (!step) {
+      getOperation().emitError("there is no function @step");
+      return signalPassFailure();
+    }
+    if (failed(Joiner(step).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,102 @@
+// The passes that cut a model into the stages of a pipeline.
+
+#ifndef POLYRANK_PIPELINE_PASSES_TD
+#define POLYRANK_PIPELINE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
+  let summary = "Cuts @forward into stages of about equal time";
+  let description = [{
+    Runs on @forward when its loss is attached, in front of build-step. There are
+    `ranks` times `chunks` stages. Each op that depends on a parameter gets the
+    number of its stage, `graph.stage`, which is never below that of an op
+    whose result it takes. What depends on inputs and constants alone, such as a
+    mask, gets none: each stage that needs it computes it.
+
+    ```mlir
+    %0 = graph.matmul %x, %w0 .. {graph.stage = 0 : i64}
+    %1 = graph.tanh %0        .. {graph.stage = 0 : i64}
+    %2 = graph.matmul %1, %w1 .. {graph.stage = 1 : i64}
+    ```
+
+    The module gets `pipeline.axis`, `pipeline.schedule` and
+    `pipeline.coordinates`: stage k is at coordinate k mod `ranks` of the axis, or
+    with zero-bubble-v at 0, 1, .., ranks - 1 and back.
+
+    PATTERN=K of `patterns` puts what PATTERN names on stage K: modules with all
+    that is in them, or single ops. The last pattern that names an op holds. The
+    rest is cut where it is best: the time of the slowest stage, with its
+    transfers, is the least possible for the order of the ops; of these cuts the
+    one whose values that cross have the fewest bytes, and then the one whose
+    stage with the most memory needs least. A remark says what each stage has,
+    the time, its lower bound and the gap.
+
+    An op takes the larger of FLOPs / rate and bytes / rate. With `train` its
+    backward is added: of a product once more for each operand that has a
+    gradient, of other ops once more; a value that crosses has a gradient that
+    comes back, and memory has weights, gradients and two states of the optimizer
+    beside what microbatches in flight keep.
+  }];
+  let dependentDialects = ["::polyrank::rank::RankDialect",
+                           "::polyrank::sharding::ShardingDialect"];
+  let options = [
+    Option<"axis", "axis", "std::string", "\"pipe\"", "the axis of the mesh along which stages lie">,
+    Option<"ranks", "ranks", "int64_t", "1", "its size">,
+    Option<"chunks", "chunks", "int64_t", "1", "stages of each rank">,
+    Option<"stages", "stages", "std::string", "\"auto\"", "auto, or how many: ranks times chunks">,
+    ListOption<"patterns", "patterns", "std::string", "PATTERN=K: what is on stage K">,
+    Option<"schedule", "schedule", "std::string", "\"1f1b\"", "in which order ranks run their stages">,
+    Option<"train", "train", "bool", "true", "with the backward">,
+    Option<"microbatches", "microbatches", "int64_t", "1", "of one step">,
+    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
+    Option<"rates", "rates", "std::string", "\"\"", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
+    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">
+  ];
+}
+
+def InsertTransfers : Pass<"insert-transfers", "::mlir::ModuleOp"> {
+  let summary = "From ops that say their stage to values that go from one stage to another";
+  let description = [{
+    Each value of @forward that an op of another stage needs goes there by one
+    `pipeline.transfer`, however many ops need it: activations and skip
+    connections alike. What depends on no parameter (masks, positions) does not:
+    each stage that needs it computes it.
+
+    A parameter is on the first stage that uses it, which `graph.stage` of its
+    `graph.parameter` says; other stages get its value. What a mean is over is
+    counted where its sum is.
+  }];
+  let dependentDialects = ["::polyrank::stages::PipelineDialect"];
+}
+
+def JoinStages : Pass<"join-stages", "::mlir::ModuleOp"> {
+  let summary = "Numbers that the update needs of several stages, or of another one";
+  let description = [{
+    A sum of numbers of several stages (the norm of all gradients) becomes one sum
+    for each stage and a `pipeline.join` of these. Another number that a stage
+    needs of another one (a count, a factor) is joined alone, so that all stages
+    have it, and each computes what follows from it.
+  }];
+  let dependentDialects = ["::polyrank::stages::PipelineDialect"];
+}
+
+def MarkStages : Pass<"mark-stages", "::mlir::func::FuncOp"> {
+  let summary = "Writes down on which stage each op is (`graph.stage`)";
+}
+
+def PlaceValues : Pass<"place-values", "::mlir::func::FuncOp"> {
+  let summary = "Writes where each value lives along the pipe axis into its layout";
+  let description = [{
+    The last pass of a partition: those before it neither split anything over the
+    pipe axis nor look at it. What is joined becomes partial over the axis, and is
+    reduced at once.
+
+    ```mlir
+    %y = pipeline.transfer %x from 0 to 1 : tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 0}>> -> tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 1}>>
+    ```
+  }];
+  let dependentDialects = ["::polyrank::stages::PipelineDialect", "::polyrank::sharding::ShardingDialect"];
+}
+
+#endif
