@@ -3,7 +3,7 @@
 #include "compiler/lowering/Pipeline.h"
 
 #include "compiler/codegen/Passes.h"
-#include "compiler/schedule/Passes.h"
+#include "compiler/overlap/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -25,19 +25,19 @@ void lowering::buildLoweringPipeline(OpPassManager &manager,
   gemms.measure = options.measure;
   manager.addPass(createChooseGemms(gemms));
   if (options.overlap) {
-    schedule::OrderCommandsOptions order;
+    overlap::OrderCommandsOptions order;
     order.links.assign(options.links.begin(), options.links.end());
     order.threads = options.threads;
     order.rates = options.rates;
     order.report = options.report;
-    manager.addPass(schedule::createOrderCommands(order));
-    schedule::StartCollectivesOptions starts;
+    manager.addPass(overlap::createOrderCommands(order));
+    overlap::StartCollectivesOptions starts;
     starts.prefetch = options.prefetch;
     starts.links.assign(options.links.begin(), options.links.end());
     starts.threads = options.threads;
     starts.rates = options.rates;
     starts.report = options.report;
-    manager.addPass(schedule::createStartCollectives(starts));
+    manager.addPass(overlap::createStartCollectives(starts));
   }
   AssignBuffersOptions buffers;
   buffers.threads = options.threads;

@@ -3,7 +3,7 @@
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelineSchedule.h"
-#include "compiler/schedule/Timeline.h"
+#include "compiler/overlap/Timeline.h"
 #include "compiler/stage_order/Simulate.h"
 #include "dialects/graph/Phase.h"
 #include "dialects/graph/Provenance.h"
@@ -32,7 +32,7 @@ public:
   }
 
   void add(func::FuncOp function, int64_t coordinate,
-           const schedule::Durations &durations);
+           const overlap::Durations &durations);
   stage_order::Times take();
   int64_t getMicrobatches() const { return microbatches; }
 
@@ -40,7 +40,7 @@ private:
   struct Moved {
     int64_t from = -1, to = -1, time = 0, slots = 0;
   };
-  void add(rank::SegmentOp segment, const schedule::Durations &durations);
+  void add(rank::SegmentOp segment, const overlap::Durations &durations);
 
   stage_order::Times times;
   std::map<uint64_t, Moved> moved; // by id
@@ -51,7 +51,7 @@ private:
 /// A segment is a part of one stage. Of the one that begins sums and the one
 /// that adds to them the latter counts, which stands behind it.
 void StageClock::add(rank::SegmentOp segment,
-                     const schedule::Durations &durations) {
+                     const overlap::Durations &durations) {
   std::optional<int64_t> stage;
   bool isBackward = false;
   int64_t time = 0;
@@ -83,7 +83,7 @@ void StageClock::add(rank::SegmentOp segment,
 }
 
 void StageClock::add(func::FuncOp function, int64_t coordinate,
-                     const schedule::Durations &durations) {
+                     const overlap::Durations &durations) {
   for (auto [stage, ofStage] : llvm::enumerate(times.stages))
     if (ofStage.forward == 1) // nothing is known of it yet
       ofStage = {0, 0, 0};
@@ -176,7 +176,7 @@ private:
       auto at = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName);
       if (!at)
         continue;
-      auto durations = schedule::Durations::of(
+      auto durations = overlap::Durations::of(
           function, llvm::to_vector(ArrayRef<std::string>(links)), rates,
           threads);
       if (failed(durations))

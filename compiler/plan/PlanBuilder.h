@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "compiler/schedule/Timeline.h"
+#include "compiler/overlap/Timeline.h"
 #include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
@@ -33,7 +33,7 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 class CommandWriter {
 public:
   CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
-                const schedule::Durations &durations)
+                const overlap::Durations &durations)
       : program(program), kernels(kernels), durations(durations) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
@@ -66,7 +66,7 @@ private:
 
   fb::ProgramT &program;
   const target::CompiledKernels &kernels;
-  const schedule::Durations &durations;
+  const overlap::Durations &durations;
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;

@@ -273,8 +273,8 @@ void ProgramWriter::writePlace() {
 
 LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels,
                                  const PlanOptions &options) {
-  auto durations = schedule::Durations::of(function, options.links,
-                                           options.rates, options.threads);
+  auto durations = overlap::Durations::of(function, options.links,
+                                          options.rates, options.threads);
   if (failed(durations))
     return failure();
   CommandWriter writer(*program, kernels, *durations);

@@ -6,7 +6,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/schedule/Passes.h"
+#include "compiler/overlap/Passes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
@@ -277,10 +277,10 @@ bool Checker::runLayouts(ModuleOp module) {
   tolerance = partsTolerance;
   lowering::ChooseGemmsOptions gemms;
   gemms.measure = false;
-  schedule::StartCollectivesOptions starts;
+  overlap::StartCollectivesOptions starts;
   starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
   // How much is moved depends on how fast machines are.
-  schedule::OrderCommandsOptions order;
+  overlap::OrderCommandsOptions order;
   order.rates = Random(seed ^ 0x0bde).pick({"", "1:0.1", "1:0.01", "1:0.001"});
   if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
       !compare(module, Ranks) ||
@@ -289,11 +289,10 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
       !compare(module, Ranks) ||
       !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
-      !runPass(module, "order-commands",
-               schedule::createOrderCommands(order)) ||
+      !runPass(module, "order-commands", overlap::createOrderCommands(order)) ||
       !compare(module, Ranks) ||
       !runPass(module, "start-collectives",
-               schedule::createStartCollectives(starts)) ||
+               overlap::createStartCollectives(starts)) ||
       !compare(module, Ranks) ||
       !runPass(module, "assign-buffers", lowering::createAssignBuffers()) ||
       !compare(module, Ranks) || !compare(module, Arena) ||

@@ -5,7 +5,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
 #include "compiler/lowering/Pipeline.h"
-#include "compiler/schedule/Passes.h"
+#include "compiler/overlap/Passes.h"
 #include "compiler/sharding/Pipeline.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/training/Pipeline.h"
@@ -18,7 +18,7 @@ inline void registerPasses() {
   evaluate::registerEvaluatePasses();
   lowering::registerLoweringPasses();
   stages::registerStagesPasses();
-  schedule::registerSchedulePasses();
+  overlap::registerOverlapPasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();
   mlir::PassPipelineRegistration<training::TrainingPipelineOptions>(

@@ -4,7 +4,7 @@
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/schedule/Passes.h"
+#include "compiler/overlap/Passes.h"
 #include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "mlir/IR/Verifier.h"
@@ -421,8 +421,8 @@ protected:
     PassManager manager(&context);
     manager.addPass(lowering::createFormGemms());
     manager.addPass(codegen::createFormKernels());
-    manager.addPass(schedule::createOrderCommands());
-    manager.addPass(schedule::createStartCollectives());
+    manager.addPass(overlap::createOrderCommands());
+    manager.addPass(overlap::createStartCollectives());
     EXPECT_TRUE(succeeded(manager.run(*good)));
   }
 

@@ -6,12 +6,12 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 
 #define GEN_PASS_DECL
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/overlap/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
-#include "compiler/schedule/Passes.h.inc"
+#include "compiler/overlap/Passes.h.inc"
 
-} // namespace polyrank::schedule
+} // namespace polyrank::overlap

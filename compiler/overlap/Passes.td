@@ -56,7 +56,7 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
       just ended at its first use, and not before the gather that is `prefetch`
       uses earlier is used. `prefetch=0` starts none early.
 
-    When something has ended is read from a timeline (compiler/schedule/Timeline.h):
+    When something has ended is read from a timeline (compiler/overlap/Timeline.h):
     what commands take by the target's rates, and collectives by the alpha-beta
     model of `links`, one after another on each group's queue. Commands keep the
     order that order-commands gave them, and results their bits. Of each group at most 8 are in flight.

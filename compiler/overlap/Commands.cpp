@@ -1,6 +1,6 @@
 // What passes that order commands ask of them.
 
-#include "compiler/schedule/Commands.h"
+#include "compiler/overlap/Commands.h"
 
 #include "dialects/graph/Boundary.h"
 
@@ -22,7 +22,7 @@ static void sinkViews(Block &block) {
   }
 }
 
-void schedule::forEachRange(
+void overlap::forEachRange(
     Block &block,
     llvm::function_ref<void(Block::iterator, Block::iterator)> visit,
     llvm::function_ref<void(Block &, int64_t)> visitPart) {
@@ -41,7 +41,7 @@ void schedule::forEachRange(
   }
 }
 
-bool schedule::grows(rank::CollectiveOp op) {
+bool overlap::grows(rank::CollectiveOp op) {
   int64_t before = 0, after = 0;
   for (auto [operand, result] :
        llvm::zip_equal(op->getOperands(), op->getResults())) {
@@ -51,8 +51,8 @@ bool schedule::grows(rank::CollectiveOp op) {
   return after > before;
 }
 
-bool schedule::addsReduced(Operation *op,
-                           llvm::function_ref<bool(Operation *)> isInRange) {
+bool overlap::addsReduced(Operation *op,
+                          llvm::function_ref<bool(Operation *)> isInRange) {
   bool usesCollective = false;
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
@@ -65,7 +65,7 @@ bool schedule::addsReduced(Operation *op,
   return usesCollective && isa<rank::LaunchOp>(op);
 }
 
-Value schedule::getViewed(Value value) {
+Value overlap::getViewed(Value value) {
   while (auto command = value.getDefiningOp<rank::CommandOp>()) {
     if (isa<rank::WaitOp>(command))
       break;
@@ -77,7 +77,7 @@ Value schedule::getViewed(Value value) {
   return value;
 }
 
-Value schedule::getReplaced(Block &block, unsigned number) {
+Value overlap::getReplaced(Block &block, unsigned number) {
   if (auto function = dyn_cast<func::FuncOp>(block.getParentOp())) {
     auto replaced = graph::Boundary(function).getReplaced(number);
     return replaced ? function.getArgument(*replaced) : Value();

@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include "compiler/schedule/Timeline.h"
+#include "compiler/overlap/Timeline.h"
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 
 /// The commands [begin, end) of one block. A command is called by its number in
 /// the order that it had; positions are those of the order that it has.
@@ -80,4 +80,4 @@ private:
   int64_t limit = 0;
 };
 
-} // namespace polyrank::schedule
+} // namespace polyrank::overlap

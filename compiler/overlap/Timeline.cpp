@@ -1,10 +1,10 @@
 // How long a step takes: a simulation of one rank.
 
-#include "compiler/schedule/Timeline.h"
+#include "compiler/overlap/Timeline.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::schedule;
+using namespace polyrank::overlap;
 
 static double getBytes(ValueRange values) {
   double bytes = 0;
@@ -153,8 +153,8 @@ void Simulator::run(Block &block, int64_t executions) {
   }
 }
 
-StepTime polyrank::schedule::simulate(func::FuncOp function,
-                                      const Durations &durations) {
+StepTime polyrank::overlap::simulate(func::FuncOp function,
+                                     const Durations &durations) {
   Simulator simulator(durations);
   simulator.run(function.getBody().front(), 1);
   return simulator.finish();

@@ -5,7 +5,7 @@
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 
 /// Visits the ranges of a block that its loop and its end bound, in order, when
 /// views stand in front of their first readers: they cost nothing and are no
@@ -33,4 +33,4 @@ mlir::Value getViewed(mlir::Value value);
 /// kept, where there is one: the next value of a parameter, or a sum.
 mlir::Value getReplaced(mlir::Block &block, unsigned number);
 
-} // namespace polyrank::schedule
+} // namespace polyrank::overlap

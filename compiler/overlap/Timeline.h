@@ -14,7 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/plan/QueueClock.h"
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 
 /// What commands take, in picoseconds.
 class Durations {
@@ -59,4 +59,4 @@ struct StepTime {
 };
 StepTime simulate(mlir::func::FuncOp function, const Durations &durations);
 
-} // namespace polyrank::schedule
+} // namespace polyrank::overlap

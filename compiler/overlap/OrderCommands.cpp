@@ -1,20 +1,20 @@
 // OrderCommands: gives collectives something to hide behind.
 
-#include "compiler/schedule/CommandOrder.h"
-#include "compiler/schedule/Commands.h"
-#include "compiler/schedule/Passes.h"
+#include "compiler/overlap/CommandOrder.h"
+#include "compiler/overlap/Commands.h"
+#include "compiler/overlap/Passes.h"
 #include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::schedule;
+using namespace polyrank::overlap;
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 #define GEN_PASS_DEF_ORDERCOMMANDS
-#include "compiler/schedule/Passes.h.inc"
-} // namespace polyrank::schedule
+#include "compiler/overlap/Passes.h.inc"
+} // namespace polyrank::overlap
 
 /// How far from a collective commands are looked for: what is moved further
 /// would be in memory for long.
@@ -137,8 +137,7 @@ void Filling::bringForward() {
 }
 
 namespace {
-struct OrderCommandsPass
-    : schedule::impl::OrderCommandsBase<OrderCommandsPass> {
+struct OrderCommandsPass : overlap::impl::OrderCommandsBase<OrderCommandsPass> {
   using OrderCommandsBase::OrderCommandsBase;
 
   void runOnOperation() override {

@@ -1,15 +1,15 @@
 // An order of the commands of a range, which moves keep valid and whose memory
 // does not grow.
 
-#include "compiler/schedule/CommandOrder.h"
+#include "compiler/overlap/CommandOrder.h"
 
-#include "compiler/schedule/Commands.h"
+#include "compiler/overlap/Commands.h"
 #include "dialects/rank/InPlaceWays.h"
 #include "dialects/rank/Programs.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::schedule;
+using namespace polyrank::overlap;
 
 CommandOrder::CommandOrder(Block::iterator begin, Block::iterator end,
                            const Durations &durations) {

@@ -1,20 +1,20 @@
 // StartCollectives: starts collectives early, and waits for them late.
 
-#include "compiler/schedule/Commands.h"
-#include "compiler/schedule/Passes.h"
-#include "compiler/schedule/Timeline.h"
+#include "compiler/overlap/Commands.h"
+#include "compiler/overlap/Passes.h"
+#include "compiler/overlap/Timeline.h"
 #include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::schedule;
+using namespace polyrank::overlap;
 
-namespace polyrank::schedule {
+namespace polyrank::overlap {
 #define GEN_PASS_DEF_STARTCOLLECTIVES
-#include "compiler/schedule/Passes.h.inc"
-} // namespace polyrank::schedule
+#include "compiler/overlap/Passes.h.inc"
+} // namespace polyrank::overlap
 
 /// Of one group, at a time: what every transport can do.
 static constexpr size_t mostInFlight = 8;
@@ -331,7 +331,7 @@ void RangeScheduler::run() {
 
 namespace {
 struct StartCollectivesPass
-    : schedule::impl::StartCollectivesBase<StartCollectivesPass> {
+    : overlap::impl::StartCollectivesBase<StartCollectivesPass> {
   using StartCollectivesBase::StartCollectivesBase;
 
   void runOnOperation() override {
