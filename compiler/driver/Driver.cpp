@@ -11,7 +11,7 @@
 #include "compiler/driver/Mesh.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
-#include "compiler/lowering/Pipeline.h"
+#include "compiler/lowering/Stage.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/BucketSizes.h"
 #include "compiler/sharding/Passes.h"
@@ -270,7 +270,7 @@ LogicalResult Compilation::run() {
   planOptions.rates = options.rates;
   planOptions.forward = options.forward;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
-        lowering::LoweringPipelineOptions lowering;
+        lowering::LoweringStageOptions lowering;
         lowering.threads = options.threads;
         // A plan without weights is read, not run, on this machine.
         lowering.measure = !options.abstractWeights;
@@ -279,7 +279,7 @@ LogicalResult Compilation::run() {
         lowering.links = ArrayRef(options.links);
         lowering.rates = options.rates;
         lowering.report = true;
-        lowering::buildLoweringPipeline(manager, lowering);
+        lowering::loweringStage(manager, lowering);
       })))
     return failure();
   if (stopsAfter("rank"))

@@ -3,11 +3,11 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/sharding/Pipeline.h"
+#include "compiler/sharding/Stage.h"
 #include "compiler/stage_order/Schedule.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
-#include "compiler/training/Pipeline.h"
+#include "compiler/training/Stage.h"
 #include "dialects/Register.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Transforms/Passes.h"
@@ -176,7 +176,7 @@ void polyrank::driver::addPartition(OpPassManager &manager,
                        options.zeroAccumulate, options.zeroGather};
   llvm::append_range(partition.reshards.links, options.links);
   partition.buckets = {options.bucketMegabytes};
-  sharding::buildPartitionPipeline(manager, partition);
+  sharding::partitionStage(manager, partition);
 }
 
 static std::string getSchedule(const Options &options) {
@@ -261,5 +261,5 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.clipValue = options.clipValue;
   training.step.ema = options.ema;
   training.step.microbatches = options.microbatches;
-  training::buildTrainingPipeline(manager, training);
+  training::trainingStage(manager, training);
 }

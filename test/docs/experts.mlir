@@ -3,7 +3,7 @@
 // RUN: polyrank-opt %s --apply-strategy='shard=w=[expert,-,-]' --propagate-layouts --plan-reshards -o %t.split.mlir
 // RUN: FileCheck %s < %t.split.mlir
 // RUN: polyrank-opt %t.split.mlir --evaluate=distributed --expect=%t.npz
-// RUN: polyrank-opt %t.split.mlir --lowering-pipeline --evaluate=arena --expect=%t.npz --tolerance=1e-6
+// RUN: polyrank-opt %t.split.mlir --lowering-stage --evaluate=arena --expect=%t.npz --tolerance=1e-6
 
 #mesh = #sharding.mesh<["expert"=2]>
 module attributes {sharding.mesh = #mesh} {

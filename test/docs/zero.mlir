@@ -1,12 +1,12 @@
-// RUN: polyrank-opt %s --partition-pipeline="zero=0 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=ZERO
-// RUN: polyrank-opt %s --partition-pipeline="zero=1 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=ONE
-// RUN: polyrank-opt %s --partition-pipeline="zero=2 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=TWO
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=THREE
-// RUN: polyrank-opt %s --partition-pipeline="zero=0 threshold=1" --evaluate=distributed 2>/dev/null > %t.0
-// RUN: polyrank-opt %s --partition-pipeline="zero=1 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
-// RUN: polyrank-opt %s --partition-pipeline="zero=2 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 threshold=1" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=RANKS
+// RUN: polyrank-opt %s --partition-stage="zero=0 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=ZERO
+// RUN: polyrank-opt %s --partition-stage="zero=1 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=ONE
+// RUN: polyrank-opt %s --partition-stage="zero=2 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=TWO
+// RUN: polyrank-opt %s --partition-stage="zero=3 threshold=1" 2>/dev/null | FileCheck %s --check-prefix=THREE
+// RUN: polyrank-opt %s --partition-stage="zero=0 threshold=1" --evaluate=distributed 2>/dev/null > %t.0
+// RUN: polyrank-opt %s --partition-stage="zero=1 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
+// RUN: polyrank-opt %s --partition-stage="zero=2 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
+// RUN: polyrank-opt %s --partition-stage="zero=3 threshold=1" --evaluate=distributed 2>/dev/null | diff %t.0 -
+// RUN: polyrank-opt %s --partition-stage="zero=3 threshold=1" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=RANKS
 // The example of docs/zero.md.
 
 #mesh = #sharding.mesh<["data"=2]>

@@ -9,7 +9,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "compiler/evaluate/NpzTensors.h"
-#include "compiler/lowering/Pipeline.h"
+#include "compiler/lowering/Stage.h"
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Pass/PassManager.h"
@@ -179,9 +179,9 @@ std::string ProcessCheck::run() {
   if (auto forward = lowered->lookupSymbol<func::FuncOp>("forward"))
     forward.erase();
   PassManager manager(lowered->getContext());
-  lowering::LoweringPipelineOptions lowering;
+  lowering::LoweringStageOptions lowering;
   lowering.ahead = drawAhead(seed);
-  lowering::buildLoweringPipeline(manager, lowering);
+  lowering::loweringStage(manager, lowering);
   if (failed(manager.run(*lowered)) ||
       failed(plan::writePlan(*lowered, options, path("plan"))))
     return "no plan";

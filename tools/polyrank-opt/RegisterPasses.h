@@ -4,11 +4,11 @@
 
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Passes.h"
-#include "compiler/lowering/Pipeline.h"
+#include "compiler/lowering/Stage.h"
 #include "compiler/overlap/Passes.h"
-#include "compiler/sharding/Pipeline.h"
+#include "compiler/sharding/Stage.h"
 #include "compiler/stages/Passes.h"
-#include "compiler/training/Pipeline.h"
+#include "compiler/training/Stage.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace polyrank {
@@ -21,21 +21,21 @@ inline void registerPasses() {
   overlap::registerOverlapPasses();
   sharding::registerShardingPasses();
   training::registerTrainingPasses();
-  mlir::PassPipelineRegistration<training::TrainingPipelineOptions>(
-      "training-pipeline", "From the model's function to a training step",
+  mlir::PassPipelineRegistration<training::TrainingStageOptions>(
+      "training-stage", "From the model's function to a training step",
       [](mlir::OpPassManager &manager,
-         const training::TrainingPipelineOptions &options) {
-        training::buildTrainingPipeline(manager, options.get());
+         const training::TrainingStageOptions &options) {
+        training::trainingStage(manager, options.get());
       });
-  mlir::PassPipelineRegistration<sharding::PartitionPipelineOptions>(
-      "partition-pipeline", "From layouts to collectives",
+  mlir::PassPipelineRegistration<sharding::PartitionStageOptions>(
+      "partition-stage", "From layouts to collectives",
       [](mlir::OpPassManager &manager,
-         const sharding::PartitionPipelineOptions &options) {
-        sharding::buildPartitionPipeline(manager, options.get());
+         const sharding::PartitionStageOptions &options) {
+        sharding::partitionStage(manager, options.get());
       });
-  mlir::PassPipelineRegistration<lowering::LoweringPipelineOptions>(
-      "lowering-pipeline", "From a partitioned step to one device's commands",
-      lowering::buildLoweringPipeline);
+  mlir::PassPipelineRegistration<lowering::LoweringStageOptions>(
+      "lowering-stage", "From a partitioned step to one device's commands",
+      lowering::loweringStage);
 }
 
 } // namespace polyrank

@@ -118,8 +118,8 @@ protected:
     std::string passes =
         hasStages ? std::string("insert-transfers,") + step + ",join-stages"
                   : step;
-    passes += ",apply-strategy,func.func(propagate-layouts),partition-pipeline,"
-              "lowering-pipeline";
+    passes += ",apply-strategy,func.func(propagate-layouts),partition-stage,"
+              "lowering-stage";
     ASSERT_TRUE(succeeded(parsePassPipeline(passes, manager)));
     ASSERT_TRUE(succeeded(manager.run(*module)));
     ASSERT_TRUE(succeeded(plan::writePlan(*module, {}, path)));

@@ -10,7 +10,7 @@
 // RUN: polyrank-opt %s --recompute="what=full gathers" --evaluate=distributed 2>/dev/null | diff %t.before -
 // RUN: polyrank-opt %s --recompute="what=l.1" --evaluate=distributed 2>/dev/null | diff %t.before -
 // RUN: polyrank-opt %s --recompute="what=selective" --evaluate=distributed 2>/dev/null | diff %t.before -
-// RUN: polyrank-opt %s --partition-pipeline="recompute=full zero=3 threshold=1" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=RANKS
+// RUN: polyrank-opt %s --partition-stage="recompute=full zero=3 threshold=1" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=RANKS
 // What enters a block is kept; the rest of it is computed again, each op once,
 // in front of the first op of the backward that needs it.
 

@@ -4,10 +4,10 @@
 // RUN: polyrank-opt %s --shard-updates="threshold=15 stage=3 gather=step" 2>/dev/null | FileCheck %s --check-prefixes=STEP
 // RUN: polyrank-opt %s --shard-updates="threshold=15 stage=3 gather=keep=w,odd" 2>/dev/null | FileCheck %s --check-prefixes=KEEP
 // RUN: polyrank-opt %s --evaluate=global | FileCheck %s --check-prefix=VALUE
-// RUN: polyrank-opt %s --partition-pipeline="zero=2 threshold=15" --evaluate=distributed 2>/dev/null | FileCheck %s --check-prefix=VALUE
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 threshold=15" --evaluate=distributed 2>/dev/null | FileCheck %s --check-prefix=VALUE
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 threshold=15" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=VALUE
-// RUN: polyrank-opt %s --partition-pipeline="zero=3 zero-gather=step zero-accumulate=full threshold=15" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=VALUE
+// RUN: polyrank-opt %s --partition-stage="zero=2 threshold=15" --evaluate=distributed 2>/dev/null | FileCheck %s --check-prefix=VALUE
+// RUN: polyrank-opt %s --partition-stage="zero=3 threshold=15" --evaluate=distributed 2>/dev/null | FileCheck %s --check-prefix=VALUE
+// RUN: polyrank-opt %s --partition-stage="zero=3 threshold=15" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=VALUE
+// RUN: polyrank-opt %s --partition-stage="zero=3 zero-gather=step zero-accumulate=full threshold=15" --localize --evaluate=ranks 2>/dev/null | FileCheck %s --check-prefix=VALUE
 // RUN: polyrank-opt %s --shard-updates="threshold=15 stage=3" 2>&1 | FileCheck %s --check-prefix=REMARK
 // ZeRO stages 2 and 3: sums of gradients, and parameters, in parts.
 

@@ -5,7 +5,7 @@
 // RUN: polyrank-opt %s --insert-transfers | FileCheck %s --check-prefix=TRANSFER
 // RUN: polyrank-opt %s --insert-transfers --build-step='optimizer=sgd(lr=0.5) microbatches=4 clip-norm=1' --canonicalize --cse --join-stages -o %t.step.mlir
 // RUN: FileCheck %s --check-prefix=STEP < %t.step.mlir
-// RUN: polyrank-opt %t.step.mlir --apply-strategy --propagate-layouts --partition-pipeline -o %t.parts.mlir
+// RUN: polyrank-opt %t.step.mlir --apply-strategy --propagate-layouts --partition-stage -o %t.parts.mlir
 // RUN: FileCheck %s --check-prefix=PLACE < %t.parts.mlir
 // RUN: polyrank-opt %t.parts.mlir --localize --form-segments -o %t.ranks.mlir
 // RUN: FileCheck %s --check-prefix=RANKS < %t.ranks.mlir
@@ -13,11 +13,11 @@
 // All of them compute the same.
 // RUN: polyrank-opt %t.step.mlir --evaluate=global --seed=1 --outputs=%t.npz
 // RUN: polyrank-opt %t.parts.mlir --evaluate=distributed --seed=1 --expect=%t.npz
-// RUN: polyrank-opt %t.step.mlir --apply-strategy --propagate-layouts --partition-pipeline=zero=2 --evaluate=distributed --seed=1 --expect=%t.npz
+// RUN: polyrank-opt %t.step.mlir --apply-strategy --propagate-layouts --partition-stage=zero=2 --evaluate=distributed --seed=1 --expect=%t.npz
 // RUN: polyrank-opt %t.ranks.mlir --evaluate=ranks --seed=1 --expect=%t.npz
-// RUN: polyrank-opt %t.parts.mlir --lowering-pipeline --evaluate=arena --seed=1 --expect=%t.npz --tolerance=1e-6
+// RUN: polyrank-opt %t.parts.mlir --lowering-stage --evaluate=arena --seed=1 --expect=%t.npz --tolerance=1e-6
 
-// RUN: polyrank-opt %t.parts.mlir --lowering-pipeline='report=true rates=1:1 links=pipe=1:1' 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+// RUN: polyrank-opt %t.parts.mlir --lowering-stage='report=true rates=1:1 links=pipe=1:1' 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
 // REPORT: the commands of a step at pipe=0 take {{[0-9.]+}} ms by the model
 // REPORT: the commands of a step at pipe=1 take {{[0-9.]+}} ms by the model
 // REPORT: schedule 1f1b of 2 stages and 4 microbatches: a step takes {{[0-9.]+}} ms by the model, at least {{[0-9.]+}} ms are needed (gap {{[0-9.]+}} %)

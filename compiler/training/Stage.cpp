@@ -1,6 +1,6 @@
 // The order of the training passes.
 
-#include "compiler/training/Pipeline.h"
+#include "compiler/training/Stage.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace polyrank;
 
-void training::buildTrainingPipeline(OpPassManager &manager,
-                                     const TrainingOptions &options) {
+void training::trainingStage(OpPassManager &manager,
+                             const TrainingOptions &options) {
   manager.addPass(createRaiseCompositesPass());
   manager.addPass(createUnflattenPass());
   manager.addPass(createFindLogicalParametersPass());
@@ -28,7 +28,7 @@ void training::buildTrainingPipeline(OpPassManager &manager,
     manager.addPass(stages::createJoinStages());
 }
 
-training::TrainingOptions training::TrainingPipelineOptions::get() const {
+training::TrainingOptions training::TrainingStageOptions::get() const {
   TrainingOptions options;
   options.loss.loss = loss;
   llvm::append_range(options.loss.metrics, metrics);

@@ -1,4 +1,5 @@
-// From a partitioned program to the commands of one device, as one pipeline.
+// The lowering stage: the list of passes from a partitioned program to the
+// commands of one device.
 
 #pragma once
 
@@ -8,8 +9,7 @@
 namespace polyrank::lowering {
 
 /// What the passes take.
-struct LoweringPipelineOptions
-    : mlir::PassPipelineOptions<LoweringPipelineOptions> {
+struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
                           llvm::cl::desc("Threads of a rank")};
   Option<int64_t> ahead{
@@ -38,7 +38,7 @@ struct LoweringPipelineOptions
 /// lower-kernels, choose-gemms, order-commands, start-collectives,
 /// assign-buffers, check-buffers and check-ranks, and to report
 /// report-pipeline: after check-partition.
-void buildLoweringPipeline(mlir::OpPassManager &manager,
-                           const LoweringPipelineOptions &options);
+void loweringStage(mlir::OpPassManager &manager,
+                   const LoweringStageOptions &options);
 
 } // namespace polyrank::lowering

@@ -1,6 +1,6 @@
 // The order of the sharding passes.
 
-#include "compiler/sharding/Pipeline.h"
+#include "compiler/sharding/Stage.h"
 
 #include "compiler/stages/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace polyrank;
 
-void sharding::buildPartitionPipeline(OpPassManager &manager,
-                                      const PartitionOptions &options) {
+void sharding::partitionStage(OpPassManager &manager,
+                              const PartitionOptions &options) {
   if (options.recompute.what != "none") {
     // The parts of a composite keep other values for the backward than the
     // composite does, so composites are taken apart before values are chosen.
@@ -27,7 +27,7 @@ void sharding::buildPartitionPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
 }
 
-sharding::PartitionOptions sharding::PartitionPipelineOptions::get() const {
+sharding::PartitionOptions sharding::PartitionStageOptions::get() const {
   PartitionOptions options;
   options.recompute = {recompute, recomputeGathers};
   options.updates = {zero, zeroAxes, threshold, accumulate, gather};

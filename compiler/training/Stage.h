@@ -1,4 +1,5 @@
-// From the model's function to a training step, as one pipeline.
+// The training stage: the list of passes from the model's function to a
+// training step.
 
 #pragma once
 
@@ -19,12 +20,11 @@ struct TrainingOptions {
 /// raise-composites, unflatten, find-logical-parameters, attach-loss,
 /// assign-stages, insert-transfers, build-step, join-stages, with cleaning
 /// between them: from @forward to @step.
-void buildTrainingPipeline(mlir::OpPassManager &manager,
-                           const TrainingOptions &options);
+void trainingStage(mlir::OpPassManager &manager,
+                   const TrainingOptions &options);
 
 /// The same as text, for polyrank-opt.
-struct TrainingPipelineOptions
-    : mlir::PassPipelineOptions<TrainingPipelineOptions> {
+struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
   Option<std::string> loss{
       *this, "loss",
       llvm::cl::desc("Which loss to train; without one the outputs stay")};

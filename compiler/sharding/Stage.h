@@ -1,4 +1,4 @@
-// From layouts to collectives, as one pipeline.
+// The partition stage: the list of passes from layouts to collectives.
 
 #pragma once
 
@@ -18,12 +18,12 @@ struct PartitionOptions {
 /// recompute, shard-updates, decompose-composites, plan-reshards,
 /// mark-stages, bucket-collectives, place-values and check-partition: after
 /// propagate-layouts.
-void buildPartitionPipeline(mlir::OpPassManager &manager,
-                            const PartitionOptions &options);
+void partitionStage(mlir::OpPassManager &manager,
+                    const PartitionOptions &options);
 
 /// The same as text, for polyrank-opt.
-struct PartitionPipelineOptions
-    : mlir::PassPipelineOptions<PartitionPipelineOptions> {
+struct PartitionStageOptions
+    : mlir::PassPipelineOptions<PartitionStageOptions> {
   Option<std::string> recompute{
       *this, "recompute", llvm::cl::init("none"),
       llvm::cl::desc("none, full, selective, or PATTERN[,PATTERN] of modules")};

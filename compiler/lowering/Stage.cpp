@@ -1,6 +1,6 @@
 // The order of the lowering passes.
 
-#include "compiler/lowering/Pipeline.h"
+#include "compiler/lowering/Stage.h"
 
 #include "compiler/codegen/Passes.h"
 #include "compiler/overlap/Passes.h"
@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace polyrank;
 
-void lowering::buildLoweringPipeline(OpPassManager &manager,
-                                     const LoweringPipelineOptions &options) {
+void lowering::loweringStage(OpPassManager &manager,
+                             const LoweringStageOptions &options) {
   manager.addPass(createLocalize());
   manager.addPass(createChooseOrders());
   FormSegmentsOptions segments;
