@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -28,22 +28,22 @@ static std::optional<DataType> toDataType(StringRef name) {
 }
 
 Result<NamedTensors> openNamedTensors(Model &model, const std::string &path) {
-  POLYRANK_ASSIGN(file, runtime::SafetensorsFile::open(path));
+  POLYRANK_ASSIGN(file, SafetensorsFile::open(path));
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
     return Error{path + ": cannot be read a second time"};
   NamedTensors result;
   result.path = path;
   uint64_t size = 0;
-  std::vector<const runtime::StoredTensorSpan *> spans;
-  for (const runtime::StoredTensorSpan &span : file.tensors()) {
+  std::vector<const StoredTensorSpan *> spans;
+  for (const StoredTensorSpan &span : file.tensors()) {
     size = std::max(size, span.offset + span.length);
     spans.push_back(&span);
   }
   llvm::sort(spans, [](auto *a, auto *b) { return a->name < b->name; });
   size_t external = model.externals.size();
   model.externals.emplace_back(path, descriptor, size);
-  for (const runtime::StoredTensorSpan *span : spans) {
+  for (const StoredTensorSpan *span : spans) {
     std::optional<DataType> type = toDataType(span->dtypeName);
     if (!type) {
       result.unreadable.push_back(span->name + " (" + span->dtypeName + ")");

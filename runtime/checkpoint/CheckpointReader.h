@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/checkpoint/CheckpointFolder.h"
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 
 #include <map>
 #include <memory>

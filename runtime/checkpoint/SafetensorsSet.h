@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 
 #include <memory>
 #include <set>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/FileOperations.h"
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 
 #include <functional>
 #include <future>

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/checkpoint/Safetensors.h"
 #include "runtime/exec/Boxes.h"
 #include "runtime/plan/PlanMesh.h"
+#include "support/safetensors/Safetensors.h"
 
 namespace polyrank::runtime {
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/checkpoint/Safetensors.h"
 #include "runtime/exec/RankProgram.h"
+#include "support/safetensors/Safetensors.h"
 
 namespace polyrank::runtime {
 

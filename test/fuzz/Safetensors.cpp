@@ -1,7 +1,7 @@
 // Any bytes as a safetensors file; what begins with a brace as the index of two
 // files, and after a zero byte the bytes of each of them.
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 #include "runtime/checkpoint/SafetensorsSet.h"
 #include "test/fuzz/Input.h"
 

@@ -13,7 +13,7 @@
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
 #include "mlir/Pass/PassManager.h"
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 #include "test/random/Check.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
@@ -109,7 +109,7 @@ std::string ProcessCheck::runPlan() {
 
 /// The saved tensors hold the step's results, through their views.
 std::string ProcessCheck::compareWeights(ArrayRef<Tensor> results) {
-  auto saved = runtime::SafetensorsFile::open(path("out"));
+  auto saved = SafetensorsFile::open(path("out"));
   if (!saved)
     return saved.error().message;
   graph::Boundary boundary(step);

@@ -10,8 +10,6 @@ MAY = {
     "runtime": ["support"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
-    # A state_dict beside a model is a checkpoint.
-    "frontends/onnx": ["support", "dialects", "frontends", "runtime/checkpoint/Safetensors.h"],
     "compiler": ["support", "dialects", "frontends", "runtime/plan", "runtime/progress"],
     # Its targets are behind an interface. Products are measured with the calls that the device will make.
     "compiler/target/cpu": ["support", "dialects", "compiler", "runtime/plan", "runtime/device/cpu/Gemm.h"],

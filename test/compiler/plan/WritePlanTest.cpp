@@ -13,10 +13,10 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "runtime/checkpoint/Safetensors.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/PlanReport.h"
 #include "support/arrays/Npz.h"
+#include "support/safetensors/Safetensors.h"
 #include "test/runtime/PlanBuilder.h"
 #include "tools/polyrank-opt/RegisterPasses.h"
 #include "llvm/Support/Program.h"
@@ -147,7 +147,7 @@ protected:
     for (std::string line; std::getline(lines, line);)
       if (auto record = nlohmann::json::parse(line); record.contains("step"))
         trained.log.push_back(record);
-    auto file = runtime::SafetensorsFile::open(saved);
+    auto file = SafetensorsFile::open(saved);
     ASSERT_TRUE(file) << file.error().message;
     for (auto [name, values] :
          {std::pair("w", &trained.w), {"u", &trained.u}}) {

@@ -1,7 +1,7 @@
 // What a run outlives, what ends it, and what is left then.
 
-#include "runtime/checkpoint/Safetensors.h"
 #include "support/Sha256.h"
+#include "support/safetensors/Safetensors.h"
 #include "test/runtime/launch/RunFixture.h"
 
 #include <algorithm>

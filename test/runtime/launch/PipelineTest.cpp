@@ -1,8 +1,8 @@
 // polyrank-run with plans of two programs: what it computes, logs and saves,
 // and how it ends.
 
-#include "runtime/checkpoint/Safetensors.h"
 #include "runtime/plan/StepTimes.h"
+#include "support/safetensors/Safetensors.h"
 #include "test/runtime/PipelineBuilder.h"
 #include "test/runtime/launch/RunFixture.h"
 

@@ -1,6 +1,6 @@
 // polyrank-run from outside: what it computes, logs and saves, and how it ends.
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 #include "test/runtime/launch/RunFixture.h"
 
 namespace polyrank::runtime::test {

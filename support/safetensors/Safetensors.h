@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace polyrank::runtime {
+namespace polyrank {
 
 /// A tensor in a safetensors file, row-major and little-endian.
 struct StoredTensorSpan {
@@ -128,4 +128,4 @@ private:
   uint64_t fileSize = 0, dataSize = 0;
 };
 
-} // namespace polyrank::runtime
+} // namespace polyrank

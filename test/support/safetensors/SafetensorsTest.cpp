@@ -2,8 +2,8 @@
 
 #include "test/support/TemporaryFolder.h"
 
-#include "runtime/checkpoint/Safetensors.h"
 #include "support/OutputFile.h"
+#include "support/safetensors/Safetensors.h"
 
 #include <gtest/gtest.h>
 

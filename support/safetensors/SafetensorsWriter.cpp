@@ -1,6 +1,6 @@
 // Lays out and writes safetensors files, and commits them.
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 
 #include "support/Failpoint.h"
 
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace polyrank::runtime {
+namespace polyrank {
 namespace {
 
 constexpr uint64_t headerLimit = 100'000'000, dataAlignment = 64;
@@ -321,4 +321,4 @@ Result<void> SafetensorsWriter::finish() {
   return {};
 }
 
-} // namespace polyrank::runtime
+} // namespace polyrank

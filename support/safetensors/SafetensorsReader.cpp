@@ -1,6 +1,6 @@
 // Reads and validates safetensors headers.
 
-#include "runtime/checkpoint/Safetensors.h"
+#include "support/safetensors/Safetensors.h"
 
 #include "support/FileFormat.h"
 #include "support/JsonBudget.h"
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-namespace polyrank::runtime {
+namespace polyrank {
 namespace {
 
 constexpr uint64_t headerLimit = 100'000'000;
@@ -279,4 +279,4 @@ Result<void> SafetensorsFile::read(const StoredTensorSpan &tensor,
   return file.readAt(tensor.offset + begin, into, size);
 }
 
-} // namespace polyrank::runtime
+} // namespace polyrank
