@@ -3,8 +3,8 @@
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
-#include "compiler/training/Forward.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Provenance.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -134,7 +134,7 @@ namespace {
 struct InsertTransfers : stages::impl::InsertTransfersBase<InsertTransfers> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<func::FuncOp> forward = training::getForward(module);
+    FailureOr<func::FuncOp> forward = graph::getForward(module);
     if (failed(forward))
       return signalPassFailure();
     if (!pipeline::getStages(module)) {

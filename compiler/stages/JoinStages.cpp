@@ -8,8 +8,8 @@
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
-#include "compiler/training/Forward.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
@@ -202,7 +202,7 @@ LogicalResult Joiner::run() {
     flow.update(&op);
   }
   keepOnStages();
-  training::eraseDeadOps(body);
+  graph::eraseDeadOps(body);
   return verifyStages(step);
 }
 

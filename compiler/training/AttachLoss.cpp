@@ -1,8 +1,8 @@
 // Replaces the model's outputs by its loss and what is logged beside it.
 
-#include "compiler/training/Forward.h"
 #include "compiler/training/LossBuilder.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Forward.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_ATTACHLOSSPASS
@@ -22,7 +22,7 @@ public:
 } // namespace
 
 void AttachLoss::runOnOperation() {
-  FailureOr<func::FuncOp> forward = getForward(getOperation());
+  FailureOr<func::FuncOp> forward = graph::getForward(getOperation());
   if (failed(forward))
     return signalPassFailure();
   FailureOr<SmallVector<NamedMean>> means = LossBuilder(*forward).build(
@@ -58,5 +58,5 @@ void AttachLoss::runOnOperation() {
   forward->setType(builder.getFunctionType(forward->getArgumentTypes(),
                                            terminator->getOperandTypes()));
   forward->setAllResultAttrs(attributes);
-  eraseDeadOps(forward->getBody().front());
+  graph::eraseDeadOps(forward->getBody().front());
 }

@@ -1,8 +1,8 @@
 // Builds @step from @forward: gradients, microbatches, optimizer.
 
-#include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/StepBuilder.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Symbols.h"
 #include "support/Names.h"
@@ -181,8 +181,8 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
     detach.getResult().replaceAllUsesWith(detach.getInput());
   });
   for (auto microbatch : step.getOps<graph::MicrobatchesOp>())
-    eraseDeadOps(microbatch.getBody().front());
-  eraseDeadOps(step.getBody().front());
+    graph::eraseDeadOps(microbatch.getBody().front());
+  graph::eraseDeadOps(step.getBody().front());
 }
 
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
@@ -296,7 +296,7 @@ LogicalResult StepBuilder::buildForward() {
 
 void BuildStep::runOnOperation() {
   ModuleOp module = getOperation();
-  FailureOr<func::FuncOp> forward = getForward(module);
+  FailureOr<func::FuncOp> forward = graph::getForward(module);
   if (failed(forward))
     return signalPassFailure();
   if (microbatches < 1) {

@@ -2,8 +2,8 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
 #include "compiler/training/ReshapeMotion.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 
@@ -273,7 +273,7 @@ static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
   Value key = matmul.getRhs();
   for (Value before; before != key;) {
     before = key;
-    key = withoutFactors(withoutUnitDims(key), scale);
+    key = withoutFactors(graph::withoutUnitDims(key), scale);
   }
   if (!isTransposed)
     return repeatShared(builder, matmul, reshaped(key));

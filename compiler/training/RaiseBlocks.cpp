@@ -2,7 +2,7 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 
@@ -32,12 +32,12 @@ struct ReducedBlock {
 /// `part` as a block of dim `dim`, which stays as one of size 1.
 static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
   ReducedBlock block{{}, 0, 0, {}, std::nullopt};
-  Value value = withoutUnitDims(part);
+  Value value = graph::withoutUnitDims(part);
   if (auto quotient = value.getDefiningOp<graph::DivOp>()) {
     block.divisor = graph::getSplat(quotient.getRhs());
     if (!block.divisor)
       return std::nullopt;
-    value = withoutUnitDims(quotient.getLhs());
+    value = graph::withoutUnitDims(quotient.getLhs());
   }
   block.reduce = value.getDefiningOp<graph::ReduceOp>();
   if (!block.reduce || block.reduce.getDims() != ArrayRef<int64_t>(dim))

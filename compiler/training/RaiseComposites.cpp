@@ -3,8 +3,8 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Forward.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_RAISECOMPOSITESPASS
@@ -35,7 +35,7 @@ namespace {
 class RaiseComposites
     : public training::impl::RaiseCompositesPassBase<RaiseComposites> {
   void runOnOperation() override {
-    FailureOr<func::FuncOp> forward = getForward(getOperation());
+    FailureOr<func::FuncOp> forward = graph::getForward(getOperation());
     if (failed(forward))
       return signalPassFailure();
     Block &body = forward->getBody().front();
@@ -56,7 +56,7 @@ class RaiseComposites
       else
         raiseNormalization(&op);
     }
-    eraseDeadOps(body);
+    graph::eraseDeadOps(body);
   }
 };
 } // namespace

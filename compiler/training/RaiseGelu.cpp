@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 

@@ -4,7 +4,7 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 

@@ -2,7 +2,7 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 
@@ -26,7 +26,7 @@ static Value beforeBroadcast(Value value, int64_t rank, int64_t count) {
 
 /// `x` where `value` is its mean over the last `count` dims; else null.
 static Value readMean(Value value, int64_t &count) {
-  value = withoutUnitDims(value);
+  value = graph::withoutUnitDims(value);
   Operation *op = value.getDefiningOp();
   double factor = 1;
   if (isa_and_nonnull<graph::MulOp, graph::DivOp>(op)) {
@@ -34,7 +34,7 @@ static Value readMean(Value value, int64_t &count) {
     if (!number)
       return {};
     factor = isa<graph::MulOp>(op) ? *number : 1 / *number;
-    value = withoutUnitDims(op->getOperand(0));
+    value = graph::withoutUnitDims(op->getOperand(0));
   }
   auto sum = value.getDefiningOp<graph::ReduceOp>();
   if (!sum || sum.getKind() != ReductionKind::Sum)
@@ -52,7 +52,7 @@ static Value readMean(Value value, int64_t &count) {
 /// size 1; null where it was not.
 static Value perRow(Value value, int64_t rank, int64_t count) {
   Value input = beforeBroadcast(value, rank, count);
-  return input ? withoutUnitDims(input) : Value();
+  return input ? graph::withoutUnitDims(input) : Value();
 }
 
 /// x where `value` is x - mean(x) over the last `count` dims; else null.
@@ -98,13 +98,13 @@ struct Normalized {
 static std::optional<Normalized> readNormalized(Value x, Value deviation,
                                                 bool isDivision) {
   auto broadcast = deviation.getDefiningOp<graph::BroadcastOp>();
-  Operation *root = broadcast
-                        ? withoutUnitDims(broadcast.getInput()).getDefiningOp()
-                        : nullptr;
+  Operation *root =
+      broadcast ? graph::withoutUnitDims(broadcast.getInput()).getDefiningOp()
+                : nullptr;
   if (!isDivision) {
     auto reciprocal = dyn_cast_or_null<graph::DivOp>(root);
     if (reciprocal && graph::getSplat(reciprocal.getLhs()) == 1.0)
-      root = withoutUnitDims(reciprocal.getRhs()).getDefiningOp();
+      root = graph::withoutUnitDims(reciprocal.getRhs()).getDefiningOp();
     else if (!isa_and_nonnull<graph::RsqrtOp>(root))
       return {};
   }
@@ -112,7 +112,7 @@ static std::optional<Normalized> readNormalized(Value x, Value deviation,
       (isDivision && isa<graph::RsqrtOp>(root)))
     return {};
   auto shifted =
-      withoutUnitDims(root->getOperand(0)).getDefiningOp<graph::AddOp>();
+      graph::withoutUnitDims(root->getOperand(0)).getDefiningOp<graph::AddOp>();
   if (!shifted)
     return {};
   Value mean = shifted.getLhs();

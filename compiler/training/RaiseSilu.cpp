@@ -2,7 +2,7 @@
 
 #include "compiler/training/RaiseComposites.h"
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Provenance.h"
 
 using namespace mlir;

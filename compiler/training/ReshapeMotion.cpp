@@ -2,7 +2,7 @@
 
 #include "compiler/training/ReshapeMotion.h"
 
-#include "compiler/training/Forward.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -341,5 +341,5 @@ void polyrank::training::moveMergesDown(
     }
   }
   block.walk([](Operation *op) { op->removeAttr(moving); });
-  eraseDeadOps(block);
+  graph::eraseDeadOps(block);
 }

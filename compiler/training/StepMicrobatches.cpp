@@ -1,8 +1,8 @@
 // The microbatches of @step: the forward, its gradients, and what is added up.
 
 #include "compiler/training/Autodiff.h"
-#include "compiler/training/Forward.h"
 #include "compiler/training/StepBuilder.h"
+#include "dialects/graph/Forward.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;

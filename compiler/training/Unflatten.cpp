@@ -1,9 +1,9 @@
 // Moves reshapes that merge leading dims out of the way.
 
-#include "compiler/training/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Forward.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_UNFLATTENPASS
@@ -40,7 +40,7 @@ static bool shouldMove(graph::ReshapeOp, const ReshapeGroup &group,
 namespace {
 class Unflatten : public training::impl::UnflattenPassBase<Unflatten> {
   void runOnOperation() override {
-    FailureOr<func::FuncOp> forward = getForward(getOperation());
+    FailureOr<func::FuncOp> forward = graph::getForward(getOperation());
     if (failed(forward))
       return signalPassFailure();
     moveMergesDown(forward->getBody().front(), shouldMove);

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/codegen/BuildLoops.h"
+#include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 
 namespace polyrank::cpu {

@@ -1,11 +1,11 @@
-// What the training passes ask of an imported model.
+// Helpers for passes on the function @forward of an imported model.
 
 #pragma once
 
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace polyrank::training {
+namespace polyrank::graph {
 
 /// The function @forward; an error where there is none.
 mlir::FailureOr<mlir::func::FuncOp> getForward(mlir::ModuleOp module);
@@ -16,4 +16,4 @@ void eraseDeadOps(mlir::Block &block);
 /// `value` before the reshapes that only add or take away dims of size 1.
 mlir::Value withoutUnitDims(mlir::Value value);
 
-} // namespace polyrank::training
+} // namespace polyrank::graph
