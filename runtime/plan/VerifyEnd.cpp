@@ -1,6 +1,15 @@
 // Follows the programs of a plan beside each other through one step: what they
 // wait for comes, whatever their speeds.
 //
+// The compiler has proven the same of its own program (runtime/progress), with
+// an order of all events and a shortest counterexample at the user's ops, for
+// which it unrolls the step of every rank. A plan is a file that anybody may
+// have written, so its reader proves it again, in memory that grows with the
+// file and not with the length of a step: segments are kept once, however often
+// they run, and what ranks of one program do among themselves is left out,
+// since they do it in one order. Both take how much can be in flight from
+// progress::Limits.
+//
 // A rank of each program stands for all of its ranks, which do the same with
 // the corresponding ranks of the other programs. What ranks of one program do
 // among themselves they do in one order, so only what meets other programs is
@@ -10,6 +19,7 @@
 
 #include "runtime/plan/ProgramGroups.h"
 #include "runtime/plan/Verifier.h"
+#include "runtime/progress/RankPrograms.h"
 
 #include <algorithm>
 #include <map>
@@ -70,7 +80,7 @@ bool isAlike(const Collective &a, const Collective &b) {
 }
 
 /// Operations that a group may have in flight (docs/time.md).
-constexpr uint64_t mostInFlight = 16;
+constexpr uint64_t mostInFlight = progress::Limits().operationsOfAGroup;
 
 /// One program on its way through a step.
 struct Walker {

@@ -12,6 +12,10 @@
 // are 0, and to let those of its group that are run stand for the whole group.
 // That is one rank where all run one program, however many there are.
 
+// The compiler proves its programs with it. The reader of a plan does not
+// unroll a step that a stranger's file describes: runtime/plan/VerifyEnd.cpp
+// says how it proves the same.
+
 #pragma once
 
 #include "runtime/progress/RankPrograms.h"
