@@ -74,7 +74,7 @@ LogicalResult Localizer::localizeOp(Operation &op) {
     return localizeReturn(end);
   graph::ProvenanceCopier copier(&op);
   builder.setListener(&copier);
-  auto restore = llvm::make_scope_exit([&] { builder.setListener(nullptr); });
+  llvm::scope_exit restore([&] { builder.setListener(nullptr); });
   if (auto transfer = dyn_cast<pipeline::TransferOp>(op))
     return localizeTransfer(transfer);
   if (!llvm::all_of(op.getResults(),

@@ -68,7 +68,7 @@ public:
   struct Crossing {
     mlir::Value value;
     llvm::SmallVector<int64_t> readers; // segments
-    SlotCount count;
+    SlotCount count = {};
   };
   llvm::ArrayRef<Crossing> getCrossings() const { return crossings; }
 

@@ -245,7 +245,7 @@ LogicalResult nanQuantile(Call &c) { return quantileOf(c, /*skipsNan=*/true); }
 //===-- places in sorted sequences ---------------------------------------===//
 
 LogicalResult giveCounted(Call &c, const Value &sorted, const Value &values) {
-  auto both = ArrayRef({sorted, values});
+  const Value both[] = {sorted, values};
   ScalarType type = promoteTypes(both);
   bool right = c.flag("right");
   if (c.has("side")) {

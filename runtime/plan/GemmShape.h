@@ -56,7 +56,7 @@ struct GemmShape {
   int64_t m = 1, n = 1, k = 1;
   bool transposeA = false, transposeB = false;
   int64_t lda = 1, ldb = 1, ldc = 1;
-  std::vector<GemmBatchDim> batch; // outermost first
+  std::vector<GemmBatchDim> batch = {}; // outermost first
   float alpha = 1, beta = 0;
   /// Into how many pieces the longer side of each product is cut, each computed
   /// by one thread; 0: as follows from the sizes. Other pieces may give other
