@@ -13,7 +13,7 @@ packages=(
   libdnnl-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev
   nlohmann-json3-dev libxxhash-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev zlib1g-dev
 )
-tests=(dpkg-dev file libclang-rt-22-dev libgtest-dev libonnx-testdata mandoc python3 python3-venv)
+tests=(clang-tidy-22 dpkg-dev file libclang-rt-22-dev libgtest-dev libonnx-testdata mandoc python3 python3-venv)
 [ "${1:-}" != --tests ] || packages+=("${tests[@]}")
 
 missing=()
