@@ -32,7 +32,7 @@ int64_t polyrank::cost::getExecutions(Operation *op) {
 int64_t polyrank::cost::getFlops(func::FuncOp function) {
   int64_t total = 0;
   function.walk([&](graph::GraphOp op) {
-    if (graph::isInScan(op)) // counted as what the scan does
+    if (graph::isInScan(op)) // its scan op counts it
       return;
     total += op.getCost().flops * getExecutions(op);
   });
@@ -69,7 +69,8 @@ Result<CostModel> CostModel::parse(sharding::MeshAttr mesh,
     if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes))
       return Error{"link '" + text.str() +
                    "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25"};
-    // A second at most, and a kilobyte per second at least: costs are integers.
+    // The limits, a second and a kilobyte per second, keep the integer costs
+    // meaningful.
     if (!(microseconds >= 0 && microseconds <= 1e6) ||
         !(gigabytes >= 1e-6 && gigabytes <= 1e6))
       return Error{

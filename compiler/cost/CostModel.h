@@ -1,9 +1,9 @@
 // What communication costs: the alpha-beta model, and exact bytes.
 //
 // A collective takes rounds * alpha + bytes / beta, where alpha and beta are
-// those of the slowest mesh axis that takes part, and rounds and bytes are
-// those of its kind (runtime/plan/Collectives.h). Ops that each device does
-// alone cost nothing.
+// those of the slowest mesh axis that takes part, and rounds and bytes follow
+// from its kind (runtime/plan/Collectives.h). Ops without communication cost
+// nothing.
 
 #pragma once
 
@@ -14,34 +14,35 @@
 
 namespace polyrank::cost {
 
-/// Latency and speed of the links along one mesh axis, in integers, so that
-/// costs compare equally everywhere.
+/// Latency and bandwidth of the links along one mesh axis, as integers, so that
+/// costs compare equally on every machine.
 struct Link {
-  /// Of one round: 10 us where nothing else is said.
+  /// Latency of one round; 10 us by default.
   int64_t picoseconds = 10'000'000;
-  /// 10 GB/s where nothing else is said.
+  /// 10 GB/s by default.
   int64_t picosecondsPerByte = 100;
 };
 
 /// Bytes of one device's block; a boolean takes one byte.
 int64_t getLocalBytes(mlir::RankedTensorType type);
 
-/// "the mesh has no axis 'tensr'; it has data, tensor; nearest: 'tensor'".
+/// The error "the mesh has no axis 'tensr'; it has data, tensor; nearest:
+/// 'tensor'".
 std::string explainMissingAxis(sharding::MeshAttr mesh, llvm::StringRef name);
 
-/// How often a step executes `op`: the product of the counts of the microbatch
-/// regions around it.
+/// How often a step executes `op`: the product of the counts of the surrounding
+/// microbatch regions.
 int64_t getExecutions(mlir::Operation *op);
 
-/// What a step of `function` computes on all devices together, were each op
-/// computed once.
+/// FLOPs of a step of `function` if each op is computed once, not once per
+/// device.
 int64_t getFlops(mlir::func::FuncOp function);
 
 class CostModel {
 public:
   /// Default links along each axis.
   explicit CostModel(sharding::MeshAttr mesh);
-  /// With the links of `specifications`, each `AXIS=MICROSECONDS:GB_PER_S`.
+  /// Uses the links of `specifications`, each `AXIS=MICROSECONDS:GB_PER_S`.
   static Result<CostModel> parse(sharding::MeshAttr mesh,
                                  llvm::ArrayRef<std::string> specifications);
   /// Time is the number of bytes: latency zero, one picosecond per byte.
@@ -58,7 +59,7 @@ public:
                          llvm::ArrayRef<sharding::AxisRef> axes, int64_t before,
                          int64_t after) const;
 
-  /// Of one collective in which a device sends so many bytes.
+  /// Time of one collective in which a device sends `sentBytes` bytes.
   int64_t getPicoseconds(runtime::CollectiveKind kind,
                          llvm::ArrayRef<sharding::AxisRef> axes,
                          int64_t sentBytes) const;

@@ -15,13 +15,13 @@ using sharding::LayoutAttr;
 using sharding::MovementKind;
 
 namespace {
-/// More atoms, or more states than this, are refused.
+/// Larger searches are refused.
 constexpr size_t maxAtoms = 6;
 constexpr size_t maxStates = 200'000;
 
 using Stack = SmallVector<uint8_t, 3>;
 
-/// A layout, in atoms.
+/// A layout, expressed in atoms.
 struct State {
   SmallVector<Stack, 4> dims;
   /// Dims that already have the target's extent and fill.
@@ -29,7 +29,7 @@ struct State {
   /// Dims whose padding lost its content to a to_partial.
   uint32_t unfilled = 0;
   uint32_t partial = 0;
-  /// Whether `partial` is of the target's kind.
+  /// True if `partial` has the target's reduction kind.
   bool targetKind = false;
 
   auto key() const {
@@ -48,7 +48,7 @@ struct Search {
       : model(model), type(type), mesh(target.getMesh()),
         source(sharding::getLayout(type)), target(target) {}
 
-  /// Fails with a reason.
+  /// If there is no plan, fails and sets `reason`.
   FailureOr<ReshardPlanner::Plan> run(std::string &reason);
 
 private:
@@ -232,7 +232,7 @@ void Search::expandReductions(const State &state) {
   }
 }
 
-/// `next` has its dims below `dim` rearranged; `free` atoms are in none.
+/// `next` has its dims below `dim` rearranged; the atoms in `free` are unused.
 void Search::expandPermutes(const State &state, State &next, size_t dim,
                             uint32_t free) {
   if (dim == state.dims.size()) {
@@ -314,7 +314,7 @@ void Search::expand(const State &state) {
     }
 }
 
-/// Steps that change nothing but add to the one before are merged with it.
+/// A step that only extends the step before it is merged into it.
 ReshardPlanner::Plan Search::extract(const State &goal) const {
   ReshardPlanner::Plan plan;
   SmallVector<std::pair<MovementKind, const State *>> path;
@@ -353,7 +353,8 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     reason = "only the op that makes sums for the neighbours gives them";
     return failure();
   }
-  // Sums for the neighbours come first, borders last, one dim after the other.
+  // Border sums are added to the neighbours first and borders are fetched last,
+  // one dim after the other.
   ReshardPlanner::Plan plan;
   auto bare = [&](DimAttr dim) {
     return DimAttr::get(mesh, dim.getAxes(), dim.getPadded(), dim.getFill());
@@ -380,7 +381,7 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     if (reached.done)
       continue;
     reached.done = true;
-    // A fill at the end restores what padding lost.
+    // A fill at the end restores the padding that `unfilled` marks as lost.
     State filled = state;
     filled.unfilled = 0;
     if (filled == goal)

@@ -1,13 +1,13 @@
-// The cheapest way from one layout to another: an exact shortest path.
+// The cheapest path from one layout to another: an exact shortest path.
 //
-// A state is, per dim, the stack of axes that split it and the extent that it
-// is padded to, and the set of axes over which the value is partial. The moves
-// are the ops of the sharding dialect. Axes are cut at the boundaries of the
-// sub-axes that the two layouts use, and only axes that they use take part: a
-// replicated axis could share the work of a reduction over another one, but
-// then what happens over one axis would no longer follow from the program over
-// that axis. Dijkstra's algorithm (1959); among ways of equal time the one of
-// fewer ops, then the first in the order of states.
+// A state is, per dim, the stack of axes that split it and its padded extent,
+// and the set of axes over which the value is partial. The moves are the ops of
+// the sharding dialect. Axes are cut into the sub-axes that the two layouts
+// use, and only axes that they use take part: a replicated axis could share the
+// work of a reduction over another one, but then what happens over one axis
+// would no longer follow from the program over that axis. Dijkstra's algorithm
+// (1959); among paths of equal time the one with fewer ops wins, then the first
+// in the order of states.
 
 #pragma once
 
@@ -21,21 +21,21 @@ class ReshardPlanner {
 public:
   struct Step {
     sharding::MovementKind kind;
-    /// What the step's result has.
+    /// The layout of the step's result.
     sharding::LayoutAttr layout;
   };
   struct Plan {
     llvm::SmallVector<Step> steps;
     int64_t picoseconds = 0;
-    /// That one device sends.
+    /// Bytes that one device sends.
     int64_t bytes = 0;
   };
 
   explicit ReshardPlanner(CostModel model) : model(std::move(model)) {}
   const CostModel &getModel() const { return model; }
 
-  /// The plan from `type`'s layout to `target`; remembered. Null where there is
-  /// none within the limits: `reason` then says why.
+  /// The plan from `type`'s layout to `target`; plans are cached. Null if there
+  /// is none within the limits: `reason` then says why.
   const Plan *plan(mlir::RankedTensorType type, sharding::LayoutAttr target,
                    std::string *reason = nullptr);
 

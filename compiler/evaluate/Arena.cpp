@@ -1,4 +1,4 @@
-// Evaluation of programs with buffers: what commands find where they read.
+// Evaluation of programs with buffers: commands read and write arenas.
 
 #include "compiler/evaluate/RankEvaluator.h"
 
@@ -10,8 +10,8 @@ using namespace polyrank::evaluate;
 
 namespace {
 
-/// One region of a device's arena, element by element: what was written from a
-/// byte on, and how many bytes that took.
+/// One region of a device's arena. It records at each byte at which an element
+/// was written the element's value and size in bytes.
 class Memory {
 public:
   explicit Memory(int64_t bytes = 0) : cells(bytes) {}
@@ -27,7 +27,7 @@ public:
         cell->integer = value.integers[i];
     }
   }
-  /// NaN, or 1 of integers, where no such element was written.
+  /// Reads NaN (integers: 1) where no element of this size was written.
   Tensor read(int64_t begin, RankedTensorType type, int64_t size) const {
     Tensor value(type);
     for (int64_t i = 0, n = value.size(); i < n; ++i) {
@@ -45,7 +45,7 @@ public:
   }
   int64_t size() const { return cells.size(); }
 
-  // A counter of eight bytes.
+  // An eight-byte counter.
   void writeNumber(int64_t begin, int64_t number) {
     std::fill_n(cells.begin() + begin, counterBytes, Cell());
     cells[begin].integer = number;
@@ -65,15 +65,15 @@ private:
   std::vector<Cell> cells;
 };
 
-/// Of all devices, by region and device.
+/// The arenas of all devices, by region and device.
 using Arenas = std::vector<Memory>[2];
 
 /// Each command reads its operands from the devices' arenas and writes its
-/// results there. A collective that is started happens at a random time until
-/// its wait.
+/// results there. A started collective is executed at a random time before its
+/// wait.
 class ArenaEvaluator : public RankEvaluator {
 public:
-  /// Of a program that all devices run, or of one of several.
+  /// Runs a program that all devices share, or one of several programs.
   ArenaEvaluator(func::FuncOp function, Arenas &memory, Exchange *exchange,
                  size_t number, uint64_t seed)
       : RankEvaluator(exchange ? RankEvaluator(*exchange, number)
@@ -90,7 +90,7 @@ public:
 
   void write(Value value, const Devices &parts);
   Devices read(Value value);
-  /// What the plan holds is there from the beginning, and channels are empty.
+  /// Writes the constants that the plan stores, and makes the channels empty.
   LogicalResult load(func::FuncOp function);
 
 protected:
@@ -109,7 +109,7 @@ private:
   LogicalResult execute(Operation &op);
   LogicalResult executeStarted(Operation *awaited);
   LogicalResult runSegments(rank::MicrobatchesOp loop);
-  /// Whether the channel is in the arenas of those that send.
+  /// Checks that the channel lies within the senders' shared regions.
   LogicalResult checkChannel(Operation *op, const rank::Transfer &transfer);
   Memory &getShared(int64_t device) {
     return memory[static_cast<int>(rank::Region::Shared)][device];
@@ -154,7 +154,7 @@ Devices ArenaEvaluator::read(Value value) {
   });
 }
 
-/// A command, now.
+/// Executes a command immediately.
 LogicalResult ArenaEvaluator::execute(Operation &op) {
   for (Value operand : op.getOperands())
     values[operand] = read(operand);
@@ -164,14 +164,14 @@ LogicalResult ArenaEvaluator::execute(Operation &op) {
     for (int64_t device : devices)
       memory[static_cast<int>(scratch.getRegion())][device].spoil(
           getStart(scratch, device), scratch.getSize());
-  if (meetings.contains(&op)) // it ends at its wait
+  if (meetings.contains(&op)) // its wait completes it
     return success();
   for (Value result : op.getResults())
     write(result, values[result]);
   return success();
 }
 
-// A channel: how many were sent, how many received, and the slots.
+// A channel holds the number of sends, the number of receives, and the slots.
 
 LogicalResult ArenaEvaluator::checkChannel(Operation *op,
                                            const rank::Transfer &transfer) {
@@ -232,7 +232,7 @@ LogicalResult ArenaEvaluator::receive(rank::RecvOp op,
         begin + rank::channelAlignment + number % transfer.slots * slotBytes;
     Tensor value =
         sender.read(slot, transfer.type, getElementBytes(op.getOutput()));
-    // Whoever reads it again shall notice.
+    // A second read of this slot must be noticed.
     sender.spoil(slot, bytes);
     sender.writeNumber(received, number + 1);
     return value;
@@ -260,7 +260,7 @@ LogicalResult ArenaEvaluator::load(func::FuncOp function) {
   return failure(loaded.wasInterrupted());
 }
 
-/// Those whose time has come, and the one that is awaited.
+/// Executes the started collectives whose delay is over, and the awaited one.
 LogicalResult ArenaEvaluator::executeStarted(Operation *awaited) {
   LogicalResult result = success();
   llvm::erase_if(flights, [&](Flight &flight) {
@@ -295,7 +295,7 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
   if (awaited || command.isWrittenAtLoad() ||
       (op.getNumResults() && command.getViewOffset(0, 0)))
     return success();
-  // Members that run other programs must not wait for a random time.
+  // Members in other programs must not wait for a random time.
   if (auto collective = dyn_cast<rank::CollectiveOp>(op);
       collective && collective.isStarted() &&
       !(exchange && rank::spansPrograms(collective))) {
@@ -306,7 +306,7 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
   return execute(op);
 }
 
-/// Arguments, stacks and carried values are where they lie.
+/// Arguments, stacks and carried values are already in their buffers.
 LogicalResult ArenaEvaluator::runLoop(rank::LoopOp loop) {
   for (iteration = 0; iteration < static_cast<int64_t>(loop.getCount());
        ++iteration)

@@ -13,8 +13,9 @@ using sharding::Movement;
 using sharding::MovementKind;
 using sharding::ReductionKind;
 
-/// all_gather, all_reduce, reduce_scatter, all_to_all, slice, to_partial on one
-/// device: reduce or join what the group has, then keep this device's block.
+/// Executes all_gather, all_reduce, reduce_scatter, all_to_all, slice or
+/// to_partial for one device: reduces or joins the group's tensors, then keeps
+/// this device's block.
 static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
                    LayoutAttr to, const Devices &devices, int64_t device) {
   sharding::MeshAttr mesh = from.getMesh();
@@ -37,7 +38,7 @@ static Tensor move(MovementKind kind, const Movement &movement, LayoutAttr from,
   return result;
 }
 
-/// A device whose block under `from` is what `device` holds under `to`.
+/// Returns a device whose block under `from` is what `device` holds under `to`.
 static int64_t findSource(LayoutAttr from, LayoutAttr to, int64_t device) {
   sharding::MeshAttr mesh = from.getMesh();
   for (int64_t source = 0; source < mesh.getNumDevices(); ++source) {
@@ -86,7 +87,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       continue;
     }
     if (isa<sharding::RepadOp, sharding::FillOp>(op)) {
-      // Blocks change shape or content, not owner.
+      // Blocks change their shape or content, not their device.
       FailureOr<Devices> changed = changeBlocks(input, inType, to, reason);
       if (failed(changed))
         return op->emitOpError() << "operand " << i << ": " << reason;
@@ -95,7 +96,8 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     }
     if (isa<sharding::PermuteOp>(op)) {
       for (int64_t device = 0; device < numDevices; ++device) {
-        if (!input[device].elementType) // it lives elsewhere
+        if (!input[device]
+                 .elementType) // the value does not live on this device
           continue;
         int64_t source = findSource(from, to, device);
         if (source < 0)
@@ -111,7 +113,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
       return op->emitOpError("cannot take operand ")
              << i << " from " << from.toString() << " to " << to.toString();
     for (int64_t device = 0; device < numDevices; ++device)
-      if (input[device].elementType) // else it lives elsewhere
+      if (input[device].elementType) // else the value does not live here
         output[device] = move(kind, *movement, from, to, input, device);
   }
   return results;

@@ -1,4 +1,4 @@
-// Global values to one tensor per device, and back.
+// Splits global values into one tensor per device, and reassembles them.
 
 #include <map>
 #include <random>
@@ -25,7 +25,8 @@ static bool livesOn(LayoutAttr layout, int64_t device) {
   });
 }
 
-/// Where the block of `device` starts, borders included: may be negative.
+/// Index of the first element of a device's block, borders included: may be
+/// negative.
 static SmallVector<int64_t>
 blockStart(LayoutAttr layout, ArrayRef<int64_t> shape, int64_t device) {
   SmallVector<int64_t> start;
@@ -38,12 +39,12 @@ blockStart(LayoutAttr layout, ArrayRef<int64_t> shape, int64_t device) {
   return start;
 }
 
-/// The global offset of an element beyond the padded extent of its tensor.
+/// Global offset of an element that is beyond the padded extent of its tensor.
 constexpr int64_t nowhere = std::numeric_limits<int64_t>::min();
 
-/// Calls `body(local offset, global offset)` for each element of a block; the
-/// global offset is -1 - dim where dim is the first one in whose padding it
-/// lies, and `nowhere` in borders beyond that.
+/// Calls `body(local offset, global offset)` for each element of a block. In
+/// padding the global offset is -1 - d, where d is the first dim whose padding
+/// contains the element; in borders beyond the padding it is `nowhere`.
 static void forEachElement(LayoutAttr layout, ArrayRef<int64_t> shape,
                            int64_t device,
                            function_ref<void(int64_t, int64_t)> body) {
@@ -74,7 +75,7 @@ static void setPadding(Tensor &tensor, int64_t i, sharding::Fill fill) {
     tensor.setUndefined(i);
 }
 
-/// The block of a device, as a number: its index over the axes of all dims.
+/// The number of a device's block: its index over the axes of all dims.
 static int64_t blockOf(LayoutAttr layout, int64_t device) {
   SmallVector<AxisRef> axes;
   for (sharding::DimAttr dim : layout.getDims())
@@ -89,8 +90,8 @@ LayoutAttr polyrank::evaluate::withoutBorders(LayoutAttr layout, int64_t d) {
                                                dim.getPadded(), dim.getFill()));
 }
 
-/// What blocks hold for each other is random; the owner of an element holds the
-/// rest of it.
+/// Fills the borders of blocks, which are summands of the neighbours' elements,
+/// with random numbers, and subtracts them from the owners' elements.
 static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
                   uint64_t seed) {
   LayoutAttr plain = layout;
@@ -102,7 +103,7 @@ static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
       if (at >= 0)
         owner[at] = blockOf(layout, device);
     });
-  // Per part of a partial value and element: what others hold.
+  // Per part of a partial value and element: the sum that non-owners hold.
   std::map<std::pair<int64_t, int64_t>, double> given;
   std::set<std::pair<int64_t, int64_t>> counted;
   for (bool isOwner : {false, true})
@@ -130,7 +131,8 @@ static void spill(Devices &devices, LayoutAttr layout, ArrayRef<int64_t> shape,
     }
 }
 
-/// The parts of a partial value: one global tensor per index over the axes.
+/// Splits a partial value into its parts: one global tensor per index over the
+/// partial axes.
 static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
                                       uint64_t seed) {
   int64_t numParts = sharding::product(layout.getPartialAxes());
@@ -143,8 +145,9 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
     for (int64_t p = 0; p < numParts; ++p) {
       if (p == owner)
         continue;
-      // Sixteenths: a value with few bits is the exact sum of its parts. Of a
-      // small value the parts are small too, so that a root of the sum exists.
+      // Multiples of 1/16: a value with few bits is the exact sum of its parts.
+      // The parts of a small value are small too, so that a root of the sum
+      // exists.
       double small = std::fabs(value.at(i));
       double unit = small > 0 && small < 0x1p-20
                         ? std::ldexp(1, std::ilogb(small) - 4)
@@ -153,13 +156,15 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
                                     : static_cast<double>(random() % 16);
       bool isBool = value.elementType.isInteger(1);
       if (isBool && layout.getPartialKind() != ReductionKind::Sum) {
-        // The other parts stay booleans: false or less, true or more.
+        // The other parts stay booleans: at most the value for max, at least
+        // for min.
         bool isMax = layout.getPartialKind() == ReductionKind::Max;
         bool free = (value.integers[i] != 0) == isMax;
         parts[p].integers[i] = free ? random() % 2 : !isMax;
         continue;
       }
-      // What to_partial leaves on the devices that do not keep the value.
+      // The identity, as to_partial leaves it on devices that do not keep the
+      // value.
       if (layout.getPartialKind() != ReductionKind::Sum && random() % 4 == 0) {
         parts[p].set(i, sharding::fillValue(
                             sharding::identityFill(layout.getPartialKind())));
@@ -183,7 +188,7 @@ static SmallVector<Tensor> splitParts(const Tensor &value, LayoutAttr layout,
   return parts;
 }
 
-/// Each device's block of its part.
+/// Gives each device its block of its part.
 static Devices spread(ArrayRef<Tensor> parts, LayoutAttr layout) {
   sharding::MeshAttr mesh = layout.getMesh();
   const Tensor &value = parts.front();
@@ -244,7 +249,7 @@ Devices polyrank::evaluate::scatter(const Tensor &value, LayoutAttr layout,
   return devices;
 }
 
-/// The opposite of `spread`.
+/// The inverse of `spread`.
 static FailureOr<SmallVector<Tensor>>
 collect(const Devices &devices, RankedTensorType type, std::string &reason) {
   LayoutAttr layout = sharding::getLayout(type);
@@ -367,7 +372,7 @@ bool polyrank::evaluate::agree(const Tensor &left, const Tensor &right,
         a == b || (a != a && b != b) ||
         (left.isFloat() && std::fabs(a - b) <= tolerance * (1 + std::fabs(b)));
     if (!equal) {
-      // All digits: values that print alike may differ.
+      // Prints all digits: values that differ may look alike with fewer.
       reason.clear();
       llvm::raw_string_ostream(reason)
           << "element " << i << " is " << llvm::format("%.17g", a)

@@ -13,8 +13,8 @@ using sharding::AxisRef;
 FailureOr<SmallVector<Devices>>
 polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
                                  sharding::MeshAttr mesh) {
-  // The local ops, over block arguments: the operands, then one scalar per
-  // list of axes that `localize` asks an index for.
+  // Builds the local ops over block arguments: the operands, then one scalar
+  // per list of axes for which `localize` asks an index.
   Block block;
   OpBuilder builder(op->getContext());
   builder.setInsertionPointToEnd(&block);
@@ -24,7 +24,8 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
         sharding::getLocalType(cast<RankedTensorType>(operand.getType())),
         op.getLoc()));
   SmallVector<SmallVector<AxisRef>> indices;
-  // The context refers to this function: it has a name, so that it lives on.
+  // The context keeps a reference to this lambda, so it needs a name to outlive
+  // the call.
   auto axisIndex = [&](ArrayRef<AxisRef> axes) -> Value {
     indices.emplace_back(axes);
     return block.addArgument(RankedTensorType::get({}, builder.getI64Type()),
@@ -83,11 +84,11 @@ polyrank::evaluate::runOnDevices(graph::GraphOp op, ArrayRef<Devices> operands,
 }
 
 namespace {
-/// The values of one scope: per device, and whole.
+/// The values of one scope: per device, and global.
 struct Scope {
   llvm::DenseMap<Value, Devices> devices;
   llvm::DenseMap<Value, Tensor> whole;
-  /// Of the whole program.
+  /// For the whole program.
   double tolerance = 0;
 };
 } // namespace
@@ -95,7 +96,8 @@ struct Scope {
 static LogicalResult runBlock(Block &block, Scope &scope,
                               sharding::MeshAttr mesh, uint64_t seed);
 
-/// Reassembles and compares; an op that passes leaves its values in `scope`.
+/// Reassembles and compares an op's results; if they agree, stores them in
+/// `scope`.
 static LogicalResult settle(Operation *op, ArrayRef<Devices> devices,
                             ArrayRef<Tensor> whole, Scope &scope) {
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
@@ -201,7 +203,7 @@ static LogicalResult runBlock(Block &block, Scope &scope,
     FailureOr<SmallVector<Devices>> computed = failure();
     if (std::optional<Devices> changed = changeStage(&op, devices))
       computed = SmallVector<Devices>{*changed};
-    else if (isa<graph::AfterOp>(op)) // whose token may live elsewhere
+    else if (isa<graph::AfterOp>(op)) // its token may live elsewhere
       computed = SmallVector<Devices>{devices[0]};
     else if (graphOp)
       computed = runOnDevices(graphOp, devices, mesh);

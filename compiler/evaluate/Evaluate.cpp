@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
 
-/// What a file calls argument or result `number`, which `value` is.
+/// The name that the user's file gives to argument or result `number`, which is
+/// `value`.
 static std::string nameOf(const BoundaryValue &value, unsigned number,
                           bool isResult) {
   graph::Boundary boundary(value.function);
@@ -53,7 +54,8 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return "evaluate"; }
 
   void runOnOperation() override {
-    // A module is long, and the message names what is wrong.
+    // Diagnostics do not print the module: it is long, and the message
+    // suffices.
     getContext().printOpOnDiagnostic(false);
     if (failed(run()))
       signalPassFailure();
@@ -111,7 +113,7 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
                : require(writeNpz(options.outputs, outputs));
   }
 
-  /// Of all arguments or results.
+  /// The names of all arguments or results.
   static std::vector<std::string> getNames(ArrayRef<JointFunction> all,
                                            bool results) {
     std::vector<std::string> names;

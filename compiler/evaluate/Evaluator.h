@@ -1,8 +1,8 @@
 // Evaluation of programs on host tensors: the oracle of every pass.
 //
-// One program, three evaluations:
-//  - *global* takes every tensor whole and every `sharding` op as the
-//    identity. It cannot see a wrong layout.
+// One program, four evaluations:
+//  - *global* takes every tensor whole and every `sharding` op as the identity.
+//    It cannot see a wrong layout.
 //  - *distributed* runs the same program, before it is localized, with one
 //    local tensor per device and real collectives. After each op it reassembles
 //    the global value and compares it with the global evaluation. Partial
@@ -10,12 +10,11 @@
 //    bit-equal. It uses types, `localize` and `evaluate` only, never a sharding
 //    rule or the verifier, so that it can judge both.
 //  - *ranks* runs the localized program on all devices, with its collectives.
-//    Where ranks have several programs, these run by themselves and wait for
-//    each other in sends, receives and collectives, one at a time.
-//  - *arena* runs it by its buffers: a command finds what lies where it reads,
-//  and
-//    a collective in flight happens at a random time. Of several programs a
-//    random one goes on.
+//    If ranks have different programs, one of these runs at a time, until it
+//    has to wait for another in a send, receive or collective.
+//  - *arena* runs the localized program by its buffers: a command reads what
+//    the arena contains at its operands' addresses, and a collective in flight
+//    is executed at a random time. Of several programs, a random one runs next.
 
 #pragma once
 
@@ -28,92 +27,100 @@ namespace polyrank::evaluate {
 using graph::Tensor;
 
 /// One local tensor per device of the mesh. A device at which the value does
-/// not live (`at`) holds an empty tensor.
+/// not live (the layout's `at`) holds an empty tensor.
 using Devices = llvm::SmallVector<Tensor>;
 
 /// Splits a global value as its layout says. Padding holds the layout's fill or
-/// NaN (integers: 1, a valid index); a partial sum is random summands, a
-/// partial extremum is the value on a random device and worse values elsewhere.
+/// NaN (integers: 1, a valid index). A partial sum becomes random summands; of
+/// a partial extremum a random device holds the value and the others hold
+/// values that lose against it.
 Devices scatter(const Tensor &value, sharding::LayoutAttr layout,
                 uint64_t seed);
-/// Reassembles the global value. Fails, with `reason`, where replicas differ
-/// in a bit, a local shape is wrong, or declared padding does not hold its
-/// fill.
+/// Reassembles the global value. Fails, with `reason`, if replicas differ in a
+/// bit, a local shape is wrong, or declared padding does not hold its fill.
 mlir::FailureOr<Tensor> assemble(const Devices &devices,
                                  mlir::RankedTensorType type,
                                  std::string &reason);
 
-/// The same value under a layout with other blocks, of the same partial.
+/// Returns the value in the layout `to`, which has other blocks but is partial
+/// over the same axes with the same kind.
 mlir::FailureOr<Devices> changeBlocks(const Devices &devices,
                                       mlir::RankedTensorType type,
                                       sharding::LayoutAttr to,
                                       std::string &reason);
-/// All devices' blocks under `layout`, dim `d` of which has borders: with these
-/// where they are copies (`halo`), without them where they are sums (`spill`).
+/// Adds or removes the borders of dim `d` of `layout` on all devices: borders
+/// that are copies (`halo`) are fetched, borders that are sums (`spill`) are
+/// added to the neighbours' blocks.
 Devices moveBorders(const Devices &devices, sharding::LayoutAttr layout,
                     int64_t d);
-/// The layout with a dim as it is without borders.
+/// Returns the layout with dim `dim` stripped of its borders.
 sharding::LayoutAttr withoutBorders(sharding::LayoutAttr layout, int64_t dim);
 
-/// What two orders of the same fp64 sums may differ by.
+/// The relative error that two orders of the same fp64 sums may have.
 constexpr double roundingTolerance = 1e-9;
-/// The same for a whole program. Where it converts fp64 to fp32, another order
-/// of sums can give the next number of fp32, and what follows make more of it.
+/// The tolerance for a whole program. If it converts fp64 to fp32, another
+/// order of sums can round to the neighbouring fp32 number, and later ops
+/// magnify the difference.
 double getRoundingTolerance(mlir::Operation *program);
-/// Whether two values agree: |a - b| <= tolerance (1 + |b|), NaN equal to NaN,
-/// integers equal. Else `reason` names the first difference. Programs whose
-/// constants differ need a larger tolerance than layouts of one program.
+/// Returns true if two values agree: |a - b| <= tolerance (1 + |b|), NaN equal
+/// to NaN, integers equal. Otherwise `reason` names the first difference.
+/// Programs whose constants differ need a larger tolerance than layouts of one
+/// program.
 bool agree(const Tensor &left, const Tensor &right, std::string &reason,
            double tolerance = roundingTolerance);
 
 /// Runs one graph op on every device: localizes it, checks the local ops, and
-/// evaluates them. Fails where `localize` fails, a local op is invalid, or a
-/// local result has another type than the layout says; diagnostics tell.
+/// evaluates them. Emits an error if `localize` fails, a local op is invalid,
+/// or a local result has another type than the layout says.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 runOnDevices(graph::GraphOp op, llvm::ArrayRef<Devices> operands,
              sharding::MeshAttr mesh);
 /// Runs one sharding op on every device: real data movement.
 mlir::FailureOr<llvm::SmallVector<Devices>>
 moveOnDevices(mlir::Operation *op, llvm::ArrayRef<Devices> operands);
-/// What a pipeline op makes of one tensor per device; nullopt for other ops.
+/// Runs one pipeline op on one tensor per device; nullopt for other ops.
 std::optional<Devices> changeStage(mlir::Operation *op,
                                    llvm::ArrayRef<Devices> operands);
 
 /// The results of `function` on these arguments.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments);
-/// The same, distributed; emits an error at the first op that disagrees.
+/// Evaluates the same program on devices that hold blocks; emits an error at
+/// the first op that disagrees with the global evaluation.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateDistributed(mlir::func::FuncOp function,
                     llvm::ArrayRef<Tensor> arguments, uint64_t seed = 0);
 
 /// The results of localized functions (compiler/lowering), as global tensors:
-/// arguments are scattered, the ranks of each function run in step, results are
-/// reassembled. Emits an error where all functions wait for each other, with
-/// what each waits for, or return something else as the same result.
+/// arguments are scattered, the ranks of each function run in lockstep, results
+/// are reassembled. Emits an error if all functions wait for each other (saying
+/// what each waits for), or if they return different values for the same
+/// result.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateRanks(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
-/// The same of functions with buffers: each command reads and writes the arenas
-/// of its ranks, and what is sent lies in the sender's until it is received.
-/// What a collective that is started reads and writes, it does at a time
-/// between its start and its wait that is drawn from `seed`, as is which
-/// function goes on.
+/// The same for functions with buffers: each command reads and writes the
+/// arenas of its ranks, and a sent value stays in the sender's arena until it
+/// is received. A started collective reads and writes at a time between its
+/// start and its wait that is drawn from `seed`, as is the choice of the
+/// function that runs next.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateArena(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
               uint64_t seed = 0);
 
-/// The global type of an argument or result: what a localized function
-/// recorded, or else its type.
+/// The global type of an argument or result: the one that a localized function
+/// recorded, or else the value's own type.
 mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
                                      unsigned number, bool isResult);
 
-/// Evaluates one op (global): graph ops, `sharding` ops, regions.
+/// Evaluates one op on whole tensors: graph ops, `sharding` ops, ops with
+/// regions.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
 
-/// Arguments for functions drawn from `seed`: floats normal with deviation 0.5
-/// (state its initial value), integers below their range (default 4).
+/// Arguments for functions, drawn from `seed`: floats are normal with deviation
+/// 0.5, integers are below the input's range (default 4). A state takes its
+/// initial value, a learning rate that of step 0.
 llvm::SmallVector<Tensor> randomArguments(const JointFunction &joint,
                                           uint64_t seed);
 

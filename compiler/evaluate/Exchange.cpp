@@ -1,4 +1,4 @@
-// What programs of different ranks hand to each other while they run.
+// Exchanges tensors between the programs of different ranks while they run.
 
 #include "compiler/evaluate/Exchange.h"
 

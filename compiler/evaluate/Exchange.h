@@ -1,4 +1,4 @@
-// What programs of different ranks hand to each other while they run.
+// Exchanges tensors between the programs of different ranks while they run.
 
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace polyrank::evaluate {
 
-/// Of the programs of `joint`, which take turns.
+/// The sends, receives and collectives between the programs of a joint
+/// function, of which one runs at a time.
 class Exchange {
 public:
   Exchange(const rank::Programs &programs, std::optional<uint64_t> seed)
@@ -22,22 +23,22 @@ public:
   /// A collective of a group whose members run several programs.
   struct Meeting {
     struct Member {
-      rank::CollectiveOp op; // null until it has come
+      rank::CollectiveOp op; // null until the member has arrived
       llvm::SmallVector<Tensor> operands;
     };
     std::map<int64_t, Member> members; // by device
   };
-  /// Program `number` comes to a collective, with the operands of `devices`.
+  /// Program `number` arrives at a collective, with the operands of `devices`.
   Meeting &come(size_t number, rank::CollectiveOp op,
                 llvm::ArrayRef<int64_t> devices,
                 llvm::function_ref<const Tensor &(mlir::Value, int64_t)> at);
-  /// Returns when all members of the groups of `devices` have come. Emits an
-  /// error where they have come to another collective.
+  /// Returns once all members of the groups of `devices` have arrived. Emits an
+  /// error if some have arrived at another collective.
   mlir::LogicalResult awaitAll(size_t number, rank::CollectiveOp op,
                                llvm::ArrayRef<int64_t> devices,
                                Meeting &meeting);
 
-  /// What was sent and not received, by id and the device that sends.
+  /// The tensors sent but not yet received, by channel id and sending device.
   std::deque<Tensor> &getSent(int64_t id, int64_t sender) {
     return sent[{id, sender}];
   }
@@ -47,7 +48,7 @@ public:
 
 private:
   std::map<std::pair<int64_t, int64_t>, std::deque<Tensor>> sent;
-  /// By axes, and how many came before over these.
+  /// Keyed by axes and the number of earlier collectives over these axes.
   std::map<std::pair<const void *, int64_t>, Meeting> meetings;
   std::map<std::pair<const void *, size_t>, int64_t> counts; // by program
 };

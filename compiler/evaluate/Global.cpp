@@ -1,4 +1,4 @@
-// Evaluation of whole tensors.
+// Evaluation on whole tensors.
 
 #include <random>
 

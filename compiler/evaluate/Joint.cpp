@@ -1,4 +1,4 @@
-// What ranks compute together: one function, or one for each place.
+// The functions that ranks execute together: one for all, or one per place.
 
 #include "compiler/evaluate/Joint.h"
 

@@ -1,4 +1,4 @@
-// What ranks compute together: one function, or one for each place.
+// The functions that ranks execute together: one for all, or one per place.
 
 #pragma once
 
@@ -13,28 +13,29 @@ struct BoundaryValue {
   unsigned number = 0;
 };
 
-/// Functions that different ranks run at the same time, as one: its arguments
-/// and results are theirs, by the number that each has globally
-/// (`rank.number`). Functions may share some.
+/// Functions that different ranks run at the same time, seen as one function.
+/// Its arguments and results are those of all functions, numbered by
+/// `rank.number`; several functions may have the same one.
 class JointFunction {
 public:
-  /// What the functions of a module are: each without a place by itself, and
-  /// all with one together. Emits an error where numbers are missing.
+  /// The joint functions of a module: each function without a place alone, and
+  /// all functions with a place together. Emits an error if numbers are
+  /// missing.
   static mlir::FailureOr<std::vector<JointFunction>>
   allOf(mlir::ModuleOp module);
-  /// One that all ranks run.
+  /// A function that all ranks run.
   JointFunction(mlir::func::FuncOp function);
 
   llvm::ArrayRef<mlir::func::FuncOp> getFunctions() const { return functions; }
-  /// Whether its functions have places.
+  /// True if the functions have places.
   bool isPlaced() const { return !programs.empty(); }
   const rank::Programs &getPrograms() const { return programs; }
   /// `@step`, or `@step_0, @step_1`.
   std::string getName() const;
-  /// Of the first function that has it, by number.
+  /// For each number, the first function that has this argument or result.
   llvm::ArrayRef<BoundaryValue> getArguments() const { return arguments; }
   llvm::ArrayRef<BoundaryValue> getResults() const { return results; }
-  /// The number of a function's argument or result.
+  /// The global number of a function's argument or result; -1 if it has none.
   int64_t getNumber(const BoundaryValue &value, bool isResult) const;
 
 private:

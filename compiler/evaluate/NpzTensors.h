@@ -13,7 +13,7 @@
 
 namespace polyrank::evaluate {
 
-/// The arrays of files by name.
+/// Arrays read from files, by name.
 class NpzTensors {
 public:
   NpzTensors();

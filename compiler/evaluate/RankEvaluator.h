@@ -1,4 +1,4 @@
-// Runs a localized program on its devices in step, in one process.
+// Runs a localized program on its devices in lockstep, in one process.
 
 #pragma once
 
@@ -6,14 +6,15 @@
 
 namespace polyrank::evaluate {
 
-/// Runs ops on devices in step: collectives see everybody's operands.
+/// Runs each op on all its devices before the next op, so that a collective has
+/// the operands of its whole group.
 class RankEvaluator {
 public:
-  /// On all devices of the mesh.
+  /// Runs a program on all devices of the mesh.
   explicit RankEvaluator(sharding::MeshAttr mesh)
       : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1),
         devices(llvm::to_vector(llvm::seq<int64_t>(numDevices))) {}
-  /// On those that run program `number`, while others run other programs.
+  /// Runs program `number` on its devices, while others run other programs.
   RankEvaluator(Exchange &exchange, size_t number)
       : mesh(exchange.programs.getMesh()), numDevices(mesh.getNumDevices()),
         devices(exchange.getDevices(number)), exchange(&exchange),
@@ -25,7 +26,7 @@ public:
   llvm::DenseMap<mlir::Value, Devices> values;
 
 protected:
-  /// Sets the values of its results.
+  /// Executes one op and sets the values of its results.
   virtual mlir::LogicalResult runOp(mlir::Operation &op);
   mlir::LogicalResult runMicrobatches(rank::MicrobatchesOp op);
   mlir::LogicalResult runMicrobatches(graph::MicrobatchesOp op);
@@ -37,7 +38,8 @@ protected:
   mlir::LogicalResult runLaunch(rank::LaunchOp op);
   void runGemm(rank::GemmOp op);
   mlir::LogicalResult runCollective(rank::CollectiveOp op);
-  /// Of one that spans programs and was started.
+  /// Completes a collective whose group spans several programs: waits until all
+  /// members have arrived, then computes the results.
   mlir::LogicalResult endCollective(rank::CollectiveOp op,
                                     Exchange::Meeting &meeting);
   mlir::LogicalResult checkTransfer(mlir::Operation *op,
@@ -46,11 +48,12 @@ protected:
                                    const rank::Transfer &transfer);
   virtual mlir::LogicalResult receive(rank::RecvOp op,
                                       const rank::Transfer &transfer);
-  /// Until `isThere` says so for each of the devices, given the one that sends.
+  /// Waits until `isThere(sender)` is true for the sender of each of the
+  /// devices.
   mlir::LogicalResult awaitTransfer(mlir::Operation *op,
                                     const rank::Transfer &transfer,
                                     llvm::function_ref<bool(int64_t)> isThere);
-  /// Devices that run something else have nothing.
+  /// One tensor per device; devices that run another program hold none.
   Devices each(llvm::function_ref<Tensor(int64_t device)> compute) {
     Devices results(numDevices);
     for (int64_t device : devices)
@@ -64,34 +67,36 @@ protected:
   sharding::MeshAttr mesh;
   int64_t numDevices;
   llvm::SmallVector<int64_t> devices;
-  /// Null where all devices run the program.
+  /// Null if all devices run the same program.
   Exchange *exchange = nullptr;
   size_t number = 0; // of the program
-  llvm::DenseMap<mlir::Operation *, Exchange::Meeting *> meetings; // in flight
+  llvm::DenseMap<mlir::Operation *, Exchange::Meeting *>
+      meetings; // started, not yet awaited
 };
 
-/// The mesh of the layouts that its arguments and results have globally; null
-/// without any.
+/// The mesh of the global layouts of the function's arguments and results; null
+/// if none has a layout.
 sharding::MeshAttr getMesh(mlir::func::FuncOp function);
-/// What each device has of a global argument.
+/// Each device's part of a global argument.
 Devices scatterArgument(const BoundaryValue &argument, const Tensor &value,
                         int64_t numDevices, uint64_t seed);
-/// The global result of what the devices return.
+/// Reassembles a global result from what the devices return.
 mlir::FailureOr<Tensor> assembleResult(const BoundaryValue &result,
                                        const Devices &parts);
 
-/// A program at work, for those who run several together.
+/// A program in execution, as `evaluateTogether` runs it.
 struct RunningProgram {
   virtual ~RunningProgram() = default;
-  /// Before anything runs.
+  /// Prepares the arena; called before any program runs.
   virtual mlir::LogicalResult load() { return mlir::success(); }
   virtual void setArgument(mlir::Value argument, const Devices &parts) = 0;
   virtual mlir::LogicalResult run() = 0;
   virtual Devices getResult(mlir::Value value) = 0;
 };
-/// The results of `joint`, whose functions run as `make` makes them: program
-/// `number` of an exchange or, where all devices run one function, of none.
-/// With a `turns` seed, who is next is drawn from it.
+/// The results of `joint`. `make` creates the running program of each function:
+/// program `number` of an exchange or, if all devices run one function, a
+/// program with a null exchange. If the seed `turns` is given, the program that
+/// runs next is drawn from it.
 mlir::FailureOr<llvm::SmallVector<Tensor>> evaluateTogether(
     const JointFunction &joint, llvm::ArrayRef<Tensor> arguments, uint64_t seed,
     std::optional<uint64_t> turns,

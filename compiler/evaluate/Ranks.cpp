@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::evaluate;
 
-/// `count` elements from `offset` on, in row-major order, under `shape`.
+/// Returns the elements of a tensor of shape `shape` that start at `offset`, in
+/// row-major order.
 static Tensor elements(const Tensor &value, int64_t offset,
                        ArrayRef<int64_t> shape) {
   Tensor result(value.elementType, shape);
@@ -164,7 +165,7 @@ void RankEvaluator::runGemm(rank::GemmOp op) {
   });
 }
 
-/// An op of one device alone, by its `evaluate`.
+/// Runs an op that each device executes alone, by its `evaluate`.
 template <typename Op>
 LogicalResult RankEvaluator::runAlone(Op op) {
   SmallVector<Devices> results(op->getNumResults());
@@ -203,8 +204,8 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   return success();
 }
 
-/// Sets block arguments: the slices of `of`, and what is handed from microbatch
-/// to microbatch.
+/// Sets block arguments: first the slices of `of`, then the values handed on
+/// from the previous microbatch.
 void RankEvaluator::enterMicrobatch(int64_t number,
                                     Block::BlockArgListType arguments,
                                     ValueRange of, ArrayRef<Devices> handed) {
@@ -221,7 +222,8 @@ void RankEvaluator::enterMicrobatch(int64_t number,
     values[argument] = devices;
 }
 
-/// A stash of its slots, in order; NaN, or 1 of integers, where none is.
+/// Builds a stash from its slots, in order; missing slots hold NaN (integers:
+/// 1).
 static Tensor stack(RankedTensorType type,
                     const std::map<int64_t, Tensor> &slots) {
   Tensor stash(type);
@@ -240,7 +242,7 @@ static Tensor stack(RankedTensorType type,
 
 LogicalResult RankEvaluator::runMicrobatches(rank::MicrobatchesOp op) {
   SmallVector<rank::SegmentOp, 4> segments = op.getSegments();
-  // By slot; of other results there is one, number 0.
+  // By slot; a result without slots uses number 0.
   std::vector<std::map<int64_t, Devices>> given(op.getNumResults());
   for (auto run : op.getRuns()) {
     rank::SegmentOp segment = segments[run.segment];
@@ -415,7 +417,8 @@ LogicalResult RankEvaluator::runOp(Operation &op) {
         return success();
       })
       .Case([&](rank::CopyOp copy) {
-        // The result's entry may move the input's.
+        // Copied first: inserting the result may rehash the map and move the
+        // input.
         Devices copied = values[copy.getInput()];
         values[copy.getResult()] = std::move(copied);
         return success();

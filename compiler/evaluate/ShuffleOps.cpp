@@ -1,4 +1,4 @@
-// shuffle-ops: another topological order of each block.
+// shuffle-ops: puts the ops of each block into another topological order.
 
 #include <random>
 
@@ -13,8 +13,9 @@ namespace polyrank::evaluate {
 using namespace mlir;
 using namespace polyrank;
 
-/// Ops of `block` in a random order in which operands (also those that regions
-/// use) come first; ops with other effects than reading keep their order.
+/// Puts the ops of `block` into a random order in which operands (also those
+/// used in regions) come first; ops with effects other than reads keep their
+/// order.
 static void shuffle(Block &block, std::mt19937_64 &random) {
   SmallVector<Operation *> pending;
   for (Operation &op : block)

@@ -10,8 +10,8 @@ using namespace polyrank;
 using namespace polyrank::evaluate;
 using sharding::LayoutAttr;
 
-/// The device with the coordinates that `places` name, and else those of
-/// `device`.
+/// Returns the device with the coordinates of `places` on their axes, and those
+/// of `device` on the others.
 static int64_t moveTo(sharding::MeshAttr mesh, int64_t device,
                       ArrayRef<sharding::Place> places) {
   for (sharding::Place place : places)
@@ -30,7 +30,7 @@ static Devices transfer(pipeline::TransferOp op, const Devices &input) {
   return result;
 }
 
-/// What each device has of the operands, or the identity.
+/// Reduces what each device has of the operands; the identity if it has none.
 static Devices join(pipeline::JoinOp op, ArrayRef<Devices> inputs) {
   auto type =
       sharding::getLocalType(cast<RankedTensorType>(op.getResult().getType()));
@@ -41,7 +41,7 @@ static Devices join(pipeline::JoinOp op, ArrayRef<Devices> inputs) {
     for (const Devices &input : inputs)
       if (input[device].elementType)
         parts.push_back(input[device]);
-    // A single part keeps its bits: -0 is no longer one once 0 is added.
+    // A single part keeps its bits: adding 0 would change -0.
     result.push_back(parts.size() == 2 ? parts[1]
                                        : graph::reduce(parts, op.getKind()));
   }

@@ -7,14 +7,14 @@ using namespace polyrank;
 using namespace polyrank::evaluate;
 
 namespace {
-/// A joint function at work.
+/// A joint function in execution.
 class Together {
 public:
   Together(const JointFunction &joint, uint64_t seed)
       : joint(joint), seed(seed) {}
 
   std::vector<std::unique_ptr<RunningProgram>> programs;
-  /// Of placed functions; else null.
+  /// Null unless the functions are placed.
   std::unique_ptr<Exchange> exchange;
   int64_t numDevices = 1;
 
@@ -64,8 +64,9 @@ LogicalResult Together::run() {
       [&](size_t program) { return programs[program]->run(); });
 }
 
-/// What lives on all devices is returned by some functions: the others' ranks
-/// would have the same.
+/// Fills in the result of devices whose function does not return it: a result
+/// that lives on all devices may be returned by some functions only, since the
+/// other ranks would have the same value.
 LogicalResult Together::fillIn(const BoundaryValue &result, Devices &parts,
                                ArrayRef<bool> isThere) {
   func::FuncOp function = result.function;
@@ -73,7 +74,7 @@ LogicalResult Together::fillIn(const BoundaryValue &result, Devices &parts,
       sharding::getLayout(getGlobalType(function, result.number, true));
   const rank::Programs &places = exchange->programs;
   sharding::MeshAttr mesh = places.getMesh();
-  // What lives at a place is returned there.
+  // A value with places is returned by the functions of these places.
   if (layout && !layout.getPlaces().empty()) {
     for (int64_t device = 0; device < numDevices; ++device)
       if (!isThere[device] &&
@@ -104,7 +105,7 @@ LogicalResult Together::fillIn(const BoundaryValue &result, Devices &parts,
   return success();
 }
 
-/// What the devices have of a result.
+/// The devices' parts of a result.
 FailureOr<Devices> Together::getParts(int64_t number) {
   Devices parts(numDevices);
   SmallVector<bool> isThere(numDevices);

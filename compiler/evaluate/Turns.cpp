@@ -1,4 +1,4 @@
-// Programs of which one runs at a time.
+// Runs several programs, one at a time.
 
 #include "compiler/evaluate/Turns.h"
 
@@ -15,7 +15,7 @@ Turns::Turns(size_t count, std::optional<uint64_t> seed)
     random.emplace(*seed);
 }
 
-/// The turn goes to one that can go on. Where none can, it is over.
+/// Passes the turn to a program that can continue. If none can, all must end.
 void Turns::passOn() {
   std::vector<size_t> able;
   for (size_t i = 1; i <= waiting.size(); ++i) {
@@ -45,7 +45,7 @@ LogicalResult Turns::await(size_t program, Operation *op, StringRef what,
     return success();
   waiting[program].emplace(Waiting{op, what.str(), isThere});
   passOn();
-  // What it waits for stays known where it waits in vain.
+  // If the wait fails, `waiting` keeps its entry for the error.
   if (failed(waitForTurn(lock, program)))
     return failure();
   waiting[program].reset();

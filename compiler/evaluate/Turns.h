@@ -1,4 +1,4 @@
-// Programs of which one runs at a time.
+// Runs several programs, one at a time.
 
 #pragma once
 
@@ -15,25 +15,27 @@
 
 namespace polyrank::evaluate {
 
-/// Runs programs that wait for each other. Each has a thread, and one of them
-/// the turn, so what happens does not depend on how fast they are: who is next
-/// is the next one that can go on or, with a seed, any of them.
+/// Runs programs that wait for each other. Each has a thread, and only the
+/// program whose turn it is runs, so the outcome does not depend on the speed
+/// of the threads. The turn passes to the next program that can continue or,
+/// with a seed, to a random one of these.
 class Turns {
 public:
   Turns(size_t count, std::optional<uint64_t> seed);
 
-  /// Calls `body` for each program until all have ended, or one has failed.
-  /// Where all that are left wait, an error says for what each does.
+  /// Calls `body` for each program, until all have ended or one has failed. If
+  /// all remaining programs wait, emits an error that says for what each waits.
   mlir::LogicalResult
   run(llvm::function_ref<mlir::LogicalResult(size_t program)> body);
 
-  /// Of the program whose turn it is: returns when `isThere` says so; others go
-  /// on meanwhile. `what` is for the error where it never does: what the
-  /// program does at `op`. Fails, without an error, where all must end.
+  /// Called by the program whose turn it is: returns once `isThere` is true;
+  /// other programs run meanwhile. `what` describes, for a deadlock's error,
+  /// what the program does at `op`. Fails without an error if all programs must
+  /// end.
   mlir::LogicalResult await(size_t program, mlir::Operation *op,
                             llvm::StringRef what,
                             llvm::function_ref<bool()> isThere);
-  /// With a seed: others may go on now.
+  /// With a seed: sometimes passes the turn to another program.
   mlir::LogicalResult pause(size_t program);
 
 private:
