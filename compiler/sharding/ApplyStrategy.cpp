@@ -1,4 +1,4 @@
-// apply-strategy: what the user fixed, written as constraints.
+// apply-strategy: writes what the user fixed into the program as constraints.
 
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/Passes.h"
@@ -71,14 +71,14 @@ LogicalResult Strategy::addBatchDefault() {
   return success();
 }
 
-/// A constraint of the largest parameters that the axis can split, as --shard
-/// takes it; empty where there is none.
+/// A constraint, in the syntax of --shard, on the largest parameters that the
+/// axis can split; empty if there are none.
 std::string Strategy::findExample(StringRef axis) {
-  // What is tried out says nothing.
+  // Errors of constraints that are only tried out are not reported.
   ScopedDiagnosticHandler quiet(module.getContext(),
                                 [](Diagnostic &) { return success(); });
   graph::Boundary boundary(function);
-  // Layers that are alike are one pattern.
+  // Parameters of layers that are alike share one pattern.
   std::map<std::string, std::pair<int64_t, int64_t>> patterns; // elements, rank
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto role = boundary.getArgument<graph::ParameterAttr>(i);
@@ -113,7 +113,8 @@ std::string Strategy::findExample(StringRef axis) {
   return "";
 }
 
-/// What an axis may have been meant for whose name says so to other tools.
+/// For an axis whose name has a meaning in other tools: what the user may have
+/// meant.
 std::string Strategy::explainUnusedAxis(StringRef axis) const {
   bool hasBatchAxes = !givenBatchAxes.empty() || mesh.lookup("data") >= 0 ||
                       mesh.lookup("replica") >= 0;
@@ -144,7 +145,7 @@ LogicalResult Strategy::checkAxesAreUsed() {
   function.walk([&](Operation *op) { add(sharding::getConstraint(op)); });
   for (auto [i, size] : llvm::enumerate(mesh.getAxisSizes())) {
     StringRef name = mesh.getAxisNames()[i].getValue();
-    // Stages make its ranks differ.
+    // Ranks along the pipeline's axis differ by their stages.
     if (size == 1 || used.contains(i) || name == pipeline::getAxis(module))
       continue;
     std::string example = findExample(name);
@@ -183,7 +184,7 @@ LogicalResult ApplyStrategy::apply(ModuleOp module) {
   auto function = module.lookupSymbol<func::FuncOp>("step");
   if (!function)
     return emitError(module.getLoc()) << "there is no function @step";
-  // Of two patterns for one tensor the last holds: the command line's, not the
+  // Of equal priority, the later pattern wins: the command line's over the
   // file's.
   auto patterns = readShardPatterns(file, shards);
   if (!patterns)

@@ -1,4 +1,4 @@
-// Levels of constraints, atoms of mesh axes, and hashes of nodes.
+// Gives constraints their levels, cuts mesh axes into atoms, and hashes nodes.
 
 #include "compiler/sharding/Atoms.h"
 
@@ -36,7 +36,7 @@ SmallVector<int> SideTable::numbers(ArrayRef<AxisRef> axes) const {
   return list;
 }
 
-/// Priorities become levels.
+/// Turns priorities into levels.
 static LogicalResult levelConstraints(SideTable &table, Operation *where) {
   using Rank = std::pair<int, bool>;
   auto rank = [](const Constraint &constraint) {
@@ -56,7 +56,7 @@ static LogicalResult levelConstraints(SideTable &table, Operation *where) {
   return success();
 }
 
-/// The pieces into which constraints and fixed layouts cut the mesh axes.
+/// Finds the pieces into which constraints and fixed layouts cut the mesh axes.
 static LogicalResult cutAtoms(SideTable &table, Operation *where) {
   SmallVector<AxisRef> cuts;
   auto addCuts = [&](LayoutAttr layout) {
@@ -80,8 +80,8 @@ static LogicalResult cutAtoms(SideTable &table, Operation *where) {
   return success();
 }
 
-/// Atoms that meet on one dim: the more important first, then as some
-/// constraint has them, then in mesh order.
+/// Orders atoms for dims that several of them split: the more important first,
+/// then as in some constraint, then in mesh order.
 static void orderAtoms(SideTable &table) {
   ArrayRef<AxisRef> atoms = table.atoms;
   SmallVector<int> level(atoms.size(), maxLevels);
@@ -106,7 +106,7 @@ static void orderAtoms(SideTable &table) {
   };
   for (const Node &node : table.nodes)
     llvm::for_each(node.fixedResults, arrange);
-  // The last to arrange wins.
+  // The most important constraint arranges last, and so wins.
   SmallVector<std::tuple<int, std::string, LayoutAttr>> byLevel;
   for (const Constraint &constraint : table.constraints)
     byLevel.push_back({-constraint.level, constraint.text, constraint.layout});

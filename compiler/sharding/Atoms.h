@@ -1,4 +1,4 @@
-// What follows from the nodes and constraints of a side table as a whole.
+// Completes a side table once all nodes and constraints have been read.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 namespace polyrank::sharding {
 
 /// Gives constraints their levels, cuts the mesh axes that they name into
-/// atoms, orders these, and hashes the nodes, once all have been read. Emits an
-/// error at `where` where there are too many levels, or where cuts of one axis
-/// do not divide each other.
+/// atoms, orders the atoms, and hashes the nodes. Called after everything has
+/// been read. Emits an error at `where` if there are too many levels, or if
+/// cuts of one axis do not divide each other.
 mlir::LogicalResult completeTable(SideTable &table, mlir::Operation *where);
 
 } // namespace polyrank::sharding

@@ -1,4 +1,5 @@
-// The axes that split the batch, and what is wrong with a batch.
+// The axes that split the batch, and the error for a batch that they do not
+// divide.
 
 #include "compiler/sharding/BatchAxes.h"
 
@@ -46,8 +47,8 @@ std::string polyrank::sharding::describeBatchAxes(MeshAttr mesh,
   return axes.size() == 1 ? "axis " + text : "axes " + text + " together";
 }
 
-/// The largest size that is not larger and divides `batch`, or else the
-/// smallest that is larger.
+/// The largest divisor of `batch` above 1 that is at most `size`, or else the
+/// smallest one above `size`.
 static int64_t nearestDivisor(int64_t batch, int64_t size) {
   for (int64_t divisor = std::min(size, batch); divisor > 1; --divisor)
     if (batch % divisor == 0)
@@ -73,7 +74,7 @@ LogicalResult polyrank::sharding::refuseBatch(func::FuncOp function,
              << (batch < size      ? " is larger than"
                  : axes.size() > 1 ? " do not divide"
                                    : " does not divide");
-  // The role says of dim 0 alone that the file leaves it open.
+  // The role has an open batch only for dim 0.
   if (int64_t dim = role.getBatchDim(); dim > 0)
     return diagnostic
            << "; the batch is its dim " << dim

@@ -1,14 +1,13 @@
-// Merges reductions of gradients into buckets, and gathers of parameters.
+// Merges reductions of gradients, and gathers of parameters, into buckets.
 //
-// A gradient is ready when the backward has reached the op that uses its
-// parameter, so in reverse order of use; buckets are filled in that order.
-// Only reductions whose results the backward does not read are merged: nothing
-// waits for a bucket but the update. Li et al., PyTorch Distributed
-// (2020), 3.2. The first bucket is a small one, so that the link has something
-// to do early. For gathers of new parameters nothing waits but the step's end.
-// Parameters that are gathered where they are used (ZeRO stage 3) are there
-// before the first op of their phase: a bucket stands where its first is
-// needed.
+// The backward makes gradients ready in the reverse order in which the forward
+// uses their parameters; buckets are filled in that order. Only reductions
+// whose results the backward does not read are merged: nothing but the update
+// waits for a bucket. Li et al., PyTorch Distributed (2020), 3.2. The first
+// bucket is small, so that the link starts early. Only the step's end waits for
+// gathers of new parameters. Parameters that are gathered where they are used
+// (ZeRO stage 3) are available before the first op of their phase: their bucket
+// stands where its first member is needed.
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/BucketSizes.h"
@@ -30,19 +29,20 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 namespace {
-/// What the collectives of one bucket have in common.
+/// The properties that all collectives of one bucket share.
 struct Key {
   sharding::MovementKind movement;
   SmallVector<sharding::AxisRef> axes;
   sharding::ReductionKind kind;
   Type element;
-  /// How many candidates stand in front of it on the longest chain of operands.
-  /// Members of a bucket have the same depth, so none waits for another. Of
+  /// The number of candidates before it on the longest chain of operands.
+  /// Members of a bucket have the same depth, so none waits for another. For
   /// gathers of stored parameters it is 0 in the forward and 1 in the backward,
-  /// behind `graph.after`.
+  /// after `graph.after`.
   int depth;
   bool isStored;
-  /// Of a pipeline: the ranks of another stage run another program.
+  /// The pipeline stage, since ranks of different stages run different
+  /// programs.
   std::optional<int64_t> stage;
 
   friend bool operator==(const Key &, const Key &) = default;
@@ -51,7 +51,7 @@ struct Key {
 struct Candidate {
   Operation *op;
   Key key;
-  /// Position of what computes it; in the region, if it is a sum.
+  /// The position of its operand's producer, inside the region for a sum.
   int64_t ready;
   int64_t bytes;
 };
@@ -90,8 +90,9 @@ static Value getYielded(OpResult result) {
       result.getResultNumber());
 }
 
-/// What of the block some op of the backward depends on, from the last op. What
-/// only moves a gradient on its way to the update waits for nobody.
+/// Finds the values of the block on which ops of the backward depend, starting
+/// from the last op. Movements on a gradient's path to the update do not count:
+/// no op of the backward waits for them.
 void Bucketing::findReadByBackward(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     bool reads = false;
@@ -131,8 +132,8 @@ bool Bucketing::isReduction(Operation &op) const {
          });
 }
 
-/// Whether the op gathers what the next step begins with, and nobody else
-/// reads.
+/// Returns true if the op gathers a new parameter: only the step's end reads
+/// its results.
 static bool gathersNewParameter(Operation &op) {
   return isa<sharding::AllGatherOp>(op) &&
          llvm::all_of(op.getUsers(), [](Operation *user) {
@@ -144,7 +145,7 @@ static bool gathersNewParameter(Operation &op) {
          });
 }
 
-/// The parameter that the value is, directly or behind `graph.after`.
+/// The parameter that the value is, directly or after `graph.after`.
 BlockArgument Bucketing::getStored(Value value) {
   if (auto after = value.getDefiningOp<graph::AfterOp>())
     value = after.getInput();
@@ -156,7 +157,8 @@ BlockArgument Bucketing::getStored(Value value) {
              : BlockArgument();
 }
 
-/// Whether the op gathers parameters as the step finds them.
+/// Returns true if the op gathers parameters as they are at the start of the
+/// step.
 bool Bucketing::gathersStored(Operation &op) {
   return isa<sharding::AllGatherOp>(op) &&
          llvm::all_of(op.getOperands(),
@@ -200,7 +202,8 @@ void Bucketing::run(Block &block) {
     });
     bool isStored = gathersStored(op);
     bool isCandidate = isStored || isReduction(op) || gathersNewParameter(op);
-    // A gather of what is stored waits for none of its bucket.
+    // Gathers of stored parameters never wait for another member of their
+    // bucket.
     for (Value result : op.getResults())
       depth[result] = above + (isCandidate && !isStored);
     if (isCandidate)
@@ -212,7 +215,8 @@ void Bucketing::run(Block &block) {
   });
 
   // The parameters of one bucket are in memory at the same time. They may take
-  // as many bytes as the largest of all, for which there must be room anyway.
+  // as many bytes as the largest parameter, for which there must be room
+  // anyway.
   int64_t largestStored = 0;
   for (const Candidate &candidate : candidates)
     if (candidate.key.isStored)
@@ -220,7 +224,8 @@ void Bucketing::run(Block &block) {
 
   bool merged = false;
   SmallVector<bool> done(candidates.size());
-  // Axes over which gradients have a bucket: groups have queues of their own.
+  // Axes over which gradients have a bucket already: each group has its own
+  // queue.
   SmallVector<ArrayRef<sharding::AxisRef>> begun;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (done[i])
@@ -253,7 +258,7 @@ void Bucketing::run(Block &block) {
       merged = true;
     }
   }
-  // A bucket stands where its last member stood; users follow it.
+  // The bucket stands where its last member stood, and its users after it.
   if (merged)
     sortTopologically(&block);
 }
@@ -273,7 +278,7 @@ void Bucketing::run() {
     run(*block);
 }
 
-/// The reasons of all members, and what a reader of the whole wants first.
+/// Joins the reasons of all members, after a summary of the first few texts.
 static sharding::ReasonAttr
 joinReasons(MLIRContext *context, StringRef what,
             ArrayRef<sharding::ReasonAttr> members) {
@@ -301,7 +306,7 @@ joinReasons(MLIRContext *context, StringRef what,
   return why.get(context);
 }
 
-/// One op for all members, in front of which `builder` stands.
+/// Creates one op for all members, at the insertion point of `builder`.
 static void merge(OpBuilder &builder, StringRef what,
                   ArrayRef<Candidate> members) {
   SmallVector<Location> locations;
@@ -341,7 +346,7 @@ void Bucketing::mergeAtLast(ArrayRef<Candidate> members) {
         members);
 }
 
-/// The first has the earliest token, and all wait for that.
+/// The first member has the earliest token, and all members wait for it.
 void Bucketing::mergeAtFirst(ArrayRef<Candidate> members) {
   Operation *first = members.front().op;
   OpBuilder builder(first);

@@ -1,5 +1,5 @@
-// check-partition: what the ops' verifiers cannot see, because it concerns the
-// whole function.
+// check-partition: checks what the verifiers of single ops cannot see, because
+// it concerns the whole function.
 
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
@@ -33,7 +33,7 @@ class CheckPartition
 };
 } // namespace
 
-// P1.
+// Checks P1.
 LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -52,7 +52,7 @@ LogicalResult CheckPartition::checkLayout(Value value, const Twine &name) {
   return success();
 }
 
-// P1 and P2 inside of the function.
+// Checks P1 and P2 inside the function.
 LogicalResult CheckPartition::checkOps() {
   WalkResult walked = getOperation().getBody().walk([&](Operation *op) {
     if (graph::isInScan(op))
@@ -72,7 +72,8 @@ LogicalResult CheckPartition::checkOps() {
               checkLayout(result, "result " + Twine(result.getResultNumber()) +
                                       " of " + op->getName().getStringRef())))
         return WalkResult::interrupt();
-    if (isa<graph::ScanOp>(op)) // whose arguments are as its operands are
+    if (isa<graph::ScanOp>(
+            op)) // its arguments have the layouts of its operands
       return WalkResult::advance();
     for (Region &region : op->getRegions())
       for (BlockArgument argument : region.getArguments())
@@ -85,7 +86,7 @@ LogicalResult CheckPartition::checkOps() {
   return failure(walked.wasInterrupted());
 }
 
-// P3 and P4.
+// Checks P3 and P4.
 LogicalResult CheckPartition::checkBoundary(Location location, StringRef name,
                                             Type type, bool isState) {
   LayoutAttr layout = sharding::getLayout(type);
@@ -122,7 +123,7 @@ LogicalResult CheckPartition::checkArguments() {
   return success();
 }
 
-// P3 to P5.
+// Checks P3 to P5.
 LogicalResult CheckPartition::checkResults() {
   func::FuncOp function = getOperation();
   auto result =

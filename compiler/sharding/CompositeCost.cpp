@@ -1,5 +1,5 @@
-// What a composite that is split on a composite factor costs: its parts, laid
-// out between the layouts of its operands and results.
+// The cost of a composite that is split on a composite factor: its parts are
+// laid out between the layouts of its operands and results.
 
 #include "compiler/sharding/CompositeCost.h"
 
@@ -54,7 +54,7 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
        llvm::zip_equal(values, op->getResults(), label.results))
     if (!result.use_empty())
       wanted[value] = layout;
-  // What cannot be laid out is no error of the program: it is no choice.
+  // A failure is no error of the program: it only rules this label out.
   ScopedDiagnosticHandler silent(op->getContext(),
                                  [](Diagnostic &) { return success(); });
   if (auto propagated = solveParts(mesh, parts, wanted); succeeded(propagated))

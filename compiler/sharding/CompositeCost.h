@@ -1,4 +1,4 @@
-// What a composite that is split on a composite factor costs.
+// The cost of a composite that is split on a composite factor.
 
 #pragma once
 
@@ -11,13 +11,12 @@
 
 namespace polyrank::sharding {
 
-/// Costs of composites; those of equal composites in equal layouts are computed
-/// once.
+/// Costs of composites. Equal composites in equal layouts are computed once.
 class CompositeCosts {
 public:
   /// The bytes that one device sends to compute the composite by its parts,
-  /// with operands and results in the label's layouts; nullopt where the parts
-  /// cannot be laid out so, and the composite cannot have this label.
+  /// with operands and results in the label's layouts; nullopt if the parts
+  /// cannot be laid out so, which rules the label out.
   std::optional<int64_t> getBytes(MeshAttr mesh, mlir::Operation *op,
                                   const Label &label);
 

@@ -1,5 +1,5 @@
 // Replaces composites that propagation split on a composite factor by their
-// parts, and lays these out with everything around them as it is.
+// parts, and lays the parts out between the layouts of their neighbours.
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
@@ -17,15 +17,16 @@ namespace polyrank::sharding {
 #include "compiler/sharding/Passes.h.inc"
 } // namespace polyrank::sharding
 
-/// The reshard that propagation put there because the op was still whole.
+/// Returns the op if it is a reshard that propagation added around a whole
+/// composite.
 static ReshardOp getWrapper(Operation *op) {
   auto reshard = dyn_cast_if_present<ReshardOp>(op);
   return reshard && sharding::isMarkedComposite(reshard) ? reshard : nullptr;
 }
 
-/// Where `value` is the token of a `graph.after`, makes `instead` the token.
-/// The elements of a token are not read, so any value that is there no earlier
-/// does.
+/// Makes `instead` the token of each `graph.after` whose token is `value`. The
+/// elements of a token are not read, so any value that is computed no earlier
+/// will do.
 static void waitFor(Value value, Value instead) {
   value.replaceUsesWithIf(instead, [&](OpOperand &use) {
     auto after = dyn_cast<graph::AfterOp>(use.getOwner());
@@ -36,7 +37,7 @@ static void waitFor(Value value, Value instead) {
 static LogicalResult decompose(graph::CompositeOp composite) {
   Operation *op = composite;
   sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
-  // Without the reshards around it.
+  // Removes the reshards around the operands.
   for (OpOperand &slot : op->getOpOperands())
     if (ReshardOp wrapper = getWrapper(slot.get().getDefiningOp())) {
       slot.set(wrapper.getInputs().front());
@@ -54,7 +55,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   for (auto it = before ? std::next(before->getIterator()) : block->begin();
        &*it != op; ++it)
     parts.push_back(&*it);
-  // Parts of results that nobody uses.
+  // Erases the parts that compute only unused results.
   llvm::SmallDenseSet<Value> used;
   for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
     if (!result.use_empty())
@@ -73,8 +74,8 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   parts.assign(live.rbegin(), live.rend());
 
   struct Output {
-    Value value;    // of the parts
-    Value replaced; // the composite's result, or what it was resharded to
+    Value value;    // the result, as the parts compute it
+    Value replaced; // the composite's result, or its reshard's result
     ReshardOp wrapper;
   };
   SmallVector<Output> outputs;
@@ -113,7 +114,7 @@ struct DecomposeComposites
   using DecomposeCompositesBase::DecomposeCompositesBase;
 
   void runOnOperation() override {
-    // The parts of a composite may hold another.
+    // The parts of a composite may contain another composite.
     while (true) {
       SmallVector<graph::CompositeOp> composites;
       getOperation().walk([&](graph::CompositeOp op) {

@@ -15,8 +15,8 @@ using llvm::SmallVector;
 
 namespace {
 
-/// An objective without the levels of violations that nothing uses: with few
-/// columns a table is a fraction of its size. Compared lexicographically.
+/// An objective without the levels of violations that nothing uses: fewer
+/// columns make tables several times smaller. Compared lexicographically.
 template <int columns>
 struct Cost : std::array<int64_t, columns> {
   Cost &operator+=(const Cost &other) {
@@ -31,7 +31,7 @@ struct Cost : std::array<int64_t, columns> {
   }
 };
 
-/// Which numbers of an objective the columns of a Cost are.
+/// Maps the columns of a Cost to the numbers of an Objective.
 class Columns {
 public:
   /// Leaves out levels of violations that are 0 in all entries of `tables`.
@@ -90,10 +90,10 @@ public:
     }
   }
   Table &add(Table table) { return tables.emplace_back(std::move(table)); }
-  /// Takes out values that are no better than another whatever the rest is
-  /// (Goldstein 1994), again and again until there are none.
+  /// Removes values that are no better than another value whatever the other
+  /// variables are (Goldstein 1994), until there are none.
   void eliminateDeadEnds();
-  /// The best values, as they were numbered at first, and the bound.
+  /// The best values, in their original numbering, and the bound.
   std::pair<std::vector<int>, Cost<columns>> solve(size_t limit) const;
 
 private:
@@ -107,7 +107,7 @@ private:
 
   std::vector<int> sizes;
   std::vector<Table> tables;
-  /// Per variable: how its remaining values were numbered at first.
+  /// Per variable: the original numbers of its remaining values.
   std::vector<std::vector<int>> alive;
 };
 
@@ -123,7 +123,8 @@ void Elimination::addTable(ArrayRef<int> scope,
   Table table;
   table.scope.assign(scope.begin(), scope.end());
   llvm::sort(table.scope);
-  // Assignments are counted in ascending scope and handed over in the given.
+  // Assignments are enumerated in ascending scope; `cost` gets them in the
+  // order of `scope`.
   SmallVector<size_t> position;
   for (int variable : scope)
     position.push_back(llvm::find(table.scope, variable) - table.scope.begin());
@@ -231,8 +232,9 @@ size_t Solver<columns>::getStride(const Table &table, int variable) const {
   return stride;
 }
 
-/// Whether taking `other` for `value` raises no sum: the tables' differences,
-/// each at its largest, add up to at most 0. Of two equals the later is dead.
+/// Returns true if no sum grows when `other` replaces `value`: the largest
+/// differences of the tables add up to at most 0. Of two equal values the later
+/// one is dead.
 template <int columns>
 bool Solver<columns>::isDeadEnd(ArrayRef<Table *> mentioning, int variable,
                                 int value, int other) const {
@@ -279,7 +281,8 @@ void Solver<columns>::eliminateDeadEnds() {
   for (Table &table : tables)
     for (int variable : table.scope)
       mentions[variable].push_back(&table);
-  // All pairs of values are compared: of many that takes longer than it saves.
+  // All pairs of values are compared, which costs more than it saves if there
+  // are many.
   constexpr int mostCompared = 64;
   std::vector<bool> isStale(sizes.size(), true);
   for (bool changed = true; changed;) {
@@ -330,7 +333,7 @@ Solver<columns>::solve(size_t limit) const {
     return size;
   };
   std::vector<double> cost(sizes.size());
-  std::set<std::pair<double, int>> left; // the smallest first
+  std::set<std::pair<double, int>> left; // cheapest first
   for (size_t v = 0; v < sizes.size(); ++v) {
     cost[v] = resultSize(mentions[v], v);
     left.insert({cost[v], v});

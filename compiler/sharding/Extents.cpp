@@ -1,4 +1,4 @@
-// Padded extents of dims that are connected.
+// Padded extents of connected dims.
 
 #include "compiler/sharding/Extents.h"
 
@@ -10,20 +10,20 @@ using namespace polyrank::sharding;
 using graph::TensorFactors;
 
 namespace {
-/// The same dim of a value at its def and at a user.
+/// A dim of a value, at its def and at one use.
 struct Link {
-  /// By which links are ordered: not 1, the ratio, and the value's place.
+  /// The sort key: ratio is not one, the ratio, and the place of the value.
   std::tuple<bool, int64_t, int64_t, uint64_t, uint64_t, unsigned, unsigned,
              size_t>
       place;
-  int given, taken; // items
+  int given, taken; // items of the def and of the use
   Ratio step;       // extent taken = step * extent given
 };
 } // namespace
 
-/// Dims of a value as its def and as a user have them. Equal extents come
-/// first, which never disagree; the rest in an order that does not depend on
-/// that of the ops.
+/// Links the dims of each value at its def and at its uses. Links with ratio
+/// one come first, since they never disagree; the order of the others does not
+/// depend on the order of the ops.
 static std::vector<Link> findLinks(const SideTable &table,
                                    ArrayRef<int> firstFactor) {
   std::vector<Link> links;
@@ -35,7 +35,8 @@ static std::vector<Link> findLinks(const SideTable &table,
                                                 taker.operands[use.operand])) {
         if (from.size() != 1 || to.size() != 1)
           continue;
-        // given * scale of the giver = taken * scale of the taker.
+        // extent at the def * the def's scale = extent at the use * the use's
+        // scale
         Ratio step(giver.getBorder(true, value.result, d).scale,
                    taker.getBorder(false, use.operand, d).scale);
         bool isOne = step.numerator == step.denominator;
@@ -60,8 +61,8 @@ void Extents::connect(const SideTable &table) {
     for (size_t f = 0; f < node.rule.factors.size(); ++f)
       classOf.push_back(classOf.size());
   }
-  // Of each item: its extent over that of its parent. The smaller class goes
-  // below the larger, so that ways to the root stay short.
+  // Union-find. Per item: its extent divided by that of its parent. The smaller
+  // class goes below the larger, so that paths to the root stay short.
   SmallVector<Ratio, 0> over(classOf.size());
   SmallVector<int, 0> sizes(classOf.size(), 1);
   auto find = [&](int item) {
@@ -73,7 +74,8 @@ void Extents::connect(const SideTable &table) {
   for (const Link &link : findLinks(table, firstFactor)) {
     auto [given, fromRoot] = find(link.given);
     auto [taken, toRoot] = find(link.taken);
-    // Where two ways round disagree, the value of the later is resharded.
+    // If two paths disagree on the ratio, the value of the later link is
+    // resharded.
     if (given == taken)
       continue;
     Ratio ratio = fromRoot * link.step * toRoot.inverse(); // taken over given
@@ -94,7 +96,7 @@ void Extents::connect(const SideTable &table) {
   classOf = roots;
 }
 
-/// Fixed neighbours have chosen already.
+/// Takes the extents that fixed neighbours determine.
 void Extents::keepFixed(const SideTable &table) {
   for (const Node &node : table.nodes) {
     auto keep = [&](const TensorFactors &tensor, LayoutAttr layout) {
@@ -118,7 +120,7 @@ void Extents::keepFixed(const SideTable &table) {
 Extents::Extents(const SideTable &table, const Reach &reach) {
   connect(table);
   keepFixed(table);
-  // All that may split the class, and all that may be split.
+  // The atoms that may split each class, and the items that may be split.
   ArrayRef<AxisRef> atoms = table.atoms;
   llvm::DenseMap<int, uint32_t> splitting;
   std::vector<char> maySplit(classOf.size(), false);
@@ -140,15 +142,16 @@ Extents::Extents(const SideTable &table, const Reach &reach) {
   setUnits(table, blocks, maySplit);
 }
 
-/// For each class of connected dims: the smallest unit such that the extent of
-/// every item in `split` holds the item's dim and is divided by the number of
-/// blocks that `blocks` has for the class. A unit that is smaller already
-/// stays. Returns whether some class got its first unit, or a smaller one.
+/// Sets the unit of each class of connected dims to the smallest one such that
+/// the extent of every item in `split` is at least the item's dim and a
+/// multiple of the class's number of blocks in `blocks`. A unit that is already
+/// smaller stays. Returns true if some class got its first unit or a smaller
+/// one.
 bool Extents::setUnits(const SideTable &table,
                        const llvm::DenseMap<int, int64_t> &blocks,
                        ArrayRef<char> split) {
-  // Extents of a class are whole multiples of one number: their ratios over a
-  // common denominator, without a common factor.
+  // The extents of a class are integer multiples of one number: their ratios
+  // over a common denominator, without a common factor.
   llvm::DenseMap<int, int64_t> denominators, common, needed;
   for (size_t item = 0; item < classOf.size(); ++item)
     if (split[item]) {
@@ -206,7 +209,8 @@ std::optional<Extents> Extents::tightened(const SideTable &table,
                                           ArrayRef<int> chosen) const {
   if (units.empty())
     return std::nullopt;
-  // What splits each class in the solution, as one common multiple.
+  // Per class, the least common multiple of the numbers of blocks in the
+  // solution.
   llvm::DenseMap<int, int64_t> blocks;
   std::vector<char> split(classOf.size(), false);
   auto add = [&](const Node &node, const TensorFactors &tensor,

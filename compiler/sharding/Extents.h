@@ -1,8 +1,9 @@
-// Padded extents of dims that are connected.
+// Padded extents of connected dims.
 //
-// Dims that are connected, as a value's are with its users', have padded
-// extents in fixed ratios (one, but for the windows of a halo factor). Together
-// they are a class, and one number, its unit, says how large all of them are.
+// Dims are connected if one is a value's dim at its def and the other the same
+// dim at a use. Their padded extents have a fixed ratio (one, except for the
+// windows of a halo factor). All connected dims form a class, whose one number,
+// the unit, determines all their extents.
 
 #pragma once
 
@@ -39,17 +40,17 @@ struct Ratio {
 
 class Extents {
 public:
-  /// The extents of a class are divisible by the product of all atoms that may
-  /// split some dim of it. Where a neighbour has its layout already
+  /// Makes the extents of a class divisible by the product of all atoms that
+  /// may split some dim of it. If a neighbour has its layout already
   /// (NodeKind::Fixed), the class has that layout's extent.
   Extents(const SideTable &table, const Reach &reach);
 
-  /// The padded extent of a node's factor; 0 where its own is right.
+  /// The padded extent of a node's factor; 0 if its class determines none.
   int64_t get(int node, int factor) const;
-  /// The extents that suffice where each node has the label of number
-  /// `chosen[node]`: they may be smaller, as not all that may be split is. None
-  /// where no extent is smaller. Labels depend on extents, so with the new ones
-  /// they have to be enumerated again.
+  /// The smaller extents that suffice if each node has the label of number
+  /// `chosen[node]`, since not all that may be split is split. None if no
+  /// extent shrinks. Labels depend on extents, so they must be enumerated again
+  /// with the new ones.
   std::optional<Extents> tightened(const SideTable &table, const Labels &labels,
                                    llvm::ArrayRef<int> chosen) const;
 
@@ -63,15 +64,15 @@ private:
     return firstFactor[node.number] + factor;
   }
 
-  /// The factors of all nodes are *items*: those of a node from here on.
+  /// The factors of all nodes are *items*. Per node: its first item.
   llvm::SmallVector<int, 0> firstFactor;
-  /// Per item its class, named by one of its items, and its extent over the
-  /// unit of the class.
+  /// Per item: its class, named by one of its items, and the item's extent
+  /// divided by the unit of the class.
   llvm::SmallVector<int, 0> classOf;
   llvm::SmallVector<Ratio, 0> ratios;
-  /// Per class its unit; none where nothing splits it.
+  /// Per class: its unit; absent if nothing splits the class.
   llvm::DenseMap<int, Ratio> units;
-  /// Classes whose extent a fixed neighbour has chosen.
+  /// Classes whose extent a neighbour of kind Fixed determines.
   llvm::DenseSet<int> fixed;
 };
 

@@ -1,4 +1,4 @@
-// One of the things that a node may do.
+// A label: one possible choice of layouts for a node's operands and results.
 
 #pragma once
 
@@ -10,22 +10,22 @@ namespace polyrank::sharding {
 /// What a node does with one atom.
 struct Choice {
   enum Kind { None, Split, Pass } kind = None;
-  /// Split: the factor.
+  /// Of Split: the factor.
   int factor = -1;
-  /// Pass: the kind of partial, and the operands that are partial.
+  /// Of Pass: the kind of partial, and a bit per operand that is partial.
   sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   uint32_t operands = 0;
 };
 
 struct Label {
   llvm::SmallVector<Choice, 2> choices; // per atom
-  /// The layouts of its operands and results. Where an operand's fill is
+  /// The layouts of the node's operands and results. Where an operand's fill is
   /// undefined, its padding may hold anything.
   llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;
-  /// Splits a composite factor: the op is to be decomposed.
+  /// True if a composite factor is split: the op is to be decomposed.
   bool composite = false;
-  /// What the label adds to the objective, without the bytes that bring its
-  /// operands into these layouts.
+  /// What the label adds to the objective, without the bytes that reshard its
+  /// operands to these layouts.
   Objective cost;
 };
 

@@ -1,4 +1,4 @@
-// What a node may do: the layouts of its operands and results.
+// Enumerates the labels of nodes: the layouts of their operands and results.
 
 #include "compiler/sharding/Labels.h"
 
@@ -51,7 +51,7 @@ std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
     int64_t extent = shared ? shared->get(node.number, f) : 0;
     if (!extent)
       extent = llvm::alignTo(factor.size, blocks);
-    // A device that holds nothing but padding is no use.
+    // No device may hold nothing but padding.
     if (factor.size < blocks || extent < factor.size || extent % blocks)
       return std::nullopt;
     extents[f] = extent;
@@ -59,7 +59,7 @@ std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
       padded[f] = extent;
   }
 
-  // Whether some result is a sum over the factor, padding included.
+  // True if some result is reduced over the factor, padding included.
   auto isReduced = [&](int factor) {
     if (rule.isResultOnly(factor) ||
         rule.factors[factor].kind == FactorKind::Composite)
@@ -69,7 +69,8 @@ std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
         return true;
     return false;
   };
-  // At the boundary padding holds zeros; a carried value comes from there.
+  // At the boundary padding holds zeros, and carried values come from the
+  // boundary.
   bool holdsZeros =
       node.kind == NodeKind::Boundary || node.kind == NodeKind::Carry;
   auto layDims = [&](const TensorFactors &tensor, bool isOperand,
@@ -171,9 +172,10 @@ SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
   if (isFixed)
     return choices;
   choices.push_back({});
-  // An op with several results would hand the partial on as several, each with
-  // a reduction of its own: the gradient of a norm's input as that of every
-  // parameter before it. It is reduced before.
+  // An op with several results would pass the partial on as several, each with
+  // its own reduction: the gradient of a norm's input, for example, would stay
+  // partial in the gradients of all earlier parameters. So it is reduced before
+  // the op.
   if (node.kind == NodeKind::Op && node.results.size() > 1)
     return choices;
   for (ReductionKind kind :
@@ -217,7 +219,7 @@ static void setCost(const SideTable &table, const Reach &reach,
       shares *= table.atoms[atom].size;
     if (choice.kind == Choice::Pass)
       ++cost.passes;
-    // As parts of a sum the atom is in use too.
+    // An atom that passes as a partial counts as used.
     if (choice.kind == Choice::None && !node.isUpdate &&
         reached.level[atom] >= 0 &&
         llvm::any_of(reached.arrivals[atom], [&](const Arrival &arrival) {
@@ -229,7 +231,7 @@ static void setCost(const SideTable &table, const Reach &reach,
     cost.flops = llvm::divideCeil(cast<graph::GraphOp>(node.op).getCost().flops,
                                   shares) *
                  node.executions;
-  // A parameter's constraint is the layout in which it computes.
+  // A use in another layout than the parameter's constraint is a violation.
   for (auto [i, id] : llvm::enumerate(node.operands)) {
     const Node &def = table.nodes[table.values[id].def];
     if (def.constraint < 0 || !table.constraints[def.constraint].isParameter)
@@ -253,7 +255,8 @@ static void setCost(const SideTable &table, const Reach &reach,
   cost.tie = llvm::xxh3_64bits(out.str()) >> 34;
 }
 
-/// Of a node that has no choice: as given, or as its users say.
+/// The label of a node without a choice: the given layouts; replicated for a
+/// source, whose users choose.
 static Label labelOfFixed(const SideTable &table, const Node &node) {
   Label label;
   label.choices.resize(table.atoms.size());
@@ -266,7 +269,7 @@ static Label labelOfFixed(const SideTable &table, const Node &node) {
   return label;
 }
 
-/// A constraint that could not even reach its own node.
+/// Emits an error if a constraint cannot even split the dim of its own node.
 static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
                                      const Node &node) {
   if (node.constraint < 0)
@@ -285,7 +288,7 @@ static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
   return success();
 }
 
-/// All combinations of what the node may do with each atom.
+/// Enumerates all combinations of the node's choices for each atom.
 static void enumerateNode(const SideTable &table, const Reach &reach,
                           const Extents &extents, const Node &node,
                           CompositeCosts &composites,
@@ -340,7 +343,8 @@ polyrank::sharding::enumerateLabels(const SideTable &table, const Reach &reach,
               << table.constraints[node.constraint].text << " says";
       return failure();
     }
-    // Violations belong to one node alone: only the least are of interest.
+    // Violations depend on one node alone, so only labels with the fewest can
+    // be part of an optimum.
     auto violations = [](const Label &label) { return label.cost.violations; };
     auto least = violations(
         *llvm::min_element(labels, [&](const Label &a, const Label &b) {

@@ -1,4 +1,4 @@
-// What a node may do: the layouts of its operands and results.
+// Enumerates the labels of nodes: the layouts of their operands and results.
 
 #pragma once
 
@@ -9,23 +9,23 @@
 
 namespace polyrank::sharding {
 
-/// What the node may do with one atom.
+/// The choices that the node has for one atom.
 llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
                                     const Node &node, int atom);
 
-/// The node's label where atom i does what `choices[i]` says; none where it
+/// The node's label if atom i does what `choices[i]` says; none if the node
 /// cannot be laid out so. Split dims are padded to `extents`, in which
-/// connected dims agree, or, where it is null, to the least extent that the
-/// node needs.
+/// connected dims agree, or, if it is null, to the least extent that the node
+/// needs.
 std::optional<Label> makeLabel(const SideTable &table, const Extents *extents,
                                const Node &node,
                                llvm::ArrayRef<Choice> choices);
 
-/// Per node its *labels*, that is the layouts of its operands and results in
-/// which each atom splits one factor that it reaches, or passes as a partial,
-/// or is replicated. Labels that leave an atom unused which reaches the node
-/// violate its priority; only the least violations are of interest. Emits an
-/// error where a node has none.
+/// Enumerates the *labels* of each node: layouts of its operands and results in
+/// which each atom either splits one factor that it reaches, or passes as a
+/// partial, or is replicated. A label that does not use an atom that reaches
+/// the node violates the atom's level; only labels with the least violations
+/// are kept. Emits an error if a node has no label.
 mlir::FailureOr<Labels> enumerateLabels(const SideTable &table,
                                         const Reach &reach,
                                         const Extents &extents,

@@ -1,4 +1,4 @@
-// Layouts for ops that stand between others that have theirs.
+// Chooses layouts again for ops among others that keep their layouts.
 
 #include "compiler/sharding/LayOutAgain.h"
 
@@ -13,8 +13,9 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Where all that is outside of `inside` gets the value from reshards to one
-/// layout, they are erased, and that layout is what is wanted of it.
+/// Returns the layout that users outside `inside` want of the value. If all of
+/// them are reshards to one layout, that layout is returned and the reshards
+/// are erased.
 static LayoutAttr
 takeReshards(Value value, const llvm::SmallPtrSetImpl<Operation *> &inside) {
   LayoutAttr target;
@@ -42,7 +43,7 @@ LogicalResult polyrank::sharding::layOutAgain(ArrayRef<Operation *> given,
                                               MeshAttr mesh, StringRef reason) {
   llvm::SmallPtrSet<Operation *, 16> inside(given.begin(), given.end());
   SmallVector<Operation *> ops;
-  // Without the reshards among them.
+  // Drops the reshards among the ops.
   for (Operation *op : given) {
     if (!isa<ReshardOp>(op)) {
       ops.push_back(op);

@@ -1,4 +1,4 @@
-// Layouts for ops that stand between others that have theirs.
+// Chooses layouts again for ops among others that keep their layouts.
 
 #pragma once
 
@@ -6,9 +6,10 @@
 
 namespace polyrank::sharding {
 
-/// Lays `ops` out again, in the order of their block, between the layouts of
-/// what they take and of what takes their results, which stay. Reshards among
-/// them go. `reason` is the constraint that new ones name.
+/// Chooses layouts for `ops`, which are in the order of their block, again. The
+/// layouts of their operands and those that other users want of their results
+/// stay. Reshards among `ops` are erased; new ones name the constraint
+/// `reason`.
 mlir::LogicalResult layOutAgain(llvm::ArrayRef<mlir::Operation *> ops,
                                 MeshAttr mesh, llvm::StringRef reason);
 

@@ -1,4 +1,4 @@
-// Writes down which part of the step each op is of.
+// mark-phases: marks each op with the part of the step that it belongs to.
 
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Phase.h"

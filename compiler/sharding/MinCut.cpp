@@ -19,7 +19,8 @@ void MinCut::addEdge(int from, int to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-/// Distances from the source along what is left. Whether the sink has one.
+/// Sets distances from the source in the residual network. Returns true if the
+/// sink is reachable.
 bool MinCut::findLevels() {
   level.assign(edgesOf.size(), -1);
   level[getSource()] = 0;
@@ -36,8 +37,8 @@ bool MinCut::findLevels() {
   return level[getSink()] >= 0;
 }
 
-/// Flow along one shortest path; 0 where there is none any more. The path is a
-/// list, since programs are deeper than a stack of calls should be.
+/// Pushes flow along one shortest path and returns it; 0 if no path is left.
+/// The path is a list, because programs are too deep for recursion.
 int64_t MinCut::push() {
   std::vector<int> path;
   int node = getSource();
@@ -56,7 +57,7 @@ int64_t MinCut::push() {
       continue;
     if (path.empty())
       return 0;
-    // Nothing leads on from here.
+    // A dead end.
     node = edges[path.back() ^ 1].to;
     path.pop_back();
     ++next[node];
@@ -78,7 +79,7 @@ std::vector<bool> MinCut::findSinkSide(int64_t &capacity) {
     while (int64_t flow = push())
       capacity += flow;
   }
-  // What still reaches the sink.
+  // The nodes that still reach the sink in the residual network.
   std::vector<bool> side(edgesOf.size(), false);
   side[getSink()] = true;
   std::queue<int> open({getSink()});

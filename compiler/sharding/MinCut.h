@@ -12,7 +12,7 @@ namespace polyrank::sharding {
 /// edges.
 class MinCut {
 public:
-  /// More than any sum of capacities.
+  /// A capacity that is greater than any sum of finite capacities.
   static constexpr int64_t infinite = int64_t(1) << 62;
 
   MinCut() : edgesOf(2) {}
@@ -21,9 +21,9 @@ public:
   int addNode();
   void addEdge(int from, int to, int64_t capacity);
 
-  /// For each node whether it is on the side of the sink, of the cut that is
-  /// nearest to the sink. `capacity` is that of the cut. A path without a
-  /// finite edge would be an error of the caller's.
+  /// Finds the minimum cut that is nearest to the sink. Returns true for each
+  /// node on the sink's side, and sets `capacity` to the capacity of the cut.
+  /// Every path from source to sink must have a finite edge.
   std::vector<bool> findSinkSide(int64_t &capacity);
 
 private:

@@ -1,4 +1,5 @@
-// What propagation minimises: a tuple of integers, compared lexicographically.
+// The objective of propagation: a tuple of integers, compared
+// lexicographically.
 
 #pragma once
 
@@ -9,20 +10,19 @@
 
 namespace polyrank::sharding {
 
-/// The most levels that constraints may have: priorities, and in each first the
-/// parameters.
+/// The largest number of levels of constraints: each priority is up to two
+/// levels, the first one for its parameters.
 constexpr int maxLevels = 16;
 
-/// 1. Violations, per level, the most important first: ops that an axis
-///    reaches but that are not split over it (what is computed from gradients
-///    need not be), and uses of a parameter in another layout than the user
-///    fixed.
+/// 1. Violations, per level, the most important level first: ops that an axis
+///    reaches but that are not split over it (ops computed from gradients need
+///    not be), and uses of a parameter in another layout than the user fixed.
 /// 2. Bytes that one device sends in a step.
 /// 3. FLOPs of one device in a step.
 /// 4. Ops that pass a partial on: among equals a partial is reduced at its
 ///    producer.
-/// 5. A number drawn from what is chosen and from the structure of the program
-///    around it, not from the order of its ops: it makes the optimum unique.
+/// 5. A hash of the chosen layouts and of the program's structure around them,
+///    not of the order of its ops: it makes the optimum unique.
 struct Objective {
   std::array<int64_t, maxLevels> violations{};
   int64_t bytes = 0;
@@ -44,7 +44,7 @@ struct Objective {
   friend Objective operator+(Objective left, const Objective &right) {
     return left += right;
   }
-  /// More than any that is possible.
+  /// An objective that is greater than any possible one.
   static Objective impossible() {
     Objective result;
     result.violations[0] = int64_t(1) << 40;

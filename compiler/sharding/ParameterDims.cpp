@@ -1,4 +1,4 @@
-// What the dims of a parameter are in the program, for constraints on it.
+// Finds how the program uses the dims of a parameter, for constraints on it.
 
 #include "compiler/sharding/ParameterDims.h"
 
@@ -32,8 +32,8 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       if (factors.size() != 1)
         continue;
       int factor = factors[0];
-      // A loop takes whole what each of its iterations needs; what is in front
-      // of it may be split.
+      // A scan takes whole tensors where each iteration needs them; ops before
+      // the scan may still be split.
       if (rule.factors[factor].kind == graph::FactorKind::Replicated &&
           !isa<graph::ScanOp>(op))
         use.isSliced = true;
@@ -80,7 +80,8 @@ sharding::dimsOfStored(ArrayRef<int64_t> stored, RankedTensorType type,
   SmallVector<SmallVector<int64_t>> result(stored.size());
   for (auto [d, list] : llvm::enumerate(result)) {
     for (int64_t i = 0; i < type.getRank(); ++i) {
-      // A dim of size 1 has no place of its own: it goes with an equal stride.
+      // A dim of size 1 has no extent of its own: it goes with a dim of equal
+      // stride.
       int64_t low = storedStrides[d], high = low * stored[d];
       if (strides[i] >= low &&
           (strides[i] < high || (d == 0 && strides[i] == high)))

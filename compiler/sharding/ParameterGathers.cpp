@@ -1,4 +1,5 @@
-// Parameters that devices keep in parts are gathered where they are used.
+// ZeRO stage 3: gathers parameters, of which devices store parts, where they
+// are used.
 
 #include "compiler/sharding/ParameterGathers.h"
 
@@ -39,7 +40,7 @@ GatherPolicy::parse(StringRef text,
   return policy;
 }
 
-/// Whether all that it does is to put elements of its one operand elsewhere.
+/// Returns true if the op only moves elements of its one operand.
 static bool isMovement(Operation *op) {
   return op->getNumOperands() == 1 && op->getNumResults() == 1 &&
          isa<ReshardOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(
@@ -64,7 +65,7 @@ void ParameterGathers::collect(OpOperand &use, SmallVector<Operation *> chain,
 void ParameterGathers::gatherFor(BlockArgument parameter,
                                  const TensorParts &parts, ArrayRef<Use> uses,
                                  Operation *first, bool isBackward) {
-  // It is of the module that asks for it, and of its phase.
+  // The gather belongs to the module and phase of its first user.
   graph::ProvenanceCopier copier(first);
   OpBuilder builder(first, &copier);
   Value part = parameter;

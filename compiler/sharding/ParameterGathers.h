@@ -1,5 +1,5 @@
-// Parameters that devices keep in parts are gathered where they are used: ZeRO
-// stage 3.
+// ZeRO stage 3: gathers parameters, of which each device stores a part, where
+// they are used.
 
 #pragma once
 
@@ -10,15 +10,16 @@
 
 namespace polyrank::sharding {
 
-/// What is gathered once and kept, instead of once by the forward and once by
-/// the backward of each microbatch.
+/// Selects the parameters that are gathered once and kept. All others are
+/// gathered twice per microbatch, by the forward and by the backward.
 struct GatherPolicy {
-  /// All, once a step.
+  /// All parameters are gathered once per step.
   bool oncePerStep = false;
-  /// Parameters of these names: once a microbatch.
+  /// Patterns of parameters that are gathered once per microbatch.
   llvm::SmallVector<std::string> kept;
 
-  /// `use`, `step`, or `keep=PATTERN[,PATTERN]`. Emits an error for others.
+  /// Parses `use`, `step`, or `keep=PATTERN[,PATTERN]`. Emits an error for
+  /// other texts.
   static mlir::FailureOr<GatherPolicy>
   parse(llvm::StringRef text,
         llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
@@ -28,16 +29,17 @@ class ParameterGathers {
 public:
   ParameterGathers(mlir::func::FuncOp step, GatherPolicy policy);
 
-  /// Gives `uses` of `parameter`, which has the type of a part, the whole: in
-  /// front of the first use in the forward, and again (behind `graph.after`) of
-  /// the first in the backward. What only moves its elements is repeated there.
+  /// Replaces `uses` of `parameter`, which has the type of a part, by the
+  /// gathered whole. It is gathered before the first use in the forward and
+  /// again, after a `graph.after`, before the first use in the backward. Ops
+  /// that only move its elements are cloned after each gather.
   void gather(mlir::BlockArgument parameter, const TensorParts &parts,
               llvm::ArrayRef<mlir::OpOperand *> uses);
-  /// Emits an error where a pattern is of no parameter that was gathered.
+  /// Emits an error if a pattern matches no parameter that was gathered.
   mlir::LogicalResult checkPatterns();
 
 private:
-  /// A use of the parameter behind ops that only move its elements.
+  /// A use of the parameter, and the ops before it that only move elements.
   struct Use {
     mlir::OpOperand *operand;
     llvm::SmallVector<mlir::Operation *> chain;

@@ -1,4 +1,4 @@
-// The sharding passes: from what the user fixed to collectives.
+// The sharding passes, from the user's constraints to collectives.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Lowers each sharding.reshard to collectives.
+// plan-reshards: lowers each sharding.reshard to collectives.
 
 #include "compiler/cost/ReshardPlanner.h"
 #include "compiler/sharding/Passes.h"
@@ -30,7 +30,7 @@ static LogicalResult lower(sharding::ReshardOp op, ReshardPlanner &planner) {
                            "sharding." + sharding::getName(step.kind).str());
       state.addOperands(value);
       state.addTypes(sharding::withLayout(type, step.layout));
-      // Why: every part of the reshard has the reshard's reason.
+      // The attributes include `why`: each part has the reshard's reason.
       state.addAttributes(op->getAttrs());
       value = builder.create(state)->getResult(0);
     }

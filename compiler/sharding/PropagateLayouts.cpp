@@ -1,4 +1,5 @@
-// From constraints to a layout of every tensor of a function.
+// propagate-layouts: from constraints to a layout of every tensor of a
+// function.
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
@@ -15,7 +16,7 @@ namespace polyrank::sharding {
 #include "compiler/sharding/Passes.h.inc"
 } // namespace polyrank::sharding
 
-/// The mesh that strategy chose for the module, else that of some constraint.
+/// The mesh of the module, or else of some constraint.
 static sharding::MeshAttr findMesh(func::FuncOp function) {
   if (auto module = function->getParentOfType<ModuleOp>())
     if (sharding::MeshAttr mesh = sharding::getMesh(module))
@@ -41,7 +42,8 @@ static std::string toString(const Objective &objective) {
   return text;
 }
 
-/// " (stage 0: .., stage 1: ..)": of a pipeline, what is each stage's.
+/// " (stage 0: .., stage 1: ..)": the objective of each pipeline stage; empty
+/// without stages.
 static std::string describeStages(const Propagated &propagated,
                                   func::FuncOp function) {
   auto stages = pipeline::getStages(function->getParentOfType<ModuleOp>());
@@ -71,7 +73,7 @@ static std::string describeStages(const Propagated &propagated,
   return text + ")";
 }
 
-/// The share of the objective above its bound, of the first part that differs.
+/// How far the objective is above its bound, in the first part that differs.
 static std::string gap(const Objective &objective, const Objective &bound) {
   for (int i = 0; i < maxLevels; ++i)
     if (objective.violations[i] != bound.violations[i])

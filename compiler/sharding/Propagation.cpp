@@ -1,4 +1,4 @@
-// From a side table to its solution.
+// Solves a side table: reach, extents, labels, solution.
 
 #include "compiler/sharding/Propagation.h"
 

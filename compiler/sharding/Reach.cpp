@@ -1,4 +1,4 @@
-// What may be split: constraints spread along factors, by priority.
+// Finds which dims may be split: constraints spread along factors, by priority.
 
 #include "compiler/sharding/Reach.h"
 
@@ -25,7 +25,7 @@ static int64_t dimOf(const TensorFactors &tensor, int factor) {
   return -1;
 }
 
-/// Whether `factor` is a part of some dim that has more major parts.
+/// Returns true if `factor` is part of some dim that has more major factors.
 static bool isMinor(const graph::ShardingRule &rule, int factor) {
   auto isMinorOf = [&](const TensorFactors &tensor) {
     int64_t dim = dimOf(tensor, factor);
@@ -61,10 +61,10 @@ private:
 };
 } // namespace
 
-/// Finds the free factors: along these, what a node computes depends on
-/// constants alone, as in a mask or along the new dims of a broadcast. Such a
-/// factor is split as its users want. That one user splits it does not spread
-/// to its other users.
+/// Finds the free factors: along these, a node's values depend on constants
+/// alone, as in a mask or along the new dims of a broadcast. Such a factor is
+/// split as its users want, and a split by one user does not spread to the
+/// others.
 void Extension::findFreeFactors() {
   auto isFreeDim = [&](int id, int64_t dim) {
     const Node &def = nodes[values[id].def];
@@ -84,8 +84,8 @@ void Extension::findFreeFactors() {
   }
 }
 
-/// Whether the node could split the factor: alone, or, where a dim has factors
-/// that are more major, when other atoms that reach those split them up.
+/// Returns true if the node can split the factor over the atom: alone, or, in a
+/// dim with more major factors, together with other atoms that split those.
 bool Extension::canSplit(const Node &node, int factor, int atom) const {
   SmallVector<Choice> choices(atoms.size());
   choices[atom] = {Choice::Split, factor};
@@ -100,7 +100,7 @@ bool Extension::canSplit(const Node &node, int factor, int atom) const {
             break;
           majors.insert(major);
         }
-  // Each of the others splits one of these factors, or none.
+  // Each other atom splits one of these factors, or none.
   std::function<bool(size_t)> choose = [&](size_t other) {
     if (other == atoms.size())
       return makeLabel(table, nullptr, node, choices).has_value();
@@ -132,8 +132,8 @@ void Extension::reach(const Node &node, int factor, int atom, int level,
   if (reached.has(atom, factor))
     return;
   if (node.constraint >= 0) {
-    // A constraint's own axes are where it puts them; a closed dim takes no
-    // others.
+    // A constraint's axes stay where it puts them; a closed dim takes no other
+    // axes.
     const Constraint &fixed = constraints[node.constraint];
     const TensorFactors &tensor = node.rule.results.front();
     for (auto [d, dim] : llvm::enumerate(fixed.layout.getDims())) {
@@ -146,7 +146,8 @@ void Extension::reach(const Node &node, int factor, int atom, int level,
   if (node.rule.factors[factor].kind == FactorKind::Composite &&
       !(node.op && isa<graph::CompositeOp>(node.op)))
     return;
-  // What more major parts of the same axis split up already.
+  // The blocks into which more major atoms of the same axis already split the
+  // factor.
   int64_t blocks = atoms[atom].size;
   for (auto [other, ref] : llvm::enumerate(atoms))
     if (ref.axis == atoms[atom].axis &&
@@ -171,7 +172,7 @@ Reach Extension::run() {
     int node, factor, atom, level, constraint, distance;
   };
   std::deque<Step> queue;
-  // Per node: what could not split a minor factor before other atoms reach it.
+  // Per node: arrivals at minor factors that need other atoms to arrive first.
   llvm::DenseMap<int, SmallVector<Step>> waiting;
   std::function<void(const Step &)> enter = [&](const Step &step) {
     const Node &node = nodes[step.node];
@@ -239,7 +240,7 @@ Reach Extension::run() {
         auto *known = llvm::find_if(
             arrivals, [&](auto &other) { return other.factor == factor; });
         if (known != arrivals.end()) {
-          // A more important constraint came here first.
+          // A more important constraint has reached this node already.
           known->constraint = constraint;
           known->distance = 0;
         } else if (node.kind == NodeKind::Fixed) {
@@ -251,7 +252,8 @@ Reach Extension::run() {
         queue.push_back({id, factor, atom, level, constraint, 0});
       }
     };
-    // Major atoms first: they take the major factors of a dim that splits up.
+    // Major atoms go first: they take the major factors of a dim that several
+    // factors make up.
     for (int atom : majorToMinor) {
       for (auto [id, node] : llvm::enumerate(nodes)) {
         if (node.constraint >= 0 && constraints[node.constraint].level == level)
@@ -271,7 +273,8 @@ Reach Extension::run() {
   return std::move(result);
 }
 
-/// Forward: over which atoms, and of which kinds, a value may be partial.
+/// Finds, from operands to results, over which atoms and with which kinds a
+/// value may be partial.
 void Extension::findPartials() {
   auto &partials = result.partials;
   partials.assign(values.size(), SmallVector<uint8_t>(atoms.size(), 0));

@@ -1,11 +1,12 @@
-// What may be split: constraints spread along factors, by priority.
+// Reach: which dims may be split. Constraints spread along factors, by
+// priority.
 //
 // From each constraint, in order of priority, its atoms spread along factors,
-// through every node that could be split there. In one priority the constraints
-// on parameters come first: where a weight decides how an op computes, sequence
-// parallelism around it does not. A node that an atom reaches at one level is
-// not reached again at a less important one. The result is the same for any
-// order of ops.
+// through every node that could be split there. Within one priority the
+// constraints on parameters come first: if a weight decides how an op computes,
+// sequence parallelism around the op does not. A node that an atom reaches at
+// one level is not reached again at a less important one. The result does not
+// depend on the order of ops.
 
 #pragma once
 
@@ -13,18 +14,20 @@
 
 namespace polyrank::sharding {
 
-/// Where an atom came to a node.
+/// The arrival of an atom at a node.
 struct Arrival {
   int factor;
-  /// The constraint that it comes from, and over how many nodes.
+  /// The constraint from which the atom spread, and the number of nodes that it
+  /// crossed since.
   int constraint, distance;
 };
 
 struct NodeReach {
-  /// Per factor: whether the node's values depend on constants alone along it.
-  /// It is then split as the users want, and spreads nothing to them.
+  /// Per factor: true if along it the node's values depend on constants alone.
+  /// Such a factor is split as the users want, and spreads nothing to them.
   llvm::SmallVector<bool> isFree;
-  /// Per atom: the level at which it was reached (-1: never), and where.
+  /// Per atom: the level at which it reached the node (-1: never), and the
+  /// arrivals.
   llvm::SmallVector<int> level;
   llvm::SmallVector<llvm::SmallVector<Arrival, 2>> arrivals;
   bool has(int atom, int factor) const {
@@ -37,7 +40,7 @@ struct NodeReach {
 struct Reach {
   /// Per node.
   std::vector<NodeReach> nodes;
-  /// Per value and atom: the kinds of partial that it may be, as bits.
+  /// Per value and atom: a bit for each kind of partial that it may be.
   std::vector<llvm::SmallVector<uint8_t>> partials;
 
   const NodeReach &of(const Node &node) const { return nodes[node.number]; }

@@ -1,4 +1,4 @@
-// Lets the backward compute again what the forward would keep for it.
+// recompute: the backward recomputes what the forward would keep for it.
 
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/RecomputeChoice.h"
@@ -16,7 +16,7 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 namespace {
-/// Builds the ops again, each once, in front of the first op of the backward
+/// Clones each op to be recomputed once, before the first op of the backward
 /// that needs it.
 class Rewriter {
 public:
@@ -36,13 +36,13 @@ private:
   const graph::Phases &phases;
   const RecomputeChoice &choice;
   IRMapping again;
-  /// What is kept, behind a token.
+  /// Kept values, after the token for which their readers wait.
   IRMapping later;
   int64_t flops = 0;
 };
 } // namespace
 
-/// The value, once the backward has come to `user`.
+/// The value, available only once the backward has reached `user`.
 Value Rewriter::wait(Value value, Operation *user) {
   if (Value known = later.lookupOrNull(value))
     return known;
@@ -54,8 +54,9 @@ Value Rewriter::wait(Value value, Operation *user) {
   return after.getResult();
 }
 
-/// Whether it is as large as the batch, not of the parameters alone: to be
-/// released between the forward and the backward, it must not be read directly.
+/// Returns true if the value is an activation or an input, not a parameter or
+/// state. Its memory can be released between forward and backward only if no
+/// recomputed op reads it directly.
 static bool isActivation(Value value) {
   if (value.getDefiningOp())
     return true;
@@ -80,8 +81,8 @@ void Rewriter::build(Operation *op, Operation *user) {
     waits |= mapped != operand;
     operands.map(operand, mapped);
   }
-  // An op on parameters alone waits for nothing yet, so its copy could be
-  // computed, and kept, from the step's beginning.
+  // An op on parameters alone has no operand to wait for, so its copy could
+  // run, and its result be kept, from the start of the step.
   if (!waits)
     for (Value operand : op->getOperands())
       operands.map(operand, wait(operand, user));
@@ -93,8 +94,8 @@ void Rewriter::build(Operation *op, Operation *user) {
     flops += graphOp.getCost().flops;
 }
 
-/// Builds the ops that compute `value` again, operands first. Not recursive,
-/// since chains of ops are long.
+/// Clones the ops that recompute `value`, operands first. Not recursive, since
+/// chains of ops are long.
 void Rewriter::compute(Value value, Operation *user) {
   SmallVector<Operation *> open{value.getDefiningOp()};
   while (!open.empty()) {

@@ -1,4 +1,5 @@
-// What the backward computes again, instead of what the forward keeps for it.
+// Chooses what the backward recomputes instead of reading what the forward
+// kept.
 
 #include "compiler/sharding/RecomputeChoice.h"
 
@@ -53,11 +54,11 @@ static int64_t globalBytesOf(Value value) {
          std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
 }
 
-/// Whether the op takes few FLOPs for the bytes that need not be kept: at most
-/// `few` for each byte of its result, as elementwise ops do. Where the result
-/// is larger than all operands together, as attention's scores are, at most
-/// `some`: about what a device computes while it moves one byte to or from its
-/// memory. A matrix product over an inner dim of K takes K/2 for each byte in
+/// Returns true if the op takes few FLOPs per byte that need not be kept: at
+/// most `few` per byte of its result, as elementwise ops do. If the result is
+/// larger than all operands together, like attention's scores, at most `some`:
+/// about the FLOPs that a device computes while it moves one byte to or from
+/// memory. A matrix product over an inner dim of K takes K/2 FLOPs per byte in
 /// fp32.
 static bool isCheap(Operation *op) {
   constexpr int64_t few = 8, some = 64;
@@ -73,7 +74,8 @@ static bool isCheap(Operation *op) {
   return flops <= few * made || (made > taken && flops <= some * made);
 }
 
-/// Whether the op is only of the program's text: it has nothing to wait for.
+/// Returns true if the op is a constant of the program: it has no operand to
+/// wait for.
 static bool isConstant(Operation *op) { return op->getNumOperands() == 0; }
 
 RecomputeChoice::RecomputeChoice(Block &block, const graph::Phases &phases,
@@ -84,7 +86,7 @@ RecomputeChoice::RecomputeChoice(Block &block, const graph::Phases &phases,
   cut();
 }
 
-/// Whether the forward computes it, in this block.
+/// Returns true if the forward computes the value, in this block.
 bool RecomputeChoice::isForward(Value value) const {
   Operation *op = value.getDefiningOp();
   return op && !forward.empty() && op->getBlock() == forward[0]->getBlock() &&
@@ -106,7 +108,8 @@ void RecomputeChoice::findForward(Block &block) {
   needed = values.takeVector();
 }
 
-/// "transformer.h.3" of "transformer.h.3.attn": up to the first number.
+/// Splits at the first number: "transformer.h." and "transformer.h.3" for
+/// "transformer.h.3.attn".
 static std::pair<StringRef, StringRef> splitAtNumber(StringRef scope) {
   size_t begin = 0;
   while (begin <= scope.size()) {
@@ -119,8 +122,8 @@ static std::pair<StringRef, StringRef> splitAtNumber(StringRef scope) {
   return {};
 }
 
-/// Instances of blocks that compute alike: at least two of a list of modules
-/// have the same ops, of which there are several.
+/// Finds repeated blocks: modules of one list of which at least two have the
+/// same ops, three or more.
 void RecomputeChoice::findBlocks() {
   std::map<std::string, std::map<std::string, std::vector<std::string>>> lists;
   for (Operation *op : forward) {
@@ -143,7 +146,7 @@ void RecomputeChoice::findBlocks() {
   }
 }
 
-/// Of a chain without blocks: pieces that need about as many bytes each.
+/// Cuts a chain without blocks into pieces that keep about equally many bytes.
 void RecomputeChoice::findRoots() {
   auto count = static_cast<int64_t>(
       std::ceil(std::sqrt(static_cast<double>(needed.size()))));
@@ -175,7 +178,7 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
     break;
   case RecomputePolicy::Modules:
     for (Operation *op : forward) {
-      // The outermost module that a pattern names.
+      // The outermost module that a pattern names is the segment.
       StringRef scope = graph::getScope(op);
       for (size_t end = 0; end < scope.size() && !segments.count(op);) {
         end = std::min(scope.find('.', end + 1), scope.size());
@@ -200,7 +203,8 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
             segments[op] = std::move(segment);
             break;
           }
-  // What leaves its segment is kept, and so is what communicates.
+  // Values that leave their segment are kept, and so are results of
+  // communication.
   for (Operation *op : forward) {
     auto it = segments.find(op);
     if (it == segments.end())
@@ -214,18 +218,18 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
           leaves |= other == segments.end() || other->second != it->second;
         }
     bool communicates = isa<ReshardOp>(op) || !isa<graph::GraphOp>(op);
-    // What comes from another stage is sent once.
+    // A value from another stage is received only once.
     if (leaves || isa<pipeline::TransferOp>(op) ||
         (communicates && !policy.withCollectives))
       segments.erase(it);
   }
 }
 
-/// In the network a value is two nodes with an edge of its bytes from the first
-/// to the second: to cut that edge is to keep the value. Edges that cannot be
-/// cut lead from the second node of an operand to the first of each result,
-/// from the source to what must be kept, and from what the backward reads to
-/// the sink.
+/// In the network a value is two nodes and an edge, with its bytes as capacity,
+/// from the first to the second: cutting the edge means keeping the value.
+/// Infinite edges lead from the second node of an operand to the first of each
+/// result, from the source to values that must be kept, and from values that
+/// the backward reads to the sink.
 void RecomputeChoice::cut() {
   for (Value value : needed)
     before += bytesOf(value);

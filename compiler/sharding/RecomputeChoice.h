@@ -1,4 +1,5 @@
-// What the backward computes again, instead of what the forward keeps for it.
+// Chooses what the backward recomputes instead of reading what the forward
+// kept.
 
 #pragma once
 
@@ -10,17 +11,17 @@
 
 namespace polyrank::sharding {
 
-/// Which ops may be computed again.
+/// The ops that may be recomputed.
 struct RecomputePolicy {
   enum Kind { None, Full, Selective, Modules };
   Kind kind = None;
   /// Globs over modules.
   llvm::SmallVector<std::string> patterns;
-  /// Whether what communicates may be.
+  /// True if communication may be repeated too.
   bool withCollectives = false;
 
-  /// `none`, `full`, `selective` or PATTERN[,PATTERN]. Emits an error for what
-  /// is no pattern.
+  /// Parses `none`, `full`, `selective` or PATTERN[,PATTERN]. Emits an error
+  /// for an invalid pattern.
   static mlir::FailureOr<RecomputePolicy>
   parse(llvm::StringRef text, bool withCollectives,
         llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
@@ -30,28 +31,30 @@ struct RecomputePolicy {
 ///
 /// The forward is cut into segments: the instances of a repeated block
 /// (`transformer.h.3`), the modules that patterns name, or, in a chain without
-/// blocks, about the square root of as many as there are values to keep (Chen
-/// et al., Training Deep Nets with Sublinear Memory Cost, 2016). What leaves a
-/// segment is kept. `selective` has no segments: an op may be computed again
-/// where that takes few FLOPs for each byte of its result.
+/// blocks, about as many segments as the square root of the number of values to
+/// keep (Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016).
+/// Values that leave a segment are kept. `selective` has no segments: an op may
+/// be recomputed if that takes few FLOPs per byte of its result.
 ///
-/// Of all ways to keep enough for the backward, the one that keeps the fewest
-/// bytes is a minimum cut between what must be kept and what the backward
+/// Of all choices of kept values that suffice for the backward, the one with
+/// the fewest bytes is a minimum cut between what must be kept and what the
+/// backward reads; of several, the one that recomputes least is chosen.
 /// reads; of several the one that computes least again.
 class RecomputeChoice {
 public:
   RecomputeChoice(mlir::Block &block, const graph::Phases &phases,
                   const RecomputePolicy &policy);
 
-  /// Whether the backward shall compute the value again.
+  /// Returns true if the backward shall recompute the value.
   bool isComputedAgain(mlir::Value value) const {
     return again.contains(value);
   }
-  /// Bytes on one device: of the values of the forward that the backward reads,
-  /// and of those that are kept, from which it can compute them.
+  /// Bytes on one device. Before: of the forward's values that the backward
+  /// reads. After: of the values that are kept instead, from which it can
+  /// compute them.
   int64_t getBytesBefore() const { return before; }
   int64_t getBytesAfter() const { return after; }
-  /// Which patterns name some module.
+  /// The numbers of the patterns that name some module.
   const llvm::DenseSet<size_t> &getMatched() const { return matched; }
 
 private:

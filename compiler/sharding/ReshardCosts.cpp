@@ -1,4 +1,4 @@
-// What moving values between layouts costs.
+// The costs of moving values between layouts.
 
 #include "compiler/sharding/ReshardCosts.h"
 
@@ -23,8 +23,8 @@ int64_t ReshardCosts::getBytes(RankedTensorType type, LayoutAttr from,
 
 ReshardCosts::Making ReshardCosts::make(RankedTensorType type, LayoutAttr from,
                                         ArrayRef<LayoutAttr> wanted) {
-  // Attached one after another, each to what is cheapest so far. In some order
-  // this gives a cheapest arborescence.
+  // Makes layouts one after another, each from the cheapest one made so far.
+  // Some order gives a cheapest arborescence.
   auto attach = [&](ArrayRef<int> sequence) {
     Making making;
     for (int item : sequence) {
@@ -48,7 +48,7 @@ ReshardCosts::Making ReshardCosts::make(RankedTensorType type, LayoutAttr from,
   SmallVector<int> sequence = llvm::to_vector(llvm::seq<int>(0, wanted.size()));
   constexpr size_t allOrders = 4;
   if (wanted.size() > allOrders) {
-    // Always the cheapest next.
+    // Greedy: the layout that adds the fewest bytes comes next.
     SmallVector<int> greedy;
     while (!sequence.empty()) {
       auto addedBy = [&](int item) {
@@ -74,7 +74,8 @@ ReshardCosts::Making ReshardCosts::make(RankedTensorType type, LayoutAttr from,
 }
 
 LayoutAttr polyrank::sharding::withoutFill(LayoutAttr layout) {
-  // Of most there is none, and this is asked for each pair of choices.
+  // A fast path: most layouts have no fill, and this is called for each pair of
+  // choices.
   if (llvm::none_of(layout.getDims(), [](DimAttr dim) {
         return dim.getFill() != sharding::Fill::Undefined;
       }))

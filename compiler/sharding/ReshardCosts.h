@@ -1,4 +1,4 @@
-// What moving values between layouts costs.
+// The costs of moving values between layouts.
 
 #pragma once
 
@@ -7,26 +7,26 @@
 
 namespace polyrank::sharding {
 
-/// The layout without what its padding holds.
+/// The layout with the fill of all padding undefined.
 LayoutAttr withoutFill(LayoutAttr layout);
 
-/// Bytes that reshards send, of equal ones computed once.
+/// Bytes that reshards send; equal reshards are computed once.
 class ReshardCosts {
 public:
   explicit ReshardCosts(MeshAttr mesh)
       : planner(cost::CostModel::countingBytes(mesh)) {}
 
-  /// The cheapest way to make all of `wanted` from `from`: for each the one
-  /// that it is made of (-1: `from`), in an order in which that is possible.
-  /// Negative bytes where there is none.
+  /// A cheap way to make all layouts in `wanted` from the layout `from` (the
+  /// cheapest for up to four, greedy for more). Each step makes one layout from
+  /// `parent`, an earlier one (-1: `from`). Negative bytes if it is impossible.
   struct Making {
     int64_t bytes = 0;
     llvm::SmallVector<std::pair<int, int>> steps; // (wanted, parent)
   };
   Making make(mlir::RankedTensorType type, LayoutAttr from,
               llvm::ArrayRef<LayoutAttr> wanted);
-  /// Bytes of a step that a value of layout `from` sends to be in all of
-  /// `wanted`; negative where it cannot be.
+  /// Bytes that a device sends per step so that a value of layout `from` is
+  /// available in all layouts of `wanted`; negative if that is impossible.
   int64_t getValueBytes(const TensorValue &value, LayoutAttr from,
                         llvm::ArrayRef<LayoutAttr> wanted);
 

@@ -1,4 +1,4 @@
-// The little language of --shard.
+// The syntax of --shard.
 
 #include "compiler/sharding/ShardPattern.h"
 
@@ -80,7 +80,7 @@ ShardPattern::getAxes(size_t dim, sharding::MeshAttr mesh) const {
     if (axis < 0)
       return Error{"--shard '" + text +
                    "': " + cost::explainMissingAxis(mesh, name)};
-    // Used before, in this dim or an earlier one?
+    // An axis may be used once, in this dim or an earlier one.
     for (size_t d = 0; d <= dim; ++d)
       if (llvm::count(dims[d].axes, name) > (d == dim ? 1 : 0))
         return Error{"--shard '" + text + "': axis '" + name +

@@ -1,12 +1,12 @@
-// The little language of --shard: PATTERN=DIMS[@PRIORITY].
+// The syntax of --shard: PATTERN=DIMS[@PRIORITY].
 //
 //   *.c_fc.weight=[-,tensor]              parameters (and inputs) by name
 //   out(transformer.h.*.ln_*)=[data,tensor,-]   outputs of modules
 //
-// PATTERN is a glob over names in which leading modules may be left out. DIMS
-// has one entry per dim: `-` not split, `?` as propagation likes, or axes major
-// to minor, `data+tensor`. Constraints of a smaller priority number come first
-// where they conflict (default 0).
+// PATTERN is a glob over names; leading modules may be left out. DIMS has one
+// entry per dim: `-` not split, `?` as propagation likes, or axes major to
+// minor, `data+tensor`. If constraints conflict, the one with the smaller
+// priority number wins (default 0).
 
 #pragma once
 
@@ -31,19 +31,20 @@ struct ShardPattern {
   std::vector<Dim> dims;
   int64_t priority = 0;
 
-  /// Fails with what is wrong and an example.
+  /// Parses a pattern. The error says what is wrong and gives an example.
   static Result<ShardPattern> parse(llvm::StringRef text);
-  /// Whether the glob matches the name, or what is left of it when leading
-  /// modules are dropped.
+  /// Returns true if the glob matches the name or a suffix of it without
+  /// leading modules.
   bool matches(llvm::StringRef name) const;
-  /// The axes of dim `dim` on this mesh; fails where the mesh lacks one or one
+  /// The axes of dim `dim` on this mesh. Fails if the mesh lacks one, or if one
   /// is used twice.
   Result<llvm::SmallVector<sharding::AxisRef>>
   getAxes(size_t dim, sharding::MeshAttr mesh) const;
 };
 
-/// The patterns of a file (--shard-file: one a line, `#` comments, blank lines;
-/// none where its name is empty) and then those of `texts`.
+/// The patterns of a file, then those of `texts`. The file (--shard-file) has
+/// one pattern per line, `#` comments and blank lines; an empty name means no
+/// file.
 Result<std::vector<ShardPattern>>
 readShardPatterns(const std::string &file, llvm::ArrayRef<std::string> texts);
 

@@ -1,17 +1,16 @@
-// Keeps what devices would all have alike in parts, one on each: ZeRO
-// (Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion
-// Parameter Models, 2020, 5).
+// shard-updates: ZeRO, so that devices keep parts of what they would all keep
+// whole (Rajbhandari et al., ZeRO: Memory Optimizations Toward Training
+// Trillion Parameter Models, 2020, 5).
 //
 // The gradient of a parameter that is replicated over some axes is a partial
-// sum over them. Reducing it and gathering the new parameter moves as many
-// bytes as all-reducing the gradient, but each device then updates one block
-// and keeps only that block of the optimizer state: stage 1. With several
+// sum over them. Reducing it to parts and gathering the new parameter moves as
+// many bytes as all-reducing the gradient, but each device then updates one
+// block and keeps only that block of the optimizer state: stage 1. With several
 // microbatches a device that reduces the gradient of each keeps one block of
 // their sum (stage 2), and one that gathers parameters where they are used
 // keeps one block of them (stage 3). So the axes are appended to the layouts of
-// state, of the sum, and of the parameter. What works on each element alone
-// follows; whatever else there is (a norm over all gradients) is laid out again
-// between these.
+// the state, the sum, and the parameter. Elementwise ops follow; other ops (a
+// norm over all gradients) are laid out again between these.
 
 #include <map>
 
@@ -49,8 +48,8 @@ static int64_t getLocalBytes(RankedTensorType type) {
 
 namespace {
 
-/// What the pass says at its end: names of tensors, by what is said of them, in
-/// the order in which it was first said.
+/// The findings that the pass reports at its end: names of tensors, by the text
+/// of the remark, in the order in which the texts first occurred.
 template <typename Entry>
 using ByText =
     llvm::MapVector<std::string, Entry, std::map<std::string, unsigned>>;
@@ -64,11 +63,12 @@ struct Names {
 };
 
 struct Findings {
-  /// By the axes: how many parameters are split with their update, and alone.
+  /// By the axes: the number of parameters that are split with their update,
+  /// and without one.
   ByText<unsigned> split, splitAlone;
-  /// By the reason: what stays whole.
+  /// By the reason: the tensors that stay whole.
   ByText<Names> wholeUpdates, wholeSums, wholeParameters;
-  /// What does not divide, and bytes of padding.
+  /// Tensors that do not divide, and their bytes of padding.
   Names padded;
 };
 
@@ -99,8 +99,8 @@ static std::string nameParts(MeshAttr mesh, ArrayRef<AxisRef> axes) {
          std::to_string(product(axes)) + " parts";
 }
 
-/// Over what a tensor of this layout shall be split: the axes of the option, or
-/// else `given`; none that the layout uses.
+/// The axes over which to split a tensor of this layout: those of the option,
+/// or else `given`, without those that the layout uses.
 FailureOr<SmallVector<AxisRef>> ShardUpdates::getAxes(func::FuncOp step,
                                                       LayoutAttr layout,
                                                       ArrayRef<AxisRef> given) {
@@ -167,8 +167,8 @@ LogicalResult ShardUpdates::splitUpdates(func::FuncOp step,
                          std::to_string(stage) + ")");
 }
 
-/// Parameters that the step leaves as they are, and those of a function that
-/// trains none: over the axes that split the inputs.
+/// Splits parameters that the step does not change, and those of a function
+/// that trains none, over the axes that split the inputs.
 LogicalResult ShardUpdates::splitOthers(func::FuncOp step,
                                         ParameterGathers &gathers) {
   graph::Boundary boundary(step);

@@ -17,7 +17,7 @@ using namespace polyrank::sharding;
 using graph::TensorFactors;
 using sharding::LayoutAttr;
 
-/// Factors of a tensor of which every dim is one.
+/// One new factor for each dim of a tensor.
 static TensorFactors addFactors(graph::ShardingRule &rule,
                                 ArrayRef<int64_t> shape) {
   TensorFactors factors(shape.size());
@@ -272,7 +272,8 @@ LogicalResult Reader::readOp(Operation *op, int64_t executions) {
   if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
     return readMicrobatches(microbatches, executions);
   if (isa<sharding::ReshardOp>(op)) {
-    // A barrier: its operand is as it comes, its result as it says.
+    // A reshard is a barrier: its operand has any layout, its result the given
+    // one.
     for (Value result : op->getResults()) {
       LayoutAttr layout = sharding::getLayout(result);
       if (!layout)

@@ -1,9 +1,10 @@
-// What a program is to propagation: a graph of nodes and values.
+// The side table: a program as propagation sees it.
 //
-// The program is a graph of *nodes*: its ops, and what ties values together
-// without an op: a parameter with its state and their results, an input, what a
-// region takes, sums and carries. Each has a sharding rule. The mesh axes that
-// constraints name are cut into *atoms*, which do not overlap.
+// The program is a graph of *nodes*: its ops, and nodes that tie values
+// together without an op: a parameter with its state and their results, an
+// input, an operand of a microbatch region, sums and carries. Each has a
+// sharding rule. The mesh axes that constraints name are cut into *atoms*,
+// which do not overlap.
 
 #pragma once
 
@@ -16,26 +17,26 @@
 
 namespace polyrank::sharding {
 
-/// A layout that somebody fixed.
+/// A layout that the user or the program's surroundings fixed.
 struct Constraint {
   /// As the user wrote it.
   std::string text;
-  /// How important it is; 0 is the most. Each priority that the user gave is up
-  /// to two levels, first that of its parameters, then that of its inputs and
-  /// outputs, and levels are numbered without gaps. While constraints are read,
-  /// before their number is known, it is the user's priority.
+  /// Importance; 0 is the most important. Each priority that the user gave is
+  /// up to two levels: first its parameters, then its inputs and outputs.
+  /// Levels are numbered without gaps. While constraints are being read this is
+  /// the user's priority.
   int level = 0;
   sharding::LayoutAttr layout;
-  /// Per dim: whether it may be split further.
+  /// Per dim: true if it may be split further.
   llvm::SmallVector<bool> open;
-  /// Whether it is a parameter's, so that every use computes in it.
+  /// True for a constraint on a parameter: every use computes in its layout.
   bool isParameter = false;
 };
 
 struct Use {
   int node;
   unsigned operand;
-  /// Null where the use is not one of the IR (the pin of a value).
+  /// Null for a use that is not in the IR (the pin of a value).
   mlir::OpOperand *slot;
 };
 
@@ -46,7 +47,7 @@ struct TensorValue {
   int def = -1;
   unsigned result = 0;
   llvm::SmallVector<Use> uses;
-  /// How often a reshard of it is executed in a step.
+  /// How often a step executes a reshard of the value.
   int64_t executions = 1;
 
   mlir::RankedTensorType getType() const {
@@ -57,11 +58,11 @@ struct TensorValue {
 
 enum class NodeKind {
   Op,
-  /// Constant or iota: each user gets its own, in the layout that it wants.
+  /// A constant or iota: each user gets a copy, in the layout that it wants.
   Source,
   /// An input, or a parameter with its state and their results.
   Boundary,
-  /// A result of the function that is nobody's buffer.
+  /// A result of the function that replaces no argument.
   Output,
   /// An `of`, `sum` or `carry` of graph.microbatches.
   Slice,
@@ -69,57 +70,59 @@ enum class NodeKind {
   Carry,
   /// A constraint on an op's result.
   Pin,
-  /// Layouts that are not ours to choose.
+  /// Its layouts are given and not to be chosen.
   Fixed
 };
 
 struct Node {
-  /// Its place in the table.
+  /// The node's index in the table.
   int number;
   NodeKind kind;
   mlir::Operation *op = nullptr;
   std::string name;
-  /// Tells an argument from others; for the hash.
+  /// Distinguishes arguments in the hash.
   std::string identity;
   graph::ShardingRule rule;
   llvm::SmallVector<int> operands, results; // values
   int64_t executions = 1;
-  /// Of its structure and of what it computes from, whatever the order of ops.
+  /// A hash of the node's structure and of the nodes from which it computes; it
+  /// does not depend on the order of ops.
   uint64_t hash = 0;
   int constraint = -1;
-  /// Whether it depends on gradients. What is done once a step is split where
-  /// that moves fewer bytes, not wherever an axis reaches it.
+  /// True if the node depends on gradients. Such work, done once per step, is
+  /// split if that moves fewer bytes, not wherever an axis reaches it.
   bool isUpdate = false;
-  /// Fixed: as given.
+  /// Of Fixed: the given layouts.
   llvm::SmallVector<sharding::LayoutAttr> fixedOperands, fixedResults;
 };
 
-/// The nodes and values of a program, in its order, and the atoms.
+/// The nodes and values of a program, in program order, and the atoms.
 struct SideTable {
   MeshAttr mesh;
   std::vector<Node> nodes;
   std::vector<TensorValue> values;
   std::vector<Constraint> constraints;
-  /// The constraint to which Fixed nodes owe their layouts, or -1.
+  /// The constraint that causes the layouts of Fixed nodes, or -1.
   int outside = -1;
-  /// The value that users of an SSA value see, as its last use does.
+  /// While reading: the TensorValue that users of an SSA value see; after a
+  /// constraint on the value, the pinned one.
   llvm::DenseMap<mlir::Value, int> current;
   llvm::SmallVector<AxisRef> atoms;
-  /// Per atom: its position among those that split one factor.
+  /// Per atom: its position, major to minor, among atoms that split one factor.
   llvm::SmallVector<int> order;
 
-  /// The atoms that `axes` are made of, by number.
+  /// The numbers of the atoms that make up `axes`.
   llvm::SmallVector<int> numbers(llvm::ArrayRef<AxisRef> axes) const;
 };
 
 /// Reads a function with its constraints (`sharding.constraint` of arguments
-/// and ops). Emits an error where it cannot be propagated through.
+/// and ops). Emits an error if layouts cannot be propagated through it.
 mlir::FailureOr<SideTable> readFunction(MeshAttr mesh,
                                         mlir::func::FuncOp function);
 
 /// Reads ops without layouts, whose operands are each other's results or have
-/// layouts. `wanted`: the layouts in which others use results of them;
-/// `reason`: the constraint that these come from, in the user's words.
+/// layouts. `wanted` maps results to the layouts that other users want;
+/// `reason` is the constraint behind these layouts, in the user's words.
 mlir::FailureOr<SideTable>
 readParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
           const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,

@@ -18,7 +18,7 @@ static Objective objectiveOfBytes(int64_t bytes) {
 
 int64_t Solver::getValueBytes(const TensorValue &value, LayoutAttr from,
                               ArrayRef<LayoutAttr> wanted) {
-  // Each user of a source gets its own, in the layout that it wants.
+  // Each user of a source gets its own copy, in the layout that it wants.
   return table.nodes[value.def].kind == NodeKind::Source
              ? 0
              : costs.getValueBytes(value, from, wanted);
@@ -50,8 +50,8 @@ std::vector<Objective> Solver::evaluateNodes(ArrayRef<int> chosen) {
 }
 
 void Solver::improve(std::vector<int> &chosen) {
-  // For each node the values whose cost its label changes: those that it
-  // defines or uses.
+  // Per node, the values whose cost depends on its label: those that it defines
+  // or uses.
   std::vector<SmallVector<int>> touched(labels.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);
@@ -108,9 +108,9 @@ Solution Solver::solve() {
       return list[label[0]].cost;
     });
   }
-  // Most values have at most a few users that may choose: one table. Where
-  // there are many, a variable says which layouts of the value are made, and
-  // each user asks for one of them.
+  // Most values have few users with a choice: one table covers them all. For
+  // values with many, a variable says which layouts of the value are made, and
+  // each user requires one of them.
   constexpr double largestTable = 4096;
   constexpr size_t mostLayouts = 10;
   bool exact = true;
@@ -167,7 +167,8 @@ Solution Solver::solve() {
       return llvm::is_contained(always, layout);
     });
     if (layouts.size() > mostLayouts) {
-      // Each user on its own: an upper bound of what they share.
+      // Each use is counted alone: an upper bound, since users may share a
+      // reshard.
       exact = false;
       for (const Use &use : value.uses) {
         SmallVector<int> pair;
@@ -228,7 +229,7 @@ Solution Solver::solve() {
     solution.objective = evaluate(solution.labels);
     if (!exact) {
       // Users that share a reshard may cost less than the bound, which counts
-      // one for each of them. So the only certain bound is 0.
+      // one reshard for each of them. So the only certain bound is 0.
       solution.bound.bytes = 0;
     }
   }

@@ -1,8 +1,8 @@
-// One label per node, so that the objective is least.
+// Chooses one label per node so that the objective is least.
 //
-// Where the producer of a value and its users disagree the value is resharded,
-// at the bytes that the reshard planner finds; layouts that several users want
-// are made once.
+// If the producer of a value and its users disagree, the value is resharded, at
+// the bytes that the reshard planner finds; a layout that several users want is
+// made once.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace polyrank::sharding {
 
 struct Solution {
-  /// Per node.
+  /// Per node: the number of its label.
   std::vector<int> labels;
   /// No labelling costs less than the bound.
   Objective objective, bound;
@@ -26,10 +26,10 @@ public:
   Solution solve();
   /// The objective of one label per node.
   Objective evaluate(llvm::ArrayRef<int> chosen);
-  /// What each node adds to it, with the moves of the values that it defines.
+  /// What each node adds to the objective, with the moves of its results.
   std::vector<Objective> evaluateNodes(llvm::ArrayRef<int> chosen);
-  /// Gives one node at a time the label that costs least beside the others',
-  /// until that improves nothing.
+  /// Replaces the label of one node at a time by the one that costs least
+  /// beside the other nodes' labels, until nothing improves.
   void improve(std::vector<int> &chosen);
 
 private:

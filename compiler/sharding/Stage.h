@@ -1,4 +1,4 @@
-// The partition stage: the list of passes from layouts to collectives.
+// The list of passes from layouts to collectives.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polyrank::sharding {
 
-/// What the passes take.
+/// The options of the passes.
 struct PartitionOptions {
   RecomputeOptions recompute;
   ShardUpdatesOptions updates;
@@ -15,13 +15,13 @@ struct PartitionOptions {
   BucketCollectivesOptions buckets;
 };
 
-/// recompute, shard-updates, decompose-composites, plan-reshards,
-/// mark-stages, bucket-collectives, place-values and check-partition: after
-/// propagate-layouts.
+/// Adds recompute, shard-updates, decompose-composites, plan-reshards,
+/// mark-stages, bucket-collectives, place-values and check-partition. They
+/// follow propagate-layouts.
 void partitionStage(mlir::OpPassManager &manager,
-                    const PartitionOptions &options);
+                            const PartitionOptions &options);
 
-/// The same as text, for polyrank-opt.
+/// The same options as text, for polyrank-opt.
 struct PartitionStageOptions
     : mlir::PassPipelineOptions<PartitionStageOptions> {
   Option<std::string> recompute{

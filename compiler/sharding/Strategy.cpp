@@ -1,4 +1,4 @@
-// What the user's patterns name, and the constraints that they are.
+// Resolves the user's patterns and turns them into constraints.
 
 #include "compiler/sharding/Strategy.h"
 
@@ -51,7 +51,7 @@ void Strategy::emitRemarks() {
         << "'" << entry.first.toString() << "': " << entry.second;
 }
 
-/// `dimsOf`: per dim of the pattern, the dims of `type` that it is made of,
+/// `dimsOf`: per dim of the pattern, the dims of `type` of which it consists,
 /// major to minor.
 FailureOr<Strategy::Found>
 Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
@@ -83,7 +83,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
     auto has = [&](bool DimUse::*is) {
       return llvm::any_of(list, [&](int64_t dim) { return uses[dim].*is; });
     };
-    // One head, which serves all heads of queries.
+    // A single head serves all heads of queries, so every rank holds it.
     if (kind == Kind::Parameter &&
         ((has(&DimUse::isWidth) && !has(&DimUse::isHeads)) ||
          has(&DimUse::isOneBlock))) {
@@ -92,7 +92,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
                        " blocks of " + axesText + ": every rank holds it");
       continue;
     }
-    // The most major dim that is not sliced, heads before others.
+    // Chooses the most major dim that is not sliced, heads before others.
     int64_t chosen = -1;
     for (bool heads : {true, false})
       for (int64_t dim : list)
@@ -219,7 +219,7 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
     name = graph::Boundary(function).getName(argument);
     auto input =
         graph::Boundary(function).getArgument<graph::InputAttr>(argument);
-    // Dim 0 is the microbatch; the user has the others in the model's order.
+    // Dim 0 is the microbatch; the pattern has the others in the model's order.
     SmallVector<int64_t> shape;
     if (type.getRank() > 1)
       for (int64_t dim : modelOrder(type.getRank() - 1, input.getBatchDim())) {
@@ -243,8 +243,8 @@ LogicalResult Strategy::constrainArgument(unsigned argument,
   return success();
 }
 
-/// Ops of the user's model (not of its backward) whose scope matches and whose
-/// result leaves it.
+/// Constrains ops of the forward whose module matches and whose result is used
+/// outside the module.
 FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
                                            std::vector<std::string> &scopes) {
   bool any = false;
@@ -259,7 +259,7 @@ FailureOr<bool> Strategy::constrainOutputs(const ShardPattern &pattern,
     StringRef scope = scopeOf(op);
     if (scope.empty() || op->getNumResults() == 0 || graph::isInScan(op))
       return WalkResult::advance();
-    // The module that the pattern means may be an ancestor of the op's.
+    // The pattern may name an ancestor of the op's module.
     std::string matched;
     for (StringRef prefix = scope; !prefix.empty();
          prefix = prefix.rsplit('.').first) {

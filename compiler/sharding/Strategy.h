@@ -1,4 +1,4 @@
-// What the user fixed, as constraints on arguments and ops.
+// Turns what the user fixed into constraints on arguments and ops.
 
 #pragma once
 
@@ -21,7 +21,7 @@ public:
       : module(module), function(function), mesh(mesh), phases(function),
         givenBatchAxes(batchAxes) {}
 
-  /// Constrains what a pattern names; a text of the form PATTERN=DIMS is
+  /// Adds the constraints of a pattern; a text of the form PATTERN=DIMS is
   /// parsed.
   /// @{
   mlir::LogicalResult add(const ShardPattern &pattern);
@@ -50,12 +50,12 @@ private:
                                         graph::ParameterOp parameter);
   mlir::FailureOr<bool> constrainOutputs(const ShardPattern &pattern,
                                          std::vector<std::string> &scopes);
-  /// Marks the dims of a part of a fused matrix that is as large as one block
-  /// of another part.
+  /// Marks the dims of one part of a fused matrix if they are together as large
+  /// as one block of another part.
   void markOneBlocks(unsigned argument, graph::ParameterOp parameter,
                      llvm::ArrayRef<llvm::SmallVector<int64_t>> dimsOf,
                      llvm::MutableArrayRef<DimUse> uses);
-  /// What a pattern constrains. All may be padded but an input's batch.
+  /// What a pattern constrains. All but an input's batch may be padded.
   enum class Kind { Parameter, Input, Output };
   mlir::FailureOr<Found>
   layOut(const ShardPattern &pattern, mlir::RankedTensorType type,
@@ -64,7 +64,8 @@ private:
   mlir::LogicalResult checkDims(const ShardPattern &pattern,
                                 llvm::StringRef name,
                                 llvm::ArrayRef<int64_t> shape);
-  /// Whether `pattern` is to replace what another one said of `name`.
+  /// Returns true if `pattern` replaces the constraint `given` on `name`;
+  /// remarks on a conflict.
   bool replaces(const ShardPattern &pattern, llvm::StringRef name,
                 ConstraintAttr given);
   ConstraintAttr toConstraint(LayoutAttr layout, llvm::ArrayRef<bool> open,
@@ -72,7 +73,8 @@ private:
     return ConstraintAttr::get(module.getContext(), layout, open, priority,
                                from, 0);
   }
-  /// A remark on a name; those on layers that are alike become one.
+  /// Stores a remark on a name; equal remarks on layers that are alike become
+  /// one.
   void remark(llvm::StringRef name, const std::string &text);
 
   mlir::ModuleOp module;

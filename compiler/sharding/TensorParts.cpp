@@ -1,4 +1,4 @@
-// A tensor of the boundary in parts.
+// A tensor of the boundary, split into parts.
 
 #include "compiler/sharding/TensorParts.h"
 
@@ -26,7 +26,7 @@ void TensorParts::setWhy(std::string constraint, std::string user) {
   this->user = std::move(user);
 }
 
-/// The blocks of a row are those of its most major dim.
+/// The first dim that is not 1: the blocks of a row are blocks of this dim.
 static int64_t getMajorDim(ArrayRef<int64_t> shape) {
   return llvm::find_if(shape, [](int64_t n) { return n != 1; }) - shape.begin();
 }
@@ -71,8 +71,8 @@ WhyWhole TensorParts::choose(llvm::function_ref<WhyWhole()> whyNoRow) {
          "; a dim that is split already is not padded";
 }
 
-/// Blocks of a dim that is split already would no longer lie in those of the
-/// whole.
+/// Only dims that are not split yet are padded: padded blocks of a split dim
+/// would not lie within the blocks of the whole.
 bool TensorParts::choosePadding(bool rowIsPossible) {
   ArrayRef<int64_t> shape = whole.getShape();
   int64_t count = product(axes);
@@ -85,7 +85,7 @@ bool TensorParts::choosePadding(bool rowIsPossible) {
     padded = llvm::alignTo(graph::numElements(shape), count);
     return true;
   }
-  // The least of padded / size.
+  // The dim with the least padded / size.
   for (auto [d, size] : llvm::enumerate(shape)) {
     if (size == 1 || !isFree(layout.getDim(d)))
       continue;
@@ -107,8 +107,8 @@ int64_t TensorParts::getExcess() const {
                    (padded - whole.getShape()[dim]);
 }
 
-/// The layout, as a row where it is one, split over `more` too. Without them it
-/// is the whole's, and has no padding but that.
+/// The layout of the parts (of a row, if they are one), split over `more` too.
+/// With empty `more` it is that of the whole, with only the whole's padding.
 LayoutAttr TensorParts::getRowLayout(ArrayRef<AxisRef> more, Fill fill) const {
   DimAttr entry = layout.getDim(dim);
   SmallVector<AxisRef> all(entry.getAxes());
@@ -139,7 +139,7 @@ RankedTensorType TensorParts::getStoredType(Type element) const {
   return getPartType(element, padded ? Fill::Zero : fillOf(layout));
 }
 
-/// To a row, or from one.
+/// Reshapes to a row, or back from one.
 Value TensorParts::reshape(OpBuilder &builder, Value value,
                            ArrayRef<int64_t> shape) const {
   if (!row)
@@ -184,7 +184,7 @@ Value TensorParts::split(OpBuilder &builder, Value value,
 
 Value TensorParts::gather(OpBuilder &builder, Value part,
                           RankedTensorType type) const {
-  // What padding shall contain is written before others get it.
+  // The fill of the padding is written before the parts are gathered.
   Fill fill = fillOf(getLayout(type));
   if (!padded)
     part = reshard(builder, part, getRowLayout(axes, fill));

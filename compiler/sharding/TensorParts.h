@@ -1,5 +1,5 @@
-// A tensor of the boundary in parts, of which each device holds one: its layout
-// with more axes than it computes with.
+// A tensor at the step's boundary of which each device stores a part: its
+// layout is split over more axes than the one it computes with.
 
 #pragma once
 
@@ -10,48 +10,48 @@
 
 namespace polyrank::sharding {
 
-/// Why a tensor stays whole; empty where nothing is against its parts.
+/// The reason why a tensor is not split into parts; empty if it is.
 using WhyWhole = std::string;
 
 /// The layout of a value that has one.
 inline LayoutAttr layoutOf(mlir::Value value) { return getLayout(value); }
 
-/// What padding contains; undefined where there is none.
+/// The fill of the layout's padding; undefined if there is no padding.
 Fill fillOf(LayoutAttr layout);
 
-/// Equal parts of what a device has of the whole. Where it divides, they are
-/// blocks of the first dim of more than one element, or else of all elements as
-/// a row, or else of another dim: the first two are consecutive, so that
-/// nothing needs to be copied. What does not divide is padded: the row where
-/// there can be one, or else the dim that grows least.
+/// Equal parts of each device's block of the whole tensor. If the size divides,
+/// the parts are blocks of the first dim of more than one element, or else of
+/// all elements as a row, or else of another dim; in the first two cases they
+/// are consecutive in memory, so that nothing is copied. If nothing divides,
+/// the row is padded if a row is possible, or else the dim that grows least.
 class TensorParts {
 public:
-  /// `whole` has a layout, which uses none of `axes`.
+  /// `whole` has a layout that uses none of `axes`.
   TensorParts(mlir::RankedTensorType whole, llvm::ArrayRef<AxisRef> axes);
 
-  /// Finds the blocks. Where they would be those of a row, `whyNoRow` says what
-  /// is against it ("and as a row ..").
+  /// Chooses the parts, or returns why there are none. `whyNoRow` returns why
+  /// the elements cannot be split as a row, to complete "and as a row ..".
   WhyWhole choose(llvm::function_ref<WhyWhole()> whyNoRow);
-  /// What collectives say of themselves: which constraint, and for whom.
+  /// Sets the reason of the collectives: the constraint and the user.
   void setWhy(std::string constraint, std::string user);
 
   bool isRow() const { return row; }
-  /// Elements of padding over all parts that the whole does not have.
+  /// The elements of padding that the parts add to the whole, over all parts.
   int64_t getExcess() const;
   mlir::RankedTensorType getWholeType() const { return whole; }
   llvm::ArrayRef<AxisRef> getAxes() const { return axes; }
 
   /// The type of a device's part of a tensor of the same shape and layout.
-  /// `fill` is what the padding of the whole contains, where it has some.
+  /// `fill` is what the padding of the whole contains, if it has any.
   mlir::RankedTensorType getPartType(mlir::Type element, Fill fill) const;
-  /// The type of a part that is kept from step to step: zeros are its padding.
+  /// The type of a part that is kept between steps: its padding holds zeros.
   mlir::RankedTensorType getStoredType(mlir::Type element) const;
 
-  /// These write ops that have the location of what they take.
+  /// These create ops at the location of their operand.
   /// @{
   mlir::Value split(mlir::OpBuilder &builder, mlir::Value whole,
                     ReasonAttr why = {}) const;
-  /// The whole tensor, which has this type, from its parts.
+  /// Reassembles the whole tensor, of this type, from its parts.
   mlir::Value gather(mlir::OpBuilder &builder, mlir::Value part,
                      mlir::RankedTensorType type) const;
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,

@@ -1,4 +1,4 @@
-// Finds the updates of a step.
+// Finds the updates of parameters in a step.
 
 #include "compiler/sharding/UpdateOps.h"
 
@@ -23,7 +23,8 @@ bool polyrank::sharding::isUniform(Operation *op) {
   return broadcast && shapeOf(broadcast.getInput()).empty();
 }
 
-/// Whether it computes, or moves, each element of this shape alone.
+/// Returns true if the op computes, or moves, each element of this shape
+/// independently.
 static bool isOnEachElement(Operation *op, ArrayRef<int64_t> shape) {
   if (!isa<sharding::ReshardOp>(op) && !op->hasTrait<graph::Elementwise>())
     return false;
@@ -46,28 +47,27 @@ private:
   LogicalResult findParameter(graph::GradientOp gradient);
   void collect(Update &update);
   void leaveToOthers(const Update &update, llvm::DenseSet<Operation *> &own);
-  /// In the order of the block.
+  /// Sorts ops into the order of the block.
   SmallVector<Operation *> sorted(const llvm::DenseSet<Operation *> &found);
 
   func::FuncOp step;
   graph::Boundary boundary;
   Block &block;
-  /// Of each op of the block.
+  /// Positions of ops in the block.
   DenseMap<Operation *, unsigned> positions;
-  /// The arguments that are a parameter, and state of it, with that view, that
-  /// have a next value; with the number of the result that this is.
+  /// By parameter and view: the arguments (the parameter and its state) that
+  /// have a next value, each with the number of the result that is this value.
   DenseMap<std::pair<Attribute, Attribute>,
            SmallVector<std::pair<unsigned, unsigned>>>
       kept;
   UpdateOps result;
-  /// Whatever the new parameters and states are computed with, from the
-  /// gradients on.
+  /// The ops that compute new parameters and states from the gradients.
   llvm::DenseSet<Operation *> ops;
 };
 } // namespace
 
-/// Those that depend on what `roots` use them for, but for gradients and what
-/// the step returns.
+/// The ops that depend on `roots`, other than through `graph.gradient` ops;
+/// terminators are left out.
 static llvm::SetVector<Operation *> findUsers(ArrayRef<Value> roots) {
   llvm::SetVector<Operation *> found;
   auto addUsers = [&](Value value) {
@@ -83,9 +83,9 @@ static llvm::SetVector<Operation *> findUsers(ArrayRef<Value> roots) {
 }
 
 void UpdateFinder::findOps() {
-  // What depends on a gradient, then what these need: of state and parameters
-  // on their way whatever there is, of others what is no scalar, since those
-  // are everybody's.
+  // The work is all ops that depend on a gradient, and the ops that compute
+  // their operands. Scalars that do not depend on parameters or state are
+  // excluded, since all updates share them.
   SmallVector<Value> gradients, kept;
   for (auto gradient : block.getOps<graph::GradientOp>())
     gradients.push_back(gradient);
@@ -130,7 +130,7 @@ LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
   update.gradient = gradient;
   for (auto [argument, number] :
        kept.lookup({gradient.getParameterAttr(), gradient.getViewAttr()})) {
-    // State of another shape is of the stored tensor, not of this view.
+    // State of another shape belongs to the stored tensor, not to this view.
     if (shapeOf(step.getArgument(argument)) != shapeOf(gradient))
       continue;
     if (boundary.getArgument<graph::ParameterAttr>(argument))
@@ -144,9 +144,9 @@ LogicalResult UpdateFinder::findParameter(graph::GradientOp gradient) {
   return success();
 }
 
-/// Follows ops that work on each element alone, from the gradient and from the
-/// new values of parameter and state. A scalar parameter has no ops of its own:
-/// with its shape, all that is computed of scalars would be among them.
+/// Follows elementwise ops from the gradient, the parameter, the state and
+/// their new values. A scalar parameter has no ops of its own: all computation
+/// on scalars would have its shape.
 void UpdateFinder::collect(Update &update) {
   ArrayRef<int64_t> shape = update.getShape();
   if (shape.empty())
@@ -169,7 +169,7 @@ void UpdateFinder::collect(Update &update) {
     for (Value operand : op->getOperands())
       if (Operation *def = operand.getDefiningOp())
         work.push_back(def);
-    if (!isSource) // others' users are no concern of this one
+    if (!isSource) // users in other updates do not matter
       llvm::append_range(work, op->getUsers());
   }
   leaveToOthers(update, own);
@@ -177,9 +177,9 @@ void UpdateFinder::collect(Update &update) {
   update.own.insert(ordered.begin(), ordered.end());
 }
 
-/// Takes out of `own` what is computed from whole tensors that others make of
-/// the gradient (of a matrix's product with itself), and what is only there for
-/// them. They are laid out together, as bytes decide.
+/// Removes from `own` the ops that read whole tensors which shared ops compute
+/// from the gradient (such as a matrix's product with itself), and the ops that
+/// serve only shared ops. Those are laid out together, with the fewest bytes.
 void UpdateFinder::leaveToOthers(const Update &update,
                                  llvm::DenseSet<Operation *> &own) {
   auto isOfOthers = [&](Value operand) {
@@ -205,7 +205,7 @@ void UpdateFinder::leaveToOthers(const Update &update,
       isForOwn |= own.contains(user) || isSlot(use);
       if (isForOwn)
         break;
-      // A norm reads parts as well.
+      // A norm (a scalar result) can read parts too.
       isForOthers |= ops.contains(user) && !own.contains(user) &&
                      !shapeOf(user->getResult(0)).empty();
     }

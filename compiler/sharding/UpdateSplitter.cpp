@@ -1,4 +1,4 @@
-// One update in parts.
+// Splits the update of one parameter into parts.
 
 #include "compiler/sharding/UpdateSplitter.h"
 
@@ -13,7 +13,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Whether devices hold the same blocks, whatever their padding contains.
+/// Returns true if devices hold the same blocks, whatever the padding contains.
 static bool haveSameBlocks(LayoutAttr a, LayoutAttr b) {
   return llvm::all_of(llvm::zip_equal(a.getDims(), b.getDims()), [](auto dims) {
     auto [x, y] = dims;
@@ -63,7 +63,7 @@ UpdateSplitter::UpdateSplitter(func::FuncOp step, Update &update,
                     boundary.getName(update.parameter.getArgNumber()) + "'");
 }
 
-/// Whether the value becomes what the parameter or a state is next.
+/// Returns true if the use is the new value of the parameter or of a state.
 bool UpdateSplitter::isSlot(OpOperand &use) const {
   return use.getOwner() == terminator &&
          llvm::any_of(update.boundary, [&](auto entry) {
@@ -71,12 +71,12 @@ bool UpdateSplitter::isSlot(OpOperand &use) const {
          });
 }
 
-/// Whether the use may get the elements in other dims, as a row: it works on
-/// each element alone, or reduces all of them to a scalar.
+/// Returns true if the use may read the elements as a row: its op works on each
+/// element independently, or reduces all of them to a scalar.
 bool UpdateSplitter::isForElements(OpOperand &use) const {
   Operation *op = use.getOwner();
   if (update.own.contains(op) || isSlot(use) || !shared.contains(op))
-    return true; // of others it sees the whole
+    return true; // other ops get the whole
   auto reduce = dyn_cast<graph::ReduceOp>(op);
   return reduce && !reduce.getFirst() &&
          typeOf(reduce.getResult()).getRank() == 0;
@@ -116,7 +116,7 @@ int64_t UpdateSplitter::getExcessBytes(bool withParameter) {
   return bytes;
 }
 
-/// Of a device's part of `whole`.
+/// The type of a device's part of `whole`.
 RankedTensorType UpdateSplitter::partType(Value whole, Fill fill) const {
   return blocks.getPartType(typeOf(whole).getElementType(), fill);
 }
@@ -125,7 +125,7 @@ Value UpdateSplitter::gather(Value part, RankedTensorType type) {
   return blocks.gather(builder, part, type);
 }
 
-/// What takes the value's place in the update.
+/// The value that replaces `value` in the update.
 Value UpdateSplitter::partOf(Value value) {
   if (Value part = parts.lookupOrNull(value))
     return part;
@@ -145,7 +145,8 @@ UpdateSplitter::OtherUses UpdateSplitter::findOtherUses(bool withParameter) {
   for (auto [argument, number] :
        ArrayRef(update.boundary).drop_front(withParameter ? 0 : 1))
     add(step.getArgument(argument));
-  // What is made of the parameter alone stays beside its part.
+  // A reshard of the whole parameter stays for its other users, beside the
+  // part.
   for (Operation *op : update.own)
     if (!isUniform(op) &&
         !(isa<ReshardOp>(op) && op->getOperand(0) == update.parameter))
@@ -153,8 +154,8 @@ UpdateSplitter::OtherUses UpdateSplitter::findOtherUses(bool withParameter) {
   return others;
 }
 
-/// Gives others what they used: the part where they are laid out again, or else
-/// the whole.
+/// Gives an op outside the update its operand: the part, if the op is laid out
+/// again, or else the gathered whole.
 void UpdateSplitter::serve(OpOperand &use, RankedTensorType type) {
   Value part = parts.lookup(use.get());
   Operation *user = use.getOwner();
@@ -171,7 +172,7 @@ void UpdateSplitter::serve(OpOperand &use, RankedTensorType type) {
 WhyWhole UpdateSplitter::splitSum() {
   auto sum = dyn_cast<OpResult>(getSource(update.gradient));
   auto region = sum ? dyn_cast<graph::MicrobatchesOp>(sum.getOwner()) : nullptr;
-  if (!region) // of one microbatch there is no sum
+  if (!region) // with one microbatch there is no sum
     return step.getOps<graph::MicrobatchesOp>().empty()
                ? ""
                : "they are computed behind the microbatches";
@@ -189,7 +190,8 @@ WhyWhole UpdateSplitter::splitSum() {
   return {};
 }
 
-/// The gradient's part, as it is reduced and where.
+/// Maps the gradient to its part, made where and for the reason that it is
+/// reduced.
 void UpdateSplitter::takeGradient() {
   Value gradient = update.gradient.getResult();
   if (parts.contains(gradient))
@@ -205,7 +207,7 @@ void UpdateSplitter::takeGradient() {
                          reduction ? reduction.getWhyAttr() : ReasonAttr()));
 }
 
-/// On the parts of what it works on.
+/// Clones the op so that it works on parts.
 void UpdateSplitter::rewriteOp(Operation *op) {
   builder.setInsertionPoint(op);
   Value result = op->getResult(0);
@@ -217,7 +219,7 @@ void UpdateSplitter::rewriteOp(Operation *op) {
                           value.resizeSplat(withLayout(part, nullptr))));
     return;
   }
-  if (isa<ReshardOp>(op)) { // there is one layout now
+  if (isa<ReshardOp>(op)) { // all parts have the same layout
     parts.map(result, partOf(op->getOperand(0)));
     return;
   }
@@ -259,7 +261,7 @@ void UpdateSplitter::rewrite(ParameterGathers *gathers) {
     gathers->gather(update.parameter, blocks, uses);
   }
 
-  // The parameter's part, in front of all that needs it.
+  // The parameter's part, before the first op that needs it.
   bool isUsed = llvm::any_of(update.parameter.getUsers(), [&](Operation *op) {
     return update.own.contains(op);
   });

@@ -1,4 +1,4 @@
-// One update in parts.
+// Splits the update of one parameter into parts, one per device (ZeRO).
 
 #pragma once
 
@@ -9,27 +9,28 @@
 
 namespace polyrank::sharding {
 
-/// Rewrites one update so that each device computes its part, and keeps its
-/// part of the state; by choice also of the sum over the microbatches and of
-/// the parameter.
+/// Rewrites one update so that each device computes its part and keeps its part
+/// of the state, and optionally its part of the sum over the microbatches and
+/// of the parameter.
 class UpdateSplitter {
 public:
-  /// `shared`: what depends on gradients and is of no update alone. It is left
-  /// with the parts that it reads, and is to be laid out again.
+  /// `shared` holds the ops that depend on gradients and belong to no single
+  /// update. They are left reading parts and must be laid out again.
   UpdateSplitter(mlir::func::FuncOp step, Update &update,
                  const llvm::DenseSet<mlir::Operation *> &shared,
                  llvm::ArrayRef<AxisRef> axes, int64_t stage);
 
-  /// Decides on the parts, or says why there can be none.
+  /// Chooses the parts, or returns why there are none.
   WhyWhole choose();
-  /// Reduces the gradient of each microbatch, where there are several, so that
-  /// a device adds up its part alone; or says why that cannot be. After
-  /// `choose` and before `rewrite`.
+  /// Reduces the gradient of each microbatch, if there are several, so that a
+  /// device adds up only its part; or returns why that is impossible. Called
+  /// after `choose` and before `rewrite`.
   WhyWhole splitSum();
-  /// Bytes of padding over all devices in the state, and with `withParameter`
-  /// in the parameter.
+  /// Bytes of padding, over all devices, in the state and (`withParameter`) in
+  /// the parameter.
   int64_t getExcessBytes(bool withParameter);
-  /// With `gathers` the parameter is kept in parts too.
+  /// Rewrites the update. If `gathers` is given, the parameter is kept in parts
+  /// too.
   void rewrite(ParameterGathers *gathers);
 
 private:
@@ -40,7 +41,8 @@ private:
   mlir::Value gather(mlir::Value part, mlir::RankedTensorType type);
   mlir::Value partOf(mlir::Value value);
   void takeGradient();
-  /// Uses of the update's values by others, with the types that these see.
+  /// Uses of the update's values by other ops, with the types that these
+  /// expect.
   using OtherUses =
       llvm::SmallVector<std::pair<mlir::OpOperand *, mlir::RankedTensorType>>;
   OtherUses findOtherUses(bool withParameter);
@@ -57,11 +59,11 @@ private:
   mlir::IRMapping parts;
 };
 
-/// The gradient before it is reduced, where it is.
+/// The gradient before its reduction, if it is reduced.
 mlir::Value getSource(graph::GradientOp gradient);
 
-/// Whether an argument's elements are stored in their order, without gaps, so
-/// that a row of them can be.
+/// Returns true if an argument's elements are stored in order and without gaps,
+/// so that parts of them as a row are consecutive.
 bool isStoredAsRow(graph::Boundary boundary, mlir::BlockArgument argument);
 
 } // namespace polyrank::sharding

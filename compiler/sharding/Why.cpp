@@ -1,4 +1,4 @@
-// Prints the reasons that collectives carry.
+// print-why: prints the reasons that collectives carry.
 
 #include "compiler/sharding/Why.h"
 
@@ -60,7 +60,7 @@ std::string polyrank::sharding::describe(sharding::LayoutAttr layout) {
 
 namespace {
 
-/// Reasons that are alike.
+/// Reasons that differ only in their layers.
 struct Group {
   Reason reason;
   LayerNames producers, users;
@@ -94,7 +94,7 @@ private:
 
 } // namespace
 
-/// What is alike in reasons that are.
+/// The key that reasons of the same group share.
 static std::string getKey(const Reason &reason) {
   return LayerNames::getKey(reason.producer) + "|" + reason.from + "|" +
          LayerNames::getKey(reason.user) + "|" + reason.to + "|" +
@@ -133,7 +133,8 @@ void Printer::print(const Group &group) {
     out << ", " << group.count << " per microbatch";
   out << "\n";
   if (!group.members.empty()) {
-    // A bucket: what its members have in common, and each kind of them.
+    // A bucket: the constraints of its members, and each group of similar
+    // members.
     Groups kinds;
     std::vector<std::string> constraints;
     for (const Reason &member : group.members) {
@@ -190,7 +191,7 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
         op->getNumResults() == 0)
       return;
     sharding::LayoutAttr layout = sharding::getLayout(op->getResult(0));
-    if (!layout) // in a scan, whose work counts as the scan's
+    if (!layout) // in a scan, whose own cost counts its work
       return;
     sharding::MeshAttr mesh = layout.getMesh();
     SmallVector<sharding::AxisRef> used;
@@ -202,7 +203,7 @@ polyrank::sharding::findReplicated(func::FuncOp function) {
     llvm::for_each(op->getResults(), addAxes);
     std::string parameter;
     for (Value operand :
-         llvm::reverse(op->getOperands())) // the right one first
+         llvm::reverse(op->getOperands())) // the right operand first
       if (parameter.empty())
         parameter = getParameter(operand);
     for (size_t i = 0; i < mesh.getAxisNames().size(); ++i) {

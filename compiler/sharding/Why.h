@@ -1,4 +1,4 @@
-// What moves, and why.
+// Reports which values move between devices, and why.
 
 #pragma once
 
@@ -12,28 +12,29 @@
 
 namespace polyrank::sharding {
 
-/// A layout as the user writes dims: `[data+tensor,-]`, `[-,tensor pad 68]`,
-/// `[-,-] partial sum over tensor`.
+/// A layout with dims as --shard has them: `[data+tensor,-]`, `[-,tensor pad
+/// 68]`, `[-,-] partial sum over tensor`.
 std::string describe(sharding::LayoutAttr layout);
 /// `data+tensor`.
 std::string describe(sharding::MeshAttr mesh,
                      llvm::ArrayRef<sharding::AxisRef> axes);
 
-/// Products and scans that repeat the same work on all devices of an axis.
+/// Matrix products and scans that repeat the same work on all devices of an
+/// axis.
 struct Replicated {
-  std::string ops; // alike but for their layers
+  std::string ops; // the names of ops that differ only in their layers
   std::string axis;
-  std::string parameters; // that would split them; may be empty
+  std::string parameters; // whose constraint would split the ops; may be empty
   double share;           // of the step's FLOPs
 };
-/// Those of at least one percent of the step's FLOPs.
+/// Finds those that take at least one percent of the step's FLOPs.
 std::vector<Replicated> findReplicated(mlir::func::FuncOp function);
 
-/// Prints, for each collective of the module: its kind, axes, bytes and
-/// executions per step, from which layout to which, the ops that stand on both
-/// sides and the constraint that forced it. Layers that are alike are one
-/// entry. Then the products that run whole on every device of an axis because
-/// no constraint reaches them.
+/// Prints for each collective of the module: its kind, axes, bytes and
+/// executions per step, the layouts before and after, the producer and the
+/// user, and the constraint that forced it. Layers that are alike are one
+/// entry. Then prints the matrix products that every device of an axis computes
+/// whole because no constraint reaches them.
 void printWhy(mlir::ModuleOp module, llvm::raw_ostream &out);
 
 } // namespace polyrank::sharding

@@ -19,7 +19,7 @@ using sharding::LayoutAttr;
 
 namespace {
 
-/// One pass over the nodes in program order.
+/// Writes values in program order.
 class Writer {
 public:
   explicit Writer(const Propagated &propagated)
@@ -27,7 +27,7 @@ public:
         costs(propagated.table.mesh) {}
 
   LogicalResult write();
-  /// Per value that readParts was asked for, the value in the layout wanted.
+  /// Per value of `wanted` (readParts), the value in the wanted layout.
   SuppliedValues supplied;
 
 private:
@@ -40,8 +40,8 @@ private:
   LayoutAttr demanded(const Use &use) const {
     return labelOf(use.node).operands[use.operand];
   }
-  /// The layout that a use gets of a value of layout `have`: what it demands,
-  /// but as to padding content what there is, where it demands nothing.
+  /// The layout in which a use reads a value of layout `have`: the demanded
+  /// one, but with the fill of `have` where the use accepts any.
   LayoutAttr settle(LayoutAttr demand, LayoutAttr have, bool exact) const;
   bool isExact(const Use &use) const {
     NodeKind kind = table.nodes[use.node].kind;
@@ -68,7 +68,7 @@ private:
   const Propagated &propagated;
   const SideTable &table;
   ReshardCosts costs;
-  /// Pinned values: what their users see.
+  /// Per pinned value: the value that its users read.
   llvm::DenseMap<int, Value> pinned;
 };
 
@@ -93,8 +93,9 @@ LayoutAttr Writer::settle(LayoutAttr demand, LayoutAttr have,
 
 std::string Writer::blame(const TensorValue &value, LayoutAttr from,
                           LayoutAttr to, const Use &use) const {
-  // The axes that change, and who put them there: the user's constraint where
-  // the user splits, else the one that split or left partial the producer.
+  // Collects the constraints that put the changed axes there: the user's
+  // constraint if the user splits, or else the one that split the producer or
+  // made it partial.
   SmallVector<std::string> texts;
   auto usedBy = [&](LayoutAttr layout, AxisRef atom, bool partial) {
     return partial ? sharding::overlap(layout.getPartialAxes(), atom)
@@ -130,7 +131,7 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
     bool found = usedBy(to, ref, false) && add(use.node, atom);
     if (found && !usedBy(from, ref, true))
       continue;
-    // Back along a partial to where it arose.
+    // Walks back along the partial to the node that made it.
     for (int node = value.def; node >= 0;) {
       if (labelOf(node).choices[atom].kind != Choice::Pass) {
         add(node, atom);
@@ -160,8 +161,8 @@ ReasonAttr Writer::why(const TensorValue &value, LayoutAttr from, LayoutAttr to,
   return reason.get(table.mesh.getContext());
 }
 
-/// The first op of the value's own block that needs it in one of `layouts`;
-/// null where that cannot be told.
+/// The first op in the value's own block that needs it in one of `layouts`;
+/// null if a use is not in the block.
 Operation *Writer::firstUser(const TensorValue &value,
                              ArrayRef<LayoutAttr> layouts,
                              ArrayRef<LayoutAttr> perUse) const {
@@ -181,7 +182,8 @@ Operation *Writer::firstUser(const TensorValue &value,
   return first;
 }
 
-/// What shrinks is made at once, what grows not before it is needed.
+/// Creates a reshard: right after the value if it shrinks, right before its
+/// first use if it grows.
 Value Writer::reshard(const TensorValue &value, Value from, LayoutAttr to,
                       const Use &use, Operation *first) {
   OpBuilder builder(table.mesh.getContext());
@@ -207,8 +209,8 @@ void Writer::supply(const TensorValue &of, const Use &use, Value value) {
     supplied[of.value] = value;
 }
 
-/// Every user gets a source of its own, in the layout that it wants; partial
-/// ones are made from a whole one, borders are fetched.
+/// Gives every user a copy of the source in the layout that it wants. Partial
+/// copies are made from whole ones, and borders are fetched.
 void Writer::writeSource(const TensorValue &value) {
   Operation *op = table.nodes[value.def].op;
   LayoutAttr whole =
@@ -269,7 +271,7 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
     have = sharding::getLayout(source);
   } else {
     have = defined(value);
-    // These keep what the padding of their operand holds.
+    // Slices and sums keep the fill of their operand.
     if (def.kind == NodeKind::Slice || def.kind == NodeKind::Sum) {
       Value operand;
       for (const Use &use : table.values[def.operands.front()].uses)
@@ -283,7 +285,7 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
     setType(source, have);
   }
 
-  // Distinct layouts, each with a use that wants it.
+  // Distinct layouts, each with one use that wants it.
   SmallVector<LayoutAttr> wanted;
   SmallVector<const Use *> wantedBy;
   SmallVector<LayoutAttr> perUse;
@@ -295,7 +297,7 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
       wantedBy.push_back(&use);
     }
   }
-  // In an order that does not depend on that of the uses.
+  // Sorts them so that the order of the uses does not matter.
   SmallVector<unsigned> sorted =
       llvm::to_vector(llvm::seq<unsigned>(0, wanted.size()));
   llvm::sort(sorted, [&](unsigned a, unsigned b) {
@@ -311,7 +313,7 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
   if (making.bytes < 0)
     return def.op->emitError() << def.name << ": no way from layout "
                                << have.toString() << " to those of its users";
-  // A layout is needed as soon as one that is made of it.
+  // A layout is needed as soon as any layout that is made from it.
   SmallVector<SmallVector<LayoutAttr>> below(layouts.size());
   for (auto [item, parent] : llvm::reverse(making.steps)) {
     below[item].push_back(layouts[item]);
@@ -331,9 +333,9 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
   return success();
 }
 
-/// An op that is split on a composite factor stays legal until it is
-/// decomposed: it computes on gathered operands, and `sharding.composite` says
-/// that what is around it is to go.
+/// Keeps an op that is split on a composite factor legal until it is
+/// decomposed: it computes on gathered operands, and `sharding.composite` marks
+/// the reshards around it that are to be removed.
 void Writer::wrapComposite(const Node &node, const Label &label) {
   Operation *op = node.op;
   SmallVector<Choice> choices(label.choices.begin(), label.choices.end());
@@ -376,7 +378,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
     sharding::markComposite(split);
     result.replaceAllUsesExcept(split->getResult(0), split);
   }
-  // Of the constraints that split it, for the reasons of the parts.
+  // The reason of the parts: the constraints that split the composite.
   SmallVector<std::string> texts;
   for (auto [atom, choice] : llvm::enumerate(label.choices))
     if (choices[atom].kind != choice.kind)
@@ -387,8 +389,8 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
 }
 
 LogicalResult Writer::write() {
-  // A pinned value comes after the value that it pins, a slice or sum after
-  // what it is taken from: values are in program order.
+  // Values are in program order, so a pinned value comes after the value that
+  // it pins, and a slice or sum after its operand.
   for (const TensorValue &value : table.values)
     if (failed(writeValue(value)))
       return failure();

@@ -7,16 +7,15 @@
 
 namespace polyrank::sharding {
 
-/// Per value that others than the parts want (readParts): the one that has the
-/// layout wanted.
+/// Maps each value of `wanted` (readParts) to the value in the wanted layout.
 using SuppliedValues = llvm::DenseMap<mlir::Value, mlir::Value>;
 
-/// Sets the types of all values and inserts reshards. Emits an error where
-/// there is no way from one layout to another.
+/// Sets the types of all values and inserts reshards. Emits an error if a
+/// layout cannot be converted to another.
 mlir::FailureOr<SuppliedValues> writeLayouts(const Propagated &propagated);
 
-/// Lays out ops that stand between others which have their layouts: readParts,
-/// solved and written. `isUpdate`: of each of them (Node).
+/// Lays out ops among others that have layouts: readParts, solve, write.
+/// `isUpdate` is set on each of their nodes.
 mlir::FailureOr<SuppliedValues>
 layOutParts(MeshAttr mesh, llvm::ArrayRef<mlir::Operation *> ops,
             const llvm::MapVector<mlir::Value, LayoutAttr> &wanted,
