@@ -1,4 +1,5 @@
-// How large the batch of a model is, and where the options say that it lies.
+// Finds the size of a model's batch, and the dims that the options say it lies
+// in.
 
 #include "compiler/driver/Batch.h"
 
@@ -11,7 +12,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
-/// Rates a size on a copy of the model, and emits nothing meanwhile.
+/// Rates a size on a copy of the model, without emitting diagnostics.
 static std::array<int64_t, 3> rate(ModuleOp module, const Said &said,
                                    int64_t size) {
   ScopedDiagnosticHandler quiet(module.getContext(),
@@ -20,8 +21,9 @@ static std::array<int64_t, 3> rate(ModuleOp module, const Said &said,
   return BatchFinder(*copy, said, size).rate();
 }
 
-/// Warns where no output has a part for each index of dim 0 of the inputs, and
-/// some have one for each of another dim: the model may take time first.
+/// Warns if no output has a part for each index of dim 0 of the inputs, and
+/// some have one for each index of another dim: time may be the model's first
+/// dim.
 static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
@@ -32,7 +34,7 @@ static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
   for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
     hasRows |= boundary.getResult<graph::OutputAttr>(i) &&
                cast<RankedTensorType>(type).getRank() > 0;
-  // Inputs that have the size in dim 0 are not changed by a rating.
+  // A rating does not change inputs that have the size in dim 0.
   auto rating = [&] {
     return hasNumbers ? rate(module, said, batch)
                       : BatchFinder(module, said, batch).rate();
@@ -68,7 +70,7 @@ static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
 static int64_t findSize(ModuleOp module, const Said &said) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
-  SmallVector<int64_t> inFront, sizes; // of the inputs, each once
+  SmallVector<int64_t> inFront, sizes; // distinct sizes of the inputs
   for (BlockArgument input : forward.getArguments()) {
     auto role = boundary.getArgument<graph::InputAttr>(input.getArgNumber());
     ArrayRef<int64_t> shape = graph::getShape(input);
@@ -93,7 +95,7 @@ static int64_t findSize(ModuleOp module, const Said &said) {
   std::array<int64_t, 3> most{-1, -1, -1};
   for (int64_t size : sizes) {
     auto rating = rate(module, said, size);
-    if (rating > most) { // of equal ones the first that an input has
+    if (rating > most) { // of equal ratings the first
       best = size;
       most = rating;
     }

@@ -1,4 +1,4 @@
-// Which dims of an imported model are the batch.
+// Finds which dims of an imported model are the batch.
 
 #pragma once
 
@@ -7,25 +7,26 @@
 
 namespace polyrank::driver {
 
-/// Gives each input and output of `@forward` the batch in its dim 0, or one row
-/// where it has none, and says in its role what the model has: `batch_dim 1` of
-/// recurrent states of [layers, batch, width], `no_batch` of a mask of [length,
-/// length] or a number. The file of data, and that of outputs, have arrays as
+/// Moves the batch of each input and output of `@forward` to dim 0, or adds a
+/// dim 0 of one row if it has no batch. The role records the model's form:
+/// `batch_dim 1` for recurrent states of [layers, batch, width], `no_batch` for
+/// a mask of [length, length] or a number. The arrays in files of data and of
+/// outputs have the model's form.
 /// the model does.
+/// The batch is the size that all inputs have in dim 0. If these differ, it is
+/// the size of the dim whose indices the analysis can follow through the model
+/// into the most outputs; of several such sizes, the one that most outputs,
+/// then inputs, have in dim 0. An input with another size in dim 0 and this
+/// size in one other dim has its batch there; one without a dim of this size
+/// has no batch. `--shard` overrides this and resolves inputs with several dims
+/// of the size: the batch is the dim that it splits over a batch axis
+/// (`state=[-,data,-]`), and an input with another size in dim 0 has no batch
+/// if it splits no dim (`mask=[-,-]`). For an output, the samples are followed
+/// from the inputs.
 ///
-/// The batch is the size that all inputs have in dim 0. Where they differ it is
-/// the size of a dim whose indices are followed through the model into the most
-/// outputs, and of such sizes the one that most outputs, then inputs, have in
-/// dim 0. An input that has another size in dim 0 and this size in one other
-/// dim has its batch there; one without a dim of this size has none. Where that
-/// is not what is meant, or several dims have the size, `--shard` says it: the
-/// batch is the dim that it splits over a batch axis (`state=[-,data,-]`), and
-/// an input with another size in dim 0 has none if it splits none
-/// (`mask=[-,-]`). Of an output the samples are followed from the inputs.
-///
-/// An input or output that has the batch and another dim in one, [batch *
-/// length], is taken apart. A remark names each that is changed. Fails where an
-/// input may have its batch in several dims.
+/// An input or output that merges the batch with another dim, [batch * length],
+/// is split into both. A remark names each input and output that is changed.
+/// Fails if an input may have its batch in several dims.
 mlir::LogicalResult findBatch(mlir::ModuleOp module, const Options &options);
 
 } // namespace polyrank::driver

@@ -1,4 +1,4 @@
-// Inputs and outputs get the batch in front, or one row.
+// Moves the batch of inputs and outputs to dim 0, or adds a row.
 
 #include "compiler/driver/BatchFinder.h"
 
@@ -13,10 +13,10 @@ using namespace polyrank::driver;
 
 namespace {
 
-/// Stands for a dim 0 that is the batch and another dim in one.
+/// Marks a dim 0 that merges the batch with another dim.
 constexpr int64_t inOneDim = -2;
 
-/// The order of dims in which dim `dim` comes first.
+/// The order of dims that moves dim `dim` to the front.
 SmallVector<int64_t> inFront(int64_t rank, int64_t dim) {
   SmallVector<int64_t> order{dim};
   for (int64_t d = 0; d < rank; ++d)
@@ -30,15 +30,15 @@ RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
                                graph::getGlobalType(value).getElementType());
 }
 
-/// `shape` with one row in front.
+/// `shape` with a new dim 0 of one row.
 SmallVector<int64_t> asRow(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> row{1};
   llvm::append_range(row, shape);
   return row;
 }
 
-/// The only dim behind the first that has `size` elements, or -1; -2 of
-/// several.
+/// The only dim after the first that has `size` elements; -1 if there is none,
+/// -2 if there are several.
 int64_t onlyDimOf(ArrayRef<int64_t> shape, int64_t size) {
   int64_t found = -1;
   for (int64_t d = 1, rank = shape.size(); d < rank; ++d)
@@ -47,8 +47,8 @@ int64_t onlyDimOf(ArrayRef<int64_t> shape, int64_t size) {
   return found;
 }
 
-/// The shape of the user's array for a tensor of `shape` with its batch in
-/// `dim`.
+/// The text of the shape of the user's array for a tensor of `shape` with its
+/// batch in `dim`.
 std::string arrayOf(ArrayRef<int64_t> shape, int64_t dim) {
   SmallVector<int64_t> row(shape);
   row.erase(row.begin() + dim);
@@ -176,7 +176,7 @@ void BatchFinder::findOutput(unsigned number, training::BatchFlow &flow) {
       forward.getBody().front().getTerminator()->getOpOperand(number);
   SmallVector<int64_t> shape(graph::getShape(result.get()));
   bool isInFront = !shape.empty() && shape[0] == batch;
-  // An output of which no other dim can be the batch stays as it is.
+  // An output stays as it is if no dim but the first can be the batch.
   if (!role || shape.empty() || llvm::is_contained(shape, 0) ||
       (isInFront && onlyDimOf(shape, batch) == -1))
     return;
@@ -189,7 +189,7 @@ void BatchFinder::findOutput(unsigned number, training::BatchFlow &flow) {
   };
   std::optional<int64_t> dim = flow.findDim(result.get());
   if (dim && shape[*dim] != batch) {
-    // The stride says what of the dim lies within a sample.
+    // The stride says which part of the dim lies within a sample.
     int64_t inner = flow.get(result.get()).stride;
     for (int64_t size : ArrayRef(shape).drop_front(*dim + 1))
       inner /= size;

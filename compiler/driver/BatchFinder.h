@@ -1,4 +1,5 @@
-// Gives the inputs and outputs of a model a batch of a given size in front.
+// Moves the batch of a given size to dim 0 of the inputs and outputs of a
+// model.
 
 #pragma once
 
@@ -18,12 +19,12 @@ struct Said {
   std::vector<sharding::ShardPattern> patterns;
   llvm::SmallVector<llvm::StringRef> batchAxes;
 
-  /// The dim of an input that is its batch, or noBatch; nothing where they say
-  /// nothing of it.
+  /// The dim of an input that is its batch, or noBatch; nullopt if the options
+  /// do not say.
   std::optional<int64_t> operator()(llvm::StringRef name, size_t rank) const;
 };
 
-/// Puts a batch of a given size in front.
+/// Moves the batch of a given size to dim 0.
 class BatchFinder {
 public:
   BatchFinder(mlir::ModuleOp module, const Said &said, int64_t batch)
@@ -32,14 +33,15 @@ public:
         boundary(forward) {}
 
   mlir::LogicalResult run();
-  /// How likely the size is the batch's: in how many outputs the samples of
-  /// such a batch lie along a dim; in how many outputs, and in how many inputs,
-  /// that is dim 0, where an open dim counts twice. Changes the inputs.
+  /// Rates how likely the size is the batch's, most important number first: the
+  /// outputs in which the samples of such a batch lie along a dim; the outputs
+  /// with this size in dim 0; the inputs with it in dim 0, where an open dim
+  /// counts twice. Changes the inputs.
   std::array<int64_t, 3> rate();
 
 private:
-  /// The dim of an input that is its batch, or noBatch, or inOneDim. An error
-  /// where that is not clear; for a rating the first that it may be.
+  /// The dim of an input that is its batch, or noBatch, or inOneDim. Emits an
+  /// error if that is ambiguous; a rating takes the first candidate instead.
   mlir::FailureOr<int64_t> findDim(mlir::BlockArgument input);
   /// Returns true if dim 0 has as many elements as the first two dims of
   /// another input, or of an output, that begins with the batch.
@@ -56,7 +58,7 @@ private:
   mlir::ModuleOp module;
   const Said &said;
   int64_t batch;
-  bool isTried = false; // whether it is the batch
+  bool isTried = false; // true while rating
   mlir::func::FuncOp forward;
   graph::Boundary boundary;
 };

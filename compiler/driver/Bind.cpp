@@ -1,4 +1,4 @@
-// Values of inputs, from the command line to constants of the import.
+// Reads values of inputs from the command line, as constants of the import.
 
 #include "compiler/driver/Bind.h"
 
@@ -14,14 +14,15 @@ using frontends::DescribedValue;
 
 namespace {
 
-/// One binding, and the input that it names.
+/// One binding and the input that it names.
 class Binding {
 public:
   Binding(MLIRContext &context, StringRef text, const DescribedValue &input)
       : context(context), text(text), value(text.split('=').second),
         input(input) {}
 
-  /// `dims`: sizes of the file's open dims, to which an array's are added.
+  /// `dims` are the sizes of the file's open dims; the sizes of an array are
+  /// added.
   Result<graph::Tensor> read(llvm::StringMap<int64_t> &dims);
 
 private:
@@ -41,7 +42,8 @@ private:
 
 } // namespace
 
-/// Of tensors that are known at import: floats have their own width.
+/// The element type of tensors that are known at import: floats keep their
+/// width.
 Result<Type> Binding::findType() const {
   StringRef name = input.dtype;
   if (name == "float32")
@@ -133,7 +135,7 @@ Result<graph::Tensor> Binding::readArray(Type type,
   }
   bool isFloat = isa<FloatType>(type);
   DType held = isFloat ? DType::F64 : DType::I64;
-  // Booleans become integers, but no other integers become booleans.
+  // Booleans convert to integers, but no other integers convert to booleans.
   bool isBool = array->type() == ValueType::BOOL;
   if (!canConvert(array->type(), held) || (type.isInteger(1) && !isBool))
     return error("the array holds " + Twine(nameOf(array->type())) +
@@ -163,7 +165,7 @@ Result<graph::Tensor> Binding::read(llvm::StringMap<int64_t> &dims) {
                                  : readNumber(type, dims);
 }
 
-/// What --input says of the input, or else the file.
+/// The input as --input describes it, or else as the file does.
 static Result<DescribedValue> findInput(const std::string &text, StringRef name,
                                         const Options &options,
                                         const frontends::ImportOptions &known) {

@@ -1,5 +1,5 @@
-// polyrank-compile MODEL --describe: what a model holds and needs, before it is
-// compiled.
+// polyrank-compile MODEL --describe: reports what a model contains and needs,
+// before it is compiled.
 
 #include "compiler/driver/Describe.h"
 
@@ -30,10 +30,10 @@ using frontends::DescribedValue;
 
 namespace {
 
-/// Finds out what can be said, by importing the model and building its step.
+/// Collects the description by importing the model and building its step.
 class Describer {
 public:
-  /// `bindings`: what `given` says of the inputs and their dims.
+  /// `bindings` is what `given` says of the inputs and their dims.
   Describer(const Options &given, const frontends::ImportOptions &bindings,
             frontends::ModelDescription file)
       : given(given), bindings(bindings), context(getRegistry()) {
@@ -53,20 +53,20 @@ private:
 
   void findOpenDims();
   void groupParameters();
-  /// The inputs with all sizes, as `--input` takes them.
+  /// The inputs with all sizes, in the syntax of `--input`.
   std::vector<std::string> inputsWith(const Sizes &sizes) const;
   Result<OwningOpRef<ModuleOp>> import(const Options &options);
   OwningOpRef<ModuleOp> importWithSizes(Options &options);
-  /// Makes `step`.
+  /// Builds `step`.
   Result<void> buildStep(const Options &options, ModuleOp module);
   bool fits(const std::string &loss, ModuleOp module);
-  /// Those of each output, and of each the forms of which the first that fits
-  /// is meant.
+  /// The losses of each output; for each loss the forms to try, of which the
+  /// first that fits is used.
   std::vector<std::vector<std::string>> proposeLosses() const;
   bool chooseLoss(Options &options, ModuleOp module);
-  /// For outputs that no loss fits.
+  /// Falls back to the forward alone if no loss fits.
   bool goForward(Options &options);
-  /// Of the batch that stands in for an open one.
+  /// The size of a batch that the user left open.
   int64_t chooseBatch();
   std::vector<std::string> axesFor(const DescribedValue &output) const;
   void noteDropout(ModuleOp module);
@@ -81,7 +81,7 @@ private:
 
 } // namespace
 
-/// The name of a dim in the file, or one that says where it is.
+/// The name of a dim in the file, or else a name made of its position.
 std::string Describer::dimName(size_t input, size_t dim) const {
   const DescribedValue &value = result.file.inputs[input];
   const std::string &name = (*value.dims)[dim].name;
@@ -163,7 +163,7 @@ Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
 }
 
 int64_t Describer::chooseBatch() {
-  // What the axis data and the groups of --batch-norm local=G divide.
+  // A multiple of the data axes and of the groups of --batch-norm local=G.
   auto mesh = parseMesh(context, given.mesh);
   auto axes = sharding::findBatchAxes(*mesh, given.batchAxes);
   int64_t unit = std::lcm(axes ? sharding::product(*axes) : 1,
@@ -172,9 +172,9 @@ int64_t Describer::chooseBatch() {
   return llvm::alignTo(usual, unit);
 }
 
-/// With the sizes that the user gave, or else some that the model takes: a
-/// batch of 8 or a little more, and the first size of a few for all other open
-/// dims.
+/// Imports with the sizes that the user gave, or else with some that the model
+/// takes: a batch of 8 or a little more, and the first of a few sizes for all
+/// other open dims.
 OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
   std::string said;
   std::vector<frontends::UnsupportedNodes> fewest;
@@ -194,7 +194,7 @@ OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
     if (module)
       return std::move(*module);
     said = module.error().message;
-    // A size that does not fit makes nodes fail that otherwise would not.
+    // A size that does not fit makes nodes fail that others would not.
     auto count = [](ArrayRef<frontends::UnsupportedNodes> all) {
       size_t nodes = 0;
       for (const frontends::UnsupportedNodes &each : all)
@@ -212,9 +212,9 @@ OwningOpRef<ModuleOp> Describer::importWithSizes(Options &options) {
   return {};
 }
 
-/// What cross entropy may need to be told of the classes, the likeliest first:
-/// nothing where the inputs show it, dim 1 beside what an input has in its last
-/// dims too (pixels, samples of a signal), else the last.
+/// The options that may tell cross entropy which dim the classes are, likeliest
+/// first: nothing, if the inputs show it; dim 1, if an input has the same last
+/// dim (pixels, samples of a signal); else the last dim.
 std::vector<std::string>
 Describer::axesFor(const DescribedValue &output) const {
   size_t rank = output.dims->size();
@@ -235,7 +235,7 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
   frontends::LastError said(context);
   PassManager manager(&context);
-  // What was given is a mesh, and has the axes that were asked for.
+  // The mesh was checked before, and has the requested axes.
   addTraining(manager, options, *parseMesh(context, options.mesh));
   if (failed(manager.run(*made)))
     return Error{said.message};
@@ -243,7 +243,7 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   return {};
 }
 
-/// Whether the outputs and inputs have the types that the loss needs.
+/// Returns true if the outputs and inputs have the types that the loss needs.
 bool Describer::fits(const std::string &loss, ModuleOp module) {
   OwningOpRef<ModuleOp> tried = module.clone();
   frontends::LastError said(context);
@@ -254,8 +254,8 @@ bool Describer::fits(const std::string &loss, ModuleOp module) {
   return succeeded(manager.run(*tried));
 }
 
-/// What each output may be compared with: as many classes as labels need, or a
-/// target like it. One number is a loss by itself.
+/// The losses that each output admits: cross entropy with labels, or a target
+/// of the same shape. A scalar is a loss by itself.
 std::vector<std::vector<std::string>> Describer::proposeLosses() const {
   auto outputs = llvm::make_filter_range(result.file.outputs,
                                          [](const DescribedValue &output) {
@@ -264,8 +264,8 @@ std::vector<std::vector<std::string>> Describer::proposeLosses() const {
   auto isCalled = [](const DescribedValue &value, const char *name) {
     return StringRef(value.name).contains_insensitive(name);
   };
-  // A number beside other outputs may be a part of a loss, or none; one that is
-  // called so, or that the model makes of labels, is a whole one.
+  // A scalar beside other outputs may be part of a loss or none. One with loss
+  // in its name, or one that the model computes from labels, is a whole loss.
   bool readsLabels =
       llvm::any_of(result.file.inputs, [&](const DescribedValue &input) {
         return isCalled(input, "label") || isCalled(input, "target");
@@ -284,7 +284,7 @@ std::vector<std::vector<std::string>> Describer::proposeLosses() const {
       for (const char *labels : {"labels", "targets"})
         forms.push_back("cross_entropy(" + output.name + "," + labels + axis +
                         ")");
-    // What is called logits is meant for classes.
+    // An output named logits is meant for classes.
     bool isFirst = isCalled(output, "logit");
     auto place = isFirst ? others.begin() : others.end();
     if (!forms.empty())
@@ -297,7 +297,7 @@ std::vector<std::vector<std::string>> Describer::proposeLosses() const {
   return wholes;
 }
 
-/// Finds the losses that the model's outputs admit, and takes the first that
+/// Finds the losses that the model's outputs admit, and chooses the first that
 /// can be trained.
 bool Describer::chooseLoss(Options &options, ModuleOp module) {
   std::vector<std::string> losses;
@@ -320,7 +320,7 @@ bool Describer::chooseLoss(Options &options, ModuleOp module) {
     result.stepFlops = cost::getFlops(step->lookupSymbol<func::FuncOp>("step"));
     if (given.loss.empty()) {
       result.losses = losses;
-      // The command's comes first.
+      // The loss of the command comes first.
       auto chosen = llvm::find(result.losses, loss);
       std::rotate(result.losses.begin(), chosen, chosen + 1);
     }
@@ -361,7 +361,8 @@ void Describer::noteDropout(ModuleOp module) {
     double rate = op.getRate().convertToDouble();
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%g", rate);
-    // Some are 0.1 in float32 and others in float64.
+    // Rates are equal by their text: some are 0.1 in float32, others in
+    // float64.
     if (llvm::none_of(rates, [&](auto &other) { return other.second == text; }))
       rates[rate] = text;
   });

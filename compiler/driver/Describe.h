@@ -1,5 +1,5 @@
-// polyrank-compile MODEL --describe: what a model holds and needs, before it is
-// compiled.
+// polyrank-compile MODEL --describe: reports what a model contains and needs,
+// before it is compiled.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 namespace polyrank::driver {
 
 /// Prints the description on standard output: text, or with `options.json` the
-/// report "describe" of docs/reports.md. What the user gave of the other
-/// options is part of the command that it proposes. Returns the exit status: 1
-/// where the file cannot be read or an option is wrong; a model that holds
-/// unsupported ops is described like any other.
+/// report "describe" of docs/reports.md. Other options that the user gave
+/// become part of the proposed command. Returns the exit status: 1 if the file
+/// cannot be read or an option is wrong. Unsupported ops in the model are no
+/// error.
 int describe(const Options &options);
 
 } // namespace polyrank::driver

@@ -1,4 +1,4 @@
-// What --describe found out, as text, as JSON and as a command.
+// Prints the findings of --describe as text, as JSON and as a command.
 
 #include "compiler/driver/Description.h"
 
@@ -21,7 +21,7 @@ constexpr size_t columns = 80;
 
 //===-- the command -------------------------------------------------------===//
 
-/// As a shell takes it.
+/// Quotes an argument for a shell.
 static std::string quote(StringRef argument) {
   auto isPlain = [](char c) {
     return isAlnum(c) || StringRef("_-./=,:+@%").contains(c);
@@ -109,7 +109,7 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   return command;
 }
 
-/// Options with their values on lines of their own where one is too short.
+/// Breaks the command into lines: an option and its value stay on one line.
 static std::string shellText(ArrayRef<std::string> command) {
   std::string text, line = "  ";
   for (size_t i = 0; i < command.size();) {
@@ -129,10 +129,10 @@ static std::string shellText(ArrayRef<std::string> command) {
 
 //===-- text --------------------------------------------------------------===//
 
-/// Stands for a space where no line may break.
+/// Stands for a space at which a line must not break.
 constexpr char glue = '\1';
 
-/// Words in lines that begin with `indent` spaces.
+/// Wraps words into lines that begin with `indent` spaces.
 static std::string wrap(StringRef text, size_t indent, StringRef first) {
   std::string result = first.str(), line;
   SmallVector<StringRef> words;

@@ -1,4 +1,4 @@
-// What --describe found out, and how it is shown.
+// The findings of --describe, and how they are printed.
 
 #pragma once
 
@@ -12,12 +12,12 @@ namespace polyrank::driver {
 /// A dim of the inputs that the export left open.
 struct OpenDim {
   std::string name;
-  int64_t size; // the user's, or one that the model takes; 0: none was found
+  int64_t size; // given by the user or found by trial; 0: none found
   bool isGiven;
   bool isBatch; // dim 0
 };
 
-/// Parameters that differ in the numbers of layers only.
+/// Parameters whose names differ only in the numbers of layers.
 struct ParameterGroup {
   frontends::DescribedParameter first;
   LayerNames names;
@@ -30,23 +30,23 @@ struct Description {
   std::vector<OpenDim> dims;
   std::vector<ParameterGroup> groups;
   std::vector<frontends::UnsupportedNodes> unsupported;
-  /// Why there are no FLOPs or no command, where it is not for unsupported
+  /// The reason why there are no FLOPs or no command, other than unsupported
   /// nodes.
   std::string problem;
-  /// For the sizes of `dims`, which the user may not have given.
+  /// FLOPs for the sizes of `dims`, which the user may not have given.
   std::optional<int64_t> forwardFlops, stepFlops;
   std::vector<std::string> notes;
-  /// The losses that fit the outputs, those of an output one after the other,
-  /// where the user gave none. The command has the first.
+  /// The losses that fit the outputs, grouped by output, if the user gave no
+  /// loss. The command uses the first.
   std::vector<std::string> losses;
-  /// The arguments of the command that compiles the model; empty: none does.
+  /// The arguments of the command that compiles the model; empty if none does.
   std::vector<std::string> command;
 };
 
-/// The arguments by which polyrank-compile does what `options` say.
+/// The arguments with which polyrank-compile is run for `options`.
 std::vector<std::string> commandFor(const Options &options);
 
-/// For a terminal of 80 columns.
+/// Formats the description for a terminal of 80 columns.
 std::string toText(const Description &description);
 /// The report "describe" of docs/reports.md.
 std::string toJson(const Description &description);

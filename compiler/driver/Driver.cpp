@@ -32,7 +32,7 @@ using namespace polyrank::driver;
 
 namespace {
 
-/// One compilation: the stages in their order.
+/// One compilation: all stages of the compiler, in order.
 class Compilation {
 public:
   explicit Compilation(const Options &options)
@@ -49,7 +49,7 @@ public:
 
   LogicalResult run();
   const CompileReport &getReport() const { return report; }
-  /// Whether MLIR was printed instead of a plan written.
+  /// True if MLIR was printed and no plan was written.
   bool isStopped() const { return stopped; }
 
 private:
@@ -57,18 +57,20 @@ private:
   LogicalResult fail(const Twine &message) {
     return emitError(UnknownLoc::get(&context)) << message;
   }
-  /// Runs passes, with --dump-passes, and notes their times.
+  /// Runs passes, with --dump-passes, and records their times.
   LogicalResult runPasses(StringRef stage,
                           function_ref<void(OpPassManager &)> build);
-  /// Whether this is where the user wants to stop; prints the module then.
+  /// Returns true if the user wants to stop after this stage of the compiler;
+  /// then prints the module.
   bool stopsAfter(StringRef stage);
 
-  /// What can be said of the options without the model.
+  /// Checks the options that need no model.
   LogicalResult checkOptions();
-  /// Runs what is no pass, and notes its time.
+  /// Runs work that is no pass, and records its time.
   LogicalResult timed(StringRef stage, StringRef name,
                       function_ref<LogicalResult()> work);
-  /// That the file is no model, or else which outputs a loss may be of.
+  /// Emits the error that the file is no model, or else one that lists the
+  /// outputs for a loss.
   LogicalResult explainMissingLoss();
   LogicalResult importModel();
   LogicalResult buildStep();
@@ -90,7 +92,7 @@ void Compilation::say(Diagnostic &diagnostic) {
   if (options.quiet && message.severity == "note")
     return;
   llvm::errs() << message.severity << ": ";
-  // A note on the model as a whole needs not name it again.
+  // A note on the model as a whole does not repeat its name.
   if (!message.where.empty() &&
       (message.severity != "note" || message.where != options.model))
     llvm::errs() << "'" << message.where << "': ";
@@ -113,7 +115,8 @@ Compilation::runPasses(StringRef stage,
   manager.addInstrumentation(
       std::make_unique<PassTimer>(stage.str(), report.passes));
   build(manager);
-  // Once per stage, and after each pass for those who look at them.
+  // Verifies once per stage of the compiler, and after each pass only if passes
+  // are dumped.
   manager.enableVerifier(!options.dumpDirectory.empty());
   if (failed(manager.run(*module)))
     return failure();
@@ -182,7 +185,7 @@ LogicalResult Compilation::checkOptions() {
     return fail(crowd.error);
   if (!crowd.warning.empty())
     emitWarning(UnknownLoc::get(&context)) << crowd.warning;
-  // The files of external data stand in the model; they are no plans.
+  // Files of external data belong to the model; they are no plans.
   std::vector<InputUse> inputs{{"the model", options.model},
                                {"--shard-file", options.shardFile},
                                {"--params", options.params}};
@@ -195,7 +198,7 @@ LogicalResult Compilation::checkOptions() {
       !llvm::sys::fs::is_regular_file(options.output))
     return fail("cannot write '" + options.output +
                 "': it is not a regular file");
-  // Only making a file there shows that one can be made.
+  // Only creating a file shows that one can be created.
   int descriptor;
   SmallString<256> probe;
   if (auto code = llvm::sys::fs::createUniqueFile(
@@ -217,7 +220,7 @@ LogicalResult Compilation::importModel() {
       failed(findBatch(*module, options)))
     return failure();
   (*module)->setAttr(rank::targetAttrName, getTarget(context, options));
-  // What the runtime calls the model.
+  // The runtime reports the model under this name.
   graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();
 }
@@ -272,7 +275,8 @@ LogicalResult Compilation::run() {
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
         lowering.threads = options.threads;
-        // A plan without weights is read, not run, on this machine.
+        // A plan without weights is for inspection, and is not run on this
+        // machine.
         lowering.measure = !options.abstractWeights;
         lowering.overlap = options.overlap;
         lowering.prefetch = options.prefetch;

@@ -1,4 +1,5 @@
-// Options with which a model compiles, as near to the user's as can be.
+// Finds options with which a model compiles, as close to the user's as
+// possible.
 
 #include "compiler/driver/FindCommand.h"
 
@@ -31,13 +32,15 @@ public:
   FoundCommand find();
 
 private:
-  /// Why the step cannot be laid out so; empty where it can.
+  /// The reason why the step cannot be laid out with these options; empty if it
+  /// can.
   std::string whyNot(const Options &options);
-  /// With the user's constraints, or else with others for axes without any.
+  /// Tries a mesh with the user's constraints, then with others for unused
+  /// axes.
   bool tryMesh(const Axes &axes);
-  /// The user's constraints that name no other axes than these.
+  /// The user's constraints that name none of the mesh's other axes.
   std::vector<std::string> shardsOn(const Axes &axes);
-  /// The stages that the step was cut into lie along it.
+  /// Returns true if the step's pipeline stages lie along the axis.
   bool hasStages(StringRef axis) const {
     return axis == pipeline::getAxis(step);
   }
@@ -45,12 +48,11 @@ private:
     return llvm::is_contained(sharding::getBatchAxisNames(given.batchAxes),
                               axis);
   }
-  /// The axes besides those of the batch that no constraint names.
+  /// The axes that no constraint names, other than batch axes.
   SmallVector<std::string> findUnusedAxes(const Axes &axes);
-  /// Patterns with one entry of `%` that an axis may replace, largest matrices
-  /// first.
+  /// Patterns in which an axis may replace the one `%`, largest matrices first.
   SmallVector<std::string> findSplits();
-  /// `axes` with an axis data that divides the batch of each input.
+  /// `axes`, with a data axis that divides the batch of each input.
   Axes withEvenData(const Axes &axes);
 
   ModuleOp step;
@@ -68,7 +70,7 @@ static std::string toText(const Axes &axes) {
   return text;
 }
 
-/// Whether the dims of a constraint, `[data+tensor,-]`, name the axis.
+/// Returns true if the dims of a constraint, `[data+tensor,-]`, name the axis.
 static bool names(StringRef shard, StringRef axis) {
   SmallVector<StringRef> words;
   llvm::SplitString(shard.substr(shard.rfind('=') + 1), words, "[]+,@ ");
@@ -111,7 +113,7 @@ std::vector<std::string> Finder::shardsOn(const Axes &axes) {
 SmallVector<std::string> Finder::findUnusedAxes(const Axes &axes) {
   SmallVector<std::string> unused;
   if (!given.shardFile.empty())
-    return unused; // it may name them
+    return unused; // the file may name them
   for (auto &[name, size] : axes)
     if (size > 1 && !splitsBatch(name) && !hasStages(name) &&
         llvm::none_of(given.shards,
@@ -123,7 +125,7 @@ SmallVector<std::string> Finder::findUnusedAxes(const Axes &axes) {
 }
 
 SmallVector<std::string> Finder::findSplits() {
-  // Parameters that differ in their layers' numbers are one pattern.
+  // Parameters that differ only in their layers' numbers share one pattern.
   std::map<std::string, std::pair<int64_t, size_t>> patterns; // elements, rank
   for (const DescribedParameter &parameter : file.parameters) {
     if (!parameter.trainable || parameter.shape.size() < 2 ||
@@ -142,7 +144,7 @@ SmallVector<std::string> Finder::findSplits() {
   for (auto &[pattern, size] : patterns)
     sorted.push_back({-size.first, pattern});
   llvm::sort(sorted);
-  constexpr size_t most = 4; // each costs a propagation
+  constexpr size_t most = 4; // each takes a propagation
   SmallVector<std::string> splits;
   for (auto &[size, pattern] : ArrayRef(sorted).take_front(most))
     for (size_t dim : {0, 1}) {
@@ -238,7 +240,7 @@ FoundCommand Finder::find() {
     if (!llvm::is_contained(meshes, other))
       meshes.push_back(other);
   if (given.mesh.empty() && axes != even)
-    meshes.erase(meshes.begin()); // nobody asked for it
+    meshes.erase(meshes.begin()); // the user did not ask for data=2
   for (const Axes &mesh : meshes)
     if (tryMesh(mesh))
       break;

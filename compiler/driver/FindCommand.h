@@ -1,4 +1,5 @@
-// Options with which a model compiles, as near to the user's as can be.
+// Finds options with which a model compiles, as close to the user's as
+// possible.
 
 #pragma once
 
@@ -9,17 +10,18 @@
 namespace polyrank::driver {
 
 struct FoundCommand {
-  /// Nothing where no mesh works; then `problem` says why.
+  /// Nullopt if no mesh works; `problem` then says why.
   std::optional<Options> options;
   std::string problem;
-  /// Why the options differ from the user's.
+  /// The reasons why the options differ from the user's.
   std::vector<std::string> notes;
 };
 
-/// Lays out `step`, which `given` have made, and looks for what that takes:
-/// without --mesh, data=2 or one device; with a mesh that fails, constraints
-/// for the axes that have none, an axis data that divides the batch, fewer
-/// axes. Each is tried as a compilation tries it, up to the collectives.
+/// Lays out `step`, which was built with the options `given`, and searches for
+/// options with which that works: without --mesh, data=2 or one device; for a
+/// given mesh that fails, constraints for axes without any, a data axis that
+/// divides the batch, fewer axes. Each candidate is compiled up to the
+/// collectives.
 FoundCommand findCommand(mlir::ModuleOp step, const Options &given,
                          const frontends::ModelDescription &file);
 

@@ -1,4 +1,4 @@
-// The formats of model files: which one a file has, and its import.
+// The formats of model files: detects a file's format, and imports it.
 
 #include "compiler/driver/Frontends.h"
 
@@ -14,9 +14,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
-/// What an archive is of: torch.export.save writes the graph as JSON, and
-/// torch.jit.save code. Others are refused by the reader of TorchScript, by
-/// what they lack.
+/// Detects the format of an archive: torch.export.save writes the graph as
+/// JSON, torch.jit.save writes code. The TorchScript reader rejects other
+/// archives, with an error that says what is missing.
 static Result<ModelFormat> findArchive(InputFile file,
                                        const std::string &path) {
   POLYRANK_ASSIGN(
@@ -59,7 +59,8 @@ Result<ModelFormat> polyrank::driver::findFormat(const std::string &path) {
       "model, inputs), FILE) or torch.jit.trace(model, inputs).save(FILE)"};
 }
 
-/// Options that a file of this format has no use for; empty where all are fine.
+/// The error for options that have no effect on files of this format; empty if
+/// there are none.
 static std::string findUseless(ModelFormat format,
                                const frontends::ImportOptions &options) {
   if (format == ModelFormat::Onnx && options.trainingMode)

@@ -1,4 +1,4 @@
-// The formats of model files: which one a file has, and its import.
+// The formats of model files: detects a file's format, and imports it.
 
 #pragma once
 
@@ -14,16 +14,16 @@ namespace polyrank::driver {
 
 enum class ModelFormat { Onnx, TorchScript, ExportedProgram };
 
-/// By what the file holds; its name counts only where that says nothing. An
-/// error says what the file is and what to do.
+/// Detects the format by the file's contents; the name counts only if they do
+/// not tell. An error says what the file is and what to do.
 Result<ModelFormat> findFormat(const std::string &path);
 
-/// Imports a model of any format; null, with a diagnostic, where that fails.
+/// Imports a model of any format; null, with a diagnostic, if that fails.
 mlir::OwningOpRef<mlir::ModuleOp>
 importModel(mlir::MLIRContext &context, const std::string &path,
             const frontends::ImportOptions &options);
 
-/// What the file holds.
+/// Describes what the file contains.
 Result<frontends::ModelDescription>
 describeModel(const std::string &path, const frontends::ImportOptions &options);
 

@@ -1,4 +1,4 @@
-// The rules by which an option is found to change nothing.
+// Finds options that change nothing, by one rule per option.
 
 #include "compiler/driver/IdleOptions.h"
 
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
-/// Whether a collective says that --zero is why it is there.
+/// Returns true if a collective's reason is --zero.
 static bool isForZero(sharding::MovementOp op) {
   auto says = [](const sharding::Reason &reason) {
     return StringRef(reason.constraint).contains("(--zero ");
@@ -69,7 +69,7 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
             batchAxes, mesh.getAxisNames()[ref.axis].getValue());
     int64_t elements = graph::numElements(layout.getLocalShape(
         cast<RankedTensorType>(argument.getType()).getShape()));
-    // Stage 3 splits those that are not trained, too.
+    // Stage 3 also splits parameters that are not trained.
     bool mayBeSplit = boundary.getArgument<graph::ParameterAttr>(number) &&
                       (options.zero == 3 || boundary.getNext(number));
     if (mayBeSplit && elements > result.largestElements) {
@@ -82,7 +82,7 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
 
 namespace {
 
-/// Why an option changes nothing; empty where it does.
+/// The reason why an option changes nothing; empty if it has an effect.
 using Reason = std::string;
 
 struct Rule {
@@ -184,7 +184,7 @@ static std::string percentText(double share) {
   return llvm::formatv("{0:F1} %", 100 * share);
 }
 
-/// Stages that run one by one, or of which few have the work.
+/// Reports stages that run one after the other, or that have unequal work.
 static void findIdleStages(const Options &options, const StepHoldings &step,
                            std::vector<std::string> &found) {
   auto ranks = static_cast<int64_t>(step.flopsAlongPipe.size());
@@ -205,7 +205,7 @@ static void findIdleStages(const Options &options, const StepHoldings &step,
     all += flops;
     most = std::max(most, flops);
   }
-  // How many ranks' work the stages are, were all as slow as the slowest.
+  // The number of ranks that the work could fill, each as slow as the slowest.
   int64_t useful = most ? (all + most - 1) / most : ranks;
   if (2 * useful <= ranks)
     found.push_back(llvm::formatv(
@@ -218,13 +218,13 @@ static void findIdleStages(const Options &options, const StepHoldings &step,
 
 std::vector<std::string> polyrank::driver::findIdle(const Options &options,
                                                     const StepHoldings &step) {
-  // By the reason, so that options that have it in common are one line.
+  // By reason, so that options with the same reason share one line.
   llvm::MapVector<Reason, std::vector<std::string>, std::map<Reason, unsigned>>
       idle;
   for (const Rule &rule : rules) {
     if (!options.given.count(rule.option))
       continue;
-    // No stage and no prefetching are asked for.
+    // A value of 0 asks for no ZeRO stage, or for no prefetching.
     bool asksNothing =
         (StringRef(rule.option) == "zero" && options.zero == 0) ||
         (StringRef(rule.option) == "prefetch" && options.prefetch == 0);

@@ -1,5 +1,5 @@
-// What a compilation was asked for and did not need: options that leave the
-// step as it would be without them, and work that ranks do twice or wait for.
+// Finds options that leave the step as it would be without them, and work that
+// ranks repeat or wait for.
 
 #pragma once
 
@@ -12,32 +12,32 @@
 
 namespace polyrank::driver {
 
-/// What a step in parts has of that which options ask for.
+/// The parts of a partitioned step that options ask for.
 struct StepHoldings {
   int64_t ranks = 1;
-  /// Collectives, and those that --zero has brought about.
+  /// The number of collectives, and of those that --zero has added.
   int64_t collectives = 0, zeroCollectives = 0;
-  /// Of the parameters that --zero could split, that of which a rank has most
-  /// elements; empty: there is none.
+  /// Of the parameters that --zero could split, the one of which a rank has
+  /// most elements; empty if there is none.
   std::string largestParameter;
   int64_t largestElements = 0;
-  /// Ranks along the axes of --batch-axes, and whether one of these splits an
-  /// input.
+  /// The number of ranks along the axes of --batch-axes; true if one of these
+  /// splits an input.
   int64_t batchRanks = 1;
   bool splitsBatch = false;
-  /// Of a pipeline: its axis, the ranks along it, and of each the FLOPs of a
-  /// step. Empty: there is none.
+  /// The pipeline's axis, and the FLOPs per step of each rank along it. Empty
+  /// without a pipeline.
   std::string pipeAxis;
   std::vector<int64_t> flopsAlongPipe;
   std::vector<sharding::Replicated> replicated;
 
-  /// `step` is in parts, as the partition pipeline leaves it.
+  /// Reads `step` as the partition passes leave it.
   static StepHoldings of(mlir::func::FuncOp step, const Options &options);
 };
 
-/// One text for each reason for which options of the command line change
-/// nothing, and for each work that is done twice or stands still, with the way
-/// out. In the order of the rules in IdleOptions.cpp.
+/// One text per reason why options of the command line change nothing, and per
+/// kind of work that is repeated or that idles, with a remedy. In the order of
+/// the rules in IdleOptions.cpp.
 std::vector<std::string> findIdle(const Options &options,
                                   const StepHoldings &step);
 

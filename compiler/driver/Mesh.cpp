@@ -1,4 +1,4 @@
-// The little language of --mesh.
+// The syntax of --mesh.
 
 #include "compiler/driver/Mesh.h"
 

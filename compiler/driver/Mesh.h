@@ -7,8 +7,8 @@
 
 namespace polyrank::driver {
 
-/// An empty text is the mesh of one device without axes. Errors name the axis,
-/// what it says and what is expected.
+/// Parses a mesh. An empty text is the mesh of one device without axes. Errors
+/// name the axis, its text, and what is expected.
 Result<sharding::MeshAttr> parseMesh(mlir::MLIRContext &context,
                                      llvm::StringRef text);
 

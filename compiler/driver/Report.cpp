@@ -1,5 +1,5 @@
-// What a compilation has to say, as text while it runs and as one JSON object
-// at its end.
+// The messages and times of a compilation, as text while it runs and as one
+// JSON object at its end.
 
 #include "compiler/driver/Report.h"
 
@@ -16,7 +16,7 @@ using namespace polyrank;
 using namespace polyrank::driver;
 using nlohmann::ordered_json;
 
-/// Where in the user's model a location is: its innermost name.
+/// The place of a location in the user's model: its innermost name.
 static std::string describe(Location location) {
   std::string name;
   location->walk([&](Location inner) {
@@ -57,7 +57,7 @@ void PassTimer::runAfterPassFailed(Pass *pass, Operation *) {
 void PassTimer::finish(Pass *pass, bool failed) {
   double seconds = now() - starts.back();
   starts.pop_back();
-  // What only runs the passes of a function has no name of its own.
+  // An adaptor that only runs the passes of a function has no name.
   if (!pass->getArgument().empty())
     passes.push_back({stage, pass->getArgument().str(), seconds, failed});
 }
@@ -142,7 +142,8 @@ std::string polyrank::driver::describePlan(StringRef plan) {
                     read->mesh.empty() ? "" : " (" + read->mesh + ")",
                     runtime::bytesText(read->arenaBytes()), read->arenaGap())
           .str();
-  // What is small beside the whole is seen in polyrank-inspect.
+  // Only uses of at least 1/200 of the arena; polyrank-inspect shows the
+  // others.
   std::string uses;
   for (int use = 0; use < runtime::numMemoryUses; ++use)
     if (uint64_t bytes = read->memory[use].atPeak;

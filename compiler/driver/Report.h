@@ -1,5 +1,5 @@
-// What a compilation has to say, as text while it runs and as one JSON object
-// at its end.
+// The messages and times of a compilation, as text while it runs and as one
+// JSON object at its end.
 
 #pragma once
 
@@ -23,14 +23,15 @@ struct Message {
   explicit Message(mlir::Diagnostic &diagnostic);
 };
 
-/// One run of a pass, or a stage that is not made of passes.
+/// One run of a pass, or of a stage of the compiler that is not made of passes.
 struct TimedPass {
   std::string stage, pass;
   double seconds = 0;
   bool failed = false;
 };
 
-/// Notes the time of each pass of a stage, and whether it failed.
+/// Records the time of each pass of a stage of the compiler, and whether it
+/// failed.
 class PassTimer : public mlir::PassInstrumentation {
 public:
   PassTimer(std::string stage, std::vector<TimedPass> &passes)
@@ -48,7 +49,7 @@ private:
   std::vector<double> starts;
 };
 
-/// Seconds of a clock that does not jump.
+/// Seconds of a monotonic clock.
 double now();
 
 struct CompileReport {
@@ -59,15 +60,16 @@ struct CompileReport {
   std::vector<sharding::Replicated> replicated;
 };
 
-/// The time of each pass and of all, for `--timing`.
+/// A table of the times of all passes and their sum, for `--timing`.
 std::string describeTimes(llvm::ArrayRef<TimedPass> passes);
 
 /// The report "compile" of docs/reports.md. `plan` is the file that was
-/// written; empty where the compilation failed.
+/// written; empty if the compilation failed.
 std::string toJson(const CompileReport &report, llvm::StringRef model,
                    llvm::StringRef plan);
 
-/// One line on the plan that was written: what a rank of it holds and moves.
+/// One line on the plan that was written: what one of its ranks stores and
+/// sends.
 std::string describePlan(llvm::StringRef plan);
 
 } // namespace polyrank::driver

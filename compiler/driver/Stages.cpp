@@ -1,4 +1,4 @@
-// The stages that a compilation and a description of a model share.
+// The stages of the compiler, shared by the compilation and --describe.
 
 #include "compiler/driver/Stages.h"
 
@@ -38,7 +38,7 @@ Result<void> polyrank::driver::checkTarget(MLIRContext &context,
   return checked ? checked : Error{"--cpu: " + checked.error().message};
 }
 
-/// `--batch-norm` and `--dropout`.
+/// Reads `--batch-norm` and `--dropout`.
 static Result<void> readLayerOptions(const Options &options,
                                      frontends::ImportOptions &result) {
   StringRef norm = options.batchNorm, dropout = options.dropout;
@@ -115,8 +115,8 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
   };
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
-  // A parameter that goes into nothing is held and saved as it is: what it was
-  // joined with is all that there is (MobileBERT's embeddings).
+  // An empty parameter that nothing uses is allowed and saved as it is: what it
+  // was joined with was the whole (MobileBERT's embeddings).
   auto isHeldOnly = [&](unsigned i) {
     return boundary.getArgument<graph::ParameterAttr>(i) &&
            forward.getArgument(i).use_empty();
@@ -139,7 +139,7 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
 CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   if (options.cpu != "native" || !options.links.empty() ||
       options.abstractWeights)
-    return {}; // it is for other machines
+    return {}; // the plan is for other machines
   Crowd crowd = crowdOf(ranks, options.threads);
   if (crowd == Crowd::Usual)
     return {};
@@ -185,7 +185,7 @@ static std::string getSchedule(const Options &options) {
                                    : "1f1b";
 }
 
-/// Two of the schedules are of several stages a rank.
+/// Two of the schedules have several stages per rank.
 static int64_t getChunks(const Options &options) {
   bool isOfTwo =
       llvm::is_contained({"interleaved", "zero-bubble-v"}, options.schedule);
@@ -208,7 +208,7 @@ Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
     return Error{given + ": the mesh has no axis for the stages of a pipeline; "
                          "call one 'pipe', as in --mesh data=2,pipe=4, or name "
                          "it with --pipe-axis"};
-  // So that one command does for meshes of any size.
+  // One rank is accepted, so that one command works for meshes of any size.
   bool isForOne = options.chunks <= 1 && options.stagePatterns.empty() &&
                   llvm::is_contained({"", "auto", "1"}, options.stages);
   if (axis >= 0 && mesh.getAxisSizes()[axis] == 1 && !isForOne)
@@ -216,7 +216,7 @@ Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
                          "model; give it more in --mesh, or leave this out"};
   if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
     return -1;
-  // A file says itself where its stages are.
+  // A schedule file says itself where its stages are.
   if (!StringRef(options.schedule).starts_with("file:"))
     if (auto made = stage_order::getCoordinates(getSchedule(options),
                                                 mesh.getAxisSizes()[axis],

@@ -1,4 +1,4 @@
-// The stages that a compilation and a description of a model share.
+// The stages of the compiler, shared by the compilation and --describe.
 
 #pragma once
 
@@ -11,40 +11,42 @@
 
 namespace polyrank::driver {
 
-/// The dialects of every stage.
+/// The dialects of all stages of the compiler.
 mlir::DialectRegistry getRegistry();
 
-/// What the plan is for: `--cpu`.
+/// The target of the plan (`--cpu`).
 rank::CpuAttr getTarget(mlir::MLIRContext &context, const Options &options);
-/// Whether there can be code for it.
+/// Fails if code cannot be generated for the target.
 Result<void> checkTarget(mlir::MLIRContext &context, const Options &options);
 
-/// What the importer has to know.
+/// Reads the options of the importer.
 Result<frontends::ImportOptions> readImportOptions(const Options &options);
 
-/// Every tensor of the model must have elements: there is no block of nothing.
+/// Checks that every tensor of the model has elements, since nothing splits
+/// into no blocks.
 mlir::LogicalResult checkElements(mlir::ModuleOp module);
 
-/// What this machine has to say to so many ranks, unless `options` say that
-/// others are meant: nothing, a warning, or why nobody can mean it.
+/// The message of this machine on so many ranks, unless `options` say that the
+/// plan is for other machines: none, a warning, or the reason why the number
+/// cannot be meant.
 struct CrowdCheck {
   std::string warning, error;
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
-/// The axis of the mesh along which stages lie; -1: there is none, or it has
-/// one rank. Fails where the mesh has none of the name that the user gave, or
-/// where options of a pipeline have no axis.
+/// The mesh axis along which pipeline stages lie; -1 if there is none, or it
+/// has one rank. Fails if the mesh lacks the axis that the user named, or if
+/// options of a pipeline have no axis.
 Result<int32_t> findPipeAxis(const Options &options, sharding::MeshAttr mesh);
 
-/// From @forward to @step; without a loss (and then without training) too.
-/// `mesh` has a pipe axis or needs none (findPipeAxis).
+/// Adds the passes from @forward to @step, also without a loss (and then
+/// without training). `findPipeAxis` must have accepted `mesh`.
 void addTraining(mlir::OpPassManager &manager, const Options &options,
                  sharding::MeshAttr mesh);
-/// From the user's constraints (`--shard`, `--shard-file`, `--batch-axes`) to
-/// layouts. The module has its mesh already.
+/// Adds the passes from the user's constraints (`--shard`, `--shard-file`,
+/// `--batch-axes`) to layouts. The module has its mesh already.
 void addPropagation(mlir::OpPassManager &manager, const Options &options);
-/// From layouts to collectives.
+/// Adds the passes from layouts to collectives.
 void addPartition(mlir::OpPassManager &manager, const Options &options);
 
 } // namespace polyrank::driver
