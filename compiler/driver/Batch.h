@@ -12,7 +12,7 @@ namespace polyrank::driver {
 /// `batch_dim 1` for recurrent states of [layers, batch, width], `no_batch` for
 /// a mask of [length, length] or a number. The arrays in files of data and of
 /// outputs have the model's form.
-/// the model does.
+///
 /// The batch is the size that all inputs have in dim 0. If these differ, it is
 /// the size of the dim whose indices the analysis can follow through the model
 /// into the most outputs; of several such sizes, the one that most outputs,

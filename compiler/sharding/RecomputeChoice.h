@@ -39,7 +39,6 @@ struct RecomputePolicy {
 /// Of all choices of kept values that suffice for the backward, the one with
 /// the fewest bytes is a minimum cut between what must be kept and what the
 /// backward reads; of several, the one that recomputes least is chosen.
-/// reads; of several the one that computes least again.
 class RecomputeChoice {
 public:
   RecomputeChoice(mlir::Block &block, const graph::Phases &phases,

@@ -61,7 +61,7 @@ static SmallVector<int64_t> getStoredShape(graph::ParameterOp stored) {
       cast<RankedTensorType>(stored.getType()).getShape());
 }
 
-// In PyTorch's shapes.
+// The states have PyTorch's shapes.
 SmallVector<OptimizerState>
 Adafactor::getStates(graph::ParameterOp stored) const {
   SmallVector<int64_t> rows = getStoredShape(stored), columns = rows;
@@ -79,7 +79,7 @@ void Adafactor::buildOwnScalars(Parts &parts, Value step) {
       rate, parts.div(buildNumber(parts, 1), parts.apply<graph::SqrtOp>(t)));
 }
 
-/// 2^-23 for f32, as torch.finfo says.
+/// Epsilon of the element type, like torch.finfo: 2^-23 for f32.
 double Adafactor::getEpsilon(Value parameter) const {
   if (!std::isnan(epsilons[0]))
     return epsilons[0];
@@ -92,8 +92,8 @@ Value Adafactor::moveTowards(Parts &parts, Value mean, Value value) const {
   return parts.add(mean, scale(parts, parts.sub(value, mean), newness));
 }
 
-/// Estimates of the second moments of all views: the outer product of those of
-/// the rows, divided by their mean, and those of the columns.
+/// Estimates the second moments of all views: the outer product of the moments
+/// of the rows, divided by their mean, and those of the columns.
 FailureOr<SmallVector<Value>>
 Adafactor::buildFactored(OpBuilder &builder,
                          MutableArrayRef<UpdatedTensor> views,
@@ -108,7 +108,7 @@ Adafactor::buildFactored(OpBuilder &builder,
       return failure();
     places.push_back(*place);
   }
-  // Without one of the last two dims, the moments over it.
+  // Builds the moments over one of the last two dims, which the result lacks.
   auto build = [&](int64_t dim, Value &state) {
     auto kept = llvm::to_vector(llvm::seq<int64_t>(0, rank));
     kept.erase(kept.begin() + dim);
@@ -173,7 +173,7 @@ LogicalResult Adafactor::buildOwnUpdates(OpBuilder &builder,
     moments = *factored;
   }
 
-  // The root of the mean square of the stored tensor, an f64 scalar.
+  // The root mean square of the stored tensor, an f64 scalar.
   auto getSize = [&](ArrayRef<Value> values) {
     return parts.mul(toDouble(parts, buildNorm(parts, Clip::Norm::Two, values)),
                      1 / std::sqrt(static_cast<double>(elements)));

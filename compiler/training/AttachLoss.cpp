@@ -1,4 +1,4 @@
-// Replaces the model's outputs by its loss and what is logged beside it.
+// attach-loss: replaces the model's outputs by its loss and metrics.
 
 #include "compiler/training/LossBuilder.h"
 #include "compiler/training/Passes.h"

@@ -12,7 +12,7 @@ using namespace polyrank::training;
 
 namespace {
 
-/// Marks the ops that are made while it listens.
+/// Marks ops with their origin as they are created.
 class OriginMarker : public OpBuilder::Listener {
 public:
   void differentiate(Operation *op) {

@@ -1,5 +1,5 @@
-// Samples through ops: by hand where dims are merged or summed, else by the
-// sharding rules, which know the dims of all ops.
+// Follows samples through ops: by explicit rules where dims are merged or
+// summed, and otherwise by the ops' sharding rules.
 
 #include "compiler/training/BatchFlow.h"
 
@@ -12,7 +12,7 @@ using graph::ShardingRule;
 using sharding::ReductionKind;
 using Kind = SampleFlow::Kind;
 
-/// How many elements of the later dims each index of dim `dim` has.
+/// The number of elements per index of dim `dim`.
 static int64_t strideOf(ArrayRef<int64_t> shape, int64_t dim) {
   int64_t stride = 1;
   for (int64_t size : shape.drop_front(dim + 1))
@@ -70,7 +70,8 @@ SampleFlow BatchFlow::get(Value value) {
 
 void BatchFlow::compute(Operation *op) {
   for (auto [result, flow] : llvm::zip_equal(op->getResults(), through(op))) {
-    // Of one sample what is left of it in one number is the sum over samples.
+    // With a batch of one sample, a scalar computed from it is the sum over
+    // samples.
     if (batch == 1 && flow.kind == Kind::Batched &&
         graph::getShape(result).empty())
       flow = {Kind::Sum};
@@ -131,7 +132,7 @@ std::optional<int64_t> BatchFlow::findDim(ArrayRef<int64_t> shape,
     if (inner == 0 || flow.stride % inner != 0 ||
         (inner * shape[dim]) % (flow.stride * batch) != 0)
       continue;
-    // Of one sample the dim is one of size 1, where there is such a dim.
+    // With a batch of one sample, prefer a dim of size 1.
     if (!found || (shape[dim] == 1 && shape[*found] != 1))
       found = dim;
   }
@@ -146,7 +147,7 @@ SampleFlow BatchFlow::moved(ArrayRef<int64_t> fromShape, int64_t from,
 }
 
 SampleFlow BatchFlow::throughReshape(Operation *op, SampleFlow batched) {
-  // The order of the elements stays.
+  // A reshape keeps the order of the elements.
   ArrayRef<int64_t> from = graph::getShape(op->getOperand(0)),
                     to = graph::getShape(op->getResult(0));
   if (batch == 1 && batched.kind == Kind::Batched && to.empty())
@@ -193,7 +194,7 @@ SampleFlow BatchFlow::throughElementwise(Operation *op, SampleFlow batched) {
     SampleFlow flow = flows.lookup(operand);
     if (!flow.isBatched() || flow == batched)
       continue;
-    // One with samples in other dims has each sample meet each.
+    // Samples in different dims: the op pairs each sample with each.
     if (flow.kind == batched.kind ||
         findDim(shape, flow) != findDim(shape, batched))
       return {Kind::Pairs};
@@ -227,15 +228,15 @@ std::optional<SampleFlow> BatchFlow::throughParts(Operation *op,
   return SampleFlow{Kind::Spread, strideOf(to, dim)};
 }
 
-/// A factor of a dim, and how many of its indices are one sample's; 0 where the
+/// A factor of a dim, and the number of its indices per sample; 0 if the
 /// samples are spread over it.
 struct SampleFactor {
   int factor;
   int64_t inner;
 };
 
-/// The factor among those of a dim whose indices the samples are, where samples
-/// lie `inner` indices of the dim apart.
+/// Finds the factor, among those of a dim, whose indices the samples are, if
+/// samples are `inner` indices of the dim apart.
 static std::optional<SampleFactor> findFactor(const ShardingRule &rule,
                                               ArrayRef<int> factors,
                                               int64_t inner, int64_t batch) {
@@ -262,7 +263,7 @@ SmallVector<SampleFlow> BatchFlow::throughRule(Operation *op) {
     std::optional<int64_t> dim = findDim(shape, flow);
     if (!dim)
       return flows;
-    if (shape[*dim] == 1) { // which has no factor
+    if (shape[*dim] == 1) { // a dim of size 1 has no factor
       unitDim = unitDim.value_or(*dim);
       continue;
     }
@@ -278,7 +279,7 @@ SmallVector<SampleFlow> BatchFlow::throughRule(Operation *op) {
     if (!samples) {
       samples = found;
     } else if (samples->factor != found->factor) {
-      // Where a result has both, each sample meets each.
+      // If a result has both factors, it pairs each sample with each.
       for (auto [result, each] : llvm::enumerate(flows))
         if (rule.resultHas(result, samples->factor) &&
             rule.resultHas(result, found->factor))
@@ -293,14 +294,14 @@ SmallVector<SampleFlow> BatchFlow::throughRule(Operation *op) {
     auto isUnit = [&](int64_t dim) {
       return dim < static_cast<int64_t>(shape.size()) && shape[dim] == 1;
     };
-    if (!samples) { // one sample: it stays in its dim, or becomes the first
+    if (!samples) { // one sample: it stays in its dim, or moves to dim 0
       for (int64_t dim : {*unitDim, int64_t(0)})
         if (isUnit(dim) && flow.kind != Kind::Batched)
           flow = {Kind::Batched, strideOf(shape, dim)};
       continue;
     }
-    // Where samples need their neighbours, or all must be on one device, such
-    // as the steps of a scan, a sample's part may be made of other samples.
+    // If the factor needs neighbours or whole dims, as the steps of a scan do,
+    // a sample's part may depend on other samples.
     using graph::FactorKind;
     if (FactorKind kind = rule.factors[samples->factor].kind;
         kind == FactorKind::Halo || kind == FactorKind::Replicated)
@@ -335,7 +336,8 @@ SampleFlow BatchFlow::ofSums(Operation *op) {
     if (kind == Kind::Sum)
       sums.push_back(number);
   }
-  // Exact of the integers that are counts, and rounded once of floats.
+  // Conversion is exact for integer counts, and rounds sums of floats only
+  // once.
   if (auto convert = dyn_cast<graph::ConvertOp>(op)) {
     Type from = graph::getGlobalType(convert.getInput()).getElementType();
     bool isExact =
@@ -345,7 +347,7 @@ SampleFlow BatchFlow::ofSums(Operation *op) {
   auto graphOp = dyn_cast<graph::GraphOp>(op);
   if (!graphOp || (isa<graph::DivOp>(op) && !isa<FloatType>(type)))
     return {graphOp ? Kind::Joint : Kind::Unknown};
-  // What passes partial sums is linear in those operands.
+  // An op that passes partial sums is linear in those operands.
   ShardingRule rule = graphOp.getShardingRule();
   bool isLinear = true;
   for (unsigned number = 0; number < op->getNumOperands(); ++number) {

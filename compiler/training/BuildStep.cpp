@@ -176,7 +176,7 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
                                        ValueRange(results).getTypes()));
   step.setAllResultAttrs(attributes);
   forward.erase();
-  // The gradients are there.
+  // The gradients are built, so `graph.detach` has no further use.
   step.walk([](graph::DetachOp detach) {
     detach.getResult().replaceAllUsesWith(detach.getInput());
   });
@@ -204,17 +204,17 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
   if (llvm::none_of(sums->gradients, [](Value value) { return !!value; }))
     return step.emitError("the loss depends on no trainable parameter");
 
-  // Each microbatch was scaled by the static number of targets; the number
-  // that counted is known now. Where none did, each gradient is a sum of
-  // nothing: zero, as PyTorch's, though the loss is a mean of nothing. Of
-  // several terms the numbers were known before.
+  // Each microbatch was scaled by the static number of targets; now the number
+  // that counted is known. If none did, each gradient is a sum of nothing:
+  // zero, like PyTorch's, though the loss is a mean of nothing. With several
+  // terms the counts were known before.
   Value factor;
   if (Value count = sums->counts[0]; getNumTerms() == 1 && !isStatic(count))
     factor = parts.div(parts.splat(count, static_cast<double>(means[0].targets *
                                                               microbatches)),
                        parts.add(count, buildIsNone(count)));
-  // A norm needs all gradients before the first update; else each is taken
-  // where it is needed.
+  // A norm needs all gradients before the first update; otherwise each gradient
+  // is taken where it is used.
   SmallVector<Value> gradients;
   if (clip.norm != 0)
     for (Parameter &parameter : parameters)
@@ -255,21 +255,21 @@ LogicalResult StepBuilder::buildForward() {
     updated.push_back(parameter.update < 0 ? Value(parameter.step)
                                            : results[parameter.update]);
   SmallVector<StepOutput> outputs;
-  if (!means.empty()) { // a loss is attached, and takes the outputs' place
+  if (!means.empty()) { // a loss is attached, and replaces the outputs
     Sums sums = takeMeans(results);
     outputs = buildMetrics(sums.sums, sums.counts);
     results.clear();
   }
   for (auto [i, value] : llvm::enumerate(results)) {
     if (boundary().getReplaced(i))
-      continue; // an update
+      continue; // the new value of a parameter
     auto output = boundary().getResult<graph::OutputAttr>(i);
     if (!output)
       return forward.emitError("result ")
              << i << " is no output or update (graph.role)";
     StringAttr name = output.getName();
-    if (graph::getShape(value).empty()) { // a number of the batch: a metric
-      // Without a loss these are the model's own.
+    if (graph::getShape(value).empty()) { // one number per batch: a metric
+      // Without a loss, outputs named loss and count are the model's own.
       bool isOwn = name == "loss" || name == "count";
       outputs.push_back({isOwn ? name.str() : metricName(name.str()), value});
       continue;

@@ -11,14 +11,14 @@
 using namespace mlir;
 using namespace polyrank::training;
 
-/// How many brackets a character opens, or closes (-1).
+/// 1 if a character opens a bracket, -1 if it closes one, else 0.
 static int nesting(char c) {
   return StringRef("([{").contains(c)   ? 1
          : StringRef(")]}").contains(c) ? -1
                                         : 0;
 }
 
-/// At the commas outside of brackets.
+/// Splits at commas outside of brackets.
 static SmallVector<StringRef> splitAtCommas(StringRef text) {
   SmallVector<StringRef> parts;
   size_t start = 0;
@@ -84,8 +84,8 @@ FailureOr<Call> polyrank::training::parseCall(StringRef text,
   return call;
 }
 
-/// At every + and - outside of brackets that does not belong to a number; each
-/// part begins with its sign, but for the first, which need not.
+/// Splits at every + and - outside of brackets that does not belong to a
+/// number. Each part begins with its sign; the first part may have none.
 static SmallVector<StringRef> splitAtSigns(StringRef text) {
   SmallVector<StringRef> parts;
   size_t start = 0;
@@ -95,7 +95,7 @@ static SmallVector<StringRef> splitAtSigns(StringRef text) {
     if (depth > 0 || (text[i] != '+' && text[i] != '-'))
       continue;
     StringRef before = text.slice(start, i);
-    // The sign of an exponent (1e-3), or of the part itself.
+    // The sign belongs to an exponent (1e-3) or begins the part.
     StringRef number = before.substr(before.find_last_of("+-*/ ") + 1);
     bool isExponent = number.size() > 1 && llvm::isDigit(number.front()) &&
                       (number.back() == 'e' || number.back() == 'E');
@@ -109,7 +109,7 @@ static SmallVector<StringRef> splitAtSigns(StringRef text) {
   return parts;
 }
 
-/// One term of a sum, without its sign.
+/// Parses one term of a sum, without its sign.
 static FailureOr<WeightedCall> parseTerm(StringRef text, EmitError emitError) {
   WeightedCall term;
   char operation = '*';
@@ -251,7 +251,7 @@ static SmallVector<StringRef> splitNumbers(StringRef text) {
     text = text.drop_front().drop_back().trim();
   SmallVector<StringRef> parts;
   text.split(parts, isTuple ? ',' : ':');
-  // A tuple of one: (0.9,).
+  // A tuple of one element: (0.9,).
   if (isTuple && parts.size() > 1 && parts.back().trim().empty())
     parts.pop_back();
   for (StringRef &part : parts)
@@ -259,7 +259,8 @@ static SmallVector<StringRef> splitNumbers(StringRef text) {
   return parts;
 }
 
-/// The elements of a .npy file, as numbers; what is wrong with it otherwise.
+/// Reads the elements of a .npy file as numbers; an error says what is wrong
+/// with it.
 static polyrank::Result<std::vector<double>>
 readNumbers(const std::string &path) {
   POLYRANK_ASSIGN(array, polyrank::openNpy(path));

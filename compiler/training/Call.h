@@ -1,5 +1,5 @@
-// The little language of --loss and --optimizer: name(value, .., key=value,
-// ..), and sums of such calls.
+// The syntax of --loss and --optimizer: name(value, .., key=value, ..), and
+// sums of such calls.
 
 #pragma once
 
@@ -22,10 +22,10 @@ struct Call {
   llvm::SmallVector<std::pair<std::string, std::string>> named;
 };
 
-/// Fails with what is wrong and what is expected. Positional arguments come
-/// before named ones; no name is given twice. Commas within brackets separate
-/// nothing: `betas=(0.9,0.95)`. A bare word that is one of `flags` is that name
-/// with the value `true`.
+/// Parses a call. Errors say what is wrong and what is expected. Positional
+/// arguments come before named ones; no name may be given twice. Commas within
+/// brackets do not separate arguments: `betas=(0.9,0.95)`. A bare word in
+/// `flags` means that name with the value `true`.
 mlir::FailureOr<Call> parseCall(llvm::StringRef text, EmitError emitError,
                                 llvm::ArrayRef<llvm::StringRef> flags = {});
 
@@ -36,43 +36,44 @@ struct WeightedCall {
   std::string text; // of the call alone
 };
 
-/// `cross_entropy(a,ya)+0.5*mse(b,yb)`: at least one term. Weights are finite
-/// numbers in front of their call or behind it (`mse(b,yb)/2`).
+/// Parses `cross_entropy(a,ya)+0.5*mse(b,yb)`: at least one term. Weights are
+/// finite numbers before or after their call (`mse(b,yb)/2`).
 mlir::FailureOr<llvm::SmallVector<WeightedCall>> parseSum(llvm::StringRef text,
                                                           EmitError emitError);
 
-/// Named arguments, each taken by its one reader.
+/// The named arguments of a call. Each is taken once, by the code that reads
+/// it.
 class NamedArguments {
 public:
   NamedArguments(const Call &call, EmitError emitError)
       : call(call), emitError(emitError), rest(call.named) {}
 
-  /// Leave the value as it is where the argument is not given.
+  /// These leave `value` unchanged if the argument is not given.
   void take(llvm::StringRef name, double &value);
   void take(llvm::StringRef name, int64_t &value);
   void take(llvm::StringRef name, std::optional<int64_t> &value);
   void take(llvm::StringRef name, bool &value);
-  /// A word, in quotes or not; None leaves it as it is.
+  /// Takes a word, in quotes or not; None leaves `value` unchanged.
   void take(llvm::StringRef name, std::string &value);
-  /// Separated by ':'.
+  /// Takes words that are separated by ':'.
   void take(llvm::StringRef name, llvm::SmallVectorImpl<std::string> &value);
-  /// 0.2:1:3, as Python writes it, (0.2,1,3), or a file that holds them as a
-  /// row, FILE.npy.
+  /// Takes numbers: 0.2:1:3, Python's (0.2,1,3), or FILE.npy with a row of
+  /// numbers.
   void take(llvm::StringRef name, llvm::SmallVectorImpl<double> &value);
-  /// 0.9:0.999, or as Python writes it: (0.9,0.999).
+  /// Takes 0.9:0.999, or Python's (0.9,0.999).
   void takePair(llvm::StringRef name, double &first, double &second);
-  /// Of a few numbers, of which None leaves what is there. `example` is the
-  /// end of the message where they are none.
+  /// Takes as many numbers as `values` has; None leaves its entry unchanged.
+  /// `example` ends the error message.
   void takeTuple(llvm::StringRef name, llvm::MutableArrayRef<double> values,
                  llvm::StringRef example);
-  /// What `take` takes has names that begin with this, in front of those given.
+  /// Sets a prefix that is put before all names that are taken from now on.
   void setPrefix(llvm::StringRef prefix) { this->prefix = prefix.str(); }
-  /// Whether the argument is given, as something else than False or None. It is
-  /// no option that messages list.
+  /// Removes an argument; returns true if it was given and is not False or
+  /// None. Messages do not list it as an option.
   bool drop(llvm::StringRef name);
 
-  /// Fails where a value was malformed or an argument was not taken; `hint`
-  /// ends the message on the latter.
+  /// Fails if a value was malformed or an argument was not taken; `hint` ends
+  /// the message on the latter.
   mlir::LogicalResult finish(llvm::StringRef hint = "");
 
 private:

@@ -1,4 +1,4 @@
-// Cross entropy, and what else is made of scores of classes and labels.
+// Cross entropy, and other losses and metrics of class scores and labels.
 
 #include "compiler/training/LossBuilder.h"
 
@@ -24,7 +24,7 @@ LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
                        << " and one with ignore_index=" << ignoreIndex
                        << "; give one of them another name";
   }
-  // An input of the model that is looked up in a table has a range already.
+  // An input that the model looks up in a table already has a range.
   auto input = boundary().getArgument<graph::InputAttr>(number);
   std::optional<int64_t> known = input.getRange();
   boundary().setArgument(
@@ -34,7 +34,7 @@ LogicalResult LossBuilder::limitLabels(unsigned number, int64_t classes,
   return success();
 }
 
-/// `type` without dim `axis`.
+/// The shape of `type` without dim `axis`.
 static SmallVector<int64_t> rowsOf(RankedTensorType type, int64_t axis) {
   SmallVector<int64_t> rows(type.getShape());
   rows.erase(rows.begin() + axis);
@@ -48,12 +48,13 @@ FailureOr<int64_t> LossBuilder::findClasses(const Call &call,
   auto named = [&](int64_t axis) {
     return llvm::find(order, axis) - order.begin();
   };
-  // Of [samples, classes] there is no choice; of none the caller complains.
+  // [samples, classes] leaves no choice; for lower ranks the caller emits an
+  // error.
   if (type.getRank() < 3)
     return type.getRank() - 1;
   const std::string &output = call.positional[0], &labels = call.positional[1];
-  // The dims that are left are those of the labels, where the model takes them,
-  // or else of what it takes one label for each: tokens.
+  // The remaining dims must be those of the labels, if the model has them as an
+  // input, or else of an input with one label per element: tokens.
   SmallVector<int64_t> axes;
   std::string other;
   for (bool isLabels : {true, false})
@@ -124,7 +125,7 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   classes.size = type.getDimSize(classes.axis);
   auto labelType =
       RankedTensorType::get(rowsOf(type, classes.axis), builder.getI64Type());
-  // Without the dim of the classes the batch may be one dim earlier.
+  // Without the dim of the classes, the batch may be one dim earlier.
   FailureOr<Value> labels = getLabels(
       call.positional[1], labelType, batchDim > axis ? batchDim - 1 : batchDim);
   if (failed(labels))
@@ -132,7 +133,7 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   classes.labels = *labels;
   warnOfCopies(call, logits->value, *labels);
   unsigned number = cast<BlockArgument>(*labels).getArgNumber();
-  // A metric leaves out what the loss does.
+  // A metric ignores the labels that the loss ignores.
   auto known = ignored.find(number);
   classes.ignoreIndex = options.ignoreIndex ? *options.ignoreIndex
                         : isMetric && known != ignored.end() ? known->second
@@ -142,7 +143,8 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
   classes.isCounted = parts.compare(
       classes.labels, Comparison::NE,
       parts.splat(classes.labels, static_cast<double>(classes.ignoreIndex)));
-  // A float, so that it is reduced together with the gradients; exact to 2^24.
+  // A float, so that it is reduced together with the gradients; exact up to
+  // 2^24.
   classes.counted = parts.convert(classes.isCounted, builder.getF32Type());
   return classes;
 }
@@ -211,7 +213,7 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
 
   graph::CrossEntropyOp op = buildLogLikelihood(*classes);
   Value loss = op.getLoss(), counted = classes->counted;
-  if (!weights.empty()) { // a mean by weight
+  if (!weights.empty()) { // a weighted mean
     Value row =
         buildRow(parts, weights, graph::getGlobalType(loss).getElementType());
     counted = graph::GatherOp::create(builder, parts.location, row,
@@ -220,7 +222,8 @@ FailureOr<Loss> LossBuilder::buildCrossEntropy(const Call &call) {
         parts.select(classes->isCounted, counted, parts.splat(counted, 0));
     loss = parts.mul(loss, counted);
   }
-  // The likelihood of each label with its share, that of all with the rest.
+  // The loss of the label with weight 1 - smoothing, and the mean loss of all
+  // classes with the rest.
   if (smoothing > 0)
     loss = parts.add(
         parts.mul(loss, 1 - smoothing),
@@ -262,9 +265,9 @@ FailureOr<Loss> LossBuilder::buildAccuracy(const Call &call) {
     return emitError() << call.name << ": top=" << top << ", but output '"
                        << call.positional[0] << "' has " << classes->size
                        << " classes; it must be from 1 to that";
-  // How many classes score no more than the label, itself among them. Of equal
-  // ones the first is best, as argmax has it; a NaN is better than all, and no
-  // label's.
+  // The number of classes that score no more than the label, including the
+  // label. Among equal scores the first is best, like argmax; NaN is better
+  // than all other scores, and a label with NaN never counts.
   Value logits = classes->logits, labels = classes->labels;
   ArrayRef<int64_t> shape = graph::getShape(logits);
   int64_t axis = classes->axis;

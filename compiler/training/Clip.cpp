@@ -1,4 +1,4 @@
-// The norm of all gradients, and gradients that are no larger than asked.
+// Computes the norm of all gradients, and clips gradients.
 
 #include "compiler/training/Clip.h"
 
@@ -27,7 +27,7 @@ FailureOr<Clip> Clip::parse(double norm, StringRef kind, double value,
   return Clip{norm, kind == "2" ? Norm::Two : Norm::Infinity, value};
 }
 
-/// In what the norm of `values` is computed.
+/// The type in which the norm of `values` is computed.
 static Type getNormType(OpBuilder &builder, ArrayRef<Value> values) {
   bool isDouble = llvm::any_of(values, [](Value value) {
     return graph::getGlobalType(value).getElementType().isF64();
@@ -62,14 +62,14 @@ Clip::Scale Clip::buildScale(Parts &parts, ArrayRef<Value> gradients,
                              Value factor) const {
   if (norm == 0 || gradients.empty())
     return {factor, {}};
-  // The factor is no less than 0: it comes out of the norm.
+  // The factor is not negative, so it can be multiplied after the norm.
   Value before = buildNorm(parts, kind, gradients);
   Type type = graph::getGlobalType(before).getElementType();
   if (factor && graph::getGlobalType(factor).getElementType() != type)
     factor = parts.convert(factor, type);
   if (factor)
     before = parts.mul(before, factor);
-  // PyTorch's 1e-6 keeps the quotient finite; NaN stays NaN.
+  // The 1e-6 is PyTorch's and keeps the quotient finite; NaN stays NaN.
   Value clipped = parts.apply<graph::MinOp>(
       parts.div(parts.splat(before, norm), parts.add(before, 1e-6)),
       parts.splat(before, 1));

@@ -7,39 +7,38 @@
 
 namespace polyrank::training {
 
-/// As `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` do; at most one
-/// of them.
+/// Clips like `torch.nn.utils.clip_grad_norm_` or `clip_grad_value_`; at most
+/// one of the two.
 struct Clip {
   enum class Norm { Two, Infinity };
 
-  /// The most that the norm of all gradients together may be; 0: whatever it
-  /// is.
+  /// The largest norm of all gradients together; 0: no limit.
   double norm = 0;
   Norm kind = Norm::Two;
-  /// The most that an element may be, either way; 0: whatever it is.
+  /// The largest absolute value of an element; 0: no limit.
   double value = 0;
 
-  /// Fails with what is wrong with the options.
+  /// Parses the options; an error says what is wrong with them.
   static mlir::FailureOr<Clip> parse(double norm, llvm::StringRef kind,
                                      double value, EmitError emitError);
 
-  /// What `norm` asks for, of `gradients` that are to be multiplied by the
-  /// scalar `factor` (null: by 1).
+  /// The scale that `norm` requires for `gradients`, which are to be multiplied
+  /// by the scalar `factor` (null: by 1).
   struct Scale {
-    /// The scalar to multiply them by instead; null: 1.
+    /// The scalar by which to multiply them instead; null: 1.
     mlir::Value factor;
-    /// Their norm before clipping; null where it is not needed.
+    /// Their norm before clipping; null if it is not needed.
     mlir::Value norm;
   };
   Scale buildScale(graph::Parts &parts, llvm::ArrayRef<mlir::Value> gradients,
                    mlir::Value factor) const;
 
-  /// A gradient, multiplied, with what `value` asks for.
+  /// A scaled gradient, with its elements limited to `value`.
   mlir::Value limit(graph::Parts &parts, mlir::Value gradient) const;
 };
 
 /// The norm of all elements of all values, a scalar: as precise as the most
-/// precise of them, and no less than f32.
+/// precise of them, and at least f32.
 mlir::Value buildNorm(graph::Parts &parts, Clip::Norm kind,
                       llvm::ArrayRef<mlir::Value> values);
 

@@ -1,4 +1,4 @@
-// A model that is trained to repeat what it reads.
+// Warns about a model that is trained to repeat its input.
 
 #include "compiler/training/LossBuilder.h"
 
@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-/// The ops between `from` and `to`; empty where `to` does not depend on it.
+/// The ops on paths from `from` to `to`; empty if `to` does not depend on
+/// `from`.
 static llvm::SetVector<Operation *> opsBetween(Value from, Value to) {
   DenseSet<Value> dependent{from};
   for (Operation &op : *from.getParentBlock())
@@ -26,8 +27,8 @@ static llvm::SetVector<Operation *> opsBetween(Value from, Value to) {
   return ops;
 }
 
-/// Whether `op` moves what it reads along a dim of this size: it leaves some of
-/// it out, puts something before it or behind it, or picks it by an index.
+/// Returns true if `op` shifts its operand along a dim of this size: it drops a
+/// part, puts elements before or after it, or picks by an index.
 static bool shifts(Operation *op, int64_t size,
                    const llvm::SetVector<Operation *> &all) {
   if (auto gather = dyn_cast<graph::GatherOp>(op)) {
@@ -48,7 +49,7 @@ static bool shifts(Operation *op, int64_t size,
 void LossBuilder::warnOfCopies(const Call &call, Value output, Value labels) {
   llvm::SetVector<Operation *> ops = opsBetween(labels, output);
   ArrayRef<int64_t> shape = graph::getShape(labels);
-  // A model may shift its labels itself, as an encoder-decoder does.
+  // The model may shift its labels itself, like an encoder-decoder.
   if (ops.empty() || (shape.size() > 1 && llvm::any_of(ops, [&](Operation *op) {
                         return shifts(op, shape.back(), ops);
                       })))

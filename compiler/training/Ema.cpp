@@ -1,4 +1,4 @@
-// Moving means of the parameters.
+// Moving averages of the parameters.
 
 #include "compiler/training/Ema.h"
 

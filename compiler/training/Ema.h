@@ -1,4 +1,4 @@
-// Moving means of the parameters.
+// Moving averages of the parameters.
 
 #pragma once
 
@@ -6,27 +6,27 @@
 
 namespace polyrank::training {
 
-/// Exponential moving means: the parameters' values after the first step, from
-/// then on decay * mean + (1 - decay) * value, as PyTorch's AveragedModel with
-/// get_ema_multi_avg_fn(decay).
+/// Exponential moving averages: the parameters' values after the first step,
+/// and from then on decay * average + (1 - decay) * value, like PyTorch's
+/// AveragedModel with get_ema_multi_avg_fn(decay).
 struct Ema {
-  /// What the state of each trainable parameter is called.
+  /// The name of the state of each trainable parameter.
   static constexpr const char *stateName = "ema";
 
-  Ema(double decay = 0) : decay(decay) {} // 0: no means are kept
+  Ema(double decay = 0) : decay(decay) {} // 0: no averages are kept
   explicit operator bool() const { return decay != 0; }
 
-  /// Builds what is computed once for all parameters from the number of steps
-  /// done before this one, an i64 scalar.
+  /// Builds the scalars that all parameters share from `step`, the number of
+  /// steps done before this one, an i64 scalar.
   void buildScalars(graph::Parts &parts, mlir::Value step);
 
-  /// The next mean, given this one and the parameter's next value.
+  /// The next average, given this one and the parameter's next value.
   mlir::Value buildNext(graph::Parts &parts, mlir::Value mean,
                         mlir::Value value) const;
 
 private:
   double decay;
-  mlir::Value share; // of the value in the next mean: an f32 scalar
+  mlir::Value share; // the weight of `value` in the next average: an f32 scalar
 };
 
 } // namespace polyrank::training

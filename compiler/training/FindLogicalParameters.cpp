@@ -1,9 +1,9 @@
 // Pushes splits and reshapes around a matmul into its weight.
 
+#include "dialects/graph/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
 #include "dialects/graph/Boundary.h"
-#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 
 namespace polyrank::training {
@@ -26,7 +26,7 @@ class FindLogicalParameters
   bool isParameter(Value value);
   /// The matmul's operand that is a parameter, if one is.
   std::optional<unsigned> findWeight(graph::MatmulOp matmul);
-  /// Cuts results that are only used in unequal parts.
+  /// Cuts a result that is only used in unequal parts, and the weight with it.
   void cutUnequalParts(graph::MatmulOp matmul);
   void splitFreeDims(graph::MatmulOp matmul);
   void absorbViews();
@@ -36,7 +36,7 @@ class FindLogicalParameters
   func::FuncOp forward;
 };
 
-/// Where element i of a logical parameter lies: base + sum(i[d] * strides[d]).
+/// The place of element i in the stored tensor: base + sum(i[d] * strides[d]).
 struct View {
   int64_t base = 0;
   SmallVector<int64_t> strides;
@@ -60,18 +60,18 @@ FindLogicalParameters::findWeight(graph::MatmulOp matmul) {
   return std::nullopt;
 }
 
-/// The result dim of a free dim of one of the matmul's operands.
+/// The dim of the result that a free dim of an operand becomes.
 static int64_t resultDim(graph::MatmulOp matmul, unsigned operand,
                          int64_t position) {
   int64_t dim = matmul.getLhsBatch().size() + position;
   return operand == 0 ? dim : dim + matmul.getLhsFree().size();
 }
 
-/// The finest division of which both are coarsenings; empty where there is
-/// none, or where one says that the dim must stay.
+/// The coarsest split that refines both; empty if there is none, or if one of
+/// them requires that the dim stays whole.
 static SmallVector<int64_t> refine(ArrayRef<int64_t> left,
                                    ArrayRef<int64_t> right) {
-  // Block sizes: products of the minor parts.
+  // The sizes of blocks, which are products of minor parts.
   llvm::SmallSetVector<int64_t, 8> blocks;
   for (ArrayRef<int64_t> sizes : {left, right}) {
     int64_t block = 1;
@@ -91,7 +91,7 @@ static SmallVector<int64_t> refine(ArrayRef<int64_t> left,
   return SmallVector<int64_t>(llvm::reverse(sizes));
 }
 
-/// How all users of a value want its dim taken apart; empty where they do not.
+/// The split of a dim that all users of a value want; empty if some do not.
 static SmallVector<int64_t> wantedSplit(Value value, int64_t dim) {
   SmallVector<int64_t> wanted;
   for (OpOperand &use : value.getUses()) {
@@ -160,10 +160,10 @@ void FindLogicalParameters::splitFreeDims(graph::MatmulOp matmul) {
     splitDims(matmul, *weight, splits);
 }
 
-// Unequal parts.
+// Parts of unequal sizes.
 
-/// Slices that divide a dim without gap and overlap, by their starts; empty
-/// where the users of `value` are anything else.
+/// The slices that partition a dim, sorted by their starts; empty if `value`
+/// has any other users.
 static SmallVector<std::pair<int64_t, int64_t>> findParts(Value value,
                                                           int64_t dim) {
   SmallVector<std::pair<int64_t, int64_t>> parts;
@@ -190,8 +190,8 @@ static SmallVector<std::pair<int64_t, int64_t>> findParts(Value value,
   return parts;
 }
 
-/// The dim that a reshape takes apart, with `dim` as its major part, and how
-/// many elements one index of that stands for; nullopt where `dim` is no such.
+/// If `dim` is the major part of a dim that a reshape splits: the split dim,
+/// and the number of its elements per index of `dim`; else nullopt.
 static std::optional<std::pair<int64_t, int64_t>>
 majorOf(graph::ReshapeOp reshape, int64_t dim) {
   for (const ReshapeGroup &group :
@@ -207,8 +207,8 @@ majorOf(graph::ReshapeOp reshape, int64_t dim) {
   return std::nullopt;
 }
 
-/// Slices of transposes of `value` become transposes of its slices, where it is
-/// only used by these and by slices.
+/// Turns slices of transposes of `value` into transposes of slices, if all
+/// users of `value` are slices or sliced transposes.
 static void sliceFirst(Value value) {
   auto isSliced = [](Operation *user) {
     return isa<graph::SliceOp>(user) ||
@@ -247,7 +247,8 @@ static void sliceFirst(Value value) {
   }
 }
 
-/// [start, limit) of a dim of `value`, computed from parts of its operands.
+/// Returns [start, limit) of a dim of `value`, computed from parts of its
+/// operands.
 static Value cut(OpBuilder &builder, Value value, int64_t dim, int64_t start,
                  int64_t limit) {
   Operation *op = value.getDefiningOp();
@@ -302,9 +303,9 @@ void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
       (*weight == 0 ? matmul.getLhsFree() : matmul.getRhsFree()).size();
   for (unsigned position = 0; position < count; ++position) {
     int64_t dim = resultDim(matmul, *weight, position);
-    // Down to where it is sliced, by elementwise ops with no other use, also of
-    // the heads that a reshape makes of it. Parts of a dropout would draw the
-    // same numbers.
+    // Follows elementwise ops with a single use to the slices, also after a
+    // reshape that splits off heads. Parts of a dropout would draw the same
+    // random numbers.
     Value value = matmul;
     while (value.hasOneUse()) {
       Operation *user = *value.getUsers().begin();
@@ -365,7 +366,8 @@ static void setView(func::FuncOp function, BlockArgument argument,
   graph::Boundary(function).setView(argument.getArgNumber(), numbers);
 }
 
-/// The strides of a reshaped view; nullopt where its elements have none.
+/// The strides of a reshaped view; nullopt if its elements have no constant
+/// strides.
 static std::optional<SmallVector<int64_t>>
 reshapeStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
                ArrayRef<int64_t> result) {
@@ -448,7 +450,7 @@ void FindLogicalParameters::absorbViews() {
   for (bool changed = true; changed;) {
     changed = false;
     for (BlockArgument argument : forward.getArguments())
-      // What the model updates itself keeps its shape.
+      // A parameter that the model updates itself keeps its shape.
       if (isParameter(argument) && !boundary.getNext(argument.getArgNumber()) &&
           (absorbReshape(argument) || absorbSlices(argument))) {
         changed = true;
@@ -461,7 +463,7 @@ void FindLogicalParameters::absorbViews() {
 }
 
 void FindLogicalParameters::runOnOperation() {
-  FailureOr<func::FuncOp> found = graph::getForward(getOperation());
+  FailureOr<func::FuncOp> found = getForward(getOperation());
   if (failed(found))
     return signalPassFailure();
   forward = *found;
@@ -471,12 +473,12 @@ void FindLogicalParameters::runOnOperation() {
   };
   for (graph::MatmulOp matmul : matmuls())
     cutUnequalParts(matmul);
-  graph::eraseDeadOps(body);
-  // Cut parts are parameters of their own before their dims are split.
+  eraseDeadOps(body);
+  // Cut parts become separate parameters before their dims are split.
   absorbViews();
   for (graph::MatmulOp matmul : matmuls())
     splitFreeDims(matmul);
-  // Only the merges that splitFreeDims left move.
+  // Moves only the merges that splitFreeDims left.
   moveMergesDown(body, [](graph::ReshapeOp, const ReshapeGroup &, OpOperand &) {
     return false;
   });

@@ -1,6 +1,6 @@
-// LAMB: Adam's update, as long as a multiple of the tensor that it updates (You
-// et al., Large Batch Optimization for Deep Learning: Training BERT in 76
-// minutes, 2020, algorithm 2).
+// LAMB: Adam's update, scaled to a multiple of the norm of the tensor that it
+// updates (You et al., Large Batch Optimization for Deep Learning: Training
+// BERT in 76 minutes, 2020, algorithm 2).
 
 #include "compiler/training/Clip.h"
 #include "compiler/training/UpdateRule.h"
@@ -15,7 +15,7 @@ using graph::Parts;
 
 namespace {
 
-/// Options are those of NVIDIA's FusedLAMB and of DeepSpeed's.
+/// The options are those of NVIDIA's FusedLAMB and of DeepSpeed's.
 class Lamb : public UpdateRule {
 public:
   Lamb() { weightDecay = 1e-2; }
@@ -69,7 +69,7 @@ void Lamb::buildOwnScalars(Parts &parts, Value step) {
   correction = parts.apply<graph::SqrtOp>(buildShare(parts, beta2, t));
 }
 
-/// Adam's, with decay as a part of it.
+/// Adam's update, with weight decay added.
 Value Lamb::buildDirection(Parts &parts, UpdatedTensor &tensor) const {
   Value gradient = tensor.gradient;
   Value &mean = tensor.states[0], &square = tensor.states[1];
@@ -88,8 +88,8 @@ Value Lamb::buildDirection(Parts &parts, UpdatedTensor &tensor) const {
                     : parts.add(direction, parts.mul(tensor.parameter, decay));
 }
 
-/// The norm of the stored tensor over that of its update, an f64 scalar; 1
-/// where either is zero.
+/// The norm of the stored tensor divided by that of its update, an f64 scalar;
+/// 1 if either is zero.
 Value Lamb::buildTrust(Parts &parts, ArrayRef<Value> parameters,
                        ArrayRef<Value> directions) const {
   Value length = buildNorm(parts, Clip::Norm::Two, parameters);

@@ -1,4 +1,5 @@
-// Losses and metrics of an output, and all of them together.
+// Builds losses and metrics of single outputs, and --loss and --metric from
+// them.
 
 #include "compiler/training/LossBuilder.h"
 
@@ -147,7 +148,7 @@ void LossBuilder::describeMean(StringRef name, ArrayRef<Loss> means) {
 SmallVector<Loss> LossBuilder::splitMean(Value value) {
   SmallVector<Loss> means;
   for (const LossPart &part : splitter.split(value)) {
-    // How large the number can be is not known; 1 leaves the seed unscaled.
+    // The largest count is unknown; 1 leaves the seed unscaled.
     Value count =
         part.count
             ? part.count
@@ -162,7 +163,7 @@ SmallVector<Loss> LossBuilder::splitMean(Value value) {
 FailureOr<SmallVector<Loss>> LossBuilder::buildTerm(const WeightedCall &term) {
   Call call = term.call;
   StringRef name = call.name;
-  // As PyTorch calls them.
+  // Accepts PyTorch's names.
   for (StringRef module : {"torch.nn.functional.", "nn.functional.", "F."})
     if (name.consume_front(module))
       break;
@@ -239,7 +240,7 @@ LogicalResult LossBuilder::expectNamesDiffer(ArrayRef<NamedMean> means) {
   for (const NamedMean &mean : means) {
     std::string name = metricName(mean.name);
     SmallVector<std::string> logged;
-    if (!isOneTerm || !mean.weight) // which is called loss
+    if (!isOneTerm || !mean.weight) // a single term is logged as loss
       logged.push_back(name);
     if (size_t size = mean.parts.size(); size > 1)
       for (size_t number = 0; number < size; ++number)

@@ -1,4 +1,4 @@
-// Sums of quotients, each over its own count.
+// Splits a loss into sums of quotients, each with its own count.
 
 #include "compiler/training/LossParts.h"
 
@@ -10,7 +10,7 @@ using namespace polyrank::training;
 using Kind = SampleFlow::Kind;
 using Terms = SmallVector<LossPart>;
 
-/// `value` through reshapes between tensors of one element.
+/// Looks through reshapes of `value`.
 static Value skipReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
     value = reshape.getInput();
@@ -28,7 +28,7 @@ static Value asScalar(graph::Parts &parts, Value value) {
                                   ArrayRef<int64_t>());
 }
 
-/// Each sum changed by `change`.
+/// Applies `change` to the sum of each term.
 static Terms mapSums(Terms terms, function_ref<Value(Value)> change) {
   for (LossPart &term : terms)
     term.sum = change(term.sum);
@@ -54,7 +54,7 @@ bool LossParts::dependsOnInputsAlone(Value value) {
     if (isInput ||
         isa<IntegerType>(graph::getGlobalType(argument).getElementType()))
       continue;
-    // A buffer that stays as it is, such as the weights of classes.
+    // Constant buffers count as inputs, such as the weights of classes.
     auto role = boundary.getArgument<graph::ParameterAttr>(number);
     auto stored =
         role ? symbols.lookup<graph::ParameterOp>(role.getSymbol()) : nullptr;
@@ -77,7 +77,7 @@ std::optional<LossPart> LossParts::buildCount(Value value) {
   std::optional<double> least;
   Value count = skipReshapes(value);
   Type type = graph::getGlobalType(count).getElementType();
-  // max(n, 1), which keeps a sum of nothing from being divided by 0.
+  // max(n, 1) prevents the division of an empty sum by 0.
   Value bounded = count;
   if (auto convert = bounded.getDefiningOp<graph::ConvertOp>())
     bounded = skipReshapes(convert.getInput());
@@ -91,7 +91,7 @@ std::optional<LossPart> LossParts::buildCount(Value value) {
     bound(most.getLhs(), graph::getSplat(most.getRhs()));
     bound(most.getRhs(), graph::getSplat(most.getLhs()));
   } else if (auto select = bounded.getDefiningOp<graph::SelectOp>()) {
-    // n < 1 ? 1 : n, as clamp is written.
+    // n < 1 ? 1 : n, the form that clamp is exported in.
     auto compare = select.getCondition().getDefiningOp<graph::CompareOp>();
     if (compare &&
         (compare.getComparison() == graph::Comparison::LT ||
@@ -101,7 +101,7 @@ std::optional<LossPart> LossParts::buildCount(Value value) {
             graph::getSplat(select.getOnTrue()))
       bound(select.getOnFalse(), graph::getSplat(select.getOnTrue()));
   }
-  // n + 1e-8: what is added is added once for each microbatch.
+  // n + 1e-8: the small number is added once per microbatch.
   Value sum = count;
   if (auto add = sum.getDefiningOp<graph::AddOp>())
     for (auto [rest, other] : {std::pair(add.getLhs(), add.getRhs()),
@@ -115,7 +115,7 @@ std::optional<LossPart> LossParts::buildCount(Value value) {
 }
 
 Value LossParts::withoutScales(Value value, SmallVectorImpl<Scale> &scales) {
-  // The number that is repeated to a tensor, where samples make it.
+  // The scalar that `each` broadcasts, if it is computed from samples.
   auto findNumber = [&](Value each) -> Value {
     while (true) {
       if (isNumber(each))
@@ -144,7 +144,7 @@ Value LossParts::withoutScales(Value value, SmallVectorImpl<Scale> &scales) {
         scales.push_back({number, /*divides=*/false});
         return withoutScales(rest, scales);
       }
-  // What does the same to each multiple.
+  // Ops that commute with a scalar factor.
   bool isLinear = isa<graph::NegOp, graph::ReshapeOp, graph::TransposeOp>(op);
   auto reduce = dyn_cast<graph::ReduceOp>(op);
   isLinear |= reduce && reduce.getKind() == sharding::ReductionKind::Sum;
@@ -196,7 +196,7 @@ Terms LossParts::expandQuotient(graph::DivOp op) {
 std::optional<Terms> LossParts::expandSum(graph::ReduceOp op) {
   if (op.getKind() != sharding::ReductionKind::Sum)
     return std::nullopt;
-  // A number for all, which was applied to each: sum(x / n) is sum(x) / n.
+  // A scalar that was applied to each element: sum(x / n) is sum(x) / n.
   SmallVector<Scale> scales;
   Value rest = withoutScales(op, scales);
   if (!scales.empty()) {
@@ -206,7 +206,7 @@ std::optional<Terms> LossParts::expandSum(graph::ReduceOp op) {
                             : parts.mul(whole, scale.number);
     return expand(whole);
   }
-  // Numbers that were put together.
+  // Scalars that were concatenated.
   auto concat = op.getInput().getDefiningOp<graph::ConcatOp>();
   if (!concat || !llvm::all_of(concat.getInputs(), isNumber))
     return std::nullopt;

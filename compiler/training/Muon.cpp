@@ -1,6 +1,6 @@
-// Muon: the momentum of a matrix, orthogonalised (Jordan et al., Muon: An
-// optimizer for hidden layers in neural networks, 2024), as PyTorch 2.13 has
-// it, and AdamW for what is no matrix.
+// Muon: orthogonalises the momentum of a matrix (Jordan et al., Muon: An
+// optimizer for hidden layers in neural networks, 2024), like PyTorch 2.13.
+// Other parameters use AdamW.
 
 #include "compiler/training/Clip.h"
 #include "compiler/training/StoredView.h"
@@ -48,7 +48,7 @@ private:
   bool isOrthogonalised(graph::ParameterOp stored) const;
   Value buildMomentum(Parts &parts, UpdatedTensor &tensor) const;
   Value orthogonalise(Parts &parts, Value matrix) const;
-  /// What the rate of a matrix of these dims is multiplied by.
+  /// The factor on the learning rate for a matrix of these dims.
   double getRatio(ArrayRef<int64_t> dims) const;
 
   double momentum = 0.95, epsilon = 1e-7;
@@ -56,7 +56,7 @@ private:
   double coefficients[3] = {3.4445, -4.7750, 2.0315};
   int64_t steps = 5;
   std::string adjustment = "original";
-  /// Of the parameters that are no matrices, or that `patterns` name.
+  /// The rule of parameters that are no matrices, or that `patterns` name.
   std::unique_ptr<UpdateRule> others;
   SmallVector<std::string> patterns;
 };
@@ -96,8 +96,8 @@ bool Muon::isOrthogonalised(graph::ParameterOp stored) const {
          !matchesGlobs(patterns, training::getNames(stored));
 }
 
-// A schedule of the rate is one of both; `checkOwn` has refused an lr of 0 that
-// the other's is not.
+// A learning-rate schedule scales both rates; `checkOwn` has refused lr = 0
+// unless the other rate is 0 too.
 void Muon::buildOwnScalars(Parts &parts, Value step) {
   Value otherRate = others->learningRate == learningRate
                         ? rate
@@ -105,7 +105,7 @@ void Muon::buildOwnScalars(Parts &parts, Value step) {
   others->buildScalars(parts, step, otherRate);
 }
 
-/// PyTorch moves both by `lerp`.
+/// Like PyTorch, moves both by `lerp`.
 Value Muon::buildMomentum(Parts &parts, UpdatedTensor &tensor) const {
   Value gradient = tensor.gradient, &buffer = tensor.states[0];
   buffer =
@@ -115,11 +115,12 @@ Value Muon::buildMomentum(Parts &parts, UpdatedTensor &tensor) const {
   return parts.add(gradient, parts.mul(parts.sub(buffer, gradient), momentum));
 }
 
-/// With X = U S V^T, about U V^T: an odd polynomial of X, several times over,
-/// moves its singular values towards 1. PyTorch computes it in bfloat16.
+/// For X = U S V^T, returns about U V^T: an odd polynomial of X, applied
+/// several times, moves its singular values towards 1. PyTorch computes it in
+/// bfloat16.
 ///   A = X X^T, X' = a X + (b A + c A A) X
-/// of the dim that is the smaller; with A = X^T X from the right, which is the
-/// same.
+/// A has the smaller dim; with A = X^T X it multiplies from the right, which is
+/// equivalent.
 Value Muon::orthogonalise(Parts &parts, Value matrix) const {
   Type type = graph::getGlobalType(matrix).getElementType();
   Value norm = buildNorm(parts, Clip::Norm::Two, matrix);
@@ -156,7 +157,7 @@ LogicalResult Muon::buildOwnUpdates(OpBuilder &builder,
   ArrayRef<int64_t> dims = cast<RankedTensorType>(stored.getType()).getShape();
   if (graph::numElements(dims) == 0)
     return success();
-  // The stored matrix, from the views that divide it.
+  // Assembles the stored matrix from its views.
   Parts parts(builder, views.front().location);
   std::vector<StoredView> places;
   Value matrix;

@@ -1,4 +1,4 @@
-// Optimizers, groups of parameters, schedules: options as text.
+// Parses optimizers, groups of parameters, and learning-rate schedules.
 
 #include "compiler/training/Optimizer.h"
 
@@ -12,13 +12,13 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-/// What PyTorch calls how an update is computed, and not what it is.
+/// PyTorch's options that choose an implementation and not a result.
 constexpr StringRef implementations[] = {"foreach", "fused", "capturable",
                                          "differentiable"};
 
-/// `torch.optim.AdamW(model.parameters(), 1e-3)` as `adamw(lr=1e-3)`: without
-/// the module and the parameters, which are all that train, and with a name for
-/// each positional argument. `order` is theirs in PyTorch.
+/// Reads `torch.optim.AdamW(model.parameters(), 1e-3)` as `adamw(lr=1e-3)`:
+/// drops the parameters, which are always all trainable ones, and names each
+/// positional argument. `order` is PyTorch's order of arguments.
 static LogicalResult nameArguments(Call &call, ArrayRef<StringRef> order,
                                    EmitError emitError) {
   ArrayRef<std::string> given = call.positional;
@@ -40,7 +40,7 @@ static LogicalResult nameArguments(Call &call, ArrayRef<StringRef> order,
   return success();
 }
 
-/// Options that are there or not.
+/// The options that may be given as a bare word.
 static SmallVector<StringRef> getFlags() {
   SmallVector<StringRef> flags{"nesterov",  "amsgrad",         "maximize",
                                "centered",  "bias_correction", "grad_averaging",
@@ -60,8 +60,8 @@ static LogicalResult checkGlobs(ArrayRef<std::string> patterns, StringRef text,
   return success();
 }
 
-/// The rule that a call names, with its options. `text` is what the user wrote;
-/// `decaying` takes the option that no group has.
+/// Creates the rule that a call names, with its options. `text` is what the
+/// user wrote; `decaying`, null for groups, takes the option `decay`.
 static FailureOr<std::unique_ptr<UpdateRule>>
 readRule(const Call &call, StringRef text, EmitError emitError,
          SmallVectorImpl<std::string> *decaying = nullptr) {
@@ -120,8 +120,8 @@ FailureOr<Optimizer> Optimizer::parse(StringRef text, EmitError emitError) {
 }
 
 LogicalResult Optimizer::addGroup(StringRef text, EmitError emitError) {
-  // Names may have a colon, as values may: the last one before an option is
-  // meant.
+  // Names and values may contain colons: the separator is the last one before
+  // the first option.
   size_t colon = text.take_front(text.find('=')).rfind(':');
   StringRef options =
       colon == text.npos ? "" : text.drop_front(colon + 1).trim();

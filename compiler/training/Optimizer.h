@@ -1,5 +1,5 @@
-// --optimizer, --group and --lr-schedule: which update, of which parameters,
-// with which options and learning rate.
+// --optimizer, --group and --lr-schedule: the update rule, options and learning
+// rate of each parameter.
 
 #pragma once
 
@@ -10,39 +10,39 @@ namespace polyrank::training {
 
 class Optimizer {
 public:
-  /// Passes.td lists the optimizers and their options. Positional arguments are
-  /// PyTorch's; case and `torch.optim.` do not matter.
+  /// Parses --optimizer. Passes.td lists the optimizers and their options.
+  /// Positional arguments are PyTorch's; case and `torch.optim.` are ignored.
   static mlir::FailureOr<Optimizer> parse(llvm::StringRef text,
                                           EmitError emitError);
 
-  /// `PATTERN: KEY=VALUE, ..`: what is otherwise of the parameters with
+  /// Adds `PATTERN: KEY=VALUE, ..`: other options for the parameters with
   /// matching names (PyTorch's parameter groups). `lr=x0.1` is relative to the
-  /// optimizer's.
+  /// optimizer's learning rate.
   mlir::LogicalResult addGroup(llvm::StringRef text, EmitError emitError);
 
-  /// Of all groups; see support/LearningRate.h.
+  /// Sets the learning-rate schedule of all groups; see support/LearningRate.h.
   mlir::LogicalResult setSchedule(llvm::StringRef text, EmitError emitError);
 
-  /// The names of a stored tensor, several where it is tied.
+  /// The names of a stored tensor, several if it is tied.
   struct Names {
     llvm::SmallVector<std::string> names;
     bool trainable = false;
   };
-  /// Fails where a pattern names no trainable parameter, and where two groups
-  /// name the same one.
+  /// Fails if a pattern matches no trainable parameter, or if two groups match
+  /// the same one.
   mlir::LogicalResult checkPatterns(llvm::ArrayRef<Names> parameters,
                                     EmitError emitError) const;
 
-  /// Says which parameters each group has.
+  /// Emits a remark on the parameters of each group.
   void describeGroups(llvm::ArrayRef<Names> parameters,
                       EmitError emitRemark) const;
 
-  // Of a parameter, by its names.
+  // The next three: properties of a parameter, found by its names.
 
   llvm::SmallVector<OptimizerState> getStates(graph::ParameterOp stored) const {
     return find(getNames(stored)).rule->getStates(stored);
   }
-  /// As that of the rule.
+  /// The name of the parameter's update rule, as UpdateRule::getNameFor has it.
   llvm::StringRef getNameFor(graph::ParameterOp stored) const {
     return find(getNames(stored)).rule->getNameFor(stored);
   }
@@ -52,43 +52,44 @@ public:
     return getLearningRate(context, find(names));
   }
 
-  /// Builds what is computed once for all parameters from the number of steps
-  /// done before this one, an i64 scalar, and the learning rates, f64 scalars:
-  /// of groups that have one among `rates`.
+  /// Builds the scalars that all parameters share. `step` is the number of
+  /// steps done before this one, an i64 scalar; `rates` are the learning rates
+  /// of the groups in it, f64 scalars.
   void
   buildScalars(graph::Parts &parts, mlir::Value step,
                const llvm::SmallDenseMap<mlir::Attribute, mlir::Value> &rates);
 
-  /// The next values of the views of one stored tensor, and of what is kept of
-  /// it as a whole.
+  /// Builds the next values of the views of one stored tensor, and of the
+  /// states of the whole tensor.
   mlir::LogicalResult
   buildUpdates(mlir::OpBuilder &builder, llvm::ArrayRef<std::string> names,
                llvm::MutableArrayRef<UpdatedTensor> views,
                llvm::MutableArrayRef<mlir::Value> states) const;
 
 private:
-  /// The parameters that are updated in one way.
+  /// Parameters with the same update rule and options.
   struct Group {
     std::string pattern, text;
     std::unique_ptr<UpdateRule> rule;
-    /// Of the optimizer's learning rate; none: the rule's is its own.
+    /// The factor on the optimizer's learning rate; nullopt: the rule has its
+    /// own rate.
     std::optional<double> scale = 1;
   };
 
-  /// The group whose pattern one of the names matches, or that of the rest.
+  /// The group whose pattern matches one of the names, or `rest`.
   const Group &find(llvm::ArrayRef<std::string> names) const;
   graph::LearningRateAttr getLearningRate(mlir::MLIRContext *context,
                                           const Group &group) const;
-  /// By any of a parameter's names.
+  /// Returns true if weight decay applies to a parameter with these names.
   bool decays(llvm::ArrayRef<std::string> names) const;
 
-  /// With a name for each argument, and without those that are no options of
-  /// the update.
+  /// The optimizer's call, with a name for each argument, and without arguments
+  /// that are no options of the update.
   Call call;
-  Group rest; // what no pattern names
+  Group rest; // parameters that no pattern matches
   llvm::SmallVector<Group> groups;
   std::string schedule;
-  /// Globs over the names that decay; none: all do.
+  /// Globs over names of parameters that decay; empty: all decay.
   llvm::SmallVector<std::string> decaying;
 };
 

@@ -22,8 +22,8 @@ StringRef polyrank::training::getPairLossName(StringRef name) {
   return llvm::is_contained(getPairLosses(), ours) ? ours : name;
 }
 
-/// d^2 / 2 up to a distance of `bound`, from there on a line of slope `bound`,
-/// which meets it there.
+/// d^2 / 2 up to a distance of `bound`, and beyond that the tangent there, a
+/// line of slope `bound`.
 static Value buildHuber(Parts &parts, Value distance, double bound) {
   Value square = parts.mul(parts.mul(distance, distance), 0.5);
   Value line = parts.mul(parts.add(distance, -0.5 * bound), bound);
@@ -43,9 +43,9 @@ Value polyrank::training::buildRow(Parts &parts, ArrayRef<double> numbers,
                                    DenseElementsAttr::get(type, values));
 }
 
-/// (1 - t) x + w log(1 + e^-x), w = 1 + (p - 1) t: minus the logarithm of what
-/// the sigmoid of x gives to the target t, with weight p where t is 1. There is
-/// one p, or one for each index of the last dim.
+/// (1 - t) x + w log(1 + e^-x), w = 1 + (p - 1) t: the negative logarithm of
+/// the probability that the sigmoid of x gives to the target t, with weight p
+/// for t = 1. There is one p, or one for each index of the last dim.
 static Value buildBinary(Parts &parts, Value logits, Value target,
                          ArrayRef<double> positive) {
   Value one = parts.splat(target, 1);

@@ -1,4 +1,4 @@
-// Losses of an output and a target of its shape, element by element.
+// Elementwise losses of an output and a target of the same shape.
 
 #pragma once
 
@@ -7,19 +7,20 @@
 
 namespace polyrank::training {
 
-/// Names of the losses, as --loss has them.
+/// The names of the losses in --loss.
 llvm::ArrayRef<llvm::StringRef> getPairLosses();
 
-/// Our name of one of PyTorch's: `mse` of `mse_loss`; else `name`.
+/// Our name for PyTorch's: `mse` for `mse_loss`; other names are unchanged.
 llvm::StringRef getPairLossName(llvm::StringRef name);
 
-/// A row of constants.
+/// A constant of shape [numbers].
 mlir::Value buildRow(graph::Parts &parts, llvm::ArrayRef<double> numbers,
                      mlir::Type elementType);
 
-/// The loss of each element, of which the mean is taken. Options are those of
-/// PyTorch's function: `huber(OUTPUT,TARGET,delta=2)`. Emits an error for
-/// others, and for what these must not be; `hint` ends the first.
+/// The loss of each element, of which the mean is taken. The options are those
+/// of PyTorch's function: `huber(OUTPUT,TARGET,delta=2)`. Emits an error for
+/// unknown options, which ends in `hint`, and for values that they must not
+/// have.
 mlir::FailureOr<mlir::Value>
 buildPairLoss(graph::Parts &parts, const Call &call, mlir::Value output,
               mlir::Value target, EmitError emitError, llvm::StringRef hint);

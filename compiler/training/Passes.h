@@ -11,7 +11,7 @@ namespace polyrank::training {
 #define GEN_PASS_DECL
 #include "compiler/training/Passes.h.inc"
 
-/// registerTrainingPasses() makes the passes known to tools.
+/// Declares the passes, and registerTrainingPasses(), which registers them.
 #define GEN_PASS_REGISTRATION
 #include "compiler/training/Passes.h.inc"
 

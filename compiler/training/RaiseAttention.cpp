@@ -1,4 +1,4 @@
-// Finds attention in parts.
+// Raises attention from its ops.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -15,21 +15,21 @@ using graph::getShape;
 
 namespace {
 
-/// What the scores of an attention are made of.
+/// The attributes and operands of an attention, as read from its scores.
 struct Scores {
   Value query, key;
   double scale = 1;
   Value mask; // booleans that broadcast to the scores, or null
   /// The score of a masked key.
   double fill = 0;
-  /// Whether each query surely sees a key.
+  /// True if each query is known to see a key.
   bool seesSome = true;
   bool causal = false;
 };
 
 } // namespace
 
-/// `value` without constant factors, which `scale` takes.
+/// Strips constant factors from `value` and multiplies `scale` by them.
 static Value withoutFactors(Value value, double &scale) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<graph::MulOp, graph::DivOp>(op))
@@ -48,21 +48,22 @@ static Value withoutFactors(Value value, double &scale) {
   return value;
 }
 
-/// A score that makes a probability zero.
+/// Returns true for a score whose probability is zero.
 static bool isMasking(double value) { return value <= -1e30; }
 
 namespace {
 
-/// A constant repeated along the dims of a value that `dims` lacks.
+/// A constant that is broadcast along the dims of a value that are not in
+/// `dims`.
 struct Repeated {
   DenseElementsAttr elements;
-  SmallVector<int64_t> shape; // of the elements, of which units may be left out
+  SmallVector<int64_t> shape; // of the elements; dims of size 1 may be dropped
   SmallVector<int64_t> dims;
 };
 
 } // namespace
 
-/// Reads a constant through broadcasts and reshapes that keep its dims.
+/// Reads a constant through broadcasts, and reshapes that keep its dims.
 static std::optional<Repeated> readRepeated(Value value) {
   Operation *op = value.getDefiningOp();
   if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op)) {
@@ -105,7 +106,8 @@ static std::optional<Repeated> readRepeated(Value value) {
   return result;
 }
 
-/// What `elements` say, of which query and key are these steps apart.
+/// Reads a mask from `elements`, with these strides from query to query and key
+/// to key.
 static KnownMasks::Visible readVisible(DenseElementsAttr elements,
                                        int64_t rowStride, int64_t columnStride,
                                        int64_t queries, int64_t keys) {
@@ -129,8 +131,8 @@ static KnownMasks::Visible readVisible(DenseElementsAttr elements,
   return result;
 }
 
-/// What the mask says where it is a constant repeated over all dims but queries
-/// and keys; null where it is not.
+/// Reads a mask that is a constant broadcast over all dims but queries and
+/// keys; null for other masks.
 static const KnownMasks::Visible *readConstantMask(Value mask,
                                                    KnownMasks &known) {
   std::optional<Repeated> constant = readRepeated(mask);
@@ -157,7 +159,7 @@ static const KnownMasks::Visible *readConstantMask(Value mask,
   return &entry->second;
 }
 
-/// Of constant numbers.
+/// Reads an additive mask from constant numbers.
 static KnownMasks::Additive readAdditive(OpBuilder &builder,
                                          DenseElementsAttr elements) {
   auto numbers = graph::Tensor::fromAttribute(elements);
@@ -174,8 +176,8 @@ static KnownMasks::Additive readAdditive(OpBuilder &builder,
   return result;
 }
 
-/// The booleans that an additive mask of zeros and `fill` stands for; null
-/// where it is another. They are repeated as the mask was.
+/// Returns the boolean mask for an additive mask of zeros and `fill`, with the
+/// same broadcasts; null if it is no such mask.
 static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill,
                               KnownMasks &known) {
   Operation *op = mask.getDefiningOp();
@@ -208,8 +210,8 @@ static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill,
                                    entry->second.visible);
 }
 
-/// Keeps what the mask says: nothing where all is seen, `causal` where it is
-/// that, else a mask, of a constant [queries, keys].
+/// Stores a mask in `scores`: nothing if all keys are visible, `causal` if it
+/// is the causal mask, else a mask (a constant one as [queries, keys]).
 static void setMask(OpBuilder &builder, Value mask, Scores &scores,
                     KnownMasks &known) {
   if (const KnownMasks::Visible *visible = readConstantMask(mask, known)) {
@@ -227,7 +229,7 @@ static void setMask(OpBuilder &builder, Value mask, Scores &scores,
     scores.mask = broadcast.getInput();
 }
 
-/// Of [batch, heads, .., ..], each head with its own.
+/// Returns true if each head of [batch, heads, .., ..] has its own right side.
 static bool isOfHeads(graph::MatmulOp matmul) {
   SmallVector<int64_t> batch{0, 1};
   return matmul.getLhsBatch() == ArrayRef<int64_t>(batch) &&
@@ -235,8 +237,8 @@ static bool isOfHeads(graph::MatmulOp matmul) {
          matmul.getLhsFree().size() == 1;
 }
 
-/// Of [batch, heads, .., ..], all heads with one: what is left of a product
-/// with [batch, 1, .., ..].
+/// Returns true if all heads of [batch, heads, .., ..] share one right side:
+/// the simplified form of a product with [batch, 1, .., ..].
 static bool isShared(graph::MatmulOp matmul) {
   return getShape(matmul.getLhs()).size() == 4 &&
          getShape(matmul.getRhs()).size() == 3 &&
@@ -245,7 +247,7 @@ static bool isShared(graph::MatmulOp matmul) {
          matmul.getLhsFree() == ArrayRef<int64_t>({1, 2});
 }
 
-/// [batch, length, width] for each of the heads of `matmul`'s left side.
+/// Broadcasts [batch, length, width] to the heads of `matmul`'s left side.
 static Value repeatShared(OpBuilder &builder, graph::MatmulOp matmul,
                           Value shared) {
   SmallVector<int64_t> shape(getShape(shared));
@@ -254,8 +256,8 @@ static Value repeatShared(OpBuilder &builder, graph::MatmulOp matmul,
                                     ArrayRef<int64_t>{0, 2, 3});
 }
 
-/// The right side of a product that is shared, as [batch, heads, keys, width],
-/// without constant factors, which `scale` takes.
+/// The shared right side of a product as [batch, heads, keys, width], without
+/// constant factors, by which `scale` is multiplied.
 static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
                            double &scale) {
   Location location = matmul.getLoc();
@@ -269,7 +271,7 @@ static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
                : graph::ReshapeOp::create(builder, location, value, shape)
                      .getResult();
   };
-  // Exporters put factors and transposes between reshapes of [batch, 1, ..].
+  // Exporters put factors and transposes between reshapes to [batch, 1, ..].
   Value key = matmul.getRhs();
   for (Value before; before != key;) {
     before = key;
@@ -296,7 +298,7 @@ static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
 }
 
 /// Reads the operand of the softmax: the scaled product of query and key,
-/// masked by numbers so low that a masked score cannot matter.
+/// masked with numbers so low that masked scores do not matter.
 static std::optional<Scores> readScores(OpBuilder &builder, Value value,
                                         KnownMasks &known) {
   Scores scores;
@@ -334,7 +336,7 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value,
   scores.key = withoutFactors(matmul.getRhs(), scores.scale);
   if (matmul.getRhsContract() == ArrayRef<int64_t>(3))
     return scores;
-  // Transposed: [batch, heads, width, keys].
+  // The key is transposed: [batch, heads, width, keys].
   SmallVector<int64_t> order{0, 1, 3, 2};
   auto transpose = scores.key.getDefiningOp<graph::TransposeOp>();
   if (!transpose || transpose.getPermutation() != ArrayRef<int64_t>(order)) {
@@ -346,8 +348,8 @@ static std::optional<Scores> readScores(OpBuilder &builder, Value value,
   return scores;
 }
 
-/// softmax(scores) v, with or without the exporter's select that turns the NaN
-/// of a query that sees nothing into zero.
+/// Raises softmax(scores) v, with or without the exporter's select that
+/// replaces the NaN of a query that sees no key by zero.
 bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
   bool shared = isShared(matmul);
   if ((!shared && !isOfHeads(matmul)) ||
@@ -372,8 +374,8 @@ bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
     return false;
   OpBuilder builder(matmul);
   std::optional<Scores> scores = readScores(builder, softmax.getInput(), known);
-  // A query that sees no key gives zero; parts give that only with -inf and the
-  // select, and a mean or NaN otherwise.
+  // In attention a query that sees no key gives zero. The exported ops give
+  // zero only with -inf and the select, otherwise a mean or NaN.
   if (!scores || (!scores->seesSome && !(zeroes && std::isinf(scores->fill))))
     return false;
   Value value =

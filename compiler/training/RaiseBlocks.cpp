@@ -1,4 +1,4 @@
-// Finds the reduction of a dim in blocks.
+// Raises the reduction of a dim from reductions of its blocks.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -29,7 +29,8 @@ struct ReducedBlock {
 };
 } // namespace
 
-/// `part` as a block of dim `dim`, which stays as one of size 1.
+/// Reads `part` as the reduction of a block of dim `dim`, which becomes a dim
+/// of size 1.
 static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
   ReducedBlock block{{}, 0, 0, {}, std::nullopt};
   Value value = graph::withoutUnitDims(part);
@@ -49,7 +50,7 @@ static std::optional<ReducedBlock> readBlock(Value part, int64_t dim) {
   SmallVector<int64_t> shape(getShape(block.source));
   block.start = slice.getStarts()[dim];
   block.limit = slice.getLimits()[dim];
-  shape[dim] = 1; // and the other dims whole
+  shape[dim] = 1; // the other dims are whole
   return getShape(part) == ArrayRef<int64_t>(shape) ? std::optional(block)
                                                     : std::nullopt;
 }

@@ -1,5 +1,5 @@
-// Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention, rows
-// times the matrices of their groups.
+// raise-composites: finds gelu, silu, layer_norm, rms_norm, attention, stable
+// logarithms, grouped matmuls and blocked reductions in their ops.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -15,8 +15,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-/// Ops that leave an operand as it is hide what that is: a mask that was joined
-/// to one that hides nothing is a constant no more.
+/// Removes ops that return their operand unchanged, since they hide what it is:
+/// a mask combined with an all-true mask, for example, would not be a constant.
 static void foldNeutralOps(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
     SmallVector<OpFoldResult, 1> folded;

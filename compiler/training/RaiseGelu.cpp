@@ -1,4 +1,4 @@
-// Finds gelu in parts.
+// Raises gelu from its ops.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -103,7 +103,8 @@ static bool isPolynomial(const std::optional<Polynomial> &polynomial,
   return llvm::all_of(rest, [](auto &term) { return term.second == 0; });
 }
 
-/// `value` and what it is computed from by arithmetic, to a depth.
+/// Collects `value` and the values from which arithmetic computes it, to a
+/// depth.
 static void collectInputs(Value value, int depth,
                           SmallVectorImpl<Value> &inputs) {
   if (llvm::is_contained(inputs, value))
@@ -116,7 +117,7 @@ static void collectInputs(Value value, int depth,
       collectInputs(operand, depth - 1, inputs);
 }
 
-/// What is computed from `value` by sums and products, to a depth.
+/// Collects the ops that compute from `value` by sums and products, to a depth.
 static void collectOutputs(Value value, int depth,
                            SmallVectorImpl<Operation *> &outputs) {
   for (Operation *user : value.getUsers()) {
@@ -129,8 +130,8 @@ static void collectOutputs(Value value, int depth,
   }
 }
 
-/// x/2 + x/2 t, where t is erf(x / sqrt 2) or tanh(sqrt(2/pi) (x + c x^3)), in
-/// whatever order the sums and products are written.
+/// Raises x/2 + x/2 t, where t is erf(x / sqrt 2) or tanh(sqrt(2/pi) (x + c
+/// x^3)), with the sums and products in any order.
 bool training::raiseGelu(Operation *op) {
   bool isErf = isa<graph::ErfOp>(op);
   Value t = op->getResult(0);

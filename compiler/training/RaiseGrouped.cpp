@@ -1,5 +1,5 @@
-// Finds rows that are multiplied with the matrix of their group: a product of a
-// batch, of which each takes a matrix by index.
+// Raises grouped_matmul: rows multiplied with the matrix of their group. The
+// export has a batched product of which each entry picks a matrix by index.
 
 #include "compiler/training/RaiseComposites.h"
 #include "dialects/graph/Parts.h"
@@ -10,7 +10,8 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::getShape;
 
-/// matrices[indices], one for each index; null where `value` is something else.
+/// Returns the gather matrices[indices], with one matrix per index; null for
+/// other values.
 static graph::GatherOp getPickedMatrices(Value value) {
   auto gather = value.getDefiningOp<graph::GatherOp>();
   if (!gather || gather.getAxis() != 0 || gather.getBatchDims() != 0 ||
@@ -29,7 +30,7 @@ bool training::raiseGrouped(graph::MatmulOp matmul) {
         left ? matmul.getLhsContract() : matmul.getRhsContract();
     if (!gather || batch != ArrayRef<int64_t>{0} || contract.size() != 1)
       continue;
-    // The other side is one row for each index: all its other dims are 1.
+    // The other side has one row per index: all its other dims are 1.
     Value other = left ? matmul.getRhs() : matmul.getLhs();
     int64_t row = (left ? matmul.getRhsBatch() : matmul.getLhsBatch())[0];
     int64_t inner =

@@ -1,6 +1,7 @@
-// Finds logarithms whose argument overflows or vanishes before they bring it
-// back: log(sigmoid(x)), log(1 - sigmoid(x)), log(1 + e^x), log(e^x + e^y) and
-// log(softmax(x)). Those of binary_cross_entropy, which PyTorch bounds, stay.
+// Raises logarithms whose argument overflows or vanishes although the result
+// would not: log(sigmoid(x)), log(1 - sigmoid(x)), log(1 + e^x), log(e^x + e^y)
+// and log(softmax(x)). Those of binary_cross_entropy, which PyTorch bounds,
+// stay.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -30,7 +31,7 @@ Value logSoftmax(Parts &parts, Value x, int64_t dim) {
   return parts.sub(shifted, spread(parts.apply<graph::LogOp>(sum)));
 }
 
-/// 1 - x, or 1 + -x: then x, else null.
+/// Returns x for 1 - x or 1 + -x, else null.
 Value findComplement(Value value) {
   if (auto difference = value.getDefiningOp<graph::SubOp>())
     return isOne(difference.getLhs()) ? difference.getRhs() : Value();
@@ -70,8 +71,8 @@ Value buildLogarithm(Parts &parts, Value argument) {
   return {};
 }
 
-/// max(log x, -100), as a maximum or a select, where the logarithm is bounded
-/// so.
+/// Returns max(log x, -100), written as a maximum or a select, if the logarithm
+/// is bounded so; else null.
 Value findBounded(graph::LogOp op) {
   auto isBound = [](Value value) { return graph::getSplat(value) == -100.0; };
   for (Operation *user : op.getResult().getUsers()) {
@@ -90,7 +91,7 @@ Value findBounded(graph::LogOp op) {
   return {};
 }
 
-/// Whether one of the users of `value` is a logarithm that is bounded.
+/// Returns true if a user of `value` is a bounded logarithm.
 bool hasBoundedLogarithm(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     auto log = dyn_cast<graph::LogOp>(user);
@@ -98,7 +99,8 @@ bool hasBoundedLogarithm(Value value) {
   });
 }
 
-/// Whether the other of log x and log(1 - x) is there and is bounded too.
+/// Returns true if log x has a counterpart log(1 - x) that is bounded too, or
+/// vice versa.
 bool isOfBinaryCrossEntropy(graph::LogOp op) {
   Value x = op.getInput();
   if (Value rest = findComplement(x))
@@ -115,9 +117,9 @@ bool isOfBinaryCrossEntropy(graph::LogOp op) {
   return false;
 }
 
-/// The bounded logarithm of a probability p with PyTorch's gradient, which is
-/// that of binary_cross_entropy: where (1 - p) p is less than 1e-12 it is
-/// (1 - p) / 1e-12, so neither infinite nor NaN, and else 1 / p.
+/// Gives the bounded logarithm of a probability p PyTorch's gradient of
+/// binary_cross_entropy: (1 - p) / max((1 - p) p, 1e-12), which is 1 / p unless
+/// (1 - p) p is less than 1e-12, and never infinite or NaN.
 void giveBoundedGradient(Value bounded, Value p) {
   OpBuilder builder(bounded.getContext());
   builder.setInsertionPointAfter(bounded.getDefiningOp());
@@ -130,7 +132,7 @@ void giveBoundedGradient(Value bounded, Value p) {
       parts.div(rest, parts.apply<graph::MaxOp>(parts.mul(rest, constant),
                                                 parts.splat(p, 1e-12)));
   auto value = graph::DetachOp::create(builder, bounded.getLoc(), bounded);
-  // This is zero, and its gradient is the slope.
+  // The change is zero, and its gradient is the slope.
   Value change = parts.mul(parts.sub(p, constant), slope);
   bounded.replaceAllUsesExcept(parts.add(value, change), value);
 }

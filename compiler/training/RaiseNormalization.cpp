@@ -1,4 +1,4 @@
-// Finds layer_norm and rms_norm in parts.
+// Raises layer_norm and rms_norm from their ops.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -13,8 +13,8 @@ using graph::getGlobalType;
 using graph::getShape;
 using sharding::ReductionKind;
 
-/// `value` before it was repeated along the last `count` dims of a tensor of
-/// rank `rank`, through dims of size 1; null where it was not.
+/// Returns the operand of a broadcast along the last `count` dims of a tensor
+/// of rank `rank`; null for other values.
 static Value beforeBroadcast(Value value, int64_t rank, int64_t count) {
   auto broadcast = value.getDefiningOp<graph::BroadcastOp>();
   if (!broadcast ||
@@ -24,7 +24,7 @@ static Value beforeBroadcast(Value value, int64_t rank, int64_t count) {
   return broadcast.getInput();
 }
 
-/// `x` where `value` is its mean over the last `count` dims; else null.
+/// Returns x if `value` is the mean of x over its last `count` dims; else null.
 static Value readMean(Value value, int64_t &count) {
   value = graph::withoutUnitDims(value);
   Operation *op = value.getDefiningOp();
@@ -48,14 +48,14 @@ static Value readMean(Value value, int64_t &count) {
   return sum.getInput();
 }
 
-/// `value` before it was repeated along the last `count` dims, without dims of
-/// size 1; null where it was not.
+/// Returns the operand of a broadcast along the last `count` dims, without dims
+/// of size 1; null for other values.
 static Value perRow(Value value, int64_t rank, int64_t count) {
   Value input = beforeBroadcast(value, rank, count);
   return input ? graph::withoutUnitDims(input) : Value();
 }
 
-/// x where `value` is x - mean(x) over the last `count` dims; else null.
+/// Returns x if `value` is x - mean(x) over the last `count` dims; else null.
 static Value beforeCentering(Value value, int64_t count) {
   auto difference = value.getDefiningOp<graph::SubOp>();
   if (!difference)
@@ -67,7 +67,7 @@ static Value beforeCentering(Value value, int64_t count) {
                                                                       : Value();
 }
 
-/// Whether both are one value, or one value minus its mean.
+/// Returns true if both are the same value, or the same value minus its mean.
 static bool isSame(Value left, Value right, int64_t count) {
   if (left == right)
     return true;
@@ -75,7 +75,7 @@ static bool isSame(Value left, Value right, int64_t count) {
   return x && beforeCentering(right, count) == x;
 }
 
-/// x where `value` is its square; else null.
+/// Returns x if `value` is x^2; else null.
 static Value readSquare(Value value) {
   if (auto product = value.getDefiningOp<graph::MulOp>())
     return product.getLhs() == product.getRhs() ? product.getLhs() : Value();
@@ -93,7 +93,7 @@ struct Normalized {
 };
 } // namespace
 
-/// Reads `x` over, or times, the row's `deviation`, which stands in the forms
+/// Reads the quotient or product of `x` and the row's `deviation`, in the forms
 /// of exporters: x / sqrt(v), x * (1 / sqrt(v)), x * rsqrt(v), v = mean + eps.
 static std::optional<Normalized> readNormalized(Value x, Value deviation,
                                                 bool isDivision) {
@@ -151,7 +151,7 @@ bool training::raiseNormalization(Operation *op) {
   Value x = isCentered ? input : normalized->x;
   int64_t rank = getShape(x).size();
 
-  // Scale and bias, where they follow.
+  // Scale and bias, if they follow.
   SmallVector<int64_t> columns =
       llvm::to_vector(llvm::seq<int64_t>(rank - count, rank));
   auto affine = [&](Value value,

@@ -1,4 +1,4 @@
-// Finds silu in parts.
+// Raises silu from its ops.
 
 #include "compiler/training/RaiseComposites.h"
 

@@ -1,4 +1,4 @@
-// Moving reshapes that merge dims down a program.
+// Moves reshapes that merge dims down a program.
 
 #include "compiler/training/ReshapeMotion.h"
 
@@ -11,8 +11,8 @@ using namespace polyrank::training;
 using graph::getGlobalType;
 using graph::getShape;
 
-/// Attribute of the merges that `splitDims` leaves behind a split op; none is
-/// left when moveMergesDown ends.
+/// Marks the merges that `splitDims` puts after a split op; moveMergesDown
+/// removes all marks at its end.
 static constexpr StringRef moving = "training.moving";
 
 SmallVector<ReshapeGroup>
@@ -50,12 +50,13 @@ polyrank::training::getGroups(ArrayRef<int64_t> source,
 }
 
 bool polyrank::training::isElementwise(Operation *op) {
-  // Dropout's other operands are scalars, and it counts elements in order.
+  // Dropout's other operands are scalars, and it counts elements in row-major
+  // order.
   return op->hasTrait<graph::Elementwise>() || isa<graph::DropoutOp>(op);
 }
 
-/// Whether the slice takes whole blocks of a dim that is taken apart into
-/// `sizes`, the first of which counts the blocks.
+/// Returns true if the slice takes whole blocks of a dim that is split into
+/// `sizes`, of which the first is the number of blocks.
 static bool takesBlocks(graph::SliceOp slice, int64_t dim,
                         ArrayRef<int64_t> sizes) {
   int64_t block = graph::numElements(sizes.drop_front());
@@ -80,7 +81,7 @@ bool polyrank::training::canSplitDim(Operation *op, unsigned operand,
   case graph::FactorKind::Parallel:
   case graph::FactorKind::Reduction:
     return true;
-  case graph::FactorKind::Composite: // the normalized dims may be several
+  case graph::FactorKind::Composite: // there may be several normalized dims
     return isa<graph::LayerNormOp, graph::RmsNormOp>(op);
   default:
     return false;
@@ -99,7 +100,7 @@ static bool isTrivial(const DimSplits &splits) {
                       [](const auto &sizes) { return sizes.size() == 1; });
 }
 
-/// The positions of the parts of `dims`.
+/// The positions of the parts of `dims` after the split.
 static SmallVector<int64_t> partsOf(const DimSplits &splits,
                                     ArrayRef<int64_t> dims) {
   SmallVector<int64_t> starts, parts;
@@ -114,7 +115,7 @@ static SmallVector<int64_t> partsOf(const DimSplits &splits,
   return parts;
 }
 
-/// `value` with its dims taken apart.
+/// Splits the dims of `value`.
 static Value split(OpBuilder &builder, Value value, const DimSplits &splits) {
   if (isTrivial(splits))
     return value;
@@ -140,7 +141,7 @@ static Value split(OpBuilder &builder, Value value, const DimSplits &splits) {
   return graph::ReshapeOp::create(builder, value.getLoc(), value, shape);
 }
 
-/// Rewrites the dims in the op's attributes.
+/// Rewrites the dims in the op's attributes after a split.
 static void splitAttributes(Operation *op, ArrayRef<DimSplits> operands,
                             ArrayRef<DimSplits> results) {
   if (auto matmul = dyn_cast<graph::MatmulOp>(op)) {
@@ -167,7 +168,7 @@ static void splitAttributes(Operation *op, ArrayRef<DimSplits> operands,
   } else if (auto slice = dyn_cast<graph::SliceOp>(op)) {
     SmallVector<int64_t> starts, limits, strides;
     for (auto [dim, sizes] : llvm::enumerate(operands[0])) {
-      // The operand has its new shape already, so the old size counts.
+      // The operand already has its new shape, so the old size is computed.
       bool isWhole = slice.getStarts()[dim] == 0 &&
                      slice.getLimits()[dim] == graph::numElements(sizes) &&
                      slice.getStrides()[dim] == 1;
@@ -187,7 +188,7 @@ static void splitAttributes(Operation *op, ArrayRef<DimSplits> operands,
   }
 }
 
-/// The splits of all tensors of the op that those of one operand entail.
+/// The splits of all tensors of the op that follow from those of one operand.
 static std::pair<SmallVector<DimSplits>, SmallVector<DimSplits>>
 spreadSplits(Operation *op, unsigned operand, const DimSplits &splits) {
   if (auto slice = dyn_cast<graph::SliceOp>(op)) {
@@ -258,8 +259,8 @@ Operation *polyrank::training::splitDims(Operation *op, unsigned operand,
 
 namespace {
 
-/// Where a reshape can move: the splits of its result that are left to do
-/// below, and the shape that it then makes above.
+/// How a reshape can move: `splits` are the splits of its result that remain
+/// below, and `above` is the shape that it then produces above.
 struct Move {
   DimSplits splits;
   SmallVector<int64_t> above;
@@ -289,7 +290,8 @@ planMove(graph::ReshapeOp reshape,
   return any ? std::optional(move) : std::nullopt;
 }
 
-/// A reshape of a reshape is one; one that changes nothing is none.
+/// Folds a reshape of a reshape into one, and removes a reshape to the same
+/// shape.
 static void foldReshape(graph::ReshapeOp reshape) {
   if (auto inner = reshape.getInput().getDefiningOp<graph::ReshapeOp>())
     reshape.getInputMutable().assign(inner.getInput());
@@ -306,7 +308,7 @@ void polyrank::training::moveMergesDown(
       foldReshape(reshape);
       continue;
     }
-    // An op that was split is looked at again, for its other operands.
+    // A split op is visited again, for its other operands.
     Operation *current = &op;
     for (bool moved = true; moved;) {
       moved = false;

@@ -1,5 +1,4 @@
-// The training stage: the list of passes from the model's function to a
-// training step.
+// The list of passes from the model's function to a training step.
 
 #pragma once
 
@@ -9,22 +8,23 @@
 
 namespace polyrank::training {
 
-/// What the passes take. Without a loss or metric the outputs stay.
+/// The options of the passes. Without a loss or metric the outputs stay.
 struct TrainingOptions {
   AttachLossPassOptions loss;
-  /// Nothing is cut where the axis has one rank.
-  stages::AssignStagesOptions stages;
+  /// Nothing is cut into stages if the pipeline axis has one rank.
+  pipeline::AssignStagesOptions stages;
   BuildStepPassOptions step;
 };
 
-/// raise-composites, unflatten, find-logical-parameters, attach-loss,
-/// assign-stages, insert-transfers, build-step, join-stages, with cleaning
-/// between them: from @forward to @step.
+/// Adds the passes from @forward to @step: raise-composites, unflatten,
+/// find-logical-parameters, attach-loss, assign-stages, insert-transfers,
+/// build-step, join-stages, with cleanups between them.
 void trainingStage(mlir::OpPassManager &manager,
-                   const TrainingOptions &options);
+                           const TrainingOptions &options);
 
-/// The same as text, for polyrank-opt.
-struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
+/// The same options as text, for polyrank-opt.
+struct TrainingStageOptions
+    : mlir::PassPipelineOptions<TrainingStageOptions> {
   Option<std::string> loss{
       *this, "loss",
       llvm::cl::desc("Which loss to train; without one the outputs stay")};

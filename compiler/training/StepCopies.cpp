@@ -1,9 +1,9 @@
-// Parameters that stages use which do not own them.
+// Parameters on stages that use but do not own them.
 //
-// insert-transfers sends such a parameter to the stage in @forward. In @step
-// that happens once, in front of the microbatches: each differentiates the copy
-// as a value of its own, and what all have added up goes back once, still a
-// partial sum over the batch's axes.
+// In @forward insert-transfers sends such a parameter to the stage. In @step it
+// is sent once, before the microbatches: each microbatch differentiates the
+// copy as a separate value, and the sum of these gradients is sent back once,
+// still partial over the batch axes.
 
 #include "compiler/training/StepBuilder.h"
 #include "mlir/IR/IRMapping.h"

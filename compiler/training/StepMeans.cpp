@@ -1,4 +1,4 @@
-// The sums and counts that a step's losses and metrics are made of.
+// Builds the sums and counts of a step's losses and metrics.
 
 #include "compiler/training/StepBuilder.h"
 
@@ -60,14 +60,14 @@ Value StepBuilder::buildWeightedSum(ArrayRef<Value> sums,
                                     ArrayRef<Value> counts) {
   SmallVector<Value> values;
   for (auto [sum, count] : llvm::zip(sums.take_front(getNumTerms()), counts)) {
-    // A sum of nothing has no gradient, though its mean is NaN.
+    // A sum of nothing has gradient zero, though its mean is NaN.
     Value over = isStatic(count) ? count : parts.add(count, buildIsNone(count));
     values.push_back(buildMean(sum, over));
   }
   return addTerms(values);
 }
 
-/// Terms count labels or their weights, so this needs little of @forward.
+/// Terms count labels or their weights, so few ops of @forward are cloned.
 SmallVector<Value> StepBuilder::countAhead() {
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   Operation *terminator = forward.getBody().front().getTerminator();
@@ -107,10 +107,10 @@ Sums StepBuilder::takeMeans(ArrayRef<Value> results) {
   for (const Mean &mean : means) {
     sums.sums.push_back(results[mean.result]);
     Value count = results[mean.result + 1];
-    // Of several microbatches the counts are added first.
+    // With several microbatches, counts are added before they are bounded.
     sums.counts.push_back(microbatches == 1 ? boundCount(mean, count) : count);
   }
-  // The weight of a single term is in its sum.
+  // The sum of a single term includes its weight.
   if (getNumTerms() == 1 && *means[0].weight != 1)
     sums.sums[0] = parts.mul(sums.sums[0], *means[0].weight);
   return sums;
@@ -132,7 +132,8 @@ SmallVector<StepOutput> StepBuilder::buildMetrics(ArrayRef<Value> sums,
     values.push_back(mean.kind == graph::MeanKind::Geometric ? parts.exp(value)
                                                              : value);
   }
-  unsigned numTerms = 0; // however many parts each has
+  unsigned numTerms =
+      0; // counts each term once, whatever the number of its parts
   for (const Mean &mean : means)
     numTerms += mean.weight && !mean.isFurther;
   if (getNumTerms() > 0)

@@ -1,4 +1,4 @@
-// The microbatches of @step: the forward, its gradients, and what is added up.
+// Builds the microbatches of @step: the forward, its gradients, and their sums.
 
 #include "compiler/training/Autodiff.h"
 #include "compiler/training/StepBuilder.h"
@@ -60,7 +60,7 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
   for (Operation &op : body.without_terminator()) {
     if (isSent(&op) || (!only.empty() && !needed.contains(&op)))
       continue;
-    // Inference drops nothing, and has no gradients.
+    // Inference has neither dropout nor gradients.
     if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
       mapping.map(op.getResult(0), mapping.lookupOrDefault(op.getOperand(0)));
     else
@@ -86,7 +86,8 @@ FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
   Value start = graph::SeedOp::create(builder, total.getLoc(),
                                       graph::getGlobalType(total),
                                       builder.getF64FloatAttr(scale));
-  // A parameter that the model updates is what the microbatch before left.
+  // A parameter that the model updates has the value that the previous
+  // microbatch left.
   SmallVector<Value> differentiated;
   auto before = carried.begin();
   for (Parameter &parameter : parameters) {
@@ -126,8 +127,8 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
   SmallVector<Value> ahead;
   if (getNumTerms() > 1)
     ahead = countAhead();
-  // Which sums there are is known once the region is built: it is built in a
-  // block of its own, which then moves into the op.
+  // The number of sums is known only after the region is built, so it is built
+  // in a separate block, which then moves into the op.
   auto body = std::make_unique<Block>();
   body->addArgument(integer, parts.location);
   for (BlockArgument input : inputs)
@@ -150,7 +151,7 @@ FailureOr<Sums> StepBuilder::buildMicrobatches() {
     if (gradient)
       yielded.push_back(gradient);
   llvm::append_range(yielded, sums->sums);
-  // Those that are known before are not counted again.
+  // Counts that are known before the microbatches are not added up again.
   auto isYielded = [&](size_t mean) {
     return mean >= ahead.size() && !isStatic(sums->counts[mean]);
   };

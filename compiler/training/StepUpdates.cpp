@@ -1,4 +1,4 @@
-// The update of @step: what takes the place of parameters and states.
+// Builds the update of @step: the new parameters and states.
 
 #include "compiler/training/StepBuilder.h"
 #include "support/Names.h"
@@ -8,7 +8,7 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::Parts;
 
-/// Marks where the update takes a gradient.
+/// Marks with `graph.gradient` where the update takes a gradient.
 Value StepBuilder::takeGradient(Parameter &parameter) {
   auto role = graph::Boundary(step).getArgument<graph::ParameterAttr>(
       parameter.step.getArgNumber());
@@ -17,7 +17,8 @@ Value StepBuilder::takeGradient(Parameter &parameter) {
       parameter.gradient, role.getSymbol(), role.getView());
 }
 
-/// Which rule updates what, where there are several.
+/// Emits remarks on which rule updates which parameters, if there are several
+/// rules.
 void StepBuilder::reportRules(const Optimizer &optimizer) {
   llvm::MapVector<StringRef, SmallVector<std::string>> names;
   llvm::SmallPtrSet<Operation *, 16> seen;
@@ -34,7 +35,8 @@ FailureOr<SmallVector<Value>>
 StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
                           const Clip::Scale &scale, const Ema &ema,
                           ValueRange carried) {
-  // Of one stored tensor together: some optimizers ask for its norm.
+  // The views of one stored tensor are updated together, since some optimizers
+  // need its norm.
   llvm::MapVector<Operation *, SmallVector<Parameter *>> stored;
   SmallVector<std::string> unused;
   for (Parameter &parameter : parameters) {
@@ -50,7 +52,7 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
                        << (unused.size() == 1 ? "; it is left as it is"
                                               : "; they are left as they are");
   reportRules(optimizer);
-  // The optimizer goes on from what the model left in a parameter.
+  // The optimizer starts from the value that the model left in a parameter.
   llvm::DenseMap<Parameter *, Value> next, left;
   auto carriedNext = carried.begin();
   for (Parameter &parameter : parameters)
@@ -60,7 +62,7 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
     SmallVector<UpdatedTensor> tensors;
     for (Parameter *parameter : views) {
       Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
-      // With a norm it is taken already.
+      // Clipping by norm has taken the gradient already.
       Value gradient =
           clip.norm != 0 ? parameter->gradient : takeGradient(*parameter);
       if (scale.factor)

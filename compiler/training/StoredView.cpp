@@ -1,4 +1,4 @@
-// A logical parameter, seen in the dims of its stored tensor.
+// A logical parameter, described by the dims of its stored tensor.
 
 #include "compiler/training/StoredView.h"
 
@@ -17,7 +17,7 @@ static Value reshape(Parts &parts, Value value, ArrayRef<int64_t> shape) {
                                         shape);
 }
 
-/// Zeros in front of dim `dim`, and behind.
+/// Adds zeros before and after the elements of dim `dim`.
 static Value pad(Parts &parts, Value value, int64_t dim, int64_t low,
                  int64_t high) {
   if (low == 0 && high == 0)
@@ -67,12 +67,13 @@ FailureOr<StoredView> StoredView::get(const UpdatedTensor &tensor) {
   SmallVector<int64_t> ends(result.offsets);
   bool isInside = true;
   for (auto [size, stride] : llvm::zip_equal(result.viewShape, strides)) {
-    // Major to minor where it goes on in further stored dims.
+    // Several pieces, major to minor, if the dim continues in further stored
+    // dims.
     SmallVector<Piece> found;
     int64_t rest = size;
     for (int64_t d = result.stored.size(); d-- > 0 && rest > 1;) {
       int64_t inner = storedStrides[d], extent = inner * result.stored[d];
-      // What is left of a dim that fills this one begins with the next.
+      // If the dim fills this stored dim, the rest continues with the next one.
       int64_t from = found.empty() ? stride : inner;
       if (from >= extent)
         continue;
@@ -158,9 +159,9 @@ Value StoredView::place(Parts &parts, Value value,
   value = reshape(parts, value, sizes);
   for (auto [at, d] : llvm::enumerate(storedDims)) {
     SmallVector<Piece> merged = getMerged(d);
-    int64_t extent = merged.back().size; // of what is one dim so far
+    int64_t extent = merged.back().size; // of the pieces merged so far
     if (merged.size() > 1 || merged.back().stride > 1) {
-      // Each piece with what lies between its elements, minor ones first.
+      // Adds the gaps between the elements of each piece, minor pieces first.
       extent = 1;
       int64_t behind = at + merged.size();
       value = reshape(parts, value, splice(value, behind, 0, 1));
@@ -179,7 +180,7 @@ Value StoredView::place(Parts &parts, Value value,
 
 Value StoredView::take(Parts &parts, Value value,
                        ArrayRef<int64_t> storedDims) const {
-  // From the last on, so that those before stay where they are.
+  // From the last dim on, so that the positions of earlier dims stay valid.
   for (int64_t at = storedDims.size(); at-- > 0;) {
     int64_t d = storedDims[at];
     SmallVector<Piece> merged = getMerged(d);

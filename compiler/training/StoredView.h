@@ -1,4 +1,4 @@
-// A logical parameter, seen in the dims of its stored tensor.
+// A logical parameter, described by the dims of its stored tensor.
 
 #pragma once
 
@@ -6,45 +6,44 @@
 
 namespace polyrank::training {
 
-/// How the dims of a view are parts of the stored tensor's.
+/// How the dims of a view are parts of the stored tensor's dims.
 ///
-/// A fused projection of [out, in] whose queries are seen as [heads, width, in]
-/// has two parts of dim 0, of strides `width` and 1, and one of dim 1. Its keys
-/// begin behind them: they have an offset in dim 0.
+/// A fused projection of [out, in] whose queries are viewed as [heads, width,
+/// in] has two parts of dim 0, of strides `width` and 1, and one of dim 1. The
+/// keys follow the queries: they have an offset in dim 0.
 class StoredView {
 public:
-  /// Fails, with an error, where a dim of the view is no part of one stored
-  /// dim.
+  /// Emits an error if a dim of the view is not part of one stored dim.
   static mlir::FailureOr<StoredView> get(const UpdatedTensor &tensor);
 
-  /// A tensor of the view's shape in one each of whose dims is a part of one
-  /// stored dim; and back.
+  /// Reshapes a tensor of the view's shape so that each dim is a part of one
+  /// stored dim; `restore` is the inverse.
   mlir::Value refine(graph::Parts &parts, mlir::Value value) const;
   mlir::Value restore(graph::Parts &parts, mlir::Value value) const;
 
-  /// Of a refined value.
+  /// The shape of a refined value.
   llvm::ArrayRef<int64_t> getShape() const { return shape; }
-  /// Its dims that are parts of one of these stored dims.
+  /// The refined dims that are parts of these stored dims.
   llvm::SmallVector<int64_t> getDims(llvm::ArrayRef<int64_t> storedDims) const;
 
-  /// Given a value with just the dims that are parts of `storedDims`, one of
-  /// the stored sizes of these, with zeros at what is another view's.
+  /// Given a value whose dims are the refined dims of `storedDims`, returns one
+  /// with the stored sizes of these, with zeros at elements of other views.
   mlir::Value place(graph::Parts &parts, mlir::Value value,
                     llvm::ArrayRef<int64_t> storedDims) const;
-  /// The opposite: this view's elements of a value of the stored sizes.
+  /// The inverse: this view's elements of a value with the stored sizes.
   mlir::Value take(graph::Parts &parts, mlir::Value value,
                    llvm::ArrayRef<int64_t> storedDims) const;
 
 private:
-  /// Every `stride`th of `size` elements of a stored dim.
+  /// `size` elements of a stored dim, `stride` apart.
   struct Piece {
     int64_t storedDim, size, stride;
   };
-  /// Those of one stored dim, major to minor, as few as say the same; at least
-  /// one.
+  /// The pieces of one stored dim, major to minor, adjacent pieces merged; at
+  /// least one.
   llvm::SmallVector<Piece> getMerged(int64_t storedDim) const;
-  /// The refined dims among those of `storedDims` in the order of the stored
-  /// tensor, as numbers of the dims of a value that has just these.
+  /// For a value that has just the refined dims of `storedDims`: its dims in
+  /// the order of the stored tensor.
   llvm::SmallVector<int64_t> getOrder(llvm::ArrayRef<int64_t> storedDims) const;
 
   llvm::SmallVector<int64_t> stored, offsets, viewShape;

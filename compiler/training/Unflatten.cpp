@@ -1,4 +1,4 @@
-// Moves reshapes that merge leading dims out of the way.
+// unflatten: moves reshapes that merge leading dims down.
 
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
@@ -14,15 +14,15 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-/// A parameter, or what reshapes make of it.
+/// Returns true if the value is a parameter, or a reshape of one.
 static bool isParameter(Value value) {
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>())
     value = reshape.getInput();
   return graph::Boundary::isParameterOrState(value);
 }
 
-/// Leading dims everywhere; others where a matmul sums over them and the weight
-/// can be taken apart in their place.
+/// Moves merges of leading dims everywhere; merges of other dims only if a
+/// matmul contracts them and its weight can be split in their place.
 static bool shouldMove(graph::ReshapeOp, const ReshapeGroup &group,
                        OpOperand &use) {
   if (group.result[0] == 0)

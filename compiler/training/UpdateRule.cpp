@@ -1,4 +1,4 @@
-// What all optimizers have in common.
+// Options and helpers that all optimizers share.
 
 #include "compiler/training/UpdateRule.h"
 
@@ -27,7 +27,7 @@ polyrank::training::getNames(graph::ParameterOp stored) {
   return names;
 }
 
-// A GlobPattern refers to its text, so it is made where it is used.
+// A GlobPattern refers to its text, so it is created where it is used.
 bool polyrank::training::matchesGlobs(ArrayRef<std::string> patterns,
                                       ArrayRef<std::string> names) {
   return llvm::any_of(patterns, [&](const std::string &pattern) {
@@ -61,7 +61,7 @@ std::string UpdateRule::check() const {
                                       : checkOwn();
 }
 
-// 1 - rate * decay in f64, as PyTorch computes it.
+// 1 - rate * decay is computed in f64, like in PyTorch.
 void UpdateRule::buildScalars(Parts &parts, Value step, Value learningRate) {
   rate = learningRate;
   keep = weightDecay == 0

@@ -1,4 +1,4 @@
-// How an optimizer updates a tensor, as ops.
+// The update rules of optimizers, built as ops.
 
 #pragma once
 
@@ -10,22 +10,23 @@
 
 namespace polyrank::training {
 
-/// What an optimizer keeps of a stored tensor: PyTorch's name, and what each
-/// element begins with.
+/// State that an optimizer keeps of a stored tensor: PyTorch's name, and the
+/// initial value of each element.
 struct OptimizerState {
   llvm::StringRef name;
   double init = 0;
-  /// Of one that the stored tensor has as a whole; none: each of its views has
-  /// one of its own shape.
+  /// The shape, if the stored tensor has this state as a whole; nullopt: each
+  /// of its views has one of its own shape.
   std::optional<llvm::SmallVector<int64_t>> shape = std::nullopt;
 };
 
-/// A logical parameter on its way through its update. The gradient has the
+/// A logical parameter while its update is built. The gradient has the
 /// parameter's type.
 struct UpdatedTensor {
-  /// Whose names are that of the stored tensor and its aliases.
+  /// Its names are those of the stored tensor and its aliases.
   graph::ParameterOp stored;
-  /// Where it lies in the stored tensor; null: it is all of it, in order.
+  /// Where the view lies in the stored tensor; null: it is the whole tensor, in
+  /// order.
   mlir::DenseI64ArrayAttr view;
   mlir::Location location;
   bool decays = true;
@@ -38,43 +39,44 @@ class UpdateRule {
 public:
   virtual ~UpdateRule() = default;
 
-  /// The rule of this name (`adamw`), with PyTorch's defaults; null: there is
+  /// The rule of this name (`adamw`), with PyTorch's defaults; null if there is
   /// none.
   static std::unique_ptr<UpdateRule> create(llvm::StringRef name);
   static llvm::ArrayRef<llvm::StringRef> getNames();
 
-  /// PyTorch's positional arguments behind the parameters.
+  /// PyTorch's positional arguments after the parameters.
   llvm::SmallVector<llvm::StringRef> getOrder() const;
-  /// Reads the options, and leaves those that are not given.
+  /// Reads the given options; the others keep their values.
   void takeOptions(NamedArguments &named);
-  /// Those that say how fast and with which moments, without `maximize`.
+  /// Reads only the options of rate, decay and moments, without `maximize`.
   void takeRates(NamedArguments &named);
-  /// PyTorch's conditions on the options: what is wrong, or "".
+  /// Checks PyTorch's conditions on the options; returns what is wrong, or "".
   std::string check() const;
 
   virtual llvm::SmallVector<OptimizerState>
   getStates(graph::ParameterOp stored) const {
     return {};
   }
-  /// The name of the rule by which the tensor is updated, where that depends on
-  /// the tensor; else "".
+  /// The name of the rule that updates the tensor, if that depends on the
+  /// tensor; else "".
   virtual llvm::StringRef getNameFor(graph::ParameterOp stored) const {
     return "";
   }
-  /// Patterns over names that are among the options, with the option's name;
-  /// each must match something.
+  /// Option name and patterns of an option that holds patterns over names; each
+  /// pattern must match something.
   virtual std::pair<llvm::StringRef, llvm::ArrayRef<std::string>>
   getPatterns() const {
     return {};
   }
 
-  /// Builds what is computed once for all parameters: from the number of steps
-  /// done before this one, an i64 scalar, and the learning rate, an f64 scalar.
+  /// Builds the scalars that all parameters share. `step` is the number of
+  /// steps done before this one, an i64 scalar; the learning rate is an f64
+  /// scalar.
   void buildScalars(graph::Parts &parts, mlir::Value step,
                     mlir::Value learningRate);
-  /// The next values of the views of one stored tensor, of their states, and of
-  /// `states`, which the tensor has as a whole. Fails, with an error, where the
-  /// rule cannot be applied to it.
+  /// Builds the next values of the views of one stored tensor, of their states,
+  /// and of `states`, which belong to the whole tensor. Emits an error if the
+  /// rule does not apply to it.
   mlir::LogicalResult
   buildUpdates(mlir::OpBuilder &builder,
                llvm::MutableArrayRef<UpdatedTensor> views,
@@ -87,7 +89,8 @@ protected:
   virtual void takeOwnOptions(NamedArguments &named) = 0;
   virtual std::string checkOwn() const { return ""; }
   virtual void buildOwnScalars(graph::Parts &parts, mlir::Value step) {}
-  /// Of views that have a gradient, with the sign in which it is followed.
+  /// Updates views that have a gradient, whose sign is such that the rule
+  /// descends along it.
   virtual mlir::LogicalResult
   buildOwnUpdates(mlir::OpBuilder &builder,
                   llvm::MutableArrayRef<UpdatedTensor> views,
@@ -96,10 +99,10 @@ protected:
   double getDecay(const UpdatedTensor &tensor) const {
     return tensor.decays ? weightDecay : 0;
   }
-  /// The number of this step, from 1: an f64 scalar.
+  /// The number of this step, counted from 1: an f64 scalar.
   static mlir::Value countSteps(graph::Parts &parts, mlir::Value step);
-  /// 1 - beta^t, the share of its values in a moving mean that began at zero:
-  /// in f64, as PyTorch computes it, since it cancels for beta near 1.
+  /// 1 - beta^t, the total weight of the values in a moving average that began
+  /// at zero. Computed in f64, like PyTorch, since it cancels for beta near 1.
   static mlir::Value buildShare(graph::Parts &parts, double beta,
                                 mlir::Value t);
   /// A scalar as f64.
@@ -107,9 +110,10 @@ protected:
   /// `x` times an f64 scalar.
   static mlir::Value scale(graph::Parts &parts, mlir::Value x,
                            mlir::Value scalar);
-  /// The gradient, with weight decay as a part of it (L2).
+  /// The gradient with weight decay added to it (L2).
   mlir::Value addDecay(graph::Parts &parts, const UpdatedTensor &tensor) const;
-  /// The parameter after weight decay apart from the gradient (AdamW's).
+  /// The parameter after weight decay that is decoupled from the gradient
+  /// (AdamW's).
   mlir::Value applyDecay(graph::Parts &parts,
                          const UpdatedTensor &tensor) const;
 
@@ -118,7 +122,7 @@ protected:
 
 private:
   bool maximize = false;
-  mlir::Value keep; // 1 - rate * weightDecay, where anything decays so
+  mlir::Value keep; // 1 - rate * weightDecay; null if nothing decays so
 };
 
 /// A rule that updates each element by its own gradient and state.
@@ -139,17 +143,17 @@ std::unique_ptr<UpdateRule> createLamb();
 std::unique_ptr<UpdateRule> createMuon();
 /// @}
 
-/// The names of a stored tensor: several where it is tied.
+/// The names of a stored tensor: several if it is tied.
 llvm::SmallVector<std::string> getNames(graph::ParameterOp stored);
 
-/// Whether one of the globs matches one of the names.
+/// Returns true if one of the globs matches one of the names.
 bool matchesGlobs(llvm::ArrayRef<std::string> patterns,
                   llvm::ArrayRef<std::string> names);
 
 /// An f64 scalar.
 mlir::Value buildNumber(graph::Parts &parts, double value);
 
-/// Whether it is a rate of a moving mean.
+/// Returns true if the value is a valid decay of a moving average.
 inline bool isShare(double value) { return value >= 0 && value < 1; }
 
 } // namespace polyrank::training

@@ -1,6 +1,6 @@
-// Optimizers that update each element by its own gradient: PyTorch's SGD, Adam,
-// AdamW, Adagrad and RMSprop (2.x), and Lion (Chen et al., Symbolic Discovery
-// of Optimization Algorithms, 2023, program 1).
+// Elementwise optimizers: PyTorch's SGD, Adam, AdamW, Adagrad and RMSprop
+// (2.x), and Lion (Chen et al., Symbolic Discovery of Optimization Algorithms,
+// 2023, program 1).
 
 #include "compiler/training/UpdateRule.h"
 
@@ -173,7 +173,7 @@ private:
 
 } // namespace
 
-// The first momentum is the gradient itself, without dampening.
+// In the first step the momentum is the gradient itself, without dampening.
 void Sgd::buildOwnScalars(Parts &parts, Value step) {
   if (momentum == 0 || dampening == 0)
     return;
@@ -245,7 +245,7 @@ Value RmsProp::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
   return parts.sub(tensor.parameter, scale(parts, scaled, rate));
 }
 
-// The sign of a mean of gradient and momentum is the step.
+// The step is the sign of a mean of gradient and momentum.
 Value Lion::buildUpdate(Parts &parts, UpdatedTensor &tensor) const {
   Value gradient = tensor.gradient, &momentum = tensor.states[0];
   Value mean =

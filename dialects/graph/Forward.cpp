@@ -1,4 +1,4 @@
-// Helpers for passes on the function @forward of an imported model.
+// Functions on imported models that the training passes share.
 
 #include "dialects/graph/Forward.h"
 
@@ -9,20 +9,20 @@
 using namespace mlir;
 using namespace polyrank;
 
-FailureOr<func::FuncOp> graph::getForward(ModuleOp module) {
+FailureOr<func::FuncOp> training::getForward(ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward || !llvm::hasSingleElement(forward.getBody()))
     return module.emitError("expected a function @forward of one block");
   return forward;
 }
 
-void graph::eraseDeadOps(Block &block) {
+void training::eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
 }
 
-Value graph::withoutUnitDims(Value value) {
+Value training::withoutUnitDims(Value value) {
   auto isUnit = [](int64_t size) { return size == 1; };
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
     SmallVector<int64_t> from(graph::getShape(reshape.getInput()));

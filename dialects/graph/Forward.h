@@ -1,19 +1,19 @@
-// Helpers for passes on the function @forward of an imported model.
+// Functions on imported models that the training passes share.
 
 #pragma once
 
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace polyrank::graph {
+namespace polyrank::training {
 
-/// The function @forward; an error where there is none.
+/// The function @forward; emits an error if there is none.
 mlir::FailureOr<mlir::func::FuncOp> getForward(mlir::ModuleOp module);
 
-/// Erases the ops whose results nobody uses.
+/// Erases the ops whose results are unused.
 void eraseDeadOps(mlir::Block &block);
 
-/// `value` before the reshapes that only add or take away dims of size 1.
+/// Looks through reshapes that only add or remove dims of size 1.
 mlir::Value withoutUnitDims(mlir::Value value);
 
-} // namespace polyrank::graph
+} // namespace polyrank::training
