@@ -1,4 +1,4 @@
-// What communication costs: the alpha-beta model, and exact bytes.
+// The cost of communication: the alpha-beta model, and exact bytes.
 //
 // A collective takes rounds * alpha + bytes / beta, where alpha and beta are
 // those of the slowest mesh axis that takes part, and rounds and bytes follow

@@ -1,4 +1,4 @@
-// Dijkstra over layouts.
+// Dijkstra's algorithm over layouts.
 
 #include "compiler/cost/ReshardPlanner.h"
 
@@ -24,9 +24,9 @@ using Stack = SmallVector<uint8_t, 3>;
 /// A layout, expressed in atoms.
 struct State {
   SmallVector<Stack, 4> dims;
-  /// Dims that already have the target's extent and fill.
+  /// Dims that have the target's extent and fill already.
   uint32_t repadded = 0;
-  /// Dims whose padding lost its content to a to_partial.
+  /// Dims whose padding lost its content in a to_partial.
   uint32_t unfilled = 0;
   uint32_t partial = 0;
   /// True if `partial` has the target's reduction kind.
@@ -296,8 +296,9 @@ void Search::expand(const State &state) {
   for (Stack &stack : empty.dims)
     stack.clear();
   expandPermutes(state, empty, 0, ((1u << atoms.size()) - 1) & ~state.partial);
-  // A further axis may join a reduction: one reduce_scatter over both then
-  // replaces a reduce_scatter and a slice that would come in the wrong order.
+  // A further axis may become partial: one reduce_scatter over both axes then
+  // replaces a reduce_scatter and a slice, which would split in the wrong
+  // order.
   if (!source.isPartial() && !target.isPartial())
     return;
   bool intoTarget = changesKind() && (state.targetKind || !state.partial);

@@ -1,4 +1,4 @@
-// From a model file to a plan.
+// Compiles a model file to a plan.
 
 #include "compiler/driver/Driver.h"
 

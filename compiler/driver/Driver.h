@@ -14,7 +14,7 @@ namespace polyrank::driver {
 struct Options {
   std::string model;
   std::string output;
-  /// `data=2,tensor=2`; empty: one device.
+  /// `data=2,tensor=2`; empty: one device without axes.
   std::string mesh;
   std::vector<std::string> inputs;
   /// NAME=SIZE: the size, in all inputs, of a dim that the export left open.
@@ -89,9 +89,9 @@ struct Options {
   /// The axes that split the batch, "a+b"; by default `replica` and `data`.
   std::string batchAxes;
   int64_t zeroThreshold = 65536;
-  /// Stages 2 and 3: `parts`, or `full` to reduce once a step.
+  /// For stages 2 and 3: `parts`, or `full` to reduce once per step.
   std::string zeroAccumulate = "parts";
-  /// Stage 3: `use`, `step` or `keep=PATTERN[,PATTERN]`.
+  /// For stage 3: `use`, `step` or `keep=PATTERN[,PATTERN]`.
   std::string zeroGather = "use";
   /// True if collectives start early and are awaited late. `prefetch` is the
   /// number of gathers of parameters that run ahead of the one in use.

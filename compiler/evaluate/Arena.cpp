@@ -103,7 +103,7 @@ protected:
 private:
   struct Flight {
     rank::CollectiveOp op;
-    int64_t delay = 0; // commands
+    int64_t delay = 0; // commands until it runs
   };
   int64_t getStart(rank::BufferAttr buffer, int64_t device) const;
   LogicalResult execute(Operation &op);

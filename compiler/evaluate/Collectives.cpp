@@ -96,8 +96,7 @@ polyrank::evaluate::moveOnDevices(Operation *op, ArrayRef<Devices> operands) {
     }
     if (isa<sharding::PermuteOp>(op)) {
       for (int64_t device = 0; device < numDevices; ++device) {
-        if (!input[device]
-                 .elementType) // the value does not live on this device
+        if (!input[device].elementType) // it lives on other devices
           continue;
         int64_t source = findSource(from, to, device);
         if (source < 0)

@@ -50,7 +50,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, std::deque<Tensor>> sent;
   /// Keyed by axes and the number of earlier collectives over these axes.
   std::map<std::pair<const void *, int64_t>, Meeting> meetings;
-  std::map<std::pair<const void *, size_t>, int64_t> counts; // by program
+  std::map<std::pair<const void *, size_t>, int64_t> counts; // per program
 };
 
 } // namespace polyrank::evaluate

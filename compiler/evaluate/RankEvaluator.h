@@ -69,9 +69,8 @@ protected:
   llvm::SmallVector<int64_t> devices;
   /// Null if all devices run the same program.
   Exchange *exchange = nullptr;
-  size_t number = 0; // of the program
-  llvm::DenseMap<mlir::Operation *, Exchange::Meeting *>
-      meetings; // started, not yet awaited
+  size_t number = 0; // this program's number in `exchange`
+  llvm::DenseMap<mlir::Operation *, Exchange::Meeting *> meetings; // in flight
 };
 
 /// The mesh of the global layouts of the function's arguments and results; null

@@ -1,4 +1,4 @@
-// How many bytes the buckets of collectives may hold, by kind.
+// Limits on the bytes in the buckets of collectives, by kind.
 
 #include "compiler/sharding/BucketSizes.h"
 #include "support/Names.h"

@@ -72,8 +72,7 @@ LogicalResult CheckPartition::checkOps() {
               checkLayout(result, "result " + Twine(result.getResultNumber()) +
                                       " of " + op->getName().getStringRef())))
         return WalkResult::interrupt();
-    if (isa<graph::ScanOp>(
-            op)) // its arguments have the layouts of its operands
+    if (isa<graph::ScanOp>(op)) // its arguments match its operands
       return WalkResult::advance();
     for (Region &region : op->getRegions())
       for (BlockArgument argument : region.getArguments())

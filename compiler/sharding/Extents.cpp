@@ -17,7 +17,7 @@ struct Link {
              size_t>
       place;
   int given, taken; // items of the def and of the use
-  Ratio step;       // extent taken = step * extent given
+  Ratio step;       // extent at the use = step * extent at the def
 };
 } // namespace
 

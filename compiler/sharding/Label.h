@@ -7,7 +7,7 @@
 
 namespace polyrank::sharding {
 
-/// What a node does with one atom.
+/// The choice of a node for one atom.
 struct Choice {
   enum Kind { None, Split, Pass } kind = None;
   /// Of Split: the factor.

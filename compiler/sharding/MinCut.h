@@ -34,7 +34,7 @@ private:
   bool findLevels();
   int64_t push();
 
-  std::vector<Edge> edges; // each beside its reverse
+  std::vector<Edge> edges; // each next to its reverse
   std::vector<std::vector<int>> edgesOf;
   std::vector<int> level;
   std::vector<size_t> next;

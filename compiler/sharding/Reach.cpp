@@ -17,7 +17,7 @@ using sharding::DimAttr;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-/// The dim that `factor` is a part of, or -1.
+/// The dim of which `factor` is a part, or -1.
 static int64_t dimOf(const TensorFactors &tensor, int factor) {
   for (auto [dim, factors] : llvm::enumerate(tensor))
     if (llvm::is_contained(factors, factor))

@@ -38,7 +38,7 @@ struct NodeReach {
 };
 
 struct Reach {
-  /// Per node.
+  /// Per node: the atoms that reach it.
   std::vector<NodeReach> nodes;
   /// Per value and atom: a bit for each kind of partial that it may be.
   std::vector<llvm::SmallVector<uint8_t>> partials;

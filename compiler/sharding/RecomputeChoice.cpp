@@ -238,7 +238,7 @@ void RecomputeChoice::cut() {
     return;
   }
   MinCut network;
-  llvm::DenseMap<Value, int> nodes; // the first; the second follows
+  llvm::DenseMap<Value, int> nodes; // the first node; the second one follows it
   for (Operation *op : forward)
     for (Value result : op->getResults()) {
       nodes[result] = network.addNode();

@@ -66,7 +66,7 @@ private:
 
   const graph::Phases &phases;
   llvm::SmallVector<mlir::Operation *> forward;
-  /// The segment of each op that may be computed again.
+  /// The segment of each op that may be recomputed.
   llvm::DenseMap<mlir::Operation *, std::string> segments;
   llvm::SmallVector<mlir::Value> needed;
   llvm::DenseSet<mlir::Value> again;

@@ -19,7 +19,7 @@
 namespace polyrank::sharding {
 
 struct ShardPattern {
-  /// As the user wrote it.
+  /// The whole text, as the user wrote it.
   std::string text;
   /// The glob, without `out(` and `)`.
   std::string pattern;

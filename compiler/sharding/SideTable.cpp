@@ -111,7 +111,7 @@ static Constraint readConstraint(sharding::ConstraintAttr given) {
 }
 
 LogicalResult Reader::readArguments(func::FuncOp function) {
-  // A parameter and its state of the same shape are one node.
+  // A parameter and its states of the same shape are one node.
   std::map<std::string, int> groups;
   graph::Boundary boundary(function);
   for (BlockArgument argument : function.getArguments()) {

@@ -19,7 +19,7 @@ namespace polyrank::sharding {
 
 /// A layout that the user or the program's surroundings fixed.
 struct Constraint {
-  /// As the user wrote it.
+  /// The text, as the user wrote it.
   std::string text;
   /// Importance; 0 is the most important. Each priority that the user gave is
   /// up to two levels: first its parameters, then its inputs and outputs.

@@ -1,4 +1,4 @@
-// One label per node, so that the objective is least.
+// Chooses one label per node so that the objective is least.
 
 #include "compiler/sharding/Solution.h"
 
@@ -224,7 +224,7 @@ Solution Solver::solve() {
   solution.objective = evaluate(solution.labels);
   solution.bound = fixed + found.bound;
   if (solution.objective != solution.bound) {
-    // The elimination was not exact: it cut buckets.
+    // The elimination was not exact, because it cut buckets.
     improve(solution.labels);
     solution.objective = evaluate(solution.labels);
     if (!exact) {

@@ -14,7 +14,7 @@ namespace polyrank::sharding {
 struct Solution {
   /// Per node: the number of its label.
   std::vector<int> labels;
-  /// No labelling costs less than the bound.
+  /// A lower bound: no labelling costs less than `bound`.
   Objective objective, bound;
 };
 
@@ -33,7 +33,7 @@ public:
   void improve(std::vector<int> &chosen);
 
 private:
-  /// What moving `value` adds to the objective.
+  /// The objective of moving `value` to its users.
   Objective evaluateValue(const TensorValue &value, llvm::ArrayRef<int> chosen);
   int64_t getValueBytes(const TensorValue &value, LayoutAttr from,
                         llvm::ArrayRef<LayoutAttr> wanted);

@@ -70,7 +70,7 @@ private:
   llvm::SmallVector<AxisRef> axes;
   bool row = false;
   int64_t dim = 0;
-  int64_t padded = 0; // extent of `dim` in the parts; 0: as in the whole
+  int64_t padded = 0; // the extent of `dim` in the parts; 0: that of the whole
   std::string constraint, user;
 };
 

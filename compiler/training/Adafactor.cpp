@@ -1,6 +1,6 @@
-// Adafactor: second moments kept by row and column (Shazeer and Stern,
-// Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018), as
-// PyTorch 2.13 has it.
+// Adafactor: second moments stored by row and column (Shazeer and Stern,
+// Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018), like
+// PyTorch 2.13.
 
 #include "compiler/training/Clip.h"
 #include "compiler/training/StoredView.h"

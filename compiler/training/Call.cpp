@@ -1,4 +1,4 @@
-// Parsing of name(value, .., key=value, ..) and of sums of such calls.
+// Parses name(value, .., key=value, ..) and sums of such calls.
 
 #include "compiler/training/Call.h"
 
@@ -243,7 +243,7 @@ void NamedArguments::take(StringRef name, std::string &value) {
     value = StringRef(*text).trim("'\"").str();
 }
 
-/// The parts of 0.9:0.999, (0.9,0.999) or [0.9,0.999].
+/// Splits 0.9:0.999, (0.9,0.999) or [0.9,0.999] into numbers.
 static SmallVector<StringRef> splitNumbers(StringRef text) {
   bool isTuple = (text.starts_with("(") && text.ends_with(")")) ||
                  (text.starts_with("[") && text.ends_with("]"));

@@ -345,7 +345,7 @@ void FindLogicalParameters::cutUnequalParts(graph::MatmulOp matmul) {
   }
 }
 
-// Views.
+// Views of stored tensors.
 
 static View getView(func::FuncOp function, BlockArgument argument) {
   View view;

@@ -120,8 +120,7 @@ private:
 
   mlir::func::FuncOp forward;
   bool isMetric = false; // true while --metric is built
-  llvm::SmallDenseMap<unsigned, int64_t>
-      ignored;              // the ignored label of each input of labels
+  llvm::SmallDenseMap<unsigned, int64_t> ignored; // by argument of the labels
   llvm::StringSet<> used;   // outputs that are losses by themselves
   llvm::StringSet<> chosen; // outputs whose dim of classes a remark has named
   llvm::StringSet<> copied; // outputs and labels that a warning has named

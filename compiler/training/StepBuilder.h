@@ -20,7 +20,7 @@ struct Parameter {
   std::string name;                     // of the stored tensor
   llvm::SmallVector<std::string> names; // `name` and its aliases
   bool trainable = false;
-  llvm::SmallVector<mlir::Value> states; // of the optimizer
+  llvm::SmallVector<mlir::Value> states; // the optimizer's
   mlir::Value average;                   // null without moving averages
   mlir::Value gradient;
   /// The result of @forward that is its next value (running statistics), or -1.
@@ -62,7 +62,7 @@ struct Sums {
   llvm::SmallVector<mlir::Value> gradients;
   llvm::SmallVector<mlir::Value> sums, counts; // of each mean
   llvm::SmallVector<mlir::Value>
-      carried; // next values of the parameters that have any
+      carried; // next values of the parameters that @forward updates
 };
 
 /// Returns true if a count does not depend on the inputs.
@@ -165,10 +165,9 @@ private:
       storedStates;
   llvm::SmallVector<Mean> means;
   llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
-  mlir::BlockArgument
-      firstBatched; // in forwardInputs; null if no input has a batch
+  mlir::BlockArgument firstBatched; // null: none has a batch
   mlir::Value stepNumber, seed;
-  llvm::SmallDenseMap<mlir::Attribute, mlir::Value> rates; // by their roles
+  llvm::SmallDenseMap<mlir::Attribute, mlir::Value> rates; // by role
 };
 
 } // namespace polyrank::training

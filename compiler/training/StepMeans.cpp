@@ -132,8 +132,7 @@ SmallVector<StepOutput> StepBuilder::buildMetrics(ArrayRef<Value> sums,
     values.push_back(mean.kind == graph::MeanKind::Geometric ? parts.exp(value)
                                                              : value);
   }
-  unsigned numTerms =
-      0; // counts each term once, whatever the number of its parts
+  unsigned numTerms = 0; // terms, whatever the number of their parts
   for (const Mean &mean : means)
     numTerms += mean.weight && !mean.isFurther;
   if (getNumTerms() > 0)

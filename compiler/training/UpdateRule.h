@@ -125,7 +125,7 @@ private:
   mlir::Value keep; // 1 - rate * weightDecay; null if nothing decays so
 };
 
-/// A rule that updates each element by its own gradient and state.
+/// A rule that updates each element by its own gradient and state alone.
 class ElementwiseRule : public UpdateRule {
   mlir::LogicalResult
   buildOwnUpdates(mlir::OpBuilder &builder,
@@ -136,7 +136,7 @@ class ElementwiseRule : public UpdateRule {
                                   UpdatedTensor &tensor) const = 0;
 };
 
-/// Each in a file of its own.
+/// These are each in a file of their own.
 /// @{
 std::unique_ptr<UpdateRule> createAdafactor();
 std::unique_ptr<UpdateRule> createLamb();
