@@ -1,6 +1,6 @@
 // Passes that evaluate or describe a program.
 //
-// A pass without `dependentDialects` makes no ops, types or attributes.
+// A pass without `dependentDialects` creates no ops, types or attributes.
 
 #ifndef POLYRANK_EVALUATE_PASSES_TD
 #define POLYRANK_EVALUATE_PASSES_TD
@@ -12,7 +12,7 @@ def PrintShardingRulesPass : Pass<"print-sharding-rules"> {
   let description = [{
     Sets `graph.sharding_rule`, for instance
     `"([i, j], [j, k])->([i, k]) {i=4, k=8, j=16} reduction={j} sum=(alone, alone)"`,
-    so that a rule is tested by reading it.
+    so that tests can compare rules as text.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }
@@ -20,8 +20,9 @@ def PrintShardingRulesPass : Pass<"print-sharding-rules"> {
 def ShuffleOpsPass : Pass<"shuffle-ops"> {
   let summary = "Put ops into another order that respects their operands";
   let description = [{
-    Draws a topological order from `seed` in every block. No result of a pass
-    may depend on the order of ops beyond their dependencies.
+    Draws a random topological order of every block from `seed`. It tests that
+    the results of other passes depend on the order of ops only through their
+    dependencies.
   }];
   let options = [Option<"seed", "seed", "uint64_t", "0", "What the order is drawn from">];
 }

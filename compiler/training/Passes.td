@@ -6,32 +6,32 @@
 include "mlir/Pass/PassBase.td"
 
 def UnflattenPass : Pass<"unflatten", "::mlir::ModuleOp"> {
-  let summary = "Moves reshapes that merge leading dims out of the way";
+  let summary = "Moves reshapes that merge leading dims down the program";
   let description = [{
     Exports merge leading dims ([B, S] to [B*S], [B, heads, ..] to [B*heads, ..])
     around matmuls, lookups and losses. No layout survives that: rows split over
     one axis and heads over another have no common dim. The pass moves every such
-    reshape down, through the ops that work on each of these rows alone, until it
-    meets the reshape that undoes it; what reaches an output stays there. A merge
-    of a contracted dim ([heads, width] to [heads*width] in front of a
+    reshape down, through ops that treat these rows independently, until it meets
+    the reshape that undoes it; a reshape that reaches an output stays there. A
+    merge of a contracted dim ([heads, width] to [heads*width] before a
     projection) moves onto the weight.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }
 
 def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
-  let summary = "Finds composites in parts: gelu, silu, layer_norm, rms_norm, attention, grouped_matmul";
+  let summary = "Raises ops to composites: gelu, silu, layer_norm, rms_norm, attention, grouped_matmul";
   let description = [{
-    A pattern is raised only where the composite computes the same value. What is
-    not found stays in parts, which are legal: right, only slower.
+    A pattern is raised only if the composite computes the same value. Ops that
+    are not recognised stay as they are: they are legal, but slower.
 
     Logarithms of sigmoid(x), 1 - sigmoid(x), softmax(x), 1 + e^x and e^x + e^y
     get a form that neither overflows nor vanishes. Those of
-    binary_cross_entropy, max(log p, -100) and max(log(1 - p), -100) of one p, stay
-    as they are and get PyTorch's gradient, which has a bound too.
+    binary_cross_entropy, max(log p, -100) and max(log(1 - p), -100) for the same
+    p, keep their value and get PyTorch's gradient, which is bounded too.
 
-    Reductions of consecutive blocks of a dim that are then put together, as a
-    loop over bags of embeddings is unrolled to, become one reduction:
+    Reductions of consecutive blocks of a dim whose results are concatenated, to
+    which a loop over bags of embeddings is unrolled, become one reduction:
 
     ```mlir
     %a = graph.slice %x rows [0, 5); %b = graph.slice %x rows [5, 10)
@@ -45,24 +45,25 @@ def RaiseCompositesPass : Pass<"raise-composites", "::mlir::ModuleOp"> {
 def FindLogicalParametersPass : Pass<"find-logical-parameters", "::mlir::ModuleOp"> {
   let summary = "Pushes splits and reshapes around a matmul into its weight";
   let description = [{
-    Where the result of a matmul with a parameter is only used split (a fused
-    projection cut into q, k and v, then into heads), the parameter itself is
-    viewed so: the view in its role says where element i lies in the
-    stored tensor. So heads are a dim of the weight, which an axis can split
+    If the result of a matmul with a parameter is only used split (a fused
+    projection cut into q, k and v, then into heads), the parameter is viewed with
+    the same split: the view in its role says where element i lies in the stored
+    tensor. Then the heads are a dim of the weight, which an axis can split
     without communication. Parts of equal size become one dim of one parameter;
-    parts that differ become parameters of their own. The views of a stored
-    tensor partition it; a use that only takes some elements stays an op.
+    parts of unequal sizes become separate parameters. The views of a stored
+    tensor partition it; a use of only some elements stays an op.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
 }
 
 def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
-  let summary = "Replaces the model's outputs by its loss and what is logged";
+  let summary = "Replaces the model's outputs by the loss and the metrics";
   let description = [{
     @forward then returns means, each as two scalars: a sum (`#graph.mean`, with
-    its name) and the number of targets that it is over (`#graph.count`, with the
-    largest number there can be), or several such pairs, whose quotients are added. First come the terms of the loss, with their
-    weights, then the model's other outputs that are one float.
+    its name) and the number of targets by which it is divided (`#graph.count`,
+    with the largest possible number), or as several such pairs, whose quotients
+    are added. First come the terms of the loss, with their weights, then the
+    metrics, then the model's other outputs that are one float.
 
     The loss is a term, or a sum of terms with weights, such as
     cross_entropy(a,ya)+0.5*mse(b,yb). The mean of each is over its own targets
@@ -71,31 +72,32 @@ def AttachLossPass : Pass<"attach-loss", "::mlir::ModuleOp"> {
       cross_entropy(OUTPUT,LABELS[,axis=K][,ignore_index=N]
                     [,label_smoothing=S][,weight=W])
         LABELS becomes an input of 64-bit integers with the dims of OUTPUT
-        without the classes: dim K. Without axis=K it is dim 1 of two, and of
-        more the one that leaves the dims of an input of integers. Labels equal to N (-100)
-        do not count. With weights of the classes, 0.2:1:3 or a FILE.npy, the
-        mean is over the weights of the labels that count.
+        except dim K, the classes. Without axis=K, K is 1 if OUTPUT has two dims,
+        and otherwise the dim without which the shape is that of an integer
+        input. Labels equal to N (-100) do not count. With weights of the classes,
+        0.2:1:3 or a FILE.npy, the mean is weighted by the weights of the labels
+        that count.
       mse(OUTPUT,TARGET), l1, smooth_l1(..,beta=1), huber(..,delta=1)
       binary_cross_entropy_with_logits(OUTPUT,TARGET[,pos_weight=1])
         TARGET becomes an input like OUTPUT; the mean is over all elements.
         pos_weight is one number, or one for each index of the last dim.
       output(OUTPUT)
-        OUTPUT is the loss, a sum of parts. Of one that is a sum over samples by
-        a number that the inputs alone determine, the mean over all
-        microbatches is the sum of the sums over the sum of the numbers; the
-        rest is the mean of the microbatches' values. A remark says which, and
-        names what is no sum over samples. What is logged beside the loss is
-        taken in the same way.
+        OUTPUT is the loss, a sum of parts. If a part is a sum over samples
+        divided by a count that depends on inputs alone, its value over all
+        microbatches is the sum of the sums divided by the sum of the counts. The
+        rest is the mean of the microbatches' values. A remark describes the
+        parts, and names ops that are no sum over samples. Metrics are split in
+        the same way.
 
     A metric is any of these, without a gradient, or
 
       accuracy(OUTPUT,LABELS[,axis=K][,ignore_index=N][,top=1])
-        The share of the labels that count whose class has one of the highest
-        `top` scores. Of equal scores the first is the higher one.
+        The share, of the labels that count, of those whose class has one of the
+        `top` highest scores. Of equal scores the first is the higher one.
       perplexity(OUTPUT,LABELS[,axis=K][,ignore_index=N])
         e to the power of the mean cross entropy.
 
-    Without ignore_index a metric leaves out the labels that the loss does.
+    Without ignore_index a metric ignores the labels that the loss ignores.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
   let options = [
@@ -110,12 +112,13 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     @step takes parameters, optimizer state, the scalar state `step`, the seed
     and the inputs, whose dim 0 is the microbatch, and returns the parameters and
     states, in the order of the arguments, then the metrics: `loss` and `count`,
-    the number of targets in all microbatches; of a loss of several terms, `loss`
+    the number of targets in all microbatches; for a loss of several terms, `loss`
     and then each term with its count (`NAME.count`); then the other means of
     @forward. @forward is erased.
 
-    Of several terms, how many targets count is computed before the microbatches,
-    from the inputs alone: each gradient is then right where it arises.
+    With several terms, the numbers of targets that count are computed before the
+    microbatches, from the inputs alone, so that each microbatch computes its
+    gradients with the final weights.
 
     Optimizers compute what PyTorch 2 does, from options of the same names:
 
@@ -134,11 +137,12 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
            adjust_lr_fn=original; adamw=GLOB[:GLOB..],adamw_lr=1e-3,
            adamw_betas=(0.9,0.999),adamw_eps=1e-8,adamw_weight_decay=0.01)
 
-    and maximize=false. Without names they are in this order, up to a semicolon.
-    muon leaves what is no stored matrix, and those that `adamw` names, to adamw.
+    and maximize=false. Options without names are in this order, up to the
+    semicolon. muon updates stored matrices; other parameters, and those that
+    `adamw` names, are updated by adamw.
 
     `decay=GLOB[:GLOB..]` lets weight decay act only on parameters with matching
-    names. A parameter that the loss does not depend on is left as it is.
+    names. A parameter on which the loss does not depend is left as it is.
 
     The learning rate is an argument of @step (`#graph.learning_rate`), which the
     runtime computes before each step: from the optimizer's lr and lr-schedule, a
@@ -148,13 +152,12 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     matching names, as PyTorch's parameter groups do: weight_decay=0, lr=x0.1 of
     the optimizer's lr, lr=1e-5 of their own. No parameter is in two groups.
 
-    clip-norm scales all gradients where their norm together (clip-norm-type: 2,
-    or inf, the largest absolute value) is larger, and logs that norm as
-    `grad_norm`; clip-value limits each element. Both do what PyTorch's functions
-    of these names do.
+    clip-norm scales all gradients if their joint norm (clip-norm-type: 2, or inf,
+    the largest absolute value) is larger, and logs that norm as `grad_norm`;
+    clip-value limits each element. Both equal PyTorch's functions of these names.
 
-    With ema=d each trainable parameter p has a state `ema`, the moving mean of
-    its values: p after the first step, then d * ema + (1 - d) * p, as PyTorch's
+    With ema=d each trainable parameter p has a state `ema`, the moving average of
+    its values: p after the first step, then d * ema + (1 - d) * p, like PyTorch's
     AveragedModel with get_ema_multi_avg_fn(d).
 
     With mode=forward @step computes the outputs: inputs and outputs get a
