@@ -119,8 +119,8 @@ Value Muon::buildMomentum(Parts &parts, UpdatedTensor &tensor) const {
 /// several times, moves its singular values towards 1. PyTorch computes it in
 /// bfloat16.
 ///   A = X X^T, X' = a X + (b A + c A A) X
-/// A has the smaller dim; with A = X^T X it multiplies from the right, which is
-/// equivalent.
+/// For a tall X the smaller A = X^T X multiplies from the right instead, which
+/// gives the same.
 Value Muon::orthogonalise(Parts &parts, Value matrix) const {
   Type type = graph::getGlobalType(matrix).getElementType();
   Value norm = buildNorm(parts, Clip::Norm::Two, matrix);
