@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace polyrank;
 
 void sharding::partitionStage(OpPassManager &manager,
-                                      const PartitionOptions &options) {
+                              const PartitionOptions &options) {
   if (options.recompute.what != "none") {
     // The parts of a composite keep other values for the backward than the
     // composite does, so composites are decomposed before values are chosen.
@@ -21,9 +21,9 @@ void sharding::partitionStage(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
   manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
   // A bucket contains collectives of one pipeline stage only.
-  manager.addNestedPass<func::FuncOp>(pipeline::createMarkStages());
+  manager.addNestedPass<func::FuncOp>(stages::createMarkStages());
   manager.addNestedPass<func::FuncOp>(createBucketCollectives(options.buckets));
-  manager.addNestedPass<func::FuncOp>(pipeline::createPlaceValues());
+  manager.addNestedPass<func::FuncOp>(stages::createPlaceValues());
   manager.addNestedPass<func::FuncOp>(createCheckPartition());
 }
 

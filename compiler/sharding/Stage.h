@@ -19,7 +19,7 @@ struct PartitionOptions {
 /// mark-stages, bucket-collectives, place-values and check-partition. They
 /// follow propagate-layouts.
 void partitionStage(mlir::OpPassManager &manager,
-                            const PartitionOptions &options);
+                    const PartitionOptions &options);
 
 /// The same options as text, for polyrank-opt.
 struct PartitionStageOptions

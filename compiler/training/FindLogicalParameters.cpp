@@ -1,9 +1,9 @@
 // Pushes splits and reshapes around a matmul into its weight.
 
-#include "dialects/graph/Forward.h"
 #include "compiler/training/Passes.h"
 #include "compiler/training/ReshapeMotion.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Forward.h"
 #include "dialects/graph/Parts.h"
 
 namespace polyrank::training {
@@ -463,7 +463,7 @@ void FindLogicalParameters::absorbViews() {
 }
 
 void FindLogicalParameters::runOnOperation() {
-  FailureOr<func::FuncOp> found = getForward(getOperation());
+  FailureOr<func::FuncOp> found = graph::getForward(getOperation());
   if (failed(found))
     return signalPassFailure();
   forward = *found;
@@ -473,7 +473,7 @@ void FindLogicalParameters::runOnOperation() {
   };
   for (graph::MatmulOp matmul : matmuls())
     cutUnequalParts(matmul);
-  eraseDeadOps(body);
+  graph::eraseDeadOps(body);
   // Cut parts become separate parameters before their dims are split.
   absorbViews();
   for (graph::MatmulOp matmul : matmuls())

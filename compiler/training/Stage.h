@@ -12,7 +12,7 @@ namespace polyrank::training {
 struct TrainingOptions {
   AttachLossPassOptions loss;
   /// Nothing is cut into stages if the pipeline axis has one rank.
-  pipeline::AssignStagesOptions stages;
+  stages::AssignStagesOptions stages;
   BuildStepPassOptions step;
 };
 
@@ -20,11 +20,10 @@ struct TrainingOptions {
 /// find-logical-parameters, attach-loss, assign-stages, insert-transfers,
 /// build-step, join-stages, with cleanups between them.
 void trainingStage(mlir::OpPassManager &manager,
-                           const TrainingOptions &options);
+                   const TrainingOptions &options);
 
 /// The same options as text, for polyrank-opt.
-struct TrainingStageOptions
-    : mlir::PassPipelineOptions<TrainingStageOptions> {
+struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
   Option<std::string> loss{
       *this, "loss",
       llvm::cl::desc("Which loss to train; without one the outputs stay")};

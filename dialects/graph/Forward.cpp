@@ -9,20 +9,20 @@
 using namespace mlir;
 using namespace polyrank;
 
-FailureOr<func::FuncOp> training::getForward(ModuleOp module) {
+FailureOr<func::FuncOp> graph::getForward(ModuleOp module) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward || !llvm::hasSingleElement(forward.getBody()))
     return module.emitError("expected a function @forward of one block");
   return forward;
 }
 
-void training::eraseDeadOps(Block &block) {
+void graph::eraseDeadOps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
 }
 
-Value training::withoutUnitDims(Value value) {
+Value graph::withoutUnitDims(Value value) {
   auto isUnit = [](int64_t size) { return size == 1; };
   while (auto reshape = value.getDefiningOp<graph::ReshapeOp>()) {
     SmallVector<int64_t> from(graph::getShape(reshape.getInput()));

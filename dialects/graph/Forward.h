@@ -5,7 +5,7 @@
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace polyrank::training {
+namespace polyrank::graph {
 
 /// The function @forward; emits an error if there is none.
 mlir::FailureOr<mlir::func::FuncOp> getForward(mlir::ModuleOp module);
@@ -16,4 +16,4 @@ void eraseDeadOps(mlir::Block &block);
 /// Looks through reshapes that only add or remove dims of size 1.
 mlir::Value withoutUnitDims(mlir::Value value);
 
-} // namespace polyrank::training
+} // namespace polyrank::graph
