@@ -11,15 +11,15 @@ using namespace polyrank;
 using namespace polyrank::sharding;
 
 std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
-                                                const Label &label) {
+                                                const Candidate &candidate) {
   std::string key;
   llvm::raw_string_ostream out(key);
   out << op->getName() << op->getPropertiesAsAttribute();
   for (Value value : op->getOperands())
     out << value.getType();
-  for (sharding::LayoutAttr layout : label.operands)
+  for (sharding::LayoutAttr layout : candidate.operands)
     out << layout.toString();
-  for (sharding::LayoutAttr layout : label.results)
+  for (sharding::LayoutAttr layout : candidate.results)
     out << layout.toString();
   auto [it, isNew] = known.try_emplace(out.str());
   if (!isNew)
@@ -30,7 +30,7 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
   builder.setInsertionPointToEnd(scratch->getBody());
   SmallVector<Type> types;
   for (auto [value, layout] :
-       llvm::zip_equal(op->getOperands(), label.operands))
+       llvm::zip_equal(op->getOperands(), candidate.operands))
     types.push_back(
         sharding::withLayout(cast<RankedTensorType>(value.getType()), layout));
   auto function = func::FuncOp::create(builder, op->getLoc(), "parts",
@@ -51,10 +51,10 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
       parts.push_back(&part);
   llvm::MapVector<Value, sharding::LayoutAttr> wanted;
   for (auto [value, result, layout] :
-       llvm::zip_equal(values, op->getResults(), label.results))
+       llvm::zip_equal(values, op->getResults(), candidate.results))
     if (!result.use_empty())
       wanted[value] = layout;
-  // A failure is no error of the program: it only rules this label out.
+  // A failure is no error of the program: it only rules this candidate out.
   ScopedDiagnosticHandler silent(op->getContext(),
                                  [](Diagnostic &) { return success(); });
   if (auto propagated = solveParts(mesh, parts, wanted); succeeded(propagated))

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "compiler/sharding/Label.h"
+#include "compiler/sharding/Candidate.h"
 #include "mlir/IR/Operation.h"
 
 namespace polyrank::sharding {
@@ -15,10 +15,10 @@ namespace polyrank::sharding {
 class CompositeCosts {
 public:
   /// The bytes that one device sends to compute the composite by its parts,
-  /// with operands and results in the label's layouts; nullopt if the parts
-  /// cannot be laid out so, which rules the label out.
+  /// with operands and results in the candidate's layouts; nullopt if the parts
+  /// cannot be laid out so, which rules the candidate out.
   std::optional<int64_t> getBytes(MeshAttr mesh, mlir::Operation *op,
-                                  const Label &label);
+                                  const Candidate &candidate);
 
 private:
   /// The key is the composite with its layouts, as text.

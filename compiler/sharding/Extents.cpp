@@ -205,7 +205,7 @@ int64_t Extents::get(int node, int factor) const {
 }
 
 std::optional<Extents> Extents::tightened(const SideTable &table,
-                                          const Labels &labels,
+                                          const Candidates &candidates,
                                           ArrayRef<int> chosen) const {
   if (units.empty())
     return std::nullopt;
@@ -224,12 +224,14 @@ std::optional<Extents> Extents::tightened(const SideTable &table,
       }
   };
   for (const Node &node : table.nodes) {
-    const Label &label = labels[node.number][chosen[node.number]];
+    const Candidate &candidate = candidates[node.number][chosen[node.number]];
     if (node.kind == NodeKind::Fixed)
       continue;
-    for (auto [tensor, layout] : llvm::zip(node.rule.operands, label.operands))
+    for (auto [tensor, layout] :
+         llvm::zip(node.rule.operands, candidate.operands))
       add(node, tensor, layout);
-    for (auto [tensor, layout] : llvm::zip(node.rule.results, label.results))
+    for (auto [tensor, layout] :
+         llvm::zip(node.rule.results, candidate.results))
       add(node, tensor, layout);
   }
   Extents result = *this;

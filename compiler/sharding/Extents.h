@@ -10,7 +10,7 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/sharding/Label.h"
+#include "compiler/sharding/Candidate.h"
 #include "compiler/sharding/Reach.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -47,11 +47,12 @@ public:
 
   /// The padded extent of a node's factor; 0 if its class determines none.
   int64_t get(int node, int factor) const;
-  /// The smaller extents that suffice if each node has the label of number
+  /// The smaller extents that suffice if each node has the candidate of number
   /// `chosen[node]`, since not all that may be split is split. None if no
-  /// extent shrinks. Labels depend on extents, so they must be enumerated again
-  /// with the new ones.
-  std::optional<Extents> tightened(const SideTable &table, const Labels &labels,
+  /// extent shrinks. Candidates depend on extents, so they must be enumerated
+  /// again with the new ones.
+  std::optional<Extents> tightened(const SideTable &table,
+                                   const Candidates &candidates,
                                    llvm::ArrayRef<int> chosen) const;
 
 private:

@@ -53,8 +53,8 @@ static std::string describeStages(const Propagated &propagated,
   stages::StageFlow flow(function);
   ReshardCosts costs(table.mesh);
   std::vector<Objective> ofNodes =
-      Solver(table, propagated.labels, costs)
-          .evaluateNodes(propagated.solution.labels);
+      Solver(table, propagated.candidates, costs)
+          .evaluateNodes(propagated.solution.candidates);
   std::vector<Objective> ofStages(stages->getNumStages());
   for (auto [node, objective] : llvm::zip_equal(table.nodes, ofNodes)) {
     std::optional<int64_t> stage;

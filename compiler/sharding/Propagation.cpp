@@ -1,8 +1,8 @@
-// Solves a side table: reach, extents, labels, solution.
+// Solves a side table: reach, extents, candidates, solution.
 
 #include "compiler/sharding/Propagation.h"
 
-#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/Candidates.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -14,16 +14,16 @@ FailureOr<Propagated> polyrank::sharding::solveLayouts(SideTable table) {
   Reach reach = findReach(table);
   Extents extents(table, reach);
   while (true) {
-    FailureOr<Labels> labels =
-        enumerateLabels(table, reach, extents, composites);
-    if (failed(labels))
+    FailureOr<Candidates> candidates =
+        enumerateCandidates(table, reach, extents, composites);
+    if (failed(candidates))
       return failure();
-    Solution solution = Solver(table, *labels, costs).solve();
+    Solution solution = Solver(table, *candidates, costs).solve();
     std::optional<Extents> smaller =
-        extents.tightened(table, *labels, solution.labels);
+        extents.tightened(table, *candidates, solution.candidates);
     if (!smaller)
       return Propagated{std::move(table), std::move(reach), std::move(extents),
-                        *std::move(labels), std::move(solution)};
+                        *std::move(candidates), std::move(solution)};
     extents = *std::move(smaller);
   }
 }

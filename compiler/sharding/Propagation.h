@@ -5,8 +5,9 @@
 //  1. SideTable: the program as nodes and values, the constraints, the atoms.
 //  2. Reach: what *may* be split.
 //  3. Extents: how large padded dims that are connected are.
-//  4. Labels: per node, the layouts of its operands and results.
-//  5. Solution: one label per node, so that the objective is least. If it needs
+//  4. Candidates: per node, the layouts of its operands and results.
+//  5. Solution: one candidate per node, so that the objective is least. If it
+//  needs
 //     less padding than all that might be split, 3 to 5 run again.
 //  6. WriteLayouts: types and sharding.reshard ops.
 
@@ -21,7 +22,7 @@ struct Propagated {
   SideTable table;
   Reach reach;
   Extents extents;
-  Labels labels;
+  Candidates candidates;
   Solution solution;
 };
 

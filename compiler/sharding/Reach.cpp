@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/Candidates.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -89,7 +89,7 @@ void Extension::findFreeFactors() {
 bool Extension::canSplit(const Node &node, int factor, int atom) const {
   SmallVector<Choice> choices(atoms.size());
   choices[atom] = {Choice::Split, factor};
-  if (makeLabel(table, nullptr, node, choices))
+  if (makeCandidate(table, nullptr, node, choices))
     return true;
   llvm::SmallSetVector<int, 4> majors;
   for (const auto *tensors : {&node.rule.operands, &node.rule.results})
@@ -103,7 +103,7 @@ bool Extension::canSplit(const Node &node, int factor, int atom) const {
   // Each other atom splits one of these factors, or none.
   std::function<bool(size_t)> choose = [&](size_t other) {
     if (other == atoms.size())
-      return makeLabel(table, nullptr, node, choices).has_value();
+      return makeCandidate(table, nullptr, node, choices).has_value();
     if (choose(other + 1))
       return true;
     if (static_cast<int>(other) == atom)

@@ -1,4 +1,4 @@
-// Chooses one label per node so that the objective is least.
+// Chooses one candidate per node so that the objective is least.
 
 #include "compiler/sharding/Solution.h"
 
@@ -28,8 +28,10 @@ Objective Solver::evaluateValue(const TensorValue &value,
                                 ArrayRef<int> chosen) {
   SmallVector<LayoutAttr> wanted;
   for (const Use &use : value.uses)
-    wanted.push_back(labels[use.node][chosen[use.node]].operands[use.operand]);
-  LayoutAttr from = labels[value.def][chosen[value.def]].results[value.result];
+    wanted.push_back(
+        candidates[use.node][chosen[use.node]].operands[use.operand]);
+  LayoutAttr from =
+      candidates[value.def][chosen[value.def]].results[value.result];
   return objectiveOfBytes(getValueBytes(value, from, wanted));
 }
 
@@ -42,17 +44,17 @@ Objective Solver::evaluate(ArrayRef<int> chosen) {
 
 std::vector<Objective> Solver::evaluateNodes(ArrayRef<int> chosen) {
   std::vector<Objective> objectives;
-  for (auto [list, label] : llvm::zip_equal(labels, chosen))
-    objectives.push_back(list[label].cost);
+  for (auto [list, candidate] : llvm::zip_equal(candidates, chosen))
+    objectives.push_back(list[candidate].cost);
   for (const TensorValue &value : values)
     objectives[value.def] += evaluateValue(value, chosen);
   return objectives;
 }
 
 void Solver::improve(std::vector<int> &chosen) {
-  // Per node, the values whose cost depends on its label: those that it defines
-  // or uses.
-  std::vector<SmallVector<int>> touched(labels.size());
+  // Per node, the values whose cost depends on its candidate: those that it
+  // defines or uses.
+  std::vector<SmallVector<int>> touched(candidates.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);
     for (const Use &use : value.uses)
@@ -60,26 +62,26 @@ void Solver::improve(std::vector<int> &chosen) {
         touched[use.node].push_back(id);
   }
   auto part = [&](size_t node) {
-    Objective sum = labels[node][chosen[node]].cost;
+    Objective sum = candidates[node][chosen[node]].cost;
     for (int id : touched[node])
       sum += evaluateValue(values[id], chosen);
     return sum;
   };
-  std::vector<bool> isStale(labels.size(), true);
+  std::vector<bool> isStale(candidates.size(), true);
   for (bool improved = true; improved;) {
     improved = false;
-    for (size_t node = 0; node < labels.size(); ++node) {
-      int numLabels = labels[node].size();
-      if (!isStale[node] || numLabels == 1)
+    for (size_t node = 0; node < candidates.size(); ++node) {
+      int numCandidates = candidates[node].size();
+      if (!isStale[node] || numCandidates == 1)
         continue;
       isStale[node] = false;
       int best = chosen[node];
       Objective least = part(node);
-      for (int label = 0; label < numLabels; ++label) {
-        chosen[node] = label;
+      for (int candidate = 0; candidate < numCandidates; ++candidate) {
+        chosen[node] = candidate;
         if (Objective sum = part(node); sum < least) {
           least = sum;
-          best = label;
+          best = candidate;
           improved = true;
           for (int id : touched[node]) {
             isStale[values[id].def] = true;
@@ -95,17 +97,17 @@ void Solver::improve(std::vector<int> &chosen) {
 
 Solution Solver::solve() {
   Elimination elimination;
-  std::vector<int> variable(labels.size(), -1);
+  std::vector<int> variable(candidates.size(), -1);
   Objective fixed;
-  for (size_t id = 0; id < labels.size(); ++id) {
-    const SmallVector<Label, 0> &list = labels[id];
+  for (size_t id = 0; id < candidates.size(); ++id) {
+    const SmallVector<Candidate, 0> &list = candidates[id];
     if (list.size() == 1) {
       fixed += list.front().cost;
       continue;
     }
     variable[id] = elimination.addVariable(list.size());
-    elimination.addTable({variable[id]}, [&](ArrayRef<int> label) {
-      return list[label[0]].cost;
+    elimination.addTable({variable[id]}, [&](ArrayRef<int> candidate) {
+      return list[candidate[0]].cost;
     });
   }
   // Most values have few users with a choice: one table covers them all. For
@@ -122,7 +124,7 @@ Solution Solver::solve() {
     auto add = [&](int node) {
       if (variable[node] >= 0 && !llvm::is_contained(scope, node)) {
         scope.push_back(node);
-        entries *= labels[node].size();
+        entries *= candidates[node].size();
       }
     };
     add(value.def);
@@ -134,19 +136,19 @@ Solution Solver::solve() {
         list.push_back(variable[id]);
       return list;
     };
-    auto labelOf = [&](int node, ArrayRef<int> ids,
-                       ArrayRef<int> values) -> const Label & {
+    auto candidateOf = [&](int node, ArrayRef<int> ids,
+                           ArrayRef<int> values) -> const Candidate & {
       const auto *it = llvm::find(ids, node);
-      return labels[node][it == ids.end() ? 0 : values[it - ids.begin()]];
+      return candidates[node][it == ids.end() ? 0 : values[it - ids.begin()]];
     };
     if (entries <= largestTable) {
       auto cost = [&](ArrayRef<int> values) {
         SmallVector<LayoutAttr> wanted;
         for (const Use &use : value.uses)
           wanted.push_back(
-              labelOf(use.node, scope, values).operands[use.operand]);
+              candidateOf(use.node, scope, values).operands[use.operand]);
         return objectiveOfBytes(getValueBytes(
-            value, labelOf(value.def, scope, values).results[value.result],
+            value, candidateOf(value.def, scope, values).results[value.result],
             wanted));
       };
       if (scope.empty())
@@ -157,9 +159,9 @@ Solution Solver::solve() {
     }
     SmallVector<LayoutAttr> layouts, always;
     for (const Use &use : value.uses)
-      for (const Label &label : labels[use.node]) {
-        LayoutAttr plain = withoutFill(label.operands[use.operand]);
-        auto &list = labels[use.node].size() == 1 ? always : layouts;
+      for (const Candidate &candidate : candidates[use.node]) {
+        LayoutAttr plain = withoutFill(candidate.operands[use.operand]);
+        auto &list = candidates[use.node].size() == 1 ? always : layouts;
         if (!llvm::is_contained(list, plain))
           list.push_back(plain);
       }
@@ -178,8 +180,8 @@ Solution Solver::solve() {
           pair.push_back(use.node);
         elimination.addTable(variables(pair), [&](ArrayRef<int> values) {
           return objectiveOfBytes(getValueBytes(
-              value, labelOf(value.def, pair, values).results[value.result],
-              {labelOf(use.node, pair, values).operands[use.operand]}));
+              value, candidateOf(value.def, pair, values).results[value.result],
+              {candidateOf(use.node, pair, values).operands[use.operand]}));
         });
       }
       continue;
@@ -197,7 +199,7 @@ Solution Solver::solve() {
           wanted.push_back(layout);
       return objectiveOfBytes(
           getValueBytes(value,
-                        labelOf(value.def, defScope, values.drop_back())
+                        candidateOf(value.def, defScope, values.drop_back())
                             .results[value.result],
                         wanted));
     });
@@ -206,8 +208,8 @@ Solution Solver::solve() {
         continue;
       elimination.addTable(
           {variable[use.node], made}, [&](ArrayRef<int> values) {
-            LayoutAttr plain =
-                withoutFill(labels[use.node][values[0]].operands[use.operand]);
+            LayoutAttr plain = withoutFill(
+                candidates[use.node][values[0]].operands[use.operand]);
             const auto *it = llvm::find(layouts, plain);
             bool isMade =
                 it == layouts.end() || values[1] >> (it - layouts.begin()) & 1;
@@ -218,15 +220,15 @@ Solution Solver::solve() {
 
   Elimination::Solution found = elimination.solve();
   Solution solution;
-  for (size_t id = 0; id < labels.size(); ++id)
-    solution.labels.push_back(variable[id] < 0 ? 0
-                                               : found.values[variable[id]]);
-  solution.objective = evaluate(solution.labels);
+  for (size_t id = 0; id < candidates.size(); ++id)
+    solution.candidates.push_back(
+        variable[id] < 0 ? 0 : found.values[variable[id]]);
+  solution.objective = evaluate(solution.candidates);
   solution.bound = fixed + found.bound;
   if (solution.objective != solution.bound) {
     // The elimination was not exact, because it cut buckets.
-    improve(solution.labels);
-    solution.objective = evaluate(solution.labels);
+    improve(solution.candidates);
+    solution.objective = evaluate(solution.candidates);
     if (!exact) {
       // Users that share a reshard may cost less than the bound, which counts
       // one reshard for each of them. So the only certain bound is 0.

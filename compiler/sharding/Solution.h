@@ -1,4 +1,4 @@
-// Chooses one label per node so that the objective is least.
+// Chooses one candidate per node so that the objective is least.
 //
 // If the producer of a value and its users disagree, the value is resharded, at
 // the bytes that the reshard planner finds; a layout that several users want is
@@ -6,30 +6,32 @@
 
 #pragma once
 
-#include "compiler/sharding/Label.h"
+#include "compiler/sharding/Candidate.h"
 #include "compiler/sharding/ReshardCosts.h"
 
 namespace polyrank::sharding {
 
 struct Solution {
-  /// Per node: the number of its label.
-  std::vector<int> labels;
-  /// A lower bound: no labelling costs less than `bound`.
+  /// Per node: the number of its candidate.
+  std::vector<int> candidates;
+  /// A lower bound: no assignment costs less than `bound`.
   Objective objective, bound;
 };
 
 class Solver {
 public:
-  Solver(const SideTable &table, const Labels &labels, ReshardCosts &costs)
-      : table(table), values(table.values), labels(labels), costs(costs) {}
+  Solver(const SideTable &table, const Candidates &candidates,
+         ReshardCosts &costs)
+      : table(table), values(table.values), candidates(candidates),
+        costs(costs) {}
 
   Solution solve();
-  /// The objective of one label per node.
+  /// The objective of one candidate per node.
   Objective evaluate(llvm::ArrayRef<int> chosen);
   /// What each node adds to the objective, with the moves of its results.
   std::vector<Objective> evaluateNodes(llvm::ArrayRef<int> chosen);
-  /// Replaces the label of one node at a time by the one that costs least
-  /// beside the other nodes' labels, until nothing improves.
+  /// Replaces the candidate of one node at a time by the one that costs least
+  /// beside the other nodes' candidates, until nothing improves.
   void improve(std::vector<int> &chosen);
 
 private:
@@ -40,7 +42,7 @@ private:
 
   const SideTable &table;
   llvm::ArrayRef<TensorValue> values;
-  const Labels &labels;
+  const Candidates &candidates;
   ReshardCosts &costs;
 };
 

@@ -3,7 +3,7 @@
 
 #include "compiler/sharding/WriteLayouts.h"
 
-#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/Candidates.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/sharding/Constraint.h"
 #include "dialects/sharding/Reason.h"
@@ -31,14 +31,14 @@ public:
   SuppliedValues supplied;
 
 private:
-  const Label &labelOf(int node) const {
-    return propagated.labels[node][propagated.solution.labels[node]];
+  const Candidate &candidateOf(int node) const {
+    return propagated.candidates[node][propagated.solution.candidates[node]];
   }
   LayoutAttr defined(const TensorValue &value) const {
-    return labelOf(value.def).results[value.result];
+    return candidateOf(value.def).results[value.result];
   }
   LayoutAttr demanded(const Use &use) const {
-    return labelOf(use.node).operands[use.operand];
+    return candidateOf(use.node).operands[use.operand];
   }
   /// The layout in which a use reads a value of layout `have`: the demanded
   /// one, but with the fill of `have` where the use accepts any.
@@ -63,7 +63,7 @@ private:
                  const Use &use) const;
   std::string blame(const TensorValue &value, LayoutAttr from, LayoutAttr to,
                     const Use &use) const;
-  void wrapComposite(const Node &node, const Label &label);
+  void wrapComposite(const Node &node, const Candidate &candidate);
 
   const Propagated &propagated;
   const SideTable &table;
@@ -104,7 +104,7 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
                      });
   };
   auto add = [&](int node, size_t atom) {
-    const Choice &choice = labelOf(node).choices[atom];
+    const Choice &choice = candidateOf(node).choices[atom];
     for (const Arrival &arrival : propagated.reach.nodes[node].arrivals[atom])
       if (arrival.constraint >= 0 &&
           (choice.kind != Choice::Split || arrival.factor == choice.factor)) {
@@ -133,12 +133,12 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
       continue;
     // Walks back along the partial to the node that made it.
     for (int node = value.def; node >= 0;) {
-      if (labelOf(node).choices[atom].kind != Choice::Pass) {
+      if (candidateOf(node).choices[atom].kind != Choice::Pass) {
         add(node, atom);
         break;
       }
       const Node &entry = table.nodes[node];
-      uint32_t operands = labelOf(node).choices[atom].operands;
+      uint32_t operands = candidateOf(node).choices[atom].operands;
       node = -1;
       for (auto [i, id] : llvm::enumerate(entry.operands))
         if (operands >> i & 1 && usedBy(defined(table.values[id]), ref, true)) {
@@ -336,16 +336,17 @@ LogicalResult Writer::writeValue(const TensorValue &value) {
 /// Keeps an op that is split on a composite factor legal until it is
 /// decomposed: it computes on gathered operands, and `sharding.composite` marks
 /// the reshards around it that are to be removed.
-void Writer::wrapComposite(const Node &node, const Label &label) {
+void Writer::wrapComposite(const Node &node, const Candidate &candidate) {
   Operation *op = node.op;
-  SmallVector<Choice> choices(label.choices.begin(), label.choices.end());
+  SmallVector<Choice> choices(candidate.choices.begin(),
+                              candidate.choices.end());
   for (Choice &choice : choices)
     if (choice.kind == Choice::Split &&
         node.rule.factors[choice.factor].kind == graph::FactorKind::Composite)
       choice = {};
-  std::optional<Label> whole =
-      makeLabel(table, &propagated.extents, node, choices);
-  assert(whole && "a label without some of its splits is a label");
+  std::optional<Candidate> whole =
+      makeCandidate(table, &propagated.extents, node, choices);
+  assert(whole && "a candidate without some of its splits is a candidate");
   Reason reason;
   reason.user = node.name;
   ReasonAttr why = reason.get(op->getContext());
@@ -380,7 +381,7 @@ void Writer::wrapComposite(const Node &node, const Label &label) {
   }
   // The reason of the parts: the constraints that split the composite.
   SmallVector<std::string> texts;
-  for (auto [atom, choice] : llvm::enumerate(label.choices))
+  for (auto [atom, choice] : llvm::enumerate(candidate.choices))
     if (choices[atom].kind != choice.kind)
       for (const Arrival &arrival : propagated.reach.of(node).arrivals[atom])
         if (arrival.factor == choice.factor && arrival.constraint >= 0)
@@ -395,8 +396,8 @@ LogicalResult Writer::write() {
     if (failed(writeValue(value)))
       return failure();
   for (auto [id, node] : llvm::enumerate(table.nodes))
-    if (labelOf(id).composite)
-      wrapComposite(node, labelOf(id));
+    if (candidateOf(id).composite)
+      wrapComposite(node, candidateOf(id));
   return success();
 }
 

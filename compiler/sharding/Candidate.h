@@ -1,4 +1,5 @@
-// A label: one possible choice of layouts for a node's operands and results.
+// A candidate: one possible choice of layouts for a node's operands and
+// results.
 
 #pragma once
 
@@ -17,19 +18,19 @@ struct Choice {
   uint32_t operands = 0;
 };
 
-struct Label {
+struct Candidate {
   llvm::SmallVector<Choice, 2> choices; // per atom
   /// The layouts of the node's operands and results. Where an operand's fill is
   /// undefined, its padding may hold anything.
   llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;
   /// True if a composite factor is split: the op is to be decomposed.
   bool composite = false;
-  /// What the label adds to the objective, without the bytes that reshard its
-  /// operands to these layouts.
+  /// What the candidate adds to the objective, without the bytes that reshard
+  /// its operands to these layouts.
   Objective cost;
 };
 
-/// The labels of each node.
-using Labels = std::vector<llvm::SmallVector<Label, 0>>;
+/// The candidates of each node.
+using Candidates = std::vector<llvm::SmallVector<Candidate, 0>>;
 
 } // namespace polyrank::sharding

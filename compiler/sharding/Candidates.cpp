@@ -1,6 +1,7 @@
-// Enumerates the labels of nodes: the layouts of their operands and results.
+// Enumerates the candidates of nodes: the layouts of their operands and
+// results.
 
-#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/Candidates.h"
 
 #include "compiler/sharding/Why.h"
 #include "llvm/Support/MathExtras.h"
@@ -18,16 +19,15 @@ using sharding::Fill;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
-                                                   const Extents *shared,
-                                                   const Node &node,
-                                                   ArrayRef<Choice> choices) {
+std::optional<Candidate>
+polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
+                                  const Node &node, ArrayRef<Choice> choices) {
   const graph::ShardingRule &rule = node.rule;
   MeshAttr mesh = table.mesh;
   ArrayRef<AxisRef> atoms = table.atoms;
   size_t numFactors = rule.factors.size();
-  Label label;
-  label.choices.assign(choices.begin(), choices.end());
+  Candidate candidate;
+  candidate.choices.assign(choices.begin(), choices.end());
 
   // The axes of each factor, major to minor, and its padded extent.
   SmallVector<SmallVector<int>> splitting(numFactors);
@@ -42,7 +42,7 @@ std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
       continue;
     if (factor.kind == FactorKind::Replicated)
       return std::nullopt;
-    label.composite |= factor.kind == FactorKind::Composite;
+    candidate.composite |= factor.kind == FactorKind::Composite;
     llvm::sort(splitting[f],
                [&](int a, int b) { return table.order[a] < table.order[b]; });
     for (int atom : splitting[f])
@@ -148,16 +148,16 @@ std::optional<Label> polyrank::sharding::makeLabel(const SideTable &table,
                            partial);
   };
   for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
-    label.operands.push_back(lay(tensor, true, i));
-    if (!label.operands.back())
+    candidate.operands.push_back(lay(tensor, true, i));
+    if (!candidate.operands.back())
       return std::nullopt;
   }
   for (auto [i, tensor] : llvm::enumerate(rule.results)) {
-    label.results.push_back(lay(tensor, false, i));
-    if (!label.results.back())
+    candidate.results.push_back(lay(tensor, false, i));
+    if (!candidate.results.back())
       return std::nullopt;
   }
-  return label;
+  return candidate;
 }
 
 SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
@@ -210,11 +210,11 @@ SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
 }
 
 static void setCost(const SideTable &table, const Reach &reach,
-                    const Node &node, Label &label) {
-  Objective &cost = label.cost;
+                    const Node &node, Candidate &candidate) {
+  Objective &cost = candidate.cost;
   const NodeReach &reached = reach.of(node);
   int64_t shares = 1;
-  for (auto [atom, choice] : llvm::enumerate(label.choices)) {
+  for (auto [atom, choice] : llvm::enumerate(candidate.choices)) {
     if (choice.kind == Choice::Split)
       shares *= table.atoms[atom].size;
     if (choice.kind == Choice::Pass)
@@ -238,8 +238,8 @@ static void setCost(const SideTable &table, const Reach &reach,
       continue;
     const Constraint &constraint = table.constraints[def.constraint];
     bool honoured = true;
-    for (auto [wanted, taken] : llvm::zip_equal(constraint.layout.getDims(),
-                                                label.operands[i].getDims()))
+    for (auto [wanted, taken] : llvm::zip_equal(
+             constraint.layout.getDims(), candidate.operands[i].getDims()))
       for (int atom : table.numbers(wanted.getAxes()))
         honoured &= llvm::is_contained(table.numbers(taken.getAxes()), atom);
     if (!honoured)
@@ -248,25 +248,26 @@ static void setCost(const SideTable &table, const Reach &reach,
   std::string text;
   llvm::raw_string_ostream out(text);
   out << node.hash;
-  for (LayoutAttr layout : label.operands)
+  for (LayoutAttr layout : candidate.operands)
     out << layout.toString();
-  for (LayoutAttr layout : label.results)
+  for (LayoutAttr layout : candidate.results)
     out << layout.toString();
   cost.tie = llvm::xxh3_64bits(out.str()) >> 34;
 }
 
-/// The label of a node without a choice: the given layouts; replicated for a
-/// source, whose users choose.
-static Label labelOfFixed(const SideTable &table, const Node &node) {
-  Label label;
-  label.choices.resize(table.atoms.size());
-  label.operands.assign(node.fixedOperands.begin(), node.fixedOperands.end());
-  label.results.assign(node.fixedResults.begin(), node.fixedResults.end());
+/// The candidate of a node without a choice: the given layouts; replicated for
+/// a source, whose users choose.
+static Candidate candidateOfFixed(const SideTable &table, const Node &node) {
+  Candidate candidate;
+  candidate.choices.resize(table.atoms.size());
+  candidate.operands.assign(node.fixedOperands.begin(),
+                            node.fixedOperands.end());
+  candidate.results.assign(node.fixedResults.begin(), node.fixedResults.end());
   if (node.kind == NodeKind::Source)
     for (int id : node.results)
-      label.results.push_back(LayoutAttr::getReplicated(
+      candidate.results.push_back(LayoutAttr::getReplicated(
           table.mesh, table.values[id].getType().getRank()));
-  return label;
+  return candidate;
 }
 
 /// Emits an error if a constraint cannot even split the dim of its own node.
@@ -292,7 +293,7 @@ static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
 static void enumerateNode(const SideTable &table, const Reach &reach,
                           const Extents &extents, const Node &node,
                           CompositeCosts &composites,
-                          SmallVector<Label, 0> &labels) {
+                          SmallVector<Candidate, 0> &candidates) {
   size_t numAtoms = table.atoms.size();
   SmallVector<SmallVector<Choice>> options;
   for (size_t atom = 0; atom < numAtoms; ++atom)
@@ -306,54 +307,58 @@ static void enumerateNode(const SideTable &table, const Reach &reach,
       }
       return;
     }
-    std::optional<Label> label = makeLabel(table, &extents, node, chosen);
-    if (!label)
+    std::optional<Candidate> candidate =
+        makeCandidate(table, &extents, node, chosen);
+    if (!candidate)
       return;
-    setCost(table, reach, node, *label);
-    if (label->composite) {
+    setCost(table, reach, node, *candidate);
+    if (candidate->composite) {
       std::optional<int64_t> bytes =
-          composites.getBytes(table.mesh, node.op, *label);
+          composites.getBytes(table.mesh, node.op, *candidate);
       if (!bytes)
         return;
-      label->cost.bytes = *bytes * node.executions;
+      candidate->cost.bytes = *bytes * node.executions;
     }
-    labels.push_back(std::move(*label));
+    candidates.push_back(std::move(*candidate));
   };
   choose(0);
 }
 
-FailureOr<Labels>
-polyrank::sharding::enumerateLabels(const SideTable &table, const Reach &reach,
-                                    const Extents &extents,
-                                    CompositeCosts &composites) {
-  Labels result(table.nodes.size());
+FailureOr<Candidates> polyrank::sharding::enumerateCandidates(
+    const SideTable &table, const Reach &reach, const Extents &extents,
+    CompositeCosts &composites) {
+  Candidates result(table.nodes.size());
   for (const Node &node : table.nodes) {
-    SmallVector<Label, 0> &labels = result[node.number];
+    SmallVector<Candidate, 0> &candidates = result[node.number];
     if (node.kind == NodeKind::Fixed || node.kind == NodeKind::Source) {
-      labels.push_back(labelOfFixed(table, node));
+      candidates.push_back(candidateOfFixed(table, node));
       continue;
     }
     if (failed(checkConstraint(table, reach, node)))
       return failure();
-    enumerateNode(table, reach, extents, node, composites, labels);
-    if (labels.empty()) {
+    enumerateNode(table, reach, extents, node, composites, candidates);
+    if (candidates.empty()) {
       auto error = node.op->emitError() << node.name << " cannot be laid out";
       if (node.constraint >= 0)
         error << " as the constraint "
               << table.constraints[node.constraint].text << " says";
       return failure();
     }
-    // Violations depend on one node alone, so only labels with the fewest can
-    // be part of an optimum.
-    auto violations = [](const Label &label) { return label.cost.violations; };
-    auto least = violations(
-        *llvm::min_element(labels, [&](const Label &a, const Label &b) {
+    // Violations depend on one node alone, so only candidates with the fewest
+    // can be part of an optimum.
+    auto violations = [](const Candidate &candidate) {
+      return candidate.cost.violations;
+    };
+    auto least = violations(*llvm::min_element(
+        candidates, [&](const Candidate &a, const Candidate &b) {
           return violations(a) < violations(b);
         }));
-    llvm::erase_if(
-        labels, [&](const Label &label) { return violations(label) != least; });
-    llvm::sort(labels,
-               [](const Label &a, const Label &b) { return a.cost < b.cost; });
+    llvm::erase_if(candidates, [&](const Candidate &candidate) {
+      return violations(candidate) != least;
+    });
+    llvm::sort(candidates, [](const Candidate &a, const Candidate &b) {
+      return a.cost < b.cost;
+    });
   }
   return result;
 }

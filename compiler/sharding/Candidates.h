@@ -1,0 +1,35 @@
+// Enumerates the candidates of nodes: the layouts of their operands and
+// results.
+
+#pragma once
+
+#include "compiler/sharding/Candidate.h"
+#include "compiler/sharding/CompositeCost.h"
+#include "compiler/sharding/Extents.h"
+#include "compiler/sharding/Reach.h"
+
+namespace polyrank::sharding {
+
+/// The choices that the node has for one atom.
+llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
+                                    const Node &node, int atom);
+
+/// The node's candidate if atom i does what `choices[i]` says; none if the node
+/// cannot be laid out so. Split dims are padded to `extents`, in which
+/// connected dims agree, or, if it is null, to the least extent that the node
+/// needs.
+std::optional<Candidate> makeCandidate(const SideTable &table,
+                                       const Extents *extents, const Node &node,
+                                       llvm::ArrayRef<Choice> choices);
+
+/// Enumerates the *candidates* of each node: layouts of its operands and
+/// results in which each atom either splits one factor that it reaches, or
+/// passes as a partial, or is replicated. A candidate that does not use an atom
+/// that reaches the node violates the atom's level; only candidates with the
+/// least violations are kept. Emits an error if a node has no candidate.
+mlir::FailureOr<Candidates> enumerateCandidates(const SideTable &table,
+                                                const Reach &reach,
+                                                const Extents &extents,
+                                                CompositeCosts &composites);
+
+} // namespace polyrank::sharding
