@@ -1,4 +1,4 @@
-// One call of an operator inside of a region of torch.vmap, for its rules.
+// One call of an operator inside a region of torch.vmap, as its rule sees it.
 
 #pragma once
 
@@ -11,10 +11,10 @@ namespace polyrank::frontends::aten {
 
 /// Rules are of three kinds. Most operators are *adjusted*: their operands are
 /// aligned, their arguments that name dims or shapes are shifted, and then the
-/// operator is called as it is everywhere else, its hidden dims being dims like
-/// others. A few *choose* what to call by what their arguments are (a reduction
-/// without dims is one over all dims that are seen). The rest are *formulas* of
-/// other operators on batched tensors.
+/// operator is called as usual, with the hidden dims as ordinary leading dims.
+/// A few *choose* what to call by what their arguments are (a reduction without
+/// dims is one over all dims that are seen). The rest are *formulas* of other
+/// operators on batched tensors.
 class BatchedCall {
 public:
   BatchedCall(Context &context, llvm::StringRef name, const Schema &schema,
@@ -24,17 +24,17 @@ public:
   using Rule = Value (BatchedCall::*)();
   struct Entry {
     Rule rule;
-    /// True for rules that call the operator itself, so that they hold for its
-    /// form that writes in place (`add_`) too.
+    /// True for rules that call the operator itself, so that they also hold for
+    /// its in-place form (`add_`).
     bool mayWrite;
   };
-  /// By name without the namespace.
+  /// The rules by operator name, without the namespace.
   static const llvm::StringMap<Entry> &rules();
 
 private:
   //===-- arguments ------------------------------------------------------===//
 
-  /// None where the schema has no such parameter.
+  /// Returns the argument; None if the schema has no such parameter.
   const Value &operator[](llvm::StringRef parameter) const;
   bool has(llvm::StringRef parameter) const {
     return !(*this)[parameter].isNone();
@@ -48,18 +48,19 @@ private:
 
   //===-- calls ----------------------------------------------------------===//
 
-  /// An operator on batched and other values; unknown where one of them is.
+  /// Calls an operator on batched and other values; unknown if one of them is.
   Value op(llvm::StringRef of, std::vector<Value> given,
            const Keywords &keywords = {}) const {
     return call(context, ("aten::" + of).str(), std::nullopt, given, keywords);
   }
-  /// The operator itself with `arguments`, of which none is batched any more;
-  /// results are as the operator gives them.
+  /// Calls the operator itself with `arguments`, none of which is batched any
+  /// more, and returns its results unchanged.
   Value callHeld() const;
-  /// Tensors of a result, alone or in lists, with all levels of the call in
-  /// front of what is seen of them.
+  /// Marks the tensors of a result, alone or in lists, as batched: their
+  /// leading dims are all levels of the call.
   Value wrap(const Value &result) const;
-  /// Each tensor of a result under the shape that `shapeOf` makes of its own.
+  /// Reshapes each tensor of a result to the shape that `shapeOf` computes from
+  /// its own.
   Value reshaped(const Value &result,
                  llvm::function_ref<Shape(Shape)> shapeOf) const;
   Value viewed(const Value &tensor, llvm::ArrayRef<int64_t> shape) const;
@@ -68,10 +69,10 @@ private:
 
   //===-- operands -------------------------------------------------------===//
 
-  /// `operand` with a dim for each level of the call and then `toRank` dims, so
-  /// that what lies before its own dims broadcasts. A tensor that is not
-  /// batched does that as it is, and stays so unless `isWhole`: then all dims
-  /// of levels have their sizes.
+  /// Returns `operand` with a dim for each level of the call and then at least
+  /// `toRank` dims; dims of size 1 are inserted, so that it broadcasts. A
+  /// tensor that is not batched broadcasts anyway and is returned unchanged,
+  /// unless `isWhole`: then every hidden dim is expanded to its full size.
   Value align(const Value &operand, int64_t toRank, bool isWhole) const;
   static int64_t rankOf(const Value &operand);
   static Shape shapeOf(const Value &operand);
@@ -79,14 +80,15 @@ private:
   /// The sizes of all hidden dims.
   Shape hidden() const;
   Shape withHidden(llvm::ArrayRef<int64_t> shape) const;
-  /// Calls `visit` with each tensor argument, also of lists.
+  /// Calls `visit` with each tensor argument, including those in lists.
   void forEachOperand(
       llvm::function_ref<void(Value &)> visit,
       llvm::function_ref<bool(const SchemaParameter &)> accepts =
           [](const auto &) { return true; });
-  /// Whether each written operand has all levels of the call.
+  /// Returns true if each written operand has all levels of the call.
   bool mayWrite() const;
-  /// Shifts what names a dim; false, with a failure, where one is none.
+  /// Shifts the arguments that name a dim past the hidden dims; returns false
+  /// and records a failure if one of them is out of range.
   bool shiftDims(int64_t ofRank);
   void convertAligned(ScalarType seen);
 
@@ -134,11 +136,11 @@ private:
   llvm::StringRef name; // with the namespace
   const Schema &schema;
   std::vector<Value> arguments;
-  /// Of all operands, ascending, with their sizes.
+  /// The levels of all operands, ascending, with their sizes.
   llvm::SmallVector<int64_t, 2> levels;
   std::map<int64_t, int64_t> sizes;
-  int64_t rank = 0;  // the most dims that are seen of an operand
-  std::string error; // sizes that do not fit
+  int64_t rank = 0;  // the most visible dims of any operand
+  std::string error; // set if sizes of operands do not fit
 };
 
 } // namespace polyrank::frontends::aten

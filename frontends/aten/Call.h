@@ -1,5 +1,5 @@
-// The binder through which an operator's function sees its call: arguments by
-// their schema's names, results, and how to say what is wrong.
+// The binder through which the function of an operator sees its call: arguments
+// by the names of the schema, results, and failures.
 
 #pragma once
 
@@ -25,13 +25,13 @@ public:
 
   //===-- arguments ------------------------------------------------------===//
 
-  /// The argument of a parameter of the schema, which must be there.
+  /// Returns the argument of a parameter, which the schema must have.
   const Value &operator[](llvm::StringRef name) const;
-  /// Whether the schema has it and it is not None.
+  /// Returns true if the schema has the parameter and the argument is not None.
   bool has(llvm::StringRef name) const;
   const std::vector<Value> &all() const { return arguments; }
 
-  /// Each for an argument of that type; what is None has `otherwise`.
+  /// Each returns an argument of that type, or `otherwise` if it is None.
   /// @{
   const TensorRef &tensor(llvm::StringRef name) const {
     return (*this)[name].getTensor();
@@ -51,27 +51,31 @@ public:
   std::vector<TensorRef> tensors(llvm::StringRef name) const;
   /// @}
 
-  /// The elements of a tensor argument; empty where it is None.
+  /// The elements of a tensor argument; empty if it is None.
   Imported read(llvm::StringRef name) const;
   ScalarType typeOf(llvm::StringRef name) const {
     return tensor(name)->getType();
   }
-  /// `dtype` where it is given; fails where it is not supported.
+  /// The argument `dtype`, or `otherwise` if it is None; fails for an
+  /// unsupported type.
   mlir::FailureOr<ScalarType> dtype(ScalarType otherwise);
 
   //===-- types ----------------------------------------------------------===//
 
-  /// The elements of a tensor, or a number without dims, in another type.
+  /// The elements of a tensor, or a number as a 0-dim tensor, converted to
+  /// `type`.
   Imported as(const Value &value, ScalarType type) const;
   Imported as(const Imported &x, ScalarType type) const;
-  /// A float tensor's type, else float32: of operators that compute floats.
+  /// The type in which an operator on floats computes: `type` if it is a float,
+  /// else float32.
   static ScalarType floatOf(ScalarType type) {
     return isFloat(type) ? type : ScalarType::Float;
   }
-  /// The scalar `value`, exactly.
+  /// The scalar `value`, without rounding through another type.
   Imported scalar(const Value &value, ScalarType type) const;
 
-  /// Operands in their common type and shape.
+  /// Operands converted to their common type and broadcast to their common
+  /// shape.
   struct Together {
     ScalarType type;
     llvm::SmallVector<Imported> operands;
@@ -84,30 +88,30 @@ public:
 
   //===-- dims -----------------------------------------------------------===//
 
-  /// `dim` counted from the front; fails where it is outside of [-rank, rank).
-  /// A tensor without dims has one for this purpose.
+  /// Returns `dim` counted from the front; fails if it is outside [-rank,
+  /// rank). A tensor without dims counts as having one.
   mlir::FailureOr<int64_t> dim(int64_t dim, int64_t rank);
-  /// The sorted dims of list `name`; all where it is None or empty.
+  /// The sorted dims of list `name`; all dims if it is None or empty.
   mlir::FailureOr<llvm::SmallVector<int64_t>> dims(llvm::StringRef name,
                                                    int64_t rank);
 
   //===-- results --------------------------------------------------------===//
 
-  /// Adds a new tensor to the results; its elements are converted, and held to
-  /// the range of a narrow integer type.
+  /// Adds a new tensor to the results. Its elements are converted to `type`,
+  /// and wrap to the range of a narrow integer type.
   llvm::LogicalResult give(const Imported &x, ScalarType type);
   llvm::LogicalResult give(const mlir::FailureOr<Imported> &x,
                            ScalarType type) {
     return failed(x) ? llvm::failure() : give(*x, type);
   }
-  /// Adds anything else.
+  /// Adds any other result.
   llvm::LogicalResult give(Value value);
-  /// Adds a view.
+  /// Adds a view of `base` to the results.
   llvm::LogicalResult view(const TensorRef &base, View::Kind kind,
                            llvm::ArrayRef<int64_t> numbers);
   std::vector<Value> &getResults() { return results; }
 
-  /// Says why this call cannot be imported.
+  /// Records why this call cannot be imported.
   llvm::LogicalResult fail(const llvm::Twine &reason) {
     return emit.fail(reason);
   }
@@ -117,26 +121,26 @@ private:
   std::vector<Value> results;
 };
 
-/// The type that PyTorch gives to what is computed from `values`, tensors and
-/// numbers: the widest of the tensors with dims, unless one without dims, or a
-/// number, is of a higher kind (bool, integer, float).
+/// The type that PyTorch gives to a result computed from `values`, tensors and
+/// numbers: the widest type of the tensors with dims, unless a tensor without
+/// dims or a number is of a higher kind (bool, integer, float).
 ScalarType promoteTypes(llvm::ArrayRef<Value> values);
-/// The narrowest type that has the values of both.
+/// The narrowest type that holds the values of both.
 ScalarType promoteTypes(ScalarType a, ScalarType b);
 
-/// One row of the table: an overload, and what imports it. Where the schema
-/// says that it writes an argument ("Tensor(a!) self"), the one result is
-/// written to it.
+/// One row of the table: an overload and the function that imports it. If the
+/// schema says that an argument is written ("Tensor(a!) self"), the single
+/// result is written to it.
 struct OperatorRow {
-  llvm::StringRef schema; // with the namespace where that is not aten
+  llvm::StringRef schema; // with the namespace unless that is aten
   llvm::LogicalResult (*import)(Call &);
 };
 
-/// What to do instead of an operator that the table lacks, after "is not
-/// supported"; mostly empty.
+/// Advice for an operator that the table lacks, appended to "is not supported";
+/// mostly empty.
 llvm::StringRef explainUnsupported(llvm::StringRef name);
-/// Whether run_decompositions() writes an operator that the table lacks with
-/// those that it has.
+/// Returns true if run_decompositions() decomposes an operator that the table
+/// lacks into operators that it has.
 bool isDecomposed(llvm::StringRef name);
 
 llvm::ArrayRef<OperatorRow> getArithmeticRows();

@@ -1,4 +1,4 @@
-// Tensors of complex numbers, as pairs of real ones.
+// Complex tensors, as pairs of real tensors.
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace polyrank::frontends::aten {
 
-/// A complex tensor is two real tensors of one shape and type; the graph has
-/// real ones only. It is computed anew by each operator: what is written into
-/// it in place is refused.
+/// A complex tensor is two real tensors of the same shape and type; the graph
+/// has only real ones. Each operator creates new ones: writing into a complex
+/// tensor in place is refused.
 struct Complex : Object {
   std::shared_ptr<Tensor> real, imaginary;
 
@@ -21,15 +21,16 @@ struct Complex : Object {
   }
 };
 
-/// The complex tensor that `value` is, or null.
+/// Returns `value` as a complex tensor, or null if it is none.
 std::shared_ptr<Complex> asComplex(const Value &value);
-/// Whether it is one, or a list that holds one.
+/// Returns true if `value` is complex, or a list that holds a complex tensor.
 bool hasComplex(const Value &value);
 
-/// Calls an operator of which an argument is complex, in terms of operators on
-/// its parts: what moves elements, and what is linear, is done to each part;
-/// products, quotients, magnitudes and the like have formulas. As `call`, it
-/// records what cannot be imported and returns `Value::unknown()`.
+/// Calls an operator with a complex argument, in terms of operators on the real
+/// and imaginary parts: operators that move elements and linear ones are
+/// applied to each part; products, quotients, magnitudes and the like have
+/// formulas. Like `call`, it records what cannot be imported and returns
+/// `Value::unknown()`.
 Value callComplex(Context &context, llvm::StringRef name,
                   std::optional<llvm::StringRef> overload,
                   llvm::ArrayRef<Value> positional, const Keywords &keywords);

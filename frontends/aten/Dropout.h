@@ -1,4 +1,4 @@
-// Which rate a dropout has, wherever it stands.
+// The rate of a dropout, for every operator that has one.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polyrank::frontends::aten {
 
-/// `--dropout`, else `rate` where the model was saved with the dropout on, else
-/// 0. Fails where it is outside of [0, 1).
+/// Returns the rate of `--dropout` if given, else `rate` if the model was saved
+/// with the dropout on, else 0. Fails if the rate is outside [0, 1).
 mlir::FailureOr<double> dropoutRate(Call &c, double rate, bool isOn);
 
 } // namespace polyrank::frontends::aten

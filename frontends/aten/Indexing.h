@@ -6,32 +6,34 @@
 
 namespace polyrank::frontends::aten {
 
-/// Where the elements lie that a list of indices names.
+/// The elements that a list of indices selects.
 struct Places {
-  /// The dims that have an index, in order.
+  /// The dims that are indexed, ascending.
   llvm::SmallVector<int64_t> dims;
-  /// x with these dims beside each other, and then merged into one, which is
-  /// dim `at`.
+  /// `order` is the permutation that brings these dims together; `merged` is
+  /// the shape in which they are merged into one, dim `at`.
   llvm::SmallVector<int64_t> order;
   Shape merged;
   int64_t at = 0;
-  /// Into the merged dim, of the shape that all indices have together.
+  /// Index into the merged dim, in the broadcast shape of all indices.
   Imported index;
-  /// Whether `index` is that of the one dim as it was given, so that nothing
-  /// needs to be merged.
+  /// True if `index` is the given index of the only indexed dim, so that
+  /// nothing needs to be merged.
   bool mayPick = false;
 };
 
-/// Of indices into a tensor of `shape`, null where a dim is taken whole. A mask
-/// stands for the places where it is true, and must be known.
+/// Resolves indices into a tensor of `shape`; null takes a whole dim. A mask
+/// stands for the indices of its true elements, and must be known.
 mlir::FailureOr<Places> findPlaces(Call &c, const Shape &shape,
                                    llvm::ArrayRef<TensorRef> indices);
 
-/// How many elements of `mask` are true, which are as many of the first result
-/// along its dim `dim`: as they are known, or as the file or the user says.
+/// The number of true elements of `mask`, which is the size of dim `dim` of the
+/// call's first result: computed if the mask is known, else as the file or the
+/// user gives it.
 mlir::FailureOr<int64_t> countOf(Call &c, const Imported &mask, int64_t dim);
 
-/// `indices` that are one mask which is not known, and the dims in front of it.
+/// The case in which `indices` are a single mask that is not known; `axis` is
+/// the number of dims before it.
 struct ComputedMask {
   Imported mask; // i1
   int64_t axis;
@@ -39,7 +41,7 @@ struct ComputedMask {
 std::optional<ComputedMask> findComputedMask(Call &c,
                                              llvm::ArrayRef<TensorRef> indices);
 
-/// The places of the elements that are not 0, row-major, as [dims, count].
+/// The indices of the nonzero elements in row-major order, as [dims, count].
 graph::Tensor nonzeroPlaces(Emitter &emit, const graph::Tensor &x);
 
 } // namespace polyrank::frontends::aten

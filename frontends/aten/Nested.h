@@ -1,4 +1,4 @@
-// Values in lists, tuples and dicts that lie in each other.
+// Nested lists, tuples and dicts.
 
 #pragma once
 
@@ -7,20 +7,20 @@
 
 namespace polyrank::frontends::aten {
 
-/// No list has more elements and no text more characters: a program could
-/// double them with every line.
+/// The most elements of a list and characters of a text: without a bound a
+/// program could double them with every line.
 constexpr size_t maxListSize = 1 << 20;
 
-/// As deep as lists in lists are compared, written and detached.
+/// The deepest nesting of lists that is compared, printed or detached.
 constexpr int maxNesting = 64;
 
-/// PyTorch's tensors have no more dims.
+/// The most dims of a tensor, as in PyTorch.
 constexpr size_t maxRank = 64;
 
-/// Calls `visit` with `value` and with all that lies in it, each container once
-/// (they may hold one another, and themselves), until it returns false; whether
-/// it never did. Containers lie in each other as deep as a program likes, so
-/// nothing walks through them by recursion without a bound of its own.
+/// Calls `visit` with `value` and with everything nested in it, until it
+/// returns false; returns true if it never did. Each container is visited once,
+/// so cycles are allowed. A program can nest containers to any depth, so code
+/// that recurses over them needs a bound of its own.
 bool forEachValue(const Value &value,
                   llvm::function_ref<bool(const Value &)> visit);
 

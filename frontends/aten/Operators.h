@@ -1,5 +1,5 @@
-// PyTorch's operators: by name and overload, on values that are known or that
-// the graph computes.
+// PyTorch's operators by name and overload, on values that are known at import
+// or computed by the graph.
 
 #pragma once
 
@@ -14,63 +14,63 @@
 
 namespace polyrank::frontends::aten {
 
-/// What the operators of one model have in common.
+/// The state that the operators of one model share.
 struct Context {
   Emitter &emit;
   const ImportOptions &options;
   Failures &failures;
-  /// Where the call stands that is imported now, for failures: "`linear_3` in
+  /// The place of the call that is being imported, for failures: "`linear_3` in
   /// h.0.mlp", or "model.py:12". The reader sets it together with
   /// Emitter::setOrigin before each call.
   std::string place;
-  /// Ops that `--dropout` and `--batch-norm` have had a meaning for.
+  /// The number of ops that `--dropout` and `--batch-norm` apply to.
   int64_t numDropouts = 0, numBatchNorms = 0;
-  /// What the file says of the first result of that call, where its shape
-  /// depends on values: the shape, or else how the user may give it ("; where
-  /// it is always the same number, give it with --dim u0=N").
+  /// For a call whose first result has a shape that depends on values:
+  /// `resultShape` is the shape according to the file; else `wayOut` says how
+  /// the user may give it ("; where it is always the same number, give it with
+  /// --dim u0=N").
   std::optional<Shape> resultShape = std::nullopt;
   std::string wayOut = {};
-  /// Whether the file is of a format, and a program of a kind, that PyTorch can
-  /// decompose.
+  /// True if PyTorch can decompose this kind of program in this file format.
   bool mayDecompose = false;
 };
 
-/// An error at `location` where `--dropout` or `--batch-norm` is given for a
-/// model that, once imported, had no such layer: the option would change
-/// nothing.
+/// Emits an error at `location` if `--dropout` or `--batch-norm` is given but
+/// the imported model has no such layer, so that the option would have no
+/// effect.
 llvm::LogicalResult checkLayerOptions(mlir::Location location,
                                       const Context &context);
 
 using Keywords = std::vector<std::pair<std::string, Value>>;
 
 /// Calls operator `name` ("aten::add", "prim::NumToTensor"). Without an
-/// overload
-/// ("Tensor" in "add.Tensor") the one is taken that PyTorch's own resolution
-/// would take: the first whose schema fits the arguments, exactly if there is
-/// one, else with the conversions that TorchScript makes (int to float, a
-/// number to a tensor, one number to a list of them, a 0-dim tensor to a
-/// number). Arguments that are not given have the schema's defaults.
+/// overload ("Tensor" in "add.Tensor") it picks the one that PyTorch's own
+/// resolution would pick: the first whose schema fits the arguments exactly,
+/// else the first that fits with the conversions that TorchScript makes (int to
+/// float, a number to a tensor, one number to a list of them, a 0-dim tensor to
+/// a number). Arguments that are not given have the schema's defaults.
 ///
-/// Several results are a tuple. Operators whose name ends in `_` write their
-/// first argument and return it. What cannot be imported is recorded in
-/// `failures`, once for each reason with all the places, and the result is
-/// `Value::unknown()`; so it is, without a further record, where an argument is
-/// unknown.
+/// Several results are returned as a tuple. Operators whose name ends in `_`
+/// write their first argument and return it. What cannot be imported is
+/// recorded in `failures`, once for each reason with all its places, and the
+/// result is `Value::unknown()`. If an argument is unknown, so is the result,
+/// without a further record.
 ///
-/// Arithmetic on numbers (sizes of tensors above all) is done at once; so is
-/// all that is computed from known tensors alone.
+/// Arithmetic on numbers (above all on sizes of tensors) is done at once, and
+/// so is every computation on known tensors alone.
 Value call(Context &context, llvm::StringRef name,
            std::optional<llvm::StringRef> overload,
            llvm::ArrayRef<Value> positional, const Keywords &keywords = {});
 
-/// Why a number that depends on values is none that Python can have.
+/// Says why a number that depends on the values of tensors cannot be a Python
+/// number at import.
 llvm::StringRef explainDependentNumber();
 
-/// Whether the table has the operator, whichever overload.
+/// Returns true if the table has an overload of the operator.
 bool hasOperator(llvm::StringRef name);
 
 /// An operator of the table with all of its schemas, in the order in which they
-/// are tried: what the documentation lists.
+/// are tried. The documentation lists them.
 struct OperatorEntry {
   std::string name; // "aten::add"
   std::vector<std::string> schemas;

@@ -1,4 +1,5 @@
-// What pack_padded_sequence makes of sequences that end early.
+// The result of pack_padded_sequence: a batch of sequences of different
+// lengths.
 
 #pragma once
 
@@ -6,20 +7,19 @@
 
 namespace polyrank::frontends::aten {
 
-/// PyTorch puts the elements of all sequences one after another, as many as
-/// there are: a shape that depends on the lengths, and these on data. Here the
-/// sequences stay as they were, and what lies behind their ends is left out by
-/// whoever reads them. It stands for both of PyTorch's tensors, the elements
-/// and the sizes of the batch at each step; no operator but those for packed
-/// sequences takes it.
+/// PyTorch concatenates the elements of all sequences, so that the shape
+/// depends on the lengths, which are data. Here the sequences stay padded, and
+/// every reader ignores what lies beyond their ends. The object stands for both
+/// of PyTorch's tensors, the elements and the batch size of each step; only the
+/// operators on packed sequences accept it.
 struct PackedSequence : Object {
-  Imported steps;   // [T, B, ..], of any value behind the ends
+  Imported steps;   // [T, B, ..]; values beyond the ends are arbitrary
   Imported lengths; // [B]; int32 or int64
   ScalarType type = ScalarType::Float; // of the steps
 };
 
-/// What two arguments, its elements and its sizes, are together; null, with the
-/// call failed, where they are not of one.
+/// Returns the packed sequence that the two arguments, its elements and its
+/// batch sizes, belong to; null, with the call failed, if they do not match.
 std::shared_ptr<const PackedSequence>
 packedOf(Call &c, llvm::StringRef elements, llvm::StringRef sizes);
 

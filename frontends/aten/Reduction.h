@@ -1,4 +1,4 @@
-// What all reductions have in common: which dims, and what becomes of them.
+// What all reductions share: which dims they reduce, and the shape after that.
 
 #pragma once
 
@@ -6,20 +6,21 @@
 
 namespace polyrank::frontends::aten {
 
-/// The sorted dims of the argument `dim`; all where it is missing or empty.
+/// The sorted dims of the argument `dim`; all dims if it is missing or empty.
 mlir::FailureOr<llvm::SmallVector<int64_t>> reducedDims(Call &c);
 
-/// What was reduced over `dims` of `shape`, with these dims as 1 where the call
-/// says so.
+/// Returns `reduced`, the reduction over `dims` of `shape`, with these dims
+/// kept as size 1 if the call says so (`keepdim`).
 Imported finishReduction(Call &c, const Imported &reduced,
                          llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<int64_t> dims);
 
-/// self in the type of a sum or product: `dtype`, else int64 for integers.
+/// `self` in the type in which a sum or product is computed: `dtype` if given,
+/// else int64 for integers.
 mlir::FailureOr<std::pair<Imported, ScalarType>> summand(Call &c);
 
-/// Gives a loss that has one number for each element of `x`: reduced as the
-/// argument `reduction` (at::Reduction) says, to their mean, their sum or not.
+/// Gives the result of a loss that has one number for each element of `x`,
+/// reduced as the argument `reduction` (at::Reduction) says: mean, sum or none.
 llvm::LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type);
 
 } // namespace polyrank::frontends::aten

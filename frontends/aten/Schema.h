@@ -1,4 +1,5 @@
-// Schemas of operators, in PyTorch's own notation, and how arguments fit them.
+// Schemas of operators in PyTorch's own notation, and the binding of arguments
+// to them.
 
 #pragma once
 
@@ -12,7 +13,8 @@
 
 namespace polyrank::frontends::aten {
 
-/// "SymInt[2]?": a list of two integers, or None.
+/// The type of a parameter, such as "SymInt[2]?": a list of two integers, or
+/// None.
 struct SchemaType {
   enum class Base {
     Tensor,
@@ -27,7 +29,8 @@ struct SchemaType {
   };
   Base base = Base::Any;
   bool isList = false, isOptional = false, hasOptionalElements = false;
-  int64_t listSize = 0;   // one number stands for so many; 0: it does not
+  int64_t listSize = 0;   // a single number fills so many elements; 0: not
+                          // allowed
   bool isWritten = false; // "Tensor(a!)"
 };
 
@@ -43,14 +46,14 @@ struct Schema {
   std::vector<SchemaParameter> parameters;
 };
 
-/// Of a text such as "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)
-/// -> Tensor". What it returns is not looked at. The texts are our own: nullopt
-/// says that one is mistyped.
+/// Parses a text such as "add.Tensor(Tensor self, Tensor other, *, Scalar
+/// alpha=1) -> Tensor". The return type is ignored. The texts are our own:
+/// nullopt means that one is mistyped.
 std::optional<Schema> parseSchema(llvm::StringRef text);
 
-/// The argument for each parameter, converted to its type; with `converts` in
-/// the ways in which TorchScript converts: see `call`. An error says which
-/// argument does not fit.
+/// Returns the argument for each parameter, converted to its type; with
+/// `converts` also by the conversions of TorchScript (see `call`). An error
+/// says which argument does not fit.
 Result<std::vector<Value>> bindArguments(
     const Schema &schema, Emitter &emit, llvm::ArrayRef<Value> positional,
     llvm::ArrayRef<std::pair<std::string, Value>> keywords, bool converts);

@@ -14,8 +14,8 @@
 
 namespace polyrank::frontends::aten {
 
-/// The file in which the tensors of a model lie, mapped, and the budget of what
-/// is made of it; both outlive the import.
+/// The mapped file that holds the tensors of a model, and the memory budget of
+/// the import; both outlive the import.
 struct MappedModel {
   std::string path;
   std::string_view bytes;
@@ -24,57 +24,59 @@ struct MappedModel {
 
 enum class Role { Parameter, Buffer, Constant };
 
-/// Why an entry may not have its type ("is complex32, ..."), else "". Complex
-/// numbers may be what does not train.
+/// Says why an entry cannot have its type ("is complex32, ..."), else "".
+/// Complex numbers are allowed for entries that are not trained.
 std::string explainType(const archive::StoredTensor &tensor, Role role);
 
-/// What an entry of the state is in the model.
+/// One entry of the state: its name, its tensor and its role in the model.
 struct StateEntry {
   std::string name; // in the state dict: "h.0.attn.c_attn.weight"
-  /// Of a type that may be, see `explainType`.
+  /// Its type is allowed, see `explainType`.
   archive::StoredTensor tensor;
   Role role = Role::Parameter;
 };
 
-/// The elements of a tensor of `model`; of complex numbers both parts, as a
+/// Loads the elements of a tensor of `model`; complex numbers as pairs in a
 /// last dim of 2.
 graph::Tensor load(mlir::MLIRContext *context, const MappedModel &model,
                    const archive::StoredTensor &tensor);
 
 /// Parameters and buffers of a model as @forward declares them.
 ///
-/// - Entries that are one tensor (one storage, offset, sizes and strides) are
+/// - Entries that are one tensor (same storage, offset, sizes and strides) are
 ///   one parameter, named by the first, with the other names as aliases.
 /// - A constant is no parameter: its elements are known.
-/// - An integer buffer is a parameter, since what is saved is the whole state,
-///   and its elements are known too, as long as nothing writes them.
+/// - An integer buffer is a parameter, since the whole state is saved; its
+///   elements are also known, as long as nothing writes them.
 /// - Complex numbers are pairs of floats, in a last dim of 2.
-/// - A tensor whose elements do not lie one behind the other in the file keeps
-///   its span where it is a transposed matrix; else the elements are copied.
+/// - A tensor that is not contiguous in the file keeps its span if it is a
+///   transposed matrix; otherwise its elements are copied.
 struct DeclaredState {
   std::vector<ParameterSpec> parameters;
-  /// By entry: its number in `parameters`, or -1 for a constant.
+  /// For each entry, its index in `parameters`, or -1 for a constant.
   std::vector<int64_t> numbers;
 };
 
-/// Emits an error at `location` that says which entry is wrong and why.
+/// Declares the entries. Emits an error at `location` that says which entry is
+/// wrong and why.
 mlir::FailureOr<DeclaredState> declare(mlir::Location location,
                                        const MappedModel &model,
                                        llvm::ArrayRef<StateEntry> entries);
 
-/// What freezing asks of parameters, and sets of them, which outlive it.
+/// The parameters as `freeze` sees them; their flags refer to `parameters`,
+/// which must outlive the result.
 std::vector<Freezable>
 getFreezable(llvm::MutableArrayRef<ParameterSpec> parameters);
 
-/// Keeps parameters from training as `options` ask (freeze, train-only), with a
-/// remark on how many are left. Emits an error at `location` where they ask for
-/// what the parameters do not have.
+/// Freezes parameters as `options` ask (freeze, train-only), and emits a remark
+/// on how many are left. Emits an error at `location` if a pattern fits no
+/// parameter or the options contradict each other.
 mlir::LogicalResult freezeParameters(mlir::Location location,
                                      const ImportOptions &options,
                                      std::vector<ParameterSpec> &parameters);
 
-/// The values of the entries in a function whose arguments are `arguments`, one
-/// for each of `state.parameters`. Complex numbers do not change.
+/// The values of the entries in a function with the arguments `arguments`, one
+/// for each of `state.parameters`. Complex tensors cannot be written.
 std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
                             llvm::ArrayRef<StateEntry> entries,
                             const DeclaredState &state,

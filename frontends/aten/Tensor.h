@@ -1,5 +1,5 @@
-// A PyTorch tensor while a program is imported: elements with an identity, so
-// that what is written in place is seen by every view of the same storage.
+// A PyTorch tensor during import: elements with an identity, so that every view
+// of a storage sees what is written to it in place.
 
 #pragma once
 
@@ -18,19 +18,19 @@ struct View {
     Reshape,   // numbers: the shape
     Transpose, // numbers: the permutation, result dim i is dim numbers[i]
     Slice,     // numbers: dim, start, limit, stride
-    Broadcast, // numbers: the shape; what is written into it would be ambiguous
+    Broadcast, // numbers: the shape; not writable, as elements share memory
     Detach,    // the same elements, through which no gradient passes
   };
   Kind kind;
   Shape numbers;
 };
 
-/// Graph values do not change, so a program that writes in place becomes one
-/// that does not: a tensor refers to a *storage*, whose contents are replaced
-/// by each write, through a chain of views. What is written through a view
-/// becomes a new value of the whole storage, in which the region that the view
-/// shows is the written one; a view that is read after such a write is derived
-/// from the storage again.
+/// Values of the graph are immutable, so a program that writes in place is
+/// rewritten into one that does not. A tensor refers to a *storage* through a
+/// chain of views, and each write replaces the contents of the storage. A write
+/// through a view makes a new value of the whole storage, in which the region
+/// that the view shows has the written elements. A view that is read after such
+/// a write is derived from the storage again.
 ///
 /// ```
 /// y = x[0]      # y: storage of x, views [slice 0, reshape]
@@ -39,13 +39,13 @@ struct View {
 /// ```
 class Tensor {
 public:
-  /// A new storage.
+  /// Creates a new storage.
   Tensor(Imported contents, ScalarType type, bool isWrappedNumber = false);
-  /// What an argument of @forward holds. Integers that are `known` are looked
-  /// at (shapes and masks are computed from them) as long as nothing writes
-  /// them. `isTrained`: it is a leaf of PyTorch's autograd, and stays one where
-  /// the model writes it (under no_grad: autograd allows nothing else): what
-  /// reads it later has its gradient in the parameter itself.
+  /// The tensor of an argument of @forward. Integers that are `known` are used
+  /// as constants (shapes and masks are computed from them) until something
+  /// writes them. `isTrained`: the tensor is a leaf of PyTorch's autograd and
+  /// stays one when the model writes it (autograd allows that only under
+  /// no_grad), so what reads it later has its gradient in the parameter itself.
   static std::shared_ptr<Tensor> ofParameter(mlir::Value argument,
                                              ScalarType type,
                                              Imported known = {},
@@ -54,37 +54,37 @@ public:
   viewOf(Emitter &emit, const std::shared_ptr<Tensor> &base, View view);
 
   ScalarType getType() const { return type; }
-  /// Whether it was a Python number, which takes the other operands' type as
-  /// long as that is of the same kind.
+  /// True if it was a Python number, which takes the type of the other operands
+  /// if that is of the same kind.
   bool isWrappedNumber() const { return isWrapped; }
   Shape getShape() const { return shape; }
-  /// In elements of the storage, as PyTorch would have them: new tensors lie in
-  /// row-major order. They say where a reshape is a view and where it copies.
+  /// The strides in elements of the storage, as PyTorch would have them: new
+  /// tensors are row-major. They decide whether a reshape is a view or a copy.
   const Shape &getStrides() const { return strides; }
   bool isContiguous() const;
   int64_t getRank() const { return static_cast<int64_t>(shape.size()); }
 
-  /// The elements as they are now.
+  /// The current elements.
   Imported read(Emitter &emit);
-  /// Replaces the elements; `value` has its shape and element type. Where the
-  /// storage is a parameter or buffer, that takes the new value in a step.
-  /// After `prepareToWrite`.
+  /// Replaces the elements; `value` has the tensor's shape and element type. If
+  /// the storage is a parameter or buffer, the step updates it to the new
+  /// value. Call `prepareToWrite` first.
   void write(Emitter &emit, const Imported &value);
-  /// To be called before what is to be written is computed: an integer buffer
-  /// whose elements were known is a value from here on. Returns why it cannot
-  /// be written, else "".
+  /// Must be called before the value to be written is computed: from then on an
+  /// integer buffer whose elements were known is a runtime value. Returns why
+  /// the tensor cannot be written, else "".
   std::string prepareToWrite();
-  /// Has `prepareToWrite` of this and of all views give `why`.
+  /// Makes `prepareToWrite` of this tensor and of all its views return `why`.
   void forbidWriting(std::string why) { storage->whyFixed = std::move(why); }
-  /// What was given there, else "".
+  /// The reason given to `forbidWriting`, else "".
   const std::string &whyFixed() const { return storage->whyFixed; }
 
-  /// Whether anything was written to the storage.
+  /// True if anything was written to the storage.
   bool isChanged() const { return storage->version != 0; }
-  /// Whether both show the same elements of one storage.
+  /// True if both show the same elements of one storage.
   bool isSameAs(const Tensor &other) const;
-  /// The argument of @forward that holds the tensor's storage, whole; null for
-  /// others and for views.
+  /// The argument of @forward whose storage this tensor shows unchanged and
+  /// whole; null for other tensors and for views.
   mlir::Value getParameter() const;
 
 private:
@@ -102,13 +102,13 @@ private:
   ScalarType type = ScalarType::Float;
   bool isWrapped = false;
   Shape shape, strides;
-  /// Contents seen through `views`, of the storage's version `seen`.
+  /// The contents seen through `views`, at version `seen` of the storage.
   Imported cached;
   uint64_t seen = 0;
 };
 
-/// The strides of the tensor under another shape of as many elements, where
-/// that can be a view of it.
+/// The strides of the tensor after a reshape to `shape`; nullopt if the reshape
+/// cannot be a view.
 std::optional<Shape> stridesOfReshape(const Tensor &tensor,
                                       llvm::ArrayRef<int64_t> shape);
 

@@ -1,4 +1,4 @@
-// What a value of a PyTorch program stands for while the program is imported.
+// The values of a PyTorch program during import.
 
 #pragma once
 
@@ -14,23 +14,23 @@ namespace polyrank::frontends::aten {
 
 class Value;
 
-/// Python's list: all that hold it see what one of them appends.
+/// Python's list: everyone that holds it sees what another appends.
 using List = std::vector<Value>;
 /// In the order of insertion; keys are strings, integers, floats or booleans.
 using Dict = std::vector<std::pair<Value, Value>>;
 
-/// What only a reader of one format knows: a module, a class instance. The
-/// operators hand it on and do not look inside.
+/// A value that only the reader of one format understands: a module, a class
+/// instance. Operators pass it on without looking inside.
 struct Object {
   virtual ~Object() = default;
 };
 
 /// A dtype, layout or memory format is an integer, as in TorchScript: the
-/// number of c10::ScalarType, c10::Layout, c10::MemoryFormat. A device is its
-/// name as a string ("cpu", "cuda:0").
+/// number of c10::ScalarType, c10::Layout or c10::MemoryFormat. A device is a
+/// string, its name ("cpu", "cuda:0").
 class Value {
 public:
-  /// None.
+  /// Makes None.
   Value() = default;
   Value(bool value) : data(value) {}
   Value(int64_t value) : data(value) {}
@@ -59,8 +59,8 @@ public:
     value.data = std::make_shared<Dict>(std::move(entries));
     return value;
   }
-  /// What an operator gives that could not be imported: what is computed from
-  /// it is unknown too, and no further reason is recorded for that.
+  /// The result of an operator that could not be imported. Everything computed
+  /// from it is unknown too, and no further reason is recorded.
   static Value unknown() {
     Value value;
     value.data = Unknown();
@@ -68,7 +68,8 @@ public:
   }
 
   bool isUnknown() const { return std::holds_alternative<Unknown>(data); }
-  /// Whether it is unknown, or a list, tuple or dict that holds what is.
+  /// Returns true if it is unknown, or a list, tuple or dict that holds an
+  /// unknown value.
   bool hasUnknown() const;
   bool isNone() const { return std::holds_alternative<std::monostate>(data); }
   bool isBool() const { return std::holds_alternative<bool>(data); }
@@ -89,7 +90,7 @@ public:
     return std::holds_alternative<std::shared_ptr<Object>>(data);
   }
 
-  /// Each for a value of that kind.
+  /// Each is valid only for a value of that kind.
   /// @{
   bool getBool() const { return std::get<bool>(data); }
   int64_t getInt() const { return std::get<int64_t>(data); }
@@ -110,11 +111,11 @@ public:
   double getNumber() const;
   /// @}
 
-  /// Whether both are one list, dict, tensor or object (Python's `is`), or
-  /// equal as None, bools, ints, floats or strings.
+  /// Returns true if both are the same list, dict, tensor or object (Python's
+  /// `is`), or equal as None, bools, ints, floats or strings.
   bool isSame(const Value &other) const;
 
-  /// What it is, for messages: "int 3", "float32[8, 128]", "list of 2".
+  /// Describes the value for messages: "int 3", "float32[8, 128]", "list of 2".
   std::string describe() const;
 
 private:
@@ -132,8 +133,8 @@ private:
       data;
 };
 
-/// A number as a tensor without dims: int64, float32 or bool, and of the
-/// number's full precision as long as it is known.
+/// Returns a number as a tensor without dims: int64, float32 or bool, with the
+/// full precision of the number as long as it is known.
 Value tensorOf(Emitter &emit, const Value &number, bool isWrappedNumber);
 
 } // namespace polyrank::frontends::aten
