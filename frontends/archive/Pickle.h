@@ -1,5 +1,5 @@
-// Pickles as data: the part of the format that PyTorch's files use. Nothing is
-// imported, constructed or called.
+// Pickles as data: the part of the format that PyTorch's files use. Nothing in
+// a pickle is imported, constructed or called.
 
 #pragma once
 
@@ -21,14 +21,14 @@ namespace polyrank::frontends::archive {
 
 /// The bytes that tensors are views of: a member of the archive.
 struct PickledStorage {
-  /// Absent: bytes, each tensor says what its elements are.
+  /// Nullopt for untyped bytes, where each tensor has its own element type.
   std::optional<ScalarType> type;
   std::string key; // "17": member data/17
   int64_t elements = 0;
 };
 
-/// A view of a storage, as the pickle states it; nothing of it is checked
-/// against the file (see StoredTensor.h).
+/// A view of a storage, as the pickle states it; not yet checked against the
+/// file (see StoredTensor.h).
 struct PickledTensor {
   PickledStorage storage;
   ScalarType type = ScalarType::Float;
@@ -37,7 +37,7 @@ struct PickledTensor {
   bool requiresGrad = false;
 };
 
-/// A value of a pickle. Values are shared where the pickle shares them; none
+/// A value of a pickle. Values that the pickle shares are shared here; none
 /// contains itself.
 struct PickleValue {
   enum class Kind {
@@ -61,17 +61,18 @@ struct PickleValue {
   double number = 0;
   std::string text;
   std::vector<const PickleValue *> elements;
-  /// Of one of these kinds, else null: few values are.
+  /// Set for values of these kinds, else null: few values are.
   std::unique_ptr<PickledStorage> storage;
   std::unique_ptr<PickledTensor> tensor;
 
   bool is(Kind other) const { return kind == other; }
-  /// Of a dict with texts as keys, or of an object whose state is one; null
-  /// where there is no such entry.
+  /// Looks up an entry of a dict with string keys, or of an object whose state
+  /// is such a dict; null if there is none.
   const PickleValue *find(std::string_view key) const;
 };
 
-/// "an int", "an object of class __torch__.Net", .. for messages.
+/// Describes a value for messages: "an int", "an object of class
+/// __torch__.Net", ..
 std::string describe(const PickleValue &value);
 
 class Pickle {
@@ -80,14 +81,14 @@ public:
   Pickle(Pickle &&) = default;
   Pickle &operator=(Pickle &&) = default;
 
-  /// At most this many values, and so deep in each other.
+  /// The limits on the number of values and on the nesting depth.
   static constexpr size_t maxValues = 1 << 24;
   static constexpr size_t maxDepth = 256;
 
-  /// Reads one pickle, of protocol 2, that is all of `bytes`. `name` stands in
-  /// messages. An opcode or a global that PyTorch's own writers do not use is
-  /// an error that names it. Its values are taken from `budget`, which without
-  /// one is that of a file of so many bytes.
+  /// Reads one pickle of protocol 2 that fills all of `bytes`. `name` is used
+  /// in messages. An opcode or a global that PyTorch's own writers do not use
+  /// is an error that names it. The memory of the values is taken from
+  /// `budget`; without one, from the budget of a file of `bytes.size()` bytes.
   static Result<Pickle> read(std::span<const std::byte> bytes,
                              const std::string &name, Budget &budget);
   static Result<Pickle> read(std::span<const std::byte> bytes,
@@ -100,7 +101,7 @@ public:
 
 private:
   friend class PickleReader;
-  std::deque<PickleValue> values; // addresses stay
+  std::deque<PickleValue> values; // addresses are stable
   const PickleValue *top = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// The stack machine that a pickle is a program of.
+// The stack machine that executes a pickle.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace polyrank::frontends::archive {
 
-/// Thrown where a pickle cannot be read; Pickle::read turns it into an error.
+/// Thrown if a pickle cannot be read; Pickle::read turns it into an error.
 struct Malformed {
   std::string message;
 };
@@ -49,8 +49,8 @@ private:
     return std::move(result);
   }
 
-  /// No value may be in itself, nor too deep: whoever walks the values may then
-  /// do so by calling himself.
+  /// Throws if a value contains itself or is nested too deeply, so that code
+  /// may walk the values by recursion.
   void checkDepth() const;
 
   template <typename T>
@@ -87,14 +87,15 @@ private:
     stack.push_back(&value);
     return value;
   }
-  /// One that has a text of its own, however often the pickle names that text.
+  /// Pushes a value with a copy of `text`; each copy is charged, even if the
+  /// pickle refers to the same text several times.
   PickleValue &push(PickleValue::Kind kind, std::string_view text) {
     charge(text.size());
     PickleValue &value = push(kind);
     value.text = text;
     return value;
   }
-  /// Adds elements, of which the pickle may name one many times.
+  /// Appends elements; a pickle may refer to one element many times.
   template <typename T>
   void addElements(PickleValue &value, std::span<T> elements) {
     charge(2 * sizeof(void *) * elements.size()); // vectors grow by doubling
@@ -121,15 +122,18 @@ private:
       throw Malformed{"takes a value from an empty stack"};
     return stack.back();
   }
-  /// In the memo, an entry of which is a node of a table.
+  /// Stores the top of the stack in the memo. The charge is that of a hash
+  /// table node.
   void remember(uint32_t index) {
     charge(8 * sizeof(void *));
     memo[index] = top();
   }
-  /// What lies below is no operand of the opcodes after a mark.
+  /// The start of the current frame: values below the last mark are no operands
+  /// of the opcodes after it.
   size_t floor() const { return marks.empty() ? 0 : marks.back(); }
 
-  /// The values since the last mark, which they are taken from the stack with.
+  /// Removes the last mark and the values above it from the stack, and returns
+  /// them.
   std::vector<PickleValue *> popMarked() {
     if (marks.empty())
       throw Malformed{"takes values up to a mark that is not there"};
@@ -149,7 +153,7 @@ private:
   void build();
   void reduce();
   void storage();
-  /// A copy of it.
+  /// Charges for a copy of the tensor.
   void chargeTensor(const PickledTensor &tensor) {
     charge(sizeof(PickledTensor) + tensor.storage.key.size() +
            sizeof(int64_t) * (tensor.sizes.size() + tensor.strides.size()));

@@ -1,4 +1,4 @@
-// PyTorch's element types, under the numbers that its files give them.
+// PyTorch's element types, with the numbers that its files give them.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace polyrank::frontends::archive {
 
-/// c10::ScalarType, by its numbers: TorchScript's code has them as `dtype`.
-/// (torch.export counts differently.) Which of them the import supports says
-/// aten::isSupported.
+/// c10::ScalarType, with its numbers; TorchScript's code uses them as `dtype`.
+/// (torch.export counts differently.) aten::isSupported says which of them the
+/// import supports.
 enum class ScalarType : int8_t {
   Byte = 0,
   Char = 1,
@@ -40,17 +40,17 @@ enum class ScalarType : int8_t {
   UInt64 = 29,
 };
 
-/// "float32", "int64", .. as `torch.float32` says it; "type 99" for numbers
-/// that PyTorch does not have.
+/// The name as in `torch.float32`: "float32", "int64", ..; "type 99" for
+/// numbers that PyTorch does not have.
 std::string nameOf(ScalarType type);
 
-/// Bytes of one element; 0 where it has no whole bytes or is not known.
+/// The bytes of one element; 0 if the type is unknown or not of whole bytes.
 uint64_t byteSize(ScalarType type);
 
-/// The type of "float32", .. (`torch.float32` without its module).
+/// The type called "float32", .. (`torch.float32` without its module).
 std::optional<ScalarType> scalarTypeOf(std::string_view name);
 
-/// The type of "FloatStorage", .. (the class without its module).
+/// The element type of the class "FloatStorage", .. (without its module).
 std::optional<ScalarType> storageTypeOf(std::string_view className);
 
 } // namespace polyrank::frontends::archive

@@ -1,5 +1,5 @@
-// Tensors as spans of an archive: where their elements lie, checked against the
-// file.
+// Tensors as spans of an archive: the place of their elements, checked against
+// the file.
 
 #pragma once
 
@@ -27,38 +27,38 @@ struct StoredTensor {
       count *= size; // `locate` has checked it against overflow
     return count;
   }
-  /// Whether the elements follow each other in row-major order.
+  /// Returns true if the elements are contiguous in row-major order.
   bool isContiguous() const;
-  /// Whether it is a matrix whose elements do so column by column.
+  /// Returns true if it is a matrix that is contiguous in column-major order.
   bool isTransposed() const;
 
-  /// Two tensors are one where all of these are equal: they are the same view
-  /// of the same storage.
+  /// Two tensors with equal keys are the same view of the same storage.
   using Key = std::tuple<uint64_t, ScalarType, std::vector<int64_t>,
                          std::vector<int64_t>>;
   Key key() const { return {begin, type, sizes, strides}; }
 };
 
-/// Of one tensor.
+/// Limits for one tensor.
 constexpr int64_t maxStoredElements = int64_t(1) << 48;
 constexpr size_t maxRank = 64;
 
-/// The view of `sizes` and `strides` at element `offset` of the storage that is
-/// the member `storage` of `zip`: that must be stored, not deflated, and be
-/// large enough for every element. A view that repeats elements may not have
-/// many more than the storage. `name` stands in messages.
+/// Locates the view with `sizes` and `strides` at element `offset` of the
+/// storage that is the member `storage` of `zip`. The member must be stored,
+/// not deflated, and be large enough for every element. A view that repeats
+/// elements may not have many more than the storage. `name` is used in
+/// messages.
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
                             ScalarType type, std::vector<int64_t> sizes,
                             std::vector<int64_t> strides, int64_t offset,
                             const std::string &name);
 
-/// That of a pickle whose storages are the members `folder`KEY.
+/// Locates a tensor of a pickle whose storages are the members `folder`KEY.
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
                             const PickledTensor &tensor,
                             const std::string &name);
 
-/// Calls `body` with the place of each element in the file, in bytes, in
-/// row-major order.
+/// Calls `body` with the byte offset of each element in the file, in row-major
+/// order.
 void forEachElement(const StoredTensor &tensor,
                     const std::function<void(uint64_t)> &body);
 
