@@ -1,5 +1,4 @@
-// What a model file holds, as far as that can be said without sizes for its
-// open dims.
+// A description of a model file, as far as it needs no sizes for open dims.
 
 #pragma once
 
@@ -12,13 +11,14 @@
 namespace polyrank::frontends {
 
 /// An input or output. A dim is a number or a name that stands for one; both
-/// are missing where the file says nothing.
+/// are missing if the file says nothing.
 struct DescribedValue {
   struct Dim {
     std::optional<int64_t> size;
     std::string name;
   };
-  std::string name, dtype; // float32, as NumPy calls it; empty: no tensor
+  std::string name, dtype; // float32, as NumPy calls it; empty if it is no
+                           // tensor
   bool isFloat = false;
   std::optional<std::vector<Dim>> dims;
 };
@@ -28,18 +28,19 @@ struct DescribedParameter {
   std::vector<int64_t> shape;
   int64_t elements = 0, bytes = 0;
   bool trainable = false;
-  std::vector<std::string> aliases; // of a tied one
+  std::vector<std::string> aliases; // other names, if it is tied
 };
 
-/// How often an op occurs; a function of the model counts as its nodes.
+/// How often an op occurs; a function of the model counts as the nodes of its
+/// body.
 struct DescribedOp {
   std::string name;             // with the domain, unless that is ONNX's own
   int64_t opset = 0, count = 0; // opset 0: the format has none
   bool isSupported = true;
-  std::vector<std::string> nodes; // where it is not: `node` in module
+  std::vector<std::string> nodes; // if it is unsupported: `node` in module
 };
 
-/// The ops by name, sorted: the most frequent first.
+/// The ops by descending count.
 std::vector<DescribedOp>
 sortByCount(const std::map<std::string, DescribedOp> &ops);
 
@@ -49,10 +50,10 @@ struct ModelDescription {
   std::vector<DescribedValue> inputs, outputs;
   std::vector<DescribedParameter> parameters;
   std::vector<DescribedOp> ops; // the most frequent first
-  int64_t numDropouts = 0;      // those that are off too
+  int64_t numDropouts = 0;      // including those that are off
   int64_t numBatchNorms = 0;
-  std::vector<std::string> warnings;    // of parameters that the export lost
-  std::vector<std::string> suggestions; // of parameters to freeze
+  std::vector<std::string> warnings;    // about parameters that the export lost
+  std::vector<std::string> suggestions; // parameters to freeze
 };
 
 } // namespace polyrank::frontends

@@ -1,4 +1,4 @@
-// What of a model cannot be imported, all of it in one report.
+// Collects everything in a model that cannot be imported, for one report.
 
 #pragma once
 
@@ -14,17 +14,17 @@ namespace polyrank::frontends {
 
 class Failures {
 public:
-  /// `reason` begins with the op's name; `place` says where it stands in the
+  /// `reason` begins with the name of the op; `place` is its place in the
   /// user's model: "`node_3` in h.0.mlp".
   void add(const std::string &reason, std::string place);
-  /// An op that is not known at all; such reasons come first in the report.
+  /// Adds an op that is not known at all; the report lists these reasons first.
   void addUnsupported(const std::string &reason, std::string place);
   bool empty() const { return unsupported.empty() && failures.empty(); }
-  /// That differ, without those of unknown ops.
+  /// The number of distinct reasons, without those of unknown ops.
   size_t getNumReasons() const { return failures.size(); }
 
-  /// One diagnostic at `location`, or what `into` is given; success where
-  /// nothing failed.
+  /// Emits one diagnostic at `location`, or appends all failures to `into` if
+  /// that is not null. Returns success if nothing failed.
   llvm::LogicalResult report(mlir::Location location,
                              std::vector<UnsupportedNodes> *into) const;
 

@@ -1,4 +1,4 @@
-// Where elements lie in a file of the user.
+// A range of bytes in a file of the user.
 
 #pragma once
 

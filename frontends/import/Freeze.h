@@ -1,4 +1,4 @@
-// Which parameters are not trained: `--freeze` and `--train-only`.
+// Selects the parameters that are not trained: `--freeze` and `--train-only`.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace polyrank::frontends {
 
-/// A parameter or buffer, as far as patterns ask. What it refers to is the
-/// caller's.
+/// A parameter or buffer, as the patterns see it. The caller owns what it
+/// refers to.
 struct Freezable {
   const std::string &name;
   const std::vector<std::string> &aliases;
@@ -19,10 +19,11 @@ struct Freezable {
   bool &trainable;
 };
 
-/// What the patterns name is not trainable any more, or, with `only`, what they
-/// do not name; one of `notes` says how many are left. A tied parameter goes by
-/// any of its names. Returns what is wrong: a pattern that names nothing
-/// trainable, a parameter that both name, or that nothing is left.
+/// Makes the parameters that `patterns` match not trainable and, if `only` is
+/// not empty, all that `only` does not match. A tied parameter can be matched
+/// by any of its names. `notes` gets a line on how many are frozen. Returns an
+/// error, else "": a pattern that matches nothing trainable, a parameter that
+/// both lists match, or nothing left to train.
 std::string freeze(llvm::ArrayRef<Freezable> parameters,
                    llvm::ArrayRef<std::string> patterns,
                    llvm::ArrayRef<std::string> only,

@@ -1,4 +1,4 @@
-// A model's inputs, with the sizes that the user gives to open dims.
+// The inputs of a model, with the sizes that the user gives for open dims.
 
 #pragma once
 
@@ -13,24 +13,25 @@
 
 namespace polyrank::frontends {
 
-/// A dim as a file has it: a number, or a name that stands for one; neither
-/// where the file says nothing.
+/// A dim as the file declares it: a number, or a name that stands for one;
+/// neither if the file says nothing.
 struct DeclaredDim {
   std::optional<int64_t> size;
   std::string name;
 };
 
-/// An input as a file has it.
+/// An input as the file declares it.
 struct DeclaredInput {
   std::string name;
-  std::string dtype;      // as NumPy calls it, or what it is that is no tensor
-  mlir::Type elementType; // in which it is computed; null: not supported
+  std::string dtype;      // as NumPy calls it, or what it is if it is no tensor
+  mlir::Type elementType; // the type in which it is computed; null if not
+                          // supported
   mlir::IntegerType held; // see Imported
-  /// Nullopt where the file does not even say how many there are.
+  /// Nullopt if the file does not even give the rank.
   std::optional<std::vector<DeclaredDim>> dims;
 };
 
-/// What @forward takes beside parameters and state.
+/// An argument of @forward that is neither a parameter nor state.
 struct Input {
   std::string name;
   mlir::RankedTensorType type;
@@ -38,10 +39,10 @@ struct Input {
   bool hasOpenBatch;      // the file leaves dim 0 open
 };
 
-/// In the file's order, without those whose values are known now
-/// (ImportOptions::known). An error at `location` where a size is missing, or
-/// what the user says is not so. `others` are dims that no input has, and that
-/// `--dim` may give all the same.
+/// Returns the inputs in the order of the file, without those whose values are
+/// known (ImportOptions::known). Emits an error at `location` if a size is
+/// missing, or if the user's options contradict the file. `others` are dims
+/// that no input has but that `--dim` may give.
 mlir::FailureOr<std::vector<Input>> specialiseInputs(
     mlir::Location location, llvm::ArrayRef<DeclaredInput> declared,
     const ImportOptions &options, const std::set<std::string> &others = {});

@@ -1,4 +1,4 @@
-// What goes wrong in MLIR, for those who report it as a text.
+// Captures errors of MLIR as text.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace polyrank::frontends {
 
-/// While it lives, no diagnostic of the context is printed, and the text of the
-/// last error is kept.
+/// During its lifetime no diagnostic of the context is printed, and the text of
+/// the last error is kept in `message`.
 class LastError {
 public:
   explicit LastError(mlir::MLIRContext &context)

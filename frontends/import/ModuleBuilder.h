@@ -1,4 +1,5 @@
-// The module that an import gives: parameters, and the function @forward.
+// Builds the module that an import results in: parameters and the function
+// @forward.
 
 #pragma once
 
@@ -23,19 +24,19 @@ struct ParameterSpec {
   std::vector<std::string> aliases;
   /// The model's dims, and the element type that the file stores.
   mlir::RankedTensorType stored;
-  /// That of the argument.
+  /// The element type of the argument.
   mlir::Type computed;
-  /// Empty where the file has none, or stores the elements one by one.
+  /// Empty if the file lacks the elements or does not store them contiguously.
   FileSpan span;
-  /// The elements that lie in no span, else null.
+  /// The elements if they are in no span, else null.
   mlir::ElementsAttr value;
   bool trainable = true;
-  bool transposed = false; // a matrix: the file holds its transpose
-  /// Complex numbers in the model: the last dim of `stored` is their real and
-  /// imaginary part, which the model's own shape does not have.
+  bool transposed = false; // for a matrix: the file holds its transpose
+  /// True if the model has complex numbers here: the last dim of `stored` then
+  /// holds their real and imaginary parts and is not part of the model's shape.
   bool complex = false;
 
-  /// Shape and number of elements as the model has them.
+  /// The shape and number of elements in the model.
   llvm::ArrayRef<int64_t> getModelShape() const {
     return stored.getShape().drop_back(complex);
   }
@@ -44,7 +45,8 @@ struct ParameterSpec {
   }
 };
 
-/// Use: `createFunction`, then ops through `emit`, then `finish`.
+/// Call `createFunction`, then create ops through `getEmitter`, then call
+/// `finish`.
 class ModuleBuilder {
 public:
   /// `path` is the model's file; `foldingBudget`: see ImportOptions.
@@ -54,8 +56,9 @@ public:
   mlir::Location getLocation() const { return fileLocation; }
   Emitter &getEmitter() { return emit; }
 
-  /// One argument for each parameter and then for each input. A remark says
-  /// which floats are computed in another type than they are stored in.
+  /// Creates the function, with one argument for each parameter and then for
+  /// each input. A remark lists the floats that are computed in another type
+  /// than they are stored in.
   void createFunction(llvm::ArrayRef<ParameterSpec> parameters,
                       llvm::ArrayRef<Input> inputs);
   mlir::Value getParameter(size_t i) {
@@ -65,10 +68,10 @@ public:
     return function.getBody().getArgument(numParameters + i);
   }
 
-  /// Returns the outputs, by name, and what replaces parameters (Emitter's
-  /// updates); says which values inputs may have (its index ranges); erases ops
-  /// that nothing uses, and verifies. Null, with a diagnostic, where that
-  /// fails.
+  /// Makes the function return the named outputs and the new values of updated
+  /// parameters (Emitter::update), records the index ranges of the inputs,
+  /// erases unused ops and verifies the module. Returns null, with a
+  /// diagnostic, on failure.
   mlir::OwningOpRef<mlir::ModuleOp>
   finish(llvm::ArrayRef<std::pair<std::string, Imported>> outputs);
 
@@ -81,7 +84,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp function;
   size_t numParameters = 0;
-  /// Seed, step and microbatch, where the model has randomness.
+  /// Seed, step and microbatch, if the model draws random numbers.
   std::array<mlir::Value, 3> randomness;
   Emitter emit;
 };

@@ -1,4 +1,4 @@
-// How many operators an import has made.
+// Counts the ops that an import has created.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace polyrank::frontends {
 
-/// Of the block that the builder writes, those since this was made.
+/// Counts the ops in the builder's current block that were created since
+/// construction.
 class OpCount {
 public:
   explicit OpCount(mlir::OpBuilder &builder)

@@ -1,4 +1,4 @@
-// Lines of the user's source.
+// Finds the lines of the user's source.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace polyrank::frontends {
 
-/// Of a Python stack trace the innermost line that is not PyTorch's own: what
-/// the user wrote. Unknown where it has none.
+/// Returns the innermost line of a Python stack trace that is not PyTorch's
+/// own, that is the user's; an unknown location if there is none.
 mlir::Location sourceOf(mlir::MLIRContext *context, llvm::StringRef trace);
 
 } // namespace polyrank::frontends

@@ -1,5 +1,5 @@
-// Python stack traces, as exporters keep them of each node: they show where the
-// file has lost what a gradient is.
+// Python stack traces, which exporters keep for each node: they show where the
+// file has lost gradient information.
 
 #pragma once
 
@@ -12,7 +12,8 @@
 
 namespace polyrank::frontends {
 
-/// `  File "model.py", line 12, in forward`, and the source on the next line.
+/// A frame: `  File "model.py", line 12, in forward`, and the source on the
+/// next line.
 struct Frame {
   llvm::StringRef file, function, source;
 };
@@ -20,17 +21,18 @@ struct Frame {
 /// The frames of a trace, the innermost last.
 llvm::SmallVector<Frame> framesOf(llvm::StringRef trace);
 
-/// Whether the node comes from a graph of operators that `torch.export` made of
-/// a part of the model, which `torch.no_grad()` and `torch.autocast()` cause.
+/// Returns true if the node comes from a part of the model that `torch.export`
+/// turned into a graph of its own, as for `torch.no_grad()` and
+/// `torch.autocast()`.
 bool isOfRegion(llvm::ArrayRef<Frame> frames);
 
-/// The name of the custom autograd.Function whose forward made the node, as the
-/// source calls it; empty where none did.
+/// The name of the custom autograd.Function whose forward created the node, as
+/// the source calls it; empty if there is none.
 llvm::StringRef functionOf(llvm::ArrayRef<Frame> frames);
 
-/// Warnings of gradients that the file does not have: of a region of which it
-/// does not say what it was, and of the autograd.Function `name`. `leaving` are
-/// the values that leave it, at least one.
+/// Warnings about gradients that the file has lost: for a region of unknown
+/// kind, and for the autograd.Function `name`. `leaving` are the values that
+/// leave it, at least one.
 /// @{
 std::string warnOfRegion(const std::vector<std::string> &leaving);
 std::string warnOfFunction(const std::string &name,
