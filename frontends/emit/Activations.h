@@ -1,4 +1,4 @@
-// Activations that are several ops, and what bounds a value.
+// Activations that are several ops, and bounds on values.
 
 #pragma once
 
@@ -6,19 +6,20 @@
 
 namespace polyrank::frontends {
 
-/// `bound` where x lies beyond it, that is below it where `isLower` and else
-/// above, else x. The two are equal where x is the bound, and operators differ
-/// in the gradient that x gets there: with `passes` all of it (clamp), else
-/// none (hardtanh, relu6).
+/// Bounds x: returns `bound` where x is beyond it (below if `isLower`, else
+/// above), and x elsewhere. At x = bound the value is the same either way, but
+/// operators differ in the gradient of x there: with `passes` all of it
+/// (clamp), else none (hardtanh, relu6).
 Imported clipped(Emitter &emit, const Imported &x, const Imported &bound,
                  bool isLower, bool passes);
 
 /// max(x, 0) + log(1 + exp(-|x|)), which does not overflow. The gradient at 0
-/// is the maximum's, a half (that of |x| is 0, and relu's would be too).
+/// is that of the maximum, 1/2 (that of |x| is 0 there; with relu the sum would
+/// be 0).
 Imported softplusOf(Emitter &emit, const Imported &x);
 
-/// scale * (exp(x / divisor) - 1), of the negative part only, so that no
-/// infinity enters the select. At 0 all of the gradient is x's.
+/// scale * (exp(min(x, 0) / divisor) - 1). The minimum keeps infinities out of
+/// a select that takes this for negative x. At 0 the whole gradient goes to x.
 Imported exponential(Emitter &emit, const Imported &x, double scale,
                      double divisor = 1);
 

@@ -1,4 +1,4 @@
-// Formulas of tensors and numbers in few words.
+// Short notation for formulas of tensors and numbers.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 namespace polyrank::frontends {
 
 /// Elementwise ops on floats. Two tensors are broadcast to their common shape,
-/// which must exist; a number takes the shape and element type of the tensor
-/// beside it.
+/// which must exist; a number takes the shape and element type of the other
+/// operand.
 struct Arithmetic {
   Emitter &emit;
 
@@ -35,7 +35,7 @@ struct Arithmetic {
   Imported mul(const Imported &x, double y) const {
     return mul(x, number(y, x));
   }
-  /// `x` less each element of `y`.
+  /// `x` minus each element of `y`.
   Imported sub(double x, const Imported &y) const {
     return sub(number(x, y), y);
   }
@@ -54,7 +54,7 @@ struct Arithmetic {
   Imported both(const Imported &x, const Imported &y) const {
     return together<graph::AndOp>(x, y);
   }
-  /// `x` where `condition`, else `otherwise`.
+  /// `x` where `condition` is true, else `otherwise`.
   Imported where(const Imported &condition, const Imported &x,
                  double otherwise) const {
     return emit.select(condition, x, number(otherwise, x));

@@ -1,5 +1,5 @@
-// Convolutions: one unfold per spatial dim, and a product of the windows with
-// the filters; transposed ones multiply first and fold.
+// Convolutions as one unfold per spatial dim and a product of the windows with
+// the filters; transposed convolutions multiply first and fold the result.
 
 #pragma once
 
@@ -8,15 +8,15 @@
 namespace polyrank::frontends {
 
 /// x [N, C, S..] and filters [M, C / groups, K..] give [N, M, O..]: a product
-/// that contracts channels and window elements, with groups as batch dims. A
-/// window per spatial dim, of the filters' size.
+/// that contracts channels and window elements, with groups as batch dims.
+/// There is a window per spatial dim, of the size of the filters.
 Imported convolve(Emitter &emit, const Imported &x, const Imported &filters,
                   llvm::ArrayRef<Window> windows, int64_t groups);
 
-/// x [N, C, S..] and filters [C, M / groups, K..] give [N, M, sizes..], the
-/// transpose of a convolution: a product that contracts channels gives the
-/// elements of all windows, which are then added over each other. Windows lie
-/// over the result; `count` is S.
+/// The transpose of a convolution: x [N, C, S..] and filters [C, M / groups,
+/// K..] give [N, M, sizes..]. A product that contracts channels gives the
+/// elements of all windows, and overlapping windows are then summed. The
+/// windows lie over the result; their `count` is S.
 Imported convolveTransposed(Emitter &emit, const Imported &x,
                             const Imported &filters,
                             llvm::ArrayRef<Window> windows, int64_t groups,

@@ -1,4 +1,4 @@
-// Einsum: sums of products, written with a letter per dim.
+// Einsum: sums of products, with a letter per dim.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace polyrank::frontends {
 
-/// "bij,bjk->bik" of floats, with an ellipsis and repeated letters as NumPy has
-/// them.
+/// Computes an equation such as "bij,bjk->bik" on floats, with an ellipsis and
+/// repeated letters as in NumPy.
 mlir::FailureOr<Imported> einsum(Emitter &emit, std::string equation,
                                  llvm::ArrayRef<Imported> operands);
 

@@ -8,19 +8,20 @@ namespace polyrank::frontends {
 
 struct FourierTransform {
   int64_t dim = 0;
-  /// Over how many elements: of more there are zeros behind those of x, of
-  /// fewer the first ones.
+  /// The number of elements to transform: x is cut to it, or padded with zeros
+  /// at the end.
   int64_t length = 0;
-  /// With the other sign, divided by the length.
+  /// The inverse: the other sign of the exponent, divided by the length.
   bool isInverse = false;
-  /// Of real numbers the first length / 2 + 1 results, of which the others are
-  /// the conjugates.
+  /// Returns only the first length / 2 + 1 results; for real input the others
+  /// are their conjugates.
   bool isOneSided = false;
 };
 
-/// Of x, whose last dim has real numbers (1) or real and imaginary parts (2);
-/// that of the result has 2. A product with a matrix of cosines and sines, so
-/// it has a gradient, and costs as much: lengths of audio frames, not of songs.
+/// Transforms x, whose last dim holds real numbers (size 1) or real and
+/// imaginary parts (size 2); that of the result has size 2. It is a product
+/// with a matrix of cosines and sines, so it has a gradient, but takes
+/// quadratic time: meant for audio frames, not for whole songs.
 mlir::FailureOr<Imported> fourierTransform(Emitter &emit, Imported x,
                                            FourierTransform transform);
 

@@ -6,8 +6,8 @@
 
 namespace polyrank::frontends {
 
-/// `x` of integers as `type` holds it: its lower bits, with their sign where it
-/// has one.
+/// Wraps the integers `x` to the range of `type`: its lower bits, sign-extended
+/// if it is signed.
 Imported wrapAround(Emitter &emit, const Imported &x, mlir::IntegerType type);
 
 } // namespace polyrank::frontends

@@ -1,5 +1,5 @@
-// What a name in a model stands for while its graph is built: a value, or a
-// tensor that is known already.
+// What a name in a model stands for during import: a value of the graph, or a
+// tensor that is already known.
 
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace polyrank::frontends {
 
-/// A tensor that is known now. Where its slices along a dim are all equal, one
-/// may stand for them: masks of long sequences repeat along the batch.
+/// A tensor that is known at import. If all its slices along a dim are equal,
+/// one may stand for them: masks of long sequences repeat along the batch.
 class Known {
 public:
   Known() = default;
   Known(graph::Tensor tensor);
-  /// `slices` repeated along its dims of one to `shape`, of the same rank.
+  /// `slices`, with its dims of size 1 repeated to `shape`, of the same rank.
   Known(graph::Tensor slices, llvm::ArrayRef<int64_t> shape);
 
   explicit operator bool() const { return data != nullptr; }
@@ -25,10 +25,10 @@ public:
   bool repeats() const {
     return getShape() != llvm::ArrayRef<int64_t>(getSlices().shape);
   }
-  /// The whole tensor, made when it is first asked for.
+  /// The whole tensor, created at first use.
   const graph::Tensor &operator*() const;
   const graph::Tensor *operator->() const { return &**this; }
-  /// What stays the same for copies.
+  /// An identity that copies share.
   const void *getKey() const { return data.get(); }
 
 private:
@@ -41,14 +41,14 @@ private:
 };
 
 /// What a name in the model stands for: a value of the function that is being
-/// built, a tensor that is known now, or a sequence of these. Empty where the
-/// node that defines it could not be imported.
+/// built, a known tensor, or a sequence of these. Empty if the node that
+/// defines it could not be imported.
 struct Imported {
   mlir::Value value;
   Known constant;
   std::shared_ptr<const std::vector<Imported>> sequence;
-  /// The type in the file where that is an integer which is computed in a wider
-  /// or a signed one: its width and whether it has a sign. Else null.
+  /// The integer type in the file, with width and sign, if values are computed
+  /// in a wider or a signed type; else null.
   mlir::IntegerType held;
 
   Imported() = default;
@@ -60,48 +60,49 @@ struct Imported {
             std::move(elements))) {}
 
   explicit operator bool() const { return value || constant || sequence; }
-  /// Known, and small enough to be looked at element by element.
+  /// Returns true if it is known and small enough to be read element by
+  /// element.
   bool isConstant() const;
-  /// Of a value or a constant.
+  /// The type of the value or constant.
   mlir::RankedTensorType getType() const;
   mlir::Type getElementType() const { return getType().getElementType(); }
-  /// A copy: types of constants are made on request.
+  /// Returns a copy, since types of constants are created on request.
   llvm::SmallVector<int64_t> getShape() const;
   int64_t getRank() const;
 };
 
-/// Whether `x` is an argument of @forward that the model stores.
+/// Returns true if `x` is an argument of @forward that is a stored parameter.
 bool isParameter(const Imported &x);
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// "[8, 128]".
+/// Formats a shape as "[8, 128]".
 std::string toString(llvm::ArrayRef<int64_t> shape);
 
-/// NumPy's broadcast of two shapes; failure where they do not go together.
+/// NumPy's broadcast of two shapes; fails if they are incompatible.
 mlir::FailureOr<Shape> broadcastShapes(llvm::ArrayRef<int64_t> a,
                                        llvm::ArrayRef<int64_t> b);
 
-/// The number of elements; 2^62 for all numbers above. Negative dims count 0.
+/// The number of elements, at most 2^62. Negative dims count as 0.
 int64_t countElements(llvm::ArrayRef<int64_t> shape);
-/// No tensor may have more elements than this.
+/// The most elements that any tensor may have.
 constexpr int64_t maxElements = int64_t(1) << 42;
-/// Known tensors of more elements than this stay slices, and are made at run
-/// time.
+/// Known tensors with more elements than this are kept as slices, and are
+/// expanded at run time.
 constexpr int64_t maxFolded = int64_t(1) << 26;
 
 /// The element type in which values are computed: float32 for every float.
 mlir::Type toComputedType(mlir::Type elementType);
 
-/// `tensor` in the element type in which values are computed. What is finite
-/// stays so: a mask's lowest fp64 above all.
+/// Converts `tensor` to the element type in which values are computed. Finite
+/// values stay finite, above all the lowest fp64 of masks.
 graph::Tensor toComputed(graph::Tensor tensor);
 
-/// `tensor` repeated along its dims of one to `shape`, of the same rank.
+/// `tensor`, with its dims of size 1 repeated to `shape`, of the same rank.
 graph::Tensor repeat(const graph::Tensor &tensor,
                      llvm::ArrayRef<int64_t> shape);
 
-/// The dims of `tensor` along which not all slices are equal.
+/// The dims of `tensor` along which the slices are not all equal.
 llvm::SmallVector<int64_t> varyingDims(const graph::Tensor &tensor);
 
 } // namespace polyrank::frontends

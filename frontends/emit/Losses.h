@@ -1,5 +1,5 @@
-// Losses of scores of classes and labels. Their sum and the number of labels
-// that count stay apart until they are divided, so `--loss output(NAME)` finds
+// Losses of class scores and labels. Their sum and the number of labels that
+// count stay separate until the division, so that `--loss output(NAME)` finds
 // both.
 
 #pragma once
@@ -10,27 +10,27 @@
 
 namespace polyrank::frontends {
 
-/// Of scores [N, C, D..] and labels [N, D..].
+/// A loss of scores [N, C, D..] and labels [N, D..].
 struct LabelLoss {
   Imported scores;
-  Imported weights; // [C], of each class; empty: 1
-  /// A label of this value does not count.
+  Imported weights; // [C], per class; empty: all 1
+  /// Labels with this value do not count.
   std::optional<int64_t> ignored;
-  /// "none": one loss per label; "sum"; "mean": over the labels that count, by
-  /// their weights.
+  /// "none": one loss per label; "sum"; "mean": the weighted mean over the
+  /// labels that count.
   llvm::StringRef reduction = "mean";
-  /// The share of the loss that is the mean over all classes of what they would
-  /// cost.
+  /// Label smoothing: the share of the loss that is the mean over all classes.
   double smoothing = 0;
 };
 
-/// Scores are logits. `logProbabilities`, where it is given, receives their
-/// logarithmic softmax.
+/// The scores are logits. `logProbabilities`, if not null, receives their
+/// log-softmax.
 mlir::FailureOr<Imported> crossEntropy(Emitter &emit, const LabelLoss &loss,
                                        const Imported &labels,
                                        Imported *logProbabilities = nullptr);
 
-/// Scores are logarithms of probabilities: of each row the label's, negated.
+/// The scores are log-probabilities: the loss is the negated score of each
+/// label.
 mlir::FailureOr<Imported> negativeLogLikelihood(Emitter &emit,
                                                 const LabelLoss &loss,
                                                 const Imported &labels);

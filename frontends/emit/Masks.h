@@ -1,4 +1,5 @@
-// Elements where a mask is true, of which only the number is known.
+// Selection by a mask that is computed at run time; only the number of its true
+// elements is known at import.
 
 #pragma once
 
@@ -6,35 +7,36 @@
 
 namespace polyrank::frontends {
 
-/// For each element of `mask` (i1) how many before it, row by row, are true;
-/// -1 where it is itself false (int64). The sums are formed over 64 elements,
-/// then over what these gave: 64 additions for each element, whatever the size.
+/// For each true element of `mask` (i1), in row-major order, the number of true
+/// elements before it; -1 for false elements (int64). The prefix sums are taken
+/// over blocks of 64 elements, then over the sums of blocks: 64 additions per
+/// element, whatever the size.
 Imported numberTrue(Emitter &emit, const Imported &mask);
 
-/// How many elements of `mask` are true: a scalar, int64.
+/// The number of true elements of `mask`, as an int64 scalar.
 Imported countTrue(Emitter &emit, const Imported &mask);
 
-/// The `count` elements of `x` [b.., m.., a..] where `mask` [m..], whose dims
-/// begin at `axis`, is true, row by row: [b.., count, a..]. Where another
-/// number is true the floats are NaN.
+/// The `count` elements of `x` [b.., m.., a..] at which `mask` [m..], whose
+/// dims start at `axis`, is true, in row-major order: [b.., count, a..]. If the
+/// number of true elements is not `count`, floats are NaN.
 Imported takeTrue(Emitter &emit, const Imported &x, const Imported &mask,
                   int64_t axis, int64_t count);
 
-/// The places, row by row, of the `count` elements of `mask` that are true: for
-/// each dim the index along it, int64 [count]. Where fewer are true the last
-/// ones are 0.
+/// The indices, in row-major order, of the `count` true elements of `mask`: for
+/// each dim an int64 [count]. If fewer are true, the last ones are 0.
 llvm::SmallVector<Imported> placesTrue(Emitter &emit, const Imported &mask,
                                        int64_t count);
 
-/// `x` [b.., m.., a..], where `mask` [m..] at `axis` is true one of the slices
-/// of `source` [b.., n, a..] after the other. Floats for which there is none
-/// are NaN; with `isWhole` all of them, unless all slices are taken.
+/// Replaces the slices of `x` [b.., m.., a..] at which `mask` [m..] at `axis`
+/// is true by consecutive slices of `source` [b.., n, a..]. Floats beyond the
+/// end of `source` are NaN; with `isWhole` all floats are NaN unless exactly
+/// all slices are used.
 Imported putTrue(Emitter &emit, const Imported &x, const Imported &mask,
                  const Imported &source, int64_t axis, bool isWhole);
 
-/// `x`, in which the elements where `mask` (i1) is true, after both have been
-/// broadcast, are those of `source`, row by row, one after the other. Floats
-/// for which the source has none are NaN.
+/// `x` with the elements at which `mask` (i1) is true, after both are
+/// broadcast, replaced by consecutive elements of `source` in row-major order.
+/// Floats beyond the end of `source` are NaN.
 mlir::FailureOr<Imported> scatterTrue(Emitter &emit, const Imported &x,
                                       const Imported &mask,
                                       const Imported &source);

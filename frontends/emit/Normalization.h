@@ -1,4 +1,4 @@
-// Norms that are several ops: over groups of channels, and over the batch.
+// Norms that are several ops: over groups of channels and over the batch.
 
 #pragma once
 
@@ -6,13 +6,14 @@
 
 namespace polyrank::frontends {
 
-/// x without its mean over `dims`, divided by its deviation. The variance is
-/// that of centred values, so it does not cancel.
+/// (x - mean) / deviation over `dims`. The variance is computed from centred
+/// values (two passes), so it does not cancel.
 Imported standardize(Emitter &emit, const Imported &x,
                      llvm::ArrayRef<int64_t> dims, double epsilon);
 
-/// Over the channels (dim 1) of each of `groups` and all dims behind them, with
-/// scale and bias, where these are given, per channel, or per group.
+/// Normalizes each of `groups` groups of channels (dim 1) over its channels and
+/// all dims after them. Scale and bias, if not empty, are per channel or, if
+/// `perGroup`, per group.
 mlir::FailureOr<Imported> normalizeGroups(Emitter &emit, const Imported &x,
                                           int64_t groups, const Imported &scale,
                                           const Imported &bias, bool perGroup,
@@ -25,27 +26,27 @@ struct BatchNormalization {
   double epsilon;
 };
 
-/// With the statistics of `norm`.
+/// Normalizes with the stored statistics of `norm`.
 Imported normalizeByStored(Emitter &emit, const Imported &x,
                            const BatchNormalization &norm);
 
-/// What a batch gives: statistics as running ones follow them, of the groups'
-/// mean.
+/// The normalized batch and the mean and variance that update the running
+/// statistics, averaged over the groups.
 struct BatchStatistics {
   Imported normalized, mean, variance;
 };
 
 /// Ioffe and Szegedy (2015), with PyTorch's choices: the batch is normalized
-/// with its biased variance, and the running variance follows the unbiased one.
-/// The variance is that of centred values (two passes), so it does not cancel.
-/// Statistics are those of `group` samples each; 0: of the whole batch.
+/// with its biased variance, and the running variance is updated with the
+/// unbiased one. The variance is computed from centred values (two passes), so
+/// it does not cancel. Each `group` samples have their own statistics; 0: the
+/// whole batch.
 mlir::FailureOr<BatchStatistics>
 normalizeByBatch(Emitter &emit, const Imported &x,
                  const BatchNormalization &norm, int64_t group);
 
-/// What a stored statistic becomes in a step: momentum * stored + (1 -
-/// momentum)
-/// * batch.
+/// The new value of a stored statistic after a step: momentum * stored + (1 -
+/// momentum) * batch.
 Imported movedTowards(Emitter &emit, const Imported &stored,
                       const Imported &batch, double momentum);
 

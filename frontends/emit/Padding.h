@@ -1,4 +1,4 @@
-// Padding with copies of what is there.
+// Padding with copies of existing elements.
 
 #pragma once
 
@@ -6,12 +6,13 @@
 
 namespace polyrank::frontends {
 
-/// Whether `padByCopies` has the mode.
+/// Returns true if `padByCopies` supports the mode.
 bool isCopyMode(llvm::StringRef mode);
 
-/// `x` with `before` and `after` further elements of dim `dim`: copies of the
-/// nearest (`mode` "edge"), of those on the other side ("wrap"), or of those
-/// mirrored at the border, which is not repeated ("reflect").
+/// Pads dim `dim` of `x` with `before` and `after` elements: copies of the
+/// nearest element (`mode` "edge"), of the elements at the other end ("wrap"),
+/// or of the elements mirrored at the border, which is not repeated
+/// ("reflect").
 mlir::FailureOr<Imported> padByCopies(Emitter &emit, const Imported &x,
                                       int64_t dim, int64_t before,
                                       int64_t after, llvm::StringRef mode);

@@ -1,4 +1,4 @@
-// Random numbers of other distributions than the uniform one.
+// Random numbers of distributions other than the uniform one.
 
 #pragma once
 
@@ -6,7 +6,8 @@
 
 namespace polyrank::frontends {
 
-/// Normal ones, of mean 0 and variance 1: Box and Muller (1958).
+/// Normally distributed numbers with mean 0 and variance 1: Box and Muller
+/// (1958).
 Imported standardNormal(Emitter &emit, llvm::ArrayRef<int64_t> shape);
 
 } // namespace polyrank::frontends
