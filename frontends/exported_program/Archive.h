@@ -1,4 +1,5 @@
-// A `.pt2` file of torch.export.save: its program, and where its weights lie.
+// A `.pt2` file of torch.export.save: its program, and the place of its
+// weights.
 
 #pragma once
 
@@ -14,8 +15,7 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// The number that c10 has for `exported`, as torch.export counts types;
-/// nullopt for one that it does not have.
+/// Maps torch.export's number of a type to c10's; nullopt if c10 has none.
 std::optional<archive::ScalarType> toScalarType(int64_t exported);
 
 /// Three layouts are read:
@@ -33,12 +33,13 @@ public:
 
   const std::string &path() const { return zip.file()->path(); }
   const Program &getProgram() const { return program; }
-  /// Bytes of the file.
+  /// The size of the file in bytes.
   uint64_t size() const { return zip.file()->size(); }
-  /// Of all that is read of the file and made of its contents.
+  /// The budget for all memory taken to read the file and to hold its contents.
   Budget &getBudget() const { return *zip.budget(); }
 
-  /// A parameter or persistent buffer; a constant or another buffer.
+  /// Finds a parameter or persistent buffer (`findWeight`), or a constant or
+  /// other buffer (`findConstant`), by name.
   Result<archive::StoredTensor> findWeight(const std::string &name) const {
     return find(weights, name);
   }
@@ -47,11 +48,11 @@ public:
   }
 
 private:
-  /// What a table, or a dict in a pickle, has by name.
+  /// Tensors by name, from a table or from the dict of a pickle.
   struct Tensors {
-    std::string folder; // of the members with the elements
+    std::string folder; // of the members that hold the elements
     std::map<std::string, Payload> table;
-    /// Instead of the table.
+    /// Set instead of the table.
     std::unique_ptr<ZipFile> inner;
     archive::Pickle pickle;
     std::unordered_map<std::string_view, const archive::PickleValue *> pickled;
@@ -60,7 +61,7 @@ private:
   explicit Archive(ZipFile zip) : zip(std::move(zip)) {}
   Result<void> readProgram();
   Result<std::string> read(const std::string &member) const;
-  /// Of the table at `config`, or else of the archive at `saved`.
+  /// Reads the table at `config` if it exists, else the archive at `saved`.
   Result<void> readTensors(const std::string &folder, const std::string &config,
                            const std::string &saved, Tensors &into) const;
   Result<archive::StoredTensor> find(const Tensors &tensors,

@@ -1,5 +1,5 @@
 // Numbers that depend on the values of inputs although shapes are made of them:
-// how many elements a mask picks, what `.item()` gives.
+// the number of elements that a mask selects, or the result of `.item()`.
 
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// torch.export gives each such number a symbol, `u0`. What the model asserts
-/// of it (`torch._check(n == 20)`) stands in the file as its value; else the
-/// user may give it (`--dim u0=20`).
+/// torch.export gives each such number a symbol, `u0`. If the model asserts its
+/// value (`torch._check(n == 20)`), the file has that value; otherwise the user
+/// may give it (`--dim u0=20`).
 ///
-/// A number of which only assertions are made needs no value: the assertions
-/// are left out.
+/// A number that is only used in assertions needs no value: the assertions are
+/// left out.
 class DependentNumbers {
 public:
   explicit DependentNumbers(const Program &program);
@@ -28,7 +28,7 @@ public:
   }
   std::optional<int64_t> evaluate(const SymbolicInt &size) const;
 
-  /// Says to `context` what the file knows of the first result of `node`.
+  /// Tells `context` what the file knows about the first result of `node`.
   void describe(const Graph &graph, const Node &node,
                 aten::Context &context) const;
   /// Takes the values of symbols from the shape of `result`, which the graph
@@ -36,20 +36,21 @@ public:
   void learn(const Graph &graph, const std::string &name,
              const aten::Value &result);
 
-  /// What `name`, a number of the graph, is by the file or the user.
+  /// The value of the number `name` of the graph, as the file or the user gives
+  /// it.
   std::optional<aten::Value> find(const Graph &graph,
                                   const std::string &name) const;
-  /// `name` has no value, for this reason.
+  /// Why a number has no value, and the place of the node that needs it.
   struct Reason {
     std::string text, place;
   };
   void putOff(const Graph &graph, const std::string &name, Reason reason) {
     open[{&graph, name}] = std::move(reason);
   }
-  /// The reason of the first argument of `node` that has no value, or null.
+  /// The reason for the first argument of `node` that has no value, or null.
   const Reason *findOpen(const Graph &graph, const Node &node) const;
-  /// "; where it is always the same, give it with --dim u0=N", if there is such
-  /// a symbol.
+  /// Returns "; where it is always the same, give it with --dim u0=N" if there
+  /// is such a symbol, else "".
   std::string wayOut(const SymbolicInt &number) const;
 
 private:
@@ -57,7 +58,8 @@ private:
   std::map<std::pair<const Graph *, std::string>, Reason> open;
 };
 
-/// The symbols of a program that `--dim` may give beside those of inputs.
+/// The symbols of a program that `--dim` may give in addition to those of
+/// inputs.
 std::set<std::string> findDependentSymbols(const Program &program);
 
 } // namespace polyrank::frontends::exported_program

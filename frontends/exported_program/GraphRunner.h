@@ -19,40 +19,39 @@ using Scope = llvm::StringMap<aten::Value>;
 
 class GraphRunner {
 public:
-  /// `budget`: of the file, from which operators and values are taken.
+  /// Operators and values are charged to `budget`, that of the file.
   GraphRunner(aten::Context &context, const Program &program, Budget &budget);
 
-  /// Fills `values`, which has the graph's inputs, with what its nodes compute.
+  /// Adds the results of all nodes to `values`, which holds the graph's inputs.
   /// What cannot be imported is in the context's failures.
   void run(Scope &values);
 
-  /// The value of `argument`; unknown, with a failure, where nothing computes
-  /// it.
+  /// The value of `argument`; unknown, with a failure, if nothing computes it.
   aten::Value valueOf(const Argument &argument, const Scope &values);
 
-  /// By pattern of `--detach`: whether it has named any float.
+  /// For each pattern of `--detach`, true once it has matched a float.
   std::vector<bool> isDetached;
-  /// Modules and values that a pattern may name.
+  /// The modules and values that a pattern may match.
   std::vector<std::string> detachableNames;
-  /// Of a training step.
+  /// Used in a training step only.
   LostGradients lost;
   DependentNumbers numbers;
 
 private:
   void runNodes(const Graph &graph, Scope &values, int depth);
   aten::Value runNode(const Node &node, const Scope &values, int depth);
-  /// The result of a node of `graph` that gives or takes a number which depends
-  /// on values; nullopt where the node is to be run.
+  /// The result of a node of `graph` that produces or takes a number that
+  /// depends on values; nullopt if the node is to be run normally.
   std::optional<aten::Value> runDependent(const Graph &graph, const Node &node,
                                           const Scope &values);
   aten::Value runOperator(llvm::StringRef name, llvm::StringRef overload,
                           const Node &node, const Scope &values);
-  /// Python's own operators on sizes: "_operator.mul", "torch.sym_max", ..
+  /// Runs Python's own operators on sizes: "_operator.mul", "torch.sym_max", ..
   aten::Value runPython(llvm::StringRef target, const Node &node,
                         const Scope &values);
   aten::Value runHigherOrder(llvm::StringRef name, const Node &node,
                              const Scope &values, int depth);
-  /// The results of `graph`, as a tuple.
+  /// Runs `graph` and returns its results as a tuple.
   aten::Value runGraph(const Graph &graph, llvm::ArrayRef<aten::Value> inputs,
                        int depth);
   void bind(const Node &node, const aten::Value &result, Scope &values);
@@ -60,10 +59,11 @@ private:
   void setOrigin(const Node &node);
 
   aten::Value detached(const aten::Value &value);
-  /// Which values of the graph a pattern of `--detach` names.
+  /// Finds the values of the graph that patterns of `--detach` match.
   void findDetached();
-  /// What a node gives through which no gradient passes, by a pattern or since
-  /// the file has lost it.
+  /// Detaches results of a node through which no gradient passes, either
+  /// because of a pattern or because the file has lost the operator that
+  /// stopped it.
   void detachResults(const Node &node, Scope &values);
 
   aten::Context &context;
@@ -72,11 +72,11 @@ private:
   Transforms transforms;
   int64_t numOps = 0;  // of the graph dialect
   bool isOver = false; // the budget
-  /// By the names of values: the pattern that names them.
+  /// By name of value, the index of the pattern that matches it.
   llvm::StringMap<size_t> toDetach;
 };
 
-/// The path of the module that a node is of: "h.0.mlp.c_fc"; empty for the
+/// The path of the module that a node belongs to: "h.0.mlp.c_fc"; empty for the
 /// whole model.
 std::string moduleOf(const Node &node);
 

@@ -1,4 +1,4 @@
-// What a program takes from its user.
+// The inputs that the user of a program gives.
 
 #pragma once
 
@@ -13,20 +13,20 @@ namespace polyrank::frontends::exported_program {
 
 struct UserInput {
   std::string name;      // in the graph
-  bool isTensor = false; // else a number, a text or None that the nodes have
+  bool isTensor = false; // else a number, text or None fixed in the nodes
   aten::ScalarType type = aten::ScalarType::Float;
   DeclaredInput declared;
 };
 
-/// In the order of the graph. An open size goes by its symbol; an expression of
-/// symbols has a size where `--dim` gives all of them.
+/// The inputs in the order of the graph. An open size is named by its symbol;
+/// an expression of symbols has a size if `--dim` gives all of them.
 std::vector<UserInput> findInputs(mlir::MLIRContext *context,
                                   const Program &program,
                                   const ImportOptions &options);
 
-/// Fails, at `location`, where sizes do not have the relation that the program
-/// says: one symbol in two inputs, or an expression of it; or where `--dim`
-/// gives a symbol a value that the model does not allow. Fills `symbols`.
+/// Fails, at `location`, if sizes contradict the program (the same symbol in
+/// two inputs, or an expression of it), or if `--dim` gives a symbol a value
+/// that the model does not allow. Fills `symbols`.
 mlir::LogicalResult checkInputs(mlir::Location location, const Program &program,
                                 llvm::ArrayRef<Input> inputs,
                                 const ImportOptions &options,

@@ -1,5 +1,5 @@
-// JSON that PyTorch wrote, read into structs. What is wrong is said with its
-// place: "expected string at model.json.graph_module.graph.nodes[0].target".
+// Reads PyTorch's JSON into structs. Errors name their place: "expected string
+// at model.json.graph_module.graph.nodes[0].target".
 
 #pragma once
 
@@ -17,14 +17,15 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// A document takes some 20 bytes for each of its text. (An object of
-/// llvm::json has a table of 64 entries, 4 kB, and sizes are objects here.)
+/// A document takes some 20 bytes per byte of its text. (An object of
+/// llvm::json has a table of 64 entries, 4 kB, and here each size is an
+/// object.)
 using Json = nlohmann::json;
 
-/// `text`, in which NaN, Infinity and -Infinity may stand as Python writes
-/// them; they become texts. An error begins with `name`, and so does one of a
-/// text that is nested too deeply. What the document and the structs take that
-/// are read from it is taken from `budget`.
+/// Parses `text`, in which NaN, Infinity and -Infinity may stand as Python
+/// writes them; they become strings. Errors, also those for a text that is
+/// nested too deeply, begin with `name`. The memory of the document and of the
+/// structs that are read from it is taken from `budget`.
 Result<Json> parseJson(llvm::StringRef text, const std::string &name,
                        Budget &budget);
 inline Result<Json> parseJson(llvm::StringRef text, const std::string &name) {
@@ -32,14 +33,15 @@ inline Result<Json> parseJson(llvm::StringRef text, const std::string &name) {
   return parseJson(text, name, budget);
 }
 
-/// The field of an object, or null where there is none or `value` is no object.
+/// Returns a field of an object, or null if there is none or `value` is no
+/// object.
 const Json *getField(const Json &value, llvm::StringRef name);
-/// That field, if it is a text or an integer.
+/// Returns the field if it is a string or an integer, respectively.
 std::optional<std::string> getText(const Json &value, llvm::StringRef name);
 std::optional<int64_t> getInteger(const Json &value, llvm::StringRef name);
 
-/// These and the overloads for structs give false where the value is of
-/// another kind, and report it to `path`.
+/// These, and the overloads for structs, return false and report to `path` if
+/// the value is of another kind.
 /// @{
 bool readJson(const Json &value, std::string &into, llvm::json::Path path);
 bool readJson(const Json &value, int64_t &into, llvm::json::Path path);
@@ -82,8 +84,8 @@ bool readJson(const Json &value, std::map<std::string, T> &into,
 }
 /// @}
 
-/// The fields of an object, one after the other; false once it is known that it
-/// is none.
+/// Reads the fields of an object one after another; false if the value is no
+/// object.
 class Fields {
 public:
   Fields(const Json &value, llvm::json::Path path) : value(value), path(path) {
@@ -99,7 +101,7 @@ public:
     path.field(name).report("missing value");
     return false;
   }
-  /// `into` stays as it is where the field is not there.
+  /// Leaves `into` unchanged if the field is absent.
   template <typename T>
   bool mapOptional(llvm::StringLiteral name, T &into) {
     const Json *field = getField(value, name);

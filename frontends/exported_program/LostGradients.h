@@ -1,5 +1,5 @@
-// Where no gradient passes although the file no longer has the operator that
-// said so, and where the file does not say what passes.
+// Finds values through which no gradient passes although the file has lost the
+// operator that said so, and those for which the file does not tell.
 
 #pragma once
 
@@ -16,30 +16,29 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// `run_decompositions()` writes `alias` in the place of `detach`, and the
-/// operators of a `torch.no_grad()` region in the place of the region. What is
-/// known of each node all the same:
+/// `run_decompositions()` replaces `detach` by `alias`, and a `torch.no_grad()`
+/// region by its operators. The record of a node still tells:
 ///
-/// - An `alias` that the model does not have itself (`x[...]`, as the node's
-///   record says) is a `detach`.
+/// - An `alias` that the model does not have itself (`x[...]`, according to the
+///   record) is a `detach`.
 /// - A node whose record names `wrap_with_set_grad_enabled` was in a
-///   `no_grad()` region. No other region is a graph of its own in a model that
-///   was exported with gradients.
-/// - A node of another region, or of one without a record, may have been in
-///   one: a warning.
+///   `no_grad()` region. In a model that was exported with gradients no other
+///   region is a graph of its own.
+/// - A node of another region, or of a region without a record, may have been
+///   in a `no_grad()` region: this is a warning.
 ///
-/// In every file the backward of an autograd.Function is missing: a warning.
+/// No file has the backward of an autograd.Function: this is a warning too.
 class LostGradients {
 public:
   LostGradients(const Graph &graph, bool isDecomposed);
 
-  /// `argument` of @forward is a parameter that trains.
+  /// Notes that `argument` of @forward is a parameter that trains.
   void addTrained(mlir::Value argument) { trained.insert(argument); }
 
   bool knows(const std::string &name) const { return origins.contains(name); }
 
-  /// Whether no gradient passes through `value`, the one that the graph calls
-  /// `name`; else it is noted where the file does not say.
+  /// Returns true if no gradient passes through `value`, which the graph calls
+  /// `name`. If the file does not tell, returns false and records a warning.
   bool isLost(const std::string &name, mlir::Value value);
 
   std::vector<std::string> getNotes() const;
@@ -55,11 +54,11 @@ private:
     }
   };
   std::optional<Origin> originOf(const Node &node, bool isDecomposed) const;
-  /// Whether `value` is computed from a parameter that trains, also where no
-  /// gradient passes.
+  /// Returns true if `value` is computed from a parameter that trains; with
+  /// `throughDetach` also through ops that pass no gradient.
   bool isTrained(mlir::Value value, bool throughDetach);
 
-  /// By the names of values that leave what made them.
+  /// By name of value: the origin of the nodes that it leaves.
   llvm::StringMap<Origin> origins;
   llvm::DenseSet<mlir::Value> trained;
   llvm::DenseMap<mlir::Value, bool> known[2]; // by `throughDetach`

@@ -19,7 +19,7 @@ namespace polyrank::frontends::exported_program {
 
 struct Graph;
 
-/// What an operator is given, or gives.
+/// An argument or a result of an operator.
 struct Argument {
   enum class Kind {
     None,
@@ -70,8 +70,8 @@ struct TensorMeta {
   bool requiresGrad = false;
 };
 
-/// What the file says of a number that the graph computes: its value, or an
-/// expression of symbols; for a condition no expression is kept.
+/// What the file says about a number that the graph computes: its value, or an
+/// expression of symbols; for a condition, the file keeps no expression.
 struct NumberMeta {
   std::optional<bool> flag;
   std::optional<SymbolicInt> integer;
@@ -84,7 +84,7 @@ struct Graph {
   std::map<std::string, NumberMeta> numbers;
 };
 
-/// What an input of the graph is, in the graph's order.
+/// The role of an input of the graph, in the order of the graph.
 struct InputSpec {
   enum class Kind {
     UserInput,
@@ -120,33 +120,33 @@ struct Program {
   Graph graph;
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
-  /// How the outputs are nested: a TreeSpec of PyTorch, in JSON; may be empty.
+  /// How the outputs are nested: PyTorch's TreeSpec as JSON; may be empty.
   std::string outputTree;
   int64_t major = 0, minor = 0;
-  /// What the model asserts of symbols: the least and the largest value.
+  /// The least and the largest value of a symbol, as the model asserts them.
   struct Range {
     std::optional<int64_t> least, most;
   };
   std::map<std::string, Range> ranges;
   std::string torchVersion;
-  /// Whether it is of PyTorch's core operators, as run_decompositions() leaves
-  /// it.
+  /// True if the graph has only PyTorch's core operators, as after
+  /// run_decompositions().
   bool isDecomposed = false;
 };
 
-/// Elements in the file, where the archive has a table of them.
+/// The place of a tensor's elements, for archives that have a table of them.
 struct Payload {
   std::string member; // below data/weights or data/constants
   bool isPickled = false;
   std::optional<TensorMeta> meta;
 };
 
-/// `text` is that of member `name`, which messages begin with; they say where
-/// it is wrong. What it takes is taken from `budget`.
+/// Parses the `text` of member `name`. Messages begin with `name` and give the
+/// place of the error. Memory is taken from `budget`.
 Result<Program> readProgram(llvm::StringRef text, const std::string &name,
                             Budget &budget);
 
-/// The table of a weights_config.json or constants_config.json.
+/// Parses the table of a weights_config.json or constants_config.json.
 Result<std::map<std::string, Payload>>
 readPayloads(llvm::StringRef text, const std::string &name, Budget &budget);
 

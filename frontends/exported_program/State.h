@@ -10,16 +10,17 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// What stands behind inputs of the graph that no user feeds.
+/// The tensors of the graph's inputs that are not fed by the user.
 struct State {
   std::vector<aten::StateEntry> entries;
-  /// By entry: its name in the graph.
+  /// For each entry, its name in the graph.
   std::vector<std::string> names;
-  /// By entry: whether it is a buffer that is not saved, which must not change.
+  /// For each entry, true if it is a non-persistent buffer, which must not
+  /// change.
   std::vector<bool> areTransient;
 };
 
-/// An error names the entry that is wrong.
+/// Finds the state of a program. An error names the entry that is wrong.
 Result<State> findState(const Archive &archive);
 
 } // namespace polyrank::frontends::exported_program

@@ -12,26 +12,25 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// An expression of SymPy, as torch.export writes it: `2*s0 + 1`, or
+/// A SymPy expression as torch.export writes it: `2*s0 + 1`, or
 /// `Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))`.
 class SymbolicExpression {
 public:
-  /// A text of more bytes would be a tree too deep to walk, and is not
-  /// understood.
+  /// The longest text, in bytes, that is parsed: the tree of a longer one could
+  /// be too deep to walk.
   static constexpr size_t maxLength = 4096;
 
-  /// `text` is kept as it is where it is no expression that is understood; it
-  /// then has no value.
+  /// Text that cannot be parsed is kept as it is; it then has no value.
   explicit SymbolicExpression(llvm::StringRef text);
   ~SymbolicExpression();
 
-  /// The symbol's name where it is nothing else, else empty.
+  /// The name of the symbol if the expression is a single symbol, else empty.
   std::string getSymbol() const;
-  /// As the user would write it: "s0", "2*s0 + 1". Read again it is the same
-  /// expression.
+  /// The expression as the user would write it: "s0", "2*s0 + 1". Parsing it
+  /// again gives the same expression.
   std::string toString() const;
-  /// Where `valueOf` has all symbols; nullopt where it overflows or does not
-  /// divide.
+  /// The value, if `valueOf` knows all symbols; nullopt if a symbol is unknown,
+  /// on overflow, or if a division leaves a remainder.
   std::optional<int64_t> evaluate(
       const std::function<std::optional<int64_t>(llvm::StringRef)> &valueOf)
       const;

@@ -1,5 +1,5 @@
-// The calls with which an exported program begins and ends what a transform of
-// functions (torch.vmap) does.
+// The calls with which an exported program begins and ends a function transform
+// (torch.vmap).
 
 #pragma once
 
@@ -20,12 +20,12 @@ class Transforms {
 public:
   explicit Transforms(aten::Context &context) : context(context) {}
 
-  /// What "torch._functorch.predispatch.`name`" gives. What cannot be imported
-  /// is recorded, and gives an unknown value.
+  /// Returns the result of "torch._functorch.predispatch.`name`". What cannot
+  /// be imported is recorded, and the result is unknown.
   aten::Value run(llvm::StringRef name, llvm::ArrayRef<aten::Value> arguments);
 
-  /// Whether an operator that is called now would draw numbers for each sample
-  /// of a region: that is recorded.
+  /// Returns true, and records a failure, if the operator would draw random
+  /// numbers for each sample of a region of torch.vmap.
   bool refusesToDraw(llvm::StringRef name, const aten::Keywords &keywords);
 
 private:
