@@ -1,4 +1,4 @@
-// Weights that a file speaks of and does not hold.
+// Weights that a file declares but does not hold.
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Inputs that PyTorch's exporter calls parameters or buffers, as it writes
-/// them with `include_initializers=False, keep_initializers_as_inputs=True`,
-/// become initializers without elements.
+/// Turns inputs that PyTorch's exporter calls parameters or buffers into
+/// initializers without elements. The exporter writes such inputs with
+/// `include_initializers=False, keep_initializers_as_inputs=True`.
 void addAbsentWeights(Model &model);
 
 } // namespace polyrank::frontends::onnx

@@ -8,16 +8,16 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Whether the file holds the value that the buffer `name` becomes, so that the
-/// buffer is an argument of each step and not a constant.
+/// Returns true if the file holds the new value of the buffer `name`, so that
+/// the buffer is an argument of each step and not a constant.
 bool isChanged(const Model &model, const ExportRecord &record,
                llvm::StringRef name);
 
-/// Finds what buffers become (`state.updates`). PyTorch's exporter notes the
-/// changes and leaves out of the graph what no output needs, and its optimizer
-/// what it could compute: a buffer that forward reads, and whose next value is
-/// gone, is named in `state.staleBuffers`; one that forward does not read, in a
-/// warning. The statistics of a BatchNormalization are its own matter
+/// Finds the new values of buffers (`state.updates`). PyTorch's exporter
+/// records the changes but leaves out of the graph what no output needs, and
+/// its optimizer removes what it could compute. A buffer whose new value is
+/// gone is named in `state.staleBuffers` if forward reads it, else in a
+/// warning. The statistics of a BatchNormalization are handled elsewhere
 /// (`--batch-norm`).
 void findChangedBuffers(const Model &model, const ExportRecord &record,
                         const Consumers &consumers, ModelState &state);

@@ -1,5 +1,5 @@
-// What an ONNX file holds, as far as that can be said without sizes for its
-// open dims: nothing is imported.
+// Describes an ONNX file, as far as it needs no sizes for open dims; nothing is
+// imported.
 
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace polyrank::frontends {
 
-/// An error says what is wrong with the file, or with what `options` freeze.
+/// An error says what is wrong with the file, or with the freezing that
+/// `options` ask for.
 Result<ModelDescription> describeOnnx(llvm::StringRef path,
                                       const ImportOptions &options);
 

@@ -1,5 +1,5 @@
-// Where no gradient passes: what the exporter's metadata says of it, and what
-// `--detach` adds.
+// Finds where no gradient passes, according to the exporter's metadata and to
+// `--detach`.
 
 #pragma once
 
@@ -14,28 +14,27 @@
 namespace polyrank::frontends::onnx {
 
 struct Detached {
-  /// Values of the graph, each with the number of the pattern that names it.
+  /// Values of the graph, each with the index of the pattern that matches it.
   llvm::StringMap<size_t> values;
-  /// Operands that were detached where the exporter's optimizer has taken the
-  /// node away that did it.
+  /// Operands that were detached by a node that the exporter's optimizer has
+  /// removed.
   std::set<std::pair<const Node *, size_t>> operands;
   std::vector<std::string> warnings, notes;
   std::string error;
 };
 
-/// A `detach()` that the file still has is the importer's of Identity. Beside
-/// it:
+/// A `detach()` that is still in the file is imported as Identity. This covers
+/// the other cases:
 ///
-/// - The exporter's optimizer takes that node away, but the record of a node
-///   that used its result, `mul(%linear, %detach)`, still names it.
-/// - A pattern names values of the graph, or modules: then the values that
-/// leave
-///   them. Leading modules may be left out. One that matches nothing, a
-///   parameter or an input is an error.
-/// - A region that was exported as a graph of its own (`torch.no_grad()` makes
-///   one) and a custom `autograd.Function` are seen in the nodes' stack traces;
-///   what their gradients are is not. One warning names the values that leave
-///   them, unless a pattern does.
+/// - The exporter's optimizer removes that node, but the record of a node that
+///   used its result, `mul(%linear, %detach)`, still names it.
+/// - A pattern matches values of the graph, or modules; a module stands for the
+///   values that leave it. Leading modules may be left out. A pattern that
+///   matches nothing, a parameter or an input is an error.
+/// - A region that was exported as a graph of its own (`torch.no_grad()` causes
+///   this) and a custom `autograd.Function` are visible in the stack traces of
+///   the nodes, but their gradients are not. One warning names the values that
+///   leave them, unless a pattern matches these.
 Detached findDetached(const Model &model, const ModelState &state,
                       llvm::ArrayRef<std::string> patterns);
 

@@ -1,4 +1,4 @@
-// Whether two stored matrices have the same elements.
+// Compares the elements of stored matrices.
 
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Whether all elements of `tensor` are the same: such values say nothing about
-/// where they come from. Reads until the first that differs.
+/// Returns true if all elements of `tensor` are equal: such values do not tell
+/// where they come from. Reads up to the first element that differs.
 bool isConstant(const Model &model, const StoredTensor &tensor);
 
-/// Whether matrix `b`, or with `transposed` its transpose, has the elements of
-/// `a`. A few elements are compared first, so matrices that differ cost as good
-/// as nothing; equal ones are read once, in pieces. False where one of them
-/// cannot be read.
+/// Returns true if matrix `b`, or its transpose if `transposed`, has the
+/// elements of `a`. A few elements are compared first, so matrices that differ
+/// cost almost nothing; equal ones are read once, in pieces. Returns false if
+/// one of them cannot be read.
 bool areEqual(const Model &model, const StoredTensor &a, const StoredTensor &b,
               bool transposed);
 

@@ -1,5 +1,5 @@
-// What PyTorch's exporter wrote down of the model that it exported: its whole
-// state, what each initializer is, and which state each node used.
+// What PyTorch's exporter recorded about the model that it exported: its whole
+// state, the role of each initializer, and the state that each node used.
 
 #pragma once
 
@@ -23,13 +23,13 @@ struct StateEntry {
   bool persistent = false;
 };
 
-/// The call of a PyTorch operator from which a node was made, `aten.linear` of
-/// (x, `fc.weight`): the operator's name, and of each argument that is a tensor
-/// the state that it is, or null.
+/// The call of a PyTorch operator from which a node was made, such as
+/// `aten.linear` of (x, `fc.weight`): the name of the operator and, for each
+/// tensor argument, the state entry that it is, or null.
 struct FxCall {
   llvm::StringRef target; // "aten.linear.default"
   llvm::SmallVector<const StateEntry *> arguments;
-  /// What the exporter called them, by argument: "p_fc_weight", "add_3".
+  /// The exporter's name of each argument: "p_fc_weight", "add_3".
   llvm::SmallVector<llvm::StringRef> names;
 
   bool isLinear() const { return target.starts_with("aten.linear."); }
@@ -37,7 +37,7 @@ struct FxCall {
 };
 
 /// A buffer that the model's forward changes, and the value of the graph that
-/// it becomes (which need not be there).
+/// becomes its new value (the graph may lack it).
 struct BufferChange {
   std::string buffer;
   llvm::StringRef value;
@@ -47,25 +47,27 @@ class ExportRecord {
 public:
   explicit ExportRecord(const Model &model);
 
-  /// The whole state, in the model's order; empty where the file does not say.
-  /// Tied parameters have an entry under each name.
+  /// The whole state, in the order of the model; empty if the file does not
+  /// give it. Tied parameters have an entry under each name.
   llvm::ArrayRef<StateEntry> getState() const { return state; }
   const StateEntry *findState(llvm::StringRef name) const;
 
-  /// Whether the file says of initializers what they are.
+  /// Returns true if the file gives the roles of initializers.
   bool hasRoles() const { return !roles.empty(); }
-  /// What it says of initializer `name`: null where it says nothing.
+  /// Returns the state entry of initializer `name`, or null if the file does
+  /// not give it.
   const StateEntry *findRole(llvm::StringRef name) const;
 
   llvm::ArrayRef<BufferChange> getChanges() const { return changes; }
 
   FxCall callOf(const Node &node) const;
 
-  /// The names from which the exporter's optimizer computed an initializer.
+  /// The names of the values from which the exporter's optimizer computed an
+  /// initializer.
   llvm::ArrayRef<llvm::StringRef> getSources(llvm::StringRef name) const;
-  /// Whether an optimizer put the node in the place of several.
+  /// Returns true if an optimizer created the node as a replacement of several.
   static bool isRewritten(const Node &node);
-  /// Whether an optimizer has changed the model.
+  /// Returns true if an optimizer has changed the model.
   bool isOptimized() const { return optimized; }
 
 private:

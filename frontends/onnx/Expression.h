@@ -1,4 +1,4 @@
-// What an exporter computed into a constant, as an expression of parameters.
+// A constant that an exporter computed, as an expression of parameters.
 
 #pragma once
 
@@ -10,10 +10,10 @@ namespace polyrank::frontends::onnx {
 
 struct Parameter;
 
-/// A tree over views of parameters and numbers. All of its values have the
-/// shape of the constant that it stands for; only a concat, which is the whole
-/// tree, is of views with dims of their own, one after the other along the
-/// first, in the shape of the constant.
+/// A tree over views of parameters and numbers. All its values have the shape
+/// of the constant that it stands for. The exception is a concat, which can
+/// only be the root: its operands are views with dims of their own,
+/// concatenated along the first dim to the shape of the constant.
 struct Expression {
   enum class Kind {
     View,
@@ -33,10 +33,10 @@ struct Expression {
     Concat
   };
   Kind kind = Kind::View;
-  /// A view: of parameter number `parameter`, in the model's orientation, the
-  /// block from `starts` to `limits` (exclusive), its dims in the order
-  /// `permutation`, reshaped to `shape`. That has the rank of the constant; its
-  /// dims of one repeat up to the constant's.
+  /// Of a view: it shows parameter number `parameter`, in the model's
+  /// orientation: the block from `starts` to `limits` (exclusive), with its
+  /// dims permuted by `permutation` and reshaped to `shape`. `shape` has the
+  /// rank of the constant; its dims of size 1 are repeated to the constant's.
   size_t parameter = 0;
   std::vector<int64_t> starts, limits, permutation, shape;
   double number = 0;
@@ -46,18 +46,19 @@ struct Expression {
   static Expression of(Kind kind, std::vector<Expression> operands);
 };
 
-/// As PyTorch writes it, "w[0:4].t() + v"; `dims` are those of the constant.
+/// Formats the expression as PyTorch code, "w[0:4].t() + v"; `dims` are those
+/// of the constant.
 std::string toString(const Expression &e,
                      const std::vector<Parameter> &parameters,
                      const std::vector<int64_t> &dims);
 
-/// The value of one element, where `view` gives those of the views.
+/// The value of one element; `view` gives the elements of the views.
 template <typename ViewFn>
 double evaluate(const Expression &e, ViewFn &&view);
 
-/// The value of a function of one operand.
+/// Applies a unary function.
 double apply(Expression::Kind kind, double x);
-/// The value of a function of two operands.
+/// Applies a binary function.
 double apply(Expression::Kind kind, double x, double y);
 
 template <typename ViewFn>

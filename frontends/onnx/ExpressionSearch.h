@@ -1,4 +1,4 @@
-// Searches for the expression of parameters that gives a constant.
+// Searches for an expression of parameters that gives a constant.
 
 #pragma once
 
@@ -12,28 +12,29 @@
 
 namespace polyrank::frontends::onnx {
 
-/// A constant and the names of the operators from which it was computed
-/// (`operatorOf`), its own among them.
+/// A constant, and the names of the operators from which it was computed
+/// (`operatorOf`), including its own.
 struct SearchedConstant {
   StoredFloats floats;
   DataType type;
   llvm::SmallVector<llvm::StringRef> operators;
 };
 
-/// The elements of a parameter by its number, which outlive the search; null
-/// where they cannot be read.
+/// Returns the elements of a parameter by its index, or null if they cannot be
+/// read. They must outlive the search.
 using LoadParameter = llvm::function_ref<const StoredFloats *(size_t)>;
 
-/// The one expression of `parameters`, of all or else of some, that gives the
-/// constant: see FoldedConstants.h. Nothing where there is none, or, with
-/// `several`, where there is more than one and the operators do not tell which.
+/// Finds the single expression that gives the constant (see FoldedConstants.h),
+/// of all `parameters` or, failing that, of some of them. Returns nullopt if
+/// there is none, or if there are several and the operators do not tell which
+/// (then sets `several`).
 std::optional<Expression> searchExpression(const SearchedConstant &constant,
                                            llvm::ArrayRef<size_t> parameters,
                                            LoadParameter load, bool &several);
 
-/// Of each parameter the one view that has the constant's elements, where these
-/// are different enough to tell without operators. Sets `several` where one has
-/// more than one.
+/// For each parameter, the only view that has the constant's elements, if these
+/// are distinctive enough without looking at operators. Sets `several` if a
+/// parameter has more than one such view.
 std::vector<Expression> searchViews(const SearchedConstant &constant,
                                     llvm::ArrayRef<size_t> parameters,
                                     LoadParameter load, bool &several);

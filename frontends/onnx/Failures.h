@@ -15,19 +15,20 @@ namespace polyrank::frontends::onnx {
 
 /// Versions of op sets by domain; "" is ONNX's own.
 using Opsets = std::map<std::string_view, int64_t>;
-/// An error at `location` for a version of ONNX's own that is not supported.
+/// Emits an error at `location` if a version of ONNX's own opset is not
+/// supported.
 mlir::FailureOr<Opsets> toOpsets(mlir::Location location,
                                  const std::vector<OpsetImport> &imports);
 
-/// By node.
+/// Collects failures by node.
 class Failures {
 public:
   void add(const Node &node, const std::string &reason);
-  /// No row of the table imports the node under `opsets`.
+  /// Adds a node that no row of the table imports under `opsets`.
   void addUnsupported(const Node &node, const Opsets &opsets);
-  /// All that were added.
+  /// The number of nodes added.
   size_t getNumNodes() const { return numNodes; }
-  /// That differ.
+  /// The number of distinct reasons.
   size_t getNumReasons() const { return failures.getNumReasons(); }
   /// See frontends::Failures.
   llvm::LogicalResult report(mlir::Location location,

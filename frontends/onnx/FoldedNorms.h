@@ -1,4 +1,4 @@
-// Batch norms that an exporter merged into the convolutions in front of them.
+// Batch norms that an exporter merged into the preceding convolutions.
 
 #pragma once
 
@@ -6,13 +6,14 @@
 
 namespace polyrank::frontends::onnx {
 
-/// A convolution behind which `(y - mean) / sqrt(variance + eps) * scale +
-/// shift` stood has the weight `w * s` and the bias `(b - mean) * s + shift`
-/// with `s = scale / sqrt(variance + eps)`. Where the tensors of `named` give a
-/// convolution's weight and bias so, these become that expression, with a note.
-/// The norms keep their statistics. A norm whose node is in the graph is not
-/// merged, whatever its values (a new one changes next to nothing), and neither
-/// is any into a weight that is as the file has it.
+/// A convolution that was followed by `(y - mean) / sqrt(variance + eps) *
+/// scale + shift` has the weight `w * s` and the bias `(b - mean) * s + shift`
+/// with `s = scale / sqrt(variance + eps)`. If the tensors of `named` give the
+/// weight and bias of a convolution in this form, they become that expression,
+/// with a note. The norms keep their statistics. A norm whose node is in the
+/// graph is not considered merged, whatever its values (a new one changes next
+/// to nothing), and no norm is considered merged into a weight that the file
+/// has unchanged.
 void recoverNorms(const Model &model, const ExportRecord &record,
                   const NamedTensors &named, NamedParameters &parameters,
                   ModelState &state);

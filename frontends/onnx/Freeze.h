@@ -1,5 +1,5 @@
-// Which parameters are not trained: `--freeze`, `--train-only`, and what the
-// file suggests.
+// Selects the parameters that are not trained: `--freeze`, `--train-only`, and
+// suggestions from the file.
 
 #pragma once
 
@@ -11,18 +11,19 @@
 
 namespace polyrank::frontends::onnx {
 
-/// What the patterns name is not trainable any more, or, with `only`, what they
-/// do not name; a note says how many are left. A tied parameter goes by any of
-/// its names. Returns what is wrong: a pattern that names nothing trainable, a
-/// parameter that both name, or that nothing is left.
+/// Makes the parameters that `patterns` match not trainable and, if `only` is
+/// not empty, all that `only` does not match; a note says how many are left. A
+/// tied parameter can be matched by any of its names. Returns an error, else
+/// "": a pattern that matches nothing trainable, a parameter that both lists
+/// match, or nothing left to train.
 std::string freeze(ModelState &state, llvm::ArrayRef<std::string> patterns,
                    llvm::ArrayRef<std::string> only);
 
-/// Parameters that are trained and that one may well not want to be, with the
-/// option that keeps each kind: tables of sinusoids, matrices beside which
-/// low-rank ones are trained. Where the file does not tell buffers from
-/// parameters, also what its name or value shows to be a buffer, and embeddings
-/// with a row of zeros. One sentence each.
+/// Suggests trained parameters that probably should be frozen, with the option
+/// that freezes each kind: tables of sinusoids, and matrices with low-rank
+/// adapters beside them. If the file does not tell buffers from parameters,
+/// also tensors whose name or value shows a buffer, and embeddings with a row
+/// of zeros. One sentence for each kind.
 std::vector<std::string> suggestFreezing(const Model &model,
                                          const ModelState &state);
 

@@ -1,4 +1,4 @@
-// Functions of one to three parameters that give a constant.
+// Finds functions of one to three parameters that give a constant.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Appends to `found` the functions of views of all of `parameters`, one to
-/// three, that give the constant: multiples, sums with a number, products,
-/// quotients, interpolations, and functions such as exp (the operators of
-/// Expression::Kind). Where these could be by chance, the recorded operators
-/// must have computed them.
+/// Appends to `found` the functions of one to three views, which use all of
+/// `parameters`, that give the constant: multiples, sums with a number,
+/// products, quotients, interpolations, and functions such as exp (the
+/// operators of Expression::Kind). If a match could be a coincidence, the
+/// recorded operators must include the function.
 void findFunctions(const SampledConstant &constant,
                    llvm::ArrayRef<size_t> parameters, LoadParameter load,
                    std::vector<Expression> &found);

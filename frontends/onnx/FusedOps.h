@@ -1,4 +1,4 @@
-// The rows of the table for ops of the domain com.microsoft.
+// The rows of the op table for the domain com.microsoft.
 
 #pragma once
 

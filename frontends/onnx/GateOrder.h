@@ -1,4 +1,4 @@
-// In which order ONNX has the gates of recurrent layers.
+// The order in which ONNX has the gates of recurrent layers.
 
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Which blocks of the rows of ONNX's matrices and biases are PyTorch's gates:
-/// of an LSTM input, forget, cell and output, of a GRU reset, update and new,
-/// of an RNN its one. Empty for other ops.
+/// The row block of each of PyTorch's gates in ONNX's matrices and biases: for
+/// an LSTM input, forget, cell and output, for a GRU reset, update and new, for
+/// an RNN its only one. Empty for other ops.
 inline llvm::ArrayRef<int64_t> gatesOf(llvm::StringRef type) {
-  // ONNX: input, output, forget, cell; update, reset, new.
+  // ONNX's orders: input, output, forget, cell; update, reset, new.
   static constexpr int64_t lstm[] = {0, 2, 3, 1}, gru[] = {1, 0, 2},
                            rnn[] = {0};
   return llvm::StringSwitch<llvm::ArrayRef<int64_t>>(type)

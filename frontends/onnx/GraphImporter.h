@@ -1,5 +1,5 @@
-// The nodes of a model, of the functions that they call, and of the branches
-// and loops whose course is known.
+// Imports the nodes of a model, of the functions that they call, and of
+// branches and loops whose control flow is known.
 
 #pragma once
 
@@ -12,18 +12,19 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Calls `callback` with each name that `node` uses, in its graphs too: what
-/// these do not compute themselves is of the graphs around them.
+/// Calls `callback` with each name that `node` or a graph in it uses. Names
+/// that these graphs do not define belong to the enclosing graphs.
 void forEachUse(const Node &node,
                 llvm::function_ref<void(std::string_view)> callback);
 
-/// Whether it is a branch or a loop, which no row of the table imports.
+/// Returns true for a branch or a loop, which no row of the table imports.
 bool isControlFlow(std::string_view domain, std::string_view type);
 
-/// The graph that attribute `name` is, or null.
+/// The graph in attribute `name`, or null.
 const Graph *graphOf(const Node &node, std::string_view name);
 
-/// Values by their ONNX names; each call, branch and iteration has its own.
+/// Values by their ONNX names; each call, branch and iteration has its own
+/// scope.
 using Scope = llvm::StringMap<Imported>;
 
 class GraphImporter {
@@ -33,29 +34,29 @@ public:
       : emit(emit), model(model), options(options), opsets(std::move(opsets)),
         record(model), masked(findMaskedScatters(model)) {}
 
-  /// Fills `values`, which holds inputs and initializers, with what the model's
-  /// nodes compute and its outputs need, and those called `kept`. What fails is
-  /// in `failures`.
+  /// Adds to `values`, which holds inputs and initializers, the values that the
+  /// model's outputs and the names `kept` need. Failures are in `failures`.
   void run(Scope &values, llvm::ArrayRef<std::string> kept = {});
-  /// An error at `location` with all failures, or in `options.unsupported`.
+  /// Reports all failures as an error at `location`, or in
+  /// `options.unsupported`.
   mlir::LogicalResult report(mlir::Location location) const;
 
   /// Names of values that are parameters.
   llvm::StringSet<> held;
-  /// Operands that are another parameter than their name says.
+  /// Operands that refer to another parameter than their name says.
   std::map<std::pair<const Node *, size_t>, Imported> replaced;
   Detached detached;
-  /// By pattern of `--detach`: whether it has named any float.
+  /// For each pattern of `--detach`, true once it has matched a float.
   std::vector<bool> isDetached;
 
 private:
-  /// Where nodes stand.
+  /// Where the nodes that are being imported stand.
   struct Place {
     const Opsets &opsets;
-    /// The innermost call that they are inside of, and what it calls.
+    /// The innermost call around them, and the function that it calls.
     const Node *call = nullptr;
     const Function *function = nullptr;
-    int calls = 0, graphs = 0; // that they are inside of
+    int calls = 0, graphs = 0; // nesting depths
     bool isModel() const { return calls == 0 && graphs == 0; }
   };
 
@@ -63,16 +64,17 @@ private:
     failures.add(node, std::move(reason));
   }
   void importNodes(const std::vector<Node> &nodes, Scope &scope, Place place);
-  /// `node` as the call that it is inside of makes it: with its attributes in
-  /// place of references, and without the operands that it does not give.
+  /// Returns `node` specialised for the call around it: attribute references
+  /// are replaced by values, and operands that the call does not give are
+  /// dropped.
   const Node &resolve(const Node &node, Place place);
-  /// Operand `i` in `scope`: nullopt where the node, one of `nodes`, cannot be
-  /// imported, empty where it is left out or the node that computes it has
-  /// failed.
+  /// Operand `i` in `scope`. Nullopt if the node, one of `nodes`, cannot be
+  /// imported; empty if the operand is left out or the node that computes it
+  /// has failed.
   std::optional<Imported> operandOf(const Node &node, size_t i,
                                     const std::vector<Node> &nodes,
                                     const Scope &scope);
-  /// All of them; nullopt where the node cannot be imported.
+  /// All operands; nullopt if the node cannot be imported.
   std::optional<llvm::SmallVector<Imported>>
   operandsOf(const Node &node, const std::vector<Node> &nodes,
              const Scope &scope);
@@ -95,25 +97,25 @@ private:
                   Scope &scope, Place place);
   void importScan(const Node &node, llvm::ArrayRef<Imported> operands,
                   Scope &scope, Place place);
-  /// A sequence that a scan goes through along `dim`.
+  /// A sequence that a scan iterates over, along `dim`.
   struct ScannedSequence {
     Imported tensor;
     int64_t dim;
   };
-  /// The last states and the stacks along dim 0 of a scan as one op; nullopt
-  /// where its body must be written out turn by turn (ScanLoop.cpp).
+  /// Imports a scan as one op and returns its last states and its stacks along
+  /// dim 0; nullopt if its body must be unrolled (ScanLoop.cpp).
   std::optional<llvm::SmallVector<Imported>>
   importScanAsLoop(const Node &node, const Graph &body,
                    llvm::ArrayRef<Imported> carried,
                    llvm::ArrayRef<ScannedSequence> sequences, bool isBackward,
                    const Scope &scope, Place place);
-  /// The results of `graph`, which sees `outer` and is given `arguments`;
-  /// nullopt where one cannot be imported.
+  /// The results of `graph`, which sees `outer` and receives `arguments`;
+  /// nullopt if one cannot be imported.
   std::optional<llvm::SmallVector<Imported>>
   importGraph(const Node &node, const Graph &graph,
               llvm::ArrayRef<Imported> arguments, const Scope &outer,
               Place place);
-  /// The names that `graph` and the graphs in it use, each once.
+  /// The distinct names that `graph` and the graphs in it use.
   const std::vector<std::string_view> &usedNames(const Graph &graph);
   /// @}
   Imported detach(const Imported &x);
@@ -126,11 +128,12 @@ private:
   const ExportRecord record;
   const MaskedScatters masked;
   Failures failures;
-  /// Of each name: by any node, and by those that are still to come.
+  /// For each name, the number of its uses by all nodes, and by those not yet
+  /// imported.
   std::map<std::string_view, int64_t> uses, remaining;
   std::map<const Graph *, std::vector<std::string_view>> used;
   int64_t importedNodes = 0;
-  /// Nodes of functions by the call: failures point to them.
+  /// The resolved nodes of functions, by call; failures point to them.
   std::map<std::pair<const Node *, const Node *>, Node> resolved;
 };
 

@@ -1,4 +1,4 @@
-// ONNX model -> one function @forward in the graph dialect.
+// Imports an ONNX model as one function @forward in the graph dialect.
 
 #pragma once
 
@@ -22,9 +22,9 @@ namespace polyrank::frontends {
 /// ```
 ///
 /// - Every parameter and every buffer of the model's state is a
-///   `graph.parameter` and an argument, used or not, so that what is saved
-///   later is the whole state. One tensor under several names (tied weights) is
-///   one parameter; the further names are its `aliases`.
+///   `graph.parameter` and an argument, used or not, so that the whole state is
+///   saved later. One tensor under several names (tied weights) is one
+///   parameter; the other names are its `aliases`.
 /// - Whatever does not depend on inputs or parameters has been computed.
 /// - Each op's location names its module, node and line of the user's source;
 ///   `graph.scope` is the path of its module ("h.0.mlp.c_fc").

@@ -1,4 +1,4 @@
-// Biases that the exporter's optimizer left out because they were zero.
+// Biases that the exporter's optimizer removed because they were zero.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace polyrank::frontends::onnx {
 
-/// A convolution or linear layer whose bias is all zeros, as layers are often
-/// initialised, loses it in an export with `optimize=True`. Its node keeps the
-/// name of the rewriting rule and the record of its operands: so each such bias
-/// is a parameter again, zeros of the layer's outputs, and an operand of its
-/// node, with one note for all.
+/// An export with `optimize=True` removes the bias of a convolution or linear
+/// layer if it is all zeros, as layers are often initialised. The node keeps
+/// the name of the rewrite rule and the record of its operands. So each such
+/// bias is made a parameter again, zeros of the size of the layer's outputs,
+/// and an operand of its node, with one note for all.
 void recoverBiases(const Model &model, const ExportRecord &record,
                    ModelState &state);
 

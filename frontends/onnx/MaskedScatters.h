@@ -9,8 +9,8 @@
 
 namespace polyrank::frontends::onnx {
 
-/// The places where a mask is true are found by NonZero, as many elements of
-/// the source are cut off, and ScatterND puts the ones at the others:
+/// NonZero finds the true elements of the mask, Slice takes as many elements of
+/// the source, and ScatterND writes these to those:
 ///
 /// ```
 /// places = Transpose(NonZero(mask))
@@ -18,23 +18,23 @@ namespace polyrank::frontends::onnx {
 /// y = ScatterND(x, places, Slice(source, [0], count, [0]))
 /// ```
 ///
-/// How many places there are depends on the mask, and no value here has such a
-/// shape. So these nodes are imported as one.
+/// The number of true elements depends on the mask, and no value here may have
+/// such a shape. So these nodes are imported as one.
 struct MaskedScatter {
-  const Node *nonZero, *slice; // operand 0: the mask; the source, of one dim
+  const Node *nonZero, *slice; // operand 0: the mask; the 1-d source
 };
 
 struct MaskedScatters {
-  /// By the ScatterND.
+  /// By ScatterND node.
   std::map<const Node *, MaskedScatter> scatters;
-  /// The other nodes, as far as nothing else uses them.
+  /// The other nodes of the patterns, unless something else uses them.
   std::set<const Node *> parts;
 };
 
-/// Of the nodes of the model's own graph.
+/// Searches the nodes of the main graph.
 MaskedScatters findMaskedScatters(const Model &model);
 
-/// Imports one of x, mask and source.
+/// The row that imports one, from x, mask and source.
 const OpRow &getMaskedScatterRow();
 
 } // namespace polyrank::frontends::onnx

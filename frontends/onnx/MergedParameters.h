@@ -1,4 +1,5 @@
-// Parameters of equal values that an exporter's optimizer made one.
+// Parameters that an exporter's optimizer merged because their values were
+// equal.
 
 #pragma once
 
@@ -8,10 +9,11 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Where the record of a node names state that the file lacks, and an operand
-/// is a parameter that the record does not name: that is the one whose values
-/// were equal. It becomes a parameter of its own, which that operand is. Of a
-/// node without a record the module says it whose nodes use its outputs.
+/// If the record of a node names state that the file lacks, and an operand is a
+/// parameter that the record does not name, then their values were equal and
+/// they were merged. The lacking one becomes a parameter of its own, and that
+/// operand refers to it. For a node without a record, the module of the nodes
+/// that use its outputs decides.
 void separateMerged(const Model &model, const ExportRecord &record,
                     const Consumers &consumers, ModelState &state);
 

@@ -1,5 +1,5 @@
 // An ONNX model as the file holds it: names are views into the mapped file,
-// weights are spans of files, nothing is copied.
+// weights are spans of files, and nothing is copied.
 
 #pragma once
 
@@ -20,12 +20,13 @@
 
 namespace polyrank::frontends::onnx {
 
-/// In a file, and once calls of its functions are replaced by their bodies.
+/// The most nodes of a file, also after calls of functions are replaced by
+/// their bodies.
 constexpr int64_t maxNodes = 1 << 19;
-/// Of one tensor.
+/// The most elements of one tensor.
 constexpr int64_t maxStoredElements = int64_t(1) << 48;
 
-/// TensorProto.DataType, by the numbers of onnx.proto.
+/// TensorProto.DataType, with the numbers of onnx.proto.
 enum class DataType : int32_t {
   Undefined = 0,
   Float = 1,
@@ -44,21 +45,21 @@ enum class DataType : int32_t {
   BFloat16 = 16,
 };
 
-/// Whether it is a float that can be computed with.
+/// Returns true for the floats that are supported in computations.
 constexpr bool isFloat(DataType type) {
   return type == DataType::Float || type == DataType::Double ||
          type == DataType::Float16 || type == DataType::BFloat16;
 }
 
-/// "float32", "int64", ... and "type 99" for one that ONNX does not have.
+/// The name: "float32", "int64", ..; "type 99" for one that ONNX does not have.
 std::string nameOf(DataType type);
 
-/// Bytes of one element; 0 for strings and for types without whole bytes.
+/// The bytes of one element; 0 for strings and for types not of whole bytes.
 unsigned byteSize(DataType type);
 
-/// A TensorProto. Its elements, row-major and little-endian, are `bytes` (in
-/// the mapped file, or decoded from varints into `decoded`), or else they lie
-/// in external file number `external`.
+/// A TensorProto. Its elements, row-major and little-endian, are in `bytes` (of
+/// the mapped file, or decoded from varints into `decoded`), or else in
+/// external file number `external`.
 struct StoredTensor {
   StoredTensor() = default;
   StoredTensor(StoredTensor &&) = default;
@@ -69,8 +70,8 @@ struct StoredTensor {
   std::vector<int64_t> dims;
   std::string_view bytes;
   std::optional<size_t> external;
-  std::optional<FileSpan> span; // absent where the elements were decoded
-  /// The file has no elements for it; `span` is where they were. See
+  std::optional<FileSpan> span; // absent if the elements were decoded
+  /// True if the elements do not exist; `span` is where they would be. See
   /// Weights::MayBeAbsent.
   bool isAbsent = false;
   std::vector<char> decoded;
@@ -86,7 +87,7 @@ struct StoredTensor {
 struct Graph;
 
 struct Attribute {
-  /// AttributeProto.AttributeType, of which these are understood.
+  /// AttributeProto.AttributeType: the supported ones.
   enum class Type : int32_t {
     Undefined = 0,
     Float = 1,
@@ -102,7 +103,7 @@ struct Attribute {
 
   std::string_view name;
   Type type = Type::Undefined;
-  std::string_view reference; // in a function: the caller's attribute it takes
+  std::string_view reference; // in a function: the attribute of the caller
   float f = 0;
   int64_t i = 0;
   std::string_view s;
@@ -115,7 +116,7 @@ struct Attribute {
 
 using Metadata = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// The value of `key`, or an empty view.
+/// The value of `key`; empty if there is none.
 std::string_view find(const Metadata &metadata, std::string_view key);
 
 struct Node {
@@ -125,7 +126,7 @@ struct Node {
   Metadata metadata;
 };
 
-/// One dim of a declared shape: a number, or a name for what varies.
+/// One dim of a declared shape: a number, or a name for a size that varies.
 struct Dim {
   std::optional<int64_t> value;
   std::string_view parameter;
@@ -147,7 +148,8 @@ struct Graph {
   Metadata metadata;
 };
 
-/// The nodes of `graph` and of the graphs of its branches and loops.
+/// Calls `callback` with the nodes of `graph` and of the graphs of its branches
+/// and loops.
 template <typename Callback>
 void forEachNode(const Graph &graph, const Callback &callback) {
   for (const Node &node : graph.nodes) {
@@ -163,7 +165,7 @@ struct OpsetImport {
   int64_t version = 0;
 };
 
-/// A model-local function; a call of it is replaced by its nodes.
+/// A model-local function; calls of it are inlined.
 struct Function {
   std::string_view name, domain, overload;
   std::vector<std::string_view> inputs, outputs, attributes;
@@ -183,8 +185,8 @@ public:
   ExternalFile &operator=(ExternalFile &&) = delete;
   ~ExternalFile();
 
-  /// Reads `into.size()` bytes from `offset` on: by read, not by mapping, so
-  /// that a file which shrinks meanwhile is an error and not a signal.
+  /// Reads `into.size()` bytes from `offset` on: with read, not by mapping, so
+  /// that a file that shrinks meanwhile gives an error and not a signal.
   Result<void> read(uint64_t offset, std::span<char> into) const;
 
   std::string path; // folder of the model / location
@@ -194,10 +196,10 @@ private:
   int descriptor;
 };
 
-/// Opens `location` below `folder`. A path that leaves the folder, a link of
-/// either kind and anything but a regular file are refused: a model from
-/// elsewhere must not name this machine's files (CVE-2022-25882,
-/// CVE-2024-27318, CVE-2026-27489, CVE-2026-34446 and -34447).
+/// Opens `location` below `folder`. Refuses a path that leaves the folder, a
+/// link of either kind and anything but a regular file: a model from elsewhere
+/// must not refer to this machine's files (CVE-2022-25882, CVE-2024-27318,
+/// CVE-2026-27489, CVE-2026-34446 and -34447).
 Result<ExternalFile> openBelow(const std::string &folder,
                                std::string_view location);
 
@@ -211,24 +213,24 @@ struct Model {
   std::vector<ExternalFile> externals;
   MappedFile file;
 
-  /// The bytes of `tensor`, wherever they lie.
+  /// Reads the bytes of `tensor`, wherever they are stored.
   Result<void> load(const StoredTensor &tensor, std::vector<char> &into) const;
-  /// The function of the file that `node` calls, or null.
+  /// The model-local function that `node` calls, or null.
   const Function *findFunction(const Node &node) const;
 };
 
-/// Whether a model whose weights are not there is read.
+/// Whether a model may lack its weights.
 enum class Weights {
-  /// Files of external data exist; what is no initializer is an input.
+  /// External files must exist; what is not an initializer is an input.
   Required,
-  /// Tensors in files that do not exist have no elements, nor have those that
-  /// are left as inputs (AbsentWeights.h).
+  /// Tensors in external files that do not exist have no elements, and neither
+  /// have those that are left as inputs (AbsentWeights.h).
   MayBeAbsent,
 };
 
-/// Reads the model at `path`. Any file gives a model, never null, or an error
-/// that begins with the path: lengths, counts, sizes and depth are checked
-/// before they are believed.
+/// Reads the model at `path`. For any file it returns a model (never null) or
+/// an error that begins with the path: lengths, counts, sizes and depth are
+/// checked before use.
 Result<std::unique_ptr<Model>> readModel(const std::string &path,
                                          Weights weights = Weights::Required);
 

@@ -10,24 +10,24 @@
 
 namespace polyrank::frontends::onnx {
 
-/// The model's state beside the tensors of a file, in this order:
+/// Matches the model's state with the tensors of a file, in these steps:
 ///
-/// - `identify`: a nameless initializer with the elements of a tensor of the
-///   file, or of its transpose, is that tensor. Matrices of equal elements are
-///   tied, unless all elements of each are equal. What could be several tensors
-///   is told by its use: the module of the node, or that of the other
-///   parameters beside it; then by what is left.
+/// - `identify`: a nameless initializer that has the elements of a tensor of
+///   the file, or of its transpose, is that tensor. Matrices with equal
+///   elements are tied, unless each consists of a single repeated value. If
+///   several tensors are possible, the use decides: the module of the node, or
+///   that of the other parameters beside it; then what is left over.
 /// - `addMissing`: tensors that are still not found become parameters whose
-///   elements lie in their file, so that constants may be computed from them
+///   elements lie in their file, so that constants can be computed from them
 ///   (FoldedConstants.h, FoldedNorms.h).
-/// - `finish`: all have the file's names; what was not found is kept as it is,
+/// - `finish`: all get the file's names; what was not found is kept as it is,
 ///   with a warning.
 ///
-/// Until `finish` parameters go by the names that the export gives them, which
-/// may have a prefix of modules that the file's names lack, or the reverse.
+/// Until `finish`, parameters have the names of the export, which may have a
+/// prefix of modules that the file's names lack, or the reverse.
 class NamedParameters {
 public:
-  /// Refers to all of its arguments.
+  /// Keeps references to all arguments.
   NamedParameters(const Model &model, const ExportRecord &record,
                   const Consumers &consumers, const NamedTensors &named,
                   bool tie, ModelState &state);
@@ -36,11 +36,11 @@ public:
   void addMissing();
   void finish();
 
-  /// A parameter in whose place there are others; `finish` removes it.
+  /// Marks a parameter that others replace; `finish` removes it.
   void drop(size_t index) { dropped.insert(index); }
   /// The parameters that `addMissing` added.
   llvm::ArrayRef<size_t> getMissing() const { return missing; }
-  /// What the export calls the file's tensor.
+  /// The export's name for a tensor of the file.
   std::string toExported(llvm::StringRef name) const;
 
 private:
@@ -48,11 +48,11 @@ private:
     const StoredTensor *tensor = nullptr;
     bool transposed = false;
   };
-  /// An initializer that several tensors could be.
+  /// An initializer that could be any of several tensors.
   struct Ambiguous {
     const StoredTensor *stored = nullptr;
     llvm::SmallVector<Candidate> candidates;
-    bool isNamed = false; // has a parameter already
+    bool isNamed = false; // is a parameter already
   };
 
   void findPrefix();
@@ -77,12 +77,12 @@ private:
   ModelState &state;
   llvm::StringMap<const Node *> producers;
   llvm::StringMap<const StoredTensor *> byName;
-  /// What stands in front of the file's names in the export, or in front of the
-  /// export's names in the file.
+  /// The prefix that names have only in the export, and the one that they have
+  /// only in the file.
   std::string exportedPrefix, filePrefix;
   std::vector<size_t> missing;
   std::set<size_t> dropped;
-  /// The file's tensors of parameters that the export calls otherwise.
+  /// By parameter: the file's tensor, if the export calls it by another name.
   std::map<size_t, const StoredTensor *> renamed;
   std::vector<std::string> found, changed, unclear;
 };

@@ -1,4 +1,4 @@
-// The tensors of a state_dict that stands beside a model: `--params`.
+// The tensors of a state_dict that is given beside a model: `--params`.
 
 #pragma once
 
@@ -8,12 +8,12 @@
 
 namespace polyrank::frontends::onnx {
 
-/// What a safetensors file holds, by name. Its elements are read like those of
-/// the model's external data.
+/// The contents of a safetensors file, by name. Its elements are read like
+/// those of the model's external data.
 struct NamedTensors {
   std::string path;
-  std::deque<MadeTensor> tensors; // in the order of their names
-  /// Names of tensors whose type ONNX has not, with it: "w (F8_E4M3)".
+  std::deque<MadeTensor> tensors; // sorted by name
+  /// Names of tensors of a type that ONNX lacks, with the type: "w (F8_E4M3)".
   std::vector<std::string> unreadable;
 };
 
@@ -21,11 +21,11 @@ struct NamedTensors {
 /// Errors begin with the path.
 Result<NamedTensors> openNamedTensors(Model &model, const std::string &path);
 
-/// Whether `stored` has the elements of `named`, or with `transposed`, of
-/// matrices, those of its transpose: exactly, rounded to its own type, or
-/// rounded to float16 or bfloat16 on the way, as a model is that was once
-/// stored in them. Both are floats. A few elements are compared first; equal
-/// tensors are read once, in pieces. False where one cannot be read.
+/// Returns true if `stored` has the elements of `named` or, with `transposed`,
+/// of its transpose: exactly, rounded to its own type, or rounded to float16 or
+/// bfloat16 in between, as in a model that was once stored in those. Both are
+/// floats. A few elements are compared first; equal tensors are read once, in
+/// pieces. Returns false if one cannot be read.
 bool isCopyOf(const Model &model, const StoredTensor &stored,
               const StoredTensor &named, bool transposed);
 

@@ -1,5 +1,5 @@
-// The binder through which an op's import function sees its node: operands,
-// attributes, results, and how to say what is wrong.
+// The binder through which the import function of an op sees its node:
+// operands, attributes, results, and failures.
 
 #pragma once
 
@@ -12,46 +12,45 @@
 namespace polyrank::frontends::onnx {
 
 /// The element type in which a tensor is computed: float32 for every float, and
-/// int32 or int64 for integers that it holds exactly; uint64 is held as the
-/// bits of an int64. Null where there is none.
+/// int32 or int64 for integers, which holds them exactly; uint64 is computed as
+/// the bits of an int64. Null if the type is not supported.
 mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
 
-/// Whether it is an integer type that is computed in a wider one, or uint64,
-/// whose bits an int64 holds.
+/// Returns true for an integer type that is computed in a wider one, and for
+/// uint64, whose bits an int64 holds.
 constexpr bool isHeldWider(DataType type) {
   return type == DataType::Int8 || type == DataType::Uint8 ||
          type == DataType::Int16 || type == DataType::Uint16 ||
          type == DataType::Uint32 || type == DataType::Uint64;
 }
 
-/// The type to which integers of the file are held while they are computed in a
-/// wider one; null for those that need not be.
+/// The type to whose range integers of the file wrap while they are computed in
+/// a wider one; null for types that need no wrapping.
 mlir::IntegerType toHeldType(mlir::MLIRContext *context, DataType type);
 inline bool isUint64(mlir::IntegerType held) {
   return held && held.getWidth() == 64;
 }
 
-/// That of what a node computes.
+/// The same for the results of a node.
 mlir::IntegerType heldTypeOf(mlir::MLIRContext *context, const Node &node,
                              llvm::ArrayRef<Imported> operands);
 
-/// The element type of a tensor whose elements are known now: floats as the
-/// file has them, so that what is computed from them is rounded as the model's
-/// own arithmetic rounds. The emitter turns them into `toElementType` where
-/// they meet a value. Null where there is none.
+/// The element type of a known tensor: floats keep the type of the file, so
+/// that results are rounded as in the model's own arithmetic. The emitter
+/// converts them to `toElementType` when they are combined with a value. Null
+/// if the type is not supported.
 mlir::Type toKnownType(mlir::MLIRContext *context, DataType type);
 
-/// The element type as the file stores it; null where a parameter cannot have
-/// it.
+/// The element type that the file stores; null if no parameter can have it.
 mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
 
-/// The elements of an initializer or attribute as a tensor that is known now.
+/// The elements of an initializer or attribute, as a known tensor.
 Result<graph::Tensor> toTensor(mlir::MLIRContext *context, const Model &model,
                                const StoredTensor &tensor);
 
-/// Whether PyTorch's exporter wrote `node` for an operator whose name begins
-/// with `name`, as in "aten.max.dim": ONNX has one op for several operators
-/// that differ in their gradients.
+/// Returns true if PyTorch's exporter wrote `node` for an operator whose name
+/// begins with `name`, as in "aten.max.dim": ONNX has one op for several
+/// operators that differ in their gradients.
 bool isOf(const Node &node, llvm::StringRef name);
 
 class NodeImporter {
@@ -66,11 +65,11 @@ public:
   const ImportOptions &options;
   const Model &model;
   const Node &node;
-  /// The opset version of the table's row.
+  /// The opset version of the row of the op table.
   const int64_t since;
 
   size_t getNumOperands() const { return operands.size(); }
-  /// Whether operand `i` is given and not left out.
+  /// Returns true if operand `i` is given.
   bool has(size_t i) const { return i < operands.size() && bool(operands[i]); }
   const Imported &operand(size_t i) const { return operands[i]; }
   bool wants(size_t result) const {
@@ -82,42 +81,42 @@ public:
   }
   llvm::ArrayRef<Imported> getResults() const { return results; }
 
-  /// Says why this node cannot be imported; all such reasons are reported
-  /// together when the whole model has been read.
+  /// Records why this node cannot be imported; all such reasons are reported
+  /// together after the whole model has been read.
   llvm::LogicalResult fail(const llvm::Twine &reason) {
     this->reason = reason.str();
     return llvm::failure();
   }
   llvm::StringRef getReason() const { return reason; }
 
-  /// Fails unless there are at least `count` operands, none left out.
+  /// Fails unless there are at least `count` operands, with none left out.
   llvm::LogicalResult need(size_t count);
-  /// Fails unless operand `i` is there and can be looked at now.
+  /// Fails unless operand `i` is given and known.
   llvm::LogicalResult needKnown(size_t i, llvm::StringRef what);
   /// Fails unless the elements of operand `i` are integers.
   llvm::LogicalResult needIntegers(size_t i, llvm::StringRef what);
-  /// Fails where `shape` has negative dims or too many elements.
+  /// Fails if `shape` has negative dims or too many elements.
   llvm::LogicalResult fits(llvm::ArrayRef<int64_t> shape) {
     return emit.fits(shape);
   }
-  /// The integers of a constant operand; fails where it is not known.
+  /// The integers of a constant operand; fails if it is not known.
   llvm::FailureOr<llvm::SmallVector<int64_t>> integers(size_t i,
                                                        llvm::StringRef what);
-  /// The element type that a result of type `type` gets: that of known tensors
-  /// where all operands are known, else that of values.
+  /// The element type of a result of type `type`: that of known tensors if all
+  /// operands are known, else that of values.
   mlir::Type toResultType(DataType type) const;
-  /// The one integer or number of a constant operand.
+  /// The single integer or number of a constant operand.
   llvm::FailureOr<int64_t> integer(size_t i, llvm::StringRef what);
   llvm::FailureOr<double> number(size_t i, llvm::StringRef what);
-  /// An integer list that is attribute `name` in old opsets and operand `i` in
-  /// new ones; nullopt where it is neither.
+  /// A list of integers that is attribute `name` in old opsets and operand `i`
+  /// in new ones; nullopt if neither is given.
   llvm::FailureOr<std::optional<llvm::SmallVector<int64_t>>>
   integersFrom(llvm::StringRef name, size_t i);
 
   const Attribute *attribute(llvm::StringRef name) const;
   bool isOf(llvm::StringRef name) const;
-  /// A number among the arguments of that operator, by its position or name:
-  /// exporters drop some. `otherwise` where the record has none.
+  /// A number among the recorded arguments of the PyTorch operator, by position
+  /// or name, since exporters drop some. `otherwise` if the record has none.
   double argument(size_t position, llvm::StringRef name,
                   double otherwise) const;
   int64_t getInt(llvm::StringRef name, int64_t otherwise) const;
@@ -125,12 +124,13 @@ public:
   llvm::StringRef getString(llvm::StringRef name,
                             llvm::StringRef otherwise) const;
 
-  /// `axis` counted from the front; failure where it is outside [-rank, rank).
+  /// Returns `axis` counted from the front; fails if it is outside [-rank,
+  /// rank).
   llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
   llvm::FailureOr<llvm::SmallVector<int64_t>> axes(llvm::ArrayRef<int64_t> axes,
                                                    int64_t rank);
 
-  /// All operands in their common shape.
+  /// Broadcasts all operands to their common shape.
   llvm::FailureOr<llvm::SmallVector<Imported>> broadcastOperands() {
     return emit.broadcastAll(operands);
   }
@@ -141,18 +141,18 @@ private:
   std::string reason;
 };
 
-/// The rate of the dropout in PyTorch's scaled_dot_product_attention, one of
-/// whose nodes this is; 0 for other nodes. The exporter's optimizer takes its
-/// Dropout away.
+/// The dropout rate of the PyTorch scaled_dot_product_attention that this node
+/// is a part of; 0 for other nodes. The exporter's optimizer removes its
+/// Dropout.
 double attentionDropout(const Node &node);
 
-/// See `frontends::clipped`, with the gradient of the operator that the node
-/// was made for.
+/// See `frontends::clipped`; the gradient at the bound is that of the operator
+/// from which the node was made.
 Imported clipped(NodeImporter &n, const Imported &x, const Imported &bound,
                  bool isLower);
 
 /// One row of the op table: how (domain, op) is imported from opset version
-/// `since` on, until a row with a later version takes over.
+/// `since` on, until a row with a later version replaces it.
 struct OpRow {
   llvm::StringRef domain, type;
   int64_t since;
@@ -179,13 +179,13 @@ llvm::ArrayRef<OpRow> getLossRows();
 llvm::ArrayRef<OpRow> getRecurrentRows();
 llvm::ArrayRef<OpRow> getComposedRows();
 
-/// What PyTorch 2.13 writes at most.
+/// The newest opset that PyTorch 2.13 writes.
 constexpr int64_t newestOpset = 25;
 
 /// The row for `type` under opset `version`, or null.
 const OpRow *findRow(llvm::StringRef domain, llvm::StringRef type,
                      int64_t version);
-/// The first opset that has a row for `type`; 0 where none has.
+/// The first opset that has a row for `type`; 0 if none has.
 int64_t oldestVersion(llvm::StringRef domain, llvm::StringRef type);
 
 } // namespace polyrank::frontends::onnx

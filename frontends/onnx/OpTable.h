@@ -1,4 +1,4 @@
-// All rows of the op table, for what lists them.
+// Lists all rows of the op table.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Each row of each file, in no order.
+/// The rows of all files, in no particular order.
 std::vector<OpRow> listRows();
 
 } // namespace polyrank::frontends::onnx

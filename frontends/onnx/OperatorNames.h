@@ -1,4 +1,4 @@
-// What the names of operators say that an exporter recorded.
+// Properties of the PyTorch operators that an exporter recorded, by name.
 
 #pragma once
 
@@ -12,21 +12,21 @@ namespace polyrank::frontends::onnx {
 /// "tmp_0_2".
 llvm::StringRef operatorOf(llvm::StringRef name);
 
-/// Operators that leave the elements in their order, and what they are given.
+/// True for operators that keep the elements in their order, and for `val`, the
+/// exporter's name for other computed values.
 bool keepsOrder(llvm::StringRef name);
 
-/// Operators that only move elements.
+/// True for operators that only move elements.
 bool moves(llvm::StringRef name);
 
-/// Whether an operator of that name computes `kind`.
+/// Returns true if an operator of that name computes `kind`.
 bool computes(llvm::StringRef name, Expression::Kind kind);
 
-/// Whether the operator is among those of which expressions are made. Others
-/// could give the same values with other gradients: a / a.norm() is a multiple
-/// of a.
+/// Returns true if expressions may contain the operator. Others could give the
+/// same values with other gradients: a / a.norm() is a multiple of a.
 bool isUnderstood(llvm::StringRef name);
 
-/// Whether there is an operator for each function in `e`.
+/// Returns true if `operators` contains one for each function in `e`.
 bool areNamed(const Expression &e, llvm::ArrayRef<llvm::StringRef> operators);
 
 } // namespace polyrank::frontends::onnx

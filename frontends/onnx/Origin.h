@@ -1,4 +1,4 @@
-// Where a node comes from in the user's model: its module and source line.
+// The place of a node in the user's model: its module and source line.
 
 #pragma once
 
@@ -9,19 +9,19 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Path and class of the module whose forward made the node, from PyTorch's
+/// The path and class of the module whose forward made the node, from PyTorch's
 /// metadata or else from a node name that is a path ("/h.0/attn/MatMul").
-/// `scope` is "" for the model itself and where nothing is known.
+/// `scope` is "" for the model itself and if nothing is known.
 struct Origin {
   std::string scope;
   std::string moduleClass;
 };
 Origin originOf(const Node &node);
 
-/// The strings of a Python list, "['', 'h', 'h.0']".
+/// Parses a Python list of strings, "['', 'h', 'h.0']".
 llvm::SmallVector<llvm::StringRef> parseList(llvm::StringRef text);
 
-/// "h.0.attn.c_attn/node_addmm" over the line of the user's source.
+/// The location "h.0.attn.c_attn/node_addmm" at the line of the user's source.
 mlir::Location locationOf(mlir::MLIRContext *context, const Node &node,
                           const Origin &origin);
 

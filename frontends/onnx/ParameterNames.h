@@ -1,4 +1,5 @@
-// The parts of a parameter's name: its module's path, and what it is there.
+// The parts of a parameter's name: the path of its module, and its own name
+// there.
 
 #pragma once
 

@@ -17,12 +17,12 @@ struct StoredFloats {
   std::vector<float> values; // row-major
 };
 
-/// Reads them; a `transposed` matrix in the other orientation. False where the
-/// file cannot be read.
+/// Reads the floats; those of a `transposed` matrix in the other orientation.
+/// Returns false if the file cannot be read.
 bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
                 StoredFloats &into);
 
-/// Which element of its parameter each element of a view is.
+/// Maps each element of a view to an element of its parameter.
 class ViewMap {
 public:
   /// `from` are the dims of the parameter, `to` those of the constant.
@@ -34,26 +34,28 @@ private:
   struct Dim {
     int64_t size, stride;
   };
-  /// Of the constant with strides in the block, and of the block with strides
-  /// in the parameter; last dim first.
+  /// `outer` has the dims of the constant with strides in the block, `inner`
+  /// the dims of the block with strides in the parameter; the last dim comes
+  /// first.
   llvm::SmallVector<Dim> outer, inner;
   int64_t start = 0;
 };
 
-/// All shapes of views from a tensor of dims `from` to one of dims `to`, with
-/// their blocks at the front: first whole ones in any order of dims (of up to
-/// four), then blocks that are cut along dims which stay dims, or along one.
-/// Every dim of `repeated` may be one that repeats.
+/// Enumerates the shapes of all views from a tensor of dims `from` to one of
+/// dims `to`, with their blocks at the origin: first the whole tensor with its
+/// dims in any order (up to four), then blocks that are cut along dims that
+/// stay dims, or along one. Any dim in `repeated` may be a repeated one.
 std::vector<Expression> enumerateViews(size_t parameter,
                                        llvm::ArrayRef<int64_t> from,
                                        llvm::ArrayRef<int64_t> to,
                                        llvm::ArrayRef<int64_t> repeated);
 
-/// `view` with its block moved to `starts`; false where it leaves the tensor.
+/// Moves the block of `view` to `starts`; returns false if it then exceeds the
+/// tensor.
 bool moveTo(Expression &view, llvm::ArrayRef<int64_t> starts,
             llvm::ArrayRef<int64_t> from);
 
-/// The multi-index of an element.
+/// The multi-index of element number `element`.
 std::vector<int64_t> unravel(int64_t element, llvm::ArrayRef<int64_t> dims);
 
 } // namespace polyrank::frontends::onnx

@@ -8,13 +8,14 @@
 
 namespace polyrank::frontends::onnx {
 
-/// The nodes that take a value, and as which operand, by its name.
+/// By name of value: the nodes that take it, each with the operand number.
 using Consumers =
     llvm::StringMap<llvm::SmallVector<std::pair<const Node *, size_t>>>;
 
-/// Makes `tensor`, which has a made-up name, a parameter again where a layer
-/// uses it: under the name that the record of the node or the node's module
-/// says. A transposed copy of another parameter becomes that one with `tie`.
+/// If a layer uses `tensor`, which has a made-up name, makes it a parameter
+/// again, under the name that the record of the node or the node's module
+/// gives. A transposed copy of another parameter becomes that parameter, with
+/// `tie`.
 void recoverWeight(const Model &model, const ExportRecord &record,
                    const Consumers &consumers, const StoredTensor &tensor,
                    bool tie, ModelState &state);

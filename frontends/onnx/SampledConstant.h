@@ -1,4 +1,4 @@
-// A constant whose expression is searched for, and whether numbers are its.
+// A constant whose expression is searched, and comparisons with it.
 
 #pragma once
 
@@ -8,33 +8,34 @@
 
 namespace polyrank::frontends::onnx {
 
-/// The elements of a constant, some of which are compared first.
+/// The elements of a constant, with a sample of them that is compared first.
 class SampledConstant {
 public:
-  /// Refers to `constant`.
+  /// Keeps a reference to `constant`.
   explicit SampledConstant(const SearchedConstant &constant);
 
   const StoredFloats &floats;
   llvm::ArrayRef<llvm::StringRef> operators;
-  llvm::SmallVector<int64_t> samples; // the numbers of those elements
+  llvm::SmallVector<int64_t> samples; // indices of the sampled elements
   std::vector<int64_t> repeated;      // dims along which all slices are equal
-  /// Whether it has so many different elements that these say where it is from.
+  /// True if it has so many distinct elements that they identify its source.
   bool isTelling = false;
 
-  /// Whether rounding explains the difference, of numbers of this magnitude.
+  /// Returns true if rounding of numbers of this magnitude explains the
+  /// difference.
   bool gives(double expected, double value, double magnitude) const;
 
   double target(size_t sample) const { return floats.values[samples[sample]]; }
 
-  /// At the samples, `value` of each gives the constant's.
+  /// Returns true if `value` gives the constant's element at each sample.
   bool agree(
       llvm::function_ref<double(size_t)> value,
       llvm::function_ref<double(size_t)> magnitude = [](size_t) {
         return 0.0;
       }) const;
 
-  /// The factor with which `x` gives `y` best at the samples; 0 where none
-  /// does. Of numbers that do, one of few digits.
+  /// The factor by which `x` best gives `y` at the samples; 0 if none does.
+  /// Among suitable factors, one with few digits is preferred.
   double factorOf(llvm::function_ref<double(size_t)> x,
                   llvm::function_ref<double(size_t)> y,
                   llvm::function_ref<double(size_t)> magnitude) const;

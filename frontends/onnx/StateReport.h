@@ -1,4 +1,4 @@
-// What became of the model's parameters on their way into the file.
+// Reports what the export did to the model's parameters.
 
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace polyrank::frontends::onnx {
 
-/// Adds to the notes and warnings of `state`: one warning for all parameters
-/// that an optimizer of the exporter took out of the model, grouped by what
-/// happened to them, with the call that keeps them; one note for those whose
+/// Adds to the notes and warnings of `state`: one warning about all parameters
+/// that the exporter's optimizer removed from the model, grouped by what
+/// happened to them, with the call that keeps them; and one note on those whose
 /// names were recovered.
 void reportState(const Model &model, const ExportRecord &record,
                  ModelState &state);
 
-/// Adds a warning for what the exporter removed because of the values that
+/// Adds a warning about what the exporter removed because of the values that
 /// parameters happened to have.
 void warnOfRemoved(const Model &model, const ExportRecord &record,
                    ModelState &state);

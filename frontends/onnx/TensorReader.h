@@ -1,4 +1,5 @@
-// Reads tensors: elements in the message, or their place in a file beside it.
+// Reads tensors: their elements in the message, or their place in an external
+// file.
 
 #pragma once
 
@@ -11,8 +12,8 @@ namespace polyrank::frontends::onnx {
 
 class TensorReader {
 public:
-  /// Of a model that is being read, or null for a lone tensor. `file`: what
-  /// offsets of spans count from.
+  /// `model` is the model that is being read, or null for a lone tensor; `file`
+  /// is the buffer from which offsets of spans count.
   TensorReader(Model *model, std::string_view file, Weights weights,
                EntityCount &entities)
       : model(model), file(file), weights(weights), entities(entities) {}

@@ -1,4 +1,4 @@
-// Names of tied parameters that no node tells.
+// Names of tied parameters that no node gives.
 
 #pragma once
 
@@ -7,17 +7,17 @@
 
 namespace polyrank::frontends::onnx {
 
-/// PyTorch's exporter calls a tied parameter by one of its names, and no node
-/// tells the others where their modules compute nothing. Two kinds are known,
-/// since they say so themselves:
+/// PyTorch's exporter uses only one name of a tied parameter, and no node gives
+/// the other names if their modules compute nothing. Two kinds can be
+/// recognised:
 ///
 /// - the bias that a head shares with its last layer, whose weight is tied to
 ///   the embedding (`lm_head.bias` and `lm_head.decoder.bias`);
-/// - the embedding that only others take (`model.shared.weight`), in front of
-///   what takes it.
+/// - the embedding that other modules share (`model.shared.weight`), listed
+///   before them.
 ///
-/// Any other name that nothing uses is a parameter which forward does not need;
-/// the file has neither its elements nor its shape.
+/// Any other unused name is a parameter that forward does not need; the file
+/// has neither its elements nor its shape.
 void adoptUnused(const Model &model, const ExportRecord &record,
                  ModelState &state);
 

@@ -1,4 +1,4 @@
-// Windows over spatial dims as the attributes of a node say them.
+// Windows over spatial dims, from the attributes of a node.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace polyrank::frontends::onnx {
 llvm::FailureOr<llvm::SmallVector<int64_t>>
 perDim(NodeImporter &n, llvm::StringRef name, size_t count, int64_t otherwise);
 
-/// The windows over the dims of `x` behind the first two.
+/// The windows over the spatial dims of `x`, those after the first two.
 llvm::FailureOr<llvm::SmallVector<Window>>
 findWindows(NodeImporter &n, const Shape &x, llvm::ArrayRef<int64_t> sizes);
 

@@ -1,5 +1,5 @@
 // What the readers of ONNX's messages share: fields of protobuf's wire format,
-// and the limits. Only their own files include this, since protozero throws.
+// and limits. Only the readers include this, since protozero throws.
 
 #pragma once
 
@@ -17,7 +17,7 @@ namespace polyrank::frontends::onnx {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-/// Thrown where a file is no model; never leaves the readers.
+/// Thrown if a file is not a model; never leaves the readers.
 struct Malformed {
   std::string message;
 };
@@ -27,8 +27,8 @@ inline std::string_view view(pbf_reader &reader) {
   return {data.data(), data.size()};
 }
 
-/// Switch label for a field number with its wire type: a field that comes
-/// with another wire type than its schema's is skipped, as protobuf does.
+/// A switch label for a field number with its wire type: a field with another
+/// wire type than that of its schema is skipped, as protobuf does.
 constexpr uint32_t field(uint32_t number, pbf_wire_type type) {
   return protozero::tag_and_type(number, type);
 }
@@ -37,15 +37,15 @@ constexpr auto Bytes = pbf_wire_type::length_delimited;
 constexpr auto Fixed32 = pbf_wire_type::fixed32;
 constexpr auto Fixed64 = pbf_wire_type::fixed64;
 
-/// Dims of a tensor.
+/// The most dims of a tensor.
 constexpr size_t maxRank = 64;
 
-/// How much one file may hold.
+/// Limits the contents of one file.
 class EntityCount {
 public:
   explicit EntityCount(uint64_t fileBytes) : budget(fileBytes) {}
 
-  /// A node, attribute, tensor or name, of `bytes`.
+  /// Counts a node, attribute, tensor or name of `bytes`.
   void add(uint64_t bytes) {
     constexpr int64_t most = 1 << 23;
     if (++count > most)
@@ -53,7 +53,7 @@ public:
                       " nodes, attributes and tensors"};
     addNumbers(bytes);
   }
-  /// Numbers or elements, of `bytes` together. Vectors grow by doubling.
+  /// Counts numbers or elements, `bytes` in total. Vectors grow by doubling.
   void addNumbers(uint64_t bytes) {
     if (!budget.take(2 * bytes))
       throw Malformed{budget.describe()};
@@ -64,7 +64,7 @@ private:
   Budget budget;
 };
 
-/// A StringStringEntryProto.
+/// Reads a StringStringEntryProto.
 std::pair<std::string_view, std::string_view> readEntry(pbf_reader in,
                                                         EntityCount &entities);
 
