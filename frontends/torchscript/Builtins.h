@@ -1,6 +1,6 @@
-// Python's own functions on lists, dicts, texts and truth values, as
-// TorchScript names them (`torch.append`): what PyTorch's operators on tensors
-// are not.
+// Python's own functions on lists, dicts, strings and truth values, under
+// TorchScript's names (`torch.append`), as opposed to PyTorch's operators on
+// tensors.
 
 #pragma once
 
@@ -16,10 +16,10 @@ namespace polyrank::frontends::torchscript {
 
 using aten::maxListSize;
 
-/// What the operator `name` ("aten::append") gives for these arguments; nullopt
-/// where it is none of a container, a text or a truth value. Errors go on
-/// behind "the code". Comparisons of values are taken from `left`; where
-/// nothing is left of it, the result means nothing.
+/// Calls the operator `name` ("aten::append"); nullopt if it is not an operator
+/// on a container, a string or a truth value. Error messages continue "the
+/// code". Comparisons of values are subtracted from `left`; if it is used up,
+/// the result is meaningless.
 std::optional<Result<Value>> callBuiltin(llvm::StringRef name,
                                          llvm::ArrayRef<Value> arguments,
                                          int64_t &left);

@@ -1,5 +1,5 @@
-// Where code comes from in the user's sources: the `.debug_pkl` beside each
-// file of code.
+// Maps code to the user's sources, using the `.debug_pkl` beside each file of
+// code.
 
 #pragma once
 
@@ -12,54 +12,55 @@
 
 namespace polyrank::frontends::torchscript {
 
-/// A line of a file of the user's.
+/// A line in a file of the user.
 struct SourceLine {
   std::string file;
   int64_t line = 0; // from 1
 };
 
-/// From places in the code of the archive to lines of the user's sources.
+/// Maps offsets in the code of the archive to lines of the user's sources.
 class DebugInfo {
 public:
-  /// Knows nothing.
+  /// An empty map.
   DebugInfo() = default;
-  /// Of a file's pickle; what is not understood in it is an error that begins
-  /// with `name`. What it keeps is taken from `budget`.
+  /// Reads the pickle of a file; errors begin with `name`. Memory is taken from
+  /// `budget`.
   static Result<DebugInfo> read(archive::Pickle pickle, const std::string &name,
                                 Budget &budget);
 
-  /// The line that the code at `offset` was made from. Of a traced function it
-  /// is the innermost one that is not PyTorch's own, or else the innermost.
+  /// The line from which the code at `offset` was made. For a traced function
+  /// this is the innermost line that is not PyTorch's own, or else the
+  /// innermost.
   std::optional<SourceLine> find(uint32_t offset) const;
 
 private:
-  /// A text that code was made from. It is one string for each line, or for the
-  /// file; as functions have thousands of lines and thousands of records each,
-  /// it is never put together for a record.
+  /// A text from which code was made. It consists of one string per line, or
+  /// one for the whole file. Functions have thousands of lines and of records,
+  /// so the text is not joined for each record.
   struct Source {
     struct Part {
       const std::string *text;
-      int64_t begin, lines; // bytes and ends of lines before it
+      int64_t begin, lines; // bytes and line ends before it
     };
     std::vector<Part> parts;
     int64_t size = 0; // bytes
     int64_t firstLine = 0;
     const std::string *file = nullptr; // null: the text is a stack of frames
-    /// What the stack of frames says; unset until somebody asks.
+    /// The line that the stack of frames gives; unset until first requested.
     mutable std::optional<std::optional<SourceLine>> frame;
 
-    /// That in which the byte `start` is.
+    /// The part that contains byte `start`.
     const Part &partAt(int64_t start) const;
-    /// The line in which the byte `start` is.
+    /// The line that contains byte `start`.
     int64_t lineOf(int64_t start) const;
   };
-  /// From `offset` on: what begins at `start` of the source's text.
+  /// The code from `offset` on comes from the source's text at byte `start`.
   struct Record {
     int64_t offset = 0, start = 0;
     size_t source = 0;
   };
-  /// How many characters of texts may still be looked through, all questions
-  /// together: records may all be of one long text.
+  /// The number of characters that all calls of `find` together may still scan:
+  /// all records may refer to one long text.
   mutable int64_t charactersLeft = int64_t(1) << 28;
   archive::Pickle pickle; // owns the texts
   std::vector<Source> sources;

@@ -1,4 +1,4 @@
-// TorchScript file -> one function @forward in the graph dialect.
+// Imports a TorchScript file as one function @forward in the graph dialect.
 
 #pragma once
 
@@ -10,27 +10,27 @@
 
 namespace polyrank::frontends {
 
-/// Imports the model that `torch.jit.save` wrote to `path`. The module is as
-/// `importOnnx` makes it:
+/// Imports the model that `torch.jit.save` wrote to `path`. The module is like
+/// that of `importOnnx`:
 ///
 /// - Parameters and buffers have the names of the state dict; those with
-///   `requires_grad` train. Names that are one tensor are one parameter.
+///   `requires_grad` train. Names for the same tensor are one parameter.
 /// - Inputs are the tensors among the arguments of `forward`, under their names
-///   there. A traced model has the sizes it was traced with unless
-///   `options.inputs` says others; a scripted one has none, so all must be
+///   there. A traced model has the sizes with which it was traced, unless
+///   `options.inputs` gives others; a scripted one has none, so all must be
 ///   given. An argument with a default is an input only if it is given a size.
 /// - Outputs are `output`, or `output_0`, `output_1`, .. for the elements of a
 ///   tuple or list, or the keys of a dict.
-/// - What decides control flow must be known at import.
+/// - The conditions of control flow must be known at import.
 ///
-/// Errors are diagnostics of `context`, all unsupported operators in one; the
-/// result is then null.
+/// Errors are diagnostics of `context`, a single one for all unsupported
+/// operators; the result is then null.
 mlir::OwningOpRef<mlir::ModuleOp>
 importTorchScript(mlir::MLIRContext &context, llvm::StringRef path,
                   const ImportOptions &options);
 
-/// What the file holds. An error says what is wrong with the file, or with what
-/// `options` freeze.
+/// Describes the contents of the file. An error says what is wrong with the
+/// file, or with the freezing that `options` ask for.
 Result<ModelDescription> describeTorchScript(llvm::StringRef path,
                                              const ImportOptions &options);
 

@@ -12,29 +12,30 @@
 
 namespace polyrank::frontends::torchscript {
 
-/// An argument of `forward` that the import gives a value.
+/// An argument of `forward`.
 struct ForwardArgument {
   std::string name;
-  /// An input of the model; else it keeps its default.
+  /// True for an input of the model; other arguments keep their default.
   bool isInput = false;
   aten::ScalarType type = aten::ScalarType::Float;
   /// The sizes with which it was traced.
   std::optional<std::vector<int64_t>> traced;
 };
 
-/// The arguments of `forward` behind `self`. An error says which one cannot be
+/// The arguments of `forward` after `self`. An error says which one cannot be
 /// an input, or which size is missing.
 Result<std::vector<ForwardArgument>>
 findArguments(const Archive &archive, const Function &forward,
               const ImportOptions &options);
 
-/// The inputs among them, for `specialiseInputs`: traced sizes are fixed unless
-/// `options` give others.
+/// The inputs among the arguments, for `specialiseInputs`: traced sizes are
+/// fixed unless `options` give others.
 std::vector<DeclaredInput> declareInputs(mlir::MLIRContext *context,
                                          llvm::ArrayRef<ForwardArgument> found,
                                          const ImportOptions &options);
 
-/// What `forward` returned, by name. An error names the part that is no tensor.
+/// The values that `forward` returned, by name. An error names a part that is
+/// not a tensor.
 Result<std::vector<std::pair<std::string, aten::Value>>>
 nameOutputs(const aten::Value &result);
 

@@ -1,5 +1,5 @@
-// Executes TorchScript's code on values that stand for what the model computes:
-// operators become graph ops, everything else is done now.
+// Executes TorchScript's code on symbolic values: operators become graph ops,
+// and everything else is executed at import.
 
 #pragma once
 
@@ -17,16 +17,16 @@ inline llvm::ArrayRef<const Expression *> argumentsOf(const Expression &call) {
   return llvm::ArrayRef(call.operands).drop_front();
 }
 
-/// Control flow is followed: branches that are taken, loops turn by turn, calls
-/// of methods and functions. What decides it must be known: numbers, shapes,
-/// attributes, flags. Operators are the table's (aten::call); one that cannot
-/// be imported gives an unknown value, and the execution goes on as far as
-/// nothing depends on that, so that all of them are reported at once.
+/// Control flow is executed: the taken branches, the iterations of loops, and
+/// calls of methods and functions. Conditions must be known: numbers, shapes,
+/// attributes, flags. Operators are those of the table (aten::call). One that
+/// cannot be imported gives an unknown value, and execution continues as long
+/// as nothing depends on that, so that all of them are reported together.
 class Interpreter {
 public:
   /// `trained`: the arguments of @forward that are trained. `detached`:
-  /// patterns over modules, through whose results no gradient
-  /// passes; by pattern, `getDetached` says whether it was met.
+  /// patterns for modules through whose results no gradient passes;
+  /// `getDetached` says for each pattern whether it has matched.
   Interpreter(const Archive &archive, const ModelState &state,
               aten::Context &context, std::optional<bool> training,
               llvm::DenseSet<mlir::Value> trained,
@@ -35,17 +35,17 @@ public:
         trained(std::move(trained)), detachPatterns(detached),
         isDetached(detached.size()) {}
 
-  /// Takes apart what the code made: see `keep`.
+  /// Empties the containers and objects that the code created: see `keep`.
   ~Interpreter();
 
-  /// What the method returns; `arguments` are those behind `self`. Nullopt
-  /// where it cannot be executed further: `getError` says why, or where it is
-  /// empty the context's failures do.
+  /// Executes the method and returns its result; `arguments` are those after
+  /// `self`. Nullopt if execution cannot continue: `getError` says why, or if
+  /// that is empty, the context's failures do.
   std::optional<Value> call(const std::shared_ptr<Instance> &instance,
                             llvm::StringRef method, aten::List arguments);
   const std::string &getError() const { return error; }
   llvm::ArrayRef<bool> getDetached() const { return isDetached; }
-  /// How often each operator of the table was called, by its name.
+  /// The number of calls of each operator of the table, by name.
   const std::map<std::string, int64_t> &getCounts() const { return counts; }
 
 private:
@@ -59,45 +59,47 @@ private:
   enum class Flow { Next, Returned, Stopped };
 
   static constexpr int maxCalls = 200, maxDepth = 4000;
-  /// So many elements that are copied or compared, or characters, are a step.
+  /// One step covers so many copied or compared elements, or characters.
   static constexpr int64_t elementsPerStep = 4, charactersPerStep = 64;
 
-  /// One more level of expressions or blocks, of all calls together, for as
-  /// long as it lives: what bounds the stack.
+  /// While it lives, one more nesting level of expressions or blocks is
+  /// counted, over all calls together; this bounds the stack.
   struct Level {
     explicit Level(int &depth) : depth(++depth) {}
     ~Level() { --depth; }
     int &depth;
   };
-  /// Stops where all that is being executed is too deep.
+  /// Stops the execution if the total nesting is too deep.
   bool isTooDeep(const Frame &frame, uint32_t offset);
 
-  /// Stops the execution: `message` about the code at `offset`.
+  /// Stops the execution with `message` about the code at `offset`.
   std::nullopt_t stop(const Frame &frame, uint32_t offset,
                       const llvm::Twine &message);
-  /// Lists in lists, and objects, which a program may put into each other
-  /// without an end, and into themselves: they are kept here and emptied one by
-  /// one, since they would be destroyed by a recursion, or never.
+  /// Keeps nested containers and objects. A program may nest them arbitrarily
+  /// deep and in cycles, so that their destruction would recurse, or never
+  /// happen; the destructor empties them one by one instead.
   /// @{
   void keep(const Value &value) { kept.push_back(value); }
-  /// The container `result`, where it has others in it.
+  /// Keeps the container `result` if it contains other containers.
   void keepNested(const Value &result);
-  /// The container that is given others.
+  /// Keeps the first argument, a container to which the call may add others.
   void keepTaker(llvm::ArrayRef<Value> arguments,
                  const aten::Keywords &keywords);
   /// @}
-  /// Counts statements, calls, operators of the graph, and what is made of
-  /// lists and texts (`charge`), of which `ImportOptions::maxOps` are possible.
-  /// `count` is at most 2^62.
+  /// Counts `count` steps, at most 2^62: statements, calls, operators of the
+  /// graph, and work on lists and strings (`charge`). Stops if there are more
+  /// than `ImportOptions::maxOps`.
   bool countStep(const Frame &frame, uint32_t offset, int64_t count = 1);
-  /// Counts what an operator may copy or compare of its argument, all that lies
-  /// in it included, so that the steps are a bound on time and memory.
+  /// Counts what an operator may copy or compare of its argument, including all
+  /// that is nested in it, so that the steps bound time and memory.
   bool charge(const Value &argument, const Frame &frame, uint32_t offset);
-  /// Counts a container's own elements, or a text's characters, which are new.
+  /// Counts the elements of a new container itself, or the characters of a new
+  /// string.
   bool chargeMade(const Value &made, const Frame &frame, uint32_t offset);
-  /// How many values may be compared with the steps that are left.
+  /// The number of values that may be compared with the remaining steps.
   int64_t comparisonsLeft() const;
-  /// Counts the comparisons that were made: `before` were left.
+  /// Counts comparisons that were made, from the values of `left` before and
+  /// after them.
   bool chargeComparisons(int64_t before, int64_t left, const Frame &frame,
                          uint32_t offset) {
     return countStep(frame, offset, (before - left) / elementsPerStep);
@@ -112,7 +114,7 @@ private:
   bool assign(const Statement &statement, Frame &frame);
   bool assignTo(const Expression &target, Value value, Frame &frame);
   bool setAttribute(const Expression &target, Value value, Frame &frame);
-  /// Whether the branch is taken or the loop goes on.
+  /// Returns true if the branch is taken or the loop continues.
   std::optional<bool> condition(const Statement &statement, Frame &frame);
   Flow executeWith(const Statement &statement, Frame &frame);
   std::optional<Value> callFunction(const Function &function,
@@ -142,12 +144,12 @@ private:
                                    const Expression &expression, Frame &frame);
   /// @}
 
-  /// Calls (Calls.cpp; of the language itself LanguageCalls.cpp; what concerns
-  /// tensors TensorAttributes.cpp).
+  /// Calls (Calls.cpp; those of the language itself in LanguageCalls.cpp; those
+  /// on tensors in TensorAttributes.cpp).
   /// @{
   std::optional<Value> evaluateCall(const Expression &call, Frame &frame);
-  /// int(x), annotate(T, x) and the like; nullopt in the outer optional where
-  /// the name is none of them.
+  /// Evaluates int(x), annotate(T, x) and the like; the outer optional is
+  /// nullopt if `name` is none of them.
   std::optional<std::optional<Value>>
   callLanguage(llvm::StringRef name, const Expression &call, Frame &frame);
   std::optional<Value> annotated(const Expression &call, Frame &frame);
@@ -163,11 +165,12 @@ private:
   std::optional<Value> callTable(llvm::StringRef name, aten::List arguments,
                                  const aten::Keywords &keywords,
                                  uint32_t offset, Frame &frame);
-  /// `tensor.dtype` and the like; nullopt where `name` is none of these.
+  /// Evaluates `tensor.dtype` and the like; nullopt if `name` is none of these.
   std::optional<Value> tensorAttribute(llvm::StringRef name,
                                        const Value &tensor);
   bool requiresGrad(const Value &tensor);
-  /// `value` as it leaves the module at `path`.
+  /// Returns `value` as it leaves the module at `path`, detached if a pattern
+  /// matches.
   std::optional<Value> leave(llvm::StringRef path, Value value,
                              const Frame &frame, uint32_t offset);
   std::optional<Value> detach(const Value &value, const Frame &frame,
@@ -178,7 +181,7 @@ private:
   const Archive &archive;
   const ModelState &state;
   aten::Context &context;
-  /// `--train` and `--eval`; unset: as saved.
+  /// `--train` and `--eval`; unset: the mode in which the model was saved.
   const std::optional<bool> training;
   const llvm::DenseSet<mlir::Value> trained;
   llvm::ArrayRef<std::string> detachPatterns;

@@ -1,4 +1,4 @@
-// The words of TorchScript's code.
+// The lexer of TorchScript's code.
 
 #pragma once
 
@@ -14,7 +14,7 @@ struct Token {
     Name,
     Int,
     Float,
-    String, // `text` is what it stands for, without quotes and escapes
+    String, // `text` is its value, without quotes and escapes
     Mark,   // one of ( ) [ ] { } : , . = - ->
     Newline,
     Indent,
@@ -27,13 +27,13 @@ struct Token {
   std::string text;
 };
 
-/// Thrown where a text is no code; never leaves the parser.
+/// Thrown if a text is not valid code; never leaves the parser.
 struct SyntaxError {
   std::string message;
   uint32_t offset = 0;
 };
 
-/// Reads one token after the other. Lines inside of brackets are joined;
+/// Reads one token after another. Line breaks inside brackets are ignored;
 /// indentation becomes Indent and Dedent.
 class Lexer {
 public:

@@ -1,4 +1,4 @@
-// What TorchScript's code handles beside tensors, numbers and containers:
+// The values of TorchScript's code other than tensors, numbers and containers:
 // modules, functions, members of enumerations.
 
 #pragma once
@@ -18,8 +18,8 @@ using aten::Value;
 struct Instance : aten::Object {
   std::string className; // "__torch__.nn.Linear"
   Archive::Found<Class> type;
-  /// Where it is in the model, "h.0.mlp"; "" for the model itself and for what
-  /// is no module. A module in several places has the first.
+  /// Its path in the model, "h.0.mlp"; "" for the model itself and for objects
+  /// that are not modules. A module in several places has the first path.
   std::string path;
   std::map<std::string, Value, std::less<>> attributes;
 

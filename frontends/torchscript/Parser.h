@@ -7,7 +7,7 @@
 
 namespace polyrank::frontends::torchscript {
 
-/// Adds what it reads to `file`; throws SyntaxError.
+/// Adds the parsed code to `file`; throws SyntaxError.
 class Parser {
 public:
   Parser(SourceFile &file, Budget &budget)
@@ -88,7 +88,8 @@ private:
     return made;
   }
 
-  /// One more level of blocks or expressions, as long as it lives.
+  /// While it lives, one more nesting level of blocks or expressions is
+  /// counted.
   struct Level {
     explicit Level(Parser &parser) : depth(parser.depth) {
       if (++depth > SourceFile::maxDepth)
@@ -117,8 +118,8 @@ private:
   const Expression *parseAtom();
   const Expression *parseSubscript(const Expression *base, uint32_t offset);
   void parseArguments(Expression &call);
-  /// Up to `end`, with a comma behind the last or without; whether there was a
-  /// comma.
+  /// Parses a list up to `end`, with or without a trailing comma; returns true
+  /// if there was a comma.
   bool parseList(Expression &into, std::string_view end);
   /// @}
 

@@ -1,4 +1,4 @@
-// The code of a TorchScript file as a tree: the part of Python's grammar that
+// The syntax tree of TorchScript's code: the part of Python's grammar that
 // PyTorch's printer writes.
 
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace polyrank::frontends::torchscript {
 
-/// An expression, or a type, which is written as one: `Optional[Tensor]`.
+/// An expression, or a type, which has the same syntax: `Optional[Tensor]`.
 struct Expression {
   enum class Kind {
     None,
@@ -25,7 +25,7 @@ struct Expression {
     String,    // `text`
     Name,      // `text`
     Attribute, // operands[0] `.` `text`
-    Call,      // operands[0] with the others; the last of these have `keywords`
+    Call,      // operands[0] with the rest; the last ones have `keywords`
     Subscript, // operands[0] [ operands[1] ]
     Slice,     // operands[0] : operands[1], in a subscript
     List,      // operands
@@ -40,13 +40,14 @@ struct Expression {
   double number = 0;
   std::string text;
   std::vector<const Expression *> operands;
-  std::vector<std::string> keywords; // of a call's last operands
+  std::vector<std::string> keywords; // for the last operands of a call
 
   bool is(Kind other) const { return kind == other; }
   bool isName(std::string_view name) const {
     return kind == Kind::Name && text == name;
   }
-  /// "__torch__.nn.Linear" of names joined by dots; empty for all else.
+  /// Returns "__torch__.nn.Linear" if it consists of names joined by dots, else
+  /// "".
   std::string dotted() const;
 };
 
@@ -64,9 +65,9 @@ struct Statement {
 
   Kind kind = Kind::Pass;
   uint32_t offset = 0;
-  /// Of an assignment: names or attributes. Each takes the value of its number;
-  /// but `isUnpacked`, or where one value stands for several targets, they take
-  /// the elements of that value.
+  /// The two sides of an assignment: the targets are names or attributes. Each
+  /// target takes the value with its index. If `isUnpacked`, or if there is one
+  /// value for several targets, they take the elements of that value.
   std::vector<const Expression *> targets, values;
   bool isUnpacked = false;
   const Expression *annotation = nullptr; // a type, or null
@@ -107,9 +108,9 @@ struct Class {
 /// One file of code.
 class SourceFile {
 public:
-  /// Expressions and blocks may be so deep in each other, as many attributes,
-  /// calls and subscripts may follow one atom, and a file may have so many
-  /// expressions or statements.
+  /// Limits: the nesting depth of expressions and blocks; the number of
+  /// attributes, calls and subscripts after one atom; and the number of
+  /// expressions or statements in a file.
   static constexpr int maxDepth = 200, maxChain = 48;
   static constexpr size_t maxNodes = 1 << 23;
 
@@ -117,9 +118,9 @@ public:
   SourceFile(SourceFile &&) = default;
   SourceFile &operator=(SourceFile &&) = default;
 
-  /// Parses `text`. `name` stands in messages, with the line: "m.pt,
-  /// 'm/code/__torch__.py', line 3: ..". The tree is taken from `budget`, which
-  /// without one is that of a file of this text.
+  /// Parses `text`. `name` is used in messages, with the line: "m.pt,
+  /// 'm/code/__torch__.py', line 3: ..". The memory of the tree is taken from
+  /// `budget`; without one, from the budget of a file of this text.
   static Result<SourceFile> parse(std::string text, const std::string &name,
                                   Budget &budget);
   static Result<SourceFile> parse(std::string text, const std::string &name) {
@@ -128,7 +129,7 @@ public:
   }
 
   const std::string &getText() const { return text; }
-  /// The line of `offset`, counted from 1.
+  /// The line number at `offset`, counted from 1.
   int64_t lineOf(uint32_t offset) const;
 
   std::map<std::string, Class, std::less<>> classes;
@@ -138,7 +139,7 @@ private:
   friend class Parser;
   std::string text;
   std::vector<uint32_t> lineEnds;     // in the text
-  std::deque<Expression> expressions; // addresses stay
+  std::deque<Expression> expressions; // addresses are stable
 };
 
 } // namespace polyrank::frontends::torchscript
