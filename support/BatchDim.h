@@ -1,4 +1,4 @@
-// Where a model's arrays have the batch.
+// The batch dim of a model's arrays.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polyrank {
 
-/// The batch dim of an input or output that has none: all samples take the same
-/// input, each step makes one output.
+/// Stands for the batch dim of an input or output without one: all samples
+/// share the input, and each step produces one output.
 inline constexpr int64_t noBatch = -1;
 
 } // namespace polyrank

@@ -1,4 +1,4 @@
-// What the reading of one file may take.
+// The memory that reading one file may take.
 
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace polyrank {
 
-/// The memory that one file may be turned into: what is inflated from it, and
-/// every value that is made of its contents (of a pickle, of JSON, of code, of
-/// known tensors). Whoever reads a file has one budget for all of it and takes
-/// from it before the memory is there; nothing is given back, so that time is
-/// bounded too. A few bytes of a file may ask for any amount: deflate packs a
-/// thousandfold, a pickle may name one text a million times, and a view may
+/// The memory that the contents of one file may occupy: what is inflated from
+/// it, and every value made of it (from a pickle, JSON, code, or as a known
+/// tensor). The reader of a file has one budget for all of it and takes from it
+/// before it allocates. Nothing is given back, so that time is bounded too. A
+/// few bytes of a file may ask for any amount: deflate compresses a
+/// thousandfold, a pickle may refer to one text a million times, and a view may
 /// repeat one element.
 class Budget {
 public:
-  /// For each byte of the file; files that models are saved as take up to ten.
+  /// The budget per byte of the file; saved models need up to ten.
   static constexpr uint64_t perByte = 32;
-  /// What the smallest file may take.
+  /// The smallest budget.
   static constexpr uint64_t least = uint64_t(1) << 27;
 
   explicit Budget(uint64_t fileBytes)
@@ -29,7 +29,7 @@ public:
                                 : fileBytes * perByte)),
         left(all) {}
 
-  /// False where less than `bytes` is left; it then stays as it is.
+  /// Returns false, and takes nothing, if less than `bytes` is left.
   [[nodiscard]] bool take(uint64_t bytes) {
     if (bytes > left)
       return false;
@@ -39,7 +39,7 @@ public:
   uint64_t getLeft() const { return left; }
   uint64_t getAll() const { return all; }
 
-  /// The end of a message: who asked for more, and what can be done.
+  /// The end of an error message: what exceeded the budget, and what to do.
   std::string describe() const {
     return "takes more than " + std::to_string(all) +
            " bytes of memory with what was read before, which is the most that "

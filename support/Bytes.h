@@ -9,8 +9,8 @@
 
 namespace polyrank {
 
-/// A whole number of at least 1 and a unit: B, KB, MB, GB, TB (powers of 1000)
-/// or KiB, MiB, GiB, TiB (of 1024), in capitals or not. At most 2^60 bytes.
+/// Parses a whole number of at least 1 and a unit: B, KB, MB, GB, TB (powers of
+/// 1000) or KiB, MiB, GiB, TiB (of 1024), in either case. At most 2^60 bytes.
 Result<uint64_t> parseBytes(const std::string &text);
 
 } // namespace polyrank

@@ -1,4 +1,4 @@
-// Arithmetic on sizes from a file: an overflow sticks and is never a size.
+// Checked arithmetic on sizes from a file: an overflow sticks and never fits.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polyrank {
 
-/// A non-negative integer that remembers whether computing it overflowed or
-/// went below zero. `fits(limit)` is the only question to ask of it.
+/// A non-negative integer that remembers if its computation overflowed or went
+/// below zero. Use it only through `fits(limit)`.
 class Checked {
 public:
   Checked(uint64_t value) : number(value) {}
@@ -32,7 +32,7 @@ public:
 
   bool fits(uint64_t limit) const { return valid && number <= limit; }
   bool is(uint64_t value) const { return valid && number == value; }
-  /// For messages, and after `fits` said yes.
+  /// For messages, and after `fits` returned true.
   uint64_t value() const { return valid ? number : UINT64_MAX; }
 
 private:

@@ -1,4 +1,4 @@
-// The cores of this machine, and how many threads can be meant for them.
+// The cores of this machine, and how many threads are reasonable for them.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polyrank {
 
-/// That this process may use.
+/// The number of cores that this process may use.
 inline int usableCores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -16,13 +16,14 @@ inline int usableCores() {
   return CPU_COUNT(&cores);
 }
 
-/// Ranks that take turns on a core are slow, but how a mesh is tried out; from
-/// some number on they are worth a word, and then nobody's intention.
+/// Oversubscription of the cores. Several ranks per core are slow but a way to
+/// try out a mesh (Usual, no message); from some number on they deserve a
+/// warning (Slow), and beyond that they cannot be intended (Senseless).
 enum class Crowd { Usual, Slow, Senseless };
 
 inline Crowd crowdOf(int64_t ranks, int64_t threads) {
   int64_t cores = usableCores();
-  constexpr int64_t slow = 8, senseless = 256; // threads on each core
+  constexpr int64_t slow = 8, senseless = 256; // threads per core
   if (ranks > senseless * cores / threads)
     return Crowd::Senseless;
   return ranks > slow * cores / threads ? Crowd::Slow : Crowd::Usual;

@@ -1,4 +1,4 @@
-// The element types of the plan, for the parts of the runtime that do not read
+// The element types of the plan, for parts of the runtime that do not read
 // plans.
 
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace polyrank {
 
-/// The values are those of plan::DType (runtime/plan/plan.fbs), so one is
-/// converted into the other by a cast.
+/// The values equal those of plan::DType (runtime/plan/plan.fbs), so that a
+/// cast converts one into the other.
 enum class DType : int8_t { F32, F64, BF16, F16, I8, U8, I32, I64, BOOL };
 inline constexpr int numDTypes = 9;
 

@@ -1,5 +1,5 @@
-// The names of enumerators, to compare enums that mirror each other when they
-// are compiled.
+// The names of enumerators, for comparing enums that mirror each other at
+// compile time.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace polyrank {
 
-/// "AllReduce" of CollectiveKind::AllReduce.
+/// The name of an enumerator: "AllReduce" for CollectiveKind::AllReduce.
 template <auto enumerator>
 constexpr std::string_view enumeratorName() {
   std::string_view text = __PRETTY_FUNCTION__; // ends "::AllReduce]"
@@ -16,7 +16,8 @@ constexpr std::string_view enumeratorName() {
   return text.substr(text.rfind(':') + 1);
 }
 
-/// Whether "all_reduce" is what "AllReduce" is called here.
+/// Returns true if `name` is the snake_case form of `enumerator`: "all_reduce"
+/// for "AllReduce".
 constexpr bool isCalled(std::string_view name, std::string_view enumerator) {
   for (char c : name) {
     if (c == '_')
@@ -28,7 +29,7 @@ constexpr bool isCalled(std::string_view name, std::string_view enumerator) {
   return enumerator.empty();
 }
 
-/// Whether two enums have the same enumerators, 0 .. count - 1.
+/// Returns true if two enums have the same names for 0 .. count - 1.
 template <typename Left, typename Right, int... number>
 constexpr bool agree(std::integer_sequence<int, number...>) {
   return ((enumeratorName<static_cast<Left>(number)>() ==

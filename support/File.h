@@ -1,5 +1,5 @@
-// Files that are read at offsets: never mapped, so that one that shrinks is an
-// error and not a signal.
+// Files that are read at offsets and never mapped, so that a file that shrinks
+// gives an error and not a signal.
 
 #pragma once
 
@@ -12,15 +12,16 @@
 
 namespace polyrank {
 
-/// "PATH: WHAT: the system's reason", from errno. A file that cannot be read is
-/// wrong input; a disk that is full or fails while it is written is not. Of an
-/// errno that says nothing about the file the cause is Cause::Moment, and where
-/// the machine is to blame (EIO, EMFILE .., but not EACCES) Fault::Rank takes
-/// the place of Fault::Input: the same may be read when it is tried again.
+/// Makes the error "PATH: WHAT: the system's reason" from errno. A file that
+/// cannot be read is wrong input (the default `fault`); a disk that is full or
+/// fails during a write is not. If the errno says nothing about the contents of
+/// the file, the cause is Cause::Moment; if moreover the machine is to blame
+/// (EIO, EMFILE .., but not EACCES), Fault::Rank replaces Fault::Input, since
+/// another attempt may succeed.
 Error fileError(const std::string &path, const std::string &what,
                 Error::Fault fault = Error::Fault::Input);
 
-/// A file descriptor that is closed with it.
+/// A file descriptor that is closed on destruction.
 class Descriptor {
 public:
   explicit Descriptor(int number = -1) : number(number) {}
@@ -30,14 +31,14 @@ public:
 
   int get() const { return number; }
   int release();
-  /// Closes now, and says whether the system reported a late write error.
+  /// Closes it now; returns false if the system reported a late write error.
   bool close();
 
 private:
   int number;
 };
 
-/// A regular file open for reading. Reads may run on several threads.
+/// A regular file open for reading. Several threads may read at once.
 class InputFile {
 public:
   static Result<InputFile> open(const std::string &path);
@@ -45,13 +46,12 @@ public:
   const std::string &path() const { return name; }
   uint64_t size() const { return bytes; }
 
-  /// What tells it from a file that takes its name later, and from itself after
-  /// it was written to: device, inode, size and time of the last change, as
-  /// text.
+  /// A text that changes if another file takes the name or the file is written
+  /// to: device, inode, size and time of the last change.
   Result<std::string> identity() const;
 
-  /// Reads exactly [offset, offset + length). What the system cannot read now
-  /// is Cause::Moment; a file that ends before that is not.
+  /// Reads exactly [offset, offset + length). If the system cannot read now,
+  /// the cause is Cause::Moment; if the file ends before that, it is not.
   Result<void> readAt(uint64_t offset, void *into, uint64_t length) const;
 
 private:
@@ -64,18 +64,18 @@ private:
 Result<void> writeAt(const Descriptor &descriptor, const std::string &path,
                      uint64_t offset, const void *from, uint64_t length);
 
-/// Makes a rename in the directory of `path` survive a power failure, where its
-/// file system knows how to.
+/// Makes a rename in the directory of `path` durable across a power failure, if
+/// the file system supports that.
 Result<void> syncDirectoryOf(const std::string &path);
-/// The same of a directory itself. Fails with Fault::Disk.
+/// The same for the directory itself. Fails with Fault::Disk.
 Result<void> syncFolder(const std::string &path);
 
-/// Whether there is a directory of that name.
+/// Returns true if there is a directory of that name.
 bool isFolder(const std::string &path);
-/// The names in a directory, sorted, without "." and "..". An error where it
-/// cannot be read whole, which is not the same as one that is empty.
+/// The names in a directory, sorted, without "." and "..". A directory that
+/// cannot be read completely is an error, not an empty list.
 Result<std::vector<std::string>> namesIn(const std::string &folder);
-/// "a/b" of "a/b//".
+/// Removes trailing slashes: "a/b" for "a/b//".
 std::string withoutSlash(std::string folder);
 
 } // namespace polyrank

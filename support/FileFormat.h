@@ -1,4 +1,5 @@
-// What a file is that is not what was asked for: by its first bytes.
+// Recognises, by its first bytes, what a file is that is not of the requested
+// kind.
 
 #pragma once
 
@@ -8,16 +9,15 @@
 
 namespace polyrank {
 
-/// What a file was taken for.
+/// The kind of file that was expected.
 enum class WantedFile { Model, Weights, Data };
 
-/// As much of a file's beginning as `foreignFormat` looks at.
+/// The number of bytes that `foreignFormat` looks at.
 constexpr size_t formatBytes = 512;
 
-/// "is compressed with gzip; unpack it first: gzip -dk FILE": what a file that
-/// begins with `start` is, where that is known and not what is wanted, and the
-/// way to what is. Empty where nothing is known against it. An npz set is data;
-/// any text may be.
+/// Says what a file is that begins with `start`, and how to get what is wanted:
+/// "is compressed with gzip; unpack it first: gzip -dk FILE". Empty if the file
+/// may be what is wanted. An npz set is data, and any text may be data.
 std::string foreignFormat(std::string_view start, WantedFile wanted);
 
 } // namespace polyrank

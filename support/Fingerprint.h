@@ -1,4 +1,5 @@
-// Tells the weights that a plan was compiled with from others at their place.
+// Recognises whether weight files still hold the bytes with which a plan was
+// compiled.
 
 #pragma once
 
@@ -9,23 +10,23 @@
 
 namespace polyrank {
 
-/// A digest is of this many bytes; the last one of a span may be of fewer.
+/// The bytes per digest; the last block of a span may be shorter.
 inline constexpr uint64_t digestBlock = 1 << 20;
 
 constexpr uint64_t digestBlocksOf(uint64_t length) {
   return length / digestBlock + (length % digestBlock != 0);
 }
 
-/// XXH3 of each block of [offset, offset + length): every byte counts. It is no
-/// defence against a forger.
+/// The XXH3 of each block of [offset, offset + length), over every byte. It
+/// does not protect against forgery.
 Result<std::vector<uint64_t>> digestsOf(const InputFile &file, uint64_t offset,
                                         uint64_t length);
 
-/// Has block number `block` of the span this digest?
+/// Returns true if block number `block` of the span has this digest.
 Result<bool> hasDigest(const InputFile &file, uint64_t offset, uint64_t length,
                        uint64_t block, uint64_t digest);
 
-/// XXH3 of a text.
+/// The XXH3 of a text.
 uint64_t digestOf(std::string_view text);
 
 } // namespace polyrank

@@ -1,4 +1,5 @@
-// The two 16-bit float formats: exact to f32, rounded to nearest even from it.
+// The two 16-bit float formats: exact conversion to f32, and conversion from it
+// with rounding to nearest even.
 
 #pragma once
 
@@ -13,7 +14,7 @@ inline float floatFromBFloat16(uint16_t bits) {
 
 inline uint16_t bfloat16FromFloat(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) // NaN: keep it one, and quiet
+  if ((bits & 0x7fffffff) > 0x7f800000) // NaN: stays NaN, and quiet
     return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

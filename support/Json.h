@@ -1,5 +1,5 @@
-// What all reports in JSON have in common (docs/reports.md describes each), and
-// what reads files of JSON strictly.
+// What all JSON reports share (docs/reports.md describes each), and strict
+// parsing of JSON files.
 
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace polyrank {
 
-/// Raised when a field goes or changes its meaning; a new field does not.
+/// Incremented if a field is removed or changes its meaning, not for a new
+/// field.
 constexpr int reportVersion = 1;
 
-/// An object that says what it is: compile, describe, plan, run or profile.
+/// A report of a kind: compile, describe, plan, run or profile.
 inline nlohmann::ordered_json newReport(const char *kind) {
   return {{"report", kind}, {"version", reportVersion}};
 }
 
-/// Sees, as a callback of nlohmann::json::parse, what a document that it makes
-/// does not show: keys that stand twice in an object, of which it keeps the
-/// last without a word.
+/// A callback for nlohmann::json::parse that finds duplicate keys in an object:
+/// the parsed document keeps only the last one, without an error.
 class UniqueKeys {
 public:
   bool operator()(int depth, nlohmann::json::parse_event_t event,
@@ -38,14 +38,14 @@ public:
     return true;
   }
 
-  std::string second; // such a key; empty: there is none
-  int deepest = 0;    // nesting
+  std::string second; // a duplicate key; empty: there is none
+  int deepest = 0;    // nesting depth
 
 private:
-  std::vector<std::set<std::string>> keys; // of the objects around
+  std::vector<std::set<std::string>> keys; // of the enclosing objects
 };
 
-/// As it is printed. Bytes of the user's names that are no UTF-8 are replaced.
+/// The printed form. Bytes of the user's names that are not UTF-8 are replaced.
 inline std::string toText(const nlohmann::ordered_json &report) {
   return report.dump(2, ' ', false,
                      nlohmann::ordered_json::error_handler_t::replace) +

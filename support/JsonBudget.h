@@ -1,4 +1,4 @@
-// What a document of JSON may take of a file's budget.
+// The share of a file's budget that a JSON document takes.
 
 #pragma once
 
@@ -8,9 +8,10 @@
 
 namespace polyrank {
 
-/// Takes, before it is parsed, what a document of `text` takes at most: its
-/// texts, and for each value a node of a table and what is made of it later. (A
-/// value follows a bracket, a comma or a colon; those in texts count too.)
+/// Takes, before parsing, an upper bound of the memory for a document of
+/// `text`: its strings, and for each value a table node and what is made of it
+/// later. (A value follows a bracket, a comma or a colon; those in strings are
+/// counted too.)
 [[nodiscard]] inline bool takeJson(Budget &budget, std::string_view text) {
   constexpr uint64_t bytesOfValue = 64;
   uint64_t values = 1;

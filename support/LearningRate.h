@@ -1,7 +1,7 @@
-// The learning rate of each step, as text: cosine(warmup=100,total=1000).
+// Learning-rate schedules, written as text: cosine(warmup=100,total=1000).
 //
-// The compiler checks the text and writes it into the plan, the runtime
-// computes the rate of each step from it. docs/learning-rates.md has all
+// The compiler checks the text and writes it into the plan; the runtime
+// computes the rate of each step from it. docs/learning-rates.md lists all
 // schedules with their options.
 
 #pragma once
@@ -16,31 +16,31 @@
 
 namespace polyrank {
 
-/// How a learning rate depends on the step. Rates are computed in double, in
-/// the closed form of PyTorch's scheduler and in the order of its operations,
-/// so that they are the same numbers once they are floats.
+/// A learning-rate schedule. Rates are computed in double, in the closed form
+/// of PyTorch's scheduler and in the order of its operations, so that they are
+/// equal after rounding to float.
 class LearningRateSchedule {
 public:
-  /// The rate always is its base.
+  /// A constant rate.
   LearningRateSchedule() = default;
 
-  /// `NAME` or `NAME(KEY=VALUE,..)`; "" is `constant`. Fails with what is
-  /// wrong, and what is expected instead.
+  /// Parses `NAME` or `NAME(KEY=VALUE,..)`; "" is `constant`. An error says
+  /// what is wrong and what is expected instead.
   static Result<LearningRateSchedule> parse(std::string_view text);
   static const std::vector<std::string> &getNames();
 
-  /// The rate of step `step`, which is 0 for the first update, where its base
-  /// is `base`: what the schedule begins with behind its warm-up, and of
-  /// one_cycle the largest.
+  /// The rate of step `step`, where 0 is the first update. `base` is the rate
+  /// with which the schedule starts after its warm-up; for one_cycle it is the
+  /// largest rate.
   double at(double base, uint64_t step) const;
 
-  /// The steps that the schedule is for, with its warm-up. The rate of all
-  /// later ones is the last one's. 0: it goes on for ever.
+  /// The number of steps of the schedule, including warm-up; later steps keep
+  /// the last rate. 0: unlimited.
   uint64_t getTotal() const { return total; }
 
 private:
   class Options;
-  /// The rate of a step behind the warm-up, the first of which is 0.
+  /// The rate of a step after the warm-up, counted from 0.
   using Curve = std::function<double(double base, double step)>;
   using Maker = Curve (*)(Options &options);
   static Curve makeConstant(Options &options);
@@ -61,10 +61,10 @@ private:
 
   Curve curve;
   uint64_t warmup = 0, total = 0;
-  double warmupStart = 0; // times the base
+  double warmupStart = 0; // as a fraction of the base
 };
 
-/// The shortest text that is this number when it is read: 0.1, 1e-05.
+/// The shortest text that parses to this number: 0.1, 1e-05.
 std::string numberText(double value);
 
 } // namespace polyrank

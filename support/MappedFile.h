@@ -1,4 +1,4 @@
-// A file that is mapped whole.
+// A file that is mapped into memory as a whole.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace polyrank {
 
-/// A read-only file that is mapped whole; unmapped by the destructor.
+/// A read-only mapping of a whole file; the destructor unmaps it.
 class MappedFile {
 public:
   MappedFile() = default;
@@ -21,7 +21,7 @@ public:
   }
   ~MappedFile();
 
-  /// An error where `path` is no regular file, cannot be read or is empty.
+  /// Fails if `path` is not a regular file, cannot be read or is empty.
   static Result<MappedFile> open(const std::string &path);
   std::string_view bytes() const { return contents; }
 

@@ -1,4 +1,4 @@
-// From the dims of a tensor with its batch in front to those of the user's
+// Converts dims from the order with the batch first to that of the user's
 // model.
 
 #pragma once
@@ -11,10 +11,9 @@
 
 namespace polyrank {
 
-/// The dims of a tensor of `rank` dims that has its batch in front, in the
-/// order in which the user's model has them, with the batch in dim `batchDim`:
-/// [1, 0, 2] for 3 and 1. With `noBatch` dim 0 is one row, which the model does
-/// not have: [1, 2].
+/// The order of dims in the user's model, with the batch at dim `batchDim`, of
+/// a tensor of `rank` dims whose dim 0 is the batch: [1, 0, 2] for 3 and 1.
+/// With `noBatch`, dim 0 is a single row that the model does not have: [1, 2].
 inline std::vector<int64_t> modelOrder(int64_t rank, int64_t batchDim) {
   std::vector<int64_t> order;
   for (int64_t dim = 1; dim < rank; ++dim)
@@ -24,7 +23,7 @@ inline std::vector<int64_t> modelOrder(int64_t rank, int64_t batchDim) {
   return order;
 }
 
-/// The shape of an array with many samples of shape `row`, which lie in dim
+/// The shape of an array of many samples of shape `row`, stacked along dim
 /// `batchDim`: "[2,SAMPLES,8]", or "[2,8]" with `noBatch`.
 inline std::string samplesText(std::span<const int64_t> row, int64_t batchDim) {
   std::vector<std::string> dims;

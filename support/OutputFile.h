@@ -1,4 +1,4 @@
-// Files that take their name only when they are whole.
+// Output files that get their name only once they are complete.
 
 #pragma once
 
@@ -6,36 +6,37 @@
 
 namespace polyrank {
 
-/// A file that will be called `path`, and has no name until it is committed:
-/// what was there stays until then, and nothing is left of a process that is
-/// killed, whatever its number is and wherever it ran. On file systems without
-/// unnamed files (NFS, FUSE) it is called `path`.partial-RANDOM meanwhile, and
-/// locked as long as it is open in any process, so that the next one that
-/// makes `path` can tell and remove what a dead one has left.
+/// A file that gets the name `path` when it is committed and has no name
+/// before: until then an existing file stays, and a killed process leaves
+/// nothing behind, whatever its number is and wherever it ran. On file systems
+/// without unnamed files (NFS, FUSE) it is called `path`.partial-RANDOM until
+/// then, and is locked while it is open in any process, so that the next
+/// process that creates `path` can recognise and remove what a dead one has
+/// left.
 ///
-/// Where `path` is a link, the file that it names is replaced, and not the
-/// link. The new file has the mode and, as far as this user may give it away,
-/// the owner and group of the one that it replaces.
+/// If `path` is a symbolic link, its target is replaced, not the link. The new
+/// file has the mode and, as far as this user may set them, the owner and group
+/// of the file that it replaces.
 class OutputFile {
 public:
-  /// Fails where `path` could not be written, or its file system has less than
-  /// `bytes` left: before the work and not after. Where the file system can,
-  /// these bytes are the file's from now on, whatever others write meanwhile.
+  /// Fails before the work starts if `path` cannot be written, or if its file
+  /// system has less than `bytes` left. If the file system supports it, these
+  /// bytes are reserved, whatever other processes write.
   static Result<OutputFile> create(const std::string &path, uint64_t bytes = 0);
   OutputFile(OutputFile &&) noexcept = default;
   ~OutputFile();
 
-  /// As the user gave it.
+  /// The path as the user gave it.
   const std::string &path() const { return name; }
-  /// To write to; other processes may inherit it.
+  /// The descriptor to write to; other processes may inherit it.
   const Descriptor &descriptor() const { return file; }
 
-  /// Nothing counts that was written so far: the file is empty again or, where
-  /// its room is kept, begins with zeros.
+  /// Discards what was written so far: the file is empty again or, if its space
+  /// is reserved, begins with zeros.
   Result<void> clear();
 
-  /// Makes what all processes have written durable, under its name. Once. What
-  /// fails here and later is not the user's input, but the disk.
+  /// Makes what all processes have written durable, under the final name. Call
+  /// it once. Errors from here on are not the user's input, but the disk.
   Result<void> commit();
 
 private:
@@ -45,10 +46,10 @@ private:
   void takeOwner() const;
   Result<void> giveName();
 
-  std::string name, target; // the latter without links
-  std::string temporary;    // while it has such a name, else empty
+  std::string name, target; // `target` has links resolved
+  std::string temporary;    // while it has a temporary name, else empty
   Descriptor file;
-  bool isReserved = false; // blocks are kept for it, perhaps beyond its end
+  bool isReserved = false; // blocks are reserved, possibly beyond its end
 };
 
 } // namespace polyrank

@@ -1,5 +1,5 @@
-// What a command may write to: never what it reads, nor what another of its
-// outputs goes to, nor a file of another kind that somebody else made.
+// Checks the files that a command is to write: an output must not be an input,
+// another output, or a file of another kind that somebody else made.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace polyrank {
 
-/// What a file holds, as far as its first bytes say, or a folder.
+/// The contents of a file, according to its first bytes, or a folder.
 enum class FileKind {
   Plan,
   Safetensors,
@@ -21,7 +21,7 @@ enum class FileKind {
   Trace,
   Times,
   Svg,
-  Folder // that takes files which are outputs too
+  Folder // that receives other output files
 };
 
 /// A file that a command reads.
@@ -30,7 +30,7 @@ struct InputUse {
   std::string path;
 };
 
-/// A file that a command makes.
+/// A file that a command writes.
 struct OutputUse {
   std::string option; // "--save"
   std::string path;
@@ -38,12 +38,13 @@ struct OutputUse {
 };
 
 /// Refuses, before anything is opened for writing, an output
-///   - that is an input, or another output, under whatever name: by device and
-///     inode, through links and mounts; what is not there yet by its folder;
-///   - whose name says another format than it will have ("--save x.pt");
-///   - that exists and holds something else than such an output (an empty file
-///     holds nothing): an old plan is replaced, a model is not.
-/// Inputs that are not there are somebody else's to report.
+/// - that is an input or another output, under any name: compared by device and
+///   inode, through links and mounts; a file that does not exist yet by its
+///   folder;
+/// - whose name suggests another format than it will have ("--save x.pt");
+/// - that exists and holds anything else than such an output (or nothing): an
+///   old plan is replaced, a model is not.
+/// Missing inputs are not reported here.
 Result<void> checkOutputs(std::span<const InputUse> inputs,
                           std::span<const OutputUse> outputs);
 

@@ -8,28 +8,28 @@
 
 namespace polyrank {
 
-/// What went wrong. `fault` is the exit status of polyrank-run (0: done), and
-/// `cause` says of a file that was to be read whether the file is wrong.
+/// An error. `fault` is the exit status of polyrank-run (0: success); if a file
+/// could not be read, `cause` says whether its contents are wrong.
 struct Error {
   enum class Fault {
-    Input = 1,     // what the user gave is wrong
+    Input = 1,     // the user's input is wrong
     Rank = 2,      // a rank, or the run, failed or was interrupted
-    Hang = 3,      // the ranks lived, and none got on
-    Preempted = 4, // a signal ended the run, and what it did is saved
-    Disk = 5,      // it was full or failed while it was written
-    NotFinite = 6 // the training failed: loss or weights became NaN or infinite
+    Hang = 3,      // all ranks are alive, but none made progress
+    Preempted = 4, // a signal ended the run, and its progress is saved
+    Disk = 5,      // the disk was full, or a write failed
+    NotFinite = 6  // the training failed: NaN or infinity in loss or weights
   };
   enum class Cause {
-    Content, // it is not there, or holds something else: it will the next time
-    Moment,  // the system could not give it now (EMFILE, EACCES, EIO ..), and
-             // that says nothing about what it holds
-    Version  // a newer program wrote it, and it may be whole
+    Content, // missing or wrong contents: a retry will not help
+    Moment,  // the system could not read it now (EMFILE, EACCES, EIO ..), which
+             // says nothing about the contents
+    Version  // written by a newer program, and possibly intact
   };
   std::string message;
   Fault fault = Fault::Input;
   Cause cause = Cause::Content;
 
-  /// The same error, said in other words.
+  /// The same error with another message.
   Error saying(std::string text) const {
     return {std::move(text), fault, cause};
   }

@@ -9,7 +9,7 @@
 namespace polyrank {
 
 /// A picture that is drawn from left to right and top to bottom, in pixels.
-/// Text may be any UTF-8; what XML reserves is escaped.
+/// Text may be any UTF-8; XML's special characters are escaped.
 class Svg {
 public:
   Svg(double width, double height, const std::string &title);
@@ -18,7 +18,7 @@ public:
     std::string fill = "none", stroke = "none";
     double opacity = 1;
   };
-  /// `tip` is what a browser shows under the pointer; may be empty.
+  /// `tip` is the tooltip in a browser; may be empty.
   void rectangle(double x, double y, double width, double height,
                  const Style &style, const std::string &tip = "");
   void line(double x1, double y1, double x2, double y2,
@@ -40,7 +40,7 @@ public:
   void text(double x, double y, const std::string &text, double size = 12,
             Anchor anchor = Anchor::Start, bool bold = false);
 
-  /// The whole file.
+  /// The complete file.
   std::string finish() const { return body + "</svg>\n"; }
 
 private:

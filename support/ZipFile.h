@@ -1,4 +1,5 @@
-// Zip archives, read without trust by their central directory (APPNOTE 6.3).
+// Reads zip archives from untrusted sources, by their central directory
+// (APPNOTE 6.3).
 
 #pragma once
 
@@ -29,35 +30,35 @@ struct ZipMember {
   bool isStored() const { return method == Stored; }
 };
 
-/// An archive, or one that is a stored member of another. Whatever makes it
-/// ambiguous is an error: members of one name, members that overlap or go
-/// beyond the file, headers that disagree with the directory, names that lead
-/// out of the folder into which it would be unpacked. Members may be stored or
-/// deflated, with sizes of 64 bits.
+/// An archive, or one that is a stored member of another. Anything ambiguous is
+/// an error: members with the same name, members that overlap or exceed the
+/// file, headers that contradict the directory, names that lead out of the
+/// folder into which they would be unpacked. Members may be stored or deflated,
+/// with 64-bit sizes.
 class ZipFile {
 public:
-  /// `kind` stands in messages: "FILE: not KIND that can be read: ..".
+  /// `kind` is used in messages: "FILE: not KIND that can be read: ..".
   static Result<ZipFile> open(std::shared_ptr<const InputFile> file,
                               std::string kind);
-  /// The archive in bytes [begin, begin + length) of the file. `budget` is that
-  /// of the archive around it; null: its own.
+  /// Opens the archive in bytes [begin, begin + length) of the file. `budget`
+  /// is that of the enclosing archive; null: a budget of its own.
   static Result<ZipFile> open(std::shared_ptr<const InputFile> file,
                               std::string kind, uint64_t begin, uint64_t length,
                               std::shared_ptr<Budget> budget = nullptr);
 
   const std::shared_ptr<const InputFile> &file() const { return source; }
-  /// Of all that is read of the file. `read` takes from it; so does whoever
-  /// makes values of what was read.
+  /// The budget for everything that is read from the file. `read` takes from
+  /// it, and so must code that makes values of what was read.
   const std::shared_ptr<Budget> &budget() const { return spent; }
-  /// In the order of the directory.
+  /// The members in the order of the directory.
   const std::vector<ZipMember> &members() const { return entries; }
-  /// Null where there is none.
+  /// Null if there is none.
   const ZipMember *find(std::string_view name) const;
 
-  /// The content of `member`, whose checksum it has. Memory is taken only for
-  /// what its bytes in the file can be worth (deflate makes nothing smaller
-  /// than by 1032) and what is left of the budget. A content of more than
-  /// `limit` bytes is an error.
+  /// Reads the content of `member` and checks its checksum. Memory is bounded
+  /// by what its compressed bytes can hold (deflate compresses by at most
+  /// 1032), by what is left of the budget, and by `limit`: longer contents are
+  /// an error.
   Result<std::vector<std::byte>> read(const ZipMember &member,
                                       uint64_t limit = UINT64_MAX) const;
 

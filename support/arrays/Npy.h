@@ -14,18 +14,18 @@ struct NpyHeader {
   uint64_t dataBytes = 0;
 };
 
-/// Parses the start of a .npy file, of which `size` bytes follow in all, header
-/// included. Refuses objects (which would be pickles), records, big-endian
-/// values and Fortran order, and data of another length than the shape says.
-/// `bytes` need not go beyond the header. `where` is for messages.
+/// Parses the start of a .npy file of `size` bytes in total. Refuses objects
+/// (which would be pickles), records, big-endian values, Fortran order, and
+/// data whose length contradicts the shape. `bytes` need not extend beyond the
+/// header. `where` is used in messages.
 Result<NpyHeader> parseNpyHeader(std::span<const std::byte> bytes,
                                  uint64_t size, const std::string &where);
 
-/// No header of an array that we read is longer.
+/// The longest supported header.
 inline constexpr uint64_t npyHeaderLimit = 1 << 16;
 
-/// The header that numpy would write, padded to 64 bytes. `type` as numpy
-/// names it: "<f4".
+/// The header that numpy would write, padded to 64 bytes. `type` is numpy's
+/// name: "<f4".
 std::string makeNpyHeader(const std::string &type,
                           std::span<const int64_t> shape);
 

@@ -1,5 +1,5 @@
-// .npz sets: zip archives of .npy members, read without trust and written
-// stored.
+// .npz sets: zip archives of .npy members, read as untrusted and written
+// uncompressed.
 
 #pragma once
 
@@ -8,19 +8,19 @@
 
 namespace polyrank {
 
-/// The arrays of a set, by name (that of the member, without .npy). Members
-/// are stored or deflated; anything in the archive that is ambiguous (duplicate
-/// names, overlaps, headers that disagree) is an error.
+/// Opens the arrays of a set, named like their members without .npy. Members
+/// are stored or deflated; anything ambiguous in the archive (duplicate names,
+/// overlaps, contradicting headers) is an error.
 Result<std::vector<StoredArray>> openNpz(const std::string &path);
 
-/// Writes a set, which has its name once it is whole. bf16, which numpy does
-/// not have, is written as float32, which holds it exactly.
+/// Writes a set, which gets its name once it is complete. bf16, which numpy
+/// lacks, is written as float32, which represents it exactly.
 class NpzWriter {
 public:
   static Result<NpzWriter> create(const std::string &path);
   explicit NpzWriter(OutputFile file) : file(std::move(file)) {}
 
-  /// `data`: the whole array, row-major.
+  /// `data` is the whole array, row-major.
   Result<void> add(const std::string &name, DType dtype,
                    std::span<const int64_t> shape,
                    std::span<const std::byte> data);

@@ -11,7 +11,7 @@
 
 namespace polyrank {
 
-/// Row-major. Elements are read from the file when asked for, except that a
+/// A row-major array. Elements are read from the file on demand, but a
 /// compressed array is inflated when it is opened.
 class StoredArray {
 public:
@@ -28,7 +28,7 @@ public:
   const std::string &path() const { return file->path(); }
   const InputFile &source() const { return *file; }
 
-  /// Of the inflated contents.
+  /// The memory of the inflated contents; 0 if the array is not compressed.
   uint64_t memoryBytes() const { return contents.size(); }
 
   /// Reads elements [first, first + count), which must exist.
@@ -43,7 +43,7 @@ private:
   std::vector<std::byte> contents; // of a compressed array
 };
 
-/// The whole file as elements of one type.
+/// Opens a whole file as elements of one type.
 Result<StoredArray> openRawArray(const std::string &path, ValueType type);
 
 } // namespace polyrank

@@ -1,5 +1,5 @@
-// Element types of data files, and their checked conversion to what a plan's
-// inputs take.
+// Element types of data files, and their checked conversion to the types of a
+// plan's inputs.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace polyrank {
 
-/// What a data file may hold, little-endian.
+/// The element types that a data file may hold, little-endian.
 enum class ValueType : int8_t {
   U8,
   U16,
@@ -31,25 +31,25 @@ enum class ValueType : int8_t {
 };
 
 int64_t bytesOf(ValueType type);
-const char *nameOf(ValueType type); // as numpy says: uint16
+const char *nameOf(ValueType type); // numpy's name: uint16
 std::optional<ValueType> valueTypeNamed(std::string_view name);
 bool isInteger(ValueType type);
 bool isInteger(DType dtype);
 
-/// Values of an integer input that is used as an index lie in [0, limit), or
-/// are `ignore`. Without a limit (0) all are allowed.
+/// The allowed values of an integer input that is used as an index: [0, limit),
+/// or `ignore`. Without a limit (0) all values are allowed.
 struct IndexRange {
   int64_t limit = 0;
   int64_t ignore = std::numeric_limits<int64_t>::min();
 };
 
-/// May values of this type be converted at all? Integers go to integers and
-/// floats, floats only to floats.
+/// Returns true if values of this type can be converted at all: integers to
+/// integers and floats, floats only to floats.
 bool canConvert(ValueType from, DType to);
 
-/// Converts `count` values. Integers must be kept exactly, and floats may be
-/// rounded but not overflow. Returns the first value that cannot be converted,
-/// as text, or nothing. Needs canConvert.
+/// Converts `count` values. Integers must be represented exactly; floats may be
+/// rounded but must not overflow. Returns the first value that cannot be
+/// converted, as text, or nullopt. Requires canConvert.
 struct BadValue {
   int64_t index = 0;
   std::string value;
@@ -59,10 +59,11 @@ std::optional<BadValue> convertValues(ValueType from, const std::byte *source,
                                       const IndexRange &range,
                                       std::byte *result);
 
-/// The first NaN among `count` values, or `count`. Integers have none.
+/// The index of the first NaN among `count` values, or `count`; integers have
+/// none.
 int64_t findNan(DType dtype, const std::byte *data, int64_t count);
 
-/// Is none of them NaN or infinite?
+/// Returns true if no value is NaN or infinite.
 bool areFinite(DType dtype, const std::byte *data, int64_t count);
 
 } // namespace polyrank
