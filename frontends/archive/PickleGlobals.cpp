@@ -1,5 +1,5 @@
-// What a pickle may name and call: PyTorch's functions that make tensors, and
-// scripted classes.
+// The globals that a pickle may name and call: PyTorch's functions that make
+// tensors, and scripted classes.
 
 #include "frontends/archive/PickleReader.h"
 
@@ -7,8 +7,8 @@ namespace polyrank::frontends::archive {
 
 using Kind = PickleValue::Kind;
 
-/// Globals are values that only REDUCE and NEWOBJ look at; all others are
-/// refused here, before anything is done with them.
+/// Globals are values that only REDUCE and NEWOBJ use; all others are refused
+/// here, before anything is done with them.
 void PickleReader::global() {
   std::string_view module = line(), name = line();
   std::string text = std::string(module) + "." + std::string(name);
@@ -53,8 +53,8 @@ void PickleReader::newObject() {
 
 void PickleReader::build() {
   PickleValue *state = pop(), *object = top();
-  // What Python sets on an OrderedDict (`_metadata` of a state_dict) is no
-  // entry of it.
+  // An attribute that Python sets on an OrderedDict (`_metadata` of a
+  // state_dict) is not an entry of it.
   if (object->is(Kind::Dict) && state->is(Kind::Dict))
     return;
   if (!object->is(Kind::Object) || !object->elements.empty())

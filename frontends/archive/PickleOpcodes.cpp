@@ -1,4 +1,4 @@
-// The opcodes' names.
+// The names of the opcodes.
 
 #include "frontends/archive/PickleReader.h"
 
@@ -8,7 +8,7 @@ namespace polyrank::frontends::archive {
 
 namespace {
 
-/// What Python's pickletools calls the opcodes of protocols 0 to 5.
+/// The opcodes of protocols 0 to 5, as Python's pickletools calls them.
 constexpr std::pair<char, const char *> opcodeNames[] = {
     {'(', "MARK"},
     {'.', "STOP"},

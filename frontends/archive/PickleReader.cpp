@@ -1,4 +1,4 @@
-// The stack machine's opcodes, whose only results are values.
+// The opcodes of the stack machine, which only produce values.
 
 #include "frontends/archive/PickleReader.h"
 
@@ -24,7 +24,7 @@ void PickleReader::execute(char opcode) {
     return pushInt(read<uint16_t>());
   case 'J':
     return pushInt(read<int32_t>());
-  case '\x8a': { // two's complement of so many bytes
+  case '\x8a': { // two's complement, with a length byte
     std::string_view bytes = take(read<uint8_t>());
     if (bytes.size() > 8)
       throw Malformed{"holds an integer of more than 64 bits"};
@@ -147,7 +147,7 @@ void PickleReader::checkDepth() const {
     const PickleValue *value;
     size_t next = 0;
   };
-  // The longest way below each value that is done; 0 while it is being walked.
+  // The longest path below each finished value; 0 while it is being walked.
   std::unordered_map<const PickleValue *, size_t> height;
   std::vector<Entry> path = {{result.top}};
   height[result.top] = 0;

@@ -1,5 +1,5 @@
-// Tensors as spans of an archive: where their elements lie, checked against the
-// file.
+// Tensors as spans of an archive: the place of their elements, checked against
+// the file.
 
 #include "frontends/archive/StoredTensor.h"
 
@@ -67,7 +67,7 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
            .fits(isEmpty ? UINT64_MAX : member->size))
     return fail("has elements beyond the " + std::to_string(member->size) +
                 " bytes of '" + storage + "'");
-  // Memory is taken for what the file has.
+  // The memory must be in proportion to the file.
   constexpr uint64_t little = 1 << 20;
   if (count.value() > std::max(member->size / bytes, little))
     return fail("of " + std::to_string(count.value()) +
@@ -93,7 +93,7 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
                        pickled.strides, pickled.offset, name);
   if (!tensor)
     return tensor;
-  // An untyped storage counts bytes.
+  // The elements of an untyped storage are bytes.
   uint64_t bytes =
       pickled.storage.type ? byteSize(*pickled.storage.type) : uint64_t(1);
   if (!(Checked::of(pickled.storage.elements) * Checked(bytes))
