@@ -1,4 +1,4 @@
-// What a model file holds.
+// A description of a model file.
 
 #include "frontends/import/Description.h"
 

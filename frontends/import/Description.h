@@ -17,8 +17,7 @@ struct DescribedValue {
     std::optional<int64_t> size;
     std::string name;
   };
-  std::string name, dtype; // float32, as NumPy calls it; empty if it is no
-                           // tensor
+  std::string name, dtype; // float32, as NumPy calls it; empty: no tensor
   bool isFloat = false;
   std::optional<std::vector<Dim>> dims;
 };

@@ -1,4 +1,4 @@
-// What of a model cannot be imported, all of it in one report.
+// Collects everything in a model that cannot be imported, for one report.
 
 #include "frontends/import/Failures.h"
 
@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
-/// Names in a file may have any length, and each use of one may fail.
+/// Names in a file may have any length, and each of their uses may fail.
 static std::string shortened(const std::string &text) {
   constexpr size_t most = 1024;
   return text.size() <= most ? text : text.substr(0, most) + "..";

@@ -1,4 +1,4 @@
-// Which parameters are not trained: `--freeze` and `--train-only`.
+// Selects the parameters that are not trained: `--freeze` and `--train-only`.
 
 #include "frontends/import/Freeze.h"
 
@@ -22,7 +22,7 @@ bool isTrained(const Freezable &parameter) {
   return parameter.trainable && parameter.isFloat;
 }
 
-/// The first of `patterns` that names the parameter, or null.
+/// The first of `patterns` that matches the parameter, or null.
 const std::string *findMatch(ArrayRef<std::string> patterns,
                              const Freezable &parameter) {
   const auto *found = find_if(patterns, [&](const std::string &pattern) {
@@ -31,7 +31,7 @@ const std::string *findMatch(ArrayRef<std::string> patterns,
   return found == patterns.end() ? nullptr : found;
 }
 
-/// Why `pattern` of `option` names nothing that is trained; else empty.
+/// Says why `pattern` of `option` matches nothing that is trained; else empty.
 std::string check(const char *option, const std::string &pattern,
                   ArrayRef<Freezable> parameters) {
   std::string error = std::string(option) + " '" + pattern + "' ";

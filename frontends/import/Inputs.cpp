@@ -1,4 +1,4 @@
-// A model's inputs, with the sizes that the user gives to open dims.
+// The inputs of a model, with the sizes that the user gives for open dims.
 
 #include "frontends/import/Inputs.h"
 
@@ -22,7 +22,7 @@ public:
 
   LogicalResult run(ArrayRef<DeclaredInput> declared) {
     SmallVector<std::string> names;
-    // A mistaken name is said before what it leaves open.
+    // A misspelt name is reported before the dim that it leaves open.
     std::set<std::string> openDims = others;
     for (const DeclaredInput &input : declared)
       for (const DeclaredDim &dim :
@@ -147,7 +147,7 @@ private:
   Location location;
   const ImportOptions &options;
   const std::set<std::string> &others;
-  /// By the names of dims: the size, and the input that had it first.
+  /// By name of dim: its size, and the first input that had it.
   std::map<std::string, std::pair<int64_t, std::string>> sizes;
 };
 

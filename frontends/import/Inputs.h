@@ -24,8 +24,7 @@ struct DeclaredDim {
 struct DeclaredInput {
   std::string name;
   std::string dtype;      // as NumPy calls it, or what it is if it is no tensor
-  mlir::Type elementType; // the type in which it is computed; null if not
-                          // supported
+  mlir::Type elementType; // for computation; null: not supported
   mlir::IntegerType held; // see Imported
   /// Nullopt if the file does not even give the rank.
   std::optional<std::vector<DeclaredDim>> dims;

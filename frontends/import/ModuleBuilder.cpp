@@ -1,4 +1,5 @@
-// The module that an import gives: parameters, and the function @forward.
+// Builds the module that an import results in: parameters and the function
+// @forward.
 
 #include "frontends/import/ModuleBuilder.h"
 
@@ -18,7 +19,7 @@ ModuleBuilder::ModuleBuilder(MLIRContext &context, StringRef path,
       module(ModuleOp::create(fileLocation)),
       emit(OpBuilder(&context), fileLocation, foldingBudget) {}
 
-/// What the rule of element types changes, in one note.
+/// Emits a remark for each float type that is computed as another type.
 static void noteConversions(Location location,
                             ArrayRef<ParameterSpec> parameters) {
   std::map<std::pair<std::string, bool>, size_t> counts;
@@ -82,7 +83,8 @@ void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,
   emit.getRandomness = [this] { return getRandomness(); };
 }
 
-/// Arguments behind all others, by their roles.
+/// Returns the counters for random numbers: arguments after all others, marked
+/// by their roles.
 std::array<Value, 3> ModuleBuilder::getRandomness() {
   OpBuilder builder(&context);
   auto type = RankedTensorType::get({}, builder.getI64Type());
@@ -126,7 +128,7 @@ ModuleBuilder::finish(ArrayRef<std::pair<std::string, Imported>> outputs) {
   for (const auto &[name, output] : outputs)
     addResult(emit.materialize(output),
               graph::OutputAttr::get(builder.getStringAttr(name)));
-  // What a step leaves in parameters beside the optimizer: running statistics.
+  // New values of parameters other than the optimizer's: running statistics.
   for (auto [parameter, value] : emit.getUpdates())
     addResult(value,
               graph::NextAttr::get(

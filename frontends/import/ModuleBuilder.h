@@ -57,7 +57,7 @@ public:
   Emitter &getEmitter() { return emit; }
 
   /// Creates the function, with one argument for each parameter and then for
-  /// each input. A remark lists the floats that are computed in another type
+  /// each input. Remarks list the floats that are computed in another type
   /// than they are stored in.
   void createFunction(llvm::ArrayRef<ParameterSpec> parameters,
                       llvm::ArrayRef<Input> inputs);

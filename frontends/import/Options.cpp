@@ -1,4 +1,4 @@
-// What the user asks of the import of a model, whatever its format.
+// The user's options for the import of a model, for all formats.
 
 #include "frontends/import/Options.h"
 

@@ -1,4 +1,4 @@
-// Lines of the user's source.
+// Finds the lines of the user's source.
 
 #include "frontends/import/Source.h"
 

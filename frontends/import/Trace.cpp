@@ -1,4 +1,4 @@
-// Python stack traces, as exporters keep them of each node.
+// Python stack traces, which exporters keep for each node.
 
 #include "frontends/import/Trace.h"
 
@@ -36,7 +36,7 @@ StringRef functionOf(ArrayRef<Frame> frames) {
     size_t call = frames[i].source.find(".apply(");
     if (call == StringRef::npos)
       continue;
-    // Between the two there may be PyTorch's own lines, which call forward.
+    // Between the two there may be frames of PyTorch itself that call forward.
     size_t next = i + 1;
     while (next + 1 < frames.size() &&
            frames[next].file.ends_with("autograd_function.py"))
