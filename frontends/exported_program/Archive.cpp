@@ -1,4 +1,5 @@
-// A `.pt2` file of torch.export.save: its program, and where its weights lie.
+// A `.pt2` file of torch.export.save: its program, and the place of its
+// weights.
 
 #include "frontends/exported_program/Archive.h"
 
@@ -6,7 +7,7 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// Members with JSON of no more bytes than this are read.
+/// The largest JSON member that is read, in bytes.
 static constexpr uint64_t maxText = uint64_t(1) << 30;
 
 static constexpr const char *wayOut =

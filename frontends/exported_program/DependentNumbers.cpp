@@ -11,7 +11,8 @@ namespace polyrank::frontends::exported_program {
 
 using aten::Value;
 
-/// What torch.export calls a number that depends on values: `u0`.
+/// Returns true for torch.export's symbol of a number that depends on values:
+/// `u0`.
 static bool isDependent(StringRef symbol) {
   return symbol.consume_front("u") && !symbol.empty() &&
          llvm::all_of(symbol, llvm::isDigit);

@@ -1,4 +1,4 @@
-// What a `.pt2` file holds: nothing is imported.
+// Describes a `.pt2` file; nothing is imported.
 
 #include <map>
 
@@ -36,7 +36,7 @@ DescribedValue describeTensor(const std::string &name, const TensorMeta *meta) {
   return value;
 }
 
-/// Counts operators by name, in graphs inside of graphs too.
+/// Counts operators by name, also in nested graphs.
 class OperatorCounter {
 public:
   void count(const Graph &graph) {
@@ -47,7 +47,7 @@ public:
       StringRef target = node.target;
       if (!target.consume_front("torch.ops.") ||
           target.starts_with("higher_order."))
-        continue; // Python's arithmetic, and what holds graphs
+        continue; // Python's arithmetic, and operators that hold graphs
       auto [space, rest] = target.split('.');
       std::string name = (space + "::" + rest.split('.').first).str();
       DescribedOp &op = ops[name];
@@ -68,8 +68,8 @@ public:
     }
   }
 
-  /// That were saved in evaluation mode, so that training needs to be told what
-  /// they do.
+  /// The number of batch norms saved in evaluation mode: to train them, the
+  /// user must say which statistics they use.
   int64_t numBatchNorms = 0;
 
   std::vector<DescribedOp> take() const { return sortByCount(ops); }
@@ -127,7 +127,7 @@ Result<ModelDescription> describe(const Archive &archive,
       continue;
     const ParameterSpec &parameter = declared->parameters[number];
     if (parameter.name != entry.name)
-      continue; // a further name
+      continue; // another name of a tied one
     aten::ScalarType type = entry.tensor.type;
     int64_t elements = parameter.getModelElements();
     result.parameters.push_back(

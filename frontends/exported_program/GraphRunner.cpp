@@ -20,7 +20,7 @@ using aten::List;
 using aten::Value;
 using Kind = Argument::Kind;
 
-/// Graphs that lie in each other.
+/// The deepest nesting of graphs.
 static constexpr int maxGraphDepth = 16;
 
 static std::string nameOf(const Node &node) {
@@ -40,14 +40,14 @@ static StringRef metadataOf(const Node &node, const char *key) {
 }
 
 std::string moduleOf(const Node &node) {
-  // "L__self__,,Model;L__self___h_0,h.0,Block": the last is the innermost. A
-  // module that is called again has "@1" behind its path.
+  // "L__self__,,Model;L__self___h_0,h.0,Block": the last entry is the
+  // innermost. The path of a module that is called again ends in "@1".
   StringRef stack = metadataOf(node, "nn_module_stack");
   StringRef last = stack.contains(';') ? stack.rsplit(';').second : stack;
   StringRef path = last.split(',').second.split(',').first;
   if (path.starts_with("_empty_nn_module_stack"))
     return "";
-  // No module lies so deep; each prefix of a path is a module, too.
+  // No module is nested so deeply; each prefix of a path is a module, too.
   constexpr size_t longestPath = 1024;
   if (path.size() > longestPath)
     return "";
@@ -118,7 +118,7 @@ Value GraphRunner::valueOf(const Argument &argument, const Scope &values) {
                          context.place);
     return Value::unknown();
   case Kind::MemoryFormat:
-    // c10 counts from contiguous on; it has no meaning here.
+    // c10 counts from contiguous on; the format has no effect here.
     return Value(std::max<int64_t>(0, argument.integer - 1));
   case Kind::List: {
     List elements;
@@ -224,7 +224,7 @@ Value GraphRunner::runOperator(StringRef name, StringRef overload,
   std::vector<Value> positional;
   for (const NamedArgument &input : node.inputs) {
     Value value = valueOf(input.value, values);
-    // `--train` and `--eval` say otherwise than the file.
+    // `--train` and `--eval` override the file.
     bool isMode = input.name == "train" || input.name == "training";
     if (isMode && value.isBool() && context.options.trainingMode)
       value = Value(*context.options.trainingMode);
@@ -237,7 +237,7 @@ Value GraphRunner::runOperator(StringRef name, StringRef overload,
     return Value::unknown();
   OpCount made(context.emit.getBuilder());
   Value result = aten::call(context, name, overload, positional, keywords);
-  // With the values that stand for its results.
+  // The memory of an op together with its result values.
   constexpr uint64_t bytesOfOp = 512;
   int64_t count = made.get();
   numOps += count;
@@ -253,7 +253,7 @@ Value GraphRunner::runPython(StringRef target, const Node &node,
   if (target.consume_front("torch._functorch.predispatch."))
     return transforms.run(target, arguments);
   StringRef name = target.rsplit('.').second;
-  // Many at once.
+  // A sum of any number of terms.
   if (name == "sym_sum" && arguments.size() == 1 && arguments[0].isList()) {
     Value sum(0);
     for (const Value &each : arguments[0].getList())
@@ -347,7 +347,7 @@ Value GraphRunner::runHigherOrder(StringRef name, const Node &node,
     return arguments[0].getBool() ? result : detached(result);
   }
   if (name == "wrap_with_autocast") {
-    // device, dtype, enabled, cache
+    // The arguments are device, dtype, enabled, cache.
     if (arguments.size() >= 3 && arguments[2].isBool() &&
         !arguments[2].getBool())
       return runOne(4);
@@ -373,12 +373,13 @@ Value GraphRunner::runHigherOrder(StringRef name, const Node &node,
               "each is exported, and choose with torch.where");
 }
 
-/// Names of results: of one, of each element of a list, or of several.
+/// Assigns a result to its names: to one, to one for each element of a list, or
+/// to several.
 void GraphRunner::bind(const Node &node, const Value &result, Scope &values) {
   auto assign = [&](auto &self, const Argument &to,
                     const Value &value) -> void {
     if (to.kind == Kind::Name) {
-      // A graph gives a tuple, also of one.
+      // A graph returns a tuple, even of a single result.
       bool isOne = value.isTuple() && value.getTuple().size() == 1;
       values[to.text] = isOne ? value.getTuple()[0] : value;
       return;
@@ -413,8 +414,8 @@ Value GraphRunner::detached(const Value &value) {
                          : Value::list(std::move(elements));
 }
 
-/// A pattern names values of the graph, or modules: then the values that leave
-/// them.
+/// A pattern matches values of the graph, or modules; a module stands for the
+/// values that leave it.
 void GraphRunner::findDetached() {
   llvm::StringMap<std::vector<std::string>> users; // modules, by value
   std::set<std::string> outputs;

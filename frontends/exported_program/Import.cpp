@@ -1,4 +1,4 @@
-// A `.pt2` file -> one function @forward in the graph dialect.
+// Imports a `.pt2` file as one function @forward in the graph dialect.
 
 #include "frontends/exported_program/Import.h"
 
@@ -57,7 +57,7 @@ public:
 private:
   InFlightDiagnostic error() { return emitError(builder.getLocation()); }
 
-  /// What no program of a model has, and this one does.
+  /// Fails for inputs and outputs that the program of a model does not have.
   LogicalResult checkSignature() {
     for (const InputSpec &spec : program.inputs)
       if (spec.kind == InputSpec::Kind::CustomObject)
@@ -111,8 +111,8 @@ private:
       values[name] = value;
     for (auto [i, entry] : llvm::enumerate(state.entries))
       numbers.try_emplace(entry.name, i);
-    // What changes at the end is no constant before, though a decomposed
-    // program reads it first.
+    // A buffer that changes at the end must not be taken as a constant before,
+    // though a decomposed program reads it first.
     for (const OutputSpec &spec : program.outputs)
       if (spec.kind == OutputSpec::Kind::BufferMutation)
         if (auto found = numbers.find(spec.target);
@@ -124,7 +124,7 @@ private:
     size_t number = 0;
     for (const UserInput &input : given) {
       if (!input.isTensor)
-        continue; // a number or None, which stands in the nodes
+        continue; // a number or None, fixed in the nodes
       Imported value;
       if (auto known = options.known.find(input.declared.name);
           known != options.known.end()) {
@@ -140,7 +140,7 @@ private:
     return success();
   }
 
-  /// Values of the outputs; buffers that change are written.
+  /// The values of the outputs. Writes the buffers that change.
   FailureOr<std::vector<std::pair<std::string, Imported>>>
   findOutputs(GraphRunner &runner) {
     std::vector<std::pair<std::string, Imported>> outputs;
@@ -188,7 +188,7 @@ private:
     return outputs;
   }
 
-  /// `target`, a parameter or buffer, becomes `value`.
+  /// Makes `value` the new value of `target`, a parameter or buffer.
   LogicalResult replace(const std::string &target, const aten::Value &value) {
     if (auto found = numbers.find(target); found != numbers.end()) {
       const aten::Value &current = entries[found->second];
@@ -236,7 +236,8 @@ private:
     return success();
   }
 
-  /// An option for what the model does not have would change nothing.
+  /// Fails for an option on something that the model does not have, since it
+  /// would have no effect.
   LogicalResult checkOptions(const GraphRunner &runner) {
     if (failed(aten::checkLayerOptions(builder.getLocation(), operators)))
       return failure();
@@ -261,9 +262,9 @@ private:
   aten::Context operators;
   State state;
   std::vector<aten::Value> entries; // by entry of the state
-  llvm::StringMap<size_t> numbers;  // of entries, by name
+  llvm::StringMap<size_t> numbers;  // index of each entry, by name
   SmallVector<mlir::Value> trained; // arguments
-  llvm::StringMap<int64_t> symbols; // sizes of the inputs, and given ones
+  llvm::StringMap<int64_t> symbols; // sizes from the inputs and from --dim
   Scope values;
 };
 

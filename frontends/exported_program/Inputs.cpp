@@ -1,4 +1,4 @@
-// What a program takes from its user.
+// The inputs that the user of a program gives.
 
 #include "frontends/exported_program/Inputs.h"
 
@@ -11,8 +11,9 @@ using namespace mlir;
 
 namespace polyrank::frontends::exported_program {
 
-/// "input_ids" of what the graph calls "input_ids"; placeholders of nested
-/// arguments keep the names that torch.export made up.
+/// The metadata of the tensor that the graph calls `name`, such as "input_ids";
+/// null if it is no tensor. (Placeholders of nested arguments have names that
+/// torch.export made up.)
 static const TensorMeta *findMeta(const Program &program,
                                   const std::string &name) {
   auto found = program.graph.tensors.find(name);

@@ -1,4 +1,4 @@
-// JSON that PyTorch wrote, read into structs.
+// Reads PyTorch's JSON into structs.
 
 #include "frontends/exported_program/JsonFields.h"
 
@@ -9,11 +9,12 @@ using llvm::StringRef;
 namespace polyrank::frontends::exported_program {
 namespace {
 
-/// Deeper JSON is refused: graphs lie in each other a few times.
+/// JSON that is nested more deeply is refused; graphs are only nested a few
+/// levels.
 constexpr int maxDepth = 256;
 
-/// The text with the numbers quoted that JSON lacks and Python writes (NaN,
-/// Infinity); nullopt where it is nested too deeply.
+/// Quotes the numbers in the text that JSON lacks and Python writes (NaN,
+/// Infinity); nullopt if it is nested too deeply.
 std::optional<std::string> prepare(StringRef text) {
   std::string result;
   result.reserve(text.size());
@@ -47,8 +48,8 @@ std::optional<std::string> prepare(StringRef text) {
   return result;
 }
 
-/// Builds a document from what the parser finds. (Its own builder throws where
-/// a text is wrong, or says nothing.)
+/// Builds a document from the events of the parser. (nlohmann's own builder
+/// throws on invalid text, or says nothing about it.)
 class Builder : public nlohmann::json_sax<Json> {
 public:
   explicit Builder(Budget &budget) : budget(budget) {}
@@ -84,9 +85,10 @@ public:
   }
 
 private:
-  /// What a value takes in the document, where vectors grow by doubling, and in
-  /// the struct that is made of it (an Argument above all); what a member of an
-  /// object takes beside its value; and how often a text is there.
+  /// The bytes of a value in the document, where vectors grow by doubling, and
+  /// in the struct that is made of it (an Argument above all); the bytes of a
+  /// member of an object in addition to its value; and the number of copies of
+  /// each text.
   static constexpr uint64_t valueBytes = 192, memberBytes = 96, copies = 2;
 
   bool take(uint64_t bytes) {
@@ -95,7 +97,7 @@ private:
     error = budget.describe();
     return false;
   }
-  /// Where the value that comes now belongs.
+  /// The place for the next value.
   Json &place() {
     if (opened.empty())
       return root;
@@ -122,10 +124,10 @@ private:
   }
 
   Budget &budget;
-  /// A container gets no further value while one in it is open, so that it
-  /// stays where it is.
+  /// The open containers. A container gets no further value while one in it is
+  /// open, so that its address is stable.
   std::vector<Json *> opened;
-  Json *next = nullptr; // of an object: the value of the last key
+  Json *next = nullptr; // in an object: the value of the last key
 };
 
 } // namespace

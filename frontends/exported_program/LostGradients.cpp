@@ -1,4 +1,5 @@
-// Where no gradient passes although the file no longer says so.
+// Finds values through which no gradient passes although the file has lost
+// that.
 
 #include "frontends/exported_program/LostGradients.h"
 
@@ -23,8 +24,9 @@ static void forEachName(const Argument &argument,
     forEachName(each, callback);
 }
 
-/// The autograd.Function whose forward made a node, or all nodes of its graph:
-/// a strict export has that in a region of its own, without gradients.
+/// The autograd.Function whose forward made a node, or made all nodes of the
+/// node's graph: a strict export puts that forward into a region of its own,
+/// without gradients.
 static std::string functionOf(const Node &node) {
   std::string name =
       frontends::functionOf(framesOf(metadataOf(node, "stack_trace"))).str();
@@ -42,8 +44,8 @@ static std::string functionOf(const Node &node) {
 }
 
 LostGradients::LostGradients(const Graph &graph, bool isDecomposed) {
-  // A model that was a graph of operators before it was exported shows nothing
-  // by coming from one.
+  // In a model that was a graph of operators before the export, every node has
+  // such a trace, so it tells nothing.
   bool hasSource = llvm::any_of(graph.nodes, [](const Node &node) {
     auto frames = framesOf(metadataOf(node, "stack_trace"));
     return !frames.empty() && !isOfRegion(frames);
@@ -60,7 +62,7 @@ LostGradients::LostGradients(const Graph &graph, bool isDecomposed) {
     for (const Argument &output : node->outputs)
       forEachName(output, [&](const std::string &name) {
         producers.emplace(name, node);
-        // Each `alias` is one by itself.
+        // Each `alias` is a detach of its own.
         if (origin.kind == Kind::Detach)
           origins.try_emplace(name, origin);
       });
@@ -115,7 +117,7 @@ bool LostGradients::isTrained(Value value, bool throughDetach) {
       open.pop_back();
       continue;
     }
-    // Loops use values from outside of them.
+    // Loops use values from outside their bodies.
     bool isAny = false, isWhole = true;
     op->walk([&](Operation *each) {
       for (Value operand : each->getOperands()) {

@@ -10,7 +10,7 @@ namespace polyrank::frontends::exported_program {
 
 static constexpr int maxDepth = 32;
 
-/// The keys of a dict or dataclass; the context of other nodes says none.
+/// The keys of a dict or dataclass; empty if the context of the node has none.
 static std::vector<std::string> keysOf(const json::Object &node) {
   std::vector<std::string> keys;
   auto collect = [&](const json::Value &value) {
@@ -34,7 +34,8 @@ static std::vector<std::string> keysOf(const json::Object &node) {
   return keys;
 }
 
-/// Appends a name for each leaf below `node`; false where it is no tree.
+/// Appends a name for each leaf below `node`; returns false if it is not a
+/// valid tree.
 static bool visit(const json::Object &node, const std::string &prefix,
                   int depth, std::vector<std::string> &names) {
   const json::Array *children = node.getArray("children_spec");
@@ -63,7 +64,7 @@ static bool visit(const json::Object &node, const std::string &prefix,
 }
 
 std::vector<std::string> nameOutputs(StringRef tree, size_t count) {
-  // "[1, {..}]": the version, and the tree.
+  // The text is "[1, {..}]": the version, and the tree.
   std::vector<std::string> names;
   auto parsed = json::parse(tree);
   bool isTree = false;

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace polyrank::frontends::exported_program {
 namespace {
 
-/// A float, also as the text of one that JSON lacks.
+/// Reads a float, which may be a string for values that JSON lacks.
 bool readFloat(const Json &value, double &into, json::Path path) {
   if (value.is_number()) {
     into = value.get<double>();
@@ -30,13 +30,13 @@ bool readFloat(const Json &value, double &into, json::Path path) {
   return false;
 }
 
-/// The one key of a union, with its value.
+/// Returns the value of a union, and its only key in `key`.
 const Json *getUnion(const Json &value, StringRef &key, json::Path path) {
   if (!value.is_object()) {
     path.report("expected an object of one key");
     return nullptr;
   }
-  // Null fields stand beside the one in some versions.
+  // Some versions have null fields for the other alternatives.
   const Json *found = nullptr;
   for (auto entry = value.begin(); entry != value.end(); ++entry) {
     if (value.size() > 1 && entry->is_null())
@@ -59,7 +59,7 @@ const Json *getUnion(const Json &value, StringRef &key, json::Path path) {
 
 static bool readJson(const Json &value, Graph &graph, json::Path path);
 
-/// {"name": ..} of a tensor, a custom object, ..
+/// Reads {"name": ..} of a tensor, a custom object, ..
 static bool readName(const Json &value, Argument &argument, json::Path path) {
   argument.kind = Argument::Kind::Name;
   Fields map(value, path);
@@ -69,7 +69,7 @@ static bool readName(const Json &value, Argument &argument, json::Path path) {
 static bool readArgument(StringRef kind, const Json &value, Argument &argument,
                          json::Path path);
 
-/// A list whose elements are of union kind `kind`, or unions themselves.
+/// Reads a list whose elements are of union kind `kind`, or unions themselves.
 static bool readList(StringRef kind, const Json &value, Argument &argument,
                      json::Path path) {
   argument.kind = Argument::Kind::List;
@@ -245,7 +245,7 @@ static bool readJson(const Json &value, Graph &graph, json::Path path) {
 
 //===-- signature --------------------------------------------------------===//
 
-/// A tensor by its name alone, or a whole argument.
+/// Reads a tensor given by its name alone, or a whole argument.
 static bool readSpecArgument(const Json &value, Argument &argument,
                              json::Path path) {
   if (getText(value, "name"))
@@ -255,13 +255,13 @@ static bool readSpecArgument(const Json &value, Argument &argument,
 
 namespace {
 
-/// A kind of input or output, as the file names it, and its fields.
+/// A kind of input or output as the file names it, and its fields.
 template <typename Kind>
 struct SpecRow {
   StringLiteral name;
   Kind kind;
-  StringLiteral target = "";      // the field with what it is in the model
-  StringLiteral argument = "arg"; // that with its name in the graph
+  StringLiteral target = "";      // the field with its name in the model
+  StringLiteral argument = "arg"; // the field with its name in the graph
 };
 
 using In = InputSpec::Kind;
@@ -287,7 +287,8 @@ constexpr SpecRow<Out> outputRows[] = {
     {"token", Out::Token},
 };
 
-/// {KIND: {TARGET: .., "arg": ..}}; `extra` reads what else a kind has.
+/// Reads {KIND: {TARGET: .., "arg": ..}}; `extra` reads further fields of a
+/// kind.
 template <typename Spec>
 bool readSpec(const Json &value, Spec &spec, json::Path path,
               ArrayRef<SpecRow<typename Spec::Kind>> rows, StringLiteral what,
@@ -335,7 +336,7 @@ static bool readJson(const Json &value, OutputSpec &spec, json::Path path) {
 
 //===-- programs ---------------------------------------------------------===//
 
-/// The tree of the outputs of the whole module.
+/// The TreeSpec of the outputs of the whole module.
 static std::string findOutputTree(const Json &graphModule) {
   const Json *calls = getField(graphModule, "module_call_graph");
   if (!calls || !calls->is_array())
@@ -358,7 +359,7 @@ Result<Program> readProgram(StringRef text, const std::string &name,
   if (!root.is_object())
     return fail("no JSON object");
   Program program;
-  // Before all else: another version may have other fields.
+  // The version comes first, since another version may have other fields.
   const Json *version = getField(root, "schema_version");
   if (!version || !version->is_object())
     return fail("it has no schema_version, so it is no exported program");
@@ -379,7 +380,7 @@ Result<Program> readProgram(StringRef text, const std::string &name,
   const Json *module = getField(root, "graph_module");
   if (!module || !module->is_object())
     return fail("it has no graph_module");
-  json::Path whole(path); // the others refer to it
+  json::Path whole(path); // the root of the other paths
   json::Path at = whole.field("graph_module");
   const Json *graph = getField(*module, "graph");
   const Json *signature = getField(*module, "signature");

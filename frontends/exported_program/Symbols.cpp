@@ -24,7 +24,7 @@ constexpr int maxDepth = 64;
 
 } // namespace
 
-/// Reads both notations by recursive descent.
+/// Parses both notations by recursive descent.
 template <typename Term>
 class ExpressionParser {
 public:
@@ -137,7 +137,7 @@ private:
     return parseCall(name, depth + 1);
   }
 
-  /// Behind "NAME(".
+  /// Parses the arguments after "NAME(".
   std::unique_ptr<Term> parseCall(StringRef name, int depth) {
     if (name == "Symbol") {
       // Symbol('s0', positive=True, integer=True)
@@ -193,9 +193,9 @@ std::string SymbolicExpression::getSymbol() const {
   return term && term->kind == Term::Kind::Symbol ? term->name : "";
 }
 
-/// Writes a term so that reading the text gives the same tree of operations:
-/// `a*(b//c)` and `a*b//c` are different numbers, and one of the sums
-/// `a + (b + c)` and `a + b + c` may overflow where the other does not.
+/// Prints a term so that parsing the text gives the same tree of operations:
+/// `a*(b//c)` and `a*b//c` are different numbers, and one of the sums `a + (b +
+/// c)` and `a + b + c` may overflow when the other does not.
 template <typename Term>
 class ExpressionPrinter {
 public:
@@ -214,7 +214,7 @@ public:
 private:
   using Kind = typename Term::Kind;
 
-  /// x where the term is -x, which is read as -1 times x.
+  /// Returns x if the term is -x, which is parsed as -1 times x.
   static const Term *findNegated(const Term &term) {
     bool isNegation = term.kind == Kind::Mul && term.operands.size() == 2 &&
                       term.operands[0]->kind == Kind::Integer &&

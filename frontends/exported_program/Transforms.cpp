@@ -1,4 +1,5 @@
-// The calls with which an exported program begins and ends a transform.
+// The calls with which an exported program begins and ends a function
+// transform.
 
 #include "frontends/exported_program/Transforms.h"
 
@@ -10,7 +11,7 @@ namespace polyrank::frontends::exported_program {
 
 using aten::Value;
 
-/// No function is mapped so many times over, one inside of the other.
+/// The deepest nesting of torch.vmap.
 static constexpr int64_t maxDepth = 64;
 
 Value Transforms::run(StringRef name, ArrayRef<Value> arguments) {
@@ -45,7 +46,7 @@ Value Transforms::run(StringRef name, ArrayRef<Value> arguments) {
   return Value::unknown();
 }
 
-/// Whether a call draws random numbers, so that it may draw others for each
+/// Returns true if a call draws random numbers, which may differ for each
 /// sample.
 static bool draws(const aten::Context &context, StringRef name,
                   const aten::Keywords &keywords) {
