@@ -12,7 +12,7 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
-/// Pickles and files of code of no more bytes than this are read.
+/// The largest pickle and file of code that are read, in bytes.
 constexpr uint64_t maxPickle = 1 << 30, maxCode = 64 << 20;
 
 constexpr const char *wayOut =
@@ -170,7 +170,8 @@ Result<const Archive::Code *> Archive::codeOf(const std::string &module) const {
   return static_cast<const Code *>(found->second.get());
 }
 
-/// "__torch__.nn" and "Linear".
+/// Splits a name such as "__torch__.nn.Linear" into "__torch__.nn" and
+/// "Linear".
 static std::pair<std::string, std::string> split(const std::string &name) {
   size_t dot = name.rfind('.');
   if (dot == std::string::npos)

@@ -1,4 +1,4 @@
-// Python's own functions on lists, dicts, texts and truth values.
+// Python's own functions on lists, dicts, strings and truth values.
 
 #include "frontends/torchscript/Builtins.h"
 
@@ -15,10 +15,10 @@ using aten::List;
 
 namespace {
 
-/// What a function gives, if it is one of those here.
+/// The result of a function; nullopt if it is none of those here.
 using Outcome = std::optional<Result<Value>>;
 
-/// The function's arguments, and how it says what is wrong.
+/// The arguments of a function, and its errors.
 struct Call {
   ArrayRef<Value> arguments;
   int64_t &left; // comparisons
@@ -36,7 +36,7 @@ struct Call {
   Outcome grown(const List &list) const {
     return list.size() > maxListSize ? tooLong("list") : arguments[0];
   }
-  /// Of what would have more elements than may be.
+  /// The error for a result with more elements than allowed.
   Outcome tooLong(const Twine &what) const {
     return fail("makes a " + what + " of more than " + Twine(maxListSize) +
                 " elements");
@@ -211,7 +211,7 @@ Outcome callOnDict(StringRef name, const Call &call) {
   return std::nullopt;
 }
 
-/// `{}` of the text replaced by the others, one after the other.
+/// Formats a string: its `{}` are replaced by the other arguments in order.
 Outcome format(const Call &call) {
   StringRef pattern = call[0].getString();
   std::string result;
@@ -329,7 +329,8 @@ callBuiltin(StringRef name, ArrayRef<Value> arguments, int64_t &left) {
   size_t count = arguments.size();
   const Value &first = arguments[0];
   if (count == 2 && (name == "__is__" || name == "__isnot__")) {
-    // Only None, and what is one object in Python too, is ever asked for.
+    // The code only compares with None, or values that are one object in Python
+    // too.
     return Value(first.isSame(arguments[1]) == (name == "__is__"));
   }
   if (name == "__not__" && count == 1 && first.isNumber())

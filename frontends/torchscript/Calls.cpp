@@ -17,11 +17,11 @@ using Kind = Expression::Kind;
 
 namespace {
 
-/// Operators whose result is decided by whether the model trains, and the
-/// number of the argument that says so.
+/// For operators whose result depends on whether the model trains, the index of
+/// the argument that says so.
 std::optional<size_t> trainingArgument(StringRef name,
                                        ArrayRef<Value> arguments) {
-  // The overload for a packed sequence has one more in front.
+  // The overload for a packed sequence has one more argument before it.
   size_t ofRecurrent = !arguments.empty() && arguments[0].isObject() ? 7 : 6;
   return llvm::StringSwitch<std::optional<size_t>>(name)
       .Cases({"aten::dropout", "aten::dropout_", "aten::feature_dropout",
@@ -92,7 +92,8 @@ std::optional<Value> Interpreter::evaluateCall(const Expression &call,
   return callMethod(*object, callee.text, call, frame);
 }
 
-/// A method of an object, or with an empty name the function that it is.
+/// Calls a method of an object or, if the name is empty, the function that it
+/// is.
 std::optional<Value> Interpreter::callMethod(const Value &object,
                                              StringRef method,
                                              const Expression &call,
@@ -153,7 +154,7 @@ std::optional<Value> Interpreter::construct(const std::string &className,
     return stop(frame, call.offset, type.error().message);
   auto instance = std::make_shared<Instance>();
   instance->className = className;
-  // torch.no_grad and the like have no code in the file that matters.
+  // The file has no relevant code for torch.no_grad and the like.
   if (!type->definition)
     return stop(frame, call.offset,
                 "the file defines no class `" + Twine(className) + "`");
@@ -189,20 +190,20 @@ std::optional<Value> Interpreter::callOperator(std::string name,
   }
   if (name == "aten::is_grad_enabled" && arguments->empty())
     return Value(isGradEnabled);
-  // What computes in other types is the plan's to decide.
+  // The plan decides on computing in other types.
   if (name == "aten::is_autocast_enabled" ||
       name == "aten::is_autocast_cpu_enabled")
     return Value(false);
   if (keywords.empty() && arguments->size() == 1 && (*arguments)[0].isTensor())
     if (auto attribute = tensorAttribute(name, (*arguments)[0]))
       return attribute;
-  // Of a device, which is its name here.
+  // The type of a device, which is represented by its name.
   if (name == "prim::type" && arguments->size() == 1 &&
       (*arguments)[0].isString())
     return Value(StringRef((*arguments)[0].getString()).split(':').first.str());
   if (name == "prim::data" && arguments->size() == 1)
-    name = "aten::detach"; // what is written into it is seen by both
-  // What a version of the file means by an operator.
+    name = "aten::detach"; // both share their elements, for writes too
+  // Operators whose meaning depends on the version of the file.
   bool isOldDiv =
       archive.getVersion() < 4 && (name == "aten::div" || name == "aten::div_");
   bool isOldFull = archive.getVersion() < 5 && name == "aten::full";
@@ -219,8 +220,8 @@ std::optional<Value> Interpreter::callTable(StringRef name,
                                             aten::List arguments,
                                             const aten::Keywords &keywords,
                                             uint32_t offset, Frame &frame) {
-  // These take no longer for a longer list, and of a dict the comparisons that
-  // find a key are counted.
+  // The time of these does not depend on the length of a list, and for a dict
+  // the comparisons that find a key are counted.
   constexpr StringRef quick[] = {"aten::append", "aten::__getitem__",
                                  "aten::len", "aten::_set_item", "aten::pop"};
   bool isPopInside =
@@ -241,7 +242,7 @@ std::optional<Value> Interpreter::callTable(StringRef name,
         return std::nullopt;
       if (!*value)
         return stop(frame, offset, "the code " + value->error().message);
-      // A list that grows is not looked through each time: see keepTaker.
+      // A growing list is not searched at each append: see keepTaker.
       if (!arguments[0].isSame(**value)) {
         if (!chargeMade(**value, frame, offset))
           return std::nullopt;
@@ -266,7 +267,7 @@ std::optional<Value> Interpreter::callTable(StringRef name,
       frame.scope);
   context.place = placeOf(frame, offset);
   if (!isGradEnabled) {
-    // The first argument of an operator that writes it stays itself.
+    // An operator that writes its first argument needs that argument itself.
     size_t first = name.ends_with("_") && !name.ends_with("__") ? 1 : 0;
     for (Value &argument : llvm::drop_begin(arguments, first))
       if (auto detached = detach(argument, frame, offset))

@@ -1,4 +1,4 @@
-// Where code comes from in the user's sources.
+// Maps code to the user's sources.
 
 #include "frontends/torchscript/DebugInfo.h"
 
@@ -14,14 +14,14 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
-/// A longer text is one text many times over.
+/// The longest text that is read; a longer one repeats one text many times.
 constexpr int64_t maxText = 1 << 24;
 
 bool isTuple(const PickleValue &value, size_t least) {
   return value.is(Kind::Tuple) && value.elements.size() >= least;
 }
 
-/// `FILE(LINE): FUNCTION`, as the tracer writes a frame.
+/// Parses `FILE(LINE): FUNCTION`, the tracer's form of a frame.
 std::optional<SourceLine> parseFrame(std::string_view frame) {
   size_t close = frame.find("): "), open = frame.rfind('(', close);
   SourceLine result;
@@ -36,7 +36,8 @@ std::optional<SourceLine> parseFrame(std::string_view frame) {
   return result;
 }
 
-/// Of frames, the innermost first.
+/// The line of the innermost frame that is not PyTorch's own, or else of the
+/// innermost; frames come innermost first.
 std::optional<SourceLine> innermost(std::string_view stack) {
   std::optional<SourceLine> first;
   while (!stack.empty()) {
@@ -45,7 +46,7 @@ std::optional<SourceLine> innermost(std::string_view stack) {
     stack.remove_prefix(newline + 1);
     if (!frame)
       continue;
-    // What lies further out is the call of the tracer.
+    // Frames further out belong to the call of the tracer.
     if (first && frame->file.find("/torch/jit/") != std::string::npos)
       break;
     if (frame->file.find("/torch/") == std::string::npos)
@@ -85,7 +86,7 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
     return text->is(Kind::String) ? &text->text : nullptr;
   };
   DebugInfo result;
-  // Sources are written once and shared, and so are the texts in them.
+  // Sources are written once and shared, and so are their texts.
   std::unordered_map<const PickleValue *, size_t> numbers;
   std::unordered_map<const std::string *, int64_t> lineEnds;
   bool isTooLarge = false;
@@ -130,7 +131,7 @@ Result<DebugInfo> DebugInfo::read(archive::Pickle pickle,
     return found->second;
   };
   for (const PickleValue *line : lines->elements) {
-    // (offset, ((text, file, first line), start, end)[, tag])
+    // A record is (offset, ((text, file, first line), start, end)[, tag]).
     if (!budget.take(2 * sizeof(Record)))
       return Error{name + ": " + budget.describe()};
     if (!isTuple(*line, 2) || !line->elements[0]->is(Kind::Int) ||
@@ -164,7 +165,7 @@ std::optional<SourceLine> DebugInfo::find(uint32_t offset) const {
   if (source.size == 0 || source.size > maxText || record.start < 0 ||
       record.start > source.size)
     return std::nullopt;
-  // A trace's text is its stack, whether or not a file is named.
+  // The text of a traced source is its stack, with or without a file name.
   if (!source.frame) {
     if (charactersLeft < source.size)
       return std::nullopt;

@@ -17,7 +17,7 @@ std::optional<Value> Interpreter::evaluate(const Expression &expression,
   if (isTooDeep(frame, expression.offset))
     return std::nullopt;
   auto value = evaluateKind(expression, frame);
-  // A text is copied with each use.
+  // Each use copies the string.
   if (value && value->isString() && !charge(*value, frame, expression.offset))
     return std::nullopt;
   return value;
@@ -114,7 +114,8 @@ std::optional<Value> Interpreter::evaluateName(const Expression &expression,
                   "` stands for nothing here");
 }
 
-/// CONSTANTS.c0, a function `__torch__.f`, a member `__torch__.Color.RED`.
+/// Evaluates CONSTANTS.c0, a function `__torch__.f`, or a member
+/// `__torch__.Color.RED`.
 std::optional<Value> Interpreter::evaluateGlobal(const std::string &name,
                                                  const Expression &expression,
                                                  const Frame &frame) {

@@ -1,4 +1,4 @@
-// TorchScript file -> one function @forward in the graph dialect.
+// Imports a TorchScript file as one function @forward in the graph dialect.
 
 #include "frontends/torchscript/Import.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 class ModelImporter {
 public:
-  /// `description`: where what is found out is noted, or null.
+  /// `description`, if not null, receives what is found out about the model.
   ModelImporter(MLIRContext &context, const Archive &archive,
                 std::string_view bytes, const ImportOptions &options,
                 ModelDescription *description = nullptr)
@@ -40,7 +40,8 @@ public:
         interpreter.call(state.getRoot(), "forward", std::move(arguments));
     if (description)
       describeRun(interpreter, result);
-    // What stopped it may follow from what could not be imported.
+    // What stopped execution may be a consequence of what could not be
+    // imported.
     if (failed(failures.report(builder.getLocation(), options.unsupported)))
       return {};
     if (!result)
@@ -65,7 +66,8 @@ public:
 
 private:
   InFlightDiagnostic error() { return emitError(builder.getLocation()); }
-  /// A message of the reader's, which names the file, as the location does.
+  /// Reports a message of the reader without the file name, which the location
+  /// has.
   LogicalResult refuse(StringRef message) {
     message.consume_front(archive.path() + ": ");
     return error() << message;
@@ -119,7 +121,7 @@ private:
     size_t number = 0;
     for (const ForwardArgument &argument : *found) {
       if (!argument.isInput) {
-        // Behind it, all are given by position or have defaults too.
+        // All arguments after it are given by position or have defaults too.
         auto formal = llvm::find_if(forward->arguments, [&](const auto &each) {
           return each.name == argument.name;
         });
@@ -145,7 +147,8 @@ private:
     return success();
   }
 
-  /// A default as the printer writes it: a literal, or a list of them.
+  /// The value of a default as the printer writes it: a literal, or a list of
+  /// literals.
   static std::optional<aten::Value> constantOf(const Expression &expression) {
     using Kind = Expression::Kind;
     switch (expression.kind) {
@@ -187,7 +190,7 @@ private:
       entry.elements = parameter.getModelElements();
       entry.trainable = parameter.trainable;
     }
-    // The element types are those of the entries, which know their names.
+    // The element types are those of the entries, which are found by name.
     llvm::StringMap<aten::ScalarType> types;
     for (const aten::StateEntry &entry : state.getEntries())
       types.try_emplace(entry.name, entry.tensor.type);
@@ -234,7 +237,7 @@ private:
       return;
     auto outputs = nameOutputs(*result);
     if (!outputs)
-      return; // the caller reports it, who imports the model too
+      return; // the caller reports it when it imports the model
     for (const auto &[name, value] : *outputs) {
       DescribedValue &entry = description->outputs.emplace_back();
       entry.name = name;
@@ -249,7 +252,8 @@ private:
     }
   }
 
-  /// An option for what the model does not have would change nothing.
+  /// Fails for an option on something that the model does not have, since it
+  /// would have no effect.
   LogicalResult checkOptions(const Interpreter &interpreter) {
     if (failed(aten::checkLayerOptions(builder.getLocation(), operators)))
       return failure();
@@ -269,7 +273,7 @@ private:
     return names;
   }
 
-  /// A buffer whose attribute was set anew has that value after the step.
+  /// A buffer whose attribute was assigned has the new value after the step.
   bool keepAttributes() {
     for (auto [i, entry] : llvm::enumerate(state.getEntries())) {
       const aten::Value *current = state.getCurrent(i);
@@ -277,7 +281,7 @@ private:
           (!entries[i].isTensor() && !aten::asComplex(entries[i])))
         continue;
       if (entry.role == aten::Role::Constant)
-        continue; // of this step alone
+        continue; // the new value is only for this step
       std::string reason;
       if (!entries[i].isTensor()) {
         reason = "is complex and becomes another value, which is not "
@@ -322,7 +326,7 @@ private:
 } // namespace torchscript
 
 namespace {
-/// The file, opened twice: read at offsets, and mapped.
+/// The file, opened twice: for reads at offsets, and mapped.
 struct OpenedFile {
   std::unique_ptr<torchscript::Archive> archive;
   MappedFile mapped;
@@ -353,8 +357,8 @@ OwningOpRef<ModuleOp> importTorchScript(MLIRContext &context, StringRef path,
 Result<ModelDescription> describeTorchScript(StringRef path,
                                              const ImportOptions &options) {
   POLYRANK_ASSIGN(file, openFile(path));
-  // What is executed says what ops there are and what comes out; what stops it
-  // is the caller's to report, who imports the model too.
+  // Executing the model shows its ops and outputs. Errors that stop the
+  // execution are left to the caller, who also imports the model.
   MLIRContext context;
   context.loadDialect<func::FuncDialect, graph::GraphDialect>();
   LastError said(context);

@@ -12,7 +12,7 @@ using archive::PickleValue;
 
 namespace {
 
-/// Whether a value of the type may be a tensor, or is one alone.
+/// Which values a type accepts: a tensor, a tensor or None, or others.
 enum class Takes { Tensor, TensorOrNone, Other };
 
 Takes takes(const Expression *type) {
@@ -25,7 +25,7 @@ Takes takes(const Expression *type) {
   return Takes::Other;
 }
 
-/// The type as the code writes it: "List[Tensor]".
+/// The type as in the code: "List[Tensor]".
 std::string textOf(const Expression &type) {
   if (!type.is(Expression::Kind::Subscript))
     return type.is(Expression::Kind::Tuple) ? "()" : type.dotted();
@@ -123,7 +123,7 @@ std::vector<DeclaredInput> declareInputs(MLIRContext *context,
     if (argument.traced) {
       bool isGiven = options.inputs.contains(argument.name);
       input.dims.emplace();
-      // The code holds for other sizes as well.
+      // The code is valid for other sizes as well.
       for (int64_t size : *argument.traced)
         input.dims->push_back(
             {isGiven ? std::nullopt : std::optional(size), ""});
@@ -152,7 +152,7 @@ nameOutputs(const aten::Value &result) {
   } else if (result.isTuple() || result.isList()) {
     const aten::List &elements = result.getElements();
     for (auto [i, element] : llvm::enumerate(elements)) {
-      // Those that a call left out are none.
+      // Elements that a call left out are no outputs.
       if (element.isNone())
         continue;
       std::string name =

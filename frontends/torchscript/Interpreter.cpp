@@ -263,7 +263,8 @@ Interpreter::Flow Interpreter::execute(const Statement &statement,
   llvm_unreachable("covered switch");
 }
 
-/// `torch.no_grad` and other context managers are classes with two methods.
+/// Executes a `with` statement. `torch.no_grad` and other context managers are
+/// classes with two methods.
 Interpreter::Flow Interpreter::executeWith(const Statement &statement,
                                            Frame &frame) {
   auto manager = evaluate(*statement.values[0], frame);
@@ -286,12 +287,13 @@ Interpreter::Flow Interpreter::executeWith(const Statement &statement,
   return flow;
 }
 
-/// A condition that depends on data is said here, with what to do; a condition
-/// on what could not be imported has been said.
+/// Evaluates a condition. Reports a condition that depends on data, with
+/// advice; a condition on something that could not be imported has already been
+/// reported.
 std::optional<bool> Interpreter::condition(const Statement &statement,
                                            Frame &frame) {
   const Expression *expression = statement.values[0];
-  // `bool(x)` of a tensor is where data decides.
+  // A `bool(x)` of a tensor is where data decides.
   const Expression *tested = expression;
   if (expression->is(Kind::Call) && expression->operands.size() == 2 &&
       expression->operands[0]->isName("bool"))

@@ -1,4 +1,4 @@
-// What the language itself calls: conversions, annotations, types.
+// Calls of the language itself: conversions, annotations, types.
 
 #include "frontends/torchscript/Builtins.h"
 #include "frontends/torchscript/Interpreter.h"
@@ -15,7 +15,8 @@ using Kind = Expression::Kind;
 
 namespace {
 
-/// The last name of a type: "int" of `int`, "Optional" of `Optional[Tensor]`.
+/// The last part of a type's name: "int" for `int`, "Optional" for
+/// `Optional[Tensor]`.
 std::string typeName(const Expression &type) {
   if (type.is(Kind::Subscript))
     return type.operands[0]->dotted();
@@ -24,8 +25,8 @@ std::string typeName(const Expression &type) {
   return type.dotted();
 }
 
-/// Whether `value` is of `type`; nullopt for a type that is not understood, or
-/// where more than `left` values had to be looked at.
+/// Returns true if `value` is of `type`; nullopt for a type that is not
+/// supported, or if more than `left` values would have to be checked.
 std::optional<bool> isOfType(const Value &value, const Expression &type,
                              size_t &left) {
   if (left == 0)
@@ -100,7 +101,7 @@ std::optional<bool> isOfType(const Value &value, const Expression &type,
 
 } // namespace
 
-/// The elements of a tensor that is known, as nested lists.
+/// Converts a known tensor to nested lists of its elements.
 bool Interpreter::toList(const Value &tensor, Value &result, Frame &frame) {
   if (tensor.getTensor()->getRank() == 0) {
     Imported read = tensor.getTensor()->read(context.emit);
@@ -142,7 +143,7 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
   if (name == "unchecked_cast" && count == 2)
     return evaluate(*call.operands[2], frame);
   if (name == "uninitialized" && count == 1)
-    return Result(Value::unknown()); // nothing reads it
+    return Result(Value::unknown()); // the value is never read
   if (name == "isinstance" && count == 2)
     return isInstance(call, frame);
   if ((name == "int" || name == "float" || name == "bool" || name == "str") &&
@@ -156,7 +157,7 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
       return Result(stop(frame, call.offset, "an attribute has no name"));
     return attributeOf((*values)[0], (*values)[1].getString(), call, frame);
   }
-  if (name == "print") { // of no effect on what is computed
+  if (name == "print") { // has no effect on the computation
     if (!evaluateAll(argumentsOf(call), frame))
       return Result();
     return Result(Value());
@@ -174,7 +175,8 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
     if (!charge(*value, frame, call.offset))
       return Result();
     aten::List sorted = value->getList();
-    // A NaN is less than none, and none is less: then there is no order.
+    // NaN compares as less to no number, and no number to it, so there is no
+    // order.
     if (llvm::any_of(sorted,
                      [](const Value &e) { return std::isnan(e.getNumber()); }))
       return Result(stop(frame, call.offset, "a list with a NaN is sorted"));
@@ -190,8 +192,8 @@ Interpreter::callLanguage(StringRef name, const Expression &call,
   return std::nullopt;
 }
 
-/// `annotate(number, tensor)` is how a trace writes that a tensor becomes a
-/// number.
+/// Evaluates `annotate`; a trace writes `annotate(number, tensor)` to convert a
+/// tensor to a number.
 std::optional<Value> Interpreter::annotated(const Expression &call,
                                             Frame &frame) {
   auto value = evaluate(*call.operands[2], frame);

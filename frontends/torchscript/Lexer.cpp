@@ -1,4 +1,4 @@
-// The words of TorchScript's code.
+// The lexer of TorchScript's code.
 
 #include "frontends/torchscript/Lexer.h"
 
@@ -11,14 +11,15 @@ constexpr size_t maxIndents = 256;
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 bool startsName(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c & '\x80'); // letters outside of ASCII
+         (c & '\x80'); // letters beyond ASCII
 }
 
 } // namespace
 
-/// Whether the line begins with a token of its own: an Indent or a Dedent.
+/// Starts a line; returns true if it begins with a token of its own: an Indent
+/// or a Dedent.
 bool Lexer::beginLine(Token &token) {
-  for (;;) { // past lines that are empty
+  for (;;) { // skips empty lines
     size_t start = at;
     while (peek() == ' ')
       ++at;
@@ -47,7 +48,7 @@ bool Lexer::beginLine(Token &token) {
       if (width > indents.back())
         fail("the line begins at a column where no block does");
       token.kind = Token::Kind::Dedent;
-      at = start; // there may be more of them
+      at = start; // there may be several Dedents
       return true;
     }
     isLineStart = false;
@@ -168,7 +169,7 @@ Token Lexer::string() {
       }
     if (isKnown)
       continue;
-    // Three octal digits, as PyTorch's printer writes other characters.
+    // Three octal digits, in which PyTorch's printer writes other characters.
     int value = 0, count = 0;
     for (; count < 3 && peek() >= '0' && peek() <= '7'; ++count)
       value = 8 * value + (text[at++] - '0');

@@ -9,7 +9,7 @@ namespace polyrank::frontends::torchscript {
 using archive::PickleValue;
 using Kind = PickleValue::Kind;
 
-/// What these take beside their texts and elements, with their places in
+/// The memory of each, without its texts and elements but with its places in
 /// tables: a tensor's entry and holder, a container or object, an attribute.
 static constexpr uint64_t entryBytes = 2 * (sizeof(aten::StateEntry) + 128),
                           objectBytes = 256, attributeBytes = 192;
@@ -156,7 +156,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
     return Value(pickled.integer);
   case Kind::Float:
     return Value(pickled.number);
-  case Kind::String: // which the pickle may name many times
+  case Kind::String: // the pickle may refer to it many times
     return charge(pickled.text.size(), path) ? Value(pickled.text) : Value();
   case Kind::Name:
     if (llvm::StringRef device(pickled.text);
@@ -168,7 +168,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
                          std::move(holder));
   case Kind::Object:
     if (auto known = converted.find(&pickled); known != converted.end()) {
-      // One module in two places: its tensors have both names.
+      // A module in two places: its tensors have names for both.
       if (auto instance = as<Instance>(known->second))
         addAliases(*instance, path);
       return known->second;
@@ -178,12 +178,12 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
   case Kind::Tuple: {
     if (auto known = converted.find(&pickled); known != converted.end())
       return known->second;
-    // Each element's path is put together for a moment.
+    // The path of each element exists for a moment.
     if (!charge(objectBytes + (sizeof(Value) + path.size() / 16) *
                                   pickled.elements.size(),
                 path))
       return {};
-    // Tensors in it are put in afterwards, so it exists first.
+    // The container is created first; the tensors in it are set afterwards.
     Value value = pickled.is(Kind::List)
                       ? Value::list(aten::List(pickled.elements.size()))
                       : Value::tuple(aten::List(pickled.elements.size()));
@@ -231,7 +231,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
 
 void ModelState::findShared() {
   std::map<archive::StoredTensor::Key, size_t> states;
-  std::map<uint64_t, size_t> storages; // by where they begin
+  std::map<uint64_t, size_t> storages; // by begin
   for (auto [i, entry] : llvm::enumerate(entries))
     if (entry.role != aten::Role::Constant) {
       states.try_emplace(entry.tensor.key(), i);

@@ -20,7 +20,7 @@ const Expression *Parser::parseExpression() {
       return &negative;
     }
     if (operand->is(Kind::Int))
-      return operand; // the lowest integer, which has no positive
+      return operand; // the lowest integer, which has no negation
     Expression &negative =
         make(operand->is(Kind::Float) ? Kind::Float : Kind::Negate, offset);
     negative.number = -operand->number;
@@ -33,8 +33,8 @@ const Expression *Parser::parseExpression() {
 
 const Expression *Parser::parsePrimary() {
   const Expression *result = parseAtom();
-  // As many attributes, calls and subscripts as there are: not deeper in the
-  // parser, but deeper in the tree.
+  // A chain of attributes, calls and subscripts does not nest in the parser,
+  // but does nest in the tree.
   int length = 0;
   for (;;) {
     uint32_t offset = token.offset;
@@ -84,7 +84,7 @@ const Expression *Parser::parseSubscript(const Expression *base,
     Expression &slice = make(Kind::Slice, index->offset);
     slice.operands = {index, parseExpression()};
     index = &slice;
-  } else if (isMark(",")) { // of a type: Dict[str, Tensor]
+  } else if (isMark(",")) { // a type: Dict[str, Tensor]
     Expression &tuple = make(Kind::Tuple, index->offset);
     tuple.operands = {index};
     while (takeMark(",") && !isMark("]"))
@@ -142,14 +142,14 @@ const Expression *Parser::parseAtom() {
     auto [rest, problem] = std::from_chars(token.text.data(), end, value);
     if (problem != std::errc() || rest != end || value > uint64_t(1) << 63)
       fail("an integer has more than 64 bits");
-    // 2^63 is the lowest integer behind a minus, which stays as it is.
+    // 2^63 is valid after a minus, as the lowest integer, and is kept as it is.
     integer.integer = static_cast<int64_t>(value);
     advance();
     return &integer;
   }
   if (token.kind == Token::Kind::Float) {
     Expression &number = make(Kind::Float, offset);
-    // Beyond the range it is infinite or 0, as Python reads it.
+    // Out of range, the value is infinite or 0, as in Python.
     number.number = std::strtod(token.text.c_str(), nullptr);
     advance();
     return &number;

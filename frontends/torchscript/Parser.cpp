@@ -9,7 +9,7 @@ namespace polyrank::frontends::torchscript {
 using Kind = Expression::Kind;
 
 Class Parser::parseClass() {
-  charge(2 * sizeof(Class)); // with the table's node
+  charge(2 * sizeof(Class)); // with the node of the table
   Class result;
   result.offset = token.offset;
   advance();
@@ -30,7 +30,7 @@ Class Parser::parseClass() {
   return result;
 }
 
-/// The texts of a list: `["weight", "bias", ]`.
+/// Parses a list of strings: `["weight", "bias", ]`.
 std::vector<std::string> Parser::parseNames() {
   const Expression *list = parseExpression();
   if (!list->is(Kind::List))
@@ -68,7 +68,7 @@ void Parser::parseClassEntry(Class &result) {
     }
   charge(2 * sizeof(Class::Field));
   Class::Field field;
-  if (name == "__annotations__") { // of attributes whose names are no words
+  if (name == "__annotations__") { // attributes whose names are not identifiers
     if (takeMark("=")) {
       parseExpression();
       expect(Token::Kind::Newline, "the end of the line");
@@ -116,7 +116,7 @@ Function Parser::parseFunction() {
   }
   expectMark(")");
   if (takeMark("->"))
-    parseExpression(); // what it returns is seen when it is executed
+    parseExpression(); // the return type: known once it is executed
   expectMark(":");
   result.body = parseBlock();
   return result;
@@ -205,7 +205,7 @@ Statement Parser::parseStatement() {
 }
 
 void Parser::parseAssignment(Statement &statement) {
-  // Expressions with commas between them; the last may end in one.
+  // Parses expressions separated by commas, with an optional trailing comma.
   auto parseRow = [&](bool &endsInComma) {
     std::vector<const Expression *> row = {parseExpression()};
     endsInComma = false;

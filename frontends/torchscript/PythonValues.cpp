@@ -1,4 +1,4 @@
-// What Python's values are to each other.
+// Operations on Python's values.
 
 #include "frontends/torchscript/PythonValues.h"
 
@@ -84,7 +84,7 @@ List sliceOf(const List &elements, const Value &first, const Value &last,
     int64_t start = bound(first, 0, 0, size), end = bound(last, size, 0, size);
     for (int64_t i = start; i < end; i += step) {
       result.push_back(elements[i]);
-      if (step > end - i) // without an overflow
+      if (step > end - i) // avoids overflow
         break;
     }
   } else {
@@ -123,7 +123,7 @@ Result<Value> elementOf(const Value &container, const Value &index,
                " of " + container.describe()};
 }
 
-/// Whether all of it could be appended to `text`.
+/// Appends the text of `value`; returns false if it does not fit.
 static bool append(const Value &value, int depth, std::string &text) {
   if (depth > aten::maxNesting || text.size() > aten::maxListSize)
     return false;

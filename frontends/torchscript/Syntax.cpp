@@ -1,4 +1,4 @@
-// What parsed code is asked.
+// Queries on parsed code.
 
 #include "frontends/torchscript/Syntax.h"
 

@@ -1,4 +1,4 @@
-// What a tensor's attributes are, and where gradients pass.
+// The attributes of tensors, and where gradients pass.
 
 #include "dialects/graph/NamePattern.h"
 #include "frontends/aten/Nested.h"
@@ -12,7 +12,7 @@ namespace polyrank::frontends::torchscript {
 
 using Kind = Expression::Kind;
 
-/// Whether what is computed depends on something that trains, other than
+/// Returns true if the value depends on something that trains, other than
 /// through `detach`.
 bool Interpreter::requiresGrad(const Value &tensor) {
   Imported read = tensor.getTensor()->read(context.emit);
