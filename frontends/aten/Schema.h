@@ -29,8 +29,7 @@ struct SchemaType {
   };
   Base base = Base::Any;
   bool isList = false, isOptional = false, hasOptionalElements = false;
-  int64_t listSize = 0;   // a single number fills so many elements; 0: not
-                          // allowed
+  int64_t listSize = 0;   // one number fills so many elements; 0: no
   bool isWritten = false; // "Tensor(a!)"
 };
 
