@@ -1,4 +1,4 @@
-// Sizes from text.
+// Parses sizes.
 
 #include "support/Bytes.h"
 

@@ -1,4 +1,4 @@
-// POLYRANK_FAIL, read once.
+// Fault injection by POLYRANK_FAIL, which is read once.
 
 #include "support/Failpoint.h"
 
@@ -32,7 +32,7 @@ struct Point {
   std::_Exit(1);
 }
 
-/// Cuts off what stands before the first `separator`.
+/// Cuts off and returns the text before the first `separator`.
 std::string_view next(std::string_view &text, char separator) {
   size_t end = text.find(separator);
   std::string_view first = text.substr(0, end);
@@ -45,7 +45,7 @@ int numberFrom(const char *variable, int otherwise) {
   return text ? std::atoi(text) : otherwise;
 }
 
-/// Those of this process.
+/// The failpoints of this process.
 class Points {
 public:
   Points() {

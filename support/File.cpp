@@ -19,7 +19,8 @@ namespace polyrank {
 
 namespace {
 
-/// Is this errno of the machine, or of its network, and not of the file?
+/// Returns true if the errno is due to the machine or its network, not to the
+/// file.
 bool isOfTheMachine(int code) {
   switch (code) {
   case EIO:
@@ -79,7 +80,7 @@ bool Descriptor::close() {
 Result<InputFile> InputFile::open(const std::string &path) {
   InputFile file;
   file.name = path;
-  // Non-blocking, so that a pipe is an error and not a wait.
+  // O_NONBLOCK makes a pipe an error instead of a wait.
   file.descriptor =
       Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status;

@@ -1,4 +1,5 @@
-// What a file is that is not what was asked for: by its first bytes.
+// Recognises, by its first bytes, what a file is that is not of the requested
+// kind.
 
 #include "support/FileFormat.h"
 
@@ -47,7 +48,7 @@ constexpr Magic magics[] = {
     {"\x89HDF\r\n\x1a\n"sv, Format::Hdf5},
 };
 
-/// By the name of the first member, which stands in its header.
+/// The format of a zip archive, by the name of its first member.
 Format formatOfZip(std::string_view start) {
   constexpr size_t nameLength = 26, name = 30;
   if (start.size() < name)
@@ -74,7 +75,7 @@ bool isWebPage(std::string_view start) {
   return lower.starts_with("<!doctype html") || lower.starts_with("<html");
 }
 
-/// A length of 64 bits, and then JSON.
+/// Returns true for a 64-bit length followed by JSON.
 bool isSafetensors(std::string_view start) {
   constexpr uint64_t headerLimit = 100'000'000;
   uint64_t header = 0;
@@ -85,8 +86,8 @@ bool isSafetensors(std::string_view start) {
          (start[9] == '"' || start[9] == '}' || start[9] == ' ');
 }
 
-/// ModelProto: the field ir_version, a small number, and then a string: the
-/// name of what wrote it.
+/// Returns true for a ModelProto: the field ir_version, a small number, and
+/// then a string, the name of the producer.
 bool isOnnx(std::string_view start) {
   if (start.size() < 4 || start[0] != 0x08 || start[1] <= 0 ||
       start[1] > 0x20 || start[2] != 0x12 || start[3] <= 0)
@@ -97,7 +98,7 @@ bool isOnnx(std::string_view start) {
                      [](unsigned char c) { return std::isprint(c); });
 }
 
-/// Protocol 4 and later: a frame and its length of 64 bits.
+/// Returns true for protocol 4 and later: a frame with its 64-bit length.
 bool isPickle(std::string_view start) {
   return start.size() > 11 &&
          (start.starts_with("\x80\x04\x95") ||
@@ -105,7 +106,7 @@ bool isPickle(std::string_view start) {
          start.substr(7, 4) == "\0\0\0\0"sv;
 }
 
-/// Formats whose first word is also one of texts, with what follows it.
+/// Formats whose first word also occurs in plain text; what follows it decides.
 Format formatOfWord(std::string_view start) {
   if (start.size() > 4 && start.starts_with("BZh") &&
       start.substr(4).starts_with("1AY&SY"))
@@ -135,7 +136,7 @@ Format formatOf(std::string_view start) {
   return isOnnx(start) ? Format::Onnx : formatOfWord(start);
 }
 
-/// What is wanted, made in Python.
+/// Says how to make the wanted file in Python.
 std::string wayTo(WantedFile wanted) {
   switch (wanted) {
   case WantedFile::Model:
@@ -187,7 +188,7 @@ std::string foreignFormat(std::string_view start, WantedFile wanted) {
   case Format::Npz:
     return wanted == WantedFile::Data ? "" : other("a set of NumPy arrays");
   case Format::Zip:
-    if (wanted == WantedFile::Data) // a set whose first member is no array
+    if (wanted == WantedFile::Data) // a set whose first member is not an array
       break;
     return "is a zip archive; unpack it first: unzip FILE";
   case Format::Npy:

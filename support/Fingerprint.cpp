@@ -1,4 +1,4 @@
-// XXH3 block by block.
+// Computes XXH3 block by block.
 
 #include "support/Fingerprint.h"
 

@@ -1,4 +1,4 @@
-// Schedules of learning rates: their text, and their formulas.
+// Learning-rate schedules: parsing and formulas.
 
 #include "support/LearningRate.h"
 
@@ -14,7 +14,7 @@ namespace polyrank {
 namespace {
 
 constexpr double pi = std::numbers::pi;
-/// Steps beyond have no double of their own.
+/// The largest step number that a double represents exactly.
 constexpr uint64_t maxSteps = uint64_t(1) << 53;
 
 std::string_view trim(std::string_view text) {
@@ -43,7 +43,7 @@ std::string join(const std::vector<std::string> &words) {
   return text;
 }
 
-/// A rate that is given as it is, or as a part of the base (`x0.1`).
+/// A rate that is given as a number, or as a fraction of the base (`x0.1`).
 struct Rate {
   double value = 0;
   bool isRelative = false;
@@ -58,8 +58,7 @@ std::string numberText(double value) {
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-/// The options of one schedule, each taken by its one reader. The first thing
-/// that is wrong stays.
+/// The options of one schedule; each is taken once. The first error is kept.
 class LearningRateSchedule::Options {
 public:
   std::string name;
@@ -72,7 +71,7 @@ public:
       error = name + ": " + text;
   }
 
-  /// A number of steps; without a value to fall back on it must be given.
+  /// Takes a number of steps; it is required if there is no default.
   uint64_t takeSteps(const char *key, std::optional<uint64_t> otherwise,
                      const char *what, uint64_t least = 1) {
     const std::string *text = find(key);
@@ -88,7 +87,7 @@ public:
     return number.value_or(least);
   }
 
-  /// A number that `holds` accepts.
+  /// Takes a number that `holds` accepts.
   double takeNumber(const char *key, std::optional<double> otherwise,
                     const char *expected, bool (*holds)(double)) {
     const std::string *given = find(key);
@@ -98,7 +97,7 @@ public:
       return otherwise.value_or(0);
     }
     std::string_view text = *given;
-    // As a fraction too: PyTorch's default of LinearLR is 1/3.
+    // A fraction is allowed too: PyTorch's default of LinearLR is 1/3.
     size_t slash = text.find('/');
     auto number = readNumber<double>(trim(text.substr(0, slash)));
     if (slash != text.npos && number) {
@@ -110,7 +109,7 @@ public:
     return number.value_or(0);
   }
 
-  /// The least that a rate becomes.
+  /// Takes the lower bound of the rate.
   Rate takeMinimum() {
     const char *expected = "a rate, such as 1e-5, or a part of the base, as in "
                            "x0.1";
@@ -139,7 +138,8 @@ public:
     return word == "true" || word == "True";
   }
 
-  /// Of the whole training, with its warm-up; what is left behind the warm-up.
+  /// Takes the number of all steps, including warm-up, and returns the number
+  /// of steps after the warm-up.
   double takeTotal() {
     total = takeSteps("total", std::nullopt,
                       "the number of steps of the whole training");
@@ -181,7 +181,7 @@ static bool isFraction(double x) { return x >= 0 && x <= 1; }
 
 Curve LearningRateSchedule::makeConstant(Options &) { return {}; }
 
-// torch.optim.lr_scheduler.LinearLR; from 1 to 0 transformers'
+// LinearLR of torch.optim.lr_scheduler; from 1 to 0 it is transformers'
 // get_linear_schedule_with_warmup.
 Curve LearningRateSchedule::makeLinear(Options &options) {
   double last = options.takeTotal();
@@ -195,7 +195,7 @@ Curve LearningRateSchedule::makeLinear(Options &options) {
   };
 }
 
-// PolynomialLR, or with a minimum transformers'
+// PolynomialLR; with a minimum, transformers'
 // get_polynomial_decay_schedule_with_warmup.
 Curve LearningRateSchedule::makePolynomial(Options &options) {
   double last = options.takeTotal();
@@ -209,7 +209,7 @@ Curve LearningRateSchedule::makePolynomial(Options &options) {
   };
 }
 
-// CosineAnnealingLR; where `cycles` is given, transformers'
+// CosineAnnealingLR; with `cycles`, transformers'
 // get_cosine_schedule_with_warmup, which multiplies in another order.
 Curve LearningRateSchedule::makeCosine(Options &options) {
   double last = options.takeTotal();
@@ -387,7 +387,7 @@ LearningRateSchedule::parse(std::string_view text) {
 }
 
 double LearningRateSchedule::at(double base, uint64_t step) const {
-  if (step < warmup) // LinearLR in front, in a SequentialLR
+  if (step < warmup) // as LinearLR that comes first in a SequentialLR
     return base * (warmupStart + (1 - warmupStart) * static_cast<double>(step) /
                                      static_cast<double>(warmup));
   return curve ? curve(base, static_cast<double>(step - warmup)) : base;

@@ -1,4 +1,4 @@
-// A file that is mapped whole.
+// A file that is mapped into memory as a whole.
 
 #include "support/MappedFile.h"
 

@@ -1,5 +1,5 @@
-// Names in the user's model: which are near to a mistaken one, and which differ
-// in the numbers of layers only.
+// Names in the user's model: suggestions for a mistyped one, and groups of
+// names that differ only in layer numbers.
 
 #include "support/Names.h"
 
@@ -16,8 +16,8 @@ std::string shapeText(std::span<const int64_t> shape) {
 }
 namespace {
 
-/// What stands between dots and quotes, with the delimiter behind each; a part
-/// of digits is the number of a layer.
+/// The text between dots and quotes, with the delimiter after it; a part of
+/// digits is the number of a layer.
 struct Part {
   std::string_view text;
   char delimiter = 0; // 0 for the last
@@ -39,7 +39,7 @@ std::vector<Part> split(std::string_view name) {
   return parts;
 }
 
-/// `toText` says what takes the place of each number.
+/// Replaces each layer number by what `toText` returns.
 template <typename ToText>
 std::string replaceNumbers(std::string_view name, ToText toText) {
   std::string text;
@@ -70,12 +70,12 @@ std::string toRange(const std::set<int> &numbers) {
   return text + "}";
 }
 
-/// How far a name is from what was written.
+/// The distance of a name from what the user wrote.
 struct Distance {
   size_t edits = 0;
-  /// Parts of the name begin with what was written, and are longer.
+  /// True if parts of the name begin with what was written, and are longer.
   bool isLonger = false;
-  /// Characters of the name that were not compared.
+  /// The number of characters of the name that were not compared.
   size_t rest = 0;
 
   auto operator<=>(const Distance &) const = default;
@@ -83,8 +83,8 @@ struct Distance {
 
 using Ranked = std::set<std::pair<Distance, std::string>>;
 
-/// The names that are at most `most` edits away; with `always` the first in any
-/// case.
+/// Lists the names that are at most `most` edits away; with `always`, the
+/// nearest in any case.
 std::string listNearest(const Ranked &ranked, size_t most, bool always) {
   constexpr size_t mostNames = 3;
   std::string result;
@@ -97,8 +97,8 @@ std::string listNearest(const Ranked &ranked, size_t most, bool always) {
   return result;
 }
 
-/// Whether `part` of a name is what was written, or begins with it, also behind
-/// an underscore: `emb` of embedding, `attn` of c_attn.
+/// Returns true if `part` of a name begins with what was written, or does so
+/// after an underscore: `emb` of embedding, `attn` of c_attn.
 bool beginsWith(std::string_view part, std::string_view wanted) {
   constexpr size_t least = 2; // one character says nothing
   wanted = wanted.substr(0, wanted.find_last_not_of('*') + 1);
@@ -112,12 +112,12 @@ bool beginsWith(std::string_view part, std::string_view wanted) {
   return false;
 }
 
-/// Of the runs of about as many parts of `name` as there are in `wanted`, and
-/// of those at its end, that which is nearest: `emb` is no edit away from
-/// `model.emb.weight`, and `c_atn` one from `attn.c_attn.weight`.
+/// The distance of the nearest run of parts of `name`, among the runs with
+/// about as many parts as `wanted` and the runs at the end: `emb` is no edit
+/// away from `model.emb.weight`, and `c_atn` one from `attn.c_attn.weight`.
 Distance distanceTo(std::string_view name, std::string_view wanted) {
   std::vector<Part> parts = split(name), sought = split(wanted);
-  Distance nearest{name.size() + wanted.size()}; // more than any
+  Distance nearest{name.size() + wanted.size()}; // more than any distance
   for (size_t first = 0; first < parts.size(); ++first)
     for (size_t last = first; last < parts.size(); ++last) {
       size_t count = last - first + 1;
@@ -139,8 +139,8 @@ Distance distanceTo(std::string_view name, std::string_view wanted) {
   return nearest;
 }
 
-/// A third of the characters may be others, or one; an option's dashes do not
-/// count.
+/// The most edits: a third of the characters, at least one; the dashes of an
+/// option do not count.
 size_t mostEdits(std::string_view wanted) {
   size_t dashes = std::min(wanted.find_first_not_of('-'), wanted.size());
   return (wanted.size() - dashes + 1) / 3;
@@ -149,7 +149,8 @@ size_t mostEdits(std::string_view wanted) {
 } // namespace
 
 size_t editDistance(std::string_view a, std::string_view b) {
-  // Of the first i characters of a and the first j of b: rows i - 2 to i.
+  // The distances between the first i characters of a and the first j of b:
+  // rows i - 2 to i.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
       row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -171,10 +172,10 @@ std::string nearestNames(std::string_view pattern,
                          std::span<const std::string> names) {
   auto star = [] { return std::string("*"); };
   std::string wanted = replaceNumbers(pattern, star);
-  // What the user wrote may lack leading modules.
+  // The user may have left out leading modules.
   wanted.erase(0, std::min(wanted.find_first_not_of("*."), wanted.size()));
   wanted.erase(wanted.find_last_not_of("*.") + 1);
-  std::set<std::string> known; // of layers that are alike one
+  std::set<std::string> known; // layers that are alike count once
   for (const std::string &name : names)
     known.insert(replaceNumbers(name, star));
   Ranked ranked;
@@ -216,7 +217,7 @@ std::string LayerNames::toString() const {
 }
 
 std::string groupNames(std::span<const std::string> names) {
-  // In the order in which they come.
+  // Groups in the order in which they first occur.
   std::vector<std::pair<std::string, LayerNames>> groups;
   for (const std::string &name : names) {
     std::string key = LayerNames::getKey(name);

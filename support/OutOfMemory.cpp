@@ -1,4 +1,4 @@
-// What a program does where the system gives it no more memory.
+// Handles out-of-memory.
 
 #include "support/OutOfMemory.h"
 
@@ -12,7 +12,7 @@ namespace polyrank {
 static const char *nameOfProgram = "polyrank";
 
 static void say(const char *text) {
-  // What standard error does not take is lost: nothing else can be done.
+  // A message that standard error does not take is lost.
   [[maybe_unused]] ssize_t written = write(2, text, std::strlen(text));
 }
 

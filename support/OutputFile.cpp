@@ -1,4 +1,4 @@
-// Unnamed files where the system has them, else random names under a lock.
+// Unnamed files if the system has them, else random names under a lock.
 
 #include "support/OutputFile.h"
 
@@ -34,7 +34,7 @@ std::string directoryOf(const std::string &path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
-/// What the names of unfinished files for `target` begin with.
+/// The prefix of the names of unfinished files for `target`.
 std::string prefixOf(const std::string &target) {
   size_t slash = target.rfind('/');
   std::string base =
@@ -43,7 +43,7 @@ std::string prefixOf(const std::string &target) {
          std::string(marker);
 }
 
-/// The path behind all links, whether or not there is a file.
+/// The path after all links are followed, whether or not there is a file.
 Result<std::string> followLinks(const std::string &path) {
   std::string target = path;
   for (int links = 0; links < 40; ++links) {
@@ -59,8 +59,9 @@ Result<std::string> followLinks(const std::string &path) {
 
 bool lock(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
 
-/// Removes what processes that are gone have left of `target`. A file whose
-/// lock nobody holds has no process any more, on this machine or another.
+/// Removes unfinished files for `target` that dead processes have left. If
+/// nobody holds the lock of a file, its process is gone, on this machine or
+/// another.
 void removeLeftovers(const std::string &target) {
   std::string folder = directoryOf(target), prefix = prefixOf(target);
   std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
@@ -90,7 +91,7 @@ void removeLeftovers(const std::string &target) {
 std::string OutputFile::newTemporary() const {
   std::array<unsigned char, randomDigits / 2> bytes;
   if (getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size()))
-    return ""; // which no system that we know does for so few
+    return ""; // no known system returns fewer bytes than so few
   std::string path = directoryOf(target) + prefixOf(target);
   for (unsigned char byte : bytes)
     for (int shift : {4, 0})
@@ -116,7 +117,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
       open(directoryOf(target).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   std::string link = "/proc/self/fd/" + std::to_string(output.file.get());
   if (output.file.get() < 0 || access(link.c_str(), F_OK) != 0) {
-    // Only making one there shows why none can be made.
+    // Only an attempt to create a file there tells why it fails.
     for (;;) {
       output.temporary = output.newTemporary();
       output.file =
@@ -128,7 +129,7 @@ Result<OutputFile> OutputFile::create(const std::string &path, uint64_t bytes) {
         output.temporary.clear();
         return cannotWrite(path, std::strerror(errno));
       }
-      // Another process may have taken it for a leftover before it was locked.
+      // Another process may have removed it as a leftover before it was locked.
       if ((lock(output.file.get()) || errno != EWOULDBLOCK) &&
           fstat(output.file.get(), &status) == 0 && status.st_nlink > 0)
         break;
@@ -154,7 +155,7 @@ Result<void> OutputFile::reserve(uint64_t bytes) {
              Error::Fault::Disk};
   if (isKnown && bytes > left)
     return full;
-  // The size stays 0: who writes the file says how long it is.
+  // The size stays 0: it is set by those who write the file.
   if (fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off64_t>(bytes)) == 0)
     isReserved = true;
@@ -163,11 +164,11 @@ Result<void> OutputFile::reserve(uint64_t bytes) {
   else if (errno == EFBIG)
     return fileError(name, "cannot have " + std::to_string(bytes) + " bytes",
                      Error::Fault::Disk);
-  return {}; // the file system may not be able to keep room
+  return {}; // the file system may not support it
 }
 
-/// Whoever could read what is there may read what takes its place, and nobody
-/// else.
+/// Gives the file to the owner and group of the file that it replaces, so that
+/// whoever could read that one can read this one, and nobody else.
 void OutputFile::takeOwner() const {
   struct stat status, own;
   if (stat(target.c_str(), &status) != 0 || fstat(file.get(), &own) != 0)
@@ -176,7 +177,7 @@ void OutputFile::takeOwner() const {
   if ((own.st_uid != status.st_uid || own.st_gid != status.st_gid) &&
       fchown(file.get(), status.st_uid, status.st_gid) != 0) {
     mode &= ~mode_t(S_ISUID);
-    // Of another group's rights this one gets none.
+    // This file then has another group, which gets none of the rights.
     if (own.st_gid != status.st_gid &&
         fchown(file.get(), uid_t(-1), status.st_gid) != 0)
       mode &= ~mode_t(S_ISGID | S_IRWXG);
@@ -192,7 +193,7 @@ Result<void> OutputFile::clear() {
   struct stat status;
   if (fstat(file.get(), &status) != 0)
     return fileError(name, "cannot be emptied", Error::Fault::Disk);
-  // Emptied, it would give its room away.
+  // Truncating it would release the reserved space.
   std::array<char, 4096> zeros{};
   return writeAt(file, name, 0, zeros.data(),
                  std::min<uint64_t>(zeros.size(), uint64_t(status.st_size)));
@@ -213,7 +214,7 @@ Result<void> OutputFile::giveName() {
     else if (errno != EEXIST)
       return fileError(name, "cannot be named", Error::Fault::Disk);
   }
-  // A link cannot replace a file; a name can.
+  // linkat cannot replace a file; a rename of a named file can.
   int failing = failpoint("output.before_rename");
   if (failing)
     errno = failing;
@@ -225,7 +226,7 @@ Result<void> OutputFile::giveName() {
 }
 
 Result<void> OutputFile::commit() {
-  // What was kept beyond the end is given back.
+  // Space reserved beyond the end is released.
   struct stat status;
   if (isReserved && fstat(file.get(), &status) == 0 &&
       ftruncate(file.get(), status.st_size) != 0)

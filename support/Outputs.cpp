@@ -1,4 +1,4 @@
-// Files by device and inode, and by their first bytes.
+// Identifies files by device and inode, and by their first bytes.
 
 #include "support/Outputs.h"
 
@@ -19,8 +19,8 @@
 namespace polyrank {
 namespace {
 
-/// Which file a path leads to. One that does not exist yet is a name in its
-/// folder.
+/// The file that a path leads to. A file that does not exist yet is a name in
+/// its folder.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -29,7 +29,8 @@ struct Identity {
   bool operator==(const Identity &) const = default;
 };
 
-/// Where a link to nothing leads: writing through it makes that file.
+/// Follows a link to a missing file: writing through the link creates that
+/// file.
 std::string resolved(std::string path) {
   for (int links = 0; links < 40; ++links) { // as many as Linux follows
     char target[PATH_MAX];
@@ -45,8 +46,8 @@ std::string resolved(std::string path) {
   return path;
 }
 
-/// Nothing for what is no file and will be none: a terminal, a pipe, a path
-/// without a folder. Those who open it say so.
+/// Nullopt for what is not and will not be a file: a terminal, a pipe, a path
+/// without a folder. Opening these reports the error.
 std::optional<Identity> identityOf(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) {
@@ -94,12 +95,12 @@ KindRow rowOf(FileKind kind) {
   return {"a profile of polyrank-run", ".txt"};
 }
 
-/// Suffixes that promise a format, and what writes or reads it. Others, and
-/// none, promise nothing.
+/// Suffixes that imply a format, and what writes or reads it. Other suffixes
+/// imply nothing.
 struct SuffixRow {
   std::string_view suffix, is;
-  std::optional<FileKind> kind = std::nullopt;  // where it is one of ours
-  std::optional<FileKind> taken = std::nullopt; // for these outputs alone
+  std::optional<FileKind> kind = std::nullopt;  // if it is one of ours
+  std::optional<FileKind> taken = std::nullopt; // for these outputs only
 };
 constexpr SuffixRow suffixes[] = {
     {".pt", "PyTorch's pickle"},
@@ -131,7 +132,7 @@ std::string lowerSuffixOf(const std::string &path) {
 }
 
 Result<void> checkSuffix(const OutputUse &output) {
-  if (output.kind == FileKind::Folder) // which may be called as it likes
+  if (output.kind == FileKind::Folder) // it may have any name
     return {};
   std::string suffix = lowerSuffixOf(output.path);
   for (const SuffixRow &row : suffixes) {
@@ -151,7 +152,7 @@ Result<void> checkSuffix(const OutputUse &output) {
   return {};
 }
 
-/// Does what is there begin as such an output does?
+/// Returns true if a file begins like an output of this kind.
 bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
   switch (kind) {
   case FileKind::Plan:
@@ -172,8 +173,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
   case FileKind::Folder:
     return false;
   case FileKind::Log:
-    // A log that ended early may have no step, and one that goes on may begin
-    // with something else.
+    // A log that ended early may have no step, and that of a resumed run may
+    // begin with another record.
     for (std::string_view record :
          {"{\"run\":", "{\"step\":", "{\"restart\":", "{\"checkpoint\":"})
       if (start.starts_with(record))
@@ -188,7 +189,7 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
   case FileKind::Profile:
     break;
   }
-  // As a report in JSON, or as a table.
+  // A report in JSON, or a table.
   return start.starts_with("{\n  \"report\": \"profile\"") ||
          start.starts_with("       ms     floor ");
 }

@@ -1,4 +1,4 @@
-// SHA-256, word by word as the standard has it.
+// SHA-256, word by word as in the standard.
 
 #include "support/Sha256.h"
 

@@ -7,7 +7,7 @@
 namespace polyrank {
 namespace {
 
-/// XML allows no control characters but tab and line feed, not even escaped.
+/// XML allows no control characters except tab and line feed, not even escaped.
 std::string escaped(const std::string &text) {
   std::string result;
   for (char c : text)

@@ -1,4 +1,5 @@
-// Zip archives, read without trust by their central directory (APPNOTE 6.3).
+// Reads zip archives from untrusted sources, by their central directory
+// (APPNOTE 6.3).
 
 #include "support/ZipFile.h"
 
@@ -18,7 +19,8 @@ constexpr uint64_t localSize = 30, centralSize = 46, endSize = 22,
                    end64Size = 56, locatorSize = 20;
 constexpr uint64_t directoryLimit = 64 << 20;
 constexpr uint16_t encryptedFlag = 1;
-constexpr uint32_t wide32 = 0xffffffff; // the value has 64 bits elsewhere
+constexpr uint32_t wide32 = 0xffffffff; // the value is stored in 64 bits
+                                        // elsewhere
 constexpr uint16_t wide16 = 0xffff;
 
 template <typename T>
@@ -33,7 +35,7 @@ struct Directory {
 };
 
 /// Reads the directory of the archive in [begin, begin + length) of `file`. All
-/// offsets are the archive's own, so that it may lie anywhere.
+/// offsets are relative to the archive.
 class DirectoryReader {
 public:
   DirectoryReader(const InputFile &file, const std::string &kind,
@@ -50,10 +52,10 @@ private:
     return file.readAt(begin + offset, into, size);
   }
   Result<Directory> find() const;
-  /// With the 64-bit numbers of the record before the end record at `end`, if
-  /// there is one; it then ends there.
+  /// Takes the 64-bit numbers from the zip64 record before the end record at
+  /// `end`, if there is one; `end` then moves to it.
   Result<void> widen(Directory &directory, uint64_t &end) const;
-  /// `local`: where the member's own header is.
+  /// `local` receives the place of the member's local header.
   Result<ZipMember> parseCentral(std::span<const std::byte> directory,
                                  uint64_t &cursor, uint64_t &local) const;
   Result<void> locate(ZipMember &member, uint64_t local,
@@ -103,7 +105,7 @@ Result<Directory> DirectoryReader::find() const {
   uint64_t tailOffset = length - tail.size();
   if (auto done = readAt(tailOffset, tail.data(), tail.size()); !done)
     return done.error();
-  // The end record is followed by a comment of the length that it says.
+  // The end record is followed by a comment of the length that it gives.
   for (int64_t at = int64_t(tail.size()) - int64_t(endSize); at >= 0; --at) {
     const std::byte *record = tail.data() + at;
     if (get<uint32_t>(record) != endMagic ||
@@ -125,7 +127,7 @@ Result<Directory> DirectoryReader::find() const {
   return bad("it has no end record");
 }
 
-/// What is unpacked under such a name would lie outside of the folder.
+/// Refuses a name that would unpack to a place outside the folder.
 Result<void> DirectoryReader::checkName(const std::string &name) const {
   bool leaves = name.empty() || name.front() == '/' ||
                 name.find('\\') != name.npos || name.find('\0') != name.npos;
@@ -164,7 +166,7 @@ DirectoryReader::parseCentral(std::span<const std::byte> directory,
     return done.error();
   if (get<uint16_t>(at + 8) & encryptedFlag)
     return bad("'" + member.name + "' is encrypted");
-  // The zip64 field holds, in this order, what did not fit above.
+  // The zip64 field holds, in this order, the values that did not fit above.
   const std::byte *extra = at + centralSize + nameSize;
   for (uint64_t e = 0; extraSize - e >= 4;) {
     uint16_t tag = get<uint16_t>(extra + e),
@@ -186,7 +188,7 @@ DirectoryReader::parseCentral(std::span<const std::byte> directory,
   return member;
 }
 
-/// The local header must tell the same story as the directory.
+/// Checks that the local header agrees with the directory.
 Result<void> DirectoryReader::locate(ZipMember &member, uint64_t local,
                                      uint64_t directoryOffset) const {
   if (local > directoryOffset || directoryOffset - local < localSize)
@@ -220,7 +222,7 @@ Result<std::vector<ZipMember>> DirectoryReader::read() const {
   if (auto done = readAt(directory.offset, bytes.data(), bytes.size()); !done)
     return done.error();
   std::vector<ZipMember> members;
-  /// From its own header to the end of its bytes.
+  /// The range from a member's local header to the end of its data.
   struct Extent {
     uint64_t begin, end;
     size_t member;
@@ -252,8 +254,8 @@ Result<std::vector<ZipMember>> DirectoryReader::read() const {
   return members;
 }
 
-/// `compressed` bytes of `file` at `offset`, inflated until `into` is full;
-/// false where they do not end there.
+/// Inflates the `compressed` bytes of `file` at `offset` until `into` is full;
+/// returns false if they do not end there.
 Result<bool> inflateInto(const InputFile &file, const ZipMember &member,
                          std::vector<std::byte> &into) {
   std::vector<std::byte> input(std::min<uint64_t>(member.compressed, 1 << 20));
@@ -277,7 +279,7 @@ Result<bool> inflateInto(const InputFile &file, const ZipMember &member,
     }
     uint64_t room = std::min<uint64_t>(into.size() - produced, 1 << 30);
     std::byte overflow;
-    bool full = room == 0; // give it one byte, which it must not use
+    bool full = room == 0; // give it one byte, which must stay unused
     stream.next_out =
         reinterpret_cast<Bytef *>(full ? &overflow : into.data() + produced);
     stream.avail_out = full ? 1 : static_cast<uInt>(room);

@@ -1,4 +1,4 @@
-// Reads the Python literal in a .npy header with a parser for just that.
+// Reads .npy files, with a parser for just the Python literal in their header.
 
 #include "support/arrays/Npy.h"
 
@@ -75,7 +75,7 @@ bool parseShape(Literal &literal, std::vector<int64_t> &shape) {
     int64_t extent;
     if (!literal.integer(extent))
       return false;
-    literal.accept('L'); // Python 2 wrote long integers so
+    literal.accept('L'); // Python 2 wrote an L after long integers
     shape.push_back(extent);
     if (!literal.accept(',')) {
       if (!literal.accept(')'))

@@ -1,4 +1,4 @@
-// Writes stored .npz members one after the other, with zip64 fields throughout.
+// Writes stored .npz members one after another, with zip64 fields throughout.
 
 #include "support/arrays/Npz.h"
 
@@ -41,7 +41,7 @@ const char *numpyType(DType dtype) {
 }
 
 // What the local and the central header share: from the version needed to the
-// sizes, which stand in the zip64 field.
+// sizes, which are in the zip64 field.
 constexpr uint16_t version = 45, storedMethod = 0;
 constexpr uint16_t epochDate = 0x21; // 1980-01-01: output is reproducible
 constexpr uint32_t inZip64Field = 0xffffffff;

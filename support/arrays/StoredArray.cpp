@@ -1,4 +1,4 @@
-// Reads elements of an array, wherever it is kept.
+// Reads elements of an array, from a file or from memory.
 
 #include "support/arrays/StoredArray.h"
 

@@ -1,4 +1,4 @@
-// One loop per pair of types.
+// Conversion between element types, with one loop per pair of types.
 
 #include "support/arrays/Values.h"
 
@@ -23,7 +23,7 @@ constexpr TypeRow typeRows[] = {{"uint8", 1},   {"uint16", 2},  {"uint32", 4},
                                 {"int32", 4},   {"int64", 8},   {"float16", 2},
                                 {"float32", 4}, {"float64", 8}, {"bool", 1}};
 
-// Stored forms that are not C++ types of their own.
+// Stored types that have no C++ type.
 struct Half {
   uint16_t bits;
 };
@@ -90,7 +90,7 @@ auto visitTarget(DType type, Visitor visitor) {
   return visitor(Boolean());
 }
 
-/// The value as an arithmetic type that holds it exactly.
+/// Converts a value to an arithmetic type that represents it exactly.
 template <typename T>
 T arithmetic(T value) {
   return value;
@@ -98,7 +98,7 @@ T arithmetic(T value) {
 float arithmetic(Half value) { return floatFromFloat16(value.bits); }
 uint8_t arithmetic(Boolean value) { return value.value != 0; }
 
-/// Stores an arithmetic value; false if it does not fit.
+/// Stores an arithmetic value; returns false if it does not fit.
 template <typename S, typename T>
 bool storeValue(S value, T &to) {
   if constexpr (std::is_integral_v<T>) {
@@ -113,7 +113,7 @@ bool storeValue(S value, T &to) {
     to.value = value != 0;
     return value == 0 || value == 1;
   } else {
-    // Every integer up to 2^digits is exact, digits counting the hidden bit.
+    // Every integer up to 2^digits is exact; digits includes the hidden bit.
     constexpr int digits = std::is_same_v<T, float>    ? 24
                            : std::is_same_v<T, double> ? 53
                            : std::is_same_v<T, Half>   ? 11
@@ -144,7 +144,7 @@ bool storeValue(S value, T &to) {
   }
 }
 
-/// Converts until the first value that does not fit, whose index it returns.
+/// Converts up to the first value that does not fit, and returns its index.
 template <typename S, typename T>
 int64_t convertAll(const std::byte *source, int64_t count,
                    const IndexRange &range, std::byte *result) {
@@ -165,11 +165,12 @@ int64_t convertAll(const std::byte *source, int64_t count,
   return count;
 }
 
-/// The first of `count` floats whose bits, without the sign, are at least
-/// `least`; or `count`.
+/// The index of the first of `count` floats whose bits, without the sign, are
+/// at least `least`; or `count`.
 template <typename Bits>
 int64_t findAtLeast(const std::byte *data, int64_t count, Bits least) {
-  constexpr int64_t block = 4096; // one test per block keeps the loop vectors
+  constexpr int64_t block = 4096; // one test per block, so that the loop
+                                  // vectorizes
   auto isFound = [&](int64_t i) {
     Bits bits;
     std::memcpy(&bits, data + i * sizeof(Bits), sizeof(Bits));
@@ -187,7 +188,7 @@ int64_t findAtLeast(const std::byte *data, int64_t count, Bits least) {
   return count;
 }
 
-/// The first value beyond infinity (a NaN), or from there on.
+/// The index of the first infinity or NaN; with `beyond`, of the first NaN.
 int64_t findInfinity(DType dtype, const std::byte *data, int64_t count,
                      bool beyond) {
   switch (dtype) {
