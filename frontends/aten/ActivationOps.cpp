@@ -30,7 +30,7 @@ LogicalResult relu(Call &c) {
   return c.give(c.emit.unary<graph::ReluOp>(c.read("self")), c.typeOf("self"));
 }
 
-/// x held to [low, high], without a gradient at the bounds.
+/// Clamps x to [low, high], without a gradient at the bounds.
 LogicalResult hold(Call &c, double low, double high) {
   Imported x = c.read("self");
   x = clipped(c.emit, x, scalarLike(c, x, low), /*isLower=*/true,
@@ -88,7 +88,7 @@ LogicalResult celu(Call &c) {
   });
 }
 
-/// One slope for all, or one per channel (dim 1).
+/// There is one slope, or one per channel (dim 1).
 LogicalResult prelu(Call &c) {
   Imported weight = c.read("weight");
   Shape shape = c.tensor("self")->getShape();
@@ -157,7 +157,7 @@ LogicalResult hardswish(Call &c) {
       c.typeOf("self"));
 }
 
-/// x beyond `threshold`, else `value`.
+/// x where it is above `threshold`, else `value`.
 LogicalResult threshold(Call &c) {
   Imported x = c.read("self");
   Imported above = c.emit.binaryOver<graph::CompareOp>(
@@ -166,7 +166,8 @@ LogicalResult threshold(Call &c) {
                 c.typeOf("self"));
 }
 
-/// 0 in [-lambda, lambda], else x, or with `isSoft` x moved towards 0 by it.
+/// 0 in [-lambda, lambda], else x or, with `isSoft`, x moved towards 0 by
+/// lambda.
 template <bool isSoft>
 LogicalResult shrink(Call &c) {
   Imported x = c.read("self");

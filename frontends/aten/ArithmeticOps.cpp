@@ -11,7 +11,8 @@ namespace {
 
 using graph::Comparison;
 
-/// Operands of one shape; of booleans + is "or" and * is "and", as in PyTorch.
+/// The sum of operands of the same shape; for booleans + is "or" and * is
+/// "and", as in PyTorch.
 Imported sumOf(Call &c, ScalarType type, const Imported &x, const Imported &y) {
   return type == ScalarType::Bool ? c.emit.binary<graph::OrOp>(x, y)
                                   : c.emit.binary<graph::AddOp>(x, y);
@@ -63,7 +64,7 @@ LogicalResult mul(Call &c) {
                 both->type);
 }
 
-/// Towards zero.
+/// Rounds towards zero.
 Imported truncated(Call &c, const Imported &x) {
   if (!isa<FloatType>(x.getElementType()))
     return x;

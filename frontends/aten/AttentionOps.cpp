@@ -10,8 +10,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// [batch.., length, width] as [batch, heads, length, width]: the dim before
-/// the last two are heads, which there may be none of.
+/// Reshapes [batch.., length, width] to [batch, heads, length, width]: the dim
+/// before the last two is the heads, which may be absent.
 Imported withHeads(Call &c, const Imported &x, ArrayRef<int64_t> lead) {
   Shape shape = x.getShape(), spread(lead);
   spread.append({shape[shape.size() - 2], shape.back()});
@@ -36,7 +36,7 @@ LogicalResult attention(Call &c) {
   Shape lead = leadOf(q), keyLead = leadOf(k), valueLead = leadOf(v);
   bool groups = c.flag("enable_gqa");
   if (!groups) {
-    // Batch dims broadcast.
+    // The batch dims are broadcast.
     for (const Shape *other : {&keyLead, &valueLead}) {
       auto common = broadcastShapes(lead, *other);
       if (failed(common))
@@ -51,13 +51,13 @@ LogicalResult attention(Call &c) {
   value = withHeads(c, value, valueLead);
   Imported mask = c.read("attn_mask");
   if (mask) {
-    // As many dims as [batch, heads, queries, keys].
+    // The mask gets as many dims as [batch, heads, queries, keys].
     Shape shape = mask.getShape();
     if (lead.size() < 2)
       shape.insert(shape.begin(), 4 - std::min<size_t>(4, shape.size()), 1);
     if (lead.size() == 1 && shape.size() == 4 && shape[1] != 1) {
       shape = mask.getShape();
-      shape.insert(shape.begin(), 1); // [heads, ..] has the batch of one
+      shape.insert(shape.begin(), 1); // [heads, ..] is for a batch of one
     }
     if (lead.size() > 2 && mask.getRank() > 2) {
       Shape whole = lead;

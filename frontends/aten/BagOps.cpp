@@ -1,4 +1,4 @@
-// Sums, means and maxima over bags of an embedding's rows.
+// EmbeddingBag: sums, means and maxima over bags of rows.
 
 #include "frontends/aten/Call.h"
 
@@ -7,9 +7,9 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-enum Mode : int64_t { Sum, Mean, Max }; // as PyTorch numbers them
+enum Mode : int64_t { Sum, Mean, Max }; // with PyTorch's numbers
 
-/// Where each bag begins, and the end of the last, in `count` indices.
+/// The start of each bag, and the end of the last, among `count` indices.
 FailureOr<SmallVector<int64_t>> boundsOf(Call &c, int64_t count) {
   if (failed(c.needIntegers("offsets")))
     return failure();
@@ -32,8 +32,8 @@ FailureOr<SmallVector<int64_t>> boundsOf(Call &c, int64_t count) {
   return bounds;
 }
 
-/// Indices, weights and rows as [bags, the longest bag, ..]. What is there
-/// beyond a bag's end is not counted.
+/// Indices, weights and rows as [bags, length of the longest bag, ..]. Elements
+/// beyond the end of a bag are ignored.
 struct Bags {
   SmallVector<int64_t> bounds;
   int64_t count, longest = 0;
@@ -59,7 +59,7 @@ struct Bags {
         x, emit.reshape(emit.integers(places), shape), int64_t(0));
   }
 
-  /// Which of the elements are a bag's, as booleans.
+  /// A boolean mask of the elements that are inside their bags.
   Imported areInside(Emitter &emit) const {
     SmallVector<int64_t> lengths;
     for (int64_t i = 0; i < count; ++i)
@@ -74,8 +74,8 @@ struct Bags {
   }
 };
 
-/// Rows of `weight`, `mode` of them for each bag; of a bag without any 0. Those
-/// of `padding_idx` do not count.
+/// The `mode` (sum, mean or max) of the rows of `weight` in each bag; 0 for an
+/// empty bag. The row `padding_idx` does not count.
 LogicalResult embeddingBag(Call &c) {
   if (failed(c.needIntegers("indices")))
     return failure();
@@ -96,7 +96,7 @@ LogicalResult embeddingBag(Call &c) {
   auto giveAll = [&](const Imported &x) {
     if (failed(c.give(x, c.typeOf("weight"))))
       return failure();
-    // What PyTorch's backward asks for.
+    // Results that only PyTorch's backward uses.
     for (int i = 0; i < 3; ++i)
       if (failed(c.give(Value())))
         return failure();

@@ -1,4 +1,4 @@
-// Tensors inside of a region of torch.vmap, and how they enter and leave it.
+// Tensors inside a region of torch.vmap, and how they enter and leave it.
 
 #include "frontends/aten/Batched.h"
 
@@ -46,8 +46,8 @@ static Value fail(Context &context, const Value &x, const Twine &reason) {
   return Value::unknown();
 }
 
-/// The levels of `x` and its dims in the order `order`, which counts hidden
-/// dims too.
+/// Transposes `x`, whose levels are `levels`, by `order`, which includes the
+/// hidden dims.
 static Value ordered(Context &context, const TensorRef &x,
                      ArrayRef<int64_t> order, ArrayRef<int64_t> levels) {
   if (llvm::is_sorted(order))
@@ -90,7 +90,7 @@ Value removeBatchDim(Context &context, const Value &x, int64_t level,
     return fail(context, x, "it gives " + x.describe());
   auto batched = asBatched(x);
   if (!batched || !llvm::is_contained(batched->levels, level)) {
-    // It is the same for all indices.
+    // The value is the same for all indices of the level.
     Shape shape = batched ? batched->getShape() : held->getShape();
     int64_t rank = static_cast<int64_t>(shape.size()) + 1;
     if (dim < 0)

@@ -1,4 +1,4 @@
-// How an operator's arguments are adjusted to hidden dims.
+// Adjusts the arguments of an operator to hidden dims.
 
 #include "frontends/aten/BatchedCall.h"
 
@@ -199,7 +199,7 @@ bool BatchedCall::mayWrite() const {
   return true;
 }
 
-/// Parameters that name dims, in all operators that are adjusted.
+/// Returns true for parameters that name dims, in all adjusted operators.
 static bool namesDim(const SchemaParameter &parameter) {
   constexpr StringRef names[] = {"dim",    "dims",      "dim0",       "dim1",
                                  "axis0",  "axis1",     "start_dim",  "end_dim",
@@ -237,8 +237,9 @@ bool BatchedCall::shiftDims(int64_t ofRank) {
 
 //===-- operators that are adjusted --------------------------------------===//
 
-/// The type of what is computed depends on which operands have dims that are
-/// seen: those that have none take the others' type, as they do outside.
+/// Converts operands to the type that the operator computes in outside of vmap.
+/// That depends on which operands have visible dims: those without take the
+/// type of the others.
 void BatchedCall::convertAligned(ScalarType seen) {
   std::vector<Value> operands;
   forEachOperand([&](Value &operand) { operands.push_back(operand); });
@@ -260,7 +261,7 @@ Value BatchedCall::adjustTo(bool isWhole) {
     return fail("it writes what differs from sample to sample into a tensor "
                 "that does not; make that of one that does (zeros_like)");
   bool inserts = name == "aten::unsqueeze" || name == "aten::stack";
-  // A tensor without dims has one as far as arguments name dims.
+  // For arguments that name dims, a tensor without dims counts as having one.
   bool isPoint =
       rank == 0 && !inserts &&
       llvm::any_of(
@@ -292,7 +293,7 @@ Value BatchedCall::adjustTo(bool isWhole) {
   return wrap(result);
 }
 
-/// `index` says where, for all samples alike.
+/// `index` is shared by all samples.
 Value BatchedCall::wholeAlongIndex() {
   if (isBatched("index") || isBatched("value"))
     return fail("an index or a value that differs from sample to sample");
@@ -308,8 +309,8 @@ Value BatchedCall::wholeAlongIndex() {
   return shiftDims(rank) ? wrap(callHeld()) : Value::unknown();
 }
 
-/// The operator does to its first operand what depends on no element of the
-/// others, such as a conversion to their type.
+/// For operators that only use the type or shape of their other operands, such
+/// as a conversion to their type.
 Value BatchedCall::likeFirst() {
   auto first = asBatched(arguments[0]);
   levels.clear();
@@ -319,13 +320,13 @@ Value BatchedCall::likeFirst() {
   return wrap(callHeld());
 }
 
-/// Layers whose first operand has a batch of its own in front, or may have it:
-/// the hidden dims are part of that batch.
+/// For layers whose first operand has, or may have, a batch dim of its own: the
+/// hidden dims are merged into that batch.
 Value BatchedCall::folded() {
   if (!isFirstOnly())
     return fail("a weight that differs from sample to sample");
   StringRef key = name;
-  int64_t withoutBatch = 1; // dims
+  int64_t withoutBatch = 1; // number of dims without a batch
   for (int64_t spatial : {1, 2, 3})
     if (key.contains(std::to_string(spatial) + "d"))
       withoutBatch = spatial + 1;

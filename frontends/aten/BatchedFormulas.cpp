@@ -1,4 +1,4 @@
-// Operators inside of a region of torch.vmap that are formulas of others.
+// Operators inside a region of torch.vmap that are formulas of others.
 
 #include "frontends/aten/BatchedCall.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,13 +11,13 @@ namespace polyrank::frontends::aten {
 
 //===-- products ---------------------------------------------------------===//
 
-/// As matmul has it: a vector is a row on the left and a column on the right.
+/// As in matmul, a vector is a row on the left and a column on the right.
 Value BatchedCall::product() {
   Value a = arguments[0], b = arguments[1];
   int64_t aRank = rankOf(a), bRank = rankOf(b);
   if (aRank == 0 || bRank == 0)
     return fail("a matrix product of a scalar");
-  // All rows of all samples with one matrix.
+  // All rows of all samples are multiplied by the same matrix.
   if (!asBatched(b) && bRank == 2)
     return wrap(op("matmul", {Value(heldTensor(a)), b}));
   if (aRank == 1)
@@ -61,7 +61,7 @@ Value BatchedCall::outer() {
   return op("mul", {op("unsqueeze", {arguments[0], Value(1)}), arguments[1]});
 }
 
-/// Each level has a letter of its own, which stands in front.
+/// Each level gets a letter of its own, before the others.
 Value BatchedCall::einsum() {
   std::string equation;
   for (char c : (*this)["equation"].getString())
@@ -70,7 +70,7 @@ Value BatchedCall::einsum() {
   auto [left, right] = StringRef(equation).split("->");
   std::string result = right.str();
   if (!StringRef(equation).contains("->")) {
-    // What occurs once, in the order of the alphabet.
+    // The letters that occur once, in alphabetical order.
     result = left.contains("...") ? "..." : "";
     std::string letters = left.str();
     llvm::sort(letters);
@@ -111,7 +111,7 @@ Value BatchedCall::einsum() {
 
 //===-- layers -----------------------------------------------------------===//
 
-/// Its own batch dims are in front of the dims that it names.
+/// The operand's own batch dims come before the dims of an attention.
 Value BatchedCall::attention() {
   int64_t toRank = 0;
   for (StringRef each : {"query", "key", "value"})
@@ -123,8 +123,7 @@ Value BatchedCall::attention() {
   return wrap(callHeld());
 }
 
-/// What is normalised are the last dims; the weights may differ from sample to
-/// sample.
+/// The last dims are normalized; the weights may differ between samples.
 Value BatchedCall::normalize() {
   Value weight = (*this)["weight"], bias = (*this)["bias"];
   if (!asBatched(weight) && !asBatched(bias)) {
@@ -141,7 +140,7 @@ Value BatchedCall::normalize() {
 
 //===-- losses -----------------------------------------------------------===//
 
-/// What PyTorch's `reduction` says.
+/// The values of PyTorch's `reduction`.
 static constexpr int64_t noReduction = 0, meanReduction = 1;
 
 Value BatchedCall::loss() {
@@ -153,15 +152,15 @@ Value BatchedCall::loss() {
   return op(reduction == meanReduction ? "mean" : "sum", {each});
 }
 
-/// The hidden dims are part of the loss's own batch, and what it gives of each
-/// element is added up for each sample.
+/// The hidden dims are merged into the loss's own batch, and the losses of the
+/// elements are summed for each sample.
 Value BatchedCall::crossEntropy() {
   Value self = arguments[0], target = arguments[1];
   int64_t reduction = (*this)["reduction"].getInt(), dims = rankOf(self);
   if (isBatched("weight") || isFloat(heldTensor(target)->getType()) ||
       (reduction == meanReduction && has("weight")))
     return fail("weights of classes, or targets that are probabilities");
-  int64_t numBatch = dims > 1 ? 1 : 0; // dims of its own batch
+  int64_t numBatch = dims > 1 ? 1 : 0; // the number of its own batch dims
   if (dims < 1 || rankOf(target) != dims - 1)
     return fail("targets of " + std::to_string(rankOf(target)) + " dims");
   Shape batch;

@@ -1,4 +1,4 @@
-// Indexing inside of a region of torch.vmap.
+// Indexing inside a region of torch.vmap.
 
 #include "frontends/aten/BatchedCall.h"
 #include "frontends/aten/Indexing.h"
@@ -11,13 +11,13 @@ namespace polyrank::frontends::aten {
 
 namespace {
 
-/// What a dim of a result is: the hidden dim of a level, a dim of the indices,
-/// or a dim of the table that is taken whole.
+/// The origin of a dim of the result: the hidden dim of a level, a dim of the
+/// indices, or a dim of the table that is taken whole.
 enum class LabelKind { Level, Index, Table };
 using Label = std::pair<LabelKind, int64_t>;
 using Labels = SmallVector<Label>;
 
-/// The dims of `x` with the labels `from` in the order of `to`.
+/// Transposes `x` from the labels `from` to the order `to`.
 Imported inOrder(Emitter &emit, const Imported &x, ArrayRef<Label> from,
                  ArrayRef<Label> to) {
   Shape order;
@@ -28,9 +28,10 @@ Imported inOrder(Emitter &emit, const Imported &x, ArrayRef<Label> from,
 
 } // namespace
 
-/// self[indices], as index.Tensor has it. Levels of the table and of the
-/// indices are batch dims of one gather; those of the table alone are dims that
-/// are taken whole, and those of the indices alone are dims of the indices:
+/// self[indices], as in index.Tensor. Levels that both the table and the
+/// indices have are batch dims of one gather; levels of the table alone are
+/// dims that are taken whole, and levels of the indices alone are dims of the
+/// indices:
 ///
 /// ```
 /// table   [shared.., onlyTable.., dims that are seen]
@@ -65,7 +66,7 @@ Value BatchedCall::pickAt(const Value &self, const List &indices) {
   auto numShared = static_cast<int64_t>(shared.size()),
        numOnlyTable = static_cast<int64_t>(onlyTable.size());
 
-  // The table, and its shape behind the batch dims.
+  // The table, and its shape after the batch dims.
   Imported table = heldTensor(self)->read(context.emit);
   Shape order, batch, rest;
   for (int64_t level : llvm::concat<int64_t>(shared, onlyTable))
@@ -106,7 +107,7 @@ Value BatchedCall::pickAt(const Value &self, const List &indices) {
   if (found->dims.empty())
     return self;
 
-  // One gather, whose result has its dims in an order of its own.
+  // A single gather; its result has its dims in an order of its own.
   for (int64_t &dim : found->order)
     dim += numShared;
   Shape tableOrder = llvm::to_vector(llvm::seq<int64_t>(numShared)),
@@ -118,8 +119,8 @@ Value BatchedCall::pickAt(const Value &self, const List &indices) {
   int64_t at = found->at + numShared;
   Imported picked;
   if (auto start = numShared == 0 ? startOfRun(found->index) : std::nullopt) {
-    // Indices that count through the dims (those of a mask do) are a slice,
-    // which stays split as the table is.
+    // Indices that run through the dims (like those of a mask) are a slice,
+    // which keeps the sharding of the table.
     Shape spread = found->index.getShape();
     merged.erase(merged.begin() + at);
     merged.insert(merged.begin() + at, spread.begin(), spread.end());

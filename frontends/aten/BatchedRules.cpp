@@ -1,4 +1,4 @@
-// Which operators have a rule inside of a region of torch.vmap.
+// The operators that have a rule inside a region of torch.vmap.
 
 #include "frontends/aten/BatchedCall.h"
 
@@ -6,8 +6,8 @@ using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
-/// Operators of one element of each operand, and those whose dims are shifted:
-/// aligned operands broadcast, and hidden dims are dims like others.
+/// Elementwise operators, and those whose dim arguments are shifted: aligned
+/// operands broadcast, and the hidden dims are ordinary leading dims.
 static constexpr StringRef ofBroadcast[] = {
     // Arithmetic.
     "add sub subtract rsub mul multiply div divide true_divide floor_divide "
@@ -26,23 +26,23 @@ static constexpr StringRef ofBroadcast[] = {
     "relu relu6 sigmoid silu gelu mish elu celu selu leaky_relu hardtanh "
     "hardsigmoid hardswish hardshrink softshrink softplus log_sigmoid "
     "threshold glu softmax _softmax log_softmax _log_softmax",
-    // The same elements, and others of the same shape.
+    // The same elements, or others of the same shape.
     "clone contiguous detach alias alias_copy detach_copy lift_fresh "
     "lift_fresh_copy _to_copy cpu cuda pin_memory requires_grad_ resolve_conj "
     "resolve_neg copy fill zero zeros_like ones_like full_like empty_like",
     // Dropouts that are off; others are refused.
     "dropout feature_dropout",
-    // Dims that are named.
+    // Operators with dim arguments.
     "cumsum cumprod logcumsumexp flip sort argsort topk kthvalue renorm "
     "transpose swapdims swapaxes movedim moveaxis unsqueeze unflatten select "
     "slice narrow split split_with_sizes unsafe_split unsafe_split_with_sizes "
     "chunk unsafe_chunk tensor_split unbind unfold cosine_similarity",
-    // The last dims.
+    // Operators on the last dims.
     "mT mH matrix_H adjoint tril triu one_hot pairwise_distance inverse "
     "linalg_inv det linalg_det matrix_exp linalg_matrix_exp constant_pad_nd "
     "pad pixel_shuffle pixel_unshuffle"};
 
-/// Operators that do not broadcast: all operands have all hidden dims.
+/// Operators that do not broadcast, so all operands get all hidden dims.
 static constexpr StringRef ofWhole =
     "cat concat concatenate stack gather take_along_dim scatter scatter_add "
     "scatter_reduce select_scatter slice_scatter diff cdist";

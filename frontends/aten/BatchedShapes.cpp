@@ -1,5 +1,5 @@
-// Rules for operators whose shapes and dims are not shifted one by one, inside
-// of a region of torch.vmap.
+// Rules, inside a region of torch.vmap, for operators whose shapes and dims
+// need more than a shift of each.
 
 #include "frontends/aten/BatchedCall.h"
 #include "llvm/ADT/STLExtras.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
-/// A reduction without dims is one over all dims that are seen, as one dim.
+/// A reduction without dims is over all visible dims, merged into one.
 Value BatchedCall::reduce() {
   const Value &dim = (*this)["dim"];
   bool isWhole = dim.isNone() || (dim.isList() && dim.getList().empty());
@@ -30,7 +30,7 @@ Value BatchedCall::reduce() {
     others.emplace_back("keepdim", Value(false));
   Value result = op(of, {x}, others);
   if (result.isTuple() && (of == "median" || of == "nanmedian")) {
-    Value value = result.getTuple()[0]; // without its index
+    Value value = result.getTuple()[0]; // the value without its index
     result = value;
   }
   if (!keepsDims)
@@ -46,14 +46,14 @@ Value BatchedCall::chooseExtremum() {
              : reduce();
 }
 
-/// With a condition alone it says where that is true: how often that is depends
-/// on the sample.
+/// With only a condition, `where` returns the indices at which it is true;
+/// their number depends on the sample.
 Value BatchedCall::chooseWhere() {
   return schema.parameters.size() == 1 ? refuse() : broadcast();
 }
 
-/// The hidden dims stand in front of a shape. Where the shape has more dims
-/// than the tensor, these lie between.
+/// The hidden dims come before the shape. If the shape has more dims than the
+/// tensor, the additional ones come in between.
 Value BatchedCall::withShape() {
   StringRef parameter = has("size") ? "size" : "shape";
   Value &self = arguments[0];
@@ -66,7 +66,7 @@ Value BatchedCall::withShape() {
   return wrap(callHeld());
 }
 
-/// `other` gives its shape alone.
+/// Only the shape of `other` matters.
 Value BatchedCall::withShapeOf() {
   StringRef of = name.drop_front(StringRef("aten::").size());
   of.consume_back("_as");
@@ -111,7 +111,7 @@ Value BatchedCall::transposeMatrix() {
                   : op("transpose", {arguments[0], Value(0), Value(1)});
 }
 
-/// All tensors under the shape that they have together, as far as it is seen.
+/// Broadcasts all tensors to their common visible shape.
 Value BatchedCall::broadcastTensors() {
   Shape shape;
   List results;
@@ -127,7 +127,7 @@ Value BatchedCall::broadcastTensors() {
   return Value::list(std::move(results));
 }
 
-/// Without dims the elements are one row.
+/// Without dims, the elements are flattened.
 Value BatchedCall::roll() {
   if (!(*this)["dims"].getElements().empty())
     return broadcast();
@@ -158,14 +158,14 @@ Value BatchedCall::repeatInterleave() {
   return op("repeat_interleave", {arguments[0], arguments[1], Value(0)});
 }
 
-/// What a function asks of a tensor that it sees.
+/// Properties of a tensor as the function sees it.
 Value BatchedCall::property() {
   Shape shape = shapeOf(arguments[0]);
   if (name == "aten::dim")
     return Value(rank);
   if (name.ends_with("numel"))
     return Value(countElements(shape));
-  if (!name.ends_with("size")) { // of its type
+  if (!name.ends_with("size")) { // a property of its type
     arguments[0] = heldTensor(arguments[0]);
     return callHeld();
   }

@@ -1,4 +1,4 @@
-// The binder through which an operator's function sees its call.
+// The binder through which the function of an operator sees its call.
 
 #include "frontends/aten/Call.h"
 
@@ -73,9 +73,9 @@ ScalarType promoteTypes(ScalarType a, ScalarType b) {
   if (kindOf(a) == 2) {
     if (a == ScalarType::Double || b == ScalarType::Double)
       return ScalarType::Double;
-    return ScalarType::Float; // of half and bfloat16 too
+    return ScalarType::Float; // for half and bfloat16 too
   }
-  // uint8 with a signed type needs one that has both.
+  // uint8 and a signed type need a type that holds both.
   auto widthOf = [](ScalarType type) { return byteSize(type); };
   if ((a == ScalarType::Byte && b == ScalarType::Char) ||
       (a == ScalarType::Char && b == ScalarType::Byte))
@@ -84,7 +84,7 @@ ScalarType promoteTypes(ScalarType a, ScalarType b) {
 }
 
 ScalarType promoteTypes(ArrayRef<Value> values) {
-  // Of tensors with dims, without dims, and of numbers.
+  // The types of tensors with dims, of tensors without dims, and of numbers.
   std::optional<ScalarType> types[3];
   for (const Value &value : values) {
     if (value.isNone())
@@ -145,7 +145,8 @@ FailureOr<Call::Together> Call::promote(ArrayRef<Value> values, bool toFloat) {
   if (failed(together))
     return failure();
   result.operands = std::move(*together);
-  // What is known beside a value has the value's type.
+  // A known operand gets the element type of values if another operand is a
+  // value.
   MLIRContext *context = emit.getBuilder().getContext();
   if (llvm::any_of(result.operands,
                    [](const Imported &x) { return !x.constant; }))

@@ -20,7 +20,7 @@ LogicalResult compare(Call &c) {
                 ScalarType::Bool);
 }
 
-/// Both arguments as booleans of one shape.
+/// Both arguments as booleans of their common shape.
 FailureOr<SmallVector<Imported>> booleans(Call &c) {
   return c.emit.broadcastAll(
       {c.as(c["self"], ScalarType::Bool), c.as(c["other"], ScalarType::Bool)});
@@ -70,7 +70,7 @@ LogicalResult bitwise(Call &c) {
   return c.give(result, both->type);
 }
 
-/// Of booleans "not", of integers -1 - x.
+/// "Not" for booleans, -1 - x for integers.
 LogicalResult bitwiseNot(Call &c) {
   ScalarType type = c.typeOf("self");
   Imported x = c.read("self");
@@ -83,7 +83,7 @@ LogicalResult bitwiseNot(Call &c) {
   return c.give(c.emit.binary<graph::SubOp>(ones, x), type);
 }
 
-/// Whether all elements are equal, where they are known.
+/// True if all elements are equal; both tensors must be known.
 LogicalResult equal(Call &c) {
   Imported x = c.read("self"), y = c.read("other");
   if (x.getShape() != y.getShape())

@@ -1,4 +1,4 @@
-// Operators on complex tensors, in terms of those on their parts.
+// Operators on complex tensors, in terms of operators on their parts.
 
 #include "frontends/aten/Complex.h"
 
@@ -23,7 +23,7 @@ bool hasComplex(const Value &value) {
 
 namespace {
 
-/// One call; `op` calls operators on parts.
+/// One call. `op` calls operators on the parts.
 class ComplexCall {
 public:
   ComplexCall(Context &context, StringRef name,
@@ -43,7 +43,7 @@ private:
     return Value::unknown();
   }
 
-  /// An operator on real values; unknown where one of them is.
+  /// Calls an operator on real values; unknown if one of them is.
   Value op(StringRef of, ArrayRef<Value> arguments) {
     return call(context, ("aten::" + of).str(), std::nullopt, arguments);
   }
@@ -56,7 +56,7 @@ private:
                : Value::unknown();
   }
 
-  /// An argument by its position or name; None where it is not given.
+  /// An argument by position or name; None if it is not given.
   Value argument(size_t at, StringRef key) const {
     if (at < positional.size())
       return positional[at];
@@ -67,7 +67,7 @@ private:
   }
 
   Value self() const { return argument(0, "self"); }
-  /// The second operand, whatever the schema calls it.
+  /// The second operand, whatever its name in the schema.
   Value other() const {
     for (StringRef key : {"other", "mat2", "vec", "exponent"})
       if (Value value = argument(1, key); !value.isNone())
@@ -75,8 +75,8 @@ private:
     return {};
   }
 
-  /// The parts of a complex tensor, or of a real tensor or number, whose
-  /// imaginary part is zero.
+  /// The real and imaginary part of a complex tensor, or of a real tensor or
+  /// number, whose imaginary part is zero.
   Value real(const Value &x) const {
     auto complex = asComplex(x);
     return complex ? Value(complex->real) : x;
@@ -87,19 +87,20 @@ private:
     return x.isTensor() ? op("zeros_like", {x}) : Value(0.0);
   }
 
-  /// The operator on all real parts, and on all imaginary ones; other arguments
-  /// are the same for both. Several results are several complex tensors.
+  /// Calls the operator on all real parts and on all imaginary parts; other
+  /// arguments are the same for both. Several results become several complex
+  /// tensors.
   Value partByPart(bool zeroElsewhere);
   Value callWith(bool takesReal, bool zeroElsewhere);
 
   Value eachPart() { return partByPart(/*zeroElsewhere=*/false); }
-  /// Lists whose real elements have no imaginary part.
+  /// For lists whose real elements have no imaginary part.
   Value joinParts() { return partByPart(/*zeroElsewhere=*/true); }
-  /// A property of the shape, which both parts have.
+  /// For properties of the shape, which both parts share.
   Value ofShape() { return callWith(/*takesReal=*/true, false); }
   Value same() { return self(); }
-  /// The export's own check of a shape and a type: it has no result, and both
-  /// are known here.
+  /// The export's own checks of a shape and a type have no result; both are
+  /// known here.
   Value nothing() { return {}; }
   Value yes() { return Value(true); }
   Value no() { return Value(false); }
@@ -185,7 +186,7 @@ Value ComplexCall::sum() {
   }
   auto part = [&](const Value &a, const Value &b) {
     Value scaled = alpha.isNone() ? b : mul(b, alpha);
-    // Of two numbers there is nothing to add: one of x and y is a tensor.
+    // At least one of x and y is a tensor; two numbers need no op.
     return a.isTensor() || !of.starts_with("sub")
                ? op(of.starts_with("sub") ? "sub" : "add",
                     a.isTensor() ? ArrayRef<Value>({a, scaled})
@@ -195,7 +196,7 @@ Value ComplexCall::sum() {
   return pair(part(real(x), real(y)), part(imaginary(x), imaginary(y)));
 }
 
-/// (a + bi) (c + di); of a real factor each part by itself.
+/// (a + bi) (c + di); a real factor multiplies each part.
 Value ComplexCall::productOf(const Value &x, const Value &y) {
   auto left = asComplex(x), right = asComplex(y);
   if (!left || !right) {
@@ -211,7 +212,7 @@ Value ComplexCall::productOf(const Value &x, const Value &y) {
 
 Value ComplexCall::product() { return productOf(self(), other()); }
 
-/// Of a complex divisor w the product with its conjugate, over |w|^2.
+/// Multiplies by the conjugate of a complex divisor w and divides by |w|^2.
 Value ComplexCall::quotient() {
   Value x = self(), y = other();
   auto divisor = asComplex(y);
@@ -234,7 +235,7 @@ Value ComplexCall::power() {
               exponent.describe() + "; 2 is supported");
 }
 
-/// A product that is linear in each of two operands.
+/// A product that is linear in each of its two operands.
 Value ComplexCall::matrixProduct() {
   bool isEinsum = name == "aten::einsum";
   List operands;
@@ -272,7 +273,7 @@ Value ComplexCall::conjugateTransposed() {
              : pair(op("mT", {Value(complex->real)}), op("neg", {turned}));
 }
 
-/// A copy: what may not be written into the parts is not written into it.
+/// A copy, so that writing into the result does not write into the parts.
 Value ComplexCall::viewAsReal() {
   Value parts =
       op("stack", {Value::list({real(self()), imaginary(self())}), Value(-1)});
@@ -282,7 +283,8 @@ Value ComplexCall::viewAsReal() {
   return parts;
 }
 
-/// The length of the pair, whose gradient at 0 is 0, as in PyTorch.
+/// The norm of the pair (real, imaginary); its gradient at 0 is 0, as in
+/// PyTorch.
 Value ComplexCall::magnitude() {
   Value parts = viewAsReal();
   return parts.isUnknown()
@@ -300,7 +302,7 @@ Value ComplexCall::exponential() {
   return pair(mul(size, op("cos", {turn})), mul(size, op("sin", {turn})));
 }
 
-/// To another complex type; all are computed in float32.
+/// Converts to another complex type; all are computed in float32.
 Value ComplexCall::toType() {
   auto isComplexType = [](const Value &value) {
     return value.isInt() &&
@@ -321,7 +323,7 @@ Value ComplexCall::select() {
               op("where", {condition, imaginary(x), imaginary(y)}));
 }
 
-/// F(a + i b) = F(a) + i F(b), of which both are complex.
+/// F(a + i b) = F(a) + i F(b); both transforms are complex.
 Value ComplexCall::fourier() {
   Value first = callWith(/*takesReal=*/true, false),
         second = callWith(/*takesReal=*/false, false);
@@ -330,16 +332,16 @@ Value ComplexCall::fourier() {
                 : Value::unknown();
 }
 
-/// Of one half of a spectrum whose other half are the conjugates: along the
-/// last of the dims the spectrum is made whole, and the real part is the
-/// result.
+/// The inverse of one half of a spectrum, whose other half is the conjugates:
+/// completes the spectrum along the last of the dims, and returns the real part
+/// of its inverse.
 Value ComplexCall::inverseToReal() {
   auto z = asComplex(self());
   bool isOne = name == "aten::fft_irfft";
   int64_t rank = z->real->getRank();
   Value given = argument(1, isOne ? "n" : "s"), along = argument(2, "dim"),
         norm = argument(3, "norm");
-  // The dims, the last of which is halved, and their sizes in the result.
+  // The dims, of which the last is halved, and their sizes in the result.
   List dims, sizes;
   if (along.isInt())
     dims = {along};
@@ -387,7 +389,7 @@ Value ComplexCall::inverseToReal() {
       padding.back() = Value(wanted - half);
       kept = op("constant_pad_nd", {kept, Value::list(padding), Value(0)});
     }
-    // Elements (size - 1) / 2 .. 1, whose conjugates follow.
+    // Elements (size - 1) / 2 .. 1, which are appended as conjugates.
     Value mirrored =
         op("slice", {kept, last, Value(1), Value(size - wanted + 1), Value(1)});
     mirrored = op("flip", {mirrored, Value::list({last})});

@@ -1,4 +1,4 @@
-// Complex tensors made of real ones, and Fourier transforms of real ones.
+// Complex tensors made from real ones, and Fourier transforms of real tensors.
 
 #include <cmath>
 
@@ -21,7 +21,7 @@ LogicalResult give(Call &c, const Imported &real, const Imported &imaginary) {
   return c.give(Complex::of(tensor(real), tensor(imaginary)));
 }
 
-/// Of `parts` [.., 2].
+/// Gives the complex tensor with `parts` [.., 2].
 LogicalResult giveParts(Call &c, const Imported &parts) {
   Shape shape = parts.getShape();
   auto last = static_cast<int64_t>(shape.size()) - 1;
@@ -59,8 +59,8 @@ LogicalResult polar(Call &c) {
 
 LogicalResult sameReal(Call &c) { return c.give(c["self"]); }
 
-/// The angle of (x = other, y = self), by the arctangent of the smaller over
-/// the larger one, so that no quotient is infinite.
+/// The angle of (x = other, y = self): the arctangent of the quotient with the
+/// larger one as divisor, so that the quotient is never infinite.
 LogicalResult atan2(Call &c) {
   auto both = c.promote({c["self"], c["other"]}, /*toFloat=*/true);
   if (failed(both))
@@ -73,7 +73,8 @@ LogicalResult atan2(Call &c) {
   divisor = a.where(a.is(divisor, Comparison::NE, 0), divisor, 1);
   Imported angle =
       c.emit.unary<graph::AtanOp>(a.div(c.emit.select(isFlat, y, x), divisor));
-  // Quarter turns: of a steep one from the y axis, of x < 0 from behind.
+  // The quadrant: a steep angle is measured from the y axis, and x < 0 adds
+  // half a turn.
   Imported sign = a.where(a.is(y, Comparison::LT, 0), a.number(-1, y), 1);
   Imported behind = a.where(a.is(x, Comparison::LT, 0), a.mul(sign, M_PI), 0);
   return c.give(c.emit.select(isFlat, a.add(angle, behind),
@@ -83,7 +84,7 @@ LogicalResult atan2(Call &c) {
 
 //===-- Fourier transforms -----------------------------------------------===//
 
-/// The dims to be transformed and over how many elements each.
+/// The dims to transform, and the number of elements of each.
 struct Lengths {
   SmallVector<int64_t> dims, sizes;
 };
@@ -100,7 +101,7 @@ FailureOr<Lengths> lengthsOf(Call &c, ArrayRef<int64_t> shape) {
   if (c.has("dim"))
     dims = c["dim"].isInt() ? SmallVector<int64_t>{c.integer("dim")}
                             : c.integers("dim");
-  else // The last ones, as many as there are sizes, else all.
+  else // The last dims, one for each size, or all dims.
     for (int64_t dim = given.empty() ? 0 : rank - int64_t(given.size());
          dim < rank; ++dim)
       dims.push_back(dim);
@@ -118,7 +119,7 @@ FailureOr<Lengths> lengthsOf(Call &c, ArrayRef<int64_t> shape) {
   return lengths;
 }
 
-/// What the transform without a factor of its own is to be multiplied by.
+/// The scale of the result, according to `norm`.
 FailureOr<double> scaleOf(Call &c, bool isInverse, ArrayRef<int64_t> sizes) {
   StringRef norm = c.has("norm") ? c.text("norm") : StringRef("backward");
   double count = 1;
@@ -133,7 +134,7 @@ FailureOr<double> scaleOf(Call &c, bool isInverse, ArrayRef<int64_t> sizes) {
   return 1.0;
 }
 
-/// Of real numbers; those of complex ones are made of two.
+/// Transforms real tensors; complex ones take two of these.
 template <bool isInverse, bool isOneSided>
 LogicalResult transform(Call &c) {
   Imported x = c.as(c["self"], Call::floatOf(c.typeOf("self")));
@@ -160,7 +161,7 @@ LogicalResult transform(Call &c) {
   return giveParts(c, *scale == 1 ? x : Arithmetic{c.emit}.mul(x, *scale));
 }
 
-/// Real numbers as complex ones, of which the inverse is defined.
+/// The inverse of a real spectrum, which is taken as a complex one.
 LogicalResult inverseToReal(Call &c) {
   Value self = c["self"];
   Value zeros = call(c.context, "aten::zeros_like", std::nullopt, {self});
@@ -174,7 +175,7 @@ LogicalResult inverseToReal(Call &c) {
                             : c.give(result);
 }
 
-/// The second half of each dim before the first.
+/// Swaps the halves of each dim.
 template <bool isInverse>
 LogicalResult shift(Call &c) {
   Imported x = c.read("self");
@@ -192,8 +193,8 @@ LogicalResult shift(Call &c) {
   return c.give(x, c.typeOf("self"));
 }
 
-/// Transforms of parts of x [T] or [B, T], each times a window: [.., frequency,
-/// part].
+/// Short-time Fourier transform: transforms windowed parts of x [T] or [B, T]:
+/// [.., frequency, part].
 LogicalResult shortTime(Call &c) {
   Imported x = c.as(c["self"], Call::floatOf(c.typeOf("self")));
   int64_t rank = x.getRank(), size = c.integer("n_fft");
@@ -207,7 +208,7 @@ LogicalResult shortTime(Call &c) {
   Arithmetic a{c.emit};
   x = c.emit.unary<graph::UnfoldOp>(x, rank - 1, size, hop, int64_t(1),
                                     int64_t(0), int64_t(0), 0.0);
-  // A narrower window stands in the middle.
+  // A narrower window is centred.
   Imported window = c.has("window")
                         ? c.as(c["window"], ScalarType::Float)
                         : c.emit.broadcast(c.emit.scalar(x.getElementType(), 1),
@@ -230,7 +231,7 @@ LogicalResult shortTime(Call &c) {
   x = *parts;
   if (c.flag("normalized"))
     x = a.mul(x, 1 / std::sqrt(static_cast<double>(size)));
-  // Frequencies come before the parts.
+  // Frequencies come before parts.
   SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(rank + 2));
   std::swap(order[rank - 1], order[rank]);
   x = c.emit.transpose(x, order);

@@ -1,4 +1,4 @@
-// Conversion of element types, copies, and what changes nothing.
+// Conversions of element types, copies, and operators without effect.
 
 #include "frontends/aten/Call.h"
 
@@ -7,7 +7,7 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// self where it has the type already and no copy is wanted.
+/// Returns self if it has the type already and no copy is requested.
 LogicalResult convert(Call &c, ScalarType type) {
   const TensorRef &self = c.tensor("self");
   bool copies = c.has("copy") && c.flag("copy");
@@ -16,7 +16,7 @@ LogicalResult convert(Call &c, ScalarType type) {
   return c.give(c.read("self"), type);
 }
 
-/// Devices, layouts and memory formats have no meaning here.
+/// Devices, layouts and memory formats have no effect here.
 LogicalResult to(Call &c) {
   auto type = c.dtype(c.typeOf("self"));
   return failed(type) ? failure() : convert(c, *type);
@@ -24,7 +24,7 @@ LogicalResult to(Call &c) {
 
 LogicalResult toOther(Call &c) { return convert(c, c.typeOf("other")); }
 
-/// Always a new tensor.
+/// Always gives a new tensor.
 LogicalResult toCopy(Call &c) {
   auto type = c.dtype(c.typeOf("self"));
   return failed(type) ? failure() : c.give(c.read("self"), *type);
@@ -39,14 +39,14 @@ LogicalResult contiguous(Call &c) {
   return self->isContiguous() ? c.give(Value(self)) : clone(c);
 }
 
-/// The argument itself.
+/// Gives the argument itself.
 LogicalResult same(Call &c) { return c.give(c.all()[0]); }
 
 LogicalResult detach(Call &c) {
   return c.view(c.tensor("self"), View::Kind::Detach, {});
 }
 
-/// Without a gradient from here on, under the same name.
+/// Stops the gradient of self from here on, in place.
 LogicalResult detachInPlace(Call &c) {
   const TensorRef &self = c.tensor("self");
   if (isFloat(self->getType())) {
@@ -62,7 +62,7 @@ LogicalResult alias(Call &c) {
                 c.tensor("self")->getShape());
 }
 
-/// What is put into self is `src`, which broadcasts.
+/// Writes `src`, which broadcasts, into self.
 LogicalResult copy(Call &c) {
   const TensorRef &self = c.tensor("self");
   ScalarType type = self->getType();
@@ -83,7 +83,7 @@ LogicalResult fill(Call &c) {
   return c.give(Value(self));
 }
 
-/// What is said of a value and cannot fail where shapes are known.
+/// For assertions that cannot fail when shapes are known.
 LogicalResult nothing(Call &) { return success(); }
 
 const OperatorRow rows[] = {

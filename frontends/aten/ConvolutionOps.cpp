@@ -8,14 +8,14 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// What a convolution asks for, a number per spatial dim.
+/// The parameters of a convolution, one number per spatial dim.
 struct Settings {
   SmallVector<int64_t> stride, low, high, dilation, outputPadding;
   int64_t groups = 1;
   bool isTransposed = false;
 };
 
-/// One number stands for all spatial dims.
+/// A single number stands for all spatial dims.
 SmallVector<int64_t> perDim(Call &c, StringRef name, size_t count) {
   SmallVector<int64_t> given = c.integers(name);
   if (given.size() == 1)
@@ -29,7 +29,7 @@ LogicalResult convolution(Call &c, const Settings &settings) {
   if (!isFloat(type) || !isFloat(c.typeOf("weight")))
     return c.fail("a convolution of integers; convert them to float32");
   Shape filters = weight.getShape(), in = x.getShape();
-  // Without a batch.
+  // The input has no batch.
   bool isSingle = in.size() + 1 == filters.size();
   if (isSingle) {
     in.insert(in.begin(), 1);
@@ -77,7 +77,7 @@ LogicalResult convolution(Call &c, const Settings &settings) {
     window.count = in[2 + i];
     if (window.count < 1 || window.count > maxElements >> 20)
       return c.fail("a transposed convolution of " + toString(in));
-    // The windows reach over `whole` elements, of which the padding is cut off.
+    // The windows cover `whole` elements, from which the padding is cut off.
     int64_t whole = (window.count - 1) * window.stride +
                     (window.size - 1) * window.dilation + 1 +
                     settings.outputPadding[i];
@@ -120,8 +120,8 @@ size_t spatialDims(Call &c) {
   return rank < 2 ? 0 : rank - 2;
 }
 
-/// `padding` is numbers, or "valid" or "same": as many windows as elements,
-/// with an odd padding behind them.
+/// `padding` is numbers, "valid", or "same": as many windows as elements, where
+/// an odd padding has its extra element at the end.
 FailureOr<Settings> common(Call &c) {
   size_t count = spatialDims(c);
   Settings settings;
@@ -160,7 +160,7 @@ LogicalResult convTranspose(Call &c) {
   return convolution(c, *settings);
 }
 
-/// Of either kind.
+/// Either a convolution or a transposed one.
 LogicalResult convAny(Call &c) {
   return c.flag("transposed") ? convTranspose(c) : conv(c);
 }

@@ -1,4 +1,4 @@
-// Tensors that are made of numbers.
+// Tensors created from numbers.
 
 #include <cmath>
 
@@ -18,7 +18,7 @@ LogicalResult fill(Call &c, ArrayRef<int64_t> shape, const Value &value,
                 type);
 }
 
-/// Of the shape `size`; float32 where no dtype is given.
+/// A tensor of shape `size`; float32 if no dtype is given.
 template <int value>
 LogicalResult filled(Call &c) {
   auto type = c.dtype(ScalarType::Float);
@@ -40,7 +40,7 @@ LogicalResult full(Call &c) {
   return fill(c, c.integers("size"), c["fill_value"], *type);
 }
 
-/// Of the shape of self.
+/// A tensor with the shape of self.
 template <int value>
 LogicalResult filledLike(Call &c) {
   auto type = c.dtype(c.typeOf("self"));
@@ -56,7 +56,7 @@ LogicalResult fullLike(Call &c) {
   return fill(c, c.tensor("self")->getShape(), c["fill_value"], *type);
 }
 
-/// Of the type of self.
+/// A tensor with the type of self.
 template <int value>
 LogicalResult filledNew(Call &c) {
   auto type = c.dtype(c.typeOf("self"));
@@ -79,7 +79,7 @@ LogicalResult scalarTensor(Call &c) {
   return c.give(c.as(c["s"], *type), *type);
 }
 
-/// torch.tensor of a number, as TorchScript has it.
+/// torch.tensor of a number, as in TorchScript.
 LogicalResult tensor(Call &c) {
   auto type = c.dtype(typeOfNumber(c["t"]));
   if (failed(type))
@@ -87,12 +87,12 @@ LogicalResult tensor(Call &c) {
   return c.give(c.as(c["t"], *type), *type);
 }
 
-/// torch.tensor of numbers in lists.
+/// torch.tensor of nested lists of numbers.
 LogicalResult tensorOfLists(Call &c) {
   Shape shape;
   std::vector<Value> numbers;
   bool isRegular = true;
-  size_t seen = 0; // one list may stand in many places, and in itself
+  size_t seen = 0; // a list may occur many times, and contain itself
   auto collect = [&](auto &self, const Value &value, size_t depth) -> void {
     isRegular &= depth <= maxRank && ++seen <= maxListSize;
     if (!isRegular)
@@ -168,7 +168,7 @@ LogicalResult linspace(Call &c) {
   double start = c.number("start"), end = c.number("end");
   graph::Tensor result(toKnownType(c.emit.getBuilder().getContext(), *type),
                        {steps});
-  // From both ends, as PyTorch counts.
+  // Computed from both ends, like PyTorch.
   double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   for (int64_t i = 0; i < steps; ++i)
     result.set(i, i < steps / 2
@@ -194,7 +194,8 @@ LogicalResult eye(Call &c) {
   return c.give(isDiagonal, *type);
 }
 
-/// The places of a matrix's lower or upper triangle, row by row: [2, count].
+/// The indices of the lower or upper triangle of a matrix, in row-major order:
+/// [2, count].
 template <bool isLower>
 LogicalResult triangleIndices(Call &c) {
   int64_t rows = c.integer("row"), columns = c.integer("col"),

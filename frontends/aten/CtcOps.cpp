@@ -17,7 +17,7 @@ using graph::Comparison;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Lengths of the samples, which are a tensor or a list: [N], in int64.
+/// The lengths of the samples, from a tensor or a list: int64 [N].
 FailureOr<Imported> lengthsOf(Call &c, StringRef name, int64_t samples) {
   Imported lengths = c[name].isTensor() ? c.as(c[name], ScalarType::Long)
                                         : c.emit.integers(c.integers(name));
@@ -29,8 +29,8 @@ FailureOr<Imported> lengthsOf(Call &c, StringRef name, int64_t samples) {
   return lengths;
 }
 
-/// The labels of each sample [N, S]. Those that are given one after another,
-/// of samples whose lengths are known, are padded.
+/// The labels of each sample [N, S]. Concatenated labels of samples with known
+/// lengths are padded.
 FailureOr<Imported> paddedTargets(Call &c, const Imported &lengths,
                                   int64_t samples) {
   Imported targets = c.as(c["targets"], ScalarType::Long);
@@ -59,15 +59,15 @@ FailureOr<Imported> paddedTargets(Call &c, const Imported &lengths,
                         {samples, longest});
 }
 
-/// The forward variables of Graves et al. (2006, equations 6 to 8), in
-/// logarithms: over the states blank, label, blank, label, .., blank of each
-/// sample, a scan over time whose carried value is the logarithm of the
-/// probability of all paths that have reached a state.
+/// The forward variables of Graves et al. (2006, equations 6 to 8), in log
+/// space: a scan over time, over the states blank, label, blank, label, ..,
+/// blank of each sample. It carries the logarithm of the probability of all
+/// paths that have reached a state.
 struct Paths {
   Emitter &emit;
   Arithmetic a{emit};
 
-  /// x [N, E] moved by `by` states, with no path before the first.
+  /// Shifts x [N, E] by `by` states; no path reaches the first ones.
   Imported shifted(const Imported &x, int64_t by) const {
     int64_t states = x.getShape()[1];
     Imported padded = emit.unary<graph::PadOp>(
@@ -76,8 +76,9 @@ struct Paths {
     return emit.slice(padded, 1, 0, states);
   }
 
-  /// `emissions` [T, N, E], `isActive` [T, N, E] until the end of each sample;
-  /// `maySkip` [N, E] where the blank before a state may be left out.
+  /// `emissions` [T, N, E]; `isActive` [T, N, E] is true up to the end of each
+  /// sample; `maySkip` [N, E] is true where the blank before a state may be
+  /// skipped.
   std::optional<Imported> sum(const Imported &emissions,
                               const Imported &isActive,
                               const Imported &maySkip) const {
@@ -113,7 +114,7 @@ struct Paths {
 LogicalResult ctcLoss(Call &c) {
   Imported x = c.as(c["log_probs"], Call::floatOf(c.typeOf("log_probs")));
   Shape shape = x.getShape();
-  if (shape.size() == 2) // of one sample
+  if (shape.size() == 2) // a single sample
     shape.insert(shape.begin() + 1, 1);
   if (shape.size() != 3 || llvm::is_contained(shape, 0))
     return c.fail("logarithms of probabilities of " + toString(x.getShape()) +
@@ -140,7 +141,7 @@ LogicalResult ctcLoss(Call &c) {
   Shape all = {time, samples, states}, row = {samples, states};
   if (failed(emit.fits(all)))
     return failure();
-  // blank, label, blank, label, .., blank
+  // The states are blank, label, blank, label, .., blank.
   Imported blanks = a.number(static_cast<double>(blank), *labels);
   auto column = [&](const Imported &y) {
     return emit.reshape(y, {samples, count, 1});
@@ -177,7 +178,7 @@ LogicalResult ctcLoss(Call &c) {
   if (!reached)
     return c.fail("it is inside of a loop");
 
-  // The paths that end in the last label or the blank after it.
+  // The paths that end in the last label or in the blank after it.
   Imported end = emit.reshape(a.mul(*lengths, 2), {samples, 1});
   auto last = gatherAlong(emit, *reached, end, 1);
   Imported beforeEnd = a.add(end, -1);

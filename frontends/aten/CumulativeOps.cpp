@@ -1,4 +1,4 @@
-// What is computed from an element and those before it in a dim.
+// Operators that combine an element with those before it in a dim.
 
 #include "frontends/aten/Reduction.h"
 #include "frontends/emit/Functions.h"
@@ -23,7 +23,8 @@ LogicalResult cumsum(Call &c) {
   return c.give(cumulativeSum(c.emit, x->first, *dim), x->second);
 }
 
-/// x[i + 1] - x[i], `n` times, of `self` with what stands before and behind it.
+/// x[i + 1] - x[i], `n` times, where x is `self` between `prepend` and
+/// `append`.
 LogicalResult diff(Call &c) {
   ScalarType type = c.typeOf("self");
   for (StringRef name : {"prepend", "append"})

@@ -1,4 +1,4 @@
-// Distances between vectors, and losses of them.
+// Distances between vectors, and losses of distances.
 
 #include <cmath>
 
@@ -15,7 +15,7 @@ namespace {
 
 using graph::Comparison;
 
-/// max(x, 0); where it is 0 all of the gradient passes, as through clamp_min.
+/// max(x, 0); at 0 the whole gradient passes, as through clamp_min.
 Imported positivePart(Call &c, const Imported &x) {
   return clipped(c.emit, x, c.emit.scalar(x.getElementType(), 0),
                  /*isLower=*/true, /*passes=*/true);
@@ -46,7 +46,8 @@ LogicalResult pairwiseDistance(Call &c) {
   return c.give(result, both->type);
 }
 
-/// Between each row of x1 [B.., P, M] and each of x2 [B.., R, M]: [B.., P, R].
+/// The distances between each row of x1 [B.., P, M] and each of x2 [B.., R, M]:
+/// [B.., P, R].
 LogicalResult distances(Call &c) {
   Imported x = c.read("x1"), y = c.read("x2");
   Shape left = x.getShape(), right = y.getShape();
@@ -72,8 +73,9 @@ LogicalResult distances(Call &c) {
 
 //===-- losses of distances ----------------------------------------------===//
 
-/// max(d(anchor, positive) - d(anchor, negative) + margin, 0). With `swap` the
-/// negative's distance is that to the nearer one of anchor and positive.
+/// max(d(anchor, positive) - d(anchor, negative) + margin, 0). With `swap`,
+/// d(anchor, negative) is replaced by min(d(anchor, negative), d(positive,
+/// negative)).
 LogicalResult tripletMarginLoss(Call &c) {
   auto all = c.promote({c["anchor"], c["positive"], c["negative"]},
                        /*toFloat=*/true);
@@ -92,9 +94,9 @@ LogicalResult tripletMarginLoss(Call &c) {
       all->type);
 }
 
-/// The sum of two terms: with EQ `onSame` where the target is 1 and `onOther`
-/// where it is -1, with NE each of them where the target is not the other's.
-/// The two differ for targets that are neither.
+/// The sum of two terms. With EQ, `onSame` counts where the target is 1 and
+/// `onOther` where it is -1; with NE, `onSame` counts where it is not -1 and
+/// `onOther` where it is not 1. They differ for targets that are neither.
 Imported bySign(Call &c, const Imported &target, Comparison comparison,
                 const Imported &onSame, const Imported &onOther) {
   Arithmetic a{c.emit};
@@ -164,8 +166,8 @@ LogicalResult softMarginLoss(Call &c) {
       both->type);
 }
 
-/// exp(x) - target x, or of an x that is no logarithm x - target log(x + eps);
-/// with `full` and Stirling's formula for the factorial of targets above 1.
+/// exp(x) - target x or, if x is not a logarithm, x - target log(x + eps); with
+/// `full`, also Stirling's approximation of log(target!) for targets above 1.
 LogicalResult poissonLoss(Call &c) {
   auto both = c.promote({c["input"], c["target"]}, /*toFloat=*/true);
   if (failed(both))
@@ -179,7 +181,8 @@ LogicalResult poissonLoss(Call &c) {
           : a.sub(x, a.mul(target, logOf(a.add(x, c.number("eps")))));
   if (c.flag("full")) {
     Imported counts = a.is(target, Comparison::GT, 1);
-    Imported number = a.where(counts, target, 1); // so that no logarithm is NaN
+    Imported number = a.where(counts, target, 1); // avoids a logarithm that is
+                                                  // NaN
     Imported factorial = a.add(a.sub(a.mul(number, logOf(number)), number),
                                a.mul(logOf(a.mul(number, 2 * M_PI)), 0.5));
     loss = a.add(loss, a.where(counts, factorial, 0));
@@ -189,20 +192,20 @@ LogicalResult poissonLoss(Call &c) {
 
 //===-- margins between classes ------------------------------------------===//
 
-/// Scores [N, C] and one label for each row.
+/// Scores [N, C] and a label for each row.
 struct Scores {
   Imported x, labels;
   int64_t count, classes;
 };
 
-/// Of self [N, C] or [C] and a target that has `labelDims` more dims than one
-/// label for each row.
+/// The scores of self, [N, C] or [C], and a target with `labelDims` more dims
+/// than one label for each row.
 FailureOr<Scores> scoresOf(Call &c, int64_t labelDims) {
   Imported x = c.read("self"), target = c.read("target");
   Shape shape = x.getShape(), labels = target.getShape();
   if (shape.size() == 1) {
     shape.insert(shape.begin(), 1);
-    // A single label of a single row may have a dim of its own.
+    // A single label of a single row may have a dim.
     if (static_cast<int64_t>(labels.size()) == labelDims)
       labels.insert(labels.begin(), 1);
   }
@@ -218,15 +221,15 @@ FailureOr<Scores> scoresOf(Call &c, int64_t labelDims) {
                 shape[0], shape[1]};
 }
 
-/// A loss for each row of scores, without rows where self has none.
+/// Gives a loss for each row of scores; if self has no rows, a scalar.
 LogicalResult giveRows(Call &c, const Imported &losses) {
   return giveReduced(
       c, c.tensor("self")->getRank() == 1 ? c.emit.reshape(losses, {}) : losses,
       c.typeOf("self"));
 }
 
-/// The mean over all classes j of max(0, margin - x[y] + x[j])^p, times the
-/// weight of class y, where class y itself counts nothing.
+/// The mean over all classes j other than y of max(0, margin - x[y] + x[j])^p,
+/// times the weight of class y; the divisor counts class y.
 LogicalResult multiMarginLoss(Call &c) {
   auto scores = scoresOf(c, /*labelDims=*/0);
   if (failed(scores))
@@ -258,9 +261,9 @@ LogicalResult multiMarginLoss(Call &c) {
   return giveRows(c, c.emit.mean(a.where(isOther, margin, 0), {1}));
 }
 
-/// The classes that a row of `target` names, up to its first negative number:
-/// over all classes i that it does not name and j that it does,
-/// max(0, 1 - (x[j] - x[i])), divided by the number of classes.
+/// A row of `target` lists classes up to its first negative number. The loss is
+/// the sum of max(0, 1 - (x[j] - x[i])) over all listed classes j and all
+/// classes i that are not listed, divided by the number of classes.
 LogicalResult multilabelMarginLoss(Call &c) {
   auto scores = scoresOf(c, /*labelDims=*/1);
   if (failed(scores))
@@ -268,13 +271,13 @@ LogicalResult multilabelMarginLoss(Call &c) {
   Arithmetic a{c.emit};
   auto [x, target, count, classes] = *scores;
   Type type = x.getElementType(), integer = target.getElementType();
-  // A place counts if no negative number stands at or before it.
+  // A position counts if no negative number is at or before it.
   auto ends = cumulativeSum(
       c.emit, c.emit.convert(a.is(target, Comparison::LT, 0), type), 1);
   if (failed(ends))
     return failure();
   Imported counts = a.is(*ends, Comparison::EQ, 0);
-  Shape pairs = {count, classes, classes}; // [row, place j, class i]
+  Shape pairs = {count, classes, classes}; // [row, position j, class i]
   if (failed(c.emit.fits(pairs)))
     return failure();
   auto column = [&](const Imported &y) {

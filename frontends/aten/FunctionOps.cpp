@@ -1,4 +1,4 @@
-// Functions of one number, applied to every element.
+// Elementwise functions of one operand.
 
 #include <cmath>
 #include <limits>
@@ -54,7 +54,7 @@ LogicalResult exp2(Call &c) {
   return c.give(c.emit.unary<graph::ExpOp>(times(c, x, M_LN2)), type);
 }
 
-/// 2 atanh(x / (2 + x)), which keeps the digits of small x.
+/// 2 atanh(x / (2 + x)), which is accurate for small x.
 LogicalResult log1p(Call &c) {
   ScalarType type;
   Imported x = floatSelf(c, type);
@@ -62,7 +62,7 @@ LogicalResult log1p(Call &c) {
   return c.give(times(c, c.emit.unary<graph::AtanhOp>(ratio), 2), type);
 }
 
-/// tanh(x / 2) (e^x + 1), which keeps the digits of small x.
+/// tanh(x / 2) (e^x + 1), which is accurate for small x.
 LogicalResult expm1(Call &c) {
   ScalarType type;
   Imported x = floatSelf(c, type);
@@ -86,7 +86,7 @@ LogicalResult cosh(Call &c) {
   return c.give(coshOf(c.emit, x), type);
 }
 
-/// tanh(x) cosh(x): near 0 a difference of exponentials would have no digits.
+/// tanh(x) cosh(x): near 0 a difference of exponentials would lose all digits.
 LogicalResult sinh(Call &c) {
   ScalarType type;
   Imported x = floatSelf(c, type);
@@ -101,7 +101,7 @@ LogicalResult erfc(Call &c) {
   return c.give(plus(c, times(c, c.emit.unary<graph::ErfOp>(x), -1), 1), type);
 }
 
-/// log(x / (1 - x)), with `eps` of x held to [eps, 1 - eps].
+/// log(x / (1 - x)), where x is clamped to [eps, 1 - eps] if `eps` is given.
 LogicalResult logit(Call &c) {
   ScalarType type;
   Imported x = floatSelf(c, type);
@@ -122,7 +122,7 @@ Imported roundedUp(Call &c, const Imported &x) {
       c.emit.unary<graph::FloorOp>(c.emit.unary<graph::NegOp>(x)));
 }
 
-/// Rounding leaves integers as they are.
+/// Applies a rounding function; integers stay as they are.
 LogicalResult round(Call &c, function_ref<Imported(const Imported &)> rounded) {
   ScalarType type = c.typeOf("self");
   Imported x = c.read("self");
@@ -178,7 +178,7 @@ LogicalResult isNaN(Call &c) {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Whether |x| compares with infinity so; integers are finite.
+/// Compares |x| with infinity; integers are finite.
 template <Comparison comparison>
 LogicalResult compareWithInfinity(Call &c) {
   ScalarType type;
@@ -195,8 +195,8 @@ LogicalResult isSignedInfinity(Call &c) {
                 ScalarType::Bool);
 }
 
-/// `nan`, `posinf` and `neginf` where x is one of them; by default 0, the
-/// largest and the least float32.
+/// Replaces NaN and infinities by `nan`, `posinf` and `neginf`; by default 0,
+/// the largest and the lowest float32.
 LogicalResult nanToNum(Call &c) {
   ScalarType type = c.typeOf("self");
   Imported x = c.read("self");

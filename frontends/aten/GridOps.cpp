@@ -1,4 +1,4 @@
-// Grids of points, and the elements at them: spatial transformers.
+// Grids of points, and sampling at them: spatial transformers.
 
 #include "frontends/aten/Call.h"
 #include "frontends/emit/GridSample.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// at::native::GridSamplerInterpolation and GridSamplerPadding are numbers.
+/// The modes are numbers of at::native::GridSamplerInterpolation and
+/// GridSamplerPadding.
 LogicalResult gridSampler(Call &c) {
   int64_t mode = c.integer("interpolation_mode"),
           padding = c.integer("padding_mode");
@@ -28,7 +29,8 @@ LogicalResult gridSampler(Call &c) {
       c.typeOf("input"));
 }
 
-/// theta [N, r, r + 1], and the size [N, C, D..] of what is to be sampled.
+/// The arguments are theta [N, r, r + 1] and the size [N, C, D..] of the tensor
+/// to be sampled.
 LogicalResult affineGridGenerator(Call &c) {
   Imported theta = c.read("theta");
   SmallVector<int64_t> size = c.integers("size");

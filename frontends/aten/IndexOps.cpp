@@ -1,4 +1,4 @@
-// Elements that are found by index, and indices that are found.
+// Selection of elements by index, and operators that return indices.
 
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Indexing.h"
@@ -34,8 +34,8 @@ FailureOr<Imported> pick(Call &c, const Imported &x, Imported indices,
   return c.emit.binary<graph::GatherOp>(x, indices, dim);
 }
 
-/// Rows of `weight`. Indices of an input are held to the rows that there are;
-/// `padding_idx` has no gradient.
+/// The rows of `weight` at the indices. Indices from an input are limited to
+/// the number of rows; the row `padding_idx` gets no gradient.
 LogicalResult embedding(Call &c) {
   if (failed(c.needIntegers("indices")))
     return failure();
@@ -84,7 +84,7 @@ LogicalResult gather(Call &c) {
   return c.give(gatherAlong(c.emit, x, index, *dim), c.typeOf("self"));
 }
 
-/// As gather, where the other dims broadcast.
+/// Like gather, but the other dims broadcast.
 LogicalResult takeAlong(Call &c) {
   if (failed(c.needIntegers("indices")))
     return failure();
@@ -116,8 +116,8 @@ LogicalResult takeAlong(Call &c) {
       c.typeOf("self"));
 }
 
-/// x[i, :, j]: the tensors among `indices` broadcast; their dims stand where
-/// the first of them does if they are neighbours, else in front.
+/// x[i, :, j]: the tensors in `indices` broadcast. Their dims replace the
+/// indexed dims if these are adjacent, else they come first.
 LogicalResult index(Call &c) {
   Imported x = c.read("self");
   if (auto computed = findComputedMask(c, c.tensors("indices"))) {
@@ -178,7 +178,7 @@ LogicalResult triangle(Call &c) {
       c.typeOf("self"));
 }
 
-/// The places of the elements that are not 0, row-major, as [dims, count].
+/// The indices of the nonzero elements in row-major order, as [dims, count].
 FailureOr<Imported> nonzeroOf(Call &c, StringRef name) {
   Imported x = c.read(name);
   if (x.isConstant())
@@ -202,7 +202,7 @@ LogicalResult nonzero(Call &c) {
   return c.give(c.emit.transpose(*places, {1, 0}), ScalarType::Long);
 }
 
-/// A list with the index along each dim.
+/// A list of the indices along each dim.
 LogicalResult nonzeroLists(Call &c) {
   auto places = nonzeroOf(c, c.has("self") ? "self" : "condition");
   if (failed(places))
@@ -218,7 +218,7 @@ LogicalResult nonzeroLists(Call &c) {
 
 //===-- in order ---------------------------------------------------------===//
 
-/// Gives the values, where they are wanted, and the indices.
+/// Gives the values, if wanted, and the indices.
 LogicalResult giveInOrder(Call &c, int64_t k, int64_t dim, bool descending,
                           bool withValues) {
   Imported x = c.read("self");

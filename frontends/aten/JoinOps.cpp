@@ -1,4 +1,4 @@
-// What puts tensors together, repeats, moves and pads them.
+// Operators that join, repeat, move and pad tensors.
 
 #include "frontends/aten/Call.h"
 #include "frontends/emit/Padding.h"
@@ -10,7 +10,7 @@ namespace {
 
 //===-- one beside the other ---------------------------------------------===//
 
-/// The tensors of list `tensors` in their common type.
+/// The tensors of list `tensors`, converted to their common type.
 struct Parts {
   ScalarType type;
   SmallVector<Imported> tensors;
@@ -45,8 +45,7 @@ LogicalResult cat(Call &c) {
   auto parts = getParts(c);
   if (failed(parts))
     return failure();
-  // Vectors without elements go with any shape (a cache before the first
-  // token).
+  // Vectors without elements fit any shape (a cache before the first token).
   SmallVector<Imported> kept;
   for (const Imported &part : parts->tensors)
     if (part.getShape() != Shape{0})
@@ -62,8 +61,8 @@ LogicalResult cat(Call &c) {
   return concat(c, std::move(*parts), *dim);
 }
 
-/// Side by side along dim 1, and vectors along their only dim; or below each
-/// other, where vectors are rows.
+/// Stacks along dim 1, or vectors along their only dim; with `isBelow` along
+/// dim 0, where vectors are rows.
 template <bool isBelow>
 LogicalResult stackAlong(Call &c) {
   auto parts = getParts(c);
@@ -114,7 +113,8 @@ LogicalResult broadcastTensors(Call &c) {
   return c.give(Value::list(std::move(results)));
 }
 
-/// Vector i along dim i of all; with "xy" the first two dims are swapped.
+/// Repeats vector i along dim i of all results; with "xy" the first two dims
+/// are swapped.
 LogicalResult meshgrid(Call &c) {
   std::vector<TensorRef> given = c.tensors("tensors");
   StringRef indexing = c.has("indexing") ? c.text("indexing") : "ij";
@@ -140,7 +140,7 @@ LogicalResult meshgrid(Call &c) {
 
 //===-- repetition -------------------------------------------------------===//
 
-/// x so many times along each dim; further dims in front are of one.
+/// Repeats x `times` along each dim; missing leading dims have size 1.
 FailureOr<Imported> repeated(Call &c, Imported x, ArrayRef<int64_t> times) {
   Shape shape = x.getShape();
   if (times.size() < shape.size())
@@ -177,7 +177,7 @@ LogicalResult tile(Call &c) {
   return c.give(repeated(c, c.read("self"), times), c.typeOf("self"));
 }
 
-/// Each element `repeats` times, one behind the other, along `dim`.
+/// Repeats each element `repeats` times, consecutively, along `dim`.
 LogicalResult repeatInterleave(Call &c) {
   Imported x = c.read("self");
   int64_t dim = 0;
@@ -230,7 +230,7 @@ LogicalResult repeatInterleave(Call &c) {
 
 //===-- order ------------------------------------------------------------===//
 
-/// Elements that leave at one end come back at the other.
+/// Elements shifted out at one end return at the other.
 LogicalResult roll(Call &c) {
   Imported x = c.read("self");
   Shape shape = x.getShape();
@@ -272,14 +272,14 @@ LogicalResult flip(Call &c) {
   return c.give(x, c.typeOf("self"));
 }
 
-/// [.., C r r, H, W] to [.., C, H r, W r], or back.
+/// [.., C r r, H, W] to [.., C, H r, W r], or the inverse.
 template <bool isBack>
 LogicalResult shufflePixels(Call &c) {
   Imported x = c.read("self");
   Shape shape = x.getShape();
   int64_t r = c.integer(isBack ? "downscale_factor" : "upscale_factor");
   auto rank = static_cast<int64_t>(shape.size());
-  // Its square must be a number.
+  // The square of r must not overflow.
   if (rank < 3 || r < 1 || r > (int64_t(1) << 30) ||
       (isBack ? shape[rank - 1] % r || shape[rank - 2] % r
               : shape[rank - 3] % (r * r)))

@@ -1,4 +1,4 @@
-// Lists, dicts and texts, which are known while the model is imported.
+// Lists, dicts and strings, which are known at import.
 
 #include "frontends/aten/Call.h"
 #include "frontends/aten/Nested.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// `at` counted from the front; fails where it is outside of a list of `size`.
+/// Returns `at` counted from the front; fails if it is outside a list of
+/// `size`.
 FailureOr<size_t> place(Call &c, int64_t at, size_t size) {
   auto count = static_cast<int64_t>(size);
   if (at < -count || at >= count)
@@ -31,7 +32,8 @@ LogicalResult setElement(Call &c) {
   return c.give(c.all()[0]);
 }
 
-/// Whether a list may have `size` elements, or a text so many characters.
+/// Fails if a list of `size` elements, or a string of as many characters, is
+/// too long.
 LogicalResult checkSize(Call &c, size_t size) {
   if (size > maxListSize)
     return c.fail("a list or text of " + Twine(size) + " elements, more than " +
@@ -103,7 +105,7 @@ LogicalResult length(Call &c) {
   return c.give(Value(static_cast<int64_t>(size)));
 }
 
-/// Python's rule for bounds that are out of range.
+/// Out-of-range bounds are clamped, as in Python.
 LogicalResult slice(Call &c) {
   const Value &value = c.all()[0];
   auto size = static_cast<int64_t>(
@@ -204,7 +206,7 @@ LogicalResult setEntry(Call &c) {
   return success();
 }
 
-/// Else the value that is given for what is missing, or None.
+/// The entry or, if it is missing, the given default, or None.
 LogicalResult getOr(Call &c) {
   Value *found = findEntry(c.all()[0].getDict(), c.all()[1]);
   return c.give(found ? *found : c.all().size() > 2 ? c.all()[2] : Value());
@@ -237,7 +239,7 @@ LogicalResult items(Call &c) {
 
 //===-- what is only said ------------------------------------------------===//
 
-/// A warning that the model would give while it runs.
+/// Ignores a warning that the model would print at run time.
 LogicalResult warn(Call &) { return success(); }
 
 const OperatorRow rows[] = {

@@ -1,4 +1,4 @@
-// Losses that a model computes itself.
+// Losses that the model computes itself.
 
 #include "frontends/emit/Losses.h"
 
@@ -15,7 +15,7 @@ namespace polyrank::frontends::aten {
 using graph::Comparison;
 using sharding::ReductionKind;
 
-/// at::Reduction.
+/// The name of an at::Reduction.
 static FailureOr<StringRef> reductionOf(Call &c) {
   switch (c.integer("reduction")) {
   case 0:
@@ -59,14 +59,14 @@ FailureOr<LabelLoss> labelLoss(Call &c, Imported &labels) {
     loss.scores = c.emit.reshape(loss.scores, {1, loss.scores.getShape()[0]});
     labels = c.emit.reshape(labels, {1});
   }
-  // A label below the classes can be nobody's; the default ignores -100.
+  // Labels below 0 belong to no class; by default -100 is ignored.
   loss.ignored = c.integer("ignore_index");
   if (c.has("label_smoothing"))
     loss.smoothing = c.number("label_smoothing");
   return loss;
 }
 
-/// Of one sample without a batch the loss has no dims.
+/// The loss of one sample without a batch has no dims.
 LogicalResult giveLoss(Call &c, const FailureOr<Imported> &loss) {
   if (failed(loss))
     return failure();
@@ -76,7 +76,7 @@ LogicalResult giveLoss(Call &c, const FailureOr<Imported> &loss) {
   return c.give(result, c.typeOf("self"));
 }
 
-/// Targets are probabilities of classes: - sum target log softmax(x).
+/// For targets that are class probabilities: - sum target log softmax(x).
 LogicalResult softCrossEntropy(Call &c) {
   auto reduction = reductionOf(c);
   if (failed(reduction))
@@ -159,8 +159,8 @@ LogicalResult l1Loss(Call &c) {
                      rest->type);
 }
 
-/// x^2 / 2 near 0, else a line with the same slope at `delta`; divided by delta
-/// where it is smooth L1.
+/// x^2 / 2 near 0, continued beyond `delta` by a line with the same slope; for
+/// smooth L1 divided by delta.
 LogicalResult huber(Call &c, double delta, bool isSmoothL1) {
   auto rest = difference(c);
   if (failed(rest))
@@ -195,7 +195,7 @@ LogicalResult huberLoss(Call &c) {
 
 //===-- probabilities ----------------------------------------------------===//
 
-/// Losses times the weight of each element, reduced.
+/// Multiplies losses by the weight of each element, and reduces them.
 LogicalResult giveWeighted(Call &c, Imported losses, ScalarType type) {
   if (c.has("weight"))
     losses = c.emit.binaryOver<graph::MulOp>(losses, c.read("weight"));
@@ -225,7 +225,8 @@ LogicalResult binaryCrossEntropy(Call &c) {
   return giveWeighted(c, c.emit.unary<graph::NegOp>(sum), both->type);
 }
 
-/// (1 - y) x + (1 + (p - 1) y) softplus(-x), where p weighs the positive ones.
+/// (1 - y) x + (1 + (p - 1) y) softplus(-x), where p is the weight of positive
+/// labels.
 LogicalResult binaryCrossEntropyWithLogits(Call &c) {
   auto both = c.promote({c["self"], c["target"]}, /*toFloat=*/true);
   if (failed(both))

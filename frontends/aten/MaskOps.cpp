@@ -1,4 +1,4 @@
-// Elements that a computed mask picks, in their order.
+// Selection of elements by a mask that is computed at run time.
 
 #include "frontends/aten/Indexing.h"
 #include "frontends/emit/Masks.h"
@@ -8,8 +8,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// self, in which the elements where the mask is true are those of the source,
-/// one after the other.
+/// self, with the elements where the mask is true replaced by consecutive
+/// elements of the source.
 LogicalResult maskedScatter(Call &c) {
   ScalarType type = c.typeOf("self");
   if (c.typeOf("mask") != ScalarType::Bool)

@@ -17,13 +17,13 @@ using sharding::ReductionKind;
 //===-- moments ----------------------------------------------------------===//
 
 struct Moments {
-  Imported variance, mean; // both with their dims as 1
+  Imported variance, mean; // both with the reduced dims kept as 1
   ScalarType type;
   SmallVector<int64_t> dims;
 };
 
-/// The variance of centred values, over their number less `correction` (1: the
-/// unbiased one).
+/// The variance, computed from centred values, with the divisor count -
+/// `correction` (1: unbiased).
 FailureOr<Moments> momentsOf(Call &c) {
   auto dims = reducedDims(c);
   if (failed(dims))

@@ -12,7 +12,7 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// A parameter over the last dims of x, `otherwise` where there is none.
+/// A parameter over the last dims of x; filled with `otherwise` if it is None.
 FailureOr<Imported> affine(Call &c, StringRef name, ArrayRef<int64_t> dims,
                            double otherwise, const Imported &x) {
   if (!c.has(name))
@@ -51,7 +51,7 @@ LogicalResult layerNorm(Call &c) {
   return c.give(results[0], c.typeOf("input"));
 }
 
-/// The default epsilon is that of the type in which x is computed.
+/// The default epsilon is that of the type of x.
 LogicalResult rmsNorm(Call &c) {
   Imported x = c.read("input");
   SmallVector<int64_t> dims = c.integers("normalized_shape");
@@ -70,8 +70,8 @@ LogicalResult rmsNorm(Call &c) {
   return c.give(results[0], c.typeOf("input"));
 }
 
-/// Statistics that the backward of PyTorch takes, and that a model has no use
-/// for: what uses them is refused, since their gradient would be lost.
+/// Gives `count` statistics that only PyTorch's backward uses. They are empty:
+/// any other use is refused, since its gradient would be lost.
 LogicalResult giveNothing(Call &c, int count) {
   for (int i = 0; i < count; ++i)
     if (failed(c.give(Value())))
@@ -109,7 +109,7 @@ constexpr const char *needsMode =
     "DistributedDataParallel has them) or --batch-norm frozen; or save the "
     "model after model.train()";
 
-/// What the stored statistic becomes, which moves towards that of the batch.
+/// The updated running statistic, which moves towards that of the batch.
 Imported followed(Call &c, StringRef name, const Imported &batch) {
   return movedTowards(c.emit, c.tensor(name)->read(c.emit), batch,
                       1 - c.number("momentum"));
@@ -125,7 +125,8 @@ LogicalResult follow(Call &c, StringRef name, const Imported &batch) {
   return success();
 }
 
-/// What is computed with the stored statistics has none of the batch.
+/// Normalizes by the batch or by the stored statistics; in the second case the
+/// result has no statistics of the batch.
 FailureOr<BatchStatistics> normalize(Call &c, bool saysTraining) {
   Imported x = c.read("input");
   if (x.getRank() < 2 || !isFloat(c.typeOf("input")))
@@ -165,7 +166,7 @@ LogicalResult followBatch(Call &c, bool saysTraining) {
 
 LogicalResult batchNorm(Call &c) { return followBatch(c, c.flag("training")); }
 
-/// Of programs that were decomposed, in evaluation mode.
+/// From decomposed programs, in evaluation mode.
 LogicalResult batchNormWithoutTraining(Call &c) {
   return failed(followBatch(c, false)) ? failure() : giveNothing(c, 2);
 }
@@ -175,8 +176,9 @@ LogicalResult nativeBatchNorm(Call &c) {
                                                     : giveNothing(c, 2);
 }
 
-/// Without running statistics, as instance normalization becomes one: those of
-/// the samples that it is given, whatever is said of batch norms.
+/// A norm without running statistics, which instance normalization decomposes
+/// into: it uses the statistics of the given samples, whatever `--batch-norm`
+/// says.
 LogicalResult normWithoutStatistics(Call &c) {
   BatchNormalization norm{
       c.read("weight"), c.read("bias"), {}, {}, c.number("eps")};
@@ -186,7 +188,7 @@ LogicalResult normWithoutStatistics(Call &c) {
   return giveNothing(c, 2);
 }
 
-/// The new statistics are results, which the program says to keep.
+/// The new statistics are results, which the program stores itself.
 LogicalResult functionalBatchNorm(Call &c) {
   auto result = normalize(c, c.flag("training"));
   if (failed(result) || failed(c.give(result->normalized, c.typeOf("input"))) ||
@@ -200,8 +202,8 @@ LogicalResult functionalBatchNorm(Call &c) {
   return success();
 }
 
-/// The running statistics follow the mean over the samples of each one's mean
-/// and unbiased variance.
+/// Updates the running statistics by the mean, over the samples, of each
+/// sample's mean and unbiased variance.
 LogicalResult followSamples(Call &c, const Imported &x) {
   SmallVector<int64_t> inner =
       llvm::to_vector(llvm::seq<int64_t>(2, x.getRank()));
@@ -222,7 +224,8 @@ LogicalResult followSamples(Call &c, const Imported &x) {
   return follow(c, "running_var", c.emit.mean(variance, {0}));
 }
 
-/// Each channel of each sample by itself, or by the running statistics.
+/// Normalizes each channel of each sample separately, or by the running
+/// statistics.
 LogicalResult instanceNorm(Call &c) {
   Imported x = c.read("input");
   if (x.getRank() < 3)
@@ -267,8 +270,9 @@ LogicalResult weightNorm(Call &c) {
 
 //===-- bounded norms ----------------------------------------------------===//
 
-/// The slices of x along `dim`, those whose p-norm is above `most` made so
-/// short: of `isHeld` [size] where it is given, the others stay.
+/// Scales down the slices of x along `dim` whose p-norm exceeds `most`, so that
+/// it becomes `most`. If `isHeld` [size] is given, only the slices where it is
+/// true.
 Imported renormalized(Call &c, const Imported &x, double p, int64_t dim,
                       double most, const Imported &isHeld) {
   constexpr double epsilon = 1e-7; // PyTorch's
@@ -296,7 +300,7 @@ LogicalResult renorm(Call &c) {
       c.typeOf("self"));
 }
 
-/// Of the rows of a table those that are looked up (Embedding's max_norm).
+/// Renormalizes the rows of a table that are looked up (Embedding's max_norm).
 LogicalResult embeddingRenorm(Call &c) {
   Imported table = c.read("self"), indices = c.read("indices");
   if (table.getRank() != 2 || failed(c.needIntegers("indices")))

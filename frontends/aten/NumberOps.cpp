@@ -1,4 +1,4 @@
-// Arithmetic on numbers, which is done at once: of sizes above all.
+// Arithmetic on numbers, above all on sizes, evaluated at import.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 //===-- arithmetic -------------------------------------------------------===//
 
-/// Both numbers; floats if either is one.
+/// Both numbers; they count as floats if either is one.
 struct Pair {
   bool isFloat = false;
   int64_t a = 0, b = 0;
@@ -89,7 +89,7 @@ LogicalResult floorDiv(Call &c) {
   return overflows(p) ? tooLarge(c) : c.give(Value(floorDivided(p.a, p.b)));
 }
 
-/// With the sign of the divisor.
+/// The remainder with the sign of the divisor.
 LogicalResult remainder(Call &c) {
   Pair p = getPair(c);
   if (p.y == 0)

@@ -21,7 +21,7 @@ struct Overload {
   LogicalResult (*import)(Call &);
 };
 
-/// By name with the namespace.
+/// The overloads of each operator, by name with the namespace.
 const llvm::StringMap<std::vector<Overload>> &getTable() {
   static const auto *table = [] {
     auto *result = new llvm::StringMap<std::vector<Overload>>();
@@ -78,7 +78,7 @@ const llvm::StringMap<std::vector<Overload>> &getTable() {
   return *table;
 }
 
-/// The overload to call, with its arguments.
+/// The chosen overload, with its bound arguments.
 struct Choice {
   const Overload *overload = nullptr;
   std::vector<Value> arguments;
@@ -124,8 +124,8 @@ FailureOr<Choice> choose(Context &context, StringRef name,
   return context.emit.fail("no overload takes " + llvm::join(given, ", "));
 }
 
-/// Whether a tensor among the arguments is batched. What takes values of any
-/// kind (lists do) hands it on.
+/// Returns true if an argument for a tensor parameter is batched. Operators
+/// that take values of any kind (lists) just pass it on.
 bool takesBatched(const Choice &choice) {
   return llvm::any_of(
       llvm::zip_equal(choice.overload->schema.parameters, choice.arguments),
@@ -136,7 +136,7 @@ bool takesBatched(const Choice &choice) {
       });
 }
 
-/// The tensor that the schema says is written, or null.
+/// The tensor that the schema marks as written, or null.
 TensorRef findWritten(const Choice &choice) {
   for (auto [parameter, value] :
        llvm::zip_equal(choice.overload->schema.parameters, choice.arguments))
@@ -145,7 +145,8 @@ TensorRef findWritten(const Choice &choice) {
   return nullptr;
 }
 
-/// Whether an operator in place may put a value of type `from` into `to`.
+/// Returns true if an in-place operator may write a value of type `from` into
+/// `to`.
 bool mayWrite(ScalarType from, ScalarType to) {
   if (isFloat(from))
     return isFloat(to);
@@ -174,8 +175,8 @@ LogicalResult writeResult(Call &call, const TensorRef &written) {
   return success();
 }
 
-/// Lists that say how many dims a tensor has may be of any length in a file;
-/// PyTorch's tensors have at most `maxRank`.
+/// Fails if a list that determines the rank of a tensor is too long: a file may
+/// have any length, but PyTorch's tensors have at most `maxRank` dims.
 LogicalResult checkRank(Context &context, const Choice &choice) {
   constexpr StringRef names[] = {"size", "shape", "repeats", "dims"};
   for (auto [parameter, value] :

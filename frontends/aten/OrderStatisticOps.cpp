@@ -1,4 +1,4 @@
-// Medians, quantiles, and places in sorted sequences.
+// Medians, quantiles, and searches in sorted sequences.
 
 #include "frontends/aten/Reduction.h"
 #include "frontends/emit/Arithmetic.h"
@@ -15,9 +15,9 @@ using graph::Comparison;
 
 //===-- one element of a row ---------------------------------------------===//
 
-/// self with at least one dim, and the dim along which elements are looked for:
-/// the argument `dim`, or the one dim of all elements where the operator has
-/// none.
+/// self with at least one dim, and the dim along which elements are searched:
+/// the argument `dim`, or, for operators without it, the only dim of the
+/// flattened tensor.
 struct Row {
   Imported x;
   int64_t dim = 0, size = 0;
@@ -42,13 +42,13 @@ FailureOr<Row> rowOf(Call &c) {
   return row;
 }
 
-/// Whether elements are NaN; of integers none is.
+/// True where elements are NaN; false for integers.
 Imported isNan(Emitter &emit, const Imported &x) {
   return emit.binary<graph::CompareOp>(x, x, Comparison::NE);
 }
 
-/// The elements at `indices`, which have one place along the row's dim, and the
-/// indices themselves where the operator returns both.
+/// Gives the elements at `indices`, which have size 1 along the row's dim, and
+/// the indices too if the operator returns both.
 LogicalResult giveElement(Call &c, const Row &row, const Imported &indices) {
   auto values = gatherAlong(c.emit, row.x, indices, row.dim);
   if (failed(values))
@@ -74,8 +74,8 @@ FailureOr<Imported> indexInOrder(Call &c, const Row &row, int64_t k) {
   return c.emit.slice(ordered->indices, row.dim, k, k + 1);
 }
 
-/// Of an even number of elements the lower one of the two in the middle; NaN
-/// where any element is NaN.
+/// For an even number of elements the lower of the two middle ones; NaN if any
+/// element is NaN.
 LogicalResult median(Call &c) {
   auto row = rowOf(c);
   if (failed(row))
@@ -98,7 +98,8 @@ LogicalResult median(Call &c) {
   return giveElement(c, *row, *index);
 }
 
-/// The number of elements of each row that are no NaN, with the row's dim as 1.
+/// The number of elements of each row that are not NaN; the row's dim is kept
+/// as 1.
 Imported countNumbers(Call &c, const Row &row) {
   Imported isNumber =
       c.emit.binary<graph::CompareOp>(row.x, row.x, Comparison::EQ);
@@ -109,7 +110,7 @@ Imported countNumbers(Call &c, const Row &row) {
       row.x.getShape(), {row.dim});
 }
 
-/// The median of what is no NaN. In ascending order NaN comes last.
+/// The median of the elements that are not NaN. NaN sorts last.
 LogicalResult nanMedian(Call &c) {
   if (!isFloat(c.typeOf("self")))
     return median(c);
@@ -122,7 +123,7 @@ LogicalResult nanMedian(Call &c) {
     return failure();
   Arithmetic a{c.emit};
   Imported place = a.add(countNumbers(c, *row), -1);
-  // Where all are NaN the first of them is taken.
+  // If all are NaN, the first one is taken.
   place = c.emit.binary<graph::DivOp>(
       c.emit.binary<graph::MaxOp>(place, a.number(0, place)),
       a.number(2, place));
@@ -144,8 +145,9 @@ LogicalResult kthValue(Call &c) {
 
 //===-- quantiles --------------------------------------------------------===//
 
-/// Between the two elements of the sorted row that stand around q (size - 1).
-/// A row with a NaN has no quantile, or with `skipsNan` that of its numbers.
+/// Interpolates between the two elements of the sorted row at rank q (size -
+/// 1). A row with a NaN gives NaN or, with `skipsNan`, the quantile of its
+/// numbers.
 LogicalResult quantileOf(Call &c, bool skipsNan) {
   auto row = rowOf(c);
   if (failed(row))
@@ -174,14 +176,14 @@ LogicalResult quantileOf(Call &c, bool skipsNan) {
   Shape shape = row->x.getShape(), places(shape.size(), 1);
   int64_t count = countElements(q.getShape());
   places[row->dim] = count;
-  // Where the quantiles stand in the order.
+  // The ranks of the quantiles.
   Imported ratio = c.emit.reshape(q, places), place;
   if (skipsNan) {
     Imported last =
         c.emit.convert(a.add(countNumbers(c, *row), -1), q.getElementType());
     place = a.mul(ratio, c.emit.binary<graph::MaxOp>(last, a.number(0, last)));
   } else {
-    // NaN stands last, and rows that have one take it for every q.
+    // NaN sorts last, and rows that have one take it for every q.
     auto last = static_cast<double>(row->size - 1);
     Imported nans = c.emit.keepDims(
         c.emit.reduce(sharding::ReductionKind::Max,
@@ -217,7 +219,7 @@ LogicalResult quantileOf(Call &c, bool skipsNan) {
   if (failed(result))
     return failure();
 
-  // The dim of the quantiles is the first, and is there if q has one.
+  // The dim of the quantiles comes first; it exists if q has one.
   SmallVector<int64_t> order = {row->dim};
   for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i)
     if (i != row->dim)

@@ -1,4 +1,4 @@
-// Sequences that end early: pack_padded_sequence and pad_packed_sequence.
+// Sequences of different lengths: pack_padded_sequence and pad_packed_sequence.
 
 #include "frontends/aten/PackedSequence.h"
 #include "frontends/emit/Recurrent.h"
@@ -88,8 +88,8 @@ LogicalResult pad(Call &c) {
   return c.give(lengths, ScalarType::Long);
 }
 
-/// How many sequences have a first step: all, which is what a layer asks for
-/// the size of its first state.
+/// Element 0 of the batch sizes: all sequences have a first step, so it is the
+/// batch size, which a layer needs for its first state.
 LogicalResult select(Call &c) {
   auto packed = packedOf(c, "self", "self");
   if (!packed)

@@ -8,8 +8,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// `pad` has the elements before and behind the last dim first, then those of
-/// the one before it; negative ones cut off.
+/// `pad` lists the padding before and after the last dim, then that of the dim
+/// before it, and so on; negative padding cuts off.
 LogicalResult padWith(Call &c, StringRef mode, double value) {
   Imported x = c.read("self");
   int64_t rank = x.getRank();

@@ -1,4 +1,4 @@
-// Parts of tensors: elements, slices, pieces, windows.
+// Parts of tensors: elements, slices, chunks, windows.
 
 #include "frontends/aten/Call.h"
 
@@ -13,7 +13,7 @@ TensorRef sliceOf(Call &c, const TensorRef &x, int64_t dim, int64_t start,
                         {View::Kind::Slice, {dim, start, limit, stride}});
 }
 
-/// x without `dim`, at `index` of it.
+/// The slice of x at `index` of `dim`, without that dim.
 TensorRef elementOf(Call &c, const TensorRef &x, int64_t dim, int64_t index) {
   Shape shape = x->getShape();
   shape.erase(shape.begin() + dim);
@@ -35,7 +35,7 @@ LogicalResult select(Call &c) {
       Value(elementOf(c, self, *dim, index < 0 ? index + size : index)));
 }
 
-/// Python's rule for bounds that are out of range.
+/// Out-of-range bounds are clamped, as in Python.
 LogicalResult slice(Call &c) {
   const TensorRef &self = c.tensor("self");
   auto dim = c.dim(c.integer("dim"), self->getRank());
@@ -90,7 +90,7 @@ LogicalResult splitInto(Call &c, int64_t dim, ArrayRef<int64_t> sizes) {
   return c.give(Value::list(std::move(pieces)));
 }
 
-/// Pieces of one size; the last one is the rest.
+/// Pieces of equal size; the last one is the rest.
 LogicalResult splitEvenly(Call &c, int64_t dim, int64_t piece) {
   int64_t size = c.tensor("self")->getShape()[dim];
   if (piece < 1 || size / piece > maxPieces)
@@ -135,7 +135,7 @@ LogicalResult chunk(Call &c) {
                      std::max<int64_t>(1, llvm::divideCeil(size, chunks)));
 }
 
-/// So many pieces, the first of which are one larger where they must be.
+/// A number of pieces, of which the first ones are one larger if necessary.
 LogicalResult tensorSplit(Call &c) {
   auto dim = dimToSplit(c);
   if (failed(dim))
@@ -174,8 +174,8 @@ LogicalResult unbind(Call &c) {
   return c.give(Value::list(std::move(pieces)));
 }
 
-/// Windows of `size` elements, `step` apart, in a further dim at the end. What
-/// is written into one is not seen in self, where windows may overlap.
+/// Windows of `size` elements, `step` apart, in an additional last dim. They
+/// are copies: writing to one does not change self, since windows may overlap.
 LogicalResult unfold(Call &c) {
   Imported x = c.read("self");
   auto dim = c.dim(c.integer("dimension"), x.getRank());

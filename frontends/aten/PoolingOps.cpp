@@ -8,10 +8,10 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// self with a batch, and how to take it away again.
+/// self with a batch dim, and the removal of that dim.
 struct Pooled {
   Imported x;
-  bool isSingle = false; // there was none
+  bool isSingle = false; // self has no batch
 
   Imported finish(Emitter &emit, const Imported &result) const {
     if (!isSingle)
@@ -94,8 +94,7 @@ LogicalResult maxPool(Call &c) {
       c.typeOf("self"));
 }
 
-/// Of programs that were decomposed: where the maxima are is of use for the
-/// backward alone.
+/// From decomposed programs: only the backward uses the indices of the maxima.
 template <int64_t spatial>
 LogicalResult maxPoolWithIndices(Call &c) {
   return failed(maxPool<spatial>(c)) ? failure() : c.give(Value());
@@ -122,8 +121,8 @@ LogicalResult averagePool(Call &c) {
 }
 
 /// The mean of each of `to` parts of a dim, part i from floor(i size / to) to
-/// ceil((i + 1) size / to): a product with a matrix of weights, or of equal
-/// parts a mean over blocks.
+/// ceil((i + 1) size / to): a product with a matrix of weights or, if the parts
+/// are equal, a mean over blocks.
 Imported averageParts(Call &c, const Imported &x, int64_t dim, int64_t to) {
   Shape shape = x.getShape();
   int64_t size = shape[dim];

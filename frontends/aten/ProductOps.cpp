@@ -9,7 +9,7 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// The common type of two float tensors; PyTorch asks for equal ones.
+/// The common type of two float tensors; PyTorch requires equal ones.
 FailureOr<ScalarType> floatType(Call &c, StringRef a, StringRef b) {
   ScalarType left = c.typeOf(a), right = c.typeOf(b);
   if (!isFloat(left) || !isFloat(right))
@@ -147,7 +147,7 @@ LogicalResult einsum(Call &c) {
                 *type);
 }
 
-/// Rows with one of the matrices each, as `offs` says.
+/// A grouped GEMM: rows times a matrix per group, with the groups in `offs`.
 LogicalResult groupedOf(Call &c, StringRef a, StringRef b) {
   if (c.tensor(a)->getRank() != 2 || c.tensor(b)->getRank() != 3)
     return c.fail(toString(c.tensor(a)->getShape()) + " and " +
@@ -176,7 +176,7 @@ LogicalResult groupedMm(Call &c) {
   return c.has("offs") ? groupedOf(c, "self", "mat2") : bmm(c);
 }
 
-/// What transformers puts in its place where PyTorch's kernel is missing.
+/// The replacement that transformers uses if PyTorch's kernel is missing.
 LogicalResult groupedMmFallback(Call &c) {
   return groupedOf(c, "input", "weight");
 }

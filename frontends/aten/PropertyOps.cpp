@@ -1,4 +1,4 @@
-// What tensors say of themselves, as Python numbers, and back.
+// Properties of tensors as Python numbers, and conversions between them.
 
 #include <cmath>
 
@@ -48,7 +48,7 @@ LogicalResult isContiguous(Call &c) {
   return c.give(Value(c.all()[0].getTensor()->isContiguous()));
 }
 
-/// The one element of a tensor.
+/// The only element of a tensor.
 FailureOr<Value> itemOf(Call &c) {
   const Value &given = c.all()[0];
   if (!given.isTensor())
@@ -71,7 +71,7 @@ LogicalResult item(Call &c) {
   return failed(value) ? failure() : c.give(*value);
 }
 
-/// Truncated towards zero.
+/// Truncates towards zero.
 LogicalResult toInt(Call &c) {
   auto value = itemOf(c);
   if (failed(value))

@@ -1,4 +1,4 @@
-// Dropout, and what draws random numbers. They come from the plan's seed.
+// Dropout and random numbers, which are drawn from the plan's seed.
 
 #include "frontends/emit/Random.h"
 
@@ -35,7 +35,7 @@ LogicalResult dropout(Call &c) {
   return c.give(*rate > 0 ? c.emit.dropout(value, *rate) : value, x->getType());
 }
 
-/// Whole channels: one decision for each of the first two dims.
+/// Drops whole channels: one decision per index of the first two dims.
 LogicalResult featureDropout(Call &c) {
   auto rate = dropoutRate(c, c.number("p"), c.flag("train"));
   if (failed(rate))
@@ -56,7 +56,8 @@ LogicalResult featureDropout(Call &c) {
 
 //===-- random numbers ---------------------------------------------------===//
 
-/// Stochastic depth draws numbers and compares them.
+/// Fails with --dropout, since stochastic depth draws numbers and compares them
+/// itself.
 LogicalResult mayDraw(Call &c, ArrayRef<int64_t> shape) {
   if (failed(c.emit.fits(shape)))
     return failure();
@@ -79,7 +80,7 @@ FailureOr<ScalarType> typeOfDraw(Call &c) {
   return type;
 }
 
-/// In [0, 1), or in [from, to).
+/// Uniform in [0, 1), or in [from, to).
 LogicalResult uniform(Call &c) {
   Shape shape = shapeOf(c);
   auto type = typeOfDraw(c);
@@ -110,7 +111,8 @@ LogicalResult normal(Call &c) {
   return c.give(x, *type);
 }
 
-/// 1 with the probability that `p`, or else self, gives; else 0.
+/// 1 with probability `p` or, without `p`, with the probabilities in self; else
+/// 0.
 LogicalResult bernoulli(Call &c) {
   const TensorRef &self = c.tensor("self");
   Shape shape = self->getShape();

@@ -1,4 +1,4 @@
-// Recurrent layers: LSTM, GRU, RNN, step by step.
+// Recurrent layers: LSTM, GRU, RNN and their cells.
 
 #include "frontends/aten/Dropout.h"
 #include "frontends/aten/PackedSequence.h"
@@ -30,20 +30,20 @@ public:
       : c(c), emit(c.emit), isLstm(cell == Cell::Lstm), cell(cellOf(cell)) {}
 
   LogicalResult run();
-  /// Of a packed sequence.
+  /// Runs a packed sequence.
   LogicalResult runPacked();
-  /// One step of a cell.
+  /// Runs one step of a cell.
   LogicalResult runStep();
 
 private:
   FailureOr<std::vector<RecurrentWeights>> takeWeights(int64_t layers,
                                                        int64_t directions);
-  /// [layers * directions, B, H] as one state each.
+  /// Splits [layers * directions, B, H] into single states.
   FailureOr<std::vector<Imported>> takeStates(const Value &given,
                                               int64_t count);
   Imported together(ArrayRef<Imported> states);
-  /// All layers over `x`, whose steps are dim `time`; see RecurrentLayer::run.
-  /// `hidden` and `cells` become the last states.
+  /// Runs all layers over `x`, whose steps are dim `time`; see
+  /// RecurrentLayer::run. `hidden` and `cells` become the last states.
   FailureOr<Imported> runLayers(Imported x, int64_t time,
                                 const Imported &lengths);
 
@@ -52,7 +52,7 @@ private:
   const bool isLstm;
   const RecurrentCell cell;
   bool isBatched = true;
-  std::vector<Imported> hidden, cells; // by layers and directions
+  std::vector<Imported> hidden, cells; // by layer and direction
 };
 
 FailureOr<std::vector<RecurrentWeights>>
@@ -108,7 +108,7 @@ LogicalResult Recurrence::runStep() {
   if (!isFloat(type))
     return c.fail("an input of " + nameOf(type));
   Imported x = c.as(c["input"], ScalarType::Float);
-  // Without a batch: one sequence.
+  // A single sequence without a batch.
   bool isSingle = x.getRank() == 1;
   auto spread = [&](const Imported &state) {
     Shape shape = state.getShape();
@@ -154,7 +154,7 @@ FailureOr<Imported> Recurrence::runLayers(Imported x, int64_t time,
   auto weights = takeWeights(layers, directions);
   if (failed(weights))
     return failure();
-  // An LSTM's states are a list of two tensors.
+  // The state of an LSTM is a list of two tensors.
   std::vector<Value> given = {c["hx"]};
   if (isLstm) {
     given = c["hx"].getList();

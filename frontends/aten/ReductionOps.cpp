@@ -143,7 +143,7 @@ LogicalResult argument(Call &c) {
   return c.give(result, ScalarType::Long);
 }
 
-/// Whether any or all elements are not 0: an extremum of 0 and 1.
+/// True if any or all elements are nonzero: an extremum of 0 and 1.
 template <ReductionKind kind>
 LogicalResult logical(Call &c) {
   auto dims = reducedDims(c);
@@ -179,8 +179,8 @@ LogicalResult logSumExp(Call &c) {
       type);
 }
 
-/// How many elements are in each of `bins` equal parts of [min, max]; one at
-/// max is in the last.
+/// The number of elements in each of `bins` equal parts of [min, max]; an
+/// element at max is in the last one.
 LogicalResult histc(Call &c) {
   ScalarType type = Call::floatOf(c.typeOf("self"));
   int64_t bins = c.integer("bins");

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int64_t maxScaled = int64_t(1) << 40;
 
-/// Sizes of the spatial dims of x [N, C, S..], or the factors that they are
-/// multiplied with. A factor that is given, and used, is what positions are
-/// counted with; else it is the ratio of the sizes.
+/// Takes the sizes of the spatial dims of x [N, C, S..], or the factors by
+/// which they are multiplied. Positions are computed with the factor if it is
+/// given and used, else with the ratio of the sizes.
 LogicalResult resizeTo(Call &c, StringRef input, Sampling sampling) {
   Imported x = c.read(input);
   Shape shape = x.getShape();
@@ -26,7 +26,7 @@ LogicalResult resizeTo(Call &c, StringRef input, Sampling sampling) {
   if (c.has("scale_factors"))
     for (const Value &each : c["scale_factors"].getElements())
       factors.push_back(each.getNumber());
-  // Without a list there is one for each dim, from the first on.
+  // Without a list there is one factor per dim, from the first one on.
   for (StringRef name : {"scales_d", "scales_h", "scales_w", "scales"})
     if (c.has(name))
       factors.push_back(c.number(name));
@@ -81,7 +81,7 @@ Sampling smooth(Call &c, StringRef mode, bool antialias) {
       c.flag("align_corners") ? "align_corners" : "half_pixel";
   sampling.nearest = "floor";
   sampling.antialias = antialias;
-  // Pillow's parameter, which antialias follows.
+  // Antialias follows Pillow, with its parameter.
   sampling.cubic = antialias ? -0.5 : -0.75;
   sampling.excludesOutside = antialias;
   return sampling;

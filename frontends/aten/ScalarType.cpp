@@ -1,4 +1,5 @@
-// Which of PyTorch's element types are supported, and how they are computed.
+// Which of PyTorch's element types are supported, and in which types they are
+// computed.
 
 #include "frontends/aten/ScalarType.h"
 

@@ -1,4 +1,4 @@
-// Elements that are put into a tensor by index.
+// Writes elements into a tensor by index.
 
 #include "frontends/emit/Scatter.h"
 
@@ -13,8 +13,8 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// x[mask] = values, or += with `accumulates`, where the mask is computed: one
-/// of the values after the other, or one for all.
+/// x[mask] = values, or += with `accumulates`, for a mask that is computed at
+/// run time: consecutive values, or one value for all.
 LogicalResult putAtMask(Call &c, const Imported &x,
                         const ComputedMask &computed, Imported values,
                         bool accumulates) {
@@ -64,7 +64,7 @@ LogicalResult indexPut(Call &c) {
   Imported x = self->read(c.emit), values = c.as(c["values"], type);
   std::vector<TensorRef> indices = c.tensors("indices");
   bool accumulates = c.flag("accumulate");
-  // One value where a mask is true.
+  // A single value is written where a mask is true.
   if (indices.size() == 1 && indices[0] &&
       indices[0]->getType() == ScalarType::Bool &&
       countElements(values.getShape()) == 1 && !accumulates) {
@@ -86,7 +86,7 @@ LogicalResult indexPut(Call &c) {
     return failure();
   if (places->dims.empty())
     return c.fail("no index");
-  // [merged, rest..], with updates [index.., rest..] for it.
+  // [merged, rest..], with updates [index.., rest..].
   Shape merged = places->merged, index = places->index.getShape();
   int64_t count = countElements(index);
   Shape expected = merged;
@@ -137,7 +137,7 @@ LogicalResult indexPut(Call &c) {
   return c.give(c.emit.transpose(result, inverse(places->order)), type);
 }
 
-/// `index` and updates of a scatter along a dim, cut to what the index has.
+/// `index` and updates of a scatter along a dim, cut to the size of the index.
 struct Along {
   Imported x, index, updates;
   int64_t dim;
@@ -184,7 +184,7 @@ LogicalResult scatterSource(Call &c) {
 }
 LogicalResult scatterAdd(Call &c) { return scatterBy(c, "src", Scatter::Add); }
 
-/// What leaves every number as it is when it is combined with it.
+/// The neutral element of the combination.
 double identityOf(Scatter reduction, Type type) {
   if (reduction == Scatter::Add)
     return 0;
@@ -194,7 +194,7 @@ double identityOf(Scatter reduction, Type type) {
   if (isa<FloatType>(type))
     return isMax ? -std::numeric_limits<double>::infinity()
                  : std::numeric_limits<double>::infinity();
-  // Of the range of int32, which a double holds exactly.
+  // The bounds of int32, which a double represents exactly.
   return isMax ? INT32_MIN : INT32_MAX;
 }
 
@@ -223,7 +223,7 @@ LogicalResult scatterReduce(Call &c) {
     return c.fail("reduce='" + reduce + "' " +
                   (isMean ? "" : "with include_self=False ") + "of " +
                   nameOf(c.typeOf("self")) + "; convert it to float32");
-  // How many updates go to each element.
+  // The number of updates per element.
   auto counts =
       scatterAlong(c.emit, a.number(0, along->x), along->index,
                    a.number(1, along->updates), along->dim, Scatter::Add);
@@ -242,7 +242,7 @@ LogicalResult scatterReduce(Call &c) {
   return c.give(*result, c.typeOf("self"));
 }
 
-/// Slices along `dim`: one for each index.
+/// Slices along `dim`, one for each index.
 LogicalResult indexedSlices(Call &c, const Value &source, Scatter reduction,
                             double factor) {
   const TensorRef &self = c.tensor("self");
@@ -291,7 +291,8 @@ LogicalResult indexFill(Call &c) {
   return indexedSlices(c, c["value"], Scatter::Replace, 1);
 }
 
-/// self, in which a view of it is `src`: written through the view of a copy.
+/// self with `src` in place of one of its views: written through the view of a
+/// copy.
 LogicalResult writeView(Call &c, int64_t dim, int64_t start, int64_t end,
                         int64_t step, bool isElement) {
   const TensorRef &self = c.tensor("self");

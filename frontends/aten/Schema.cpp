@@ -1,4 +1,4 @@
-// Schemas of operators, in PyTorch's own notation, and how arguments fit them.
+// Parses schemas of operators in PyTorch's own notation, and binds arguments.
 
 #include "frontends/aten/Schema.h"
 
@@ -14,7 +14,7 @@ namespace polyrank::frontends::aten {
 
 namespace {
 
-/// Takes "(a!)" away; whether it has a "!".
+/// Removes "(a!)"; returns true if it had a "!".
 bool dropAlias(StringRef &text) {
   if (!text.consume_front("("))
     return false;
@@ -100,7 +100,7 @@ std::optional<Schema> parseSchema(StringRef text) {
   schema.name = name.split('.').first.str();
   schema.overload = name.split('.').second.str();
   bool isKeywordOnly = false;
-  // Up to the parenthesis that closes the parameters.
+  // Finds the parenthesis that closes the parameters.
   int depth = 0;
   size_t start = 0;
   for (size_t i = 0; i < rest.size(); ++i) {
@@ -140,7 +140,7 @@ std::optional<Schema> parseSchema(StringRef text) {
 
 //===-- binding ----------------------------------------------------------===//
 
-/// The number that a tensor of one element is, where that is known.
+/// The value of a known tensor of one element, as a number.
 static std::optional<Value> toNumber(Emitter &emit, const Value &value) {
   if (!value.isTensor() || value.getTensor()->getRank() != 0)
     return std::nullopt;
@@ -155,7 +155,7 @@ static std::optional<Value> toNumber(Emitter &emit, const Value &value) {
                                               : Value(integer);
 }
 
-/// `value` as one element of the type; nullopt where it is none.
+/// `value` converted to one element of the type; nullopt if it does not fit.
 static std::optional<Value> fitElement(const SchemaType &type, Emitter &emit,
                                        const Value &value, bool converts) {
   using Base = SchemaType::Base;
@@ -214,7 +214,7 @@ static std::optional<Value> fit(const SchemaType &type, Emitter &emit,
   if (!type.isList)
     return fitElement(type, emit, value, converts);
   if (!value.isList() && !value.isTuple()) {
-    // One number for all dims.
+    // A single number stands for all dims.
     if (type.listSize == 0)
       return std::nullopt;
     auto element = fitElement(type, emit, value, converts);
@@ -222,7 +222,7 @@ static std::optional<Value> fit(const SchemaType &type, Emitter &emit,
       return std::nullopt;
     return Value::list(List(type.listSize, *element));
   }
-  // Of any type: the list itself, which may be changed.
+  // Type Any takes the list itself, which may be modified.
   if (type.base == SchemaType::Base::Any)
     return value;
   List elements;

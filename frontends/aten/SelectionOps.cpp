@@ -1,4 +1,4 @@
-// Which of several values: extrema, bounds, conditions.
+// Selection between values: extrema, bounds, conditions.
 
 #include "frontends/aten/Call.h"
 #include "frontends/emit/Activations.h"
@@ -54,7 +54,7 @@ LogicalResult where(Call &c) {
   return c.give(c.emit.select((*all)[0], (*all)[1], (*all)[2]), both->type);
 }
 
-/// `value` where the mask is true, in the type of self.
+/// `value` where the mask is true, else self; in the type of self.
 LogicalResult maskedFill(Call &c) {
   ScalarType type = c.typeOf("self");
   auto all = c.emit.broadcastAll({c.as(c["mask"], ScalarType::Bool),

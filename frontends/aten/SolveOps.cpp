@@ -15,16 +15,16 @@ using graph::Comparison;
 
 //===-- triangular matrices ----------------------------------------------===//
 
-/// Each row is some ops of the graph.
+/// A bound, since each row takes several ops of the graph.
 constexpr int64_t mostRows = 1024;
 
 /// Solves A x = b for a triangular A [.., n, n] and b [.., n, k], by halves:
-/// of a lower A the first half of x comes from the first rows, and what it
-/// contributes to the others is taken off b. Each element is computed as in
-/// substitution, so that nothing is inverted.
+/// for a lower A, the first half of x follows from the first rows, and its
+/// contribution to the others is subtracted from b. Each element is computed as
+/// in substitution, so that nothing is inverted.
 struct TriangularSolver {
   Call &c;
-  bool isUpper, isUnit; // with ones on the diagonal, which is not read
+  bool isUpper, isUnit; // isUnit: the diagonal is ones and is not read
 
   FailureOr<Imported> solve(const Imported &a, const Imported &b) {
     Arithmetic arithmetic{c.emit};
@@ -35,7 +35,7 @@ struct TriangularSolver {
     auto part = [&](const Imported &x, int64_t dim, bool isFirst) {
       return c.emit.slice(x, dim, isFirst ? 0 : half, isFirst ? half : size);
     };
-    // The half that can be solved by itself, and the one that depends on it.
+    // The half that can be solved first, and the one that depends on it.
     bool first = !isUpper;
     auto known =
         solve(part(part(a, rows, first), columns, first), part(b, rows, first));
@@ -75,13 +75,13 @@ LogicalResult solveTriangular(Call &c) {
     std::swap(order[order.size() - 2], order.back());
     return c.emit.transpose(x, order);
   };
-  // x A = b is A^T x^T = b^T.
+  // x A = b is solved as A^T x^T = b^T.
   if (!isLeft) {
     a = transposed(a);
     b = transposed(b);
     isUpper = !isUpper;
   }
-  // All other dims in common.
+  // All other dims are broadcast.
   auto batch = broadcastShapes(ArrayRef(a.getShape()).drop_back(2),
                                ArrayRef(b.getShape()).drop_back(2));
   if (failed(batch))
@@ -102,12 +102,12 @@ LogicalResult solveTriangular(Call &c) {
 
 //===-- elimination ------------------------------------------------------===//
 
-/// Each column is some ops of the graph.
+/// A bound, since each column takes several ops of the graph.
 constexpr int64_t mostColumns = 128;
 
-/// Gauss-Jordan elimination with row pivoting of A [.., n, n] beside b
-/// [.., n, m]. The order of the rows follows from the elements, so it is data;
-/// which row goes where has no gradient, as in PyTorch.
+/// Gauss-Jordan elimination with row pivoting of A [.., n, n] and b [.., n, m].
+/// The order of the rows depends on the elements, so it is computed at run
+/// time; it has no gradient, as in PyTorch.
 struct Elimination {
   Imported solution;    // [.., n, m]
   Imported determinant; // [..]
@@ -132,7 +132,7 @@ struct Elimination {
       return emit.slice(y, columns, i, i + 1);
     };
     for (int64_t k = 0; k < size; ++k) {
-      // The row at or below k whose element of column k is the largest.
+      // The row, at or below k, with the largest element in column k.
       Imported magnitude =
           emit.reshape(emit.unary<graph::AbsOp>(column(x, k)), places);
       Imported isLeft = m.is(place, Comparison::GE, static_cast<double>(k));
@@ -142,7 +142,7 @@ struct Elimination {
       Shape apart = batch;
       apart.push_back(1);
       pivot = emit.broadcast(emit.reshape(pivot, apart), places, true);
-      // It changes places with row k.
+      // It is swapped with row k.
       Imported isK = m.is(place, Comparison::EQ, static_cast<double>(k)),
                isPivot = m.is(place, Comparison::EQ, pivot);
       Imported from = emit.select(
@@ -161,7 +161,7 @@ struct Elimination {
       factor = emit.select(isMoved, m.neg(factor), factor);
       result.determinant =
           result.determinant ? m.mul(result.determinant, factor) : factor;
-      // All other rows without column k.
+      // Eliminates column k from all other rows.
       Imported rest = m.sub(x, m.mul(column(x, k), scaled));
       Imported isPivotRow =
           emit.broadcast(emit.reshape(isK, spread), whole, true);
@@ -195,7 +195,7 @@ Imported identityLike(Emitter &emit, const Imported &a) {
                       a.getElementType());
 }
 
-/// A x = B, or of a B with one dim less than A (or of one dim) a vector each.
+/// A x = B; if B has one dim less than A (or has one dim), it holds vectors.
 LogicalResult solve(Call &c) {
   auto a = squareOf(c, "A");
   if (failed(a))
@@ -257,9 +257,9 @@ LogicalResult determinantSelf(Call &c) { return determinantOf(c, "self"); }
 
 //===-- exponentials -----------------------------------------------------===//
 
-/// exp(A) = exp(A / 2^s)^(2^s), s chosen for each matrix so that the norm of
-/// what is left is at most 1, by twelve terms of Taylor's series, whose rest is
-/// below 2e-10 then. At most 2^16 times as large a norm is reduced so.
+/// exp(A) = exp(A / 2^s)^(2^s). s is chosen per matrix so that the norm of A /
+/// 2^s is at most 1; then twelve terms of the Taylor series have an error below
+/// 2e-10. Norms up to 2^16 are supported in this way.
 LogicalResult matrixExp(Call &c) {
   auto given = squareOf(c, "self");
   if (failed(given))
@@ -272,7 +272,7 @@ LogicalResult matrixExp(Call &c) {
   Shape shape = a.getShape(), batch(ArrayRef<int64_t>(shape).drop_back(2)),
         one = batch;
   one.append({1, 1});
-  // The largest sum of a column; how often it is halved has no gradient.
+  // The largest column sum; the number of halvings has no gradient.
   Imported sums = m.sum(emit.unary<graph::AbsOp>(a), {rank - 2});
   Imported norm = emit.reduce(sharding::ReductionKind::Max, sums, {rank - 2});
   if (!norm.isConstant())
@@ -283,7 +283,7 @@ LogicalResult matrixExp(Call &c) {
     scale = m.mul(scale, m.where(m.is(m.mul(norm, scale), Comparison::GT, 1),
                                  m.number(0.5, norm), 1));
   Imported x = m.mul(a, scale), identity = identityLike(emit, a);
-  // Horner: I + x (I + x/2 (I + x/3 (..))).
+  // Horner's scheme: I + x (I + x/2 (I + x/3 (..))).
   Imported result = m.add(identity, m.mul(x, 1.0 / terms));
   for (int i = terms - 1; i >= 1; --i) {
     auto product = matrixProduct(emit, m.mul(x, 1.0 / i), result);
@@ -291,7 +291,7 @@ LogicalResult matrixExp(Call &c) {
       return failure();
     result = m.add(identity, *product);
   }
-  // Squared as long as the scale is not 1.
+  // Squares until the scale is 1.
   for (int i = 0; i < mostSquares; ++i) {
     auto square = matrixProduct(emit, result, result);
     if (failed(square))

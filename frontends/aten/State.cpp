@@ -29,14 +29,14 @@ std::string explainType(const StoredTensor &tensor, Role role) {
                      : "; convert it to float32 or int64");
 }
 
-/// The type of a tensor's elements, or of the parts of complex ones.
+/// The element type of a tensor; for complex ones that of their parts.
 static ScalarType partType(ScalarType type) {
   return type == ScalarType::ComplexFloat    ? ScalarType::Float
          : type == ScalarType::ComplexDouble ? ScalarType::Double
                                              : type;
 }
 
-/// The shape, of complex numbers with the dim of their parts.
+/// The shape of a tensor; complex ones have a last dim for their parts.
 static Shape partShape(const StoredTensor &tensor) {
   Shape shape(tensor.sizes.begin(), tensor.sizes.end());
   if (isComplex(tensor.type))
@@ -107,7 +107,7 @@ graph::Tensor load(MLIRContext *context, const MappedModel &model,
   return result;
 }
 
-/// A constant of complex numbers.
+/// Loads a constant of complex numbers.
 static Value loadComplex(MLIRContext *context, const MappedModel &model,
                          const StoredTensor &tensor) {
   graph::Tensor pairs = load(context, model, tensor);
@@ -121,8 +121,8 @@ static Value loadComplex(MLIRContext *context, const MappedModel &model,
   return Complex::of(part(0), part(1));
 }
 
-/// Complex numbers of the state, of which `pairs` has the parts in its last
-/// dim. Nothing is written into them: it would go into copies.
+/// A complex tensor of the state, from `pairs`, whose last dim holds its parts.
+/// It cannot be written, since writes would go into copies.
 static Value complexOf(Emitter &emit, const Imported &pairs) {
   Shape shape = pairs.getShape();
   shape.pop_back();
@@ -163,7 +163,8 @@ public:
     }
     auto [known, isNew] =
         numbers.try_emplace(tensor.key(), result.parameters.size());
-    // Tensors without elements are not one because they lie at one place.
+    // Tensors without elements are not tied just because they are at the same
+    // place.
     bool isTied = !isNew && tensor.numElements() != 0;
     result.numbers.push_back(static_cast<int64_t>(
         isTied ? known->second : result.parameters.size()));
@@ -186,8 +187,8 @@ private:
     return emitError(location) << reason;
   }
 
-  /// Of a tensor whose elements are read when the model is imported, of entries
-  /// that are one tensor once. A view may have many more of them than the file.
+  /// Takes memory for a tensor whose elements are read at import, once for tied
+  /// entries. A view may have many more elements than the file.
   LogicalResult takeElements(const StateEntry &entry) {
     uint64_t bytes = static_cast<uint64_t>(entry.tensor.numElements()) *
                      sizeof(double) * (isComplex(entry.tensor.type) ? 2 : 1);
@@ -244,8 +245,8 @@ private:
     return success();
   }
 
-  /// Tensors that share only some elements would be trained apart, which
-  /// PyTorch would not do.
+  /// Fails for tensors that share only some elements: they would be trained
+  /// separately, unlike in PyTorch.
   LogicalResult checkOverlap(const StateEntry &entry, bool isTrained) {
     const StoredTensor &tensor = entry.tensor;
     if (tensor.numElements() == 0)
@@ -269,16 +270,16 @@ private:
     return success();
   }
 
-  /// Bytes of a storage up to `end` that a tensor has.
+  /// The bytes of a storage that belong to a tensor, up to `end`.
   struct Span {
     uint64_t end = 0;
     std::string name;
   };
-  /// By where they begin; none overlaps another.
+  /// By begin; they do not overlap.
   using Spans = std::map<uint64_t, Span>;
-  /// Those of tensors that are trained, which overlap none, and of others,
-  /// where a part that several have is the last one's: so there are at most
-  /// twice as many as tensors.
+  /// The spans of trained tensors, which never overlap, and of other tensors.
+  /// If several others share a part, it belongs to the last one, so there are
+  /// at most twice as many spans as tensors.
   struct Storage {
     Spans trained, others;
   };
@@ -291,7 +292,7 @@ private:
     return &std::prev(after)->second;
   }
 
-  /// Leaves what the spans have outside of [begin, end).
+  /// Removes [begin, end) from the spans.
   static void clear(Spans &spans, uint64_t begin, uint64_t end) {
     auto at = spans.lower_bound(begin);
     if (at != spans.begin())
@@ -313,7 +314,7 @@ private:
   std::map<StoredTensor::Key, size_t> numbers;
   std::set<std::string> names;
   std::set<StoredTensor::Key> read;
-  std::map<uint64_t, Storage> storages; // by where they begin
+  std::map<uint64_t, Storage> storages; // by begin
 };
 
 } // namespace
@@ -332,8 +333,7 @@ std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
                             const DeclaredState &state, ValueRange arguments) {
   MLIRContext *context = emit.getBuilder().getContext();
   std::vector<Value> values;
-  // Entries that are one tensor are one value: what is written under one name
-  // is seen under the other.
+  // Tied entries are one value: a write under one name is seen under the other.
   std::map<int64_t, Value> known;
   std::map<StoredTensor::Key, Known> constants;
   for (auto [entry, number] : llvm::zip_equal(entries, state.numbers)) {

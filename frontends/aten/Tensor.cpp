@@ -1,4 +1,4 @@
-// A PyTorch tensor while a program is imported: elements with an identity.
+// A PyTorch tensor during import: elements with an identity.
 
 #include "frontends/aten/Tensor.h"
 
@@ -28,7 +28,7 @@ std::shared_ptr<Tensor> Tensor::ofParameter(mlir::Value argument,
 
 //===-- views ------------------------------------------------------------===//
 
-/// What `view` shows of `x`.
+/// The part of `x` that `view` shows.
 static Imported show(Emitter &emit, const Imported &x, const View &view) {
   const Shape &n = view.numbers;
   switch (view.kind) {
@@ -48,7 +48,7 @@ static Imported show(Emitter &emit, const Imported &x, const View &view) {
   llvm_unreachable("covered switch");
 }
 
-/// `whole`, in which the slice that `n` describes is `part`.
+/// `whole`, with the slice that `n` describes replaced by `part`.
 static Imported writeSlice(Emitter &emit, const Imported &whole,
                            const Imported &part, const Shape &n) {
   int64_t dim = n[0], start = n[1], limit = n[2], stride = n[3];
@@ -59,7 +59,8 @@ static Imported writeSlice(Emitter &emit, const Imported &whole,
     return emit.concat({emit.slice(whole, dim, 0, start), part,
                         emit.slice(whole, dim, limit, size)},
                        dim);
-  // The parts lie apart: each place takes the old or the new element.
+  // The elements of the part are not adjacent: each position selects the old or
+  // the new element.
   graph::Tensor sources(emit.getBuilder().getI64Type(), {size}),
       isNew(IntegerType::get(emit.getBuilder().getContext(), 1), {size});
   for (int64_t at = start, i = 0; at < limit; at += stride, ++i) {
@@ -77,7 +78,7 @@ static Imported writeSlice(Emitter &emit, const Imported &whole,
       spread, whole);
 }
 
-/// `whole`, of which `view` shows `part`.
+/// `whole`, with what `view` shows replaced by `part`.
 static Imported writeThrough(Emitter &emit, const Imported &whole,
                              const Imported &part, const View &view) {
   switch (view.kind) {
@@ -94,7 +95,7 @@ static Imported writeThrough(Emitter &emit, const Imported &whole,
   case View::Kind::Detach:
     return part;
   case View::Kind::Broadcast:
-    break; // refused before
+    break; // already refused
   }
   llvm_unreachable("covered switch");
 }
@@ -113,8 +114,8 @@ std::optional<Shape> stridesOfReshape(const Tensor &tensor,
                                       ArrayRef<int64_t> shape) {
   if (tensor.isContiguous())
     return graph::getStrides(shape);
-  // Dims that lie one inside of the other are one; each must be made of whole
-  // dims of the new shape.
+  // Dims that are contiguous with each other are merged; each merged dim must
+  // consist of whole dims of the new shape.
   Shape strides(shape.size(), 1), from = tensor.getShape();
   auto to = static_cast<int64_t>(shape.size()) - 1;
   for (int64_t dim = tensor.getRank() - 1; dim >= 0;) {
@@ -134,7 +135,7 @@ std::optional<Shape> stridesOfReshape(const Tensor &tensor,
   return to < 0 ? std::optional(strides) : std::nullopt;
 }
 
-/// The strides of what `view`, of shape `shape`, shows of `base`.
+/// The strides of the view `view` of `base`, which has shape `shape`.
 static Shape stridesOfView(const Tensor &base, const View &view,
                            const Shape &shape) {
   Shape strides = base.getStrides(), from = base.getShape();
@@ -210,7 +211,7 @@ std::string Tensor::prepareToWrite() {
 }
 
 void Tensor::write(Emitter &emit, const Imported &value) {
-  // The whole of the storage under each view but the last.
+  // The contents as seen before each view is applied.
   SmallVector<Imported> wholes = {storage->contents};
   for (const View &view : views)
     wholes.push_back(show(emit, wholes.back(), view));
@@ -219,7 +220,7 @@ void Tensor::write(Emitter &emit, const Imported &value) {
     part = writeThrough(emit, wholes[i], part, views[i]);
   ++storage->version;
   if (storage->isTrained) {
-    // The new elements, with the gradient of the parameter: what is added to
+    // The new elements, with the gradient of the parameter: the term added to
     // them is zero.
     Imported leaf = storage->parameter,
              next = emit.unary<graph::DetachOp>(emit.materialize(part));

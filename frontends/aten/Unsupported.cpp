@@ -1,4 +1,4 @@
-// What to do instead of operators that the table lacks.
+// Advice for operators that the table lacks.
 
 #include "frontends/aten/Batched.h"
 #include "frontends/aten/Call.h"
@@ -23,7 +23,7 @@ StringRef explainUnsupported(StringRef name) {
     return "; it is no operator of PyTorch itself, and has no place in the "
            "model that is trained here";
   if (name == "aten::_make_dual" || name == "aten::_unpack_dual")
-    return explainRegion(); // of torch.func.jvp
+    return explainRegion(); // from torch.func.jvp
   return StringSwitch<StringRef>(name)
       .Cases({"aten::unique", "aten::_unique2", "aten::unique_consecutive",
               "aten::unique_dim"},
@@ -41,8 +41,8 @@ StringRef explainUnsupported(StringRef name) {
       .Default("");
 }
 
-/// Operators of which PyTorch 2.13, given its own samples of arguments, makes
-/// operators of the table.
+/// Operators that PyTorch 2.13, tested with its own sample inputs, decomposes
+/// into operators of the table.
 static constexpr StringRef decomposed =
     "_safe_softmax addr alpha_dropout aminmax atleast_1d atleast_2d "
     "atleast_3d block_diag cartesian_prod channel_shuffle cross "

@@ -1,4 +1,4 @@
-// What a value of a PyTorch program stands for while the program is imported.
+// The values of a PyTorch program during import.
 
 #include "frontends/aten/Batched.h"
 #include "frontends/aten/Complex.h"

@@ -1,5 +1,5 @@
-// Views: the same elements under another shape or in another order. What is
-// written through a view is seen in its base (Tensor.h).
+// Views: the same elements in another shape or order. A write through a view
+// changes its base (Tensor.h).
 
 #include "frontends/aten/Call.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 //===-- shapes -----------------------------------------------------------===//
 
-/// `shape` with the one dim that is -1 filled in.
+/// `shape`, with a single -1 replaced by the size that follows.
 FailureOr<Shape> completed(Call &c, ArrayRef<int64_t> given, int64_t count) {
   Shape shape(given);
   int64_t known = 1, open = -1;
@@ -38,7 +38,7 @@ LogicalResult viewAs(Call &c, ArrayRef<int64_t> given) {
   return c.view(self, View::Kind::Reshape, *shape);
 }
 
-/// A view where that can be, else a copy.
+/// A view if possible, else a copy.
 LogicalResult reshapeTo(Call &c, ArrayRef<int64_t> given) {
   const TensorRef &self = c.tensor("self");
   auto shape = completed(c, given, countElements(self->getShape()));
@@ -92,7 +92,7 @@ LogicalResult unflatten(Call &c) {
   return viewAs(c, shape);
 }
 
-/// Without the given dims that are 1; with all of them where none are given.
+/// Removes the given dims that have size 1; without arguments, all of them.
 LogicalResult squeeze(Call &c) {
   Shape shape = c.tensor("self")->getShape(), kept;
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(shape.size()));
@@ -120,7 +120,7 @@ LogicalResult unsqueeze(Call &c) {
   return viewAs(c, shape);
 }
 
-/// In `sizes` -1 stands for the dim as it is.
+/// In `sizes`, -1 keeps the size of the dim.
 LogicalResult expandTo(Call &c, ArrayRef<int64_t> sizes) {
   const TensorRef &self = c.tensor("self");
   Shape from = self->getShape(), shape(sizes);
@@ -186,7 +186,7 @@ LogicalResult swapAxes(Call &c) {
   return swap(c, c.integer("axis0"), c.integer("axis1"));
 }
 
-/// Of a matrix; vectors and numbers stay as they are.
+/// Transposes a matrix; vectors and numbers stay as they are.
 LogicalResult transposeMatrix(Call &c) {
   int64_t rank = c.tensor("self")->getRank();
   if (rank > 2)

@@ -1,4 +1,5 @@
-// Windows of an image as columns of a matrix, and the image that columns make.
+// im2col and col2im: windows of an image as columns of a matrix, and the
+// inverse.
 
 #include "frontends/aten/Call.h"
 #include "frontends/emit/Windows.h"
@@ -8,7 +9,7 @@ using namespace mlir;
 namespace polyrank::frontends::aten {
 namespace {
 
-/// The two windows of the call, without their counts.
+/// The two windows of the call, with `count` not yet set.
 FailureOr<SmallVector<Window>> windowsOf(Call &c) {
   SmallVector<int64_t> sizes = c.integers("kernel_size"),
                        dilations = c.integers("dilation"),
@@ -35,8 +36,8 @@ FailureOr<SmallVector<Window>> windowsOf(Call &c) {
   return windows;
 }
 
-/// self with a batch dim of one where it has none; fails unless it has `rank`
-/// dims then.
+/// self, with a batch dim of size 1 added if it has none; fails unless it then
+/// has `rank` dims.
 FailureOr<Imported> batched(Call &c, int64_t rank) {
   Imported x = c.read("self");
   Shape shape = x.getShape();
@@ -47,8 +48,8 @@ FailureOr<Imported> batched(Call &c, int64_t rank) {
   return c.emit.reshape(x, shape);
 }
 
-/// Gives `result`, without its batch dim where self, which would have `rank`
-/// dims with a batch, has none.
+/// Gives `result`, without its batch dim if self (which has `rank` dims with a
+/// batch) has none.
 LogicalResult giveLike(Call &c, const Imported &result, int64_t rank) {
   Shape shape = result.getShape();
   if (c.tensor("self")->getRank() == rank - 1)
@@ -82,8 +83,8 @@ LogicalResult imageToColumns(Call &c) {
       4);
 }
 
-/// [N, C * kh * kw, windows] to [N, C, H, W]: where windows lie over each
-/// other, their elements are added.
+/// [N, C * kh * kw, windows] to [N, C, H, W]; elements of overlapping windows
+/// are added.
 LogicalResult columnsToImage(Call &c) {
   auto x = batched(c, 3);
   auto windows = windowsOf(c);
@@ -109,7 +110,7 @@ LogicalResult columnsToImage(Call &c) {
   Imported result =
       c.emit.reshape(*x, {shape[0], shape[1] / elements, rows.size, across.size,
                           rows.count, across.count});
-  // The last dim is what is folded: first the columns, then the rows.
+  // The last dim is folded: first the columns, then the rows.
   result = c.emit.transpose(result, {0, 1, 4, 5, 2, 3});
   result = c.emit.unary<graph::FoldOp>(
       result, int64_t(3), size[1], across.stride, across.dilation, across.low);
