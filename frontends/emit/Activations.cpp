@@ -1,4 +1,4 @@
-// Activations that are several ops, and what bounds a value.
+// Activations that are several ops, and bounds on values.
 
 #include "frontends/emit/Activations.h"
 

@@ -61,7 +61,7 @@ Imported turnPairs(Emitter &emit, const Imported &x, const Imported &cos,
   return result;
 }
 
-/// A mask that all batches and heads share has only the last two dims.
+/// Drops the leading dims of a mask that all batches and heads share.
 static Imported fitMask(Emitter &emit, Imported mask, const Shape &whole) {
   Shape shape = mask.getShape();
   bool shared = true;
@@ -82,8 +82,7 @@ static Imported fitMask(Emitter &emit, Imported mask, const Shape &whole) {
       mask, shared ? ArrayRef<int64_t>(whole).take_back(2) : whole, false);
 }
 
-/// True where a key does not come behind the query, both counted from the
-/// first.
+/// True where a key is not after the query, both counted from the first.
 static Imported causalMask(Emitter &emit, ArrayRef<int64_t> shape) {
   IntegerType index = emit.getBuilder().getI64Type();
   return emit.binary<graph::CompareOp>(emit.iota(shape, 1, index),
@@ -107,8 +106,8 @@ Imported visibleBefore(Emitter &emit, int64_t queries, int64_t keys,
                 : visible;
 }
 
-/// `drop` takes the probabilities, and booleans of `mask` are of a few elements
-/// each row. Where no key is visible the result is 0, as PyTorch has it.
+/// Attention as separate ops. `drop` is applied to the probabilities. With a
+/// boolean `mask`, a query that sees no key gives 0, as in PyTorch.
 static Imported attentionInParts(Emitter &emit, const Imported &query,
                                  const Imported &key, const Imported &value,
                                  const Imported &mask, double scale,
@@ -136,7 +135,8 @@ static Imported attentionInParts(Emitter &emit, const Imported &query,
   if (kept)
     kept->capped = scores;
   bool isBoolean = mask && mask.getElementType().isInteger(1);
-  if (isBoolean) // finite, so that rows without a visible key have a gradient
+  if (isBoolean) // finite, so that queries without a visible key have a
+                 // gradient
     scores =
         emit.select(repeated(mask), scores, repeated(emit.scalar(type, -1e30)));
   else if (mask)
@@ -174,7 +174,7 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
   double scale = givenScale.value_or(1 / std::sqrt(static_cast<double>(q[3])));
   SmallVector<Imported> operands = {query, key, value};
   Shape whole = {q[0], q[1], q[2], k[2]};
-  // With fewer queries than keys the op counts from the last of both.
+  // With fewer queries than keys the op counts both from the last.
   if (causal && q[2] != k[2] && (!mask || mask.getElementType().isInteger(1))) {
     Imported visible = causalMask(emit, {q[2], k[2]});
     mask = mask ? emit.binaryOver<graph::AndOp>(
@@ -188,7 +188,7 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
       return emit.fail("its mask of " + toString(mask.getShape()) +
                        " does not fit " + toString(whole));
   }
-  // The op has booleans alone, and no result but the last.
+  // The op supports only boolean masks, and only returns the final result.
   if (drop || softcap != 0 || scores ||
       (mask && !mask.getElementType().isInteger(1)))
     return attentionInParts(emit, query, key, value, mask, scale, causal, drop,

@@ -1,5 +1,5 @@
-// Convolutions: one unfold per spatial dim, and a product of the windows with
-// the filters; transposed ones multiply first and fold.
+// Convolutions as one unfold per spatial dim and a product of the windows with
+// the filters; transposed convolutions multiply first and fold the result.
 
 #include "frontends/emit/Convolution.h"
 
@@ -12,8 +12,8 @@ Imported convolve(Emitter &emit, const Imported &x, const Imported &filters,
   Shape in = x.getShape(), weight = filters.getShape();
   Imported unfolded = unfold(emit, x, windows, 0);
   int64_t spatial = windows.size(), channels = weight[1];
-  // [N, groups, C / groups, O.., K..] and [groups, M / groups, C / groups, K..]
-  // without groups where there is one.
+  // [N, groups, C / groups, O.., K..] and [groups, M / groups, C / groups,
+  // K..]; without the dim `groups` if there is one group.
   bool isGrouped = groups > 1;
   SmallVector<int64_t> kernel;
   for (const Window &window : windows)
@@ -29,7 +29,7 @@ Imported convolve(Emitter &emit, const Imported &x, const Imported &filters,
   Imported lhs = emit.reshape(unfolded, left),
            rhs = emit.reshape(filters, right);
   // Windows as rows: [(groups), N, O.., C / groups, K..].
-  int64_t first = isGrouped ? 1 : 0; // dims before C, beside N
+  int64_t first = isGrouped ? 1 : 0; // the dims before C, except N
   SmallVector<int64_t> order;
   if (isGrouped)
     order.push_back(1);
@@ -63,8 +63,8 @@ Imported convolve(Emitter &emit, const Imported &x, const Imported &filters,
   return emit.reshape(emit.transpose(product, back), out);
 }
 
-/// [.., O, .., k] to [.., s, ..]: `windows` elements along `dim` added to each
-/// other. Windows side by side are blocks of the dim.
+/// [.., O, .., k] to [.., s, ..]: adds up overlapping `windows` along `dim`.
+/// Windows that are side by side are blocks of the dim.
 static Imported fold(Emitter &emit, const Imported &x, int64_t dim,
                      const Window &window, int64_t size) {
   Shape shape = x.getShape();

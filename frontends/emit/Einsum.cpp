@@ -1,4 +1,4 @@
-// Einsum: sums of products, written with a letter per dim.
+// Einsum: sums of products, with a letter per dim.
 
 #include "frontends/emit/Einsum.h"
 
@@ -12,17 +12,18 @@ using namespace mlir;
 namespace polyrank::frontends {
 namespace {
 
-/// A letter, or a dim of the ellipsis: -1 for the last one, -2 before it, ..
+/// A letter, or a dim of the ellipsis: -1 for the last one, -2 for the one
+/// before it, ..
 using Label = int;
 using Labels = SmallVector<Label>;
 
-/// A tensor whose dims have names.
+/// A tensor with a label for each dim.
 struct Term {
   Imported value;
   Labels labels;
 };
 
-/// The labels of `text`; "..." stands for `ellipsis` dims. Nullopt where it is
+/// The labels of `text`; "..." stands for `ellipsis` dims. Nullopt if `text` is
 /// malformed.
 std::optional<Labels> readLabels(StringRef text, int64_t ellipsis) {
   Labels labels;
@@ -47,7 +48,8 @@ bool repeats(const Labels &labels) {
   return std::set<Label>(labels.begin(), labels.end()).size() != labels.size();
 }
 
-/// Where two dims have one name only elements with equal indices stay.
+/// If two dims have the same label, keeps only the elements whose indices are
+/// equal there.
 LogicalResult takeDiagonals(Emitter &emit, Term &term) {
   for (size_t j = 0; j < term.labels.size();) {
     auto i = static_cast<size_t>(llvm::find(term.labels, term.labels[j]) -
@@ -75,7 +77,7 @@ LogicalResult takeDiagonals(Emitter &emit, Term &term) {
   return success();
 }
 
-/// `term` without the dims at which `drop` is true, which are summed.
+/// Sums `term` over the dims at which `drop` is true.
 template <typename Fn>
 Term sumOver(Emitter &emit, const Term &term, Fn drop) {
   Term result;
@@ -89,7 +91,7 @@ Term sumOver(Emitter &emit, const Term &term, Fn drop) {
   return result;
 }
 
-/// The product of two terms, summed over the labels that nothing `needs`.
+/// The product of two terms, summed over the labels for which `needs` is false.
 template <typename Fn>
 Term multiply(Emitter &emit, Term a, Term b, Fn needs) {
   auto alone = [&](const Term &other) {
@@ -123,8 +125,8 @@ Term multiply(Emitter &emit, Term a, Term b, Fn needs) {
   return result;
 }
 
-/// The operands with their labels; dims of one that others have larger are left
-/// out, as NumPy repeats them.
+/// The operands with their labels. A dim of size 1 is dropped if others have
+/// that label with a larger size, since NumPy repeats it.
 FailureOr<std::vector<Term>> readTerms(Emitter &emit, ArrayRef<StringRef> texts,
                                        ArrayRef<Imported> operands) {
   std::map<Label, int64_t> sizes;
@@ -193,7 +195,8 @@ FailureOr<Imported> einsum(Emitter &emit, std::string equation,
       if (letter != '.')
         ++uses[letter];
   }
-  // Without an arrow: the ellipsis, then what is named once, in order.
+  // Without an arrow, the result has the ellipsis and then the labels that
+  // occur once, in order.
   std::string implied = "...";
   for (auto [label, count] : uses)
     if (count == 1)

@@ -1,4 +1,4 @@
-// Builds graph ops, or computes them at once where all operands are known.
+// Builds graph ops, or evaluates them at once if all operands are known.
 
 #include "frontends/emit/Emitter.h"
 
@@ -40,10 +40,11 @@ bool Emitter::mayFold(Operation *op) {
         return false;
       work += count;
     }
-  // Of a product more than its operands. (Its dims are no larger than those
-  // tensors, so the sum does not overflow.)
+  // A product takes more work than it has operands. (Its dims are no larger
+  // than those of the tensors, so the sum does not overflow.)
   work = std::max(work, cast<graph::GraphOp>(op).getCost().flops);
-  // Shapes are computed in any case: there are no more of them than nodes.
+  // Small computations on shapes are always folded: there are no more of them
+  // than nodes.
   constexpr int64_t little = 1 << 10;
   if (work > little && work > foldingBudget)
     return false;
@@ -85,7 +86,8 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
     SmallVector<Known> known;
     for (const Imported &operand : operands)
       known.push_back(operand.constant);
-    // Elementwise ops have operands of one shape, or are wrong.
+    // The operands of elementwise ops have the same shape, or the op is
+    // invalid.
     Shape shape = operands.empty() ? Shape() : operands[0].getShape(), slices;
     isElementwise &= countElements(shape) != 0 &&
                      llvm::all_of(operands, [&](const Imported &operand) {
@@ -118,7 +120,7 @@ SmallVector<Imported> Emitter::emit(ArrayRef<Imported> operands, BuildFn build,
   verify(op);
   graph::setScope(op, scope);
   for (Value result : op->getResults()) {
-    // Of known tensors that are too large to be computed now.
+    // The op is on known tensors that are too large to be evaluated now.
     Type type = cast<RankedTensorType>(result.getType()).getElementType();
     results.push_back(type == toComputedType(type)
                           ? result
@@ -165,7 +167,7 @@ Value Emitter::materialize(const Imported &x, ArrayRef<int64_t> shape) {
         DenseElementsAttr::get(
             type, constant.elements.getValues<mlir::Attribute>()[0]));
   Value value = graph::ConstantOp::create(builder, location, constant.elements);
-  // The dims that vary are the same in `shape`, which may have more in front.
+  // `shape` has the same varying dims, perhaps after further leading dims.
   int64_t lead = type.getRank() - x.getRank();
   Shape dims(constant.dims);
   for (int64_t &dim : dims)
@@ -203,7 +205,7 @@ Imported Emitter::broadcast(const Imported &x, ArrayRef<int64_t> shape,
   if (x.constant && asValue)
     return materialize(x, shape);
   if (x.constant) {
-    // Slices that are equal are left out before they become more.
+    // Equal slices are merged before they are repeated.
     const graph::Tensor &given = x.constant.getSlices();
     Shape slices(given.getRank(), 1);
     if (given.size() != 0)
@@ -247,7 +249,7 @@ Emitter::broadcastAll(ArrayRef<Imported> operands) {
   return result;
 }
 
-/// Dims of one that come or go leave the slices as they are.
+/// Dims of size 1 that are added or removed leave the slices unchanged.
 static Known reshape(const Known &x, ArrayRef<int64_t> shape) {
   Shape slices(shape.size(), 1);
   size_t to = 0;
@@ -269,7 +271,7 @@ static Known reshape(const Known &x, ArrayRef<int64_t> shape) {
 Imported Emitter::reshape(const Imported &x, ArrayRef<int64_t> shape) {
   if (x.isConstant())
     return frontends::reshape(x.constant, shape);
-  // Of a chain of reshapes only the last one counts.
+  // Of a chain of reshapes only the last one matters.
   Value source = materialize(x);
   while (auto reshape = source.getDefiningOp<graph::ReshapeOp>())
     source = reshape.getInput();
@@ -307,7 +309,7 @@ Imported Emitter::slice(const Imported &x, int64_t dim, int64_t start,
 }
 
 Imported Emitter::concat(ArrayRef<Imported> given, int64_t dim) {
-  // Parts without elements (a cache before the first token) add nothing.
+  // Parts without elements (a cache before the first token) are dropped.
   SmallVector<Imported> parts;
   for (const Imported &part : given)
     if (part.getShape()[dim] != 0)
@@ -359,8 +361,8 @@ Imported Emitter::select(const Imported &condition, const Imported &onTrue,
 
 void Emitter::limitIndices(const Imported &indices, int64_t limit,
                            std::optional<int64_t> ignored) {
-  // What is cut off here (the first label of a shifted text) is held to the
-  // range too.
+  // Elements that are cut off here (the first label of a shifted text) are
+  // limited to the range too.
   Value value = indices.value;
   auto isMoved = [&] {
     Operation *op = value ? value.getDefiningOp() : nullptr;
@@ -374,7 +376,7 @@ void Emitter::limitIndices(const Imported &indices, int64_t limit,
   }
   auto argument = dyn_cast_if_present<BlockArgument>(value);
   if (!argument || !argument.getOwner()->getParentOp())
-    return; // what a scan carries is computed
+    return; // values that a scan carries are computed, not given
   auto [entry, isNew] =
       indexRanges.try_emplace(value, IndexRange{limit, ignored});
   if (isNew)

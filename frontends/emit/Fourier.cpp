@@ -8,8 +8,9 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
-/// What element [n, part] of x adds to [k, real and imaginary] of the result:
-/// the product of x with cos(a) + i sin(a), a = -+ 2 pi n k / length.
+/// The factor by which element [n, part] of x enters element [k, real or
+/// imaginary] of the result: x times cos(a) + i sin(a), a = -+ 2 pi n k /
+/// length.
 static graph::Tensor matrixOf(Emitter &emit, ArrayRef<int64_t> shape,
                               const FourierTransform &transform) {
   graph::Tensor matrix(emit.getBuilder().getF32Type(), Shape(shape));
@@ -21,7 +22,7 @@ static graph::Tensor matrixOf(Emitter &emit, ArrayRef<int64_t> shape,
   for (int64_t n = 0; n < shape[0]; ++n)
     for (int64_t part = 0; part < shape[1]; ++part)
       for (int64_t k = 0; k < shape[2]; ++k) {
-        // The angle of a whole number of turns less.
+        // The angle, reduced to less than a whole turn.
         auto turn = static_cast<double>(n * k % transform.length) /
                     static_cast<double>(transform.length);
         double real = scale * std::cos(2 * pi * turn);
@@ -55,7 +56,7 @@ FailureOr<Imported> fourierTransform(Emitter &emit, Imported x,
   Imported result = emit.binary<graph::MatmulOp>(
       x, Imported(matrixOf(emit, matrix, transform)), Dims{}, Dims{},
       Dims{transform.dim, rank - 1}, Dims{0, 1});
-  // The new dim is behind all others.
+  // The new dim is the last one.
   SmallVector<int64_t> order;
   for (int64_t d = 0; d < rank - 1; ++d)
     order.push_back(d < transform.dim    ? d

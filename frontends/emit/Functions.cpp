@@ -23,7 +23,7 @@ Imported roundToEven(Emitter &emit, const Imported &x) {
   Imported below = emit.unary<graph::FloorOp>(x);
   Imported rest = emit.binary<graph::SubOp>(x, below);
   Imported half = emit.binaryOver<graph::MulOp>(below, scalar(0.5));
-  // Odd where its half is no integer.
+  // A number is odd if its half is not an integer.
   Imported isOdd = emit.binary<graph::CompareOp>(
       half, emit.unary<graph::FloorOp>(half), graph::Comparison::NE);
   Imported goesUp = emit.binary<graph::OrOp>(
@@ -60,7 +60,8 @@ Imported remainderOf(Emitter &emit, const Imported &x, const Imported &y,
   Imported rest = emit.binary<graph::SubOp>(
       x, emit.binary<graph::MulOp>(emit.binary<graph::DivOp>(x, y), y));
   if (!ofDividend) {
-    // Signs are compared: the product of two large numbers would wrap around.
+    // The signs are compared, since the product of two large numbers would wrap
+    // around.
     Imported zero = emit.scalar(x.getElementType(), 0);
     auto is = [&](const Imported &z, graph::Comparison comparison) {
       return emit.binaryOver<graph::CompareOp>(z, zero, comparison);
@@ -83,7 +84,7 @@ Imported bitOrOf(Emitter &emit, const Imported &x, const Imported &y,
   return emit.binary<graph::SubOp>(emit.binary<graph::AddOp>(x, y), both);
 }
 
-/// Whether `value` is computed from constants alone.
+/// Returns true if `value` is computed from constants alone.
 static bool isKnown(Value value) {
   Operation *op = value.getDefiningOp();
   return op &&
@@ -108,7 +109,7 @@ bool isSumOfSquares(Value value) {
     return sum.getKind() == ReductionKind::Sum && isSquare(sum.getInput());
   if (auto quotient = value.getDefiningOp<graph::DivOp>())
     return isKnown(quotient.getRhs()) && isSumOfSquares(quotient.getLhs());
-  // Of a mean, and of two norms at once.
+  // The product of a mean, or that of two norms.
   auto product = value.getDefiningOp<graph::MulOp>();
   if (!product)
     return false;
@@ -171,7 +172,7 @@ Imported productOver(Emitter &emit, Imported x, ArrayRef<int64_t> dims) {
   }
   Shape shape = x.getShape();
   if (llvm::any_of(dims, [&](int64_t dim) { return shape[dim] == 0; })) {
-    // Of no elements: one.
+    // The product of no elements is 1.
     for (int64_t dim : dims)
       shape[dim] = 1;
     x = emit.broadcast(emit.scalar(x.getElementType(), 1), shape, false);
@@ -185,7 +186,7 @@ Imported productOver(Emitter &emit, Imported x, ArrayRef<int64_t> dims) {
 
 Imported logSumExpOf(Emitter &emit, const Imported &x, ArrayRef<int64_t> dims) {
   Shape shape = x.getShape();
-  // An infinite maximum is not taken off: infinity less itself is NaN.
+  // An infinite maximum is not subtracted: infinity minus itself is NaN.
   Imported max = emit.reduce(ReductionKind::Max, x, dims);
   Type type = x.getElementType();
   if (isa<FloatType>(type))
@@ -208,7 +209,7 @@ Imported logOfSum(Emitter &emit, const Imported &x, const Imported &y) {
   Arithmetic a{emit};
   Imported larger = emit.binary<graph::MaxOp>(x, y),
            smaller = emit.binary<graph::MinOp>(x, y);
-  // Of two infinities the difference would be NaN.
+  // The difference of two infinities would be NaN.
   Imported isFinite =
       a.is(emit.unary<graph::AbsOp>(larger), graph::Comparison::LT,
            std::numeric_limits<double>::infinity());

@@ -1,4 +1,4 @@
-// Elements at positions that are computed.
+// Samples a tensor at computed positions, with interpolation.
 
 #include "frontends/emit/GridSample.h"
 
@@ -11,15 +11,15 @@ namespace {
 
 /// The arithmetic of positions.
 struct Positions : Arithmetic {
-  /// Where x is beyond a bound it is that bound, and has no gradient; nor has
-  /// it at the bound, as in PyTorch.
+  /// Clamps x to bounds. There is no gradient beyond a bound, nor at the bound,
+  /// as in PyTorch.
   Imported clamp(const Imported &x, double low, double high) {
     Imported above =
         emit.select(is(x, graph::Comparison::GT, low), x, number(low, x));
     return emit.select(is(above, graph::Comparison::LT, high), above,
                        number(high, above));
   }
-  /// x reflected at `low` and `high` until it is between them.
+  /// Reflects x at `low` and `high` until it is between them.
   Imported reflect(const Imported &x, double low, double high) {
     if (high <= low)
       return mul(x, 0);
@@ -38,20 +38,19 @@ struct Dim {
   int64_t size;
   bool alignCorners;
 
-  /// Between which positions are reflected.
+  /// The positions at which `Reflection` mirrors.
   double getLow() const { return alignCorners ? 0 : -0.5; }
   double getHigh() const {
     return static_cast<double>(size) - (alignCorners ? 1 : 0.5);
   }
 };
 
-/// An element along one dim for every point, and how much of it is in the
-/// result.
+/// An element along one dim for every point, and its weight in the result.
 struct Tap {
   Imported index, weight;
 };
 
-/// `x` where `padding` puts positions that are outside of `dim`.
+/// Moves positions `x` outside of `dim` to where `padding` puts them.
 Imported place(Positions &p, Imported x, const Dim &dim, GridPadding padding) {
   if (padding == GridPadding::Zeros)
     return x;
@@ -71,12 +70,12 @@ Imported cubicWeight(Positions &p, const Imported &t, bool isOuter) {
                -4 * a);
 }
 
-/// The elements along one dim of which an element at position `x` consists.
+/// The elements along one dim that are combined for position `x`.
 SmallVector<Tap> findTaps(Positions &p, Imported x, const Dim &dim,
                           GridMode mode, GridPadding padding) {
   Imported one = p.number(1, x);
   if (mode == GridMode::Cubic) {
-    // Each of the four is put in its place by itself.
+    // Each of the four elements is padded separately.
     Imported first = p.floor(x), t = p.sub(x, first);
     SmallVector<Tap> taps;
     for (int offset : {-1, 0, 1, 2}) {
@@ -87,7 +86,7 @@ SmallVector<Tap> findTaps(Positions &p, Imported x, const Dim &dim,
     return taps;
   }
   x = place(p, x, dim, padding);
-  if (mode == GridMode::Nearest) { // of two the even one
+  if (mode == GridMode::Nearest) { // a tie goes to the even one
     Imported below = p.floor(x), rest = p.sub(x, below);
     Imported half = p.mul(below, 0.5);
     Imported isOdd = p.is(half, graph::Comparison::NE, p.floor(half));
@@ -118,7 +117,8 @@ FailureOr<Imported> gridSample(Emitter &emit, const Imported &x,
   }
   Shape flat = {points[0], count};
   struct Place {
-    Imported index, weight, inside; // of the element among all of a channel
+    Imported index, weight, inside; // index: of the element among all of a
+                                    // channel
   };
   SmallVector<Place> places = {{}};
   Type integer = emit.getBuilder().getI64Type();
@@ -127,13 +127,13 @@ FailureOr<Imported> gridSample(Emitter &emit, const Imported &x,
     Imported coordinate =
         emit.reshape(emit.slice(grid, rank + 1, rank - 1 - i, rank - i), flat);
     auto size = static_cast<double>(dim.size);
-    // [-1, 1] are the centres of the outermost elements, or their edges.
+    // -1 and 1 are the centres of the outermost elements, or their edges.
     Imported position =
         how.alignCorners ? p.mul(p.add(coordinate, 1), (size - 1) / 2)
                          : p.add(p.mul(p.add(coordinate, 1), size / 2), -0.5);
     SmallVector<Place> next;
     for (const Tap &tap : findTaps(p, position, dim, how.mode, how.padding)) {
-      // What is not a number is somewhere outside.
+      // NaN counts as a position outside.
       Imported inside =
           p.both(p.is(tap.index, graph::Comparison::GE, 0),
                  p.is(tap.index, graph::Comparison::LE, size - 1));
@@ -153,7 +153,7 @@ FailureOr<Imported> gridSample(Emitter &emit, const Imported &x,
     places = std::move(next);
   }
 
-  // Gathered per sample: [N, C, elements] -> [N, C, P].
+  // One gather per sample: [N, C, elements] -> [N, C, P].
   Imported source = emit.reshape(x, {shape[0], shape[1], elements});
   Shape spread = {shape[0], shape[1], count};
   Imported sum;
@@ -180,7 +180,8 @@ Imported affineGrid(Emitter &emit, const Imported &theta,
   Arithmetic a{emit};
   auto rank = static_cast<int64_t>(spatial.size());
   Type type = theta.getElementType();
-  // Coordinates of the points, the last dim's first, and a one: [P.., r + 1].
+  // [P.., r + 1]: the coordinates of the points, that of the last dim first,
+  // and 1.
   Shape points(spatial);
   points.push_back(1);
   SmallVector<Imported> parts;

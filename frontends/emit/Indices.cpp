@@ -1,4 +1,4 @@
-// Indices into dims, and what is computed by the places of elements.
+// Indices into dims, and operations on the positions of elements.
 
 #include "frontends/emit/Indices.h"
 
@@ -146,7 +146,8 @@ FailureOr<Imported> triangleOf(Emitter &emit, const Imported &x, int64_t k,
       emit.broadcast(emit.scalar(x.getElementType(), 0), shape, !known));
 }
 
-/// Known sums, of which exports build masks, one after another.
+/// The cumulative sum of a known tensor, from which exports build masks, in one
+/// pass.
 static graph::Tensor sumKnown(const graph::Tensor &x, int64_t axis,
                               bool exclusive, bool reverse) {
   int64_t size = x.shape[axis], stride = graph::getStrides(x.shape)[axis];
@@ -215,8 +216,8 @@ Imported argExtremum(Emitter &emit, const Imported &x, int64_t axis,
   Shape shape = x.getShape();
   auto kind = largest ? ReductionKind::Max : ReductionKind::Min;
   Imported extremum = emit.keepDims(emit.reduce(kind, x, axis), shape, axis);
-  // "Not beyond it" also where the extremum is NaN: the index is one of the
-  // dim.
+  // Compared by "not beyond", so that even if the extremum is NaN the index is
+  // one of the dim.
   Imported isOther = emit.binaryOver<graph::CompareOp>(
       x, extremum, largest ? Comparison::LT : Comparison::GT);
   Type index = emit.getBuilder().getI64Type();

@@ -1,4 +1,4 @@
-// Tensors that are known now, and what is said of shapes.
+// Tensors that are known at import, and queries on shapes.
 
 #include "frontends/emit/Known.h"
 
@@ -130,7 +130,7 @@ Type toComputedType(Type elementType) {
 SmallVector<int64_t> varyingDims(const graph::Tensor &tensor) {
   SmallVector<int64_t> dims;
   SmallVector<int64_t> strides = graph::getStrides(tensor.shape);
-  // Bits, so that NaN equals itself and -0 does not equal 0.
+  // Bits are compared, so that NaN equals itself and -0 does not equal 0.
   const char *data =
       tensor.isFloat() ? reinterpret_cast<const char *>(tensor.floats.data())
                        : reinterpret_cast<const char *>(tensor.integers.data());

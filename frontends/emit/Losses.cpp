@@ -1,4 +1,4 @@
-// Losses of scores of classes and labels.
+// Losses of class scores and labels.
 
 #include "frontends/emit/Losses.h"
 
@@ -14,10 +14,10 @@ namespace {
 using graph::Comparison;
 using sharding::ReductionKind;
 
-/// Labels [N, D..] of scores [N, C, D..].
+/// The labels [N, D..] of scores [N, C, D..].
 struct Labels {
   Imported values; // int64
-  int64_t ignored; // a label of this value does not count
+  int64_t ignored; // labels with this value do not count
   bool mayIgnore;
 };
 
@@ -41,7 +41,7 @@ FailureOr<Labels> getLabels(Emitter &emit, const Imported &given,
                 mayIgnore};
 }
 
-/// `y`, or zero where the label does not count.
+/// `y`, or zero for labels that do not count.
 Imported whereCounted(Emitter &emit, const Labels &labels, const Imported &y) {
   if (!labels.mayIgnore)
     return y;
@@ -55,10 +55,9 @@ Imported whereCounted(Emitter &emit, const Labels &labels, const Imported &y) {
       emit.broadcast(emit.scalar(y.getElementType(), 0), y.getShape(), !known));
 }
 
-/// `losses`, one per label and zero where it does not count, weighted
-/// by class and reduced. A mean is over the labels that count, by their
-/// weights.
-/// With `smoothing` that share of the loss is `smooth`.
+/// Weights `losses` by class and reduces them. There is one loss per label,
+/// zero for labels that do not count; a mean is weighted and over the labels
+/// that count. With `smoothing`, that share of the loss is `smooth`.
 FailureOr<Imported> reduceLosses(Emitter &emit, const LabelLoss &loss,
                                  const Labels &labels, Imported losses,
                                  const Imported &smooth = {}) {
@@ -96,8 +95,8 @@ FailureOr<Imported> reduceLosses(Emitter &emit, const LabelLoss &loss,
   return emit.binary<graph::DivOp>(sum(losses), sum(weights));
 }
 
-/// Of each label the mean over all classes of what they would cost, by their
-/// weights: what `label_smoothing` takes part of.
+/// The smoothed part of the loss (`label_smoothing`): for each label the mean
+/// over all classes of their weighted losses.
 Imported smoothLosses(Emitter &emit, const LabelLoss &loss,
                       const Labels &labels, const Imported &logProbabilities,
                       int64_t classes) {

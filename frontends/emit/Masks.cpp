@@ -1,4 +1,4 @@
-// Elements where a mask is true, of which only the number is known.
+// Selection by a mask that is computed at run time.
 
 #include "frontends/emit/Masks.h"
 
@@ -13,10 +13,10 @@ namespace polyrank::frontends {
 using graph::Comparison;
 using sharding::ReductionKind;
 
-/// Elements whose sums are formed together.
+/// The number of elements per block of a prefix sum.
 static constexpr int64_t partSize = 64;
 
-/// The sums of the elements before each one along the last dim.
+/// Exclusive prefix sums along the last dim.
 static FailureOr<Imported> sumBefore(Emitter &emit, const Imported &x) {
   Shape shape = x.getShape();
   int64_t last = x.getRank() - 1, size = shape[last];
@@ -48,7 +48,7 @@ static FailureOr<Imported> sumBefore(Emitter &emit, const Imported &x) {
   return emit.slice(emit.reshape(sums, together), last, 0, size);
 }
 
-/// The sums of the elements before each one, row by row.
+/// Exclusive prefix sums over all elements in row-major order.
 static FailureOr<Imported> sumBeforeInRows(Emitter &emit, const Imported &x) {
   auto along = sumBefore(emit, x);
   if (failed(along) || x.getRank() == 1)
@@ -88,8 +88,7 @@ Imported countTrue(Emitter &emit, const Imported &mask) {
                      llvm::to_vector(llvm::seq<int64_t>(mask.getRank())));
 }
 
-/// `x`, whose floats are NaN where `condition`, which broadcasts, does not
-/// hold.
+/// `x`, with floats set to NaN where `condition`, which is broadcast, is false.
 static Imported orNaN(Emitter &emit, const Imported &condition,
                       const Imported &x) {
   if (!isa<FloatType>(x.getElementType()))
@@ -110,8 +109,8 @@ static Imported isEqual(Emitter &emit, const Imported &count, int64_t to) {
       Comparison::EQ);
 }
 
-/// The slices of `updates` along `axis` [m] at the places [count] that
-/// `numbers` [m] name, each once; those with -1 are dropped.
+/// Writes each slice of `updates` along `axis` [m] to the index [count] that
+/// `numbers` [m] gives; slices with -1 are dropped.
 static Imported placeSlices(Emitter &emit, const Imported &numbers,
                             const Imported &updates, int64_t axis,
                             int64_t count) {
@@ -178,8 +177,8 @@ Imported putTrue(Emitter &emit, const Imported &x, const Imported &mask,
                  : put;
 }
 
-/// A mask over all dims of what it is put over, without the last dims along
-/// which it repeats itself: one of [4, 12, 1] over [4, 12, 32] is one of rows.
+/// Drops the last dims of a mask along which it repeats: a mask [4, 12, 1] over
+/// [4, 12, 32] selects whole rows.
 static Imported withoutRepeated(Emitter &emit, Imported mask) {
   int64_t rank = mask.getRank(), kept = rank;
   if (mask.constant) {
@@ -188,7 +187,7 @@ static Imported withoutRepeated(Emitter &emit, Imported mask) {
   } else if (auto op = mask.value.getDefiningOp<graph::BroadcastOp>()) {
     kept = op.getDims().empty() ? 0 : op.getDims().back() + 1;
   }
-  // One dim stays, so that there is something to count along.
+  // At least one dim is kept, so that there is something to count along.
   kept = std::max<int64_t>(kept, std::min<int64_t>(rank, 1));
   Shape shape = mask.getShape();
   for (int64_t dim = kept; dim < rank; ++dim)
@@ -207,7 +206,7 @@ FailureOr<Imported> scatterTrue(Emitter &emit, const Imported &x,
       each = emit.reshape(each, {1});
   const Imported &into = (*all)[0];
   Imported picks = withoutRepeated(emit, (*all)[1]);
-  // Elements that belong to no whole slice are not taken.
+  // Elements beyond the last whole slice are not used.
   Shape slices = into.getShape();
   slices.erase(slices.begin(), slices.begin() + picks.getRank());
   int64_t given = countElements(source.getShape()),

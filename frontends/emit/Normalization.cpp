@@ -55,8 +55,8 @@ FailureOr<Imported> normalizeGroups(Emitter &emit, const Imported &x,
 
 //===-- batch normalization ----------------------------------------------===//
 
-/// `centred` / sqrt(variance + epsilon), with statistics of the shape
-/// `statistics`.
+/// `centred` / sqrt(variance + epsilon); `statistics` is the shape of the
+/// variance for broadcasting.
 static Imported divideByDeviation(Emitter &emit, const Imported &centred,
                                   const Imported &variance,
                                   const Shape &statistics, double epsilon) {
@@ -65,7 +65,7 @@ static Imported divideByDeviation(Emitter &emit, const Imported &centred,
   return emit.binaryOver<graph::MulOp>(centred, emit.reshape(rstd, statistics));
 }
 
-/// normalized * scale + bias, where these are given, per channel (dim 1).
+/// normalized * scale + bias per channel (dim 1); both may be empty.
 static Imported scaleAndShift(Emitter &emit, Imported normalized,
                               const BatchNormalization &norm, bool isKnown) {
   Shape shape = normalized.getShape();
@@ -103,7 +103,7 @@ FailureOr<BatchStatistics> normalizeByBatch(Emitter &emit, const Imported &x,
   if (group < 1 || shape[0] % group != 0)
     return emit.fail("--batch-norm local=" + Twine(group) +
                      " does not divide the batch of " + Twine(shape[0]));
-  // [groups, samples, C, ..], of which all but groups and C are averaged.
+  // [groups, samples, C, ..]: the mean is over all dims except groups and C.
   int64_t groups = shape[0] / group;
   Shape grouped = shape;
   grouped[0] = group;

@@ -1,4 +1,4 @@
-// Elements in the order of their values.
+// Sorting, top-k and searches in sorted dims.
 
 #include "frontends/emit/Order.h"
 
@@ -14,12 +14,13 @@ namespace polyrank::frontends {
 using graph::Comparison;
 using sharding::ReductionKind;
 
-/// Rows longer than this are not compared each element with each where a few
-/// passes give what is wanted.
+/// In rows longer than this, a few passes replace the comparison of all pairs,
+/// if they suffice.
 constexpr int64_t mostCompared = 1024;
 constexpr int64_t mostPasses = 64;
 
-/// Whether element a of known x stands before element b, which is unequal.
+/// Returns true if element a of known x comes before element b, which is
+/// unequal.
 static bool isBefore(const graph::Tensor &x, int64_t a, int64_t b,
                      bool descending) {
   if (!descending)
@@ -31,14 +32,14 @@ static bool isBefore(const graph::Tensor &x, int64_t a, int64_t b,
   return x.floats[a] > x.floats[b];
 }
 
-/// The order of elements that are known now.
+/// Sorts elements that are known.
 static graph::Tensor orderKnown(Emitter &emit, const graph::Tensor &x,
                                 int64_t k, int64_t dim, bool descending) {
   int64_t size = x.shape[dim], stride = graph::getStrides(x.shape)[dim];
   Shape shape = x.shape;
   shape[dim] = k;
   graph::Tensor order(emit.getBuilder().getI64Type(), shape);
-  int64_t row = 0; // rows in the order of their first elements
+  int64_t row = 0; // counts rows in the order of their first elements
   for (int64_t i = 0; i < x.size(); ++i) {
     if (i / stride % size != 0)
       continue;
@@ -54,25 +55,25 @@ static graph::Tensor orderKnown(Emitter &emit, const graph::Tensor &x,
   return order;
 }
 
-/// Whether a stands before b, element by element, where they are unequal.
+/// True, elementwise, where a comes before b; false for equal elements.
 static Imported areBefore(Emitter &emit, const Imported &a, const Imported &b,
                           bool descending) {
   if (!descending)
     return areBefore(emit, b, a, /*descending=*/true);
   if (!isa<FloatType>(a.getElementType()))
     return emit.binary<graph::CompareOp>(a, b, Comparison::GT);
-  // Of two NaN neither is; a is where it is NaN alone.
+  // Two NaN are equal; a single NaN is larger.
   Imported isNotAbove = emit.binary<graph::CompareOp>(a, b, Comparison::LE);
   return emit.binary<graph::AndOp>(
       emit.unary<graph::NotOp>(isNotAbove),
       emit.binary<graph::CompareOp>(b, b, Comparison::EQ));
 }
 
-/// The indices of the first `k`, by the place of each element in the order.
+/// The indices of the first `k`, from the rank of each element.
 static FailureOr<Imported> indicesByPlaces(Emitter &emit, const Imported &x,
                                            int64_t k, int64_t dim,
                                            bool descending) {
-  // [.., i, j, ..]: element i with element j.
+  // [.., i, j, ..]: compares element i with element j.
   Shape pairs = x.getShape(), left = pairs, right = pairs;
   int64_t size = pairs[dim];
   pairs.insert(pairs.begin() + dim, size);
@@ -81,7 +82,7 @@ static FailureOr<Imported> indicesByPlaces(Emitter &emit, const Imported &x,
   if (failed(emit.fits(pairs)))
     return failure();
   Type index = emit.getBuilder().getI64Type();
-  // Values, so that no table of all pairs is computed now.
+  // These are values, so that no table of all pairs is folded at import.
   auto count = [&](ArrayRef<int64_t> shape, int64_t along) {
     return Imported(emit.materialize(emit.iota(shape, along, index)));
   };
@@ -92,13 +93,13 @@ static FailureOr<Imported> indicesByPlaces(Emitter &emit, const Imported &x,
   Imported a = spread(x, left, pairs), b = spread(x, right, pairs);
   Imported isEarlier = emit.binary<graph::CompareOp>(
       count(pairs, dim), count(pairs, dim + 1), Comparison::LT);
-  // Of equal elements the earlier one is first.
+  // Of equal elements the earlier one comes first.
   Imported isFirst = emit.select(
       isEarlier, emit.unary<graph::NotOp>(areBefore(emit, b, a, descending)),
       areBefore(emit, a, b, descending));
   Imported places =
       emit.reduce(ReductionKind::Sum, emit.convert(isFirst, index), {dim});
-  // [.., j, place, ..]: the one element j that has the place.
+  // [.., j, rank, ..]: selects the single element j of each rank.
   Shape found = x.getShape(), apart = found;
   found.insert(found.begin() + dim + 1, k);
   apart.insert(apart.begin() + dim + 1, 1);
@@ -111,8 +112,8 @@ static FailureOr<Imported> indicesByPlaces(Emitter &emit, const Imported &x,
       {dim});
 }
 
-/// The indices of the first `k`, each the extremum of what the ones before it
-/// have left.
+/// The indices of the first `k`, each the extremum of the elements that are not
+/// yet taken.
 static Imported indicesByPasses(Emitter &emit, const Imported &x, int64_t k,
                                 int64_t dim, bool descending) {
   Shape shape = x.getShape(), one = shape;
@@ -120,7 +121,7 @@ static Imported indicesByPasses(Emitter &emit, const Imported &x, int64_t k,
   Type index = emit.getBuilder().getI64Type();
   Imported places = emit.iota(shape, dim, index);
   SmallVector<Imported> found;
-  Imported taken; // is not looked at again, whatever its value
+  Imported taken; // taken elements are ignored, whatever their value
   auto spread = [&](const Imported &y) {
     return emit.broadcast(y, shape, !y.isConstant() || !x.isConstant());
   };

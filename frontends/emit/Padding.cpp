@@ -1,4 +1,4 @@
-// Padding with copies of what is there.
+// Padding with copies of existing elements.
 
 #include "frontends/emit/Padding.h"
 
@@ -6,11 +6,11 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
-/// Elements of a dim that padding may repeat itself to.
+/// The largest dim that padding may produce.
 static constexpr int64_t maxCopied = 1 << 24;
 
-/// The element of a dim of `size` that stands at position `at`, which may be
-/// outside; nullopt where `mode` is no such padding.
+/// The element of a dim of `size` that padding shows at position `at`, which
+/// may be outside; nullopt if `mode` is not such a padding.
 static std::optional<int64_t> sourceOf(int64_t at, int64_t size,
                                        StringRef mode) {
   auto modulo = [&](int64_t period) {

@@ -45,8 +45,8 @@ FailureOr<Imported> matrixProduct(Emitter &emit, Imported lhs, Imported rhs) {
     return emit.fail("the batch dims of " + toString(lhs.getShape()) + " and " +
                      toString(rhs.getShape()) + " do not fit");
 
-  // Of each side keep the batch dims that it has; those that both have are
-  // batch dims of the product.
+  // Each side keeps the batch dims that it has; those that both have are batch
+  // dims of the product.
   Shape lhsShape, rhsShape;
   SmallVector<int64_t> lhsBatch, rhsBatch;
   SmallVector<int64_t> shared, onlyLhs, onlyRhs; // positions in `batch`
@@ -92,7 +92,8 @@ FailureOr<Imported> matrixProduct(Emitter &emit, Imported lhs, Imported rhs) {
   Imported product =
       productOf(emit, lhs, rhs, lhsBatch, rhsBatch, lhsContract, rhsContract);
 
-  // The product's dims: shared batch, left batch, rows, right batch, columns.
+  // The dims of the product: shared batch, left batch, rows, right batch,
+  // columns.
   SmallVector<int64_t> order(batch->size(), 0);
   int64_t at = 0, rowsAt = -1, columnsAt = -1;
   for (int64_t i : shared)
@@ -115,7 +116,7 @@ Imported groupedProduct(Emitter &emit, const Imported &rows,
                         const Imported &matrices, const Imported &ends) {
   int64_t count = rows.getShape()[0], groups = matrices.getShape()[0];
   Type number = emit.getBuilder().getI64Type();
-  // A row is in the group of so many ends as it is not in front of.
+  // The group of row r is the number of entries of `ends` that are at most r.
   Shape shape = {groups, count};
   Imported end =
       emit.broadcast(emit.reshape(emit.convert(ends, number), {groups, 1}),

@@ -1,4 +1,4 @@
-// Random numbers of other distributions than the uniform one.
+// Random numbers of distributions other than the uniform one.
 
 #include "frontends/emit/Random.h"
 
@@ -16,7 +16,7 @@ Imported standardNormal(Emitter &emit, ArrayRef<int64_t> shape) {
   auto times = [&](const Imported &x, double factor) {
     return emit.binaryOver<graph::MulOp>(x, scalar(factor));
   };
-  // 1 - u is in (0, 1], whose logarithm is finite.
+  // 1 - u is in (0, 1], so its logarithm is finite.
   Imported rest = emit.binaryOver<graph::AddOp>(times(radius, -1), scalar(1));
   Imported length =
       emit.unary<graph::SqrtOp>(times(emit.unary<graph::LogOp>(rest), -2));

@@ -1,4 +1,5 @@
-// Recurrent layers: what the cells of LSTM, GRU and RNN compute, step by step.
+// Recurrent layers: the cells of LSTM, GRU and RNN over the steps of a
+// sequence.
 
 #include "frontends/emit/Recurrent.h"
 
@@ -12,7 +13,7 @@ namespace polyrank::frontends {
 
 //===-- steps ------------------------------------------------------------===//
 
-/// Appends the slices at [start, start + size of `x`).
+/// Appends the slices of `x` along `dim`, cut by repeated halving.
 static void cutInto(Emitter &emit, const Imported &x, int64_t dim,
                     std::vector<Imported> &parts) {
   Shape shape = x.getShape();
@@ -83,7 +84,8 @@ LogicalResult RecurrentLayer::check(int64_t inputWidth,
     return emit.fail(Twine(rows) + " rows of a weight for " +
                      Twine(cell.numGates()) + " gates");
   int64_t passed = weights.projection ? weights.projection.getShape()[0]
-                                      : width(); // to the next step
+                                      : width(); // the size of the state that
+                                                 // goes to the next step
   auto expect = [&](const Imported &x, ArrayRef<int64_t> shape,
                     StringRef what) -> LogicalResult {
     if (!x || ArrayRef<int64_t>(x.getShape()) == shape)
@@ -131,7 +133,7 @@ Imported RecurrentLayer::ofInput(const Imported &x) {
   Imported bias = weights.inputBias;
   if (Imported more = weights.hiddenBias) {
     if (cell.kind == RecurrentCell::Kind::Gru && !cell.resetsState) {
-      // That of the new gate is added where the reset gate multiplies it.
+      // The bias of the new gate is added where the reset gate multiplies.
       int64_t start = cell.gates[2] * width();
       Imported zero = emit.broadcast(emit.scalar(more.getElementType(), 0),
                                      width(), !more.isConstant());
@@ -146,7 +148,8 @@ Imported RecurrentLayer::ofInput(const Imported &x) {
 }
 
 void RecurrentLayer::prepare(int64_t batch) {
-  // Spread once, so that its gradient is summed over the batch once.
+  // Broadcast once for all steps, so that its gradient is summed over the batch
+  // once.
   auto spread = [&](const Imported &x, int64_t block) {
     return emit.broadcast(
         emit.slice(x, 0, block * width(), (block + 1) * width()),
@@ -177,7 +180,7 @@ RecurrentState RecurrentLayer::afterLstm(const Imported &fromInput,
     return emit.binary<graph::AddOp>(x, y);
   };
   Imported gates = add(fromInput, product(before.hidden, weights.hidden));
-  // With what the cell's state adds through peephole `i`.
+  // A gate, with the contribution of the cell state through peephole `i`.
   auto opened = [&](size_t which, size_t i, const Imported &state) {
     Imported x = gate(gates, which);
     if (!peepholes.empty())
@@ -214,7 +217,7 @@ RecurrentState RecurrentLayer::afterGru(const Imported &fromInput,
   auto opened = [&](size_t which) {
     Imported mine;
     if (cell.resetsState) {
-      // The product has no rows of the new gate.
+      // The product has no rows for the new gate.
       int64_t block = cell.gates[which] - (cell.gates[which] > cell.gates[2]);
       mine = emit.slice(fromHidden, 1, block * width(), (block + 1) * width());
     } else {
@@ -263,7 +266,8 @@ RecurrentState RecurrentLayer::step(const Imported &x,
 Imported RecurrentLayer::run(const Imported &x, int64_t time,
                              RecurrentState &state, const Imported &lengths,
                              bool isReversed) {
-  // Steps come first: the product with the input's matrix is of them all.
+  // Steps come first, since one product with the input's matrix serves them
+  // all.
   auto swapped = [&](const Imported &x) {
     return time == 0 ? x : emit.transpose(x, {1, 0, 2});
   };

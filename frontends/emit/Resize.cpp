@@ -1,4 +1,4 @@
-// Resizing, dim by dim.
+// Resizing, one dim at a time.
 
 #include "frontends/emit/Resize.h"
 
@@ -9,18 +9,18 @@ using namespace mlir;
 namespace polyrank::frontends {
 namespace {
 
-/// Matrices of weights, and lists of sources, of more elements are refused.
+/// Matrices of weights and lists of sources with more elements are refused.
 constexpr int64_t maxWeights = int64_t(1) << 24;
 
-/// The position in the operand of element `i` of the result; NaN where the mode
-/// is not known.
+/// The position in the operand of element `i` of the result; NaN for an unknown
+/// mode.
 double positionOf(int64_t i, const Resized &r, StringRef mode) {
   auto from = static_cast<double>(r.from), to = r.length;
   auto at = static_cast<double>(i);
-  // Products before quotients: where a position is whole it stays so.
+  // Multiplying before dividing keeps whole positions exact.
   if (mode == "asymmetric")
     return at * from / to;
-  // Between the elements that there are, as PyTorch and onnxruntime have it.
+  // A position between existing elements, as in PyTorch and onnxruntime.
   if (mode == "align_corners")
     return r.to <= 1 ? 0 : at * (from - 1) / static_cast<double>(r.to - 1);
   if (mode == "half_pixel" || (mode == "pytorch_half_pixel" && r.to > 1))
@@ -39,9 +39,9 @@ double positionOf(int64_t i, const Resized &r, StringRef mode) {
   return NAN;
 }
 
-/// The element nearest to position `exact`; -1 where the mode is not known. A
-/// scale in the file is a float32, so the quotient behind a position is known
-/// no better: 3 / 0.6 is 5.
+/// The element nearest to position `exact`; -1 for an unknown mode. A scale in
+/// the file is a float32, so positions are only compared in that precision: 3 /
+/// 0.6 is 5.
 int64_t nearestTo(double exact, int64_t size, StringRef mode) {
   double rounded, x = static_cast<float>(exact + 0.5) - 0.5;
   if (mode == "round_prefer_floor")
@@ -70,9 +70,9 @@ double weightAt(double t, const Sampling &sampling) {
   return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-/// weights[i, j]: how much of element j of the operand is in element i of the
-/// result. Elements outside are those at the border, or left out. Antialias
-/// widens the samples where the dim shrinks.
+/// weights[i, j]: the weight of element j of the operand in element i of the
+/// result. Elements outside count as those at the border, or are left out. With
+/// antialias the samples are wider when the dim shrinks.
 graph::Tensor findWeights(Type type, const Resized &r,
                           const Sampling &sampling) {
   graph::Tensor weights(type, {r.to, r.from});
@@ -96,7 +96,8 @@ graph::Tensor findWeights(Type type, const Resized &r,
   return weights;
 }
 
-/// Each element of the result is the one of `x` that `sources` names.
+/// Makes each element of the result a copy of the element of `x` that `sources`
+/// names.
 Imported copyElements(Emitter &emit, const Imported &x, int64_t dim,
                       ArrayRef<int64_t> sources) {
   Shape shape = x.getShape();
@@ -121,8 +122,8 @@ Imported copyElements(Emitter &emit, const Imported &x, int64_t dim,
   return emit.binary<graph::GatherOp>(x, emit.integers(sources), dim);
 }
 
-/// `x` with the value of extrapolation where its elements of the resized dim
-/// are of positions outside of the operand.
+/// `x`, with the extrapolation value for those elements of the resized dim
+/// whose position is outside of the operand.
 Imported extrapolate(Emitter &emit, const Imported &x, const Resized &r,
                      const Sampling &sampling) {
   graph::Tensor inside(emit.getBuilder().getI1Type(), {r.to});
@@ -161,7 +162,7 @@ LogicalResult resizeDim(Emitter &emit, Imported &x, const Resized &r,
                                   r.from, sampling.nearest));
     if (sources[0] < 0)
       return emit.fail("nearest_mode `" + sampling.nearest + "`");
-    // PyTorch rounds down, onnxruntime up.
+    // PyTorch rounds down, and onnxruntime up.
     for (int64_t i = 0; sampling.isOld && i < r.to; ++i)
       if (r.to < r.from &&
           sources[i] !=
@@ -181,7 +182,7 @@ LogicalResult resizeDim(Emitter &emit, Imported &x, const Resized &r,
       x, Imported(findWeights(x.getElementType(), r, sampling)),
       ArrayRef<int64_t>(), ArrayRef<int64_t>(), ArrayRef<int64_t>(r.dim),
       ArrayRef<int64_t>(int64_t(1)));
-  // The resized dim is the last one now.
+  // The resized dim is now the last one.
   int64_t last = x.getRank() - 1;
   SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(last));
   order.insert(order.begin() + r.dim, last);
@@ -194,7 +195,7 @@ LogicalResult resizeDim(Emitter &emit, Imported &x, const Resized &r,
 FailureOr<Imported> resize(Emitter &emit, Imported x,
                            SmallVector<Resized> resized,
                            const Sampling &sampling) {
-  // Dims that shrink first: less is left for the others.
+  // Dims that shrink come first, which leaves less work for the others.
   llvm::sort(resized, [](const Resized &a, const Resized &b) {
     return a.getScale() < b.getScale();
   });

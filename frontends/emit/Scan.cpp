@@ -1,4 +1,4 @@
-// Loops over the elements of sequences, as one op.
+// Loops over the elements of sequences, as a single op.
 
 #include "frontends/emit/Scan.h"
 
@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
-/// Has the body read what it uses of its surroundings as arguments, and returns
-/// what these stand for.
+/// Turns the outer values that the body uses into arguments of the body, and
+/// returns these values.
 static SmallVector<Value> isolate(Block &body, Location location) {
   llvm::SetVector<Value> used;
   for (Operation &op : body)

@@ -1,4 +1,4 @@
-// Slices and elements that are put into a tensor by index.
+// Writes slices and elements into a tensor by index.
 
 #include "frontends/emit/Scatter.h"
 
@@ -11,8 +11,8 @@ using namespace mlir;
 
 namespace polyrank::frontends {
 
-/// Where each place of a dim of `size` gets its slice from: the number of the
-/// last index that names it, or -1. Failure where an index is outside.
+/// For each position of a dim of `size`, the number of the update that it gets:
+/// the last one whose index names it, or -1. Fails if an index is out of range.
 static FailureOr<graph::Tensor>
 findSources(Emitter &emit, const graph::Tensor &places, int64_t size) {
   if (size > maxFolded)
@@ -30,7 +30,7 @@ findSources(Emitter &emit, const graph::Tensor &places, int64_t size) {
 }
 
 /// `x` where `sources` is -1, else the slice of `updates` with that number
-/// along dim `axis`. `sources` lies along dims of x from `axis` on.
+/// along dim `axis`. The dims of `sources` are those of x from `axis` on.
 static Imported replace(Emitter &emit, const Imported &x, graph::Tensor sources,
                         const Imported &updates, int64_t axis) {
   Imported isNew = emit.binaryOver<graph::CompareOp>(
@@ -48,9 +48,9 @@ static Imported replace(Emitter &emit, const Imported &x, graph::Tensor sources,
       x);
 }
 
-/// For each slice of a dim of `size` the numbers of the slices that belong to
-/// it: itself, `count` + its own number, then the updates that known `places`
-/// name for it, and `count` + `size` in their stead where others have more.
+/// For each slice of a dim of `size`, the numbers of the slices to combine:
+/// `count` + its own number, then the updates that known `places` assign to it,
+/// padded with `count` + `size` to the length of the longest list.
 static FailureOr<graph::Tensor>
 groupByPlace(Emitter &emit, const graph::Tensor &places, int64_t size) {
   int64_t count = places.size(), most = 0;
@@ -77,14 +77,14 @@ groupByPlace(Emitter &emit, const graph::Tensor &places, int64_t size) {
   return members;
 }
 
-/// Whether an element and its updates are combined by a product or an extremum,
-/// for which there is no op as there is for sums.
+/// Returns true for products and extrema, for which, unlike sums, there is no
+/// op that combines an element and its updates.
 static bool needsMembers(Scatter reduction) {
   return reduction == Scatter::Mul || reduction == Scatter::Max ||
          reduction == Scatter::Min;
 }
 
-/// What changes nothing among elements that are combined.
+/// The neutral element of the combination.
 static Imported neutral(Emitter &emit, Type type, Scatter reduction) {
   if (reduction == Scatter::Mul)
     return emit.scalar(type, 1);
@@ -101,8 +101,9 @@ static Imported combined(Emitter &emit, const Imported &x, int64_t dim,
                      x, {dim});
 }
 
-/// x [b.., n, a..] with the updates [b.., m, a..] that `places` [b.., m] name,
-/// by a product or an extremum. Each slice looks at all updates of its row.
+/// Combines x [b.., n, a..] with the updates [b.., m, a..] at the indices
+/// `places` [b.., m], by a product or an extremum. Each slice compares with all
+/// updates of its row.
 static FailureOr<Imported> combineMembers(Emitter &emit, const Imported &x,
                                           const Imported &places,
                                           const Imported &updates,
@@ -140,8 +141,8 @@ static FailureOr<Imported> combineMembers(Emitter &emit, const Imported &x,
                   row + 1, reduction);
 }
 
-/// `combineMembers` along the first dim, where known places tell the few that
-/// belong together.
+/// `combineMembers` along the first dim, where known places limit each slice to
+/// the few updates that belong to it.
 static FailureOr<Imported> combineSlices(Emitter &emit, const Imported &x,
                                          const Imported &places,
                                          const Imported &updates,
@@ -162,8 +163,8 @@ static FailureOr<Imported> combineSlices(Emitter &emit, const Imported &x,
                   reduction);
 }
 
-/// The sums of the updates [b.., m, a..] for each of the slices of a tensor of
-/// `shape`, [b.., n, a..], that `places` [b.., m] name.
+/// The sums of the updates [b.., m, a..] at the indices `places` [b.., m], for
+/// each slice of a tensor of `shape`, [b.., n, a..].
 static Imported sumUpdates(Emitter &emit, const Imported &places,
                            const Imported &updates, ArrayRef<int64_t> shape) {
   int64_t row = places.getRank() - 1;
@@ -176,8 +177,8 @@ static Imported sumUpdates(Emitter &emit, const Imported &places,
       })[0];
 }
 
-/// x [b.., n, a..], in which the updates [b.., m, a..] that `places` [b.., m]
-/// name are added to slices or take their place.
+/// x [b.., n, a..] with the updates [b.., m, a..] added to, or replacing, the
+/// slices at the indices `places` [b.., m].
 static FailureOr<Imported> addOrReplace(Emitter &emit, const Imported &x,
                                         const Imported &places,
                                         const Imported &updates,
@@ -201,8 +202,8 @@ static FailureOr<Imported> addOrReplace(Emitter &emit, const Imported &x,
 using ScatterFn =
     llvm::function_ref<FailureOr<Imported>(const Imported &, const Imported &)>;
 
-/// What `scatter` makes of booleans and updates as the integers 0 and 1: sums
-/// and extrema are of these.
+/// Applies `scatter` to booleans and updates as the integers 0 and 1, whose
+/// sums and extrema give the result.
 static FailureOr<Imported> scatterFlags(Emitter &emit, const Imported &x,
                                         const Imported &updates,
                                         ScatterFn scatter) {
@@ -213,7 +214,7 @@ static FailureOr<Imported> scatterFlags(Emitter &emit, const Imported &x,
   return emit.convert(*result, x.getElementType());
 }
 
-/// Whether they are booleans that are not only picked by known indices.
+/// Returns true for booleans, unless they are only replaced at known indices.
 static bool areCombinedFlags(const Imported &x, const Imported &indices,
                              Scatter reduction) {
   return x.getElementType().isInteger(1) &&
@@ -239,8 +240,8 @@ FailureOr<Imported> scatterSlices(Emitter &emit, const Imported &x,
   return addOrReplace(emit, x, places, updates, reduction);
 }
 
-/// Whether the known `indices` name whole slices of a tensor of `shape` along
-/// `axis`, as PyTorch's select_scatter writes them.
+/// Returns true if the known `indices` select whole slices of a tensor of
+/// `shape` along `axis`, as in PyTorch's select_scatter.
 static bool nameSlices(const Imported &indices, ArrayRef<int64_t> shape,
                        int64_t axis) {
   if (!indices.isConstant())
@@ -279,7 +280,7 @@ FailureOr<Imported> scatterAlong(Emitter &emit, const Imported &x,
       return failure();
     return replace(emit, x, std::move(*sources), updates, axis);
   }
-  // Of other sizes, or by known indices, whose elements are all known places.
+  // Other sizes, or known indices, so that all linear indices are known.
   Shape whole(shape);
   whole[axis] = given[axis];
   if (given == whole && !indices.isConstant()) {

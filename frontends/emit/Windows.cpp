@@ -45,7 +45,7 @@ Imported unfold(Emitter &emit, Imported x, ArrayRef<Window> windows,
       x = emit.slice(x, dim, 0, (window.count - 1) * stride + 1, stride);
       continue;
     }
-    // Windows that do not overlap and leave nothing out are blocks of the dim.
+    // Windows that neither overlap nor leave gaps are blocks of the dim.
     Shape blocks = x.getShape();
     blocks[dim] = window.count;
     blocks.insert(blocks.begin() + dim + 1, size);
@@ -64,8 +64,8 @@ LogicalResult countWindows(Emitter &emit, Window &window, ArrayRef<int64_t> x,
   int64_t dim = x[at], reach = (window.size - 1) * window.dilation + 1;
   int64_t room = window.low + dim + window.high - reach;
   if (room < 0 && ceil && -room < window.stride) {
-    // One window, which reaches behind everything; what is there counts for
-    // nothing, so it ends with the padded dim.
+    // A single window that reaches beyond the padded dim. Elements beyond it do
+    // not count, so the window ends with it.
     window.size = (room + reach - 1) / window.dilation + 1;
     window.count = 1;
     return success();
@@ -76,7 +76,8 @@ LogicalResult countWindows(Emitter &emit, Window &window, ArrayRef<int64_t> x,
                      toString(x) + ", padded to " +
                      Twine(window.low + dim + window.high));
   window.count = room / window.stride + 1;
-  // A window that ceil_mode adds starts inside of the operand or before it.
+  // A window that ceil_mode adds starts inside the operand or its padding
+  // before it.
   if (ceil && room % window.stride != 0 &&
       window.count * window.stride < window.low + dim) {
     window.excess = (window.stride - room % window.stride);
@@ -85,7 +86,7 @@ LogicalResult countWindows(Emitter &emit, Window &window, ArrayRef<int64_t> x,
   return success();
 }
 
-/// Dims of the window elements in what `unfold` returns.
+/// The dims of the window elements in the result of `unfold`.
 static SmallVector<int64_t> elementDims(const Imported &unfolded,
                                         size_t spatial) {
   return llvm::to_vector(llvm::seq<int64_t>(static_cast<int64_t>(2 + spatial),
@@ -110,8 +111,8 @@ Imported averagePool(Emitter &emit, const Imported &x, ArrayRef<Window> windows,
     return emit.binaryOver<graph::DivOp>(
         sumOf(x, windows),
         emit.scalar(x.getElementType(), static_cast<double>(*divisor)));
-  // The number of elements that each window averages: those of the operand, and
-  // of the padding that the model asks for where it counts.
+  // The number of elements that each window averages: those of the operand and,
+  // if it counts, those of the padding that the model asks for.
   SmallVector<int64_t> shape(x.getShape());
   shape[0] = shape[1] = 1;
   Imported ones =
