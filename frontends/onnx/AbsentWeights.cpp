@@ -1,4 +1,4 @@
-// Weights that a file speaks of and does not hold.
+// Weights that a file declares but does not hold.
 
 #include "frontends/onnx/AbsentWeights.h"
 
@@ -19,7 +19,7 @@ void addAbsentWeights(Model &model) {
     tensor.name = input.name;
     tensor.type = input.type;
     tensor.isAbsent = true;
-    // What has no such size stays an input, which then says so.
+    // Without a valid size it stays an input, which then gets an error.
     if (!input.shape)
       return false;
     int64_t count = 1;
@@ -30,7 +30,7 @@ void addAbsentWeights(Model &model) {
       count *= *dim.value;
       tensor.dims.push_back(*dim.value);
     }
-    model.graph.values.push_back(input); // keeps what the exporter says of it
+    model.graph.values.push_back(input); // keeps the exporter's metadata
     model.graph.initializers.push_back(std::move(tensor));
     return true;
   });

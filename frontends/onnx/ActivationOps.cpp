@@ -1,4 +1,4 @@
-// Import of activations that are several ops, and of what bounds a value.
+// Imports activations that are several ops, and bounds on values.
 
 #include "frontends/emit/Activations.h"
 #include "frontends/onnx/NodeImporter.h"

@@ -1,4 +1,4 @@
-// Import of attention and of rotary positions.
+// Imports attention and rotary position embeddings.
 
 #include <limits>
 
@@ -10,12 +10,12 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// Which keys a query sees, and what is added to its scores.
+/// The keys that a query sees, and what is added to its scores.
 struct Mask {
   Imported visible; // booleans; may be empty
   Imported added;   // floats; may be empty
-  /// Of `added`: whether a query [.., queries, 1] sees any key; empty where it
-  /// is known that all do.
+  /// True where a query [.., queries, 1] sees any key, according to `added`;
+  /// empty if all queries are known to.
   Imported seesSome;
 };
 
@@ -26,8 +26,8 @@ Imported minusInfinityLike(Emitter &emit, const Imported &x) {
       x.getShape(), !x.isConstant());
 }
 
-/// Queries all of whose keys have -inf give 0, which is no number in a softmax:
-/// what is added there becomes 0, and their results are zeroed later.
+/// A query whose keys all have -inf gives 0, but its softmax would be NaN:
+/// there the added values become 0, and the results are zeroed later.
 void seeSome(Emitter &emit, Mask &mask) {
   int64_t keys = mask.added.getRank() - 1;
   Imported most = emit.reduce(sharding::ReductionKind::Max, mask.added, {keys});
@@ -41,7 +41,7 @@ void seeSome(Emitter &emit, Mask &mask) {
   mask.seesSome = sees;
 }
 
-/// `x`, but 0 where a query sees no key.
+/// `x`, with 0 for queries that see no key.
 Imported zeroUnseeing(Emitter &emit, const Mask &mask, const Imported &x,
                       const Shape &shape) {
   auto spread = [&](const Imported &y) {
@@ -51,16 +51,16 @@ Imported zeroUnseeing(Emitter &emit, const Mask &mask, const Imported &x,
                      spread(emit.scalar(x.getElementType(), 0)));
 }
 
-/// How many queries and keys there are, how many keys stand before the first
-/// query, and how many a query sees before and after its own (-1: all).
+/// The number of queries and keys, the number of keys before the first query,
+/// and how many keys a query sees before and after its own position (-1: all).
 struct Places {
   int64_t batch, queries, keys, past;
   int64_t left = -1, right = -1;
 };
 
-/// [batch or 1, 1, queries, keys]: which keys a query sees by its place. The
-/// samples may have lengths of their own (operand 6), and the queries are then
-/// the last of each; empty where all keys are seen.
+/// A mask [batch or 1, 1, queries, keys] of the keys that a query sees by
+/// position; empty if it sees all. The samples may have lengths of their own
+/// (operand 6), and then the queries are the last positions of each.
 FailureOr<Imported> visibleByPlace(NodeImporter &n, const Places &places,
                                    bool isCausal) {
   Emitter &emit = n.emit;
@@ -105,7 +105,7 @@ FailureOr<Imported> visibleByPlace(NodeImporter &n, const Places &places,
   return visible;
 }
 
-/// A mask of fewer keys than there are, which hides the rest.
+/// Pads a mask for fewer keys, so that the other keys are hidden.
 Imported padMask(Emitter &emit, const Imported &mask, int64_t keys) {
   Shape rest = mask.getShape();
   if (rest.empty() || rest.back() == 1 || rest.back() >= keys)
@@ -119,8 +119,8 @@ Imported padMask(Emitter &emit, const Imported &mask, int64_t keys) {
   return emit.concat({mask, hides}, mask.getRank() - 1);
 }
 
-/// That of operand 3, of the places and of `is_causal`, which becomes false
-/// where the mask says it.
+/// Combines operand 3, the positions and `is_causal`, which becomes false if
+/// the mask includes it.
 FailureOr<Mask> readMask(NodeImporter &n, const Places &places,
                          bool &isCausal) {
   auto [batch, queries, keys, past, left, right] = places;
@@ -130,7 +130,7 @@ FailureOr<Mask> readMask(NodeImporter &n, const Places &places,
     (given.getElementType().isInteger(1) ? mask.visible : mask.added) = given;
   }
   if (n.has(6) || left >= 0 || right >= 0) {
-    // A query may see no key at all, of which `seeSome` knows.
+    // A query may see no key at all, which `seeSome` handles.
     auto visible = visibleByPlace(n, places, isCausal);
     if (failed(visible))
       return failure();
@@ -179,7 +179,7 @@ FailureOr<Mask> readMask(NodeImporter &n, const Places &places,
   return mask;
 }
 
-/// The scores as `qk_matmul_output_mode` asks for them.
+/// The scores that `qk_matmul_output_mode` selects.
 LogicalResult giveScores(NodeImporter &n, const AttentionScores &scores,
                          const Mask &mask, bool isCausal) {
   Shape shape = scores.products.getShape();
@@ -222,11 +222,12 @@ LogicalResult giveScores(NodeImporter &n, const AttentionScores &scores,
   return success();
 }
 
-/// query [batch, heads, queries, width], key and value with as many heads or a
-/// divisor of them; or the heads side by side in the last of three dims. A mask
-/// is true where a key is visible, or is added to the scores. The order of soft
-/// cap and mask is that to which ONNX 1.23 corrected the text of opset 23, as
-/// is the place of the queries behind those keys of a sample that count.
+/// query is [batch, heads, queries, width]; key and value have as many heads or
+/// a divisor of them. Or all are 3-d, with the heads merged into the last dim.
+/// A boolean mask is true where a key is visible; others are added to the
+/// scores. The order of soft cap and mask is that to which ONNX 1.23 corrected
+/// the text of opset 23, and so is the position of the queries, after the valid
+/// keys of a sample.
 LogicalResult attention(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -297,8 +298,8 @@ LogicalResult attention(NodeImporter &n) {
   return success();
 }
 
-/// See `turnPairs`. cos and sin have a row per position, chosen by the
-/// position ids where these are given, else a row per place in the sequence.
+/// See `turnPairs`. cos and sin have a row per position, selected by the
+/// position ids if given, else a row per index in the sequence.
 LogicalResult rotaryEmbedding(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -343,8 +344,8 @@ LogicalResult rotaryEmbedding(NodeImporter &n) {
 
 const OpRow rows[] = {
     {"", "Attention", 23, attention},
-    {"", "Attention", 24, attention}, // lengths of keys
-    {"", "Attention", 25, attention}, // windows
+    {"", "Attention", 24, attention}, // lengths of keys were added
+    {"", "Attention", 25, attention}, // windows were added
     {"", "RotaryEmbedding", 23, rotaryEmbedding},
 };
 

@@ -13,8 +13,8 @@ using namespace llvm;
 
 namespace polyrank::frontends::onnx {
 
-/// Whether a node of the model itself computes `value`, or it is there from the
-/// start.
+/// Returns true if a node of the main graph computes `value`, or if it is an
+/// input or initializer.
 static bool isValue(const Model &model, std::string_view value) {
   auto isNamed = [&](const auto &each) { return each.name == value; };
   return any_of(model.graph.nodes,
@@ -31,14 +31,14 @@ bool isChanged(const Model &model, const ExportRecord &record, StringRef name) {
   });
 }
 
-/// What batch normalization keeps under names of its own.
+/// Returns true for the names of batch normalization's statistics.
 static bool isStatistic(StringRef name) {
   StringRef leaf = leafOf(name);
   return leaf.starts_with("running_") || leaf == "num_batches_tracked";
 }
 
-/// Adds the running statistics of instance norms, whose changes the exporter
-/// does not even note: it writes the norm of each sample alone.
+/// Adds the running statistics of instance norms. The exporter does not even
+/// record their changes: it only writes the norm of each sample.
 static void addOfInstanceNorms(const Model &model, const ExportRecord &record,
                                const ModelState &state,
                                std::vector<std::string> &names) {
@@ -80,7 +80,7 @@ void findChangedBuffers(const Model &model, const ExportRecord &record,
     }
     const StateEntry *entry = record.findState(name);
     bool isTransient = entry && !entry->persistent;
-    // An optimizer may have computed constants from it.
+    // An optimizer may have computed constants from the buffer.
     bool mayBeRead =
         isRead || isFolded || (record.isOptimized() && !isStatistic(name));
     if (isRead && isThere && isTransient && !isFolded)

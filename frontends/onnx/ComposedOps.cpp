@@ -1,5 +1,5 @@
-// Import of ops that are a few others: norms of old, windows of signals, and
-// what picks or turns parts of a dim.
+// Imports ops that are a few others: older norms, windows of signals, and
+// selections and reversals along a dim.
 
 #include <cmath>
 
@@ -47,7 +47,7 @@ LogicalResult shrink(NodeImporter &n) {
   return success();
 }
 
-/// x / norm(x) along a dim; 0 where all elements are.
+/// x / norm(x) along a dim; 0 if all elements are 0.
 LogicalResult lpNormalization(NodeImporter &n) {
   if (failed(needFloats(n)))
     return failure();
@@ -101,8 +101,8 @@ LogicalResult meanVarianceNormalization(NodeImporter &n) {
   return success();
 }
 
-/// x / (bias + alpha / size * sum of the squares of `size` channels
-/// around)^beta (Krizhevsky et al. 2012).
+/// x / (bias + alpha / size * sum of the squares of the `size` surrounding
+/// channels)^beta (Krizhevsky et al. 2012).
 LogicalResult localResponseNormalization(NodeImporter &n) {
   if (failed(needFloats(n)))
     return failure();
@@ -157,7 +157,8 @@ double hammingWeight(int i) {
 }
 double blackmanWeight(int i) { return i == 0 ? 0.42 : i == 1 ? 0.5 : 0.08; }
 
-/// The slices along `axis`, or elements, where a known condition holds.
+/// The slices along `axis`, or the elements, for which a known condition is
+/// true.
 LogicalResult compress(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -187,8 +188,8 @@ LogicalResult compress(NodeImporter &n) {
   return success();
 }
 
-/// The first elements of each sample's dim of time, as many as its length says,
-/// back to front; the others stay.
+/// Reverses, in each sample, the first elements of the time dim, up to the
+/// sample's length; the others stay.
 LogicalResult reverseSequence(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();

@@ -1,4 +1,4 @@
-// Import of products, reductions and softmax.
+// Imports products, reductions and softmax.
 
 #include "frontends/emit/Fourier.h"
 #include "frontends/emit/Functions.h"
@@ -96,8 +96,8 @@ LogicalResult reduce(NodeImporter &n) {
   } else if (n.getInt("noop_with_empty_axes", 0) == 0) {
     llvm::append_range(dims, llvm::seq<int64_t>(shape.size()));
   }
-  // Of equal elements these two give the gradient to the first, others (amax)
-  // to all.
+  // For equal elements these two operators give the gradient to the first one,
+  // others (amax) to all.
   bool first = n.isOf("aten.max.dim") || n.isOf("aten.min.dim");
   Imported result;
   switch (kind) {
@@ -143,7 +143,8 @@ LogicalResult reduce(NodeImporter &n) {
 
 //===-- softmax ----------------------------------------------------------===//
 
-/// Whether the operator that the node was made for still has its Dropout.
+/// Returns true if the operator from which the node was made still has its
+/// Dropout.
 bool hasDropout(const NodeImporter &n) {
   std::string_view call = find(n.node.metadata, "pkg.torch.onnx.fx_node");
   bool has = false;
@@ -154,7 +155,7 @@ bool hasDropout(const NodeImporter &n) {
   return has;
 }
 
-/// Before version 13 over all dims from `axis` on.
+/// Before version 13 the softmax is over all dims from `axis` on.
 template <bool log>
 LogicalResult softmax(NodeImporter &n) {
   if (failed(n.need(1)))

@@ -1,5 +1,5 @@
-// Branches and loops of a model whose course does not depend on its inputs: the
-// branch that is taken, and each turn of the loop, stand for them.
+// Branches and loops whose control flow does not depend on inputs: they are
+// replaced by the taken branch and by all iterations of the loop.
 
 #include "frontends/emit/Recurrent.h"
 #include "frontends/onnx/GraphImporter.h"
@@ -32,7 +32,7 @@ const Graph *onnx::graphOf(const Node &node, std::string_view name) {
   return nullptr;
 }
 
-/// The one element of a tensor that is known now.
+/// The only element of a known tensor.
 static std::optional<int64_t> known(const Imported &x) {
   if (!x.isConstant() || countElements(x.getShape()) != 1)
     return std::nullopt;
@@ -68,13 +68,13 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
   if (graph.inputs.size() != arguments.size())
     return reject("its graph takes " + std::to_string(graph.inputs.size()) +
                   " values, and gets " + std::to_string(arguments.size()));
-  // What each turn of a loop takes of the names around it counts too: a graph
-  // may hold many that no turn comes to.
+  // The outer names that each iteration of a loop copies count too: a graph may
+  // use many that no iteration evaluates.
   constexpr size_t namesOfANode = 16;
   const std::vector<std::string_view> &names = usedNames(graph);
   importedNodes += static_cast<int64_t>(names.size() / namesOfANode);
   if (importedNodes > maxNodes)
-    return std::nullopt; // `report` says so
+    return std::nullopt; // `report` gives the error
   Scope inner;
   for (std::string_view name : names)
     if (auto found = outer.find(StringRef(name)); found != outer.end())
@@ -82,7 +82,7 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
   for (auto [input, argument] : llvm::zip_equal(graph.inputs, arguments))
     inner[input.name] = argument;
   for (const StoredTensor &tensor : graph.initializers) {
-    // PyTorch's exporter leaves all parameters outside.
+    // PyTorch's exporter keeps all parameters in the main graph.
     if (isFloat(tensor.type) && !tensor.dims.empty() && !record.hasRoles())
       return reject("its graph holds the tensor `" + std::string(tensor.name) +
                     "`, which would not be trained; export with the weights in "
@@ -95,7 +95,7 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
   size_t before = failures.getNumNodes();
   importNodes(graph.nodes, inner, place);
   if (failures.getNumNodes() > before || importedNodes > maxNodes)
-    return std::nullopt; // said already
+    return std::nullopt; // already reported
   SmallVector<Imported> results;
   for (const ValueInfo &output : graph.outputs) {
     auto found = inner.find(StringRef(output.name));
@@ -103,7 +103,8 @@ GraphImporter::importGraph(const Node &node, const Graph &graph,
       return reject("its graph does not compute its result `" +
                     std::string(output.name) + "`");
     if (!found->second)
-      return std::nullopt; // what computes it, outside, has said why not
+      return std::nullopt; // the outer node that computes it has already been
+                           // reported
     results.push_back(found->second);
   }
   return results;
@@ -169,7 +170,7 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
                      IntegerType::get(emit.getLocation().getContext(), 1))};
     llvm::append_range(arguments, carried);
     if (++importedNodes > maxNodes)
-      return; // `report` says so
+      return; // `report` gives the error
     auto results = importGraph(node, *body, arguments, scope, place);
     if (!results)
       return;
@@ -187,7 +188,7 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
       scope[name] = carried[i];
       continue;
     }
-    // What each turn leaves, along a dim of its own.
+    // The results of the iterations, stacked along a new dim.
     SmallVector<Imported> &parts = scanned[i - carried.size()];
     if (parts.empty())
       return fail(node, "it makes no turn, and its result `" +

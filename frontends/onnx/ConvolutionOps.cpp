@@ -1,4 +1,4 @@
-// Import of convolutions.
+// Imports convolutions.
 
 #include "frontends/emit/Convolution.h"
 #include "frontends/onnx/WindowAttributes.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// The node's result: `x` [N, M, O..] with the bias of each channel, operand 2.
+/// Sets the result of the node: `x` [N, M, O..] plus the bias of each channel,
+/// operand 2.
 LogicalResult finish(NodeImporter &n, const Imported &x) {
   if (!n.has(2)) {
     n.result(0, x);
@@ -52,8 +53,8 @@ LogicalResult conv(NodeImporter &n) {
   return finish(n, convolve(n.emit, x, filters, *windows, groups));
 }
 
-/// The windows of a transposed convolution over the result's spatial dims, of
-/// which `sizes` receives the sizes.
+/// The windows of a transposed convolution over the spatial dims of the result;
+/// `sizes` receives the sizes of these.
 FailureOr<SmallVector<Window>> findTransposedWindows(NodeImporter &n,
                                                      const Shape &in,
                                                      ArrayRef<int64_t> kernel,
@@ -95,7 +96,7 @@ FailureOr<SmallVector<Window>> findTransposedWindows(NodeImporter &n,
                                                  : window.count * window.stride;
       if (size < 1 || size > maxElements)
         return n.fail("its output_shape " + toString(*wanted));
-      // What no window reaches stays zero.
+      // Elements that no window reaches stay zero.
       int64_t padding = std::max<int64_t>(0, whole - size);
       whole = std::max(whole, size);
       window.low =
@@ -114,9 +115,9 @@ FailureOr<SmallVector<Window>> findTransposedWindows(NodeImporter &n,
   return windows;
 }
 
-/// x [N, C, S..] and filters [C, M / groups, K..] give [N, M, O..], the
-/// transpose of a convolution: a product that contracts channels gives the
-/// elements of all windows, which are then added over each other.
+/// The transpose of a convolution: x [N, C, S..] and filters [C, M / groups,
+/// K..] give [N, M, O..]. A product that contracts channels gives the elements
+/// of all windows, and overlapping windows are then summed.
 LogicalResult convTranspose(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();

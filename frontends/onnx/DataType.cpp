@@ -37,7 +37,7 @@ std::string nameOf(DataType type) {
   default:
     break;
   }
-  // Those that have no whole bytes, or that nothing here computes with.
+  // Types that are not of whole bytes, or that nothing here computes with.
   constexpr std::pair<int32_t, const char *> others[] = {
       {0, "undefined"},       {14, "complex64"},      {15, "complex128"},
       {17, "float8e4m3fn"},   {18, "float8e4m3fnuz"}, {19, "float8e5m2"},

@@ -1,5 +1,4 @@
-// What an ONNX file holds, as far as that can be said without sizes for its
-// open dims.
+// Describes an ONNX file, as far as it needs no sizes for open dims.
 
 #include "frontends/onnx/Describe.h"
 
@@ -45,7 +44,7 @@ public:
              const std::vector<OpsetImport> &imports, int depth = 0) {
     for (const Node &node : nodes) {
       const Function *function = model.findFunction(node);
-      constexpr int maxDepth = 16; // deeper calls are refused at import
+      constexpr int maxDepth = 16; // the import refuses deeper calls
       if (function && depth < maxDepth) {
         count(function->nodes, function->opsets, depth + 1);
         continue;
@@ -105,7 +104,7 @@ Result<ModelDescription> describeOnnx(StringRef path,
   for (const onnx::StoredTensor &tensor : model->graph.initializers)
     stored.insert(tensor.name);
   for (const onnx::ValueInfo &value : model->graph.inputs)
-    if (!stored.contains(value.name)) // as in files before IR version 4
+    if (!stored.contains(value.name)) // false only in files before IR version 4
       result.inputs.push_back(onnx::describe(value));
   for (const onnx::ValueInfo &value : model->graph.outputs)
     result.outputs.push_back(onnx::describe(value));

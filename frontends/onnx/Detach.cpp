@@ -1,5 +1,5 @@
-// Where no gradient passes: what the exporter's metadata says of it, and what
-// `--detach` adds.
+// Finds where no gradient passes, according to the exporter's metadata and to
+// `--detach`.
 
 #include "frontends/onnx/Detach.h"
 
@@ -17,8 +17,8 @@ namespace polyrank::frontends::onnx {
 
 namespace {
 
-/// The arguments of the operator that are tensors, in order; an empty name
-/// stands for any other argument. Lists of tensors are taken apart.
+/// The tensor arguments of the operator, in order; other arguments are empty
+/// names. Lists of tensors are flattened.
 SmallVector<StringRef> argumentsOf(const Node &node) {
   StringRef text(find(node.metadata, "pkg.torch.onnx.fx_node"));
   text = text.split("(args = (").second.split("), kwargs = {").first;
@@ -31,7 +31,7 @@ SmallVector<StringRef> argumentsOf(const Node &node) {
   return names;
 }
 
-/// `detach`, `detach_3`.
+/// True for `detach`, `detach_3` and so on.
 bool isDetach(StringRef name) {
   if (!name.consume_front("detach"))
     return false;
@@ -72,7 +72,7 @@ public:
   }
 
 private:
-  /// Whether the graph has a value that the record of a node calls `name`.
+  /// Returns true if the graph has a value with the `name` used in a record.
   bool exists(StringRef name) const {
     return producers.contains(name) || inputs.contains(name) ||
            stored.contains(name);
@@ -83,7 +83,7 @@ private:
     for (auto [i, name] : enumerate(arguments)) {
       if (!isDetach(name) || exists(name))
         continue;
-      // One of the nodes that stand for the operator has it as an operand.
+      // One of the nodes of this operator has it as an operand.
       std::string_view call = find(node.metadata, "pkg.torch.onnx.fx_node");
       if (auto operand = findOperand(node, arguments, i)) {
         result.operands.insert({&node, *operand});
@@ -96,9 +96,9 @@ private:
     }
   }
 
-  /// Whether the optimizer has put the node in the place of an equal one, whose
-  /// operands may not have been detached: what uses it is known to have used
-  /// `mse_loss_2` where it is `mse_loss_1`.
+  /// Returns true if the optimizer replaced an equal node by this one, whose
+  /// operands may not have been detached. It shows in the records of users:
+  /// they mention `mse_loss_2` where the operand is `mse_loss_1`.
   bool isMerged(const Node &node) {
     auto baseOf = [](StringRef name) {
       auto [base, number] = name.rsplit('_');
@@ -113,10 +113,11 @@ private:
     return false;
   }
 
-  /// The operand of `node` that argument `index` of its operator has become.
+  /// The operand of `node` that corresponds to argument `index` of its
+  /// operator.
   std::optional<size_t>
   findOperand(const Node &node, ArrayRef<StringRef> arguments, size_t index) {
-    // One node may stand for the operator, with its operands in their places.
+    // If the operator became a single node, its operands are in their order.
     bool inPlace = calls[find(node.metadata, "pkg.torch.onnx.fx_node")] == 1 &&
                    index < node.inputs.size();
     for (size_t i = 0; inPlace && i < arguments.size(); ++i) {
@@ -135,7 +136,8 @@ private:
     }
     if (inPlace)
       return index;
-    // Else the only one that the record does not name, beside those it does.
+    // Otherwise it is the only operand that the record does not name, if all
+    // others are named.
     for (StringRef name : arguments)
       if ((producers.contains(name) || inputs.contains(name)) &&
           !is_contained(node.inputs, std::string_view(name)))
@@ -156,8 +158,7 @@ private:
     return found;
   }
 
-  //===-- patterns
-  //---------------------------------------------------------===//
+  //===-- patterns ------------------------------------------------------===//
 
   void match(const std::string &pattern, size_t number) {
     auto fail = [&](const std::string &reason) {
@@ -208,15 +209,14 @@ private:
     return outputs.contains(value) || any_of(users[value], isOutside);
   }
 
-  //===-- what cannot be known
-  //---------------------------------------------===//
+  //===-- what cannot be known ------------------------------------------===//
 
   static std::string nameOf(const Node &node) {
     return std::string(node.outputs.empty() ? node.name : node.outputs[0]);
   }
 
   void warn() {
-    // By what made them; regions have no name.
+    // By origin; regions have no name.
     std::map<std::string, std::set<const Node *>> made;
     size_t others = 0;
     for (const Node &node : model.graph.nodes) {
@@ -229,7 +229,8 @@ private:
       if (StringRef name = functionOf(frames); !name.empty())
         made[name.str()].insert(&node);
     }
-    // A model that was a graph of operators before shows nothing by it.
+    // In a model that was a graph of operators before the export, every node
+    // has such a trace.
     if (others == 0)
       made.erase("");
     for (const auto &[name, nodes] : made) {
@@ -268,8 +269,9 @@ private:
   StringMap<SmallVector<const Node *>> users;
   StringSet<> inputs, stored, outputs;
   StringMap<std::string> parameters;
-  std::map<std::string_view, size_t> calls; // nodes by the call they are of
-  // Calls with an operand that was detached, by whether it was found.
+  std::map<std::string_view, size_t> calls; // number of nodes of each call
+  // The calls with an operand that was detached: those where it was found, and
+  // those where it was not.
   std::set<std::string_view> placed;
   std::map<std::string_view, std::string> unplaced;
   std::set<std::string> merged;

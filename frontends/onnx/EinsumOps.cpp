@@ -1,4 +1,4 @@
-// Import of Einsum.
+// Imports Einsum.
 
 #include "frontends/emit/Einsum.h"
 #include "frontends/onnx/NodeImporter.h"

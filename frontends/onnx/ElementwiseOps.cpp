@@ -1,5 +1,5 @@
-// Import of elementwise ops: arithmetic, comparison, logic. Activations that
-// are several ops are in ActivationOps.cpp.
+// Imports elementwise ops: arithmetic, comparison, logic. Activations that are
+// several ops are in ActivationOps.cpp.
 
 #include <cmath>
 #include <limits>
@@ -20,7 +20,8 @@ LogicalResult unary(NodeImporter &n) {
   return success();
 }
 
-/// Folds any number of operands from the left: Add, and Sum, Min, Max of many.
+/// Folds any number of operands from the left: for Add, and for Sum, Min and
+/// Max of many.
 template <typename Op>
 LogicalResult variadic(NodeImporter &n) {
   if (failed(n.need(std::max<size_t>(n.getNumOperands(), 1))))
@@ -35,8 +36,8 @@ LogicalResult variadic(NodeImporter &n) {
   return success();
 }
 
-/// Of two, where x is clamped to a tensor; else of any number, whose gradient
-/// those that are equal share.
+/// Two operands are a clamp of x to a tensor; otherwise there are any number of
+/// operands, and equal ones share the gradient.
 template <typename Op, bool isMax>
 LogicalResult extremum(NodeImporter &n) {
   if (!n.isOf("aten.clamp") || n.getNumOperands() != 2)
@@ -90,7 +91,8 @@ LogicalResult ceil(NodeImporter &n) {
   return success();
 }
 
-/// The nearest integer; of two the even one. Like floor it has no gradient.
+/// The nearest integer; a tie goes to the even one. Like floor, it has no
+/// gradient.
 LogicalResult round(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -117,7 +119,7 @@ LogicalResult cosh(NodeImporter &n) {
   return success();
 }
 
-/// tanh(x) cosh(x): near 0 a difference of exponentials would have no digits.
+/// tanh(x) cosh(x): near 0 a difference of exponentials would lose all digits.
 LogicalResult sinh(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -134,9 +136,10 @@ LogicalResult sign(NodeImporter &n) {
   return success();
 }
 
-/// Whether the root of `x` is a deviation or a norm. A model's own root of a
-/// sum of squares has no gradient at 0 in PyTorch either; files that do not
-/// name operators do not tell it from a norm.
+/// Returns true if the root of `x` is a deviation or a norm. A root of a sum of
+/// squares that the model computes itself has no finite gradient at 0, in
+/// PyTorch either; files without operator names do not distinguish it from a
+/// norm.
 bool isNorm(NodeImporter &n, const Imported &x) {
   if (!x.value || !isSumOfSquares(x.value))
     return false;
@@ -145,7 +148,7 @@ bool isNorm(NodeImporter &n, const Imported &x) {
   };
   if (callOf(n.node).empty() || n.isOf("aten.std"))
     return true;
-  // The exporter takes std apart into a variance and its root.
+  // The exporter decomposes std into a variance and its root.
   bool isOfVariance = false;
   forEachNode(n.model.graph, [&](const Node &node) {
     isOfVariance |= llvm::is_contained(node.outputs, n.node.inputs[0]) &&
@@ -163,7 +166,7 @@ LogicalResult squareRoot(NodeImporter &n) {
   return success();
 }
 
-/// The result has the base's type.
+/// The result has the type of the base.
 LogicalResult power(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -197,8 +200,8 @@ LogicalResult power(NodeImporter &n) {
   return success();
 }
 
-/// Remainder with the sign of the divisor (Python's), or with fmod = 1 of the
-/// dividend (C's).
+/// The remainder with the sign of the divisor (as in Python) or, with fmod = 1,
+/// of the dividend (as in C).
 LogicalResult mod(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();

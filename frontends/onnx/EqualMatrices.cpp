@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t pieceBytes = 4 << 20;
 
-/// Bytes [offset, offset + into.size()) of a tensor.
+/// Reads bytes [offset, offset + into.size()) of a tensor.
 bool readBytes(const Model &model, const StoredTensor &tensor, uint64_t offset,
                std::vector<char> &into) {
   if (!tensor.external) {
@@ -35,7 +35,7 @@ bool isConstant(const Model &model, const StoredTensor &tensor) {
   std::vector<char> first(width);
   if (total < width || !readBytes(model, tensor, 0, first))
     return true;
-  // Most tensors differ at once.
+  // The first piece is small, since most tensors differ early.
   uint64_t piece = 4096;
   for (uint64_t at = width; at < total; piece = pieceBytes) {
     std::vector<char> bytes(std::min(piece / width * width, total - at));
@@ -73,8 +73,8 @@ bool areEqual(const Model &model, const StoredTensor &a, const StoredTensor &b,
         left != right)
       return false;
   }
-  // Blocks of rows of `a` and of `b`'s columns, whose runs there are long
-  // enough to be read one by one.
+  // Reads blocks of rows of `a` and of columns of `b`; their contiguous runs in
+  // `b` are long enough for separate reads.
   uint64_t step = std::clamp<uint64_t>(pieceBytes / (columns * width), 1, rows);
   for (uint64_t row = 0; row < rows; row += step) {
     uint64_t count = std::min(step, rows - row);

@@ -1,4 +1,4 @@
-// Reads the metadata that PyTorch's exporter leaves in a model.
+// Reads the metadata that PyTorch's exporter writes into a model.
 
 #include "frontends/onnx/ExportRecord.h"
 
@@ -23,8 +23,8 @@ ExportRecord::ExportRecord(const Model &model) {
           .split("# outputs");
   readInputs(inputs);
   readOutputs(outputs, model.graph);
-  // What is said of the model's own inputs tells nothing about weights whose
-  // description is lost.
+  // Metadata of the model's own inputs is ignored: it does not mean that
+  // weights, whose metadata may be lost, are described.
   StringSet<> stored;
   for (const StoredTensor &tensor : model.graph.initializers)
     stored.insert(tensor.name);
@@ -40,9 +40,9 @@ bool ExportRecord::isRewritten(const Node &node) {
   return !find(node.metadata, "pkg.onnxscript.rewriter.rule_name").empty();
 }
 
-/// Lines such as `add: BUFFER_MUTATION target='mean'` and `linear:
-/// USER_OUTPUT`. The graph calls a value that is an output too as the user
-/// calls the output.
+/// Reads lines such as `add: BUFFER_MUTATION target='mean'` and `linear:
+/// USER_OUTPUT`. If a value is also an output, the graph calls it by the name
+/// of the output.
 void ExportRecord::readOutputs(StringRef text, const Graph &graph) {
   StringMap<StringRef> outputs;
   StringRef line, rest = text;
@@ -60,7 +60,7 @@ void ExportRecord::readOutputs(StringRef text, const Graph &graph) {
       change.value = output->second;
 }
 
-/// Lines such as `p_fc_weight: PARAMETER target='fc.weight'` and `b_mean:
+/// Reads lines such as `p_fc_weight: PARAMETER target='fc.weight'` and `b_mean:
 /// BUFFER target='bn.running_mean' persistent=True`.
 void ExportRecord::readInputs(StringRef text) {
   StringRef line, rest = text;
@@ -110,7 +110,7 @@ ArrayRef<StringRef> ExportRecord::getSources(StringRef name) const {
                                 : ArrayRef<StringRef>(found->second);
 }
 
-/// Of `%linear : [num_users=1] = call_function[target=torch.ops.aten.linear
+/// Parses `%linear : [num_users=1] = call_function[target=torch.ops.aten.linear
 /// .default](args = (%x, %p_fc_weight), kwargs = {})`.
 FxCall ExportRecord::callOf(const Node &node) const {
   FxCall call;

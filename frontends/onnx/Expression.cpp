@@ -1,4 +1,4 @@
-// Expressions of parameters: their values and how they are written.
+// Expressions of parameters: their values and their text.
 
 #include "frontends/onnx/Expression.h"
 
@@ -123,7 +123,8 @@ std::string toString(const Expression &e,
   auto operand = [&](size_t i) {
     const Expression &x = e.operands[i];
     bool isFirst = i == 0, isWhole = x.operands.size() < 2;
-    // As Python binds: sums less than products, both from the left.
+    // Python's precedence: sums bind less than products, both associate to the
+    // left.
     bool needsNone = isSum(e.kind)
                          ? isFirst || e.kind == Kind::Add || !isSum(x.kind)
                          : !isSum(x.kind) && (isFirst || e.kind == Kind::Mul);

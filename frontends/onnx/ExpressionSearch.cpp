@@ -1,4 +1,4 @@
-// Searches for the expression of parameters that gives a constant.
+// Searches for an expression of parameters that gives a constant.
 
 #include "frontends/onnx/ExpressionSearch.h"
 
@@ -15,7 +15,7 @@ namespace {
 using Kind = Expression::Kind;
 using Dims = std::vector<int64_t>;
 
-/// Places where a block may begin that are compared.
+/// The most block positions that are compared.
 constexpr size_t mostPlaces = size_t(1) << 16;
 
 bool allViews(const Expression &e, function_ref<bool(const Expression &)> is) {
@@ -25,16 +25,16 @@ bool allViews(const Expression &e, function_ref<bool(const Expression &)> is) {
                                 });
 }
 
-/// Searches for one constant.
+/// The search for one constant.
 class Search {
 public:
   Search(const SearchedConstant &searched, bool isRecorded, LoadParameter load)
       : constant(searched), isRecorded(isRecorded), load(load) {}
 
-  /// Null where there is none; `several` where there is more than one.
+  /// Returns nullopt if there is none or, with `several` set, more than one.
   std::optional<Expression> find(ArrayRef<size_t> parameters, bool &several) {
-    // Of all parameters that it was computed from, else of fewer: some were
-    // multiplied by zeros.
+    // First uses all parameters from which it was computed, then fewer: some
+    // may have been multiplied by zeros.
     for (size_t count = parameters.size(); count > 0; --count) {
       std::vector<Expression> found;
       forEachSubset(parameters, count, [&](ArrayRef<size_t> subset) {
@@ -57,7 +57,7 @@ public:
 private:
   static void forEachSubset(ArrayRef<size_t> all, size_t count,
                             function_ref<void(ArrayRef<size_t>)> body) {
-    if (all.size() > 8) // too many to be a simple function
+    if (all.size() > 8) // too many for a simple function
       return count == all.size() ? body(all) : void();
     for (unsigned bits = 0; bits < 1u << all.size(); ++bits) {
       SmallVector<size_t> subset;
@@ -69,7 +69,7 @@ private:
     }
   }
 
-  /// Whether the view is the whole parameter in its order.
+  /// Returns true if the view is the whole parameter in its own order.
   bool isInOrder(const Expression &view) const {
     return llvm::equal(view.permutation,
                        llvm::seq<int64_t>(0, view.permutation.size())) &&
@@ -77,9 +77,10 @@ private:
            Dims(view.limits) == load(view.parameter)->dims;
   }
 
-  /// Whether the record has an operator for each function in `e`, none that
-  /// computes where `e` is a view, and none that moves where it is a whole
-  /// parameter in order; one that moves where a function is of anything else.
+  /// Returns true if the record fits `e`. For a function: there is an operator
+  /// for each function in `e`, and one that moves elements unless all views are
+  /// whole parameters in order. For a view: no operator computes, and one moves
+  /// elements exactly if the view is not a whole parameter in order.
   bool isNamed(const Expression &e) const {
     if (!isRecorded)
       return false;
@@ -91,7 +92,7 @@ private:
                      }) ||
               allViews(
                   e, [&](const Expression &view) { return isInOrder(view); }));
-    // A layer whose input was zeros has the values of its bias.
+    // A layer whose input was zeros gives the values of its bias.
     bool isBias = e.starts.size() == 1 && e.shape.back() != 1 &&
                   is_contained(constant.operators, "linear");
     if (!isBias && !all_of(constant.operators, moves))
@@ -142,13 +143,13 @@ private:
         consider(view.starts);
         continue;
       }
-      // A block begins where the first element of the constant is.
+      // A block can only begin at an element equal to the constant's first one.
       for (int64_t i = 0, n = from->values.size(); i < n; ++i)
         if (from->values[i] == constant.floats.values[0] &&
             places++ < mostPlaces)
           consider(unravel(i, from->dims));
     }
-    // Elements that may be from anywhere: operators must have the last word.
+    // Elements that may come from anywhere: the operators decide.
     bool single = constant.floats.values.size() == 1 && found.size() == 1 &&
                   is_contained(constant.operators, "slice");
     if (!constant.isTelling && !single)

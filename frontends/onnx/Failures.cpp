@@ -39,7 +39,7 @@ static std::string describe(const Node &node) {
   return scope.empty() ? text : text + " in " + scope;
 }
 
-/// What to write in the model instead of an op, after "is not supported".
+/// Advice for the model instead of an op, appended to "is not supported".
 static StringRef wayOut(const Node &node) {
   if (node.domain == "com.microsoft.nchwc")
     return ": it is of one processor's vectors; optimize the model with "

@@ -1,4 +1,4 @@
-// The files a model consists of: the mapped model and its external data.
+// The files of a model: the mapped model and its external data.
 
 #include "frontends/onnx/Model.h"
 
@@ -61,8 +61,8 @@ Result<ExternalFile> openBelow(const std::string &folder,
   if (location.empty() || location.front() == '/' ||
       location.find('\0') != std::string_view::npos)
     return Error{shown + "not a path relative to the model's folder"};
-  // Component by component, so that no link is ever followed and the check
-  // and the open are one act.
+  // Opens component by component, so that no link is ever followed and there is
+  // no gap between the check and the open.
   Descriptor here(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (here.value < 0)
     return Error{folder + ": " + systemError()};

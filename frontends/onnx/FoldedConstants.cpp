@@ -1,4 +1,4 @@
-// Finds parameters again in constants that an exporter computed from them.
+// Recovers parameters from constants that an exporter computed from them.
 
 #include "frontends/onnx/FoldedConstants.h"
 
@@ -13,9 +13,9 @@ namespace polyrank::frontends::onnx {
 
 namespace {
 
-/// Constants and parameters of more elements are not searched.
+/// Constants and parameters with more elements are not searched.
 constexpr int64_t mostElements = int64_t(1) << 28;
-/// Parameters that are searched without a record of where a constant is from.
+/// The limit for parameters that are searched without a record of the constant.
 constexpr int64_t mostElementsUnrecorded = int64_t(1) << 22;
 
 class Recovery {
@@ -76,7 +76,7 @@ private:
     if (isRecorded) {
       for (StringRef source : sources) {
         StringRef name = operatorOf(source);
-        // What was detached has no gradient.
+        // Detached values have no gradient.
         if (name == "detach")
           return;
         if (none_of(parameters, [&](size_t index) {
@@ -106,7 +106,7 @@ private:
     } else {
       found = findUnrecorded(constant, tensor, parameters, several);
       if (!found && !several)
-        return; // a constant as any other
+        return; // it is an ordinary constant
     }
     std::string name = "`" + std::string(tensor.name) + "`";
     if (found) {
@@ -133,8 +133,8 @@ private:
                                : ""));
   }
 
-  /// Of one parameter; of several that have its values, the one in the module
-  /// that uses it.
+  /// Finds a view of one parameter; if several have these values, the one in
+  /// the module that uses the constant.
   std::optional<Expression> findUnrecorded(const SearchedConstant &constant,
                                            const StoredTensor &tensor,
                                            ArrayRef<size_t> parameters,
@@ -157,9 +157,10 @@ private:
     return consumers.lookup(tensor.name).front().first;
   }
 
-  /// Constants with equal elements were made one, whichever parameters they had
-  /// been computed from: a use whose record names none of those of `e`, but one
-  /// with the elements of the only one, is of that.
+  /// Separates constants that were merged because their elements were equal,
+  /// although they were computed from different parameters. If the record of a
+  /// use does not name the parameter of `e`, but exactly one other with equal
+  /// elements, the use is of that parameter.
   void separate(const StoredTensor &tensor, const Expression &e) {
     const Expression *view = onlyView(e);
     const StoredFloats *floats = view ? load(view->parameter) : nullptr;
@@ -195,7 +196,7 @@ private:
     }
   }
 
-  /// The one view that is in `e`; null where there are more.
+  /// The only view in `e`; null if there are several.
   static const Expression *onlyView(const Expression &e) {
     if (e.kind == Expression::Kind::View)
       return &e;

@@ -1,4 +1,4 @@
-// Finds the parameters of recurrent layers whose gates an exporter put into
+// Recovers the parameters of recurrent layers whose gates an exporter put into
 // ONNX's order.
 
 #include "frontends/onnx/FoldedGates.h"
@@ -14,7 +14,7 @@ namespace polyrank::frontends::onnx {
 
 namespace {
 
-/// The operands that hold weights: matrices of the input and of the state, and
+/// The operands with weights: the matrices of the input and of the state, and
 /// the biases of both.
 constexpr size_t inputMatrix = 1, stateMatrix = 2, biases = 3;
 
@@ -27,7 +27,7 @@ public:
   }
 
   void run() {
-    StringMap<int64_t> layers; // of each module, so far
+    StringMap<int64_t> layers; // seen in each module so far
     forEachNode(model.graph, [&](const Node &node) {
       if (!node.domain.empty() || gatesOf(node.type).empty())
         return;
@@ -47,8 +47,7 @@ public:
   }
 
 private:
-  /// The names of the parameters in the tensor, in its order; empty where they
-  /// are not known.
+  /// The names of the parameters in the tensor, in its order; empty if unknown.
   std::vector<std::string> namesOf(const Node &node, size_t operand,
                                    int64_t layer, StringRef tensor,
                                    int64_t directions) {
@@ -79,7 +78,8 @@ private:
     return result;
   }
 
-  /// Whether the file has the parameter too, with these dims and elements.
+  /// Returns true if the file also has the parameter, with these dims and
+  /// elements.
   bool isSame(const Parameter &parameter, const MadeTensor &made) {
     std::vector<char> bytes;
     return !parameter.transposed && parameter.tensor->type == made.type &&
@@ -110,7 +110,8 @@ private:
         !model.load(*tensor, bytes))
       return;
 
-    // All parameters first: none is made if one of them is another.
+    // All parameters are compared before any is made: none is made if one of
+    // them differs.
     std::vector<std::unique_ptr<MadeTensor>> made;
     SmallVector<std::optional<size_t>> known;
     size_t blockBytes = width * columns * byteSize(tensor->type);
@@ -144,8 +145,8 @@ private:
     state.folded[tensor->name] = std::move(all);
   }
 
-  /// Appends the rows of a parameter in ONNX's order; blocks that follow each
-  /// other in both are one.
+  /// Appends the rows of a parameter in ONNX's order; blocks that are adjacent
+  /// in both orders are merged.
   static void addRows(Expression &all, size_t parameter,
                       ArrayRef<int64_t> gates, int64_t width,
                       std::optional<int64_t> columns) {

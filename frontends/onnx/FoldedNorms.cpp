@@ -1,4 +1,4 @@
-// Batch norms that an exporter merged into the convolutions in front of them.
+// Batch norms that an exporter merged into the preceding convolutions.
 
 #include "frontends/onnx/FoldedNorms.h"
 
@@ -18,14 +18,14 @@ namespace {
 
 using Kind = Expression::Kind;
 
-/// A batch norm of the file; scale and shift may be absent.
+/// A batch norm of the parameter file; scale and shift may be absent.
 struct Norm {
   std::string module;
   size_t mean, variance;
   std::optional<size_t> scale, shift;
 };
 
-/// What gives a convolution's weight and bias.
+/// How the weight and bias of a convolution are computed.
 struct Fold {
   size_t weight;
   std::optional<size_t> bias;
@@ -76,7 +76,7 @@ private:
     return node.type == "BatchNormalization" && node.domain.empty();
   }
 
-  /// The parameters that batch norms of the graph have as their statistics.
+  /// The parameters that are the statistics of batch norms in the graph.
   std::set<size_t> findStatistics() const {
     std::set<size_t> result;
     forEachNode(model.graph, [&](const Node &node) {
@@ -92,7 +92,7 @@ private:
     return result;
   }
 
-  /// The norms of the file that the graph lacks.
+  /// The norms of the parameter file that the graph lacks.
   void findNorms() {
     std::set<size_t> present = findStatistics();
     for (const MadeTensor &tensor : named.tensors) {
@@ -109,7 +109,7 @@ private:
     }
   }
 
-  /// The elements that the file has of a parameter.
+  /// The elements of a parameter according to the parameter file.
   const StoredFloats *load(size_t index) {
     auto [entry, isNew] = loaded.try_emplace(index);
     if (isNew) {
@@ -144,7 +144,7 @@ private:
         continue;
       auto index = find(tensor.name);
       const StoredFloats *plain = index ? load(*index) : nullptr;
-      // A weight that is as the file has it has no norm in it.
+      // A weight that equals that of the file contains no norm.
       if (!plain || plain->values == merged.values)
         continue;
       for (const Norm &norm : norms)
@@ -161,8 +161,8 @@ private:
     replace(bias, biasOf(fold, bias.dims[0]));
   }
 
-  /// Where several fit: the weight that has the node's name, or those that the
-  /// exporter noted.
+  /// If several fit: the weight that has the node's name, or those that the
+  /// exporter recorded.
   bool isNamed(const Node &node, const Fold &fold) {
     FxCall call = record.callOf(node);
     auto isOf = [&](size_t index) {
@@ -201,7 +201,7 @@ private:
     for (size_t i = 0; i < plain.values.size(); ++i)
       if (!isClose(merged.values[i], plain.values[i] * factor(i / inner), 0))
         return std::nullopt;
-    // Where the file has none, the model's own is what the norm has added.
+    // If the file has no bias, the one in the model comes from the norm.
     std::optional<size_t> bias = find(nameIn(moduleOf(tensor.name), "bias"));
     if (bias && !fileTensor(*bias))
       bias.reset();
@@ -219,7 +219,7 @@ private:
     return Fold{weight, bias, &norm, *epsilon};
   }
 
-  /// As the largest factor says, in the digits that people write.
+  /// The epsilon that explains the largest factor, rounded to a usual value.
   static std::optional<double> epsilonOf(const StoredFloats &plain,
                                          const StoredFloats &merged,
                                          ArrayRef<float> variance,
@@ -227,7 +227,7 @@ private:
     size_t inner = plain.values.size() / static_cast<size_t>(plain.dims[0]);
     double best = 0;
     std::optional<double> epsilon;
-    // The smallest variance shows the most of it.
+    // Epsilon has the largest effect on the smallest variance.
     for (size_t i = 0; i < plain.values.size(); ++i) {
       double gain = scale ? scale->values[i / inner] : 1.0;
       double have = merged.values[i], want = plain.values[i] * gain;
@@ -290,7 +290,7 @@ private:
         Kind::Add, {std::move(scaled), viewOf(*fold.norm->shift, shape)});
   }
 
-  /// What was a parameter of the merged values has those of the file.
+  /// Replaces the parameter with the merged values by the expression.
   void replace(const StoredTensor &tensor, Expression e) {
     if (auto use = state.values.find(StringRef(tensor.name));
         use != state.values.end()) {

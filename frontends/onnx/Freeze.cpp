@@ -1,4 +1,5 @@
-// Which parameters of an ONNX file are not trained, and what the file suggests.
+// Selects the parameters of an ONNX file that are not trained, and makes
+// suggestions from the file.
 
 #include "frontends/onnx/Freeze.h"
 
@@ -34,7 +35,7 @@ bool isTrained(const Parameter &parameter) {
   return parameter.trainable && isFloat(parameter.tensor->type);
 }
 
-/// Row `row` of a matrix of float32.
+/// Reads row `row` of a float32 matrix.
 bool readRow(const Model &model, const StoredTensor &tensor, int64_t row,
              std::vector<float> &into) {
   std::vector<char> bytes;
@@ -60,9 +61,10 @@ bool isMatrix(const StoredTensor &tensor) {
          tensor.dims.size() == 2 && tensor.dims[0] > 0 && tensor.dims[1] > 0;
 }
 
-/// Whether the rows are sines and cosines of growing angles: the squares of
-/// each pair sum to 1, the first row is sin(0) and cos(0), and the second has
-/// the sine of 1 first, halves behind each other or interleaved.
+/// Returns true if the rows are sines and cosines of growing angles: the
+/// squares of each pair sum to 1, the first row is sin(0) and cos(0), and the
+/// second row begins with the sine of 1. The two are halves of a row or
+/// interleaved.
 bool isSinusoidal(const Model &model, const StoredTensor &tensor) {
   if (!isMatrix(tensor) || tensor.dims[0] < 3 || tensor.dims[1] < 4 ||
       tensor.dims[1] % 2 != 0)
@@ -93,8 +95,8 @@ bool isSinusoidal(const Model &model, const StoredTensor &tensor) {
   return false;
 }
 
-/// A row of zeros among others that are not, as nn.Embedding(padding_idx)
-/// makes it: the first, the last or one of the few behind the first.
+/// Finds a row of zeros among nonzero rows, as nn.Embedding(padding_idx) makes
+/// it: the first, the last, or one of the few after the first.
 std::optional<int64_t> findZeroRow(const Model &model,
                                    const StoredTensor &tensor) {
   if (!isMatrix(tensor) || tensor.dims[0] < 3)
@@ -116,7 +118,7 @@ std::optional<int64_t> findZeroRow(const Model &model,
   return look(tensor.dims[0] - 1) ? found : std::nullopt;
 }
 
-/// Names that modules give to buffers of floats.
+/// Returns true for names that modules give to float buffers.
 bool isBufferName(StringRef name) {
   StringRef leaf = name.contains('.') ? name.rsplit('.').second : name;
   return leaf.starts_with("running_") || leaf.ends_with("inv_freq") ||
@@ -132,7 +134,7 @@ bool isBufferName(StringRef name) {
 std::vector<std::string> suggestFreezing(const Model &model,
                                          const ModelState &state) {
   std::vector<std::string> sinusoids, bases, buffers, padded;
-  StringSet<> embeddings; // tables of lookups
+  StringSet<> embeddings; // tables of embeddings
   forEachNode(model.graph, [&](const Node &node) {
     if (node.type == "Gather" && !node.inputs.empty())
       if (auto use = state.values.find(StringRef(node.inputs[0]));
@@ -164,7 +166,7 @@ std::vector<std::string> suggestFreezing(const Model &model,
   }
   std::vector<std::string> notes;
   auto options = [](ArrayRef<std::string> names) {
-    // One pattern per name, or per group of layers.
+    // One pattern for each name, or for each group of layers.
     std::vector<std::string> patterns;
     for (const std::string &name : names) {
       std::string pattern;

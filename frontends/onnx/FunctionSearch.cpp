@@ -1,4 +1,4 @@
-// Functions of one to three parameters that give a constant.
+// Finds functions of one to three parameters that give a constant.
 
 #include "frontends/onnx/FunctionSearch.h"
 
@@ -16,9 +16,9 @@ namespace {
 using Kind = Expression::Kind;
 using Dims = std::vector<int64_t>;
 
-/// Views of one parameter that are tried as operands.
+/// The most views of one parameter that are tried as operands.
 constexpr size_t mostViews = 256;
-/// Of operands for one constant.
+/// The most combinations of operands for one constant.
 constexpr size_t mostCombinations = size_t(1) << 20;
 
 void forEachView(const Expression &e,
@@ -97,7 +97,7 @@ private:
     };
     for (Expression &view : enumerateViews(
              parameter, from->dims, constant.floats.dims, constant.repeated)) {
-      Dims sizes = view.limits; // places for the block, per dim
+      Dims sizes = view.limits; // number of block positions, per dim
       size_t count = 1;
       for (size_t i = 0; i < sizes.size(); ++i)
         count *= sizes[i] = from->dims[i] - view.limits[i] + 1;
@@ -112,7 +112,7 @@ private:
     return terms;
   }
 
-  /// Whether `e` gives all elements.
+  /// Returns true if `e` gives all elements.
   bool matches(const Expression &e) const {
     SmallVector<std::pair<const Expression *, ViewMap>> maps;
     forEachView(e, [&](const Expression &view) {
@@ -140,13 +140,13 @@ private:
     constexpr size_t enough = 16;
     if (found.size() >= enough || !matches(e))
       return;
-    // Where an operand is the same everywhere, several functions may give the
-    // same.
+    // If an operand has the same value everywhere, several functions may match
+    // by coincidence.
     if ((constant.isTelling && varies) || areNamed(e, constant.operators))
       found.push_back(std::move(e));
   }
 
-  /// factor * f(x), x * x and f(x) + number.
+  /// Tries factor * f(x), x * x and f(x) + number.
   void ofOne(const Term &x, std::vector<Expression> &found) {
     auto none = [](size_t) { return 0.0; };
     auto tryOne = [&](Expression e, function_ref<double(size_t)> value,
@@ -179,21 +179,21 @@ private:
         [&](size_t i) { return 1 / x.values[i]; }, false);
   }
 
-  /// x + factor * y, y + factor * x, products and quotients of them times a
-  /// number, and x + number * (y - x).
+  /// Tries x + factor * y, y + factor * x, products and quotients of them times
+  /// a number, and x + number * (y - x).
   void ofTwo(const Term &x, const Term &y, std::vector<Expression> &found) {
     bool varies = x.varies && y.varies;
     auto size = [&](size_t i) {
       return std::max(std::fabs(x.values[i]), std::fabs(y.values[i]));
     };
     auto sum = [&](const Term &a, const Term &b) {
-      // c - a is a multiple of b, up to the rounding of the sum.
+      // True if c - a is a multiple of b, up to the rounding of the sum.
       double factor = constant.factorOf(
           [&](size_t i) { return b.values[i]; },
           [&](size_t i) { return constant.target(i) - a.values[i]; },
           [&](size_t i) { return size(i); });
       if (factor == 0 && none_of(b.values, [](double v) { return v != 0; }))
-        factor = 1; // whatever it was, it shows nowhere
+        factor = 1; // any factor of zeros gives the same values
       if (factor == 0 ||
           (constant.samples.size() < 3 && std::fabs(factor) != 1))
         return false;
@@ -234,7 +234,7 @@ private:
                                                      std::move(difference)})});
   }
 
-  /// The sum, x + y * (z - x), and x + number * y * z and x + number * y / z.
+  /// Tries the sum, x + y * (z - x), x + number * y * z and x + number * y / z.
   void ofThree(ArrayRef<const Term *> terms, std::vector<Expression> &found) {
     bool varies = all_of(terms, [](const Term *term) { return term->varies; });
     auto at = [&](int which) { return terms[which]->values.data(); };

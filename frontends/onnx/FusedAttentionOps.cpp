@@ -1,5 +1,5 @@
-// Import of the attention ops that onnxruntime's optimizer makes of several. As
-// their schemas in the domain com.microsoft say.
+// Imports attention ops that onnxruntime's optimizer fuses, according to their
+// schemas in the domain com.microsoft.
 
 #include <limits>
 
@@ -14,19 +14,19 @@ namespace {
 
 using graph::Comparison;
 
-/// What is common to these ops: query, key and value [batch, heads, length,
-/// width] and what is added to their products.
+/// What these ops share: query, key and value [batch, heads, length, width],
+/// and a bias on their products.
 struct Attended {
   Imported query, key, value;
   Imported bias; // added to the products; may be empty
-  /// Which keys a query sees: none behind it, with as many keys in front of it
-  /// as the cache has.
+  /// If causal, a query sees no key after it; the cache has `past` keys before
+  /// the first query.
   bool isCausal = false;
   int64_t past = 0;
 };
 
 std::optional<double> scaleOf(NodeImporter &n) {
-  double scale = n.getFloat("scale", 0); // 0 is for 1 / sqrt(width)
+  double scale = n.getFloat("scale", 0); // 0 stands for 1 / sqrt(width)
   return scale == 0 ? std::nullopt : std::optional(scale);
 }
 
@@ -54,10 +54,10 @@ Imported biasWhere(NodeImporter &n, const Imported &visible, double hidden) {
   return n.emit.select(visible, spread(0), spread(hidden));
 }
 
-/// The bias of operand `i`, a mask of keys: their numbers [batch] with the
-/// visible ones in front, or the ends and then the starts of the visible ones
-/// [2 * batch], or integers that are 0 where a key is hidden: [batch, keys] or
-/// [batch, queries, keys].
+/// Adds the bias of operand `i`, a mask of keys. It holds the number of visible
+/// keys [batch], which come first; or the ends and then the starts of the
+/// visible keys [2 * batch]; or integers that are 0 where a key is hidden:
+/// [batch, keys] or [batch, queries, keys].
 LogicalResult addMask(NodeImporter &n, size_t i, Attended &a) {
   if (!n.has(i))
     return success();
@@ -98,12 +98,12 @@ LogicalResult addMask(NodeImporter &n, size_t i, Attended &a) {
                            n.getFloat("mask_filter_value", -10000)));
 }
 
-/// [batch or 1, heads or 1, queries, keys], added to the products.
+/// Adds a bias [batch or 1, heads or 1, queries, keys].
 LogicalResult addGivenBias(NodeImporter &n, size_t i, Attended &a) {
   return n.has(i) ? addBias(n, a.bias, n.operand(i)) : success();
 }
 
-/// Puts the cache of operands `i` and `i + 1` in front of the keys and values.
+/// Prepends the cache in operands `i` and `i + 1` to the keys and values.
 LogicalResult addCache(NodeImporter &n, size_t i, Attended &a) {
   if (!n.has(i) && !n.has(i + 1))
     return success();
@@ -145,7 +145,8 @@ LogicalResult giveAttention(NodeImporter &n, Attended a) {
   return success();
 }
 
-/// The sizes of queries, keys and values side by side in a dim of `width`.
+/// The sizes of queries, keys and values that are concatenated in a dim of
+/// `width`.
 FailureOr<SmallVector<int64_t>> partsOf(NodeImporter &n, int64_t width,
                                         int64_t heads) {
   SmallVector<int64_t> sizes(3, width / 3);
@@ -164,8 +165,8 @@ FailureOr<SmallVector<int64_t>> partsOf(NodeImporter &n, int64_t width,
   return sizes;
 }
 
-/// x [batch, length, hidden] is multiplied with the weights of queries, keys
-/// and values side by side.
+/// x [batch, length, hidden] is multiplied with the concatenated weights of
+/// queries, keys and values.
 LogicalResult attention(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -214,15 +215,15 @@ LogicalResult attention(NodeImporter &n) {
   return giveAttention(n, std::move(a));
 }
 
-/// Queries, keys and values each [batch, length, heads * width]; or keys and
-/// values [batch, heads, length, width]; or in pairs or threes behind the heads
-/// of the one operand, [batch, length, heads, 2 or 3, width].
+/// Queries, keys and values are each [batch, length, heads * width]; or keys
+/// and values are [batch, heads, length, width]; or two or three of them are
+/// packed in one operand, [batch, length, heads, 2 or 3, width].
 LogicalResult multiHeadAttention(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
   int64_t heads = n.getInt("num_heads", 0);
   const Imported &query = n.operand(0);
-  // The same for each part of a packed operand.
+  // Takes one part of a packed operand.
   auto unpack = [&](const Imported &x, int64_t part) {
     Shape shape = x.getShape();
     return n.emit.reshape(n.emit.slice(x, 3, part, part + 1),
@@ -277,7 +278,7 @@ LogicalResult multiHeadAttention(NodeImporter &n) {
   return giveAttention(n, std::move(a));
 }
 
-/// The rows of operand `i`, a table of cosines or sines, for the positions:
+/// The rows of operand `i`, a table of cosines or sines, at the positions:
 /// [batch, 1, length, half].
 Imported rowsOf(NodeImporter &n, size_t i, const Imported &positions) {
   Imported rows =
@@ -286,9 +287,9 @@ Imported rowsOf(NodeImporter &n, size_t i, const Imported &positions) {
   return n.emit.reshape(rows, {shape[0], 1, shape[1], shape[2]});
 }
 
-/// Queries see the keys in front of them and themselves. There is no cache, so
-/// that the numbers of tokens (`seqlens_k`) only say which of them are padding,
-/// behind which no query of a token stands.
+/// Queries see the keys before them and their own. There is no cache, so the
+/// numbers of tokens (`seqlens_k`) only mark padding, which no real token's
+/// query follows.
 LogicalResult groupQueryAttention(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -356,8 +357,8 @@ LogicalResult groupQueryAttention(NodeImporter &n) {
   return giveAttention(n, std::move(a));
 }
 
-/// As ONNX's own, but the positions come before the tables, and are given for
-/// all tokens or for the first one.
+/// Like ONNX's own op, but the positions come before the tables, and are given
+/// for all tokens or for the first one.
 LogicalResult rotaryEmbedding(NodeImporter &n) {
   if (failed(n.need(4)))
     return failure();

@@ -1,5 +1,5 @@
-// Import of ops that onnxruntime's optimizer makes of several: activations with
-// a bias, and norms of sums. As their schemas in the domain com.microsoft say.
+// Imports ops that onnxruntime's optimizer fuses: activations with a bias, and
+// norms of sums, according to their schemas in the domain com.microsoft.
 
 #include "frontends/onnx/FusedOps.h"
 #include "frontends/emit/Indices.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// x + operand `i`, which is spread over x, where it is given.
+/// x + operand `i`, broadcast over x; x if the operand is not given.
 FailureOr<Imported> plus(NodeImporter &n, const Imported &x, size_t i) {
   if (!n.has(i))
     return x;
@@ -45,7 +45,7 @@ LogicalResult quickGelu(NodeImporter &n) {
   return success();
 }
 
-/// The halves of x + bias: the first times the Gelu of the second.
+/// Splits x + bias into halves: the first times the Gelu of the second.
 LogicalResult biasSplitGelu(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -75,8 +75,8 @@ LogicalResult biasAdd(NodeImporter &n) {
   return success();
 }
 
-/// Of channels that are the last dim, or dim 1; x * sigmoid(x) of it where
-/// `activation` is 1.
+/// The channels are the last dim, or dim 1. If `activation` is 1, x *
+/// sigmoid(x) of the result.
 LogicalResult groupNorm(NodeImporter &n) {
   if (failed(n.need(3)))
     return failure();
@@ -126,7 +126,7 @@ FailureOr<SmallVector<Imported>> normalized(NodeImporter &n, const Imported &x,
                      });
 }
 
-/// The norm of input + skip + bias, and the sum itself.
+/// The norm of input + skip + bias, and the sum itself as another result.
 template <bool simplified>
 LogicalResult skipNormalization(NodeImporter &n) {
   if (failed(n.need(3)))
@@ -155,8 +155,8 @@ LogicalResult skipNormalization(NodeImporter &n) {
   return success();
 }
 
-/// The layer norm of the sum of rows of tables: of words, of places in the
-/// sequence, and of segments; and how many tokens the mask has.
+/// The layer norm of the sum of rows of three tables: of words, of positions
+/// and of segments; and the number of tokens in the mask.
 LogicalResult embedLayerNormalization(NodeImporter &n) {
   for (size_t i : {0, 2, 3, 5, 6})
     if (!n.has(i))

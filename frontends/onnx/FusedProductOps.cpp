@@ -1,6 +1,6 @@
-// Import of products that onnxruntime's optimizer joins with what is around
-// them: a transpose and a factor, or an activation. As their schemas in the
-// domain com.microsoft say.
+// Imports products that onnxruntime's optimizer fuses with a transpose and a
+// factor, or with an activation, according to their schemas in the domain
+// com.microsoft.
 
 #include "frontends/emit/Products.h"
 #include "frontends/onnx/FusedOps.h"
@@ -10,8 +10,8 @@ using namespace mlir;
 namespace polyrank::frontends::onnx {
 namespace {
 
-/// `x` with its matrix turned over, where `attribute` says so; before that with
-/// its first dim behind the batch dims, where `batchAttribute` does.
+/// `x`, with its last two dims swapped if `attribute` is set; before that, with
+/// its first dim moved after the batch dims if `batchAttribute` is set.
 Imported turned(NodeImporter &n, const Imported &x, StringRef attribute,
                 StringRef batchAttribute) {
   int64_t rank = x.getRank();
@@ -43,7 +43,8 @@ LogicalResult fusedMatMul(NodeImporter &n) {
   return success();
 }
 
-/// What ONNX's op `type` gives, as `node` of opset `version` says.
+/// The result of ONNX's op `type` with the attributes of `node`, in opset
+/// `version`.
 FailureOr<Imported> imported(NodeImporter &n, const Node &node, StringRef type,
                              int64_t version, ArrayRef<Imported> operands) {
   const OpRow *row = findRow("", type, version);
@@ -58,9 +59,9 @@ FailureOr<Imported> imported(NodeImporter &n, const Node &node, StringRef type,
   return inner.getResults()[0];
 }
 
-/// ONNX's op `type`, plus `addend` where there is one, and then the activation
-/// that an attribute names. Its numbers are attributes of their own, or in a
-/// list.
+/// ONNX's op `type`, plus `addend` if it is not empty, followed by the
+/// activation that an attribute names. The numbers of the activation are
+/// separate attributes, or in a list.
 LogicalResult withActivation(NodeImporter &n, StringRef type,
                              ArrayRef<Imported> operands,
                              const Imported &addend, ArrayRef<double> numbers) {
@@ -79,7 +80,7 @@ LogicalResult withActivation(NodeImporter &n, StringRef type,
     n.result(0, *result);
     return success();
   }
-  // Clip has its limits as attributes before 11.
+  // Before version 11 Clip has its limits as attributes.
   bool isClip = activation == "Clip";
   constexpr StringRef known[] = {
       "Clip",    "Elu",      "HardSigmoid", "LeakyRelu",       "Relu", "Selu",

@@ -1,4 +1,4 @@
-// The nodes of a model and of the functions that they call.
+// Imports the nodes of a model and of the functions that they call.
 
 #include "frontends/onnx/GraphImporter.h"
 
@@ -50,8 +50,8 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
   for (const Node &written : nodes) {
     const Node &node = resolve(written, place);
     if (++importedNodes > maxNodes)
-      return; // `report` says so
-    // An Identity that makes a parameter of its own of a merged one.
+      return; // `report` gives the error
+    // This Identity separates a merged parameter.
     if (place.isModel() && node.type == "Identity" &&
         node.outputs.size() == 1 && held.contains(node.outputs[0]))
       continue;
@@ -92,7 +92,8 @@ void GraphImporter::importNodes(const std::vector<Node> &nodes, Scope &scope,
     if (!place.isModel())
       continue;
     detachResults(node, scope);
-    // What was computed for shapes and masks is freed when it has served.
+    // Values that were computed for shapes and masks are freed after their last
+    // use.
     forEachUse(node, [&](std::string_view name) {
       if (--remaining[name] == 0)
         scope.erase(name);
@@ -111,7 +112,7 @@ std::optional<Imported> GraphImporter::operandOf(const Node &node, size_t i,
     fail(node, explainMissing(nodes, node, name));
     return std::nullopt;
   }
-  // Empty: the node that computes it has failed and said so.
+  // Empty: the node that computes it has failed and was reported.
   if (!found->second)
     return Imported();
   auto other = replaced.find({&node, i});
@@ -137,14 +138,14 @@ GraphImporter::operandsOf(const Node &node, const std::vector<Node> &nodes,
     complete &= name.empty() || bool(*operand);
     operands.push_back(std::move(*operand));
   }
-  // One that the exporter left out.
+  // An operand that the exporter left out.
   if (auto other = replaced.find({&node, operands.size()});
       other != replaced.end())
     operands.push_back(other->second);
   return complete ? std::optional(std::move(operands)) : std::nullopt;
 }
 
-/// What it is put into, the mask, and the source.
+/// The tensor to be written, the mask, and the source.
 std::optional<SmallVector<Imported>>
 GraphImporter::operandsOf(const Node &scatter, const MaskedScatter &masked,
                           const std::vector<Node> &nodes, const Scope &scope) {
@@ -160,21 +161,22 @@ GraphImporter::operandsOf(const Node &scatter, const MaskedScatter &masked,
   return operands;
 }
 
-/// Why there is no value called `name` when it is the turn of `node`, one of
-/// `nodes`.
+/// Says why there is no value called `name` when `node`, one of `nodes`, is
+/// imported.
 std::string GraphImporter::explainMissing(const std::vector<Node> &nodes,
                                           const Node &node,
                                           std::string_view name) {
   std::string text = "uses `" + std::string(name) + "`, ";
   if (failures.getNumReasons() > Failures::maxReasons)
-    return text + "which nothing before it computes"; // and is not shown
+    return text + "which nothing before it computes"; // the report does not
+                                                      // show it anyway
   std::map<std::string_view, const Node *> producers;
   for (const Node &each : nodes)
     for (std::string_view output : each.outputs)
       producers.try_emplace(output, &each);
   if (!producers.count(name))
     return text + "which is no input, no weight and no node's result";
-  // Does what computes it need this node?
+  // Does the node that computes it depend on this node?
   std::vector<std::string_view> pending = {name};
   std::set<std::string_view> seen;
   while (!pending.empty()) {
@@ -193,7 +195,7 @@ std::string GraphImporter::explainMissing(const std::vector<Node> &nodes,
          "`, computes; sort the nodes, or export the model again";
 }
 
-/// Other ops give what one of their operands holds.
+/// Returns true for ops whose results may exceed the range of their operands.
 static bool mayOverflow(StringRef type) {
   return llvm::is_contained({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Pow",
                              "Mod", "Sum", "ReduceSum", "ReduceProd", "CumSum",
@@ -201,8 +203,8 @@ static bool mayOverflow(StringRef type) {
                             type);
 }
 
-/// `result` of a node whose elements are integers of `type`, if any: it is then
-/// held to it.
+/// Wraps `result` to the range of `type`, if the node's elements are integers
+/// of such a type.
 static Imported hold(Emitter &emit, Imported result, const Node &node,
                      IntegerType type) {
   if (!type || (!result.value && !result.constant) ||
@@ -215,7 +217,7 @@ static Imported hold(Emitter &emit, Imported result, const Node &node,
   return result;
 }
 
-/// Why an op cannot be computed on the bits of uint64 as on those of int64.
+/// Says why an op on uint64 cannot be computed on the bits as int64.
 static std::string whyNotOfUint64(const Node &node,
                                   ArrayRef<Imported> operands) {
   if (llvm::none_of(operands, [](const Imported &operand) {
@@ -321,14 +323,14 @@ void GraphImporter::importCall(const Node &call, const Function &function,
       scope[name] = found->second;
 }
 
-/// `x` without its gradient, if it could have one.
+/// Stops the gradient of `x`, if it could have one.
 Imported GraphImporter::detach(const Imported &x) {
   return x.value && isa<FloatType>(x.getElementType())
              ? emit.unary<graph::DetachOp>(x)
              : x;
 }
 
-/// The results of a node that patterns name.
+/// Detaches the results of a node that patterns match.
 void GraphImporter::detachResults(const Node &node, Scope &scope) {
   for (std::string_view name : node.outputs) {
     auto found = detached.values.find(StringRef(name));

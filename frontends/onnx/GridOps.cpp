@@ -1,4 +1,4 @@
-// Import of GridSample.
+// Imports GridSample.
 
 #include "frontends/emit/GridSample.h"
 #include "frontends/onnx/NodeImporter.h"

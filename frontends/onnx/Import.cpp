@@ -1,4 +1,4 @@
-// ONNX model -> one function @forward in the graph dialect.
+// Imports an ONNX model as one function @forward in the graph dialect.
 
 #include "frontends/onnx/Import.h"
 
@@ -55,7 +55,8 @@ public:
 private:
   InFlightDiagnostic error() { return emitError(fileLocation); }
 
-  /// An option for layers that the model does not have would change nothing.
+  /// Fails for an option on layers that the model does not have, since it would
+  /// have no effect.
   LogicalResult checkLayerOptions() {
     auto hasNode = [&](llvm::function_ref<bool(const Node &)> is) {
       bool has = false;
@@ -114,7 +115,8 @@ private:
     }
     builder.createFunction(parameters, inputs);
 
-    // An argument has the model's orientation; the graph may use its transpose.
+    // An argument has the orientation in the model; the graph may use its
+    // transpose.
     auto valueOf = [&](ParameterUse use) {
       Imported argument{builder.getParameter(use.index)};
       return use.transposed ? emit.transpose(argument, {1, 0}) : argument;
@@ -160,7 +162,7 @@ private:
     return success();
   }
 
-  /// The value of `e`, which has `dims`, over the arguments.
+  /// Computes `e`, which has dims `dims`, from the arguments.
   Imported compute(const Expression &e, ArrayRef<int64_t> dims) {
     using Kind = Expression::Kind;
     auto operand = [&](size_t i) { return compute(e.operands[i], dims); };
@@ -210,7 +212,7 @@ private:
     llvm_unreachable("covered switch");
   }
 
-  /// Where no gradient passes: of use in training alone.
+  /// Finds where no gradient passes; only training needs it.
   LogicalResult findGradients(const ModelState &state,
                               GraphImporter &importer) {
     if (!options.training)
@@ -273,7 +275,7 @@ private:
     return outputs;
   }
 
-  /// Buffers become what the graph computes of them.
+  /// Sets the new values of buffers to what the graph computes.
   LogicalResult updateBuffers() {
     emit.setOrigin(fileLocation, "");
     for (const BufferUpdate &update : updates) {

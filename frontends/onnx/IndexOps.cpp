@@ -1,4 +1,4 @@
-// Import of ops that address elements by index, or give indices.
+// Imports ops that select elements by index, or return indices.
 
 #include "frontends/emit/Indices.h"
 #include "frontends/emit/Order.h"
@@ -11,9 +11,9 @@ namespace {
 
 using graph::Comparison;
 
-/// What ONNX has no place for in the gradient of PyTorch's embedding. The
-/// exporter's record of the call, `..aten.embedding.default](args = (%weight,
-/// %ids, 0, False), ..`, keeps it.
+/// Details of the gradient of PyTorch's embedding that ONNX cannot express.
+/// They are in the exporter's record of the call,
+/// `..aten.embedding.default](args = (%weight, %ids, 0, False), ..`.
 struct Embedding {
   std::optional<int64_t> paddingIndex;
   bool scalesByFrequency = false;
@@ -99,8 +99,8 @@ LogicalResult gatherElements(NodeImporter &n) {
   return success();
 }
 
-/// The last dim of the indices addresses the dims after the batch ones, which
-/// are therefore merged into one.
+/// The last dim of the indices addresses the dims after the batch dims, so
+/// these dims are merged into one.
 LogicalResult gatherND(NodeImporter &n) {
   if (failed(n.need(2)) || failed(n.needIntegers(1, "indices")))
     return failure();
@@ -119,7 +119,8 @@ LogicalResult gatherND(NodeImporter &n) {
   merged.insert(merged.begin() + batch, graph::numElements(indexed));
   Imported places = placesOf(n.emit, given, indexed);
   Imported rows = n.emit.reshape(x, merged);
-  // Without batch dims x[:, [-2]] comes as this, of a transposed x.
+  // Without batch dims, this is how x[:, [-2]] is exported, with a transposed
+  // x.
   if (auto start = startOfRun(places); start && batch == 0) {
     int64_t limit = *start + places.constant->size();
     if (*start < 0 || limit > merged[0])
@@ -204,8 +205,8 @@ LogicalResult cumSum(NodeImporter &n) {
   return success();
 }
 
-/// The index of the largest (smallest) element along a dim: of the first one,
-/// or the last with select_last_index.
+/// The index of the largest or smallest element along a dim; of equal ones the
+/// first or, with select_last_index, the last.
 template <bool largest>
 LogicalResult argExtremumOf(NodeImporter &n) {
   if (failed(n.need(1)))
@@ -225,7 +226,8 @@ LogicalResult argExtremumOf(NodeImporter &n) {
 LogicalResult nonZero(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  if (failed(n.needKnown(0, "operand"))) // or the result has no static shape
+  if (failed(n.needKnown(0, "operand"))) // otherwise the result has no static
+                                         // shape
     return failure();
   const graph::Tensor &x = *n.operand(0).constant;
   SmallVector<int64_t> found, strides = graph::getStrides(x.shape);
@@ -242,8 +244,8 @@ LogicalResult nonZero(NodeImporter &n) {
   return success();
 }
 
-/// The k largest or smallest along a dim. That they come in order is more than
-/// `sorted` = 0 asks for.
+/// The k largest or smallest elements along a dim. They are sorted, which
+/// `sorted` = 0 does not require.
 LogicalResult topK(NodeImporter &n) {
   if (failed(n.need(n.since < 10 ? 1 : 2)))
     return failure();

@@ -45,8 +45,8 @@ FailureOr<std::vector<DeclaredInput>> findInputs(Location location,
       auto given = options.inputs.find(input.name);
       for (auto [i, dim] : llvm::enumerate(*value.shape)) {
         DeclaredDim &declared = input.dims->emplace_back(declaredDim(dim, i));
-        // Elsewhere 0 may mean none, as of an empty cache, unless the user says
-        // how many.
+        // In other dims a 0 may mean no elements, as for an empty cache, unless
+        // the user gives a size.
         if (declared.size == 0 && given != options.inputs.end() &&
             i < given->second.shape.size())
           declared.size.reset();

@@ -1,4 +1,4 @@
-// Import of ops on bits, and what types of integers hold.
+// Imports ops on bits, and determines the integer types of results.
 
 #include "frontends/emit/Functions.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -38,7 +38,7 @@ IntegerType heldTypeOf(MLIRContext *context, const Node &node,
   if (node.type == "EyeLike")
     if (const Attribute *to = attribute("dtype"))
       return known(static_cast<DataType>(to->i));
-  // What counts or finds places has a type of its own.
+  // Counts and indices have a fixed type.
   for (std::string_view type : {"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
     if (node.type == type)
       return {};
@@ -49,7 +49,7 @@ IntegerType heldTypeOf(MLIRContext *context, const Node &node,
 
 namespace {
 
-/// Two operands of one shape, of integers.
+/// Two integer operands, broadcast to their common shape.
 FailureOr<SmallVector<Imported>> integerPair(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -89,7 +89,7 @@ LogicalResult bitwiseNot(NodeImporter &n) {
   return success();
 }
 
-/// x * 2^y or x / 2^y of unsigned integers; 0 where nothing is left.
+/// x * 2^y or x / 2^y of unsigned integers; 0 if no bits are left.
 LogicalResult bitShift(NodeImporter &n) {
   auto operands = integerPair(n);
   if (failed(operands))
@@ -120,8 +120,8 @@ LogicalResult bitShift(NodeImporter &n) {
   }
   Imported shifted;
   if (isUint64(held)) {
-    // Half of it without its sign bit, which is put back where it belongs, and
-    // then the rest of the way.
+    // First shifts by one: halves the value without its sign bit and restores
+    // that bit one place lower. Then shifts by the rest.
     Imported isNegative = is(x, graph::Comparison::LT, 0);
     graph::Tensor lower(type, {});
     lower.integers[0] = std::numeric_limits<int64_t>::max();
@@ -137,7 +137,8 @@ LogicalResult bitShift(NodeImporter &n) {
     half = n.emit.select(isNegative,
                          n.emit.binaryOver<graph::AddOp>(half, std::move(top)),
                          half);
-    // 2^63 is no int64, but 63 shifts of a half of 63 bits leave nothing.
+    // 2^63 exceeds int64; but then the half, which has 63 bits, is shifted by
+    // 63, which leaves nothing.
     shifted =
         n.emit.select(none, x, n.emit.binary<graph::DivOp>(half, power(safe)));
   } else {

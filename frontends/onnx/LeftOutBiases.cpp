@@ -1,4 +1,4 @@
-// Biases that the exporter's optimizer left out because they were zero.
+// Biases that the exporter's optimizer removed because they were zero.
 
 #include "frontends/onnx/LeftOutBiases.h"
 
@@ -17,8 +17,8 @@ static int64_t getInt(const Node &node, std::string_view name,
   return otherwise;
 }
 
-/// How many outputs the layer has for each element or pixel: the bias's only
-/// dim; 0 where it is no such layer.
+/// The number of outputs of the layer per element or pixel, which is the only
+/// dim of the bias; 0 if it is no such layer.
 static int64_t countOutputs(const Node &node, ArrayRef<int64_t> weight) {
   if (node.type == "Conv" && weight.size() >= 3)
     return weight[0];
@@ -29,8 +29,8 @@ static int64_t countOutputs(const Node &node, ArrayRef<int64_t> weight) {
   return 0;
 }
 
-/// What of the state that the node's operator took the file lacks: the bias,
-/// where it is one parameter alone.
+/// The parameter that the node's operator used and the file lacks, if there is
+/// exactly one: the bias.
 static const StateEntry *findLost(const FxCall &call, const ModelState &state,
                                   const StringMap<size_t> &recovered) {
   const StateEntry *lost = nullptr;
@@ -63,7 +63,8 @@ void recoverBiases(const Model &model, const ExportRecord &record,
       return;
     const ParameterUse &use = weight->second;
     const Parameter &layer = state.parameters[use.index];
-    // As the node has it, who may multiply with the transpose of what is held.
+    // The weight as the node sees it, which may be the transpose of the
+    // parameter.
     std::vector<int64_t> dims = layer.getDims();
     if (use.transposed)
       std::reverse(dims.begin(), dims.end());
@@ -88,7 +89,7 @@ void recoverBiases(const Model &model, const ExportRecord &record,
     if (parameter.tensor->dims[0] != outputs)
       return;
     state.operands[{&node, 2}] = {known->second};
-    // The record calls a tied bias by one name everywhere.
+    // The record always uses the same name for a tied bias.
     std::string ownName = originOf(node).scope + "." +
                           StringRef(parameter.name).rsplit('.').second.str();
     if (ownName != parameter.name && record.findState(ownName) &&

@@ -1,4 +1,4 @@
-// Import of the losses that a model computes itself.
+// Imports losses that a model computes itself.
 
 #include "frontends/emit/Losses.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -19,12 +19,12 @@ LabelLoss getLoss(NodeImporter &n) {
   return loss;
 }
 
-/// Operand 0 are logits. Result 1 is their logarithmic softmax.
+/// Operand 0 holds logits. Result 1 is their log-softmax.
 LogicalResult softmaxCrossEntropy(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
   LabelLoss loss = getLoss(n);
-  // PyTorch's exporter drops it.
+  // PyTorch's exporter drops the label smoothing.
   if (n.isOf("aten.cross_entropy_loss"))
     loss.smoothing = n.argument(5, "label_smoothing", 0);
   Imported logProbabilities;

@@ -33,7 +33,8 @@ public:
     for (const Node &node : model.graph.nodes)
       if (isOp(&node, "ScatterND", 3) && !hasText(node, "reduction"))
         match(node);
-    // What something else uses is imported too, and so is what it is made of.
+    // A node that something else uses is imported separately, and so are the
+    // nodes that it uses.
     for (bool isChanged = true; isChanged;) {
       isChanged = false;
       for (auto at = found.parts.begin(); at != found.parts.end();) {
@@ -68,7 +69,8 @@ private:
     return producers.lookup(node.inputs[operand]);
   }
 
-  /// Whether it is the one integer `value`, as the exporters write it.
+  /// Returns true if it is the single integer `value`, in the form that
+  /// exporters write.
   bool isNumber(std::string_view name, int64_t value) const {
     const StoredTensor *tensor = stored.lookup(name);
     if (const Node *node = producers.lookup(name); isOp(node, "Constant", 0)) {
@@ -86,7 +88,7 @@ private:
     return is == value;
   }
 
-  /// Whether operand `i` of `node` is that number, or is left out.
+  /// Returns true if operand `i` of `node` is that integer, or is left out.
   bool isNumberOrAbsent(const Node &node, size_t i, int64_t value) const {
     return i >= node.inputs.size() || node.inputs[i].empty() ||
            isNumber(node.inputs[i], value);
@@ -101,7 +103,7 @@ private:
     const Attribute *order = attributeOf(*places, "perm");
     const Node *nonZero = producerOf(*places, 0),
                *count = producerOf(*slice, 2);
-    if (isOp(count, "Unsqueeze", 1)) { // of a number, as traces have it
+    if (isOp(count, "Unsqueeze", 1)) { // of a scalar, as in traces
       parts.insert(count);
       count = producerOf(*count, 0);
     }
@@ -134,7 +136,8 @@ private:
   const Model &model;
   llvm::StringMap<const StoredTensor *> stored;
   llvm::StringMap<const Node *> producers;
-  llvm::StringMap<std::vector<const Node *>> users; // null: an output
+  llvm::StringMap<std::vector<const Node *>> users; // null: an output of the
+                                                    // graph
   MaskedScatters found;
 };
 

@@ -1,4 +1,5 @@
-// Parameters of equal values that an exporter's optimizer made one.
+// Parameters that an exporter's optimizer merged because their values were
+// equal.
 
 #include "frontends/onnx/MergedParameters.h"
 
@@ -23,7 +24,7 @@ public:
     FxCall call = record.callOf(node);
     if (call.target.empty())
       return separateByModule(node);
-    // A node that stands for several has the record of one of them.
+    // A node that replaces several has the record of only one of them.
     if (any_of(call.arguments, [](const StateEntry *e) { return e; }) &&
         !record.isRewritten(node))
       separateByCall(node, call);
@@ -52,7 +53,8 @@ private:
         auto known = state.find(entry->name);
         return !known || state.parameters[*known].tensor == merged.tensor;
       };
-      // The same place, else the same kind (weight, bias), else the only one.
+      // Prefers the same operand position, then the same kind (weight, bias),
+      // then the only candidate.
       if (call.arguments.size() == node.inputs.size() &&
           !call.target.starts_with("aten.addmm") && consider(call.arguments[i]))
         meant = call.arguments[i];
@@ -74,10 +76,10 @@ private:
     }
   }
 
-  /// Without a record of its own a node (a Split that an optimizer put in the
-  /// place of getitems) is of the module whose nodes use what it gives: an
-  /// operand of another module is that module's own of the same name, where the
-  /// file lacks it.
+  /// A node without a record (a Split with which an optimizer replaced
+  /// getitems) belongs to the module of the nodes that use its results. If an
+  /// operand is a parameter of another module, it stands for this module's own
+  /// parameter of the same name, if the file lacks that.
   void separateByModule(const Node &node) {
     if (none_of(node.inputs, [&](std::string_view input) {
           return state.values.contains(StringRef(input));
@@ -96,8 +98,8 @@ private:
     }
   }
 
-  /// The one module of the nodes that use the outputs, through others that have
-  /// no record; empty where they are of several.
+  /// The only module of the nodes that use the outputs, also through nodes
+  /// without a record; empty if there are several.
   std::string moduleBehind(const Node &node) const {
     std::set<std::string> modules;
     std::set<const Node *> seen;
@@ -117,7 +119,8 @@ private:
     return modules.size() == 1 ? *modules.begin() : "";
   }
 
-  /// Makes the operand, a use of a parameter with equal elements, `meant`.
+  /// Makes the operand, which uses a parameter with equal elements, a use of
+  /// `meant`.
   void become(const Node &node, size_t operand, ParameterUse use,
               const StateEntry &meant) {
     const Parameter merged = state.parameters[use.index];

@@ -14,14 +14,14 @@ using polyrank::groupNames;
 
 namespace polyrank::frontends::onnx {
 
-/// Whether `shorter` is `longer`, or its last parts.
+/// Returns true if `shorter` is `longer`, or its last parts.
 static bool endsIn(StringRef longer, StringRef shorter) {
   return longer.consume_back(shorter) &&
          (longer.empty() || longer.ends_with("."));
 }
 
-/// Whether a batch norm has a tensor of that name as this operand; true of
-/// names and nodes that do not tell.
+/// Returns true if a batch norm has a tensor of that name as this operand, and
+/// for all other names and nodes.
 static bool fitsPlace(const Node &node, size_t operand, StringRef name) {
   static const StringRef places[] = {"", "weight", "bias", "running_mean",
                                      "running_var"};
@@ -45,7 +45,7 @@ NamedParameters::NamedParameters(const Model &model, const ExportRecord &record,
   findPrefix();
 }
 
-/// The prefix that fits the most names, none where that fits as many.
+/// Finds the prefix that fits the most names; no prefix if that fits as many.
 void NamedParameters::findPrefix() {
   StringSet<> exported;
   for (const StateEntry &entry : record.getState())
@@ -62,7 +62,8 @@ void NamedParameters::findPrefix() {
         ++counts[{"", shorter.drop_back(longer.size()).str()}];
     }
   size_t best = 0;
-  for (const auto &[prefixes, count] : counts) // no prefixes come first
+  for (const auto &[prefixes, count] : counts) // the entry without prefixes
+                                               // comes first
     if (count > best) {
       best = count;
       std::tie(exportedPrefix, filePrefix) = prefixes;
@@ -93,7 +94,7 @@ bool NamedParameters::isTrained(StringRef exportedName) const {
   return !leafOf(exportedName).starts_with("running_");
 }
 
-/// Whether its elements say which tensor it is: equal ones are then tied.
+/// Returns true if its elements identify a tensor: equal ones are then tied.
 bool NamedParameters::isTelling(const StoredTensor &tensor) const {
   return tensor.dims.size() >= 2 && !isConstant(model, tensor);
 }
@@ -110,7 +111,7 @@ NamedParameters::candidatesOf(const StoredTensor &stored) const {
   return result;
 }
 
-/// The parameter that the file's tensor is; a new one has the elements of
+/// The parameter for the file's tensor; a new one gets the elements of
 /// `stored`.
 size_t NamedParameters::parameterOf(const StoredTensor &stored,
                                     Candidate candidate) {
@@ -122,7 +123,7 @@ size_t NamedParameters::parameterOf(const StoredTensor &stored,
   return state.parameters.size() - 1;
 }
 
-/// `stored` has the elements of all of these.
+/// Ties all tensors in `equal`, which have the elements of `stored`.
 void NamedParameters::tie(const StoredTensor &stored,
                           ArrayRef<Candidate> equal) {
   Candidate first = equal.front();
@@ -133,7 +134,7 @@ void NamedParameters::tie(const StoredTensor &stored,
     }
   bool isCopy = find(*first.tensor).has_value();
   if (isCopy && !ties)
-    return; // it is told by its module (RenamedWeights.h)
+    return; // its module decides (RenamedWeights.h)
   state.copies += isCopy;
   size_t index = parameterOf(stored, first);
   Parameter &parameter = state.parameters[index];
@@ -148,8 +149,8 @@ void NamedParameters::tie(const StoredTensor &stored,
 
 void NamedParameters::identify(ArrayRef<const StoredTensor *> nameless) {
   std::vector<Ambiguous> ambiguous;
-  // Those with names: under the same name in the file, else under the name of
-  // what has their elements.
+  // First, parameters that have names: they match the tensor of the same name
+  // in the file, or else the tensor with their elements.
   size_t count = state.parameters.size();
   for (size_t index = 0; index < count; ++index) {
     Parameter &parameter = state.parameters[index];
@@ -160,7 +161,7 @@ void NamedParameters::identify(ArrayRef<const StoredTensor *> nameless) {
     if (same && isCopyOf(model, stored, *same, false)) {
       if (isTelling(stored) || stored.dims.empty())
         continue;
-      // Others of its elements may have been merged into it.
+      // Other tensors with equal elements may have been merged into it.
       Ambiguous each{&stored, {}, true};
       for (const MadeTensor &tensor : named.tensors)
         if (!find(tensor) && isCopyOf(model, stored, tensor, false))
@@ -206,9 +207,9 @@ void NamedParameters::identify(ArrayRef<const StoredTensor *> nameless) {
   resolve(ambiguous);
 }
 
-/// Whether the node is in the candidate's module, or takes another parameter of
-/// that module beside this operand, itself or by what it adds to or multiplies
-/// with.
+/// Returns true if the node is in the candidate's module, or if it uses another
+/// parameter of that module beside this operand, either directly or through a
+/// value that it adds or multiplies.
 bool NamedParameters::isNear(const Node &node, size_t operand,
                              const StoredTensor &candidate) const {
   StringRef module = moduleOf(candidate.name);
@@ -227,7 +228,7 @@ bool NamedParameters::isNear(const Node &node, size_t operand,
       return true;
     if (node.type != "Add" && node.type != "Mul")
       continue;
-    // Of Add(Reshape(MatMul(x, w)), b) and of Add(Mul(x, w), b).
+    // Covers Add(Reshape(MatMul(x, w)), b) and Add(Mul(x, w), b).
     const Node *producer = producers.lookup(input);
     for (int steps = 0; producer && steps < 3; ++steps) {
       if (any_of(producer->inputs, isOf))
@@ -242,7 +243,7 @@ bool NamedParameters::isNear(const Node &node, size_t operand,
   return false;
 }
 
-/// Finds tensors for the uses of one; returns whether any is new.
+/// Finds tensors for the uses of an initializer; returns true if any is new.
 bool NamedParameters::resolveByUse(Ambiguous &each) {
   bool isNew = false;
   auto uses = consumers.find(each.stored->name);
@@ -256,7 +257,7 @@ bool NamedParameters::resolveByUse(Ambiguous &each) {
       if (fitsPlace(*node, operand, candidate.tensor->name) &&
           isNear(*node, operand, *candidate.tensor))
         near.push_back(candidate);
-    // Of those in one module, what the file has and nothing else is.
+    // Of several in one module, prefers those that no parameter has yet.
     if (near.size() > 1)
       erase_if(near, [&](Candidate c) { return find(*c.tensor).has_value(); });
     if (near.size() != 1)
@@ -278,14 +279,14 @@ void NamedParameters::resolve(std::vector<Ambiguous> &all) {
       return state.operands.contains({use.first, use.second});
     });
   };
-  // One that is found may be what tells another.
+  // Each tensor that is found may decide about others.
   for (bool isNew = true; isNew;) {
     isNew = false;
     for (Ambiguous &each : all)
       isNew |= resolveByUse(each);
     if (isNew)
       continue;
-    // What is left for one alone.
+    // Then assigns what only one initializer can be.
     for (Ambiguous &each : all) {
       if (each.isNamed || isDone(each))
         continue;
@@ -326,7 +327,7 @@ void NamedParameters::addMissing() {
     if (find(tensor))
       continue;
     std::string name = toExported(tensor.name);
-    // Another name of a matrix that is there.
+    // Another name of a matrix that is already there.
     if (isFloat(tensor.type) && isTelling(tensor))
       if (auto same = find_if(named.tensors,
                               [&](const MadeTensor &other) {
@@ -399,7 +400,7 @@ void NamedParameters::finish() {
       lost.push_back(std::string(parameter.tensor->name));
     parameter.trainable = false;
   }
-  // A value that changed is explained where an expression took its place.
+  // A changed value needs no message if an expression replaced it.
   erase_if(changed, [&](const std::string &name) {
     auto index = state.find(name);
     return index && !state.values.contains(state.parameters[*index].name);
@@ -410,7 +411,7 @@ void NamedParameters::finish() {
     parameter.name = toFile(parameter.name);
     for (std::string &alias : parameter.aliases)
       alias = toFile(alias);
-    // A parameter goes by the name that the file has.
+    // Prefers the name that the file has.
     if (!byName.contains(parameter.name))
       for (std::string &alias : parameter.aliases)
         if (byName.contains(alias)) {

@@ -1,4 +1,5 @@
-// Opens a state_dict beside a model, and compares its tensors with the model's.
+// Opens a state_dict that is given beside a model, and compares tensors with
+// the model's.
 
 #include "frontends/onnx/NamedTensors.h"
 
@@ -108,12 +109,12 @@ double toDouble(const char *at, DataType type) {
   }
 }
 
-/// Two tensors that may be one, element by element.
+/// Compares two tensors, which may be equal after rounding, element by element.
 class Comparison {
 public:
   Comparison(DataType stored, DataType named) : stored(stored), named(named) {}
 
-  /// False once neither way of rounding gives all elements so far.
+  /// Returns false once no way of rounding explains all elements so far.
   bool add(const char *left, const char *right) {
     if (stored == named && exact && !half && !brain)
       return std::memcmp(left, right, byteSize(stored)) == 0;
@@ -124,7 +125,7 @@ public:
     return exact || half || brain;
   }
 
-  /// Where all elements so far are exact, those that follow must be.
+  /// If all elements so far are exact, requires the rest to be exact.
   void settle() {
     half = half && !exact;
     brain = brain && !exact;
@@ -166,7 +167,7 @@ bool isCopyOf(const Model &model, const StoredTensor &stored,
   uint64_t count = static_cast<uint64_t>(stored.numElements());
   uint64_t columns = transposed ? static_cast<uint64_t>(dims[1]) : 1;
   uint64_t rows = transposed ? static_cast<uint64_t>(dims[0]) : count;
-  // Where element number i of the one is in the other.
+  // Maps an element number of one tensor to that of the other.
   auto place = [&](uint64_t i) {
     return transposed ? i % columns * rows + i / columns : i;
   };
@@ -195,7 +196,7 @@ bool isCopyOf(const Model &model, const StoredTensor &stored,
     }
     return true;
   }
-  // Blocks of rows here, whose parts of each row there lie together.
+  // Blocks of rows here, whose elements in each row there are contiguous.
   uint64_t step = std::clamp<uint64_t>(pieceElements / columns, 1, rows);
   for (uint64_t row = 0; row < rows; row += step) {
     uint64_t length = std::min(step, rows - row);

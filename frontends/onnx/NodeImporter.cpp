@@ -1,4 +1,4 @@
-// The binder through which an op's import function sees its node.
+// The binder through which the import function of an op sees its node.
 
 #include "frontends/onnx/NodeImporter.h"
 
@@ -226,7 +226,7 @@ bool NodeImporter::isOf(StringRef name) const { return onnx::isOf(node, name); }
 
 static double argumentOf(const Node &node, size_t position, StringRef name,
                          double otherwise) {
-  // "..](args = (%x, [1, 2], None), kwargs = {p: 0.5})"
+  // The record ends in "..](args = (%x, [1, 2], None), kwargs = {p: 0.5})".
   StringRef call = find(node.metadata, "pkg.torch.onnx.fx_node");
   auto [positional, named] =
       call.split("(args = (").second.split("), kwargs = {");

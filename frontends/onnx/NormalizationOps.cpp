@@ -1,5 +1,5 @@
-// Import of norms over dims of one sample. Batch normalization, which has
-// statistics of its own, is in TrainingOps.cpp.
+// Imports norms over dims of one sample. Batch normalization, which has
+// statistics, is in TrainingOps.cpp.
 
 #include "frontends/emit/Normalization.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -13,7 +13,7 @@ namespace {
 /// bias over these dims.
 struct Normalized {
   int64_t axis;
-  Imported scale, bias; // bias: of zeros where there is none
+  Imported scale, bias; // bias: zeros if there is none
 };
 
 FailureOr<Normalized> getNormalized(NodeImporter &n) {
@@ -80,8 +80,9 @@ LogicalResult rmsNormalization(NodeImporter &n) {
   return success();
 }
 
-/// Over the channels (dim 1) of each of `groups` and all dims behind them, with
-/// scale and bias (operands 1 and 2) per channel, or per group.
+/// Normalizes each of `groups` groups of channels (dim 1) over its channels and
+/// all dims after them, with scale and bias (operands 1 and 2) per channel or
+/// per group.
 LogicalResult normalizeGroups(NodeImporter &n, int64_t groups, bool perGroup) {
   if (failed(n.need(3)))
     return failure();
@@ -108,8 +109,8 @@ LogicalResult groupNormalization(NodeImporter &n) {
 
 const OpRow rows[] = {
     {"", "LayerNormalization", 17, layerNormalization},
-    // onnxruntime's optimizer puts these into files of any opset, under ONNX's
-    // own domain.
+    // onnxruntime's optimizer writes these ops into files of any opset, in
+    // ONNX's own domain.
     {"", "LayerNormalization", 1, layerNormalization},
     {"", "SimplifiedLayerNormalization", 1, rmsNormalization},
     {"com.microsoft", "SimplifiedLayerNormalization", 1, rmsNormalization},

@@ -1,4 +1,4 @@
-// What the names of operators say that an exporter recorded.
+// Properties of the PyTorch operators that an exporter recorded, by name.
 
 #include "frontends/onnx/OperatorNames.h"
 
@@ -73,8 +73,8 @@ bool computes(StringRef name, Expression::Kind kind) {
   llvm_unreachable("covered switch");
 }
 
-/// Whether the name is one that the exporter makes up for parts of operators,
-/// or that of a number.
+/// Returns true for names that the exporter makes up for parts of operators,
+/// and for those of numbers.
 static bool isPart(StringRef name) {
   constexpr StringRef starts[] = {"val",   "tmp",  "const", "value",
                                   "alpha", "diff", "weight"};

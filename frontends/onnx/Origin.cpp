@@ -1,4 +1,4 @@
-// Where a node comes from in the user's model: its module and source line.
+// The place of a node in the user's model: its module and source line.
 
 #include "frontends/onnx/Origin.h"
 

@@ -1,4 +1,4 @@
-// What files that are not PyTorch's exporter's say of their weights.
+// Weights in files of exporters other than PyTorch's.
 
 #include "frontends/onnx/OtherExporters.h"
 
@@ -26,7 +26,7 @@ bool isMadeUp(const Model &model, std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Whether PyTorch's exporter says what the tensors of the file are.
+/// Returns true if the file has PyTorch's description of its tensors.
 static bool hasRecord(const Graph &graph) {
   return !find(graph.metadata,
                "pkg.torch.export.ExportedProgram.graph_signature")
@@ -38,8 +38,8 @@ static bool hasRecord(const Graph &graph) {
          });
 }
 
-/// Whether nodes of this type take weights, or bring them into another form; of
-/// others (Resize, OneHot, calls of functions) floats may have to be known.
+/// Returns true for nodes that use weights or change their form; other nodes
+/// (Resize, OneHot, calls of functions) may need known floats.
 static bool takesWeights(const Node &node) {
   static const std::set<std::string_view> types = {"MatMul",
                                                    "Gemm",

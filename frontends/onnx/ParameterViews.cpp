@@ -120,13 +120,14 @@ bool moveTo(Expression &view, ArrayRef<int64_t> starts,
   return true;
 }
 
-/// Orders of the dims, the given one first; of many dims no other.
+/// The orders of the dims, the given one first; if there are many dims, only
+/// that one.
 static std::vector<Dims> permutationsOf(ArrayRef<int64_t> dims) {
   constexpr size_t mostDims = 4;
   Dims order(dims.size());
   std::iota(order.begin(), order.end(), 0);
   std::vector<Dims> all;
-  std::set<Dims> seen; // dims of one may stand anywhere
+  std::set<Dims> seen; // dims of size 1 may be anywhere
   do {
     Dims large;
     for (int64_t dim : order)
@@ -139,8 +140,9 @@ static std::vector<Dims> permutationsOf(ArrayRef<int64_t> dims) {
   return all;
 }
 
-/// Calls `found` with the sizes per permuted dim where the dims of `shape` that
-/// are larger than one are such dims in their order, and all others are one.
+/// Calls `found` with each assignment of sizes to the permuted dims in which
+/// the dims of `shape` larger than 1 appear in order, and all other sizes are
+/// 1.
 static void matchDims(ArrayRef<int64_t> permuted, ArrayRef<int64_t> shape,
                       Dims &sizes,
                       function_ref<void(ArrayRef<int64_t>)> found) {
@@ -169,7 +171,7 @@ std::vector<Expression> enumerateViews(size_t parameter, ArrayRef<int64_t> from,
   for (int64_t dim : repeated)
     shape[dim] = 1;
   shapes.insert(shape);
-  // As NumPy broadcasts the whole tensor.
+  // The whole tensor, broadcast as in NumPy.
   if (from.size() <= to.size()) {
     Dims padded(to.size() - from.size(), 1);
     padded.insert(padded.end(), from.begin(), from.end());
@@ -193,7 +195,7 @@ std::vector<Expression> enumerateViews(size_t parameter, ArrayRef<int64_t> from,
         view.limits.assign(block.begin(), block.end());
         view.permutation = permutation;
         view.shape = shape;
-        Dims order; // of the dims that are left
+        Dims order; // the order of the remaining dims
         for (int64_t dim : permutation)
           if (block[dim] != 1)
             order.push_back(dim);
@@ -222,7 +224,8 @@ std::vector<Expression> enumerateViews(size_t parameter, ArrayRef<int64_t> from,
       });
     }
   }
-  // Of few different elements there are many views, and not all are tried.
+  // The whole tensor comes first: a constant with few distinct elements has
+  // many views, and not all are tried.
   std::stable_partition(views.begin(), views.end(),
                         [&](const Expression &view) {
                           return ArrayRef<int64_t>(view.limits) == from;

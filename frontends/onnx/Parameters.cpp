@@ -26,8 +26,8 @@ namespace {
 
 enum class Role { Parameter, Buffer, Constant };
 
-/// A layer that has the parameter as its own: Embedding, Linear, Conv1D, and
-/// what derives from them under such a name.
+/// Returns true for classes of layers that own their parameter: Embedding,
+/// Linear, Conv1D, and classes derived from them with such a name.
 bool isLayer(StringRef moduleClass) {
   StringRef name = moduleClass.rsplit('.').second;
   return moduleClass.starts_with("torch.nn.modules.") ||
@@ -93,7 +93,7 @@ public:
   }
 
 private:
-  /// Whether a file of names has said what it is, everywhere it is used.
+  /// Returns true if the parameter file has identified it, for all of its uses.
   bool isFound(const StoredTensor &tensor) const {
     return state.values.contains(tensor.name) ||
            all_of(consumers.lookup(tensor.name), [&](auto use) {
@@ -101,9 +101,9 @@ private:
            });
   }
 
-  /// Makes parameters of the constants that `--train-only` names: of several
-  /// elements by a pattern, where the file does not say what is a parameter,
-  /// and any by its own name.
+  /// Makes parameters of the constants that `--train-only` names: any constant
+  /// by its own name and, if the file does not tell what is a parameter,
+  /// constants of several elements by a pattern.
   void addWanted() {
     for (const StoredTensor &tensor : model.graph.initializers) {
       if (!isFloat(tensor.type) || state.folded.contains(tensor.name) ||
@@ -120,7 +120,7 @@ private:
 
   Role roleOf(const StoredTensor &tensor) {
     Role role = roleByRecord(tensor);
-    // A float without elements is no constant, whatever it was.
+    // A float tensor without elements is not a constant, whatever its role.
     return tensor.isAbsent && role == Role::Constant && isFloat(tensor.type)
                ? Role::Buffer
                : role;
@@ -134,13 +134,13 @@ private:
                      !isMadeUp(model, tensor.name) && !isSetting(tensor)
                  ? Role::Parameter
                  : Role::Constant;
-    // Its description is lost, since an optimizer replaced it under its name.
+    // An optimizer replaced it under its name, so its description is lost.
     const StateEntry *entry = record.findState(tensor.name);
     return entry && record.getSources(tensor.name).empty() ? toRole(*entry)
                                                            : Role::Constant;
   }
 
-  /// Whether it only says what nodes do: the scales of a Resize.
+  /// Returns true if it only configures nodes: the scales of a Resize.
   bool isSetting(const StoredTensor &tensor) {
     auto isScale = [](std::pair<const Node *, size_t> consumer) {
       auto [node, operand] = consumer;
@@ -198,8 +198,8 @@ private:
     state.parameters.push_back({tensor, name, {}, true});
   }
 
-  /// A file that does not say what is a buffer shows it of batch norm's running
-  /// statistics alone.
+  /// In a file that does not tell which tensors are buffers, only the running
+  /// statistics of batch norm can be recognised.
   void freezeStatistics() {
     forEachNode(model.graph, [&](const Node &node) {
       if (node.type == "BatchNormalization" && node.domain.empty())
@@ -210,8 +210,8 @@ private:
     });
   }
 
-  /// Whether a file that does not name classes shows a layer in `node` which
-  /// has that operand as its weight: an Embedding, a Linear or a convolution.
+  /// In a file without class names, returns true if `node` is a layer with that
+  /// operand as its weight: an Embedding, a Linear or a convolution.
   bool isLayersWeight(const Node &node, size_t operand, StringRef scope) {
     if (node.type == "Gather")
       return operand == 0;
@@ -228,8 +228,8 @@ private:
            });
   }
 
-  /// Whether leaving out parts of `scope` that the next part repeats, as
-  /// "layers" in "layers.layers.0", gives `module`.
+  /// Returns true if `module` results from `scope` when repeated parts, such as
+  /// "layers" in "layers.layers.0", are merged.
   static bool repeats(StringRef scope, StringRef module) {
     SmallVector<StringRef> parts;
     scope.split(parts, '.');
@@ -252,20 +252,22 @@ private:
           module.starts_with(origin.scope + ".") ||
           state.values.contains(origin.scope + "." + leaf.str()))
         continue;
-      // A file that does not name classes calls the parts of a Sequential by
-      // its name once more, "layers.layers.0": then the path without it is the
-      // module's.
+      // A file without class names repeats the name of a Sequential in the
+      // paths of its parts, "layers.layers.0": the path of the module has it
+      // only once.
       if (origin.moduleClass.empty() && repeats(origin.scope, module))
         continue;
       std::string alias = origin.scope + "." + leaf.str();
-      // The model's own list of its state knows, else the kind of module.
+      // The model's own list of its state decides if there is one, else the
+      // kind of module.
       bool exists =
           !record.getState().empty() ? record.findState(alias) != nullptr
           : origin.moduleClass.empty()
               ? leaf == "weight" && isLayersWeight(node, operand, origin.scope)
               : isLayer(origin.moduleClass);
-      // The record calls a tied parameter by one name everywhere; one that was
-      // merged with an equal one it calls by its own.
+      // The record always uses the same name for a tied parameter; but for a
+      // parameter that was merged with an equal one it uses that parameter's
+      // own name.
       FxCall call = record.callOf(node);
       bool isMerged = any_of(call.arguments, [&](const StateEntry *entry) {
         return entry && entry->name == alias;

@@ -1,5 +1,4 @@
-// Import of pooling: one unfold per spatial dim, and a reduction of each
-// window.
+// Imports pooling: one unfold per spatial dim, and a reduction of each window.
 
 #include "frontends/onnx/WindowAttributes.h"
 
@@ -10,7 +9,7 @@ namespace {
 
 using sharding::ReductionKind;
 
-/// What pooling has in common: a float operand with spatial dims, and windows.
+/// What pooling ops share: a float operand with spatial dims, and windows.
 FailureOr<SmallVector<Window>> poolingWindows(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -46,7 +45,7 @@ LogicalResult averagePool(NodeImporter &n) {
   return success();
 }
 
-/// Pooling over all of the spatial dims, which stay with size 1.
+/// Pools over all spatial dims, which are kept with size 1.
 template <ReductionKind kind>
 LogicalResult globalPool(NodeImporter &n) {
   if (failed(n.need(1)))

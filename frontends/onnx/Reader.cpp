@@ -1,5 +1,5 @@
-// Reads ONNX's protobuf messages from the mapped file, with every length,
-// count and depth checked; tensors are TensorReader's.
+// Reads ONNX's protobuf messages from the mapped file, and checks every length,
+// count and depth; TensorReader reads tensors.
 
 #include "frontends/onnx/AbsentWeights.h"
 #include "frontends/onnx/OtherExporters.h"
@@ -10,7 +10,7 @@ namespace polyrank::frontends::onnx {
 
 namespace {
 
-constexpr int maxDepth = 32; // graphs inside attributes
+constexpr int maxDepth = 32; // of graphs inside attributes
 
 class Reader {
 public:

@@ -1,4 +1,4 @@
-// Import of LSTM, GRU and RNN.
+// Imports LSTM, GRU and RNN.
 
 #include "frontends/emit/Activations.h"
 #include "frontends/emit/Recurrent.h"
@@ -13,8 +13,7 @@ namespace {
 
 using Kind = RecurrentCell::Kind;
 
-/// The functions that a node names, with the numbers that they take from its
-/// lists.
+/// The activations that a node names, with their numbers from the node's lists.
 class Functions {
 public:
   explicit Functions(NodeImporter &n) : n(n) {
@@ -24,11 +23,11 @@ public:
       betas = given->floats;
   }
 
-  /// Fails where there is no such function, or a number is missing.
+  /// Fails if there is no such function, or if a number is missing.
   FailureOr<ElementFn> take(StringRef name);
 
 private:
-  /// The next number of a list; `otherwise` where the list is at its end.
+  /// The next number of a list; `otherwise` at the end of the list.
   static std::optional<double> next(ArrayRef<float> &list,
                                     std::optional<double> otherwise) {
     if (list.empty())
@@ -62,11 +61,11 @@ Imported above(Emitter &emit, const Imported &x, double limit,
 }
 
 FailureOr<ElementFn> Functions::take(StringRef name) {
-  // Names are compared without their case, as onnxruntime does.
+  // Names are case-insensitive, as in onnxruntime.
   std::string lower = name.lower();
   struct Numbers {
     bool takesAlpha = false, takesBeta = false;
-    std::optional<double> alpha, beta; // where the lists have none
+    std::optional<double> alpha, beta; // defaults at the end of the lists
   };
   auto numbers =
       llvm::StringSwitch<std::optional<Numbers>>(lower)
@@ -156,15 +155,15 @@ public:
 private:
   bool isLstm() const { return cell.kind == Kind::Lstm; }
   LogicalResult takeAttributes();
-  /// The functions of one direction.
+  /// Takes the functions of one direction.
   LogicalResult takeFunctions(Functions &functions, size_t direction);
-  /// The steps of each sequence, or empty where all have all.
+  /// The number of steps of each sequence; empty if all have the full length.
   FailureOr<Imported> takeLengths(int64_t steps, int64_t batch);
-  /// Operand `i`, [directions, rows, ..], as one part for each direction; empty
-  /// where it is left out.
+  /// Splits operand `i`, [directions, rows, ..], into one part for each
+  /// direction; empty if it is left out.
   FailureOr<std::vector<Imported>> takeParts(size_t i, int64_t rank,
                                              StringRef what);
-  /// A first state by directions; zeros where operand `i` is left out.
+  /// The initial states by direction; zeros if operand `i` is left out.
   FailureOr<std::vector<Imported>> takeStates(size_t i, int64_t batch,
                                               int64_t width);
 
@@ -345,7 +344,7 @@ LogicalResult Recurrence::run() {
     (*states)[d] = state.hidden;
     (*cells)[d] = state.cell;
   }
-  // [T, D, B, H], or [B, T, D, H].
+  // The output is [T, D, B, H], or [B, T, D, H].
   if (n.wants(0))
     n.result(0, stack(emit, outputs, isBatchFirst ? 2 : 1));
   int64_t at = isBatchFirst ? 1 : 0;

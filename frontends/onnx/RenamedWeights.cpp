@@ -52,7 +52,7 @@ public:
                               parameter.name + "`");
       }
     }
-    if (state.find(parameter.name)) { // it keeps the name that it has
+    if (state.find(parameter.name)) { // it keeps its present name
       parameter.name = tensor.name;
       parameter.transposed = false;
     }
@@ -61,10 +61,10 @@ public:
   }
 
 private:
-  /// The weight of a linear layer, under a made-up name and transposed.
+  /// The weight of a linear layer, with a made-up name and transposed.
   struct Recovered {
     std::string name;
-    std::string scope;    // of the module that uses it
+    std::string scope;    // the module that uses it
     bool isNamed = false; // by the exporter's record of the operator
     bool transposed = false;
   };
@@ -80,13 +80,13 @@ private:
       if (isLinear && call.isLinear() && call.arguments.size() >= 2 &&
           call.arguments[1])
         return Recovered{call.arguments[1]->name, origin.scope, true, true};
-      // Of experts, which are looked up like rows of a table: x[i].
+      // The weights of experts are looked up like rows of a table: x[i].
       if (node->type == "GatherND" && operand == 0 &&
           call.target.starts_with("aten.index.") && !call.arguments.empty() &&
           call.arguments[0] && isIndexedInFront(*node))
         return Recovered{call.arguments[0]->name, origin.scope, true, false};
-      // Elsewhere the module tells: by its class, or, in older exports, that
-      // the exporter named what it computed after the operator.
+      // Otherwise the module decides: by its class or, in older exports,
+      // because the exporter named computed values after the operator.
       bool isOld = StringRef(tensor.name).starts_with("onnx::");
       if (isLinear && call.target.empty() && !origin.scope.empty() &&
           (isOld || StringRef(origin.moduleClass).ends_with("Linear")))
@@ -94,7 +94,7 @@ private:
                          true};
       if (node->type != "Conv" || operand == 0)
         continue;
-      // What a convolution has become together with its batch norm.
+      // The result of merging a convolution with its batch norm.
       if (isOld && !origin.scope.empty())
         return Recovered{nameIn(origin.scope, operand == 1 ? "weight" : "bias"),
                          origin.scope, false, false};
@@ -107,7 +107,7 @@ private:
     return std::nullopt;
   }
 
-  /// Whether PyTorch's x[i, j, ..] has indices of the first dims alone, so that
+  /// Returns true if PyTorch's x[i, j, ..] only indexes leading dims, so that
   /// the exporter did not transpose x.
   static bool isIndexedInFront(const Node &node) {
     StringRef call(find(node.metadata, "pkg.torch.onnx.fx_node"));
@@ -115,8 +115,8 @@ private:
     return indices.starts_with("%") && !indices.contains("None");
   }
 
-  /// The parameter of which `tensor` is a copy. Where the exporter says which
-  /// parameter it is, no other is looked at.
+  /// The parameter of which `tensor` is a copy. If the exporter names the
+  /// parameter, no other is considered.
   std::optional<size_t> findOriginal(const StoredTensor &tensor,
                                      const Recovered &found) {
     for (auto [index, parameter] : enumerate(state.parameters)) {
@@ -134,8 +134,8 @@ private:
     return std::nullopt;
   }
 
-  /// Two parameters that were one share out its names: each gets that of the
-  /// module which uses it.
+  /// Two parameters that were merged divide the names: each gets those of the
+  /// module that uses it.
   static void takeNames(Parameter &original, const Recovered &found,
                         Parameter &copy) {
     std::string own = nameIn(found.scope, leafOf(found.name));

@@ -1,4 +1,4 @@
-// Import of Resize.
+// Imports Resize.
 
 #include <cmath>
 
@@ -25,7 +25,7 @@ Sampling getSampling(NodeImporter &n) {
           n.getFloat("extrapolation_value", 0)};
 }
 
-/// The sizes or scales of `dims`, of which one is given.
+/// The sizes or scales of `dims`; exactly one of the two is given.
 FailureOr<SmallVector<Resized>> findSizes(NodeImporter &n, const Shape &shape,
                                           ArrayRef<int64_t> dims) {
   bool isNew = n.since >= 11;
@@ -44,7 +44,8 @@ FailureOr<SmallVector<Resized>> findSizes(NodeImporter &n, const Shape &shape,
     auto sizes = n.integers(3, "sizes");
     if (failed(sizes) || failed(checkCount(sizes->size(), "sizes")))
       return failure();
-    // One scale for all, by which no dim becomes larger (smaller) than asked.
+    // One scale for all dims, with which no dim becomes larger (smaller) than
+    // requested.
     StringRef policy = n.getString("keep_aspect_ratio_policy", "stretch");
     if (policy != "stretch" && policy != "not_larger" &&
         policy != "not_smaller")
@@ -90,7 +91,7 @@ FailureOr<SmallVector<Resized>> findSizes(NodeImporter &n, const Shape &shape,
   return result;
 }
 
-/// Operand 1: where the part of each dim starts, then where it ends.
+/// Operand 1 holds the start of the range of each dim, then the ends.
 LogicalResult findParts(NodeImporter &n, MutableArrayRef<Resized> dims) {
   if (failed(n.needKnown(1, "part (`roi`)")))
     return failure();
@@ -123,7 +124,7 @@ LogicalResult resize(NodeImporter &n) {
   if (*given) {
     if (failed(n.axes(**given, x.getRank())))
       return failure();
-    // In the order of the sizes.
+    // The dims are in the order of the sizes.
     dims.clear();
     for (int64_t each : **given)
       dims.push_back(*n.axis(each, x.getRank()));

@@ -1,4 +1,4 @@
-// A constant whose expression is searched for, and whether numbers are its.
+// A constant whose expression is searched, and comparisons with it.
 
 #include "frontends/onnx/SampledConstant.h"
 
@@ -10,9 +10,9 @@ using namespace llvm;
 
 namespace polyrank::frontends::onnx {
 
-/// Elements that are compared first.
+/// The number of elements that are compared first.
 static constexpr int64_t mostSamples = 32;
-/// A constant of fewer different elements says little about where it is from.
+/// A constant with fewer distinct elements tells little about its source.
 static constexpr size_t fewElements = 4;
 
 /// Half a unit in the last place of 1.

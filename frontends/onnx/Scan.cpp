@@ -1,4 +1,4 @@
-// Scans: a graph for each slice of some sequences, one after the other.
+// Scans: a graph that is executed for each slice of some sequences, in order.
 
 #include "frontends/emit/Recurrent.h"
 #include "frontends/onnx/GraphImporter.h"
@@ -17,7 +17,7 @@ static ArrayRef<int64_t> integersOf(const Node &node, std::string_view name) {
 
 namespace {
 
-/// Along which dim a sequence goes, and from which end.
+/// The dim along which a sequence is scanned, and the direction.
 struct Course {
   int64_t dim = 0;
   bool isBackward = false;
@@ -30,15 +30,15 @@ static bool isBackward(const Node &node, StringRef what, size_t i) {
   return i < list.size() && list[i] != 0;
 }
 
-/// Of a result that is one of `shape` with its steps in front.
+/// The error for a result of `shape`, whose first dim is the steps.
 static std::string noSuchAxis(std::string_view name, ArrayRef<int64_t> shape) {
   return "its result `" + std::string(name) + "` of " +
          polyrank::frontends::toString(shape.drop_front()) +
          " for each turn has no such axis as scan_output_axes says";
 }
 
-/// That of sequence `i`, of `rank`, by a list of axes and one of directions;
-/// nullopt where the axis is outside of [-rank, rank).
+/// The course of sequence `i`, of `rank`, from a list of axes and one of
+/// directions; nullopt if the axis is outside [-rank, rank).
 static std::optional<Course> courseOf(const Node &node, StringRef what,
                                       size_t i, int64_t rank) {
   auto at = [&](ArrayRef<int64_t> list) {
@@ -80,7 +80,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
   };
   setOrigin();
   SmallVector<ScannedSequence> scanned;
-  SmallVector<bool> directions; // backward, of sequences and results
+  SmallVector<bool> directions; // true: backward; of sequences and results
   int64_t steps = -1;
   for (auto [i, operand] : llvm::enumerate(operands.take_back(count))) {
     std::string which = "its sequence " + std::to_string(i);
@@ -116,7 +116,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
           auto course = courseOf(node, "scan_output", i - carried.size(), rank);
           if (!course)
             return fail(node, noSuchAxis(name, result.getShape()));
-          // The dim of steps goes where the others leave it a place.
+          // Moves the dim of steps to its axis among the other dims.
           SmallVector<int64_t> permutation;
           for (int64_t d = 1; d < rank; ++d)
             permutation.push_back(d);
@@ -138,7 +138,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
   std::vector<std::vector<Imported>> stacked(numStacked);
   for (size_t turn = 0; turn < sequences.front().size(); ++turn) {
     if (++importedNodes > maxNodes)
-      return; // `report` says so
+      return; // `report` gives the error
     SmallVector<Imported> arguments = carried;
     for (const std::vector<Imported> &slices : sequences)
       arguments.push_back(slices[turn]);

@@ -1,4 +1,4 @@
-// Scans that become one op, whose turns are alike.
+// Scans that become a single op, because all iterations are alike.
 
 #include "frontends/emit/Scan.h"
 #include "frontends/onnx/GraphImporter.h"
@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace polyrank::frontends;
 using namespace polyrank::frontends::onnx;
 
-/// Whether nothing in the body is random, a loop of its own, or changes a
-/// parameter: a scan holds nothing of that.
+/// Returns true if nothing in the body is random, is a loop, or changes a
+/// parameter: a scan can contain none of these.
 static bool mayBeLooped(const Model &model, const Graph &body) {
   static constexpr StringRef others[] = {"LSTM",
                                          "GRU",
@@ -35,15 +35,15 @@ std::optional<SmallVector<Imported>> GraphImporter::importScanAsLoop(
   if (!mayBeLooped(model, body) ||
       llvm::any_of(carried, [](const Imported &x) { return !x || x.sequence; }))
     return std::nullopt;
-  // What is known now is computed now.
+  // A scan of known values is evaluated at import.
   auto isKnown = [](const Imported &x) { return bool(x.constant); };
   if (llvm::all_of(carried, isKnown) &&
       llvm::all_of(sequences, [&](const ScannedSequence &sequence) {
         return isKnown(sequence.tensor);
       }))
     return std::nullopt;
-  // Who needs to know what is carried, a counter say, is written out turn by
-  // turn: what was tried leaves no trace.
+  // A body that needs a carried value to be known, such as a counter, is
+  // unrolled instead; the failed attempt leaves no trace.
   Failures before = failures;
   int64_t nodesBefore = importedNodes;
   SmallVector<Imported> given;

@@ -1,4 +1,4 @@
-// Import of ops that put slices into a tensor by index.
+// Imports ops that write slices into a tensor by index.
 
 #include "frontends/emit/Functions.h"
 #include "frontends/emit/Indices.h"
@@ -40,8 +40,8 @@ LogicalResult needIndices(NodeImporter &n) {
   return success();
 }
 
-/// The last dim of the indices addresses the first dims of x, which are
-/// therefore merged into one.
+/// The last dim of the indices addresses the first dims of x, so these dims are
+/// merged into one.
 LogicalResult scatterND(NodeImporter &n) {
   if (failed(needIndices(n)))
     return failure();
@@ -98,8 +98,8 @@ LogicalResult scatterElements(NodeImporter &n) {
   return success();
 }
 
-/// A cache [batch, .., length, ..] in which the update [batch, .., n, ..] of a
-/// sample stands at its write index along `axis`, or from there on in a circle.
+/// A cache [batch, .., length, ..] into which the update [batch, .., n, ..] of
+/// each sample is written from its write index on along `axis`, or cyclically.
 LogicalResult tensorScatter(NodeImporter &n) {
   if (failed(n.need(2)))
     return failure();
@@ -122,7 +122,8 @@ LogicalResult tensorScatter(NodeImporter &n) {
   if (n.has(2) && n.operand(2).getShape() != Shape{batch})
     return n.fail("write indices of " + toString(n.operand(2).getShape()) +
                   " for a batch of " + Twine(batch));
-  // The axis comes behind the batch; place p has the update's p - index.
+  // Moves the axis after the batch; position p gets element p - index of the
+  // update.
   Shape order = {0, *axis}, back(shape.size());
   for (int64_t dim = 1; dim < cache.getRank(); ++dim)
     if (dim != *axis)
@@ -167,7 +168,7 @@ LogicalResult tensorScatter(NodeImporter &n) {
 const OpRow rows[] = {
     {"", "ScatterND", 11, scatterND},
     {"", "ScatterElements", 11, scatterElements},
-    {"", "Scatter", 9, scatterElements}, // its name before version 11
+    {"", "Scatter", 9, scatterElements}, // the name before version 11
     {"", "TensorScatter", 24, tensorScatter},
 };
 

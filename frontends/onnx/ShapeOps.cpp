@@ -1,4 +1,4 @@
-// Import of ops that make, measure and reshape tensors.
+// Imports ops that create, measure and reshape tensors.
 
 #include "frontends/onnx/NodeImporter.h"
 
@@ -86,7 +86,7 @@ LogicalResult constantOfShape(NodeImporter &n) {
   return success();
 }
 
-/// Ones on diagonal `k` of a matrix like operand 0, zeros elsewhere.
+/// Ones on diagonal `k` of a matrix shaped like operand 0, zeros elsewhere.
 LogicalResult eyeLike(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -298,9 +298,9 @@ LogicalResult tile(NodeImporter &n) {
   return success();
 }
 
-/// Blocks of `blocksize` x `blocksize` pixels and groups of channels, [N, C, H,
-/// W], become each other. A group's dims are rows, columns, channels (DCR) or
-/// channels, rows, columns (CRD, PyTorch's pixel_shuffle).
+/// Converts between blocks of `blocksize` x `blocksize` pixels and groups of
+/// channels, [N, C, H, W]. The dims of a group are rows, columns, channels
+/// (DCR) or channels, rows, columns (CRD, PyTorch's pixel_shuffle).
 template <bool toDepth>
 LogicalResult shufflePixels(NodeImporter &n) {
   if (failed(n.need(1)))

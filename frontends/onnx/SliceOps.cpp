@@ -1,5 +1,4 @@
-// Import of what takes tensors apart and puts them together, and of sequences
-// of tensors.
+// Imports ops that split and join tensors, and sequences of tensors.
 
 #include "frontends/emit/Padding.h"
 #include "frontends/onnx/NodeImporter.h"
@@ -36,7 +35,7 @@ LogicalResult concat(NodeImporter &n) {
 
 constexpr int64_t maxPieces = 1 << 16;
 
-/// `sizes` pieces of operand 0 along `axis`.
+/// Splits operand 0 along `axis` into pieces of `sizes`.
 FailureOr<std::vector<Imported>> splitInto(NodeImporter &n, int64_t axis,
                                            ArrayRef<int64_t> sizes) {
   const Imported &x = n.operand(0);
@@ -123,7 +122,7 @@ LogicalResult slice(NodeImporter &n) {
     int64_t dim = x.getShape()[*axis], step = *steps ? (**steps)[i] : 1;
     if (step == 0)
       return n.fail("its step is 0");
-    // Python's rule for out-of-range bounds.
+    // Out-of-range bounds are clamped, as in Python.
     auto clamp = [&](int64_t at, int64_t low, int64_t high) {
       return std::clamp(at < 0 ? at + dim : at, low, high);
     };
@@ -133,7 +132,7 @@ LogicalResult slice(NodeImporter &n) {
       x = n.emit.slice(x, *axis, start, end, std::min(step, dim + 1));
       continue;
     }
-    // Unlike Python's: a start before the first element is that element.
+    // Unlike in Python, a start before the first element means that element.
     int64_t last = dim - 1, first = std::min<int64_t>(0, last);
     int64_t start = clamp(starts[i], first, last);
     int64_t end = std::min(start, clamp(ends[i], -1, last));
@@ -261,8 +260,9 @@ LogicalResult sequenceEmpty(NodeImporter &n) {
   return success();
 }
 
-/// Of `size`, or one more where it is a place to insert at; failure where the
-/// position of operand `i` is outside of it.
+/// Operand `i` as a position in a sequence of `size`, or with `inserts` as a
+/// position to insert at, of which there is one more; fails if it is out of
+/// range.
 FailureOr<int64_t> positionIn(NodeImporter &n, size_t i, int64_t size,
                               bool inserts = false) {
   auto position = n.integer(i, "position");

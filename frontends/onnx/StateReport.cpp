@@ -1,4 +1,4 @@
-// Says what became of the model's parameters on their way into the file.
+// Reports what the export did to the model's parameters.
 
 #include "frontends/onnx/StateReport.h"
 
@@ -21,13 +21,13 @@ constexpr const char keepAll[] =
 
 struct Fate {
   std::vector<std::string> computed, convolved, absent, fused;
-  /// Tensors of files that do not tell what is a parameter, whose names say
+  /// In files that do not tell what is a parameter: tensors whose names say
   /// that the exporter computed them.
   std::vector<std::string> nameless;
   int64_t namelessElements = 0;
 };
 
-/// What happened to the parameters that the record lists and the file lacks.
+/// The fate of the parameters that the record lists and the file lacks.
 Fate findFate(const Model &model, const ExportRecord &record,
               const ModelState &state) {
   StringSet<> present, computed, normalized, used;
@@ -76,8 +76,8 @@ Fate findFate(const Model &model, const ExportRecord &record,
   return fate;
 }
 
-/// Whether the exporter named a value after an op that computes new elements,
-/// "tanh_3", and not after a view of others.
+/// Returns true if the exporter named a value after an op that computes new
+/// elements, "tanh_3", not after a view.
 bool isComputed(StringRef name) {
   return is_contained({"add",        "sub",     "mul",  "div",   "tanh",
                        "exp",        "sigmoid", "relu", "abs",   "neg",
@@ -89,10 +89,10 @@ bool isComputed(StringRef name) {
 
 } // namespace
 
-/// The exporter's optimizer removes `x + c` and `x * c` where it has computed
-/// the scalar `c` to 0 and 1, and takes a parameter in the place of a constant
-/// that has the same elements; both without a word. But the record of the node
-/// that uses the result still names what the file has no more.
+/// The exporter's optimizer removes `x + c` and `x * c` if it computed the
+/// scalar `c` as 0 and 1, and uses a parameter instead of a constant with the
+/// same elements, both without a message. But the record of the node that uses
+/// the result still names what is gone.
 void warnOfRemoved(const Model &model, const ExportRecord &record,
                    ModelState &state) {
   StringSet<> defined;

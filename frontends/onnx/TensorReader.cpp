@@ -1,4 +1,4 @@
-// Reads tensors, with every length and count checked.
+// Reads tensors, and checks every length and count.
 
 #include "frontends/onnx/TensorReader.h"
 
@@ -22,7 +22,7 @@ static std::string toString(const std::vector<int64_t> &dims) {
   return text + "]";
 }
 
-/// What a file of external data is instead; empty where nothing is known.
+/// The actual format of an external data file; empty if it is not recognised.
 static std::string formatOf(const ExternalFile &external) {
   std::string start(std::min<uint64_t>(external.size, formatBytes), '\0');
   if (!external.read(0, start))
@@ -43,14 +43,13 @@ StoredTensor TensorReader::read(pbf_reader in) {
   std::string_view raw, packed;
   bool hasRaw = false, isExternal = false;
   Metadata externalData;
-  // The data type may come after the values, so varints wait for it.
+  // The data type may come after the values, so varints are decoded at the end.
   std::vector<uint64_t> varints;
   auto addVarint = [&](uint64_t value) {
     entities.addNumbers(sizeof(value));
     varints.push_back(value);
   };
-  // Floats that are one packed field are used where they lie; others are
-  // collected.
+  // Floats in a single packed field are used in place; others are collected.
   auto append = [&](const void *data, size_t size) {
     auto *begin = static_cast<const char *>(data);
     entities.addNumbers(packed.size() + size);
@@ -149,7 +148,7 @@ void TensorReader::finish(StoredTensor &tensor, std::string_view raw,
   }
   unsigned width = byteSize(tensor.type);
   if (width == 0)
-    return; // kept without elements; whoever uses it names the type
+    return; // kept without elements; whoever uses it reports the type
   uint64_t length = static_cast<uint64_t>(count) * width;
 
   if (isExternal) {
@@ -229,7 +228,7 @@ void TensorReader::placeExternal(StoredTensor &tensor, const std::string &name,
   tensor.span = FileSpan{external.path, offset, length};
 }
 
-/// The folder that external data lies in.
+/// The folder of the external data.
 std::string TensorReader::folder() const {
   size_t slash = model->path.rfind('/');
   return slash == std::string::npos ? "."

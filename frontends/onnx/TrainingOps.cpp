@@ -1,5 +1,5 @@
-// Import of the ops that act otherwise in training: dropout, random numbers
-// and batch normalization.
+// Imports ops that behave differently in training: dropout, random numbers and
+// batch normalization.
 
 #include "frontends/emit/Normalization.h"
 #include "frontends/emit/Random.h"
@@ -15,7 +15,7 @@ using sharding::ReductionKind;
 //===-- dropout ----------------------------------------------------------===//
 
 /// The identity, unless the model was exported in training mode or the user
-/// wants another rate.
+/// sets another rate.
 LogicalResult dropout(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -34,7 +34,8 @@ LogicalResult dropout(NodeImporter &n) {
       rate = *ratio;
     }
   }
-  // That of attention comes in inference form, whatever the model's mode.
+  // The dropout of attention is exported in inference form, whatever the mode
+  // of the model.
   if (double given = attentionDropout(n.node); given > 0) {
     rate = given;
     training = true;
@@ -48,7 +49,7 @@ LogicalResult dropout(NodeImporter &n) {
                   "; it must be in [0, 1)");
   bool drops = training && rate > 0;
   n.result(0, drops ? n.emit.dropout(x, rate) : x);
-  // The mask of dropout in training is used by nothing that PyTorch writes.
+  // Nothing that PyTorch writes uses the mask of a dropout in training.
   if (!drops && n.wants(1))
     n.result(1,
              n.emit.broadcast(
@@ -60,8 +61,9 @@ LogicalResult dropout(NodeImporter &n) {
 
 //===-- random numbers ---------------------------------------------------===//
 
-/// Stochastic depth, and PyTorch's dropout in place, draw numbers and compare
-/// them. They come from the plan's seed; a seed in the file is its exporter's.
+/// Fails with --dropout: stochastic depth, and PyTorch's in-place dropout, draw
+/// numbers and compare them. Numbers come from the plan's seed; a seed in the
+/// file is that of its exporter.
 LogicalResult mayDraw(NodeImporter &n, const Shape &shape) {
   if (failed(n.fits(shape)))
     return failure();
@@ -78,7 +80,7 @@ FailureOr<Imported> drawUniform(NodeImporter &n, const Shape &shape) {
   return n.emit.uniform(shape);
 }
 
-/// `like`: the shape is that of operand 0, else an attribute.
+/// The shape of operand 0 if `like`, else the shape in an attribute.
 FailureOr<Shape> shapeOfDraw(NodeImporter &n, bool like) {
   if (like) {
     if (failed(n.need(1)))
@@ -132,7 +134,7 @@ LogicalResult randomUniform(NodeImporter &n) {
   return success();
 }
 
-/// 1 with the probability that operand 0 gives, else 0.
+/// 1 with the probabilities in operand 0, else 0.
 LogicalResult bernoulli(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
@@ -155,9 +157,9 @@ LogicalResult bernoulli(NodeImporter &n) {
 
 //===-- batch normalization ----------------------------------------------===//
 
-/// Whether the model computes `statistic` itself, as PyTorch's exporter writes
-/// a normalization that keeps none (track_running_stats=False, standardized
-/// weights): nothing is left to say then.
+/// Returns true if the model computes `statistic` itself, as PyTorch's exporter
+/// writes a normalization that stores none (track_running_stats=False,
+/// standardized weights). No option is needed then.
 bool isComputed(const Imported &statistic) {
   Value value = statistic.value;
   while (value && isa_and_present<graph::ReshapeOp, graph::ConvertOp>(
@@ -167,8 +169,8 @@ bool isComputed(const Imported &statistic) {
          !isa<graph::ConstantOp>(value.getDefiningOp());
 }
 
-/// The stored statistic, operand `i`, moves towards that of the batch; empty
-/// where the model computes it itself, so that there is no state.
+/// Updates the stored statistic, operand `i`, by that of the batch; empty if
+/// the model computes it itself, so that there is no state.
 FailureOr<Imported> follow(NodeImporter &n, size_t i, const Imported &batch) {
   const Imported &stored = n.operand(i);
   if (isComputed(stored) || n.operand(0).isConstant())
@@ -176,7 +178,7 @@ FailureOr<Imported> follow(NodeImporter &n, size_t i, const Imported &batch) {
   if (!isParameter(stored))
     return n.fail("its running statistics are not stored in the file as a "
                   "buffer of the model, so they cannot follow the batch");
-  // From where an earlier use of the same layer has left it.
+  // Starts from the value that an earlier use of the same layer left.
   Imported next = movedTowards(n.emit, n.emit.getUpdated(stored.value), batch,
                                n.getFloat("momentum", 0.9));
   n.emit.update(stored.value, next.value);

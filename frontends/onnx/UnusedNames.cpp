@@ -1,4 +1,4 @@
-// Names of tied parameters that no node tells.
+// Names of tied parameters that no node gives.
 
 #include "frontends/onnx/UnusedNames.h"
 
@@ -15,7 +15,7 @@ static bool isTied(const Parameter &parameter) {
   return !parameter.aliases.empty();
 }
 
-/// The one parameter of the same kind in a layer below, if that layer's
+/// The only parameter of the same kind in a nested layer, if that layer's
 /// weight is tied.
 static std::optional<size_t> findTiedBias(const ModelState &state,
                                           StringRef name) {
@@ -36,8 +36,8 @@ static std::optional<size_t> findTiedBias(const ModelState &state,
   return found;
 }
 
-/// The only matrix that is tied, for a weight called `shared`: such a module
-/// comes before all others that have the matrix, and has no other state.
+/// The only tied matrix, for a weight called `shared`: such a module comes
+/// before all others that use the matrix, and has no other state.
 static std::optional<size_t> findShared(const ExportRecord &record,
                                         const ModelState &state,
                                         StringRef name) {

@@ -1,4 +1,4 @@
-// Windows over spatial dims as the attributes of a node say them.
+// Windows over spatial dims, from the attributes of a node.
 
 #include "frontends/onnx/WindowAttributes.h"
 
