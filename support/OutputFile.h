@@ -8,9 +8,9 @@ namespace polyrank {
 
 /// A file that gets the name `path` when it is committed and has no name
 /// before: until then an existing file stays, and a killed process leaves
-/// nothing behind, whatever its number is and wherever it ran. On file systems
-/// without unnamed files (NFS, FUSE) it is called `path`.partial-RANDOM until
-/// then, and is locked while it is open in any process, so that the next
+/// nothing behind, whatever its process id is and wherever it ran. On file
+/// systems without unnamed files (NFS, FUSE) it is called `path`.partial-RANDOM
+/// until then, and is locked while it is open in any process, so that the next
 /// process that creates `path` can recognise and remove what a dead one has
 /// left.
 ///

@@ -275,7 +275,7 @@ private:
     uint64_t end = 0;
     std::string name;
   };
-  /// By begin; they do not overlap.
+  /// By begin offset; they do not overlap.
   using Spans = std::map<uint64_t, Span>;
   /// The spans of trained tensors, which never overlap, and of other tensors.
   /// If several others share a part, it belongs to the last one, so there are
@@ -314,7 +314,7 @@ private:
   std::map<StoredTensor::Key, size_t> numbers;
   std::set<std::string> names;
   std::set<StoredTensor::Key> read;
-  std::map<uint64_t, Storage> storages; // by begin
+  std::map<uint64_t, Storage> storages; // by begin offset
 };
 
 } // namespace

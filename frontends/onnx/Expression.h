@@ -33,7 +33,7 @@ struct Expression {
     Concat
   };
   Kind kind = Kind::View;
-  /// Of a view: it shows parameter number `parameter`, in the model's
+  /// A view shows parameter number `parameter`, in the model's
   /// orientation: the block from `starts` to `limits` (exclusive), with its
   /// dims permuted by `permutation` and reshaped to `shape`. `shape` has the
   /// rank of the constant; its dims of size 1 are repeated to the constant's.

@@ -50,7 +50,8 @@ public:
   std::vector<bool> isDetached;
 
 private:
-  /// Where the nodes that are being imported stand.
+  /// The opsets of the nodes that are being imported, and the calls and graphs
+  /// around them.
   struct Place {
     const Opsets &opsets;
     /// The innermost call around them, and the function that it calls.

@@ -25,7 +25,7 @@ struct MaskedScatter {
 };
 
 struct MaskedScatters {
-  /// By ScatterND node.
+  /// The patterns, by their ScatterND node.
   std::map<const Node *, MaskedScatter> scatters;
   /// The other nodes of the patterns, unless something else uses them.
   std::set<const Node *> parts;

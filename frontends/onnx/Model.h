@@ -219,7 +219,7 @@ struct Model {
   const Function *findFunction(const Node &node) const;
 };
 
-/// Whether a model may lack its weights.
+/// Says whether a model may lack its weights.
 enum class Weights {
   /// External files must exist; what is not an initializer is an input.
   Required,

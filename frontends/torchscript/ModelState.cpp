@@ -231,7 +231,7 @@ Value ModelState::convert(const PickleValue &pickled, const std::string &path,
 
 void ModelState::findShared() {
   std::map<archive::StoredTensor::Key, size_t> states;
-  std::map<uint64_t, size_t> storages; // by begin
+  std::map<uint64_t, size_t> storages; // by begin offset
   for (auto [i, entry] : llvm::enumerate(entries))
     if (entry.role != aten::Role::Constant) {
       states.try_emplace(entry.tensor.key(), i);
