@@ -1,4 +1,5 @@
-// What schedules take and hold, by formula: docs/schedules.md derives them.
+// Closed forms of the time and memory of schedules; docs/schedules.md derives
+// them.
 
 #pragma once
 
@@ -8,20 +9,20 @@
 
 namespace polyrank::stage_order {
 
-/// Where every forward takes 1 and every backward 2, of which each part takes 1
-/// where they are apart, and neither transfers nor updates take any time. With
-/// P ranks, V chunks and m microbatches.
+/// The costs of a schedule with P ranks, V chunks and m microbatches when every
+/// forward takes 1 and every backward 2 (1 for each part if it is split), and
+/// transfers and updates take no time.
 struct ClosedForm {
   int64_t makespan = 0;
-  /// From one step to the next where no update waits for all.
+  /// The time from one step to the next if no update waits for all ranks.
   int64_t period = 0;
-  /// Of every rank: what it does nothing in, of the makespan.
+  /// The part of the makespan in which a rank is idle; the same for all ranks.
   int64_t bubble = 0;
   std::vector<int64_t> held; // Peaks::ofRanks
 };
 
-/// A step of training with one of the schedules that have a name. Nothing for a
-/// file, and for sizes that makeSchedule does not take.
+/// The closed form of a training step with a named schedule. Returns nullopt
+/// for a `file:` schedule, and for sizes that makeSchedule rejects.
 std::optional<ClosedForm> getClosedForm(std::string_view text, int64_t ranks,
                                         int64_t chunks, int64_t microbatches);
 

@@ -1,4 +1,4 @@
-// The least time in which a step of given stages can end.
+// A lower bound on the time of a step with given stages.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polyrank::stage_order {
 
-/// Simulation::lowerBound, which no order of the schedule's entries goes below.
-/// Times fit the schedule.
+/// Returns Simulation::lowerBound: no order of the schedule's entries has a
+/// smaller makespan. The sizes of `times` must fit the schedule.
 int64_t getLowerBound(const Schedule &schedule, const Times &times);
 
 } // namespace polyrank::stage_order

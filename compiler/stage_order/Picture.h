@@ -1,4 +1,4 @@
-// A schedule as a picture.
+// Draws a schedule as a picture.
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace polyrank::stage_order {
 
-/// Ranks from top to bottom, time from left to right, and in each box the
-/// number of its microbatch. Parts are told apart by colour and height, chunks
-/// by shade. Below a rank's row is what it sends. SVG.
+/// Returns an SVG with ranks from top to bottom and time from left to right.
+/// Each box shows the number of its microbatch. Colour and height tell the
+/// parts apart, shade the chunks. A rank's transfers are drawn below its row.
 std::string toSvg(const Schedule &schedule, const Simulation &simulation,
                   const std::string &title = "");
 

@@ -1,9 +1,9 @@
-// In which order the ranks of a pipeline run their stages: schedules as data.
+// Pipeline schedules as data: the order in which each rank runs its stages.
 //
-// A model is cut into stages, each of which lives on one rank of the pipe axis.
-// A rank's stages are its chunks. A schedule is one list for each rank: which
-// part of which chunk comes next, and of which microbatch. docs/schedules.md
-// has a picture of each.
+// A model is cut into stages, each on one rank of the pipe axis. The stages of
+// a rank are its chunks. A schedule has one list per rank: which part of which
+// chunk runs next, and for which microbatch. docs/schedules.md has a picture of
+// each.
 
 #pragma once
 
@@ -16,9 +16,9 @@
 
 namespace polyrank::stage_order {
 
-/// What is run of a stage. Its backward is one part, or two that are apart:
-/// the gradient of what the stage got, which the stage before it waits for, and
-/// the gradients of its weights, for which nobody waits.
+/// The parts of a stage's work. Its backward is one part, or two: the gradient
+/// of the stage's input, which the previous stage waits for, and the gradients
+/// of its weights, for which no stage waits.
 enum class Part : uint8_t { Forward, Backward, BackwardInput, BackwardWeight };
 
 struct Entry {
@@ -30,12 +30,12 @@ struct Entry {
 };
 
 struct Schedule {
-  /// Of each stage: the rank of the pipe axis that it lives on.
+  /// The rank of the pipe axis on which each stage lives.
   std::vector<int64_t> coordinates;
   int64_t microbatches = 1;
   /// What each rank runs, in order.
   std::vector<std::vector<Entry>> ranks;
-  /// Backwards are two parts, in all chunks.
+  /// True if the backwards of all chunks are split into two parts.
   bool splitsBackward = false;
 
   friend bool operator==(const Schedule &, const Schedule &) = default;
@@ -45,49 +45,51 @@ struct Schedule {
 inline constexpr std::string_view trainParts = "train",
                                   forwardParts = "forward";
 
-/// The schedule that is meant by `text`, for `ranks` ranks of the pipe axis of
-/// `chunks` stages each:
+/// Returns the schedule named by `text`, for `ranks` ranks of the pipe axis
+/// with `chunks` stages each:
 ///
 /// - `gpipe`: all forwards, then all backwards. Huang et al., GPipe, 2019. With
 ///   chunks breadth first: Lamy-Poirier, Breadth-First Pipeline Parallelism,
 ///   2023.
-/// - `1f1b`: one forward and one backward in turn, one chunk. Narayanan et al.,
-///   Memory-Efficient Pipeline-Parallel DNN Training, 2021 (PipeDream-Flush).
+/// - `1f1b`: one forward and one backward alternate, one chunk. Narayanan et
+///   al., Memory-Efficient Pipeline-Parallel DNN Training, 2021
+///   (PipeDream-Flush).
 /// - `interleaved`: the same with chunks. Narayanan et al., Efficient
 ///   Large-Scale Language Model Training on GPU Clusters, 2021.
-/// - `zero-bubble`: ZB-H1, 1f1b with the backward in two parts, one chunk. Qi
-///   et al., Zero Bubble Pipeline Parallelism, 2024.
-/// - `zero-bubble-v`: ZB-V, two chunks, the second in reverse. Qi et al.,
-///   Pipeline Parallelism with Controllable Memory, 2024.
-/// - `file:PATH`: what is written there (ScheduleText.h).
+/// - `zero-bubble`: ZB-H1, 1f1b with a split backward, one chunk. Qi et al.,
+///   Zero Bubble Pipeline Parallelism, 2024.
+/// - `zero-bubble-v`: ZB-V, two chunks, the second in reverse order of the
+///   ranks. Qi et al., Pipeline Parallelism with Controllable Memory, 2024.
+/// - `file:PATH`: the schedule written in that file (ScheduleText.h).
 ///
-/// Each is for any number of microbatches from one, and runs those of one part
-/// of a chunk in ascending order. With parts `forward` it has the forwards
-/// only, in the same order. What is made passes checkSchedule; what is read
-/// does too, or is an error.
+/// Each takes any number of microbatches from one on, and runs the microbatches
+/// of one part of a chunk in ascending order. If `parts` is `forward` the
+/// schedule has only the forwards, in the same order. Every generated schedule
+/// passes checkSchedule; a file whose schedule does not is an error.
 Result<Schedule> makeSchedule(std::string_view text, int64_t ranks,
                               int64_t chunks, int64_t microbatches,
                               std::string_view parts = trainParts);
 
-/// Where each stage lives with that schedule: 0..P-1 for each chunk, and for
-/// the second chunk of `zero-bubble-v` P-1..0. Of a file what it says.
+/// Returns the rank of each stage under that schedule: 0..P-1 for each chunk,
+/// but P-1..0 for the second chunk of `zero-bubble-v`. A file states its own.
 Result<std::vector<int64_t>> getCoordinates(std::string_view text,
                                             int64_t ranks, int64_t chunks);
 
-/// The stages of each rank, in ascending order: by chunk.
+/// The stages of each rank, in ascending order, which is the order of its
+/// chunks.
 std::vector<std::vector<int64_t>> getStagesOfRanks(const Schedule &schedule);
 
-/// Fails where more than half of what its stages run for its microbatches is
-/// missing, for one microbatch number alone may be as large as it likes. What
-/// is kept for each stage and microbatch is then a small multiple of the
-/// entries.
+/// Fails if more than half of the entries that the stages need for all
+/// microbatches are missing: a single entry may name an arbitrarily large
+/// microbatch. After this check, tables with a cell for each stage and
+/// microbatch take a small multiple of the memory of the entries.
 Result<void> checkMostAreThere(const Schedule &schedule);
 
-/// `F0.3`: part, chunk, microbatch. B is the whole backward, or of two parts
-/// the first; W is the second.
+/// Formats an entry as `F0.3`: part, chunk, microbatch. B is the whole
+/// backward, or the first of two parts; W is the second part.
 std::string toString(const Entry &entry);
 
-/// More than this is nobody's pipeline, and would make sizes overflow.
+/// Limits that no real pipeline reaches, and above which sizes would overflow.
 inline constexpr int64_t mostStages = 1 << 12, mostMicrobatches = 1 << 20,
                          mostEntries = 1 << 23;
 

@@ -4,14 +4,15 @@
 //     F0 F1 B0 F2 B1 B2        # rank 0
 //     F0 B0 F1 B1 F2 B2        # rank 1
 //
-// One line for each rank of the pipe axis, in order. An entry is a part, the
-// chunk of the rank and a dot where that is not 0, and the microbatch: `F3` is
-// `F0.3`. F is a forward, B a backward. In a schedule with W, B is the gradient
-// of what the stage got, and W the gradients of its weights.
+// The text has one line for each rank of the pipe axis, in order. An entry is a
+// letter for the part, the chunk of the rank and a dot if the chunk is not 0,
+// and the microbatch: `F3` is `F0.3`. F is a forward, B a backward. In a
+// schedule with W, B is the gradient of the stage's input, and W the gradients
+// of its weights.
 //
-// A line `stages 0 1 1 0` in front says on which rank each stage lives; without
-// it rank r has the stages r, P + r, 2P + r, ... From `#` to the end of its
-// line is for people. Empty lines say nothing.
+// A first line `stages 0 1 1 0` states the rank of each stage; without it rank
+// r has the stages r, P + r, 2P + r, ... A `#` begins a comment that ends with
+// the line. Empty lines are ignored.
 
 #pragma once
 
@@ -22,13 +23,13 @@ namespace polyrank::stage_order {
 /// The longest text that is read, in bytes.
 inline constexpr uint64_t longestText = uint64_t(1) << 27;
 
-/// Reads what any file may hold. Says only that it is a schedule, with chunks
-/// that its ranks have: checkSchedule says whether it is a good one. Errors
-/// name `path`, the line and the entry.
+/// Parses untrusted text. Checks only that it is a schedule whose entries name
+/// chunks that their ranks have; checkSchedule checks the rest. Errors name
+/// `path`, the line and the entry.
 Result<Schedule> readSchedule(std::string_view text, const std::string &path);
 Result<Schedule> readScheduleFile(const std::string &path);
 
-/// The text from which the same schedule is read.
+/// Returns a text from which readSchedule reads the same schedule.
 std::string writeSchedule(const Schedule &schedule);
 
 } // namespace polyrank::stage_order

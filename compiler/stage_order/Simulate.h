@@ -1,13 +1,13 @@
-// When the ranks of a pipeline run what, with given times.
+// Simulates a schedule with given times: when each rank runs each entry.
 //
-// A rank runs its entries one after another, each as soon as what it needs has
-// come. What an entry makes is sent behind it, which takes the rank no time:
-// the transfer runs beside what the rank does next, behind those that the rank
-// has sent to the same rank before. A value arrives whole, and its slot is free
-// again when the receiver's entry begins. Where no slot is free the sender
-// stands until one is.
+// A rank runs its entries one after another, each as soon as its operands have
+// arrived. After an entry its results are sent, which takes the rank no time: a
+// transfer overlaps with the rank's next entries, and begins after earlier
+// transfers of this rank to the same rank have ended. A value arrives whole,
+// and its slot becomes free when the receiver's entry begins. A sender without
+// a free slot waits until there is one.
 //
-// Behind its last entry a rank updates its parameters.
+// After its last entry a rank updates its parameters.
 
 #pragma once
 
@@ -16,31 +16,32 @@
 
 namespace polyrank::stage_order {
 
-/// Of one stage and microbatch, in any unit that is the same everywhere. A
-/// whole backward takes the sum of its two parts.
+/// Times of one stage for one microbatch, in any unit that is the same
+/// everywhere. A whole backward takes the sum of its two parts.
 struct StageTimes {
   int64_t forward = 1, backwardInput = 1, backwardWeight = 1;
 };
 
-/// Of what goes from one stage to a later one, and of its gradient.
+/// Times of the transfers from one stage to a later one, and of the gradients
+/// back.
 struct TransferTimes {
   int64_t from = 0, to = 1;
   int64_t forward = 0, backward = 0;
 };
 
 struct Times {
-  /// Of each stage, or one for all.
+  /// One for each stage, or a single one for all.
   std::vector<StageTimes> stages = {StageTimes{}};
-  /// From each stage to the next there is a transfer in any case, which takes
-  /// no time where it is not listed; other pairs are those that skip stages.
+  /// Adjacent stages always have a transfer, which takes no time if it is not
+  /// listed; other pairs are transfers that skip stages.
   std::vector<TransferTimes> transfers = {};
-  /// Of each rank, or none.
+  /// The update of each rank; empty if updates take no time.
   std::vector<int64_t> updates = {};
-  /// No rank updates anything before all have run their last entry: what is
-  /// updated depends on all gradients, as with clipping by the norm of all, or
-  /// where one that is not finite makes all ranks skip the step.
+  /// True if no rank updates before all ranks have run their last entry,
+  /// because the update depends on all gradients: clipping by the global norm,
+  /// or skipping the step on all ranks if some gradient is not finite.
   bool waitsForAll = false;
-  /// Of each transfer; 0: as many as there are microbatches.
+  /// The slots of each transfer; 0 means as many as there are microbatches.
   int64_t slots = 0;
 };
 
@@ -51,7 +52,7 @@ struct Interval {
   friend bool operator==(const Interval &, const Interval &) = default;
 };
 
-/// One value on its way.
+/// The transfer of one value.
 struct Transfer {
   int64_t from = 0, to = 0; // stages
   int64_t microbatch = 0;
@@ -66,28 +67,32 @@ struct Simulation {
 
   /// From the first entry to the end of the last update.
   int64_t makespan = 0;
-  /// No schedule of these stages is shorter, whatever it holds. The largest of
-  /// - for each rank, the time until the first microbatch can have come to its
-  ///   first stage, and then all that it does;
-  /// - the same, but without gradients of weights if they are apart, and then
-  ///   the time in which the last gradient goes down from its first stage;
-  /// - the way of one microbatch through all stages and back.
-  /// With updates behind what they wait for.
+  /// No schedule of these stages is shorter, even with unlimited memory. It is
+  /// the largest of
+  /// - for each rank, the earliest time at which the first microbatch can reach
+  ///   its first stage, plus all the work of the rank;
+  /// - the same without weight gradients if the backward is split, plus the
+  ///   time in which the last gradient goes from the rank's first stage down to
+  ///   stage 0;
+  /// - the path of one microbatch through all stages and back.
+  /// Each includes the updates, after what they wait for.
   int64_t lowerBound = 0;
-  /// From one step to the next where one follows the other: the makespan if
-  /// updates wait for all, else the longest time from a rank's first entry to
-  /// its end, since a rank can begin the next step while others end this one.
+  /// The time from one step to the next when steps follow each other: the
+  /// makespan if updates wait for all ranks, else the longest time from a
+  /// rank's first entry to its end, since a rank can begin the next step while
+  /// others finish this one.
   int64_t period = 0;
-  /// Of each rank, what it does with its update.
+  /// The work of each rank, its update included.
   std::vector<int64_t> work;
-  /// Of each rank: the share of the makespan, and of the period, in which it
-  /// does nothing.
+  /// For each rank, the share of the makespan, and of the period, in which it
+  /// is idle.
   std::vector<double> bubbles, bubblesOfPeriod;
   Peaks peaks;
 };
 
-/// An error where ranks wait for each other in a circle, or an entry stands
-/// where what it needs cannot have been done, or times do not fit.
+/// Fails if ranks wait for each other in a circle, if an entry stands at a
+/// place where its operands cannot have been computed, or if the sizes of
+/// `times` do not fit.
 Result<Simulation> simulate(const Schedule &schedule, const Times &times = {});
 
 } // namespace polyrank::stage_order

@@ -1,4 +1,4 @@
-// How many values of a transfer wait between its stages.
+// The number of slots that transfers between stages need.
 
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace polyrank::stage_order {
 
-/// The least number of slots, of every transfer, with which no ranks wait in a
-/// circle. The schedule has no other fault.
+/// The smallest number of slots per transfer with which no ranks wait for each
+/// other in a circle. The schedule must have no other fault.
 int64_t getLeastSlots(const Schedule &schedule,
                       const std::vector<StagePair> &skips = {});
 
-/// The least number with which a step takes no longer than with any more, where
-/// every part takes the same time and transfers take none. With fewer, senders
-/// stand until somebody has received.
+/// The smallest number of slots per transfer with which a step takes no longer
+/// than with more, if every part takes the same time and transfers take none.
+/// With fewer slots, senders wait for receivers.
 int64_t getSlots(const Schedule &schedule,
                  const std::vector<StagePair> &skips = {});
 

@@ -1,5 +1,5 @@
-// An order of ops as blocks between places where it may be cut, and what the
-// intervals of blocks cost.
+// An order of ops as blocks between the places where it may be cut, and the
+// costs of intervals of blocks.
 
 #pragma once
 
@@ -12,36 +12,38 @@ namespace polyrank::stages {
 
 class CutChain {
 public:
-  /// Block b has the ops from places[b] to places[b + 1]; the first place is 0,
-  /// the last the number of ops.
+  /// Block b has the ops from places[b] to places[b + 1]. The first place is 0,
+  /// the last is the number of ops.
   CutChain(const CutProblem &problem, std::vector<int> places);
 
   int size() const { return static_cast<int>(places.size()) - 1; }
   int getPlace(int block) const { return places[block]; }
-  /// Picoseconds of the blocks in front, without transfers.
+  /// Picoseconds of the blocks before `block`, without transfers.
   int64_t getTimeBefore(int block) const { return time[block]; }
 
   struct Interval {
     int begin;
     int64_t time;             // with transfers
     int64_t received;         // bytes
-    int64_t parameters, kept; // bytes, of which the kept ones per microbatch
+    int64_t parameters, kept; // bytes; `kept` is per microbatch
   };
-  /// Visits the intervals that end in front of block `end`, from the shortest
-  /// to the last whose ops alone take no longer than `limit`.
+  /// Visits the intervals that end just before block `end`, from the shortest
+  /// to the longest whose ops alone take at most `limit`.
   template <typename Visit>
   void visitIntervals(int end, int64_t limit, Visit visit) const;
-  /// How many intervals that is.
+  /// The number of intervals that visitIntervals visits.
   int64_t countIntervals(int end, int64_t limit) const;
 
 private:
   static constexpr int never = std::numeric_limits<int>::max();
-  /// What a block makes and others use, in [first, last].
+  /// A value that a block makes and that other blocks use; `first` and `last`
+  /// are the first and last of these blocks.
   struct Made {
     int64_t bytes;
     int first, last;
   };
-  /// What it uses of an earlier block, which blocks from `next` on use again.
+  /// A value of an earlier block, or a parameter, that a block uses; `next` is
+  /// the first later block that uses it.
   struct Used {
     int64_t bytes;
     int next;
@@ -49,13 +51,13 @@ private:
   struct Block {
     std::vector<Made> made;
     std::vector<Used> used, parameters;
-    /// Of the parameters that no block in front uses.
+    /// Bytes of the parameters that no earlier block uses.
     int64_t owned = 0;
   };
 
   std::vector<int> places;
   std::vector<Block> blocks;
-  std::vector<int64_t> time, kept; // of all blocks in front
+  std::vector<int64_t> time, kept; // prefix sums over the blocks
   int64_t picosecondsPerByte;
 };
 

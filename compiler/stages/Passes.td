@@ -8,10 +8,10 @@ include "mlir/Pass/PassBase.td"
 def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
   let summary = "Cuts @forward into stages of about equal time";
   let description = [{
-    Runs on @forward when its loss is attached, in front of build-step. There are
+    Runs on @forward after its loss is attached, before build-step. There are
     `ranks` times `chunks` stages. Each op that depends on a parameter gets the
-    number of its stage, `graph.stage`, which is never below that of an op
-    whose result it takes. What depends on inputs and constants alone, such as a
+    number of its stage, `graph.stage`, which is at least that of every op whose
+    result it takes. An op that depends on inputs and constants alone, such as a
     mask, gets none: each stage that needs it computes it.
 
     ```mlir
@@ -25,18 +25,18 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
     with zero-bubble-v at 0, 1, .., ranks - 1 and back.
 
     PATTERN=K of `patterns` puts what PATTERN names on stage K: modules with all
-    that is in them, or single ops. The last pattern that names an op holds. The
-    rest is cut where it is best: the time of the slowest stage, with its
-    transfers, is the least possible for the order of the ops; of these cuts the
-    one whose values that cross have the fewest bytes, and then the one whose
-    stage with the most memory needs least. A remark says what each stage has,
-    the time, its lower bound and the gap.
+    that is in them, or single ops. If several patterns name an op, the last one
+    holds. The rest is assigned optimally for the order of the ops: the time of the
+    slowest stage, with its transfers, is the least possible; among these cuts, the
+    fewest bytes cross between stages; and among these, the stage with the most
+    memory needs least. A remark says what each stage has, the time, its lower bound
+    and the gap.
 
     An op takes the larger of FLOPs / rate and bytes / rate. With `train` its
-    backward is added: of a product once more for each operand that has a
-    gradient, of other ops once more; a value that crosses has a gradient that
-    comes back, and memory has weights, gradients and two states of the optimizer
-    beside what microbatches in flight keep.
+    backward is added: a product takes its time again for each operand that has a
+    gradient, another op takes its time once more; a value that crosses has a
+    gradient that comes back; and memory holds weights, gradients and two optimizer
+    states in addition to what the microbatches in flight keep.
   }];
   let dependentDialects = ["::polyrank::rank::RankDialect",
                            "::polyrank::sharding::ShardingDialect"];
@@ -56,41 +56,41 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
 }
 
 def InsertTransfers : Pass<"insert-transfers", "::mlir::ModuleOp"> {
-  let summary = "From ops that say their stage to values that go from one stage to another";
+  let summary = "Inserts transfers of the values that go from one stage to another";
   let description = [{
     Each value of @forward that an op of another stage needs goes there by one
-    `pipeline.transfer`, however many ops need it: activations and skip
-    connections alike. What depends on no parameter (masks, positions) does not:
-    each stage that needs it computes it.
+    `pipeline.transfer`, however many ops need it: activations and skip connections
+    alike. A value that depends on no parameter (a mask, positions) is not
+    transferred: each stage that needs it computes it.
 
-    A parameter is on the first stage that uses it, which `graph.stage` of its
-    `graph.parameter` says; other stages get its value. What a mean is over is
-    counted where its sum is.
+    A parameter is on the first stage that uses it, as `graph.stage` of its
+    `graph.parameter` says; other stages receive its value. The count of a mean is
+    computed on the stage of its sum.
   }];
   let dependentDialects = ["::polyrank::stages::PipelineDialect"];
 }
 
 def JoinStages : Pass<"join-stages", "::mlir::ModuleOp"> {
-  let summary = "Numbers that the update needs of several stages, or of another one";
+  let summary = "Joins the numbers that the update needs from several stages, or from another stage";
   let description = [{
-    A sum of numbers of several stages (the norm of all gradients) becomes one sum
-    for each stage and a `pipeline.join` of these. Another number that a stage
-    needs of another one (a count, a factor) is joined alone, so that all stages
+    A sum of numbers from several stages (the norm of all gradients) becomes one sum
+    for each stage and a `pipeline.join` of these. Any other number that a stage
+    needs from another stage (a count, a factor) is joined alone, so that all stages
     have it, and each computes what follows from it.
   }];
   let dependentDialects = ["::polyrank::stages::PipelineDialect"];
 }
 
 def MarkStages : Pass<"mark-stages", "::mlir::func::FuncOp"> {
-  let summary = "Writes down on which stage each op is (`graph.stage`)";
+  let summary = "Writes the stage of each op as an attribute (`graph.stage`)";
 }
 
 def PlaceValues : Pass<"place-values", "::mlir::func::FuncOp"> {
-  let summary = "Writes where each value lives along the pipe axis into its layout";
+  let summary = "Writes the place of each value along the pipe axis into its layout";
   let description = [{
-    The last pass of a partition: those before it neither split anything over the
-    pipe axis nor look at it. What is joined becomes partial over the axis, and is
-    reduced at once.
+    This is the last pass of the partition stage: the passes before it neither split
+    anything over the pipe axis nor look at it. A joined value becomes partial over
+    the axis and is reduced immediately.
 
     ```mlir
     %y = pipeline.transfer %x from 0 to 1 : tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 0}>> -> tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 1}>>

@@ -1,4 +1,4 @@
-// What the ops of @forward cost where they are cut into stages.
+// Costs of the ops of @forward, for the stage assignment.
 
 #pragma once
 
@@ -12,13 +12,14 @@ namespace polyrank::stages {
 struct StageRates {
   target::Rates rates;
   int64_t picosecondsPerByte = 0; // between stages
-  /// With backward and optimizer.
+  /// True if the backward and the optimizer are included.
   bool train = true;
 };
 
-/// `ops` have stages, and are in an order with operands in front: one op of the
-/// problem each. Stages, microbatches in flight and what the user fixed are
-/// left for others.
+/// Returns the problem with one CutOp for each of `ops`, which depend on
+/// parameters and are listed with operands first. The caller fills in the
+/// number of stages, the microbatches in flight and the ops that the user
+/// fixed.
 CutProblem getCutProblem(mlir::func::FuncOp forward,
                          llvm::ArrayRef<mlir::Operation *> ops,
                          const StageRates &rates);

@@ -1,4 +1,4 @@
-// On which stage each value of a function is, as follows from the data.
+// Finds the stage of each value of a function from the data flow.
 
 #pragma once
 
@@ -8,36 +8,36 @@
 
 namespace polyrank::stages {
 
-/// The stages of a function's values. A parameter, and what its optimizer keeps
-/// of it, is on the stage that its `graph.parameter` names; what an op computes
-/// is where its operands are. What depends on no value of a stage is on none:
-/// each stage that needs it has it.
+/// The stages of a function's values. A parameter and its optimizer state are
+/// on the stage that its `graph.parameter` names; an op's results are on the
+/// stage of its operands. A value that depends on no value of any stage has no
+/// stage: each stage that needs it computes it.
 class StageFlow {
 public:
   explicit StageFlow(mlir::FunctionOpInterface function);
 
-  /// nullopt of what every stage has.
+  /// Returns nullopt for a value that every stage has.
   std::optional<int64_t> getStage(mlir::Value value) const {
     auto found = stages.find(value);
     return found == stages.end() ? std::nullopt
                                  : std::optional<int64_t>(found->second);
   }
-  /// Where the op's results are; of an op without results its operands.
+  /// The stage of the op's results, or of its operands if it has no results.
   std::optional<int64_t> getStage(mlir::Operation *op) const;
-  /// Two operands of the op that are on different stages, and nothing takes
-  /// them to one.
+  /// Two operands of the op that are on different stages, if there are such
+  /// operands and the op is not one that moves values between stages.
   std::optional<std::pair<mlir::Value, mlir::Value>>
   findConflict(mlir::Operation *op) const;
 
-  /// Looks at an op again whose operands have changed.
+  /// Recomputes the stage of an op after its operands have changed.
   void update(mlir::Operation *op);
-  /// To be called before an op is erased: another one may get its address.
+  /// Must be called before an op is erased, since a new op may get its address.
   void forget(mlir::Operation *op) {
     for (mlir::Value result : op->getResults())
       set(result, std::nullopt);
   }
 
-  /// Of an argument: that of the parameter that its role names.
+  /// The stage of an argument: that of the parameter that its role names.
   static std::optional<int64_t>
   getStageOfArgument(mlir::FunctionOpInterface function, unsigned number,
                      const graph::Symbols &symbols);

@@ -1,10 +1,10 @@
-// The little language of --stage: PATTERN=K.
+// The syntax of --stage: PATTERN=K.
 //
 //   transformer.h.[0-5].*=0     the modules 0 to 5, with all that is in them
 //   lm_head=3                   a module, or an op by its name
 //
-// PATTERN is a glob over modules and ops in which leading modules may be left
-// out.
+// PATTERN is a glob over the names of modules and ops. Leading modules may be
+// left out.
 
 #pragma once
 
@@ -19,10 +19,10 @@ namespace polyrank::stages {
 
 class StagePattern {
 public:
-  /// Fails with what is wrong and an example.
+  /// On failure the error says what is wrong and gives an example.
   static Result<StagePattern> parse(llvm::StringRef text, int64_t stages);
 
-  /// Whether it names the op or a module that the op is in.
+  /// Returns true if the pattern names the op or a module that contains it.
   bool matches(mlir::Operation *op);
 
   /// As the user wrote it.
@@ -35,12 +35,13 @@ private:
 
   std::string text, glob;
   int64_t stage = 0;
-  llvm::StringMap<bool> scopes; // those asked about before
+  llvm::StringMap<bool> scopes; // results of earlier queries
 };
 
-/// For each of `ops` the last pattern that names it; -1: none. Emits an error
-/// where a pattern names none of them, or an op would be on a stage below that
-/// of an op that it depends on. `ops` are in an order with operands in front.
+/// Returns for each of `ops` the index of the last pattern that names it, or
+/// -1. Emits an error if a pattern names none of them, or if an op would be on
+/// an earlier stage than an op that it depends on. `ops` are listed with
+/// operands first.
 mlir::FailureOr<std::vector<int>>
 findPatterns(mlir::Operation *root, llvm::ArrayRef<mlir::Operation *> ops,
              llvm::MutableArrayRef<StagePattern> patterns);

@@ -1,4 +1,4 @@
-// What a remark says of the stages.
+// The remark about the stages of a pipeline.
 
 #pragma once
 
@@ -17,16 +17,17 @@ public:
       : forward(forward), cut(cut), coordinates(coordinates),
         stages(coordinates.size()) {}
 
-  /// In the order that was cut.
+  /// Adds an op; called in the order that was cut.
   void add(mlir::Operation *op, int64_t stage);
-  /// Time, bound and gap, and a note for each stage.
+  /// Emits the time, its lower bound and the gap, with a note for each stage.
   void emit(llvm::StringRef axis, llvm::StringRef schedule);
 
 private:
   struct Stage {
     std::string first, last;
     int64_t ops = 0, flops = 0;
-    /// Bytes of parameters that are its own, and that are another's.
+    /// Bytes of parameters that the stage owns, and of those that it uses but
+    /// another stage owns.
     int64_t owned = 0, borrowed = 0;
     int64_t sent = 0;
   };
