@@ -1,5 +1,5 @@
-// An order of the commands of a range, which moves keep valid and whose memory
-// does not grow.
+// An order of the commands of a range, with moves that keep it valid and do not
+// increase its memory.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace polyrank::overlap {
 
-/// The commands [begin, end) of one block. A command is called by its number in
-/// the order that it had; positions are those of the order that it has.
+/// The commands [begin, end) of one block. A command is identified by its
+/// number in the original order; a position is an index in the current order.
 class CommandOrder {
 public:
   CommandOrder(mlir::Block::iterator begin, mlir::Block::iterator end,
@@ -18,47 +18,49 @@ public:
   mlir::Operation *getOp(int command) const { return ops[command]; }
   int at(int position) const { return order[position]; }
   int getPosition(int command) const { return positions[command]; }
-  /// Of what is computed; 0 of views and collectives.
+  /// The duration of a command that computes; 0 for views and collectives.
   int64_t getWork(int command) const { return work[command]; }
   bool isView(int command) const;
 
-  /// What stands in front of a command, or behind it, in every valid order:
-  /// what it uses, and the readers of what it may overwrite.
+  /// The commands before, or after, a command in every valid order: the
+  /// producers of its operands, and the readers of values that it may
+  /// overwrite.
   llvm::ArrayRef<int> getBefore(int command) const { return before[command]; }
   llvm::ArrayRef<int> getAfter(int command) const { return after[command]; }
 
-  /// Where a collective can start: behind what computes its operands.
+  /// The position where a collective can start: after the producers of its
+  /// operands.
   int getStart(int collective) const;
-  /// The position where the results must be there: size() where nothing of the
-  /// range uses them.
+  /// The position where the collective's results are needed; size() if nothing
+  /// in the range uses them.
   int getNeed(int collective) const;
 
-  /// Whether it is started as late as it can be: a gather for a use in the
-  /// range.
+  /// Returns true if the collective is started as late as possible: a gather
+  /// for a use in the range.
   bool isPrefetched(int collective) const;
 
-  /// Puts a command behind those up to position `to`, which is behind its own,
-  /// or in front of the one at `to`. False, and nothing changes, where more
-  /// than `getLimit` would be live at once.
+  /// Moves a command to just after the one at position `to`, which is after its
+  /// own, or to just before the one at `to`. Returns false and changes nothing
+  /// if more than `getLimit` bytes would be live at once.
   bool moveBack(int command, int to);
   bool moveForward(int command, int to);
 
-  /// The most bytes that values of the range take at once, in the first order
-  /// and in the one that there is.
+  /// The peak of the bytes that values of the range take, in the original order
+  /// and in the current one.
   int64_t getLimit() const { return limit; }
   int64_t getPeak() const;
 
-  /// How long it takes where reductions start when their operands are there and
-  /// gathers cost nothing, since they are prefetched.
+  /// The makespan if reductions start as soon as their operands are there, and
+  /// gathers cost nothing because they are prefetched.
   int64_t getMakespan() const;
 
-  /// Puts the ops into this order.
+  /// Moves the ops of the block into the current order.
   void apply(mlir::Block::iterator end) const;
 
 private:
   struct Buffer {
     int64_t bytes = 0;
-    llvm::SmallVector<int, 4> users; // with what defines it
+    llvm::SmallVector<int, 4> users; // with the command that defines it
     bool outlives = false;
   };
 
@@ -74,9 +76,11 @@ private:
   std::vector<llvm::SmallVector<int, 4>> before, after;
   std::vector<int> order, positions;
   std::vector<Buffer> buffers;
-  std::vector<llvm::SmallVector<int, 4>> buffersOf; // that a command touches
-  std::vector<llvm::SmallVector<int, 2>> made;      // of these, defines
-  llvm::SmallVector<int64_t> live;                  // by position
+  /// By command: the buffers that it touches.
+  std::vector<llvm::SmallVector<int, 4>> buffersOf;
+  /// By command: of these, the buffers that it defines.
+  std::vector<llvm::SmallVector<int, 2>> made;
+  llvm::SmallVector<int64_t> live; // by position
   int64_t limit = 0;
 };
 

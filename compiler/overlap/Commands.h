@@ -1,4 +1,4 @@
-// What passes that order commands ask of them.
+// Queries on commands, for the passes that order them.
 
 #pragma once
 
@@ -7,9 +7,10 @@
 
 namespace polyrank::overlap {
 
-/// Visits the ranges of a block that its loop and its end bound, in order, when
-/// views stand in front of their first readers: they cost nothing and are no
-/// use. `visitPart` is shown each segment of the loop, and how often it runs.
+/// Visits the ranges of a block, bounded by its microbatch loop and its end, in
+/// order. Before that, views are moved to just before their first readers: they
+/// cost nothing and cannot overlap with anything. `visitPart` gets each segment
+/// of the loop and the number of its runs.
 void forEachRange(
     mlir::Block &block,
     llvm::function_ref<void(mlir::Block::iterator begin,
@@ -17,20 +18,22 @@ void forEachRange(
         visit,
     llvm::function_ref<void(mlir::Block &part, int64_t runs)> visitPart);
 
-/// Whether the results need more memory than the operands, as of a gather.
+/// Returns true if the results need more memory than the operands, as those of
+/// a gather do.
 bool grows(rank::CollectiveOp op);
 
-/// Whether a launch only brings what collectives reduced together with values
-/// from outside of the range, as adding a microbatch's gradient to the sum: put
-/// off until these have ended it keeps nothing else in memory.
+/// Returns true if a launch only combines results of collectives with values
+/// from outside the range, such as adding a microbatch's reduced gradient to
+/// the sum. Deferring such a launch until the collectives have ended keeps
+/// nothing else in memory.
 bool addsReduced(mlir::Operation *op,
                  llvm::function_ref<bool(mlir::Operation *)> isInRange);
 
-/// The value whose bytes it is: what it is a view of, or else itself.
+/// The value that `value` is a view of, or else `value` itself.
 mlir::Value getViewed(mlir::Value value);
 
-/// The argument of the block in whose place this operand of its terminator is
-/// kept, where there is one: the next value of a parameter, or a sum.
+/// The block argument whose buffer this operand of the terminator takes, if
+/// there is one: that of the next value of a parameter, or of a sum.
 mlir::Value getReplaced(mlir::Block &block, unsigned number);
 
 } // namespace polyrank::overlap

@@ -1,4 +1,4 @@
-// Passes that order the commands of a rank in time.
+// The passes that order the commands of a rank.
 
 #pragma once
 

@@ -1,6 +1,6 @@
-// Passes that order the commands of a rank in time.
+// The passes that order the commands of a rank.
 //
-// A pass without `dependentDialects` makes no ops, types or attributes.
+// A pass without `dependentDialects` creates no ops, types or attributes.
 
 #ifndef POLYRANK_SCHEDULE_PASSES_TD
 #define POLYRANK_SCHEDULE_PASSES_TD
@@ -8,30 +8,29 @@
 include "mlir/Pass/PassBase.td"
 
 def OrderCommands : Pass<"order-commands", "::mlir::ModuleOp"> {
-  let summary = "Moves what is computed to where a rank would wait for a reduction";
+  let summary = "Moves computation to where a rank would wait for a reduction";
   let description = [{
-    Runs when all commands are formed, in front of start-collectives. Where a
-    reduction takes longer than what is computed between its operands and its
-    first use,
+    Runs after all commands are formed, before start-collectives. Where a reduction
+    takes longer than the commands between its operands and its first use,
 
-    - commands in front of it that are used only behind it are put off until it
-      has started: so the product for a weight's gradient stands behind the
-      reduction of the input's gradient that tensor parallelism waits for,
-    - and then commands behind its first use that need nothing of that are brought
-      forward.
+    - commands before it whose results are used only after it are deferred until it
+      has started: the GEMM for a weight's gradient then comes after the reduction
+      of the input's gradient that tensor parallelism waits for,
+    - and then commands after its first use that do not depend on it are moved
+      before that use.
 
-    What is looked at is no further away than 128 commands. What each command
+    Only commands within a distance of 128 are candidates. What each command
     computes stays the same, so results keep their bits. Sends and receives keep
-    their order; nothing that stands behind a send comes in front of it, since
-    another rank waits for that, and nothing in front of a receive is put off behind
-    it, since it fills the time until something is there. No move is made that
-    would let values take more memory at once than they did, that would have a
-    value copied since it is overwritten before its last reader, and none at all
-    where the simulated time does not get shorter.
+    their order. Nothing after a send is moved before it, since another rank waits
+    for the send, and nothing before a receive is deferred past it, since it fills
+    the time until the value arrives. No move is made that would increase the peak
+    memory of values, or that would force a copy because a value is overwritten
+    before its last reader; and no move at all is made if the simulated time does
+    not get shorter.
 
-    Objective: the makespan of the same timeline as start-collectives', where
-    gathers are prefetched. With `report`, a remark says it, as it was and as it
-    is, the lower bound and the gap, and the most bytes that values take at once.
+    Objective: the makespan on the timeline that start-collectives uses, with
+    gathers prefetched. With `report`, a remark states the makespan before and
+    after, the lower bound and the gap, and the peak bytes of values.
   }];
   let options = [
     ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
@@ -44,32 +43,34 @@ def OrderCommands : Pass<"order-commands", "::mlir::ModuleOp"> {
 def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
   let summary = "Starts collectives early, and waits for them late";
   let description = [{
-    Runs when all commands are formed, before buffers are assigned. A collective
+    Runs after all commands are formed, before buffers are assigned. A collective
     that has something to overlap with is started (its results become
     `!rank.pending`) and a `rank.wait` gives the results:
 
-    - What is no larger than what it is made of, such as a reduction of gradients,
-      is started as soon as its operands are there. All ranks wait for it at its
-      first use, or, where its operands take memory of their own until then, as
-      soon as it should have ended.
-    - What is larger, such as gathered parameters, is started so late that it has
-      just ended at its first use, and not before the gather that is `prefetch`
-      uses earlier is used. `prefetch=0` starts none early.
+    - A collective whose results are no larger than its operands, such as a
+      reduction of gradients, is started as soon as its operands are there. All
+      ranks wait for it at its first use or, if its operands occupy memory of their
+      own until then, as soon as it should have ended.
+    - A collective whose results are larger, such as a gather of parameters, is
+      started just early enough to have ended at its first use, but not before the
+      first use of the gather `prefetch` places earlier. `prefetch=0` starts none
+      early.
 
-    When something has ended is read from a timeline (compiler/overlap/Timeline.h):
-    what commands take by the target's rates, and collectives by the alpha-beta
-    model of `links`, one after another on each group's queue. Commands keep the
-    order that order-commands gave them, and results their bits. Of each group at most 8 are in flight.
+    The time at which a command ends is read from a timeline
+    (compiler/overlap/Timeline.h): commands take their time by the target's rates,
+    and collectives by the alpha-beta model of `links`, one after another on each
+    group's queue. Commands keep the order that order-commands gave them, and
+    results their bits. At most 8 collectives of each group are in flight.
 
-    Functions of different places (`rank.at`) are scheduled one by one, by timelines
-    in which nobody waits for what another function sends. A collective among
-    ranks of several functions stays where it is, as sends and receives do: their order
-    is one that all functions have together. Those among the ranks of one function
-    may pass them, since these ranks are always at the same command.
+    Functions of different places (`rank.at`) are handled one by one, on timelines
+    in which nobody waits for what another function sends. A collective among ranks
+    of several functions is not moved, nor are sends and receives: all functions
+    agree on their order. Collectives among the ranks of one function may be moved
+    past them, since these ranks are always at the same command.
 
-    With `report`, a remark says how long a step takes by that timeline, the lower
-    bound (the time of all computation, and of all communication of each group) and
-    the gap, and how long it would take with nothing overlapped.
+    With `report`, a remark states the time of a step on that timeline, the lower
+    bound (the time of all computation, and of all communication of each group), the
+    gap, and the time of a step with nothing overlapped.
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Gathers that are started ahead of the one in use">,
