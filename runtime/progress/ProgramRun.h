@@ -1,4 +1,5 @@
-// The run of all programs up to where no rank gets on, and its state there.
+// Runs all programs until no rank makes progress, and explains the state at
+// that point.
 
 #pragma once
 
@@ -9,15 +10,16 @@
 
 namespace polyrank::progress {
 
-/// Runs one rank of each class. Members, groups and queues are those of these
-/// ranks: see CheckPrograms.h.
+/// Runs one rank of each class. Members, groups and queues here are those of
+/// these ranks only: see CheckPrograms.h.
 class ProgramRun {
 public:
   explicit ProgramRun(const RankPrograms &ranks);
 
-  /// Runs until nobody gets on; stops at the first fault that is no waiting.
+  /// Runs until no rank makes progress; stops at the first fault that is not a
+  /// wait.
   std::optional<Fault> run();
-  /// After `run`: why ranks wait without end, if some do.
+  /// After `run`: explains why ranks wait forever, if some do.
   std::optional<Fault> explainWaiting() const;
 
   const std::vector<Event> &getOrder() const { return order; }
@@ -26,7 +28,7 @@ public:
 private:
   static constexpr int32_t none = -1;
 
-  /// Ranks in an order, and the classes of those that are run.
+  /// An ordered group of ranks, with the classes of those that are run.
   struct RankGroup {
     std::vector<int64_t> ranks;
     std::vector<int32_t> members = {};
@@ -36,17 +38,19 @@ private:
   struct Operation {
     int32_t group;
     int64_t number;
-    int32_t firstClass;  // who started it first,
+    int32_t firstClass;  // the class that started it first,
     size_t firstCommand; // and with which command
-    size_t atHead = 0;   // in how many members' queues it is first
+    size_t atHead = 0;   // number of members' queues where it is first
     bool isDone = false;
     std::vector<int32_t> waiting = {}; // classes
   };
   struct InFlight {
     int32_t operation;
-    int64_t begin; // its first place in the group, or how many transfers
+    /// In a ring, its first place in the group; in `published`, its number of
+    /// transfers.
+    int64_t begin;
   };
-  /// What a rank did in one group.
+  /// The progress of a rank in one group.
   struct Progress {
     int64_t started = 0, places = 0;
     std::deque<InFlight> ring;
@@ -55,10 +59,11 @@ private:
     int64_t rank;
     int32_t program;
     size_t next = 0; // command
-    /// Whether that has started what it starts.
+    /// True once the class has started the operation of command `next`.
     bool isStarted = false;
-    int32_t waitsFor = none;              // operation
-    std::vector<int32_t> groups = {};     // by group of the programs, as found
+    int32_t waitsFor = none; // operation
+    /// By the programs' group number; filled in as they are found.
+    std::vector<int32_t> groups = {};
     std::vector<int32_t> operations = {}; // by command
     std::map<int32_t, Progress> progress = {};
     std::map<std::pair<int32_t, int32_t>, std::deque<int32_t>> queues = {};
@@ -87,8 +92,8 @@ private:
   void finish(int32_t operation);
   void putAtHead(int32_t operation);
 
-  // The state where nobody gets on, as a graph: classes, and behind these
-  // operations, point to what they wait for.
+  // The final state as a graph: the nodes are the classes followed by the
+  // operations, and each points to what it waits for.
   std::vector<int32_t> getBlockers(int32_t node) const;
   std::vector<int32_t> findShortestCircle() const;
   std::optional<Fault> findMissing() const;
@@ -112,7 +117,7 @@ private:
   std::vector<Operation> operations;
   std::vector<Event> order;
   std::deque<int32_t> ready;   // classes
-  std::vector<int32_t> headed; // operations that became first somewhere
+  std::vector<int32_t> headed; // operations that became first in a queue
 };
 
 } // namespace polyrank::progress

@@ -1,6 +1,6 @@
 // Meshes, and groups of ranks as functions of a rank's coordinates.
 //
-// Without MLIR: what is said here holds of any programs that communicate.
+// Free of MLIR: this holds for any programs that communicate.
 
 #pragma once
 
@@ -20,13 +20,13 @@ struct SubAxis {
   friend bool operator==(const SubAxis &, const SubAxis &) = default;
 };
 
-/// Those who communicate, as seen by a rank: the ranks that differ from it in
-/// `axes` only, by their index over them, major to minor. With `members`, of
-/// these the ones with such an index, in this order: {pipe: 0, 1} is the first
-/// two stages, and {pipe: 1, 0} the same ranks in the other order, which is
-/// another group. Groups of other channels have nothing to do with each other,
-/// also those of the same ranks: transfers of different values, each through
-/// memory of its own, may come in any order.
+/// A group of communicating ranks, as seen by one rank: the ranks that differ
+/// from it in `axes` only, ordered by their index over them, major to minor.
+/// With `members`, only the ranks with these indices, in this order: {pipe: 0,
+/// 1} is the first two stages, and {pipe: 1, 0} has the same ranks in the other
+/// order, which makes another group. Groups of different channels are
+/// independent, even if their ranks are the same: transfers of different
+/// values, each through memory of its own, may come in any order.
 struct Group {
   std::vector<SubAxis> axes;
   std::vector<int64_t> members = {};
@@ -40,8 +40,8 @@ struct MeshAxis {
   int64_t size = 1;
 };
 
-/// Rank r has the mixed-radix digits of r over the axes, the first axis the
-/// most major.
+/// A mesh of ranks. The coordinates of rank r are the mixed-radix digits of r
+/// over the axes, the first axis the most major.
 class Mesh {
 public:
   explicit Mesh(std::vector<MeshAxis> axes = {});
@@ -52,17 +52,17 @@ public:
   int64_t getCoordinate(int64_t rank, int32_t axis) const {
     return rank / strides[axis] % axes[axis].size;
   }
-  /// The rank with another coordinate along one axis.
+  /// The rank whose coordinate along `axis` is replaced.
   int64_t replaceCoordinate(int64_t rank, int32_t axis,
                             int64_t coordinate) const {
     return rank + (coordinate - getCoordinate(rank, axis)) * strides[axis];
   }
 
-  /// The rank of the group that has index 0 over its axes. All ranks of a group
-  /// have the same, and those of other groups over these axes another.
+  /// The rank of the group that has index 0 over its axes. It is the same for
+  /// all ranks of a group, and differs between groups over the same axes.
   int64_t getBase(int64_t rank, const Group &group) const;
-  /// The group's ranks in its order. An index in `members` that the axes do not
-  /// have is -1.
+  /// The group's ranks in its order; -1 for each index in `members` that the
+  /// axes do not have.
   std::vector<int64_t> getRanks(int64_t rank, const Group &group) const;
 
   /// `rank 3 (data=1,tensor=1)`.
@@ -74,7 +74,7 @@ private:
   }
 
   std::vector<MeshAxis> axes;
-  std::vector<int64_t> strides; // of a rank's number
+  std::vector<int64_t> strides; // of the rank number, by axis
   int64_t numRanks = 1;
 };
 
