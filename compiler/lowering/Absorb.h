@@ -1,4 +1,4 @@
-// What stands around a product and belongs to its library call.
+// The ops around a product that its library call computes too.
 
 #pragma once
 
@@ -6,21 +6,21 @@
 
 namespace polyrank::lowering {
 
-/// What a product's call computes beside the product: the users of its result
-/// that are scales and one sum.
+/// What a product's call computes in addition to the product: users of its
+/// result that are scales, and one sum.
 struct Absorbed {
   /// `product` is the op whose result, or a view of it, is `result`.
   Absorbed(mlir::Operation *product, mlir::Value result);
 
-  mlir::Value result; // of the last user that is absorbed
+  mlir::Value result; // the result of the last absorbed user
   double alpha = 1;
-  /// Null, or a value that nobody else needs, in whose buffer the sum can
-  /// happen: a microbatch accumulator or another product.
+  /// The other operand of the sum, or null. Nothing else needs it, so the sum
+  /// can happen in its buffer: a microbatch accumulator or another product.
   mlir::Value addend;
 };
 
-/// Emits an error where the library does not multiply what the operands of
-/// `product`, a graph op, hold.
+/// Emits an error if the library does not multiply the element types of the
+/// operands of `product`, a graph op.
 mlir::LogicalResult verifyElements(mlir::Operation *product);
 
 } // namespace polyrank::lowering

@@ -1,4 +1,4 @@
-// What the bytes of an arena hold, told by who wrote them.
+// The contents of an arena: which write each byte comes from.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace polyrank::lowering {
 
-/// What a value holds: the bytes from `offset` of what write number `write`
-/// wrote.
+/// The bytes that a value consists of: those from `offset` on of what write
+/// number `write` wrote.
 struct Content {
   int64_t write = 0, offset = 0;
 };
 
-/// A region of an arena, by which write each byte comes from.
+/// The contents of one region of an arena.
 class ArenaContents {
 public:
   void write(int64_t begin, int64_t end, int64_t number) {
@@ -23,7 +23,7 @@ public:
     written.erase(written.lower_bound(begin), written.lower_bound(end));
     written[begin] = {end, number, begin};
   }
-  /// Whether [begin, end) holds `content`.
+  /// Returns true if [begin, end) holds `content`.
   bool holds(int64_t begin, int64_t end, Content content) const {
     auto it = written.upper_bound(begin);
     while (begin < end) {

@@ -1,4 +1,4 @@
-// The two regions of an arena, packed.
+// Packs the two regions of an arena.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polyrank::lowering {
 
-/// What has one offset in the arena.
+/// A unit of memory with one offset in the arena.
 struct ArenaUnit {
   PackedBuffer packed;
   rank::Region region = rank::Region::Private;
@@ -23,11 +23,12 @@ struct ArenaPacking {
 };
 
 /// Gives each unit its offset in its region, a multiple of `alignment`:
-/// persistent ones first, the others behind them. Each region alone is as large
-/// as its own worst moment, and these need not be the same: where the arena
-/// would be more than 0.5 % above the lower bound, private units are moved into
-/// gaps of the shared region (their `region` changes), which grows where that
-/// is not enough, but no further than it must, since its pages are small.
+/// persistent units first, the others after them. Each region alone is as large
+/// as its own peak, and the two peaks may be at different times. If the arena
+/// would exceed the lower bound by more than 0.5 %, private units are moved
+/// into gaps of the shared region (their `region` changes). That region grows
+/// if the gaps are not enough, but only as far as it must, since its pages are
+/// small.
 ArenaPacking packArena(llvm::MutableArrayRef<ArenaUnit> units,
                        int64_t alignment);
 

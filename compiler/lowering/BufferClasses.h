@@ -1,4 +1,4 @@
-// Which values of a function share a buffer.
+// Decides which values of a function share a buffer.
 
 #pragma once
 
@@ -7,59 +7,62 @@
 
 namespace polyrank::lowering {
 
-/// Where a value lies inside its class's buffer; with `stride`, so much further
-/// for each microbatch, and with `slots` at the first place again after so many
-/// of them; with `axes`, `step` further for each index of the device over them;
-/// within a loop, `each` further in each iteration.
+/// The place of a value inside the buffer of its class. It lies at `offset`;
+/// with `stride`, `stride` bytes further for each microbatch, and with `slots`
+/// at the first place again after `slots` microbatches; with `axes`, `step`
+/// bytes further for each index of the device over them; within a loop, `each`
+/// bytes further in each iteration.
 struct Place {
   int buffer = -1;
   int64_t offset = 0, size = 0, stride = 0, slots = 0, step = 0;
   rank::AxesAttr axes = {};
   int64_t each = 0;
 
-  /// Whether what lies here begins where what lies there does, in each
+  /// Returns true if this place and `other` begin at the same byte in each
   /// microbatch and on each device.
   bool beginsLike(const Place &other) const {
     return buffer == other.buffer && offset == other.offset &&
            stride == other.stride && slots == other.slots &&
            step == other.step && axes == other.axes && each == other.each;
   }
-  /// Whether it begins where its buffer does, everywhere and always.
+  /// Returns true if the place always begins where its buffer does.
   bool isFirst() const {
     return offset == 0 && stride == 0 && each == 0 && !axes;
   }
-  /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
+  /// The device's block, over the axes `over`, of a value at this place that
+  /// consists of blocks of `bytes` bytes.
   Place getBlock(rank::AxesAttr over, int64_t bytes) const {
     return {buffer, offset, bytes, stride, slots, bytes, over, each};
   }
   friend bool operator==(const Place &, const Place &) = default;
 };
 
-/// Of a buffer that holds one element after another, where the microbatch's is:
-/// `part`. With `slots` there are so many of them, used in turn.
+/// The place of the current microbatch's element `part` in a buffer that holds
+/// one element after another. With `slots` the buffer has that many elements,
+/// used round-robin.
 Place getSlotPlace(int buffer, mlir::Value part, int64_t slots);
-/// Of what lies at `whole` and has an element for each iteration of the loop,
-/// where the iteration's is: `element`.
+/// The place of the current iteration's `element` in the value at `whole`,
+/// which has one element for each iteration of the loop.
 Place getElementPlace(Place whole, mlir::Value element, rank::LoopOp loop);
 
-/// Values in classes: the values of a class share one buffer and are never live
-/// at the same position with different contents.
+/// Partitions values into classes: the values of a class share one buffer and
+/// are never live at the same position with different contents.
 class BufferClasses {
 public:
-  /// One class per value, but views and microbatch slices are in the class of
-  /// what they view, as is a device's block of an argument, and a microbatch
-  /// sum or carried value, of microbatches or of a loop, is in the class of the
-  /// result.
+  /// Starts with one class per value, except that these share one: a view or
+  /// microbatch slice and what it views; a device's block of an argument and
+  /// the argument; a microbatch sum or a carried value, of microbatches or of a
+  /// loop, and the result.
   static mlir::FailureOr<BufferClasses> build(mlir::func::FuncOp function);
 
   Place getPlace(mlir::Value value) const;
   /// The class of a value.
   int find(mlir::Value value) const { return getPlace(value).buffer; }
   int64_t getSize(int buffer) const { return buffers[buffer].size; }
-  /// All of a class's buffer.
+  /// The whole buffer of a class.
   Place getWhole(int buffer) const { return {buffer, 0, getSize(buffer)}; }
-  /// Whether the class holds an argument, a constant or a coordinate, whose
-  /// bytes stay from step to step and so serve nobody else in between.
+  /// Returns true if the class holds an argument, a constant or a coordinate.
+  /// Its bytes stay from step to step, so nothing else can use them in between.
   bool isPersistent(int buffer) const { return buffers[buffer].persistent; }
   /// The values of a class.
   llvm::ArrayRef<mlir::Value> getValues(int buffer) const {
@@ -73,27 +76,30 @@ public:
     return liveness.getPosition(op);
   }
   rank::MicrobatchesOp getMicrobatches() const { return microbatches; }
-  /// Whether the op may write the result where it reads the operand.
+  /// Says whether the op may write the result to the memory from which it reads
+  /// the operand.
   runtime::InPlace getInPlace(mlir::Operation *op, unsigned operand,
                               unsigned result) const {
     return ways.get(op, operand, result);
   }
 
-  /// Whether class `inner` can lie at `at` in another one: they are live apart,
-  /// or meet only where an op reads the one and may write the other in its
-  /// place. A slot of a stash is free for the microbatch that gives it,
-  /// whatever waits in the others.
+  /// Returns true if class `inner` can lie at `at` in another class: the two
+  /// are live at different positions, or meet only where an op reads the one
+  /// and may write the other in its place. A stash slot is free for the
+  /// microbatch that owns it, whatever waits in the other slots.
   bool canPlace(int inner, const Place &at) const;
-  /// `inner` becomes a part of the class where it is placed.
+  /// Makes `inner` a part of the class where it is placed.
   void place(int inner, const Place &at);
-  /// The same for two classes that begin at one place; merge returns it.
+  /// The same for two classes that begin at the same place; merge returns the
+  /// merged class.
   bool canMerge(int left, int right) const {
     return canPlace(right, Place{left});
   }
   int merge(int left, int right);
 
-  /// A copy of `value` before `op`, in a class of its own. `phase` orders
-  /// copies before the same op: those of phase 0 come before those of phase 1.
+  /// Inserts a copy of `value` before `op`, in a class of its own. `phase`
+  /// orders copies before the same op: those of phase 0 come before those of
+  /// phase 1.
   mlir::Value insertCopy(mlir::Value value, mlir::Operation *op, int phase);
 
 private:

@@ -1,4 +1,4 @@
-// Offsets for buffers whose lifetimes are known.
+// Computes offsets for buffers whose lifetimes are known.
 
 #pragma once
 
@@ -23,8 +23,8 @@ struct Lifetime {
 /// The same positions as sorted, disjoint intervals.
 llvm::SmallVector<Lifetime> joinLifetimes(llvm::ArrayRef<Lifetime> lifetimes);
 
-/// A buffer is live in some intervals of the command order; in between its
-/// bytes may serve others.
+/// A buffer that is live in some intervals of the command order; between them
+/// other buffers may use its bytes.
 struct PackedBuffer {
   int64_t size = 0; // bytes, rounded up to the alignment by packBuffers
   llvm::SmallVector<Lifetime> lifetimes; // disjoint
@@ -47,7 +47,7 @@ public:
   int64_t getLargest() const;
 
 private:
-  std::map<int64_t, int64_t> changes; // at a position, from there on
+  std::map<int64_t, int64_t> changes; // by position: the change from there on
 };
 
 struct Packing {
@@ -63,13 +63,13 @@ struct Packing {
 /// are live at one position do not overlap. Minimises the size: dynamic storage
 /// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit
 /// in several greedy orders (by size, by lifetime, by their product, by start).
-/// From the best of them on, those that lie above the lower bound come earlier
-/// in the next round, by a random distance (squeaky wheel optimization: Joslin,
-/// Clements 1999), for a number of rounds that depends on the number of buffers
-/// alone. The same buffers are always packed in the same way.
+/// The best order is then refined in rounds: buffers that lie above the lower
+/// bound are moved forward in the order by a random distance (squeaky wheel
+/// optimization: Joslin, Clements 1999). The number of rounds depends on the
+/// number of buffers alone, and packing is deterministic.
 ///
-/// No buffer crosses `barrier`, and those that `isLow` lie below it; where it
-/// is too low for them the size is INT64_MAX.
+/// No buffer crosses `barrier`, and those with `isLow` lie below it; if they do
+/// not fit below it the size is INT64_MAX.
 Packing packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
                     int64_t alignment = 64, int64_t barrier = 0);
 

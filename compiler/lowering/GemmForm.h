@@ -6,30 +6,30 @@
 
 namespace polyrank::lowering {
 
-/// Which dims of two operands and of the result of a contraction belong
-/// together, by position (graph.matmul's lists).
+/// The dims of the two operands and of the result of a contraction that belong
+/// together, by position (the lists of graph.matmul).
 struct ContractionDims {
   llvm::SmallVector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract,
       lhsFree, rhsFree;
 };
 
-/// A way to call the library: see rank.gemm for the meaning.
+/// One way to call the library: see rank.gemm for the meaning.
 struct GemmForm {
-  /// Whether the right operand of the contraction is `a`.
+  /// True if the right operand of the contraction is `a`.
   bool swapped = false;
   llvm::SmallVector<int64_t> aAccess, bAccess, sizes, batch;
   int64_t row = 1;
-  /// Estimate for the choice among forms.
+  /// The estimated time, for the choice among forms.
   double nanoseconds = 0;
 };
 
-/// What so many products of m x k and k x n matrices take, in nanoseconds: what
-/// a target estimates.
+/// A target's estimate of the time of `products` products of m x k and k x n
+/// matrices, in nanoseconds.
 using EstimateProducts = llvm::function_ref<double(
     int64_t m, int64_t n, int64_t k, int64_t products)>;
 
 /// The cheapest call for a contraction whose operands and result are these
-/// views, or nothing where there is none.
+/// views, or nullopt if there is none.
 std::optional<GemmForm> findGemmForm(const ContractionDims &dims,
                                      const StridedView &lhs,
                                      const StridedView &rhs,

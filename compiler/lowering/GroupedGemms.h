@@ -1,4 +1,4 @@
-// Products of groups as library calls.
+// Lowers grouped GEMMs to library calls.
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace polyrank::lowering {
 
-/// Each graph.grouped_matmul and graph.grouped_outer inside `root` becomes a
-/// rank.gemm of groups. Rows and matrices are read in place where they are
-/// strided views of others, of which one stride is 1.
+/// Replaces each graph.grouped_matmul and graph.grouped_outer inside `root` by
+/// a rank.gemm with groups. Rows and matrices are read in place if they are
+/// strided views with one stride of 1.
 mlir::LogicalResult formGroupedGemms(mlir::Operation *root);
 
 } // namespace polyrank::lowering

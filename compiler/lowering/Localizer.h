@@ -1,4 +1,4 @@
-// What one device runs of a function, built beside the function.
+// Builds the function that one device runs, next to the global one.
 
 #pragma once
 
@@ -13,30 +13,31 @@ namespace polyrank::lowering {
 /// The ids of the values that ops move, the same for all coordinates.
 using Ids = llvm::DenseMap<mlir::Operation *, int64_t>;
 
-/// Of the ranks that run a function of a pipeline.
+/// The place of the ranks that run a function of a pipeline.
 struct PipePlace {
   int32_t axis;
   int64_t coordinate;
-  int64_t slots; // of what microbatches transfer
+  int64_t slots; // of each transfer in the microbatches
 };
 
-/// Builds one function in local shapes beside the global one.
+/// Builds one function in local shapes next to the global one.
 class Localizer {
 public:
-  /// `place`: of those that run it; none where all do.
+  /// `place` is that of the ranks that run the function; nullopt if all run it.
   Localizer(mlir::func::FuncOp global, const Ids &ids,
             std::optional<PipePlace> place)
       : global(global), ids(ids), place(place), builder(global),
         context{builder, makeIndex} {}
 
   mlir::LogicalResult run();
-  /// The arguments that it reads, by their global numbers.
+  /// Adds the arguments that the function reads, by their global numbers.
   void addRead(llvm::DenseSet<unsigned> &read);
-  /// Erases those of `read` that it does not read itself.
+  /// Erases those arguments of `read` that the function does not read itself.
   void eraseUnread(const llvm::DenseSet<unsigned> &read);
 
 private:
-  /// Where the value lives along the pipe axis; nullopt: everywhere.
+  /// The value's coordinate along the pipe axis; nullopt if it lives
+  /// everywhere.
   std::optional<int64_t> getCoordinate(mlir::Value value) const;
   bool isHere(mlir::Value value) const {
     std::optional<int64_t> at = getCoordinate(value);
@@ -79,7 +80,7 @@ private:
   sharding::MeshAttr mesh;
   /// The coordinates in use, made once at the function's start.
   llvm::SmallVector<std::pair<rank::AxesAttr, mlir::Value>> indices;
-  /// Of the arguments, the numbers that they have globally.
+  /// The global number of each argument.
   llvm::SmallVector<unsigned> numbers;
 };
 

@@ -1,4 +1,5 @@
-// Ops of `sharding` as what one device does: collectives, local blocks, masks.
+// Lowers ops of `sharding` to what one device does: collectives, local blocks,
+// masks.
 
 #pragma once
 

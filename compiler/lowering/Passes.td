@@ -1,6 +1,6 @@
 // The passes from a partitioned step to a program of one device.
 //
-// A pass without `dependentDialects` makes no ops, types or attributes.
+// A pass without `dependentDialects` creates no ops, types or attributes.
 
 #ifndef POLYRANK_LOWERING_PASSES_TD
 #define POLYRANK_LOWERING_PASSES_TD
@@ -8,30 +8,30 @@
 include "mlir/Pass/PassBase.td"
 
 def Localize : Pass<"localize", "::mlir::ModuleOp"> {
-  let summary = "From global tensors with layouts to the tensors of one device";
+  let summary = "Lowers global tensors with layouts to the tensors of one device";
   let description = [{
-    Builds each function anew in local shapes: graph ops by their `localize`,
+    Rebuilds each function in local shapes: graph ops by their `localize`,
     `sharding` ops as collectives or local ops of the rank dialect, coordinates as
-    `rank.axis_index`. Arguments and results keep their attributes and record
-    their global types as `rank.global`. Collectives are numbered in program
-    order: an id is equal on all devices.
+    `rank.axis_index`. Arguments and results keep their attributes and record their
+    global types as `rank.global`. Collectives are numbered in program order, so a
+    collective has the same id on all devices.
 
-    Needs a partitioned program: no `sharding.reshard`, every tensor with a layout,
-    or none at all (one device).
+    Needs a partitioned program: no `sharding.reshard`, and either every tensor has
+    a layout or none has (one device).
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
-  let summary = "Lets tensors lie in memory in the order in which products have them";
+  let summary = "Chooses the memory order of tensor dims that GEMMs read and write";
   let description = [{
-    Elementwise ops, reductions, windows, pads, slices and the other ops of
-    shapes work in any order of dims. Where transposes stand between them and
-    ops that do not, as around the product of each convolution, all of them take
-    the order that the largest of these products has, so that the transposes
-    cancel each other: the activations of a convolutional network lie in memory
-    as [N, H, W, C]. A region of ops is changed only where fewer elements are
-    transposed then. Sums over several dims may be added up in another order.
+    Elementwise ops, reductions, windows, pads, slices and the other shape ops work
+    in any order of dims. Where transposes separate them from ops that do not, as
+    around the product of each convolution, all of them take the order of the
+    largest of these products, so that the transposes cancel: the activations of a
+    convolutional network lie in memory as [N, H, W, C]. A region of ops is changed
+    only if fewer elements are transposed afterwards. Sums over several dims may
+    then be added in another order.
   }];
   let options = [
     Option<"always", "always", "bool", "false",
@@ -41,21 +41,21 @@ def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
 }
 
 def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
-  let summary = "Cuts microbatches into segments, and says in which order they run";
+  let summary = "Cuts microbatches into segments and decides the order in which they run";
   let description = [{
-    A `graph.microbatches` becomes a `rank.microbatches`: segments, and a
-    schedule of which of them runs for which microbatch. As a rule a microbatch
-    is one segment. With `ahead` it is two, its forward and its backward (what
-    the backward computes, and what reads it): so many microbatches go forward,
-    then one goes backward and another one forward, in turn. What the forward
-    computes and the backward reads is stashed, in as many slots as the schedule
-    needs; constants, reshapes and broadcasts are made again instead.
+    A `graph.microbatches` becomes a `rank.microbatches`: segments, and a list of
+    runs that says which segment runs for which microbatch. Usually a microbatch is
+    one segment. With `ahead` it is two, its forward and its backward (what the
+    backward computes, and what reads it): `ahead` microbatches go forward, then one
+    goes backward and another one forward, alternately. A value that the forward
+    computes and the backward reads is stashed, in as many slots as the runs need;
+    constants, reshapes and broadcasts are recomputed instead.
 
     The first run of a segment that adds to sums starts them, and is a segment of
-    its own. The last run of the schedule stands behind the loop, in one block
-    with the update, so that a gradient can be reduced as soon as its sum is
-    final, while the backward goes on. However many microbatches there are, the
-    program has the same size.
+    its own. The last run is placed after the loop, in one block with the update, so
+    that a gradient can be reduced as soon as its sum is final, while the backward
+    continues. The size of the program does not depend on the number of
+    microbatches.
   }];
   let options = [
     Option<"ahead", "ahead", "int64_t", "0",
@@ -65,38 +65,39 @@ def FormSegments : Pass<"form-segments", "::mlir::ModuleOp"> {
 }
 
 def FormLoops : Pass<"form-loops", "::mlir::ModuleOp"> {
-  let summary = "Scans become loops of commands";
+  let summary = "Lowers scans to loops of commands";
   let description = [{
-    A `graph.scan` becomes a `rank.loop`, in which the passes behind it form
-    products and kernels as elsewhere. Stacks and carried values that nobody
-    reads are left out; a scan of one iteration is its body. A matrix that all of
-    eight iterations or more multiply with is transposed in front of the loop
-    where the library would do so in each iteration.
+    A `graph.scan` becomes a `rank.loop`, in which the following passes form
+    products and kernels as elsewhere. Stacks and carried values that nobody reads
+    are left out; a scan of one iteration is replaced by its body. A matrix that
+    every iteration multiplies with is transposed before the loop if there are at
+    least eight iterations and the library would otherwise transpose it in each of
+    them.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
-  let summary = "Contractions become library calls";
+  let summary = "Lowers contractions to library calls";
   let description = [{
     `graph.attention` and its gradient are decomposed first. Each `graph.matmul`
     becomes a `rank.gemm`. Reshapes, transposes, slices and broadcasts of its
-    operands become strides, as do reshapes and transposes of its only use;
-    where no call can read an operand so, it is transposed by a kernel first. A
-    factor applied to the only use becomes `alpha`; a sum of the result with a
-    microbatch accumulator, or with another product that has no other use,
-    becomes the `add` operand, and so happens in place.
+    operands become strides, as do reshapes and transposes that are the only use of
+    its result; if no call can read such an operand, a kernel transposes it first. A
+    factor that is the only use becomes `alpha`; a sum of the result with a
+    microbatch accumulator, or with another product that has no other use, becomes
+    the `add` operand, and so happens in place.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
 def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
-  let summary = "Names the library call that computes each product";
+  let summary = "Chooses the library call that computes each product";
   let description = [{
     Every `rank.gemm` gets the `call` that the target chooses, for a team of
-    `threads`. It may run large ones on this machine to find the fastest; with
-    `measure=false` it takes what usually is, so that the choice is the same each
-    time. (Of a CPU: `#rank.cpu_call`, chosen in
+    `threads`. The target may run large products on this machine to find the fastest
+    call; with `measure=false` it takes the one that usually wins, so that the
+    choice is the same each time. (On a CPU: `#rank.cpu_call`, chosen in
     `compiler/target/cpu/ChooseCalls.h`.)
   }];
   let options = [
@@ -109,29 +110,29 @@ def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
 def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every value its place in the arena";
   let description = [{
-    Runs when kernels are formed. Every argument and result of a function gets
-    `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on commands, `scratch`
-    on products; the function gets `rank.arena`.
+    Runs after kernels are formed. Every argument and result of a function gets
+    `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on commands, `scratch` on
+    products; the function gets `rank.arena`.
 
-    What collectives touch lies in the shared region, all else in the private
-    one. Views share the buffer of what they view; microbatches, slices of their
-    operand's; a device's block of an argument, the argument's. Result i of the
-    step takes the buffer of the argument that it replaces, a microbatch sum one
-    buffer throughout, a gemm's result that of its addend; where a value is still needed, or comes from elsewhere, a
-    `rank.copy` is inserted. A kernel's result takes the buffer of an operand
-    that ends there and that its `in_place` allows; all_reduce and broadcast
-    work in place likewise, and reduce_scatter and all_gather on the device's own
-    block of the whole. The operands of one collective (a bucket) lie one
-    behind the other where nothing else determines their places.
+    What collectives touch lies in the shared region, everything else in the private
+    one. These share a buffer: a view and what it views; a microbatch slice and its
+    operand; a device's block of an argument and the argument; result i of the step
+    and the argument that it replaces; a microbatch sum in all microbatches; a
+    gemm's result and its addend. If the old value is still needed, or the new one
+    comes from elsewhere, a `rank.copy` is inserted. A kernel's result takes the
+    buffer of an operand that ends there and that its `in_place` allows; all_reduce
+    and broadcast work in place likewise, and reduce_scatter and all_gather on the
+    device's own block of the whole. The operands of one collective (a bucket) lie
+    next to each other unless something else determines their places.
 
-    What is sent to a rank that runs another function lies in a channel, a range
-    of the shared region that nothing else uses: 64 bytes of counters, and a slot
-    of whole lines for each value that may be on its way. All sends of one value
-    (`id`) have the same one. Its place is written on the receives as well, which
-    stand in the other function.
+    A value that is sent to a rank with another function lies in a channel, a range
+    of the shared region that nothing else uses: 64 bytes of counters, and a slot of
+    whole cache lines for each value that may be in transit. All sends of one value
+    (`id`) use the same channel. Its place is written on the receives too, which are
+    in the other function.
 
-    Objective: the size of the arena. With `report`, a remark says it, the lower
-    bound (the largest sum of live bytes over the command order) and the gap.
+    Objective: the size of the arena. With `report`, a remark states the size, the
+    lower bound (the largest sum of live bytes over the command order) and the gap.
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank: library scratch depends on it">,
@@ -141,57 +142,56 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
 }
 
 def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
-  let summary = "Every read finds the value that was written";
+  let summary = "Checks that every read finds the value that was written";
   let description = [{
-    Runs the commands of a step symbolically over the arena: each write puts a
-    value's name into its bytes, each read must find it in all of them, in the
-    first microbatch, in the second and in the third, and in a second step; as
-    the devices that are first, in the middle or last along each axis over which
-    blocks lie at different places. It trusts neither lifetimes nor the packing.
-    Also: bytes outside the arena, buffers of another size than their value,
-    collectives on private bytes, results and scratch of a command that overlap,
-    or overlap what it reads where it must not.
+    Runs the commands of a step symbolically over the arena. Each write puts a
+    value's name into its bytes, and each read must find that name in all of them:
+    in the first, the second and the third microbatch, and in a second step; on
+    devices that are first, in the middle or last along each axis over which blocks
+    lie at different places. The pass trusts neither lifetimes nor the packing. It
+    also rejects bytes outside the arena, buffers whose size is not that of their
+    value, collectives on private bytes, and results and scratch of a command that
+    overlap each other, or that overlap its operands where they must not.
 
-    The channels of what is sent are aligned to 64 bytes and meet no other bytes
-    that are used, each value has one, and who receives it names the same one.
+    Channels of sends are aligned to 64 bytes and overlap no other bytes in use.
+    Each value has one channel, and its receivers name the same one.
   }];
 }
 
 def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
-  let summary = "The communication of all ranks agrees and ends";
+  let summary = "Checks that the communication of all ranks agrees and terminates";
   let description = [{
-    Runs the programs of all ranks symbolically, one segment after another: a
-    collective happens when all members of its group have started it, a wait
-    returns when that has happened, and a start that is beyond what a transport
-    can have in flight (16 of a group) first waits for older ones. All members
-    must come with the same id, kind, sizes and group, each start needs one wait
-    in its segment, and every rank must reach the segment's end. An error shows
-    the shortest counterexample: ranks that wait for each other in a circle, each
-    with its command.
+    Runs the programs of all ranks symbolically, one segment after another. A
+    collective happens when all members of its group have started it; a wait returns
+    when its collective has happened; a start beyond what a transport can have in
+    flight (16 of a group) first waits for older ones. All members must agree on id,
+    kind, sizes and group, each start needs one wait in its segment, and every rank
+    must reach the segment's end. An error shows the shortest counterexample: ranks
+    that wait for each other in a circle, each with its command.
 
-    Ranks that run one program do the same at the same time, so one of them is
-    run for all: how many ranks there are costs nothing
+    Ranks that run one program do the same at the same time, so one of them is run
+    for all: the cost does not depend on the number of ranks
     (runtime/progress/CheckPrograms.h).
 
-    Functions of different places (`rank.at`) are run together, from a step's
-    begin to its end, each by its own schedule
-    (compiler/lowering/PipelinePrograms.h). A receive waits for the next value of
-    its id, and a send while no slot of its channel is free. Both ends must be of
-    one type, with one number of slots, and move the values of one microbatch
-    after the other in the same order. What stands outside of the microbatches moves
-    the value of the first one that these do not. Each function does so once for a
-    microbatch, at an end that is that of its ranks. A step leaves all channels
-    empty, so one that ends can be followed by any number.
+    Functions of different places (`rank.at`) are run together, from a step's begin
+    to its end, each by its own schedule (compiler/lowering/PipelinePrograms.h). A
+    receive waits for the next value of its id, and a send waits until a slot of its
+    channel is free. Both ends must have the same type and number of slots, and move
+    the values of the microbatches in the same order. A transfer outside of the
+    microbatches moves the value of the first microbatch that those inside do not.
+    Each function moves a value once per microbatch, at an end that belongs to its
+    ranks. A step leaves all channels empty, so if one step terminates, any number
+    of them do.
   }];
 }
 
 def ReportPipeline : Pass<"report-pipeline", "::mlir::ModuleOp"> {
-  let summary = "How long a step of a pipeline takes by its schedule";
+  let summary = "Reports the time of a pipeline step under its schedule";
   let description = [{
-    A remark with the time of a step, a lower bound that no schedule of these
-    stages is below (compiler/stage_order/Simulate.h), what it costs that updates
-    wait for all stages, and of each coordinate the share of the step in which it
-    stands and the microbatches that it holds at once.
+    Emits a remark with the time of a step, a lower bound for every schedule of
+    these stages (compiler/stage_order/Simulate.h), the cost of updates that wait for
+    all stages and, for each coordinate, the share of the step in which it is idle
+    and the number of microbatches that it holds at once.
   }];
   let options = [
     ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,

@@ -8,15 +8,15 @@
 
 namespace polyrank::lowering {
 
-/// That of `pipeline.schedule` (without it one forward and one backward in
-/// turn) for `microbatches` microbatches. Emits an error where it cannot be
-/// made, or is for stages at other coordinates than the module's, which has
-/// stages.
-mlir::FailureOr<stage_order::Schedule> getSchedule(mlir::ModuleOp module,
-                                                   int64_t microbatches);
+/// Returns the schedule that `pipeline.schedule` names (1F1B without it) for
+/// `microbatches` microbatches. The module must have stages. Emits an error if
+/// the schedule cannot be made, or if its stages are at other coordinates than
+/// the module's.
+mlir::FailureOr<pipeline::Schedule> getSchedule(mlir::ModuleOp module,
+                                                int64_t microbatches);
 
-/// How many slots each transfer of the microbatches needs, so that no stage
-/// waits for memory of what it sends.
+/// The number of slots that each transfer of the microbatches needs so that no
+/// stage waits for a free slot before it sends.
 mlir::FailureOr<int64_t> getSlots(mlir::ModuleOp module,
                                   graph::MicrobatchesOp op);
 

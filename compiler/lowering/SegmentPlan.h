@@ -8,63 +8,64 @@
 
 namespace polyrank::lowering {
 
-/// How many slots a stash needs.
+/// The number of slots that a stash needs.
 struct SlotCount {
-  /// The least number with which no two microbatches whose values are there at
-  /// the same time have the same slot.
+  /// The smallest number with which no two microbatches whose values are live
+  /// at the same time share a slot.
   int64_t slots = 1;
-  /// The most values that are there at once: there cannot be fewer slots.
+  /// The most values that are live at once: a lower bound for `slots`.
   int64_t bound = 1;
 };
-/// `spans` has for each microbatch the numbers of the runs from which on and
-/// until which its value is there.
+/// `spans` has, for each microbatch, the numbers of the first and the last run
+/// during which its value is live.
 SlotCount countSlots(llvm::ArrayRef<std::pair<int64_t, int64_t>> spans);
 
-/// Where microbatches are cut, and in which order their parts run.
+/// Where microbatches are cut, and the order in which their parts run.
 struct MicrobatchCut {
-  /// Without a pipeline: a microbatch is cut in front of its backward, and so
-  /// many of them go forward before the first of them goes backward; with 0 it
-  /// is one segment.
+  /// Without a pipeline: a microbatch is cut before its backward, and `ahead`
+  /// microbatches go forward before the first goes backward; with 0 it is one
+  /// segment.
   int64_t ahead = 0;
-  /// Of a pipeline: the stages at this coordinate, ascending, and what it runs.
+  /// With a pipeline: the stages at this coordinate, ascending, and the entries
+  /// that it runs.
   std::vector<int64_t> stages = {};
   std::vector<stage_order::Entry> entries = {};
   bool splitsBackward = false;
 };
 
-/// A microbatch in segments. Values of the body are told by the segment that
-/// computes them.
+/// A microbatch cut into segments. A value of the body belongs to the segment
+/// that computes it.
 class SegmentPlan {
 public:
   using Run = rank::MicrobatchesOp::Run;
 
-  /// Emits an error where what a microbatch hands to the next is not computed
-  /// in time.
+  /// Emits an error if a value that a microbatch hands to the next one is not
+  /// computed in time.
   static mlir::FailureOr<SegmentPlan> build(graph::MicrobatchesOp op,
                                             MicrobatchCut cut);
 
   int64_t getNumSegments() const;
   std::string getName(int64_t segment) const;
-  /// Those of one step, in order.
+  /// The runs of one step, in order.
   llvm::ArrayRef<Run> getRuns() const { return runs; }
 
-  /// The segment that computes `value`; of a carried argument the first that
-  /// reads it. -1 where each segment finds it: slices, and what is computed
-  /// outside.
+  /// The segment that computes `value`; for a carried argument, the first
+  /// segment that reads it. -1 if every segment has the value: slices, and
+  /// values computed outside.
   int64_t getSegment(mlir::Value value) const;
   int64_t getSegment(mlir::Operation *inner) const {
     return segments.at(inner);
   }
-  /// The segment that gives the next part of sum `i`.
+  /// The segment that yields the next summand of sum `i`.
   int64_t getSumSegment(unsigned i) const;
-  /// The segment that gives carried value `i` to the next microbatch.
+  /// The segment that yields carried value `i` for the next microbatch.
   int64_t getCarrySegment(unsigned i) const;
 
-  /// Whether whoever needs the value computes it, for next to nothing:
-  /// constants, and other views of what is there.
+  /// Returns true if each segment that needs the value computes it itself, at
+  /// almost no cost: constants, and other views of available values.
   static bool isFree(mlir::Value value);
 
-  /// What a segment hands to a later one of the same microbatch.
+  /// A value that a segment hands to later segments of the same microbatch.
   struct Crossing {
     mlir::Value value;
     llvm::SmallVector<int64_t> readers; // segments

@@ -1,35 +1,37 @@
-// What ranks say to each other in each segment of a function.
+// The communication of the ranks in each segment of a function.
 
 #pragma once
 
+#include "runtime/progress/RankPrograms.h"
 #include "dialects/rank/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/progress/RankPrograms.h"
 
 namespace polyrank::lowering {
 
 /// The collectives and waits of one segment (before the microbatches, the
-/// first, the rest, the last and the update), in order. All ranks run the same.
+/// first, the middle ones, the last and the update), in order. All ranks run
+/// the same.
 struct SegmentPrograms {
-  progress::RankPrograms ranks;
+  communication::RankPrograms ranks;
   llvm::SmallVector<mlir::Operation *> commands; // of the one program
 };
 
-/// Of a function that all ranks run. Fails, with an error at the command, where
-/// commands communicate over different meshes, where a wait stands in another
-/// segment than what it waits for, or where something is sent or received.
+/// Returns the programs of a function that all ranks run. Fails, with an error
+/// at the command, if commands communicate over different meshes, if a wait is
+/// in another segment than the start that it waits for, or if the function
+/// sends or receives.
 mlir::FailureOr<std::vector<SegmentPrograms>>
 getSegmentPrograms(mlir::func::FuncOp function);
 
 /// The parts of which such programs are made.
-progress::Mesh getMesh(sharding::MeshAttr mesh);
-progress::Group getGroup(rank::AxesAttr axes);
-progress::Movement getMovement(rank::CollectiveOp op);
-/// Of a send or receive, which `op` is. It has the room of its channel.
-progress::Movement getMovement(const rank::Transfer &transfer,
-                               mlir::Operation *op);
+communication::Mesh getMesh(sharding::MeshAttr mesh);
+communication::Group getGroup(rank::AxesAttr axes);
+communication::Movement getMovement(rank::CollectiveOp op);
+/// The movement of `op`, a send or receive. It has the memory of its channel.
+communication::Movement getMovement(const rank::Transfer &transfer,
+                                    mlir::Operation *op);
 
-/// The errors of what does not fit into such programs.
+/// The errors for ops that do not fit into such programs.
 mlir::InFlightDiagnostic emitWaitsElsewhere(rank::WaitOp op);
 mlir::InFlightDiagnostic emitOtherMesh(mlir::Operation *op,
                                        sharding::MeshAttr mesh,

@@ -1,5 +1,4 @@
-// The lowering stage: the list of passes from a partitioned program to the
-// commands of one device.
+// The list of passes from a partitioned program to the commands of one device.
 
 #pragma once
 
@@ -8,8 +7,9 @@
 
 namespace polyrank::lowering {
 
-/// What the passes take.
-struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
+/// Options of the passes.
+struct LoweringStageOptions
+    : mlir::PassPipelineOptions<LoweringStageOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
                           llvm::cl::desc("Threads of a rank")};
   Option<int64_t> ahead{
@@ -34,11 +34,11 @@ struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
                       llvm::cl::desc("Print how long a step takes")};
 };
 
-/// localize, choose-orders, form-segments, form-gemms, form-kernels,
-/// lower-kernels, choose-gemms, order-commands, start-collectives,
-/// assign-buffers, check-buffers and check-ranks, and to report
-/// report-pipeline: after check-partition.
+/// Adds localize, choose-orders, form-segments, form-loops, form-gemms,
+/// form-kernels, lower-kernels, choose-gemms, with `overlap` order-commands and
+/// start-collectives, then assign-buffers, check-buffers and check-ranks, and
+/// with `report` also report-pipeline. Runs after check-partition.
 void loweringStage(mlir::OpPassManager &manager,
-                   const LoweringStageOptions &options);
+                           const LoweringStageOptions &options);
 
 } // namespace polyrank::lowering

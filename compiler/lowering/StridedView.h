@@ -1,4 +1,5 @@
-// Tensors as strided views of others: what a library call can read in place.
+// Describes tensors as strided views of others, which library calls can read in
+// place.
 
 #pragma once
 
@@ -16,10 +17,10 @@ struct Digit {
   bool operator==(const Digit &) const = default;
 };
 
-/// Element (i0, i1, ..) of the view is the base's element, in row-major order,
-/// offset + sum over dims of their digits' strides. A dim is its digits, major
-/// to minor: dim 0 of the transpose of 4x3x2 to 3x4x2, reshaped to 12x2, is
-/// {3 by 2}, {4 by 6}.
+/// Element (i0, i1, ..) of the view is element offset + sum over dims of
+/// (digits of the index times their strides) of the base in row-major order. A
+/// dim is a list of digits, major to minor: the transpose of 4x3x2 to 3x4x2,
+/// reshaped to 12x2, has dim 0 = {3 by 2}, {4 by 6}.
 struct StridedView {
   mlir::Value base;
   int64_t offset = 0;
@@ -30,23 +31,23 @@ struct StridedView {
   static StridedView whole(llvm::ArrayRef<int64_t> shape);
 
   llvm::SmallVector<int64_t> getShape() const;
-  /// Each of these fails, and leaves a view of no use, where the result is not
-  /// strided.
+  /// These fail, and leave the view unusable, if the result is not strided.
   bool reshape(llvm::ArrayRef<int64_t> shape);
   void transpose(llvm::ArrayRef<int64_t> permutation);
   bool slice(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> limits,
              llvm::ArrayRef<int64_t> strides);
-  /// `dims` are those of the result that the view has; others have stride 0.
+  /// `dims` are the dims of the result that the view has; the others get stride
+  /// 0.
   void broadcast(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
 };
 
-/// The views of `value`: itself, then of what it is a reshape, transpose, slice
-/// or broadcast of, and so on.
+/// The views of `value`: first of itself, then of the value that it is a
+/// reshape, transpose, slice or broadcast of, and so on.
 std::vector<StridedView> traceViews(mlir::Value value);
 
-/// Cuts digit lists of equal total size (major to minor) at each other's
-/// boundaries: afterwards all have the same sizes. Fails where boundaries do
-/// not nest, as of 2x3 and 3x2.
+/// Splits digit lists of equal total size (major to minor) at each other's
+/// boundaries: afterwards all have the same sizes. Fails if the boundaries do
+/// not nest, as those of 2x3 and 3x2.
 bool refine(llvm::MutableArrayRef<llvm::SmallVector<Digit, 2>> lists);
 
 } // namespace polyrank::lowering
