@@ -1,4 +1,4 @@
-// From graph ops on local tensors to one set of loops over their elements.
+// Lowers graph ops on local tensors to one set of loops over their elements.
 
 #pragma once
 
@@ -19,14 +19,15 @@ struct Body {
   llvm::ArrayRef<mlir::Value> arguments, results;
 };
 
-/// Whether a target has code for an op of `arith` or `math` on its types.
+/// Returns true if the target has code for an op of `arith` or `math` on its
+/// types.
 using HasCode = llvm::function_ref<bool(mlir::Operation *)>;
 
-/// Builds one set of loops that computes the body, of scalar ops that the
-/// target has code for, at the builder's insertion point. A builder without one
-/// makes loops in no block, which the caller owns. Fails where one set of loops
-/// cannot compute the body: `reason` then says why, for error messages.
-/// Composites must have been decomposed.
+/// Builds one set of loops that computes the body, at the builder's insertion
+/// point, from scalar ops that the target has code for. A builder without an
+/// insertion point makes loops in no block, which the caller owns. If one set
+/// of loops cannot compute the body it fails, and `reason` says why, for error
+/// messages. Composites must have been decomposed.
 mlir::FailureOr<kernel::LoopsOp> buildLoops(mlir::OpBuilder &builder,
                                             mlir::Location location, Body body,
                                             HasCode hasCode,

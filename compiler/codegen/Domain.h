@@ -1,4 +1,4 @@
-// Which loop variables a kernel's values are functions of.
+// Infers of which loop variables a kernel's values are functions.
 
 #pragma once
 
@@ -10,27 +10,27 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
 }
 
-/// For each dim of a value, its index.
+/// The index of each dim of a value, as a function of the loop variables.
 using IndexMap = llvm::SmallVector<Affine, 4>;
 
 /// The linear offset of a row-major tensor of this shape.
 Affine linearize(llvm::ArrayRef<Affine> indices, llvm::ArrayRef<int64_t> shape,
                  size_t numVariables);
 
-/// The dims of a tensor of `shape` whose row-major offset is `offset`; none if
-/// they are not linear.
+/// The indices into a tensor of `shape` at row-major offset `offset`; nullopt
+/// if they are not linear.
 std::optional<IndexMap> delinearize(const Affine &offset,
                                     llvm::ArrayRef<int64_t> shape,
                                     llvm::ArrayRef<int64_t> sizes,
                                     std::optional<VariableSplit> &split);
 
-/// The loop variables of a body and, for each value that they reach, the map at
-/// which the kernel computes it.
+/// The loop variables of a body and, for each value that they reach, the index
+/// map at which the kernel computes it.
 ///
 /// Variables are the dims of one *anchor*: the operand of a reduction, the
-/// updates of a scatter_add, or else the largest result. From there maps spread
-/// over the ops in both directions. Where a reshape merges or cuts dims, the
-/// anchor's dims are cut into factors and all begins again.
+/// updates of a scatter_add, or else the largest result. From there maps
+/// propagate over the ops in both directions. Where a reshape merges or splits
+/// dims, the anchor's dims are split into factors and propagation starts over.
 class Domain {
 public:
   static mlir::FailureOr<Domain> infer(Body body, std::string &reason);
@@ -41,16 +41,16 @@ public:
   /// Ops between arguments and results, each after its operands.
   llvm::SmallVector<mlir::Operation *> ops;
 
-  /// Cuts a variable and computes all maps again.
+  /// Splits a variable and computes all maps again.
   void split(VariableSplit split);
-  /// What the loops of `value`'s dims are, if it has a map.
+  /// The index map of `value`, or null if it has none.
   const IndexMap *getMap(mlir::Value value) const;
 
 private:
   void collectOps(Body body);
   bool chooseAnchor(Body body, std::string &reason);
   void cut(VariableSplit split);
-  /// One round; false if a variable was cut.
+  /// Runs one round of propagation; returns false if a variable was split.
   bool spread();
   bool assign(mlir::Value value, std::optional<IndexMap> map,
               llvm::SmallVectorImpl<mlir::Value> &worklist);
@@ -59,7 +59,7 @@ private:
   llvm::DenseSet<mlir::Operation *> members;
   mlir::Value anchor;
   llvm::SmallVector<int64_t> reducedDims;
-  /// Per dim of the anchor, its factors, major to minor.
+  /// For each dim of the anchor, its factors, major to minor.
   llvm::SmallVector<llvm::SmallVector<int64_t>> factors;
   std::optional<VariableSplit> wanted;
 };

@@ -13,7 +13,7 @@ inline mlir::Type elementTypeOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
 }
 
-/// The index along one dim: linear, or a scalar of i64.
+/// The index along one dim: an affine form of the variables, or an i64 scalar.
 struct Index {
   Affine affine;
   mlir::Value value;
@@ -37,21 +37,20 @@ public:
       arguments.insert(value);
   }
 
-  /// `value` at `indices`, where the predicate (null: always) holds; null if it
-  /// cannot be built.
+  /// Builds `value` at `indices`, evaluated where the predicate holds (null:
+  /// always). Returns null if it cannot be built.
   mlir::Value build(mlir::Value value, const Indices &indices,
                     mlir::Value predicate);
   mlir::Value fail(mlir::Operation *op, const llvm::Twine &why) {
     reason = (op->getName().getStringRef() + ": " + why).str();
     return mlir::Value();
   }
-  /// A cut that would have helped.
+  /// A split of a variable with which a failed build may succeed.
   std::optional<VariableSplit> split;
 
 private:
   mlir::Value integer(int64_t value) { return scalars.integer(i64, value); }
-  /// Of integers i64.
-  /// @{
+  /// Arithmetic on i64 integers. @{
   mlir::Value sum(mlir::Value x, mlir::Value y);
   mlir::Value product(mlir::Value x, int64_t factor);
   mlir::Value choose(mlir::Value condition, mlir::Value x, mlir::Value y);
@@ -72,8 +71,8 @@ private:
                      mlir::Value predicate);
   mlir::Value fold(graph::FoldOp op, const Indices &indices,
                    mlir::Value predicate);
-  /// `value`, which is built where `inside` holds (null: everywhere), or else
-  /// the constant.
+  /// `value` where `inside` holds (null: everywhere), or else the constant.
+  /// `value` was built under the predicate `inside`.
   mlir::Value orElse(mlir::Value inside, mlir::Value value, double elsewhere);
   mlir::Value scaled(const Index &index, int64_t factor, int64_t offset);
   Index shifted(const Index &index, int64_t offset);
@@ -86,7 +85,7 @@ private:
   mlir::Value gather(graph::GatherOp op, const Indices &indices,
                      mlir::Value predicate);
   mlir::Value reduce(graph::ReduceOp op, const Indices &indices);
-  /// The random word, as an unsigned number, of an element of `shape`.
+  /// The random word of an element of `shape`, as an unsigned number.
   template <typename Op>
   mlir::Value randomWord(Op op, llvm::ArrayRef<int64_t> shape,
                          const Indices &indices, mlir::Value predicate);
@@ -100,7 +99,8 @@ private:
   Affine constantIndex(int64_t value) {
     return Affine(domain.sizes.size(), value);
   }
-  /// Whether `index` lies in [0, size) for sure, or never does.
+  /// Returns true if `index` always lies in [lower, upper), false if it never
+  /// does, and nullopt if neither is known.
   std::optional<bool> isInside(const Index &index, int64_t lower,
                                int64_t upper) {
     if (index.value)

@@ -1,4 +1,4 @@
-// What a target says that kernels cost, asked once.
+// A cache of what the target says that kernels cost.
 
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace polyrank::codegen {
 
-/// Measures bodies, equal ones once: the layers of a model are alike.
+/// Measures bodies, equal bodies only once: the layers of a model are alike.
 class Measures {
 public:
   explicit Measures(target::TargetInterface target) : target(target) {}
-  /// None where one kernel cannot compute the body.
+  /// Returns nullopt if one kernel cannot compute the body.
   std::optional<target::KernelMeasure> get(Body body);
 
 private:
-  /// Ops by name, properties, operands and types, from the results back to the
-  /// arguments; addresses are of what the context holds once.
+  /// A body's ops by name, properties, operands and types, from the results
+  /// back to the arguments, as addresses of objects that the context uniques.
   using Key = std::vector<uintptr_t>;
   static Key keyOf(Body body);
   std::optional<target::KernelMeasure> measure(Body body);

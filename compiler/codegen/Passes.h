@@ -1,4 +1,4 @@
-// Passes that make kernels.
+// The passes that form and lower kernels.
 
 #pragma once
 
