@@ -1,4 +1,4 @@
-// A rank.gemm as the runtime's description of a matrix product.
+// Converts a rank.gemm to the runtime's description of a matrix product.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polyrank::target {
 
-/// With library and pieces as its `call` says, or else their defaults.
+/// The library and the pieces are those of its `call`, or else the defaults.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
 
 } // namespace polyrank::target

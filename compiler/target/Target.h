@@ -1,4 +1,4 @@
-// What the compiler asks of the devices that its programs run on.
+// The interface between the compiler and the devices that its programs run on.
 
 #pragma once
 
@@ -13,31 +13,33 @@
 
 namespace polyrank::target {
 
-/// What grouping asks of ops that become one kernel.
+/// Costs of ops that may become one kernel, for grouping.
 struct KernelMeasure {
-  /// Whether it is larger than what pays: large kernels take long to compile
-  /// and run out of registers. Ops that are one kernel in any case may be.
+  /// True if the kernel is larger than is worthwhile: large kernels take long
+  /// to compile and run out of registers. Ops that are one kernel in any case
+  /// may be.
   bool isTooLarge;
-  /// Elements that are loaded and stored one by one, because they are no
-  /// neighbours in memory.
+  /// The number of elements that are loaded and stored one by one, because they
+  /// are not adjacent in memory.
   int64_t strided;
-  /// Whether it walks in narrow strips across the rows of what it reads, as a
-  /// sum over rows does.
+  /// True if the kernel walks in narrow strips across the rows of what it
+  /// reads, as a sum over rows does.
   bool isInStrips;
-  /// Whether a result has an element for each point, reduced ones included.
+  /// True if a result has an element for each point of the iteration space,
+  /// reduced variables included.
   bool storesFull;
 };
 
-/// What a rank reaches, for schedules: not measured, so that one program is
-/// compiled into one plan.
+/// The rates that a rank reaches, for timelines. They are not measured, so that
+/// compiling a program twice gives the same plan.
 struct Rates {
   double flopsPerSecond; // in products of f32
   double bytesPerSecond; // of memory that kernels read and write
 };
-/// GFLOPS:GB_PER_S, as --rates takes it.
+/// Parses GFLOPS:GB_PER_S, the format of --rates.
 Result<Rates> parseRates(llvm::StringRef text);
 
-/// One entry of plan.Kernels, and what its launches need. The function takes
+/// One entry of plan.Kernels, with what its launches need. The function takes
 /// the buffers of the kernel's arguments, then of its results.
 struct CompiledKernel {
   std::string symbol;
@@ -46,10 +48,11 @@ struct CompiledKernel {
 };
 
 struct CompiledKernels {
-  /// For a cpu: an ELF shared object without dependencies or constructors.
+  /// For a CPU: an ELF shared object without dependencies or constructors.
   std::string image;
   std::vector<CompiledKernel> kernels;
-  /// What it was compiled for, and the features that it needs (LLVM's names).
+  /// The CPU that the image was compiled for, and the features that it needs
+  /// (by LLVM's names).
   std::string machine;
   std::vector<std::string> features;
 };
@@ -60,9 +63,9 @@ struct CompiledKernels {
 
 namespace polyrank::target {
 
-/// What `rank.target` of the module that holds `op` says, or else the CPU of
-/// this machine. Emits an error where the attribute is no target, or one that
-/// this program was built without.
+/// The target that `rank.target` of the module around `op` names, or else the
+/// CPU of this machine. Emits an error if the attribute is no target, or is one
+/// that this program was built without.
 mlir::FailureOr<TargetInterface> getTarget(mlir::Operation *op);
 
 } // namespace polyrank::target

@@ -1,4 +1,4 @@
-// Kernels to machine code.
+// Compiles kernels to machine code.
 
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace polyrank::cpu {
 
-/// See target::TargetInterface. `machine` is what `#rank.cpu` says.
+/// See target::TargetInterface. `machine` is the string of `#rank.cpu`.
 mlir::FailureOr<target::CompiledKernels>
 compileKernels(mlir::ModuleOp module, const std::string &machine,
                llvm::StringRef dumpDirectory);
 
-/// `range`, `grain` and `in_place` of a kernel, as attributes of it.
+/// Sets `range`, `grain` and `in_place` of a kernel as attributes.
 mlir::LogicalResult scheduleKernel(rank::KernelOp kernel);
 
 /// Makes the dialects and translations that compileKernels needs known.

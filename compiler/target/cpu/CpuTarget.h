@@ -1,4 +1,4 @@
-// The cores of a CPU: kernels are vector code, products oneDNN's.
+// The CPU target: kernels are vector code, products are oneDNN's.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace polyrank::cpu {
 
-/// Makes `#rank.cpu` a target of every context with these dialects, and known
-/// what compiling for it needs.
+/// Makes `#rank.cpu` a target in every context with these dialects, and
+/// registers the dialects that compiling for it needs.
 void registerTarget(mlir::DialectRegistry &registry);
 
 } // namespace polyrank::cpu

@@ -1,4 +1,4 @@
-// Loops to a function in the scf, arith, vector and LLVM dialects.
+// Lowers loops to a function in the scf, arith, vector and LLVM dialects.
 
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace polyrank::cpu {
 
-/// A module with the function `name`(buffers: ptr, begin: i64, end: i64), which
-/// runs items [begin, end). Buffers are those of the arguments, then of the
-/// results. Accesses assume no more alignment than an element's.
+/// Returns a module with the function `name`(buffers: ptr, begin: i64, end:
+/// i64), which runs items [begin, end). The buffers are those of the arguments,
+/// then of the results. Accesses assume no more alignment than an element's.
 mlir::OwningOpRef<mlir::ModuleOp> emitLoops(llvm::StringRef name, LoopsOp loops,
                                             const Schedule &schedule);
 

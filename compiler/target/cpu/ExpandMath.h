@@ -1,4 +1,4 @@
-// The functions of `math` as arithmetic.
+// Expands the functions of `math` into arithmetic.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace polyrank::cpu {
 
-/// Patterns that replace the ops of `math` that no instruction computes, on
-/// scalars or vectors of f32 and f64, and `math.ipowi`.
+/// Adds patterns that replace `math.ipowi` and the ops of `math` that no
+/// instruction computes, on scalars or vectors of f32 and f64.
 void populateMathExpansions(mlir::RewritePatternSet &patterns);
 
-/// Whether there is code for an op of `arith` or `math` on its types.
+/// Returns true if there is code for an op of `arith` or `math` on its types.
 bool hasCode(mlir::Operation *op);
 
 } // namespace polyrank::cpu

@@ -8,8 +8,8 @@
 
 namespace polyrank::cpu {
 
-/// On floats of one type. Every rounding is that of IEEE arithmetic in the
-/// order written: nothing is contracted or reassociated.
+/// Builds arithmetic on floats of one type. Every rounding is that of IEEE
+/// arithmetic in the order written: nothing is contracted or reassociated.
 struct Formula {
   mlir::ImplicitLocOpBuilder &b;
   mlir::Type type;
@@ -52,7 +52,7 @@ struct Formula {
   mlir::Value copySign(mlir::Value x, mlir::Value y) {
     return mlir::math::CopySignOp::create(b, x, y);
   }
-  /// Coefficients from the highest power down, by Horner's rule.
+  /// A polynomial by Horner's rule, coefficients from the highest power down.
   mlir::Value polynomial(mlir::Value x,
                          std::initializer_list<double> coefficients) {
     mlir::Value sum;
@@ -60,7 +60,7 @@ struct Formula {
       sum = sum ? fma(sum, x, c(coefficient)) : c(coefficient);
     return sum;
   }
-  /// Keeps NaN.
+  /// NaN stays NaN.
   mlir::Value clamp(mlir::Value x, double low, double high) {
     mlir::Value lower = c(low), upper = c(high);
     x = select(less(x, lower), lower, x);
@@ -68,7 +68,7 @@ struct Formula {
   }
 };
 
-/// On integers likewise.
+/// The same for integers.
 struct Integers {
   mlir::ImplicitLocOpBuilder &b;
   mlir::Type type;

@@ -1,4 +1,4 @@
-// Which implementation computes a product, and what memory it asks for.
+// Which implementation computes a product, and how much scratch it needs.
 
 #pragma once
 
@@ -7,19 +7,19 @@
 
 namespace polyrank::cpu {
 
-/// What can be chosen of a call: see runtime::GemmShape.
+/// The choices of a call: see runtime::GemmShape.
 struct GemmCall {
   runtime::GemmLibrary library;
   int64_t pieces = 0;
 };
 
-/// The call that a gemm command is: what its `call` says, or else the usual
-/// winner.
+/// The call of a gemm command: the one that its `call` names, or else the one
+/// that usually wins.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
 void setGemmCall(rank::GemmOp gemm, const GemmCall &call);
 
-/// Bytes of scratch that the library asks for, for a team of `threads`. Emits
-/// an error where the library cannot compute the product.
+/// The bytes of scratch that the library needs for a team of `threads`. Emits
+/// an error if the library cannot compute the product.
 mlir::FailureOr<int64_t> getGemmScratch(rank::GemmOp gemm, int64_t threads);
 
 } // namespace polyrank::cpu

@@ -3,8 +3,8 @@
 // Loops are nested by *level*: 0 is the function, 1 the item, then the vector
 // loop, tiles and reduced variables in the order of the schedule's kind. A
 // value is emitted at the level of the deepest variable that it depends on, so
-// that what an inner loop does not change stands outside of it. Values that do
-// not depend on the vector variable are scalars.
+// that values that an inner loop does not change are computed outside of it.
+// Values that do not depend on the vector variable are scalars.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace polyrank::cpu {
 
-/// How an element lies in memory: a boolean is a byte.
+/// The type of an element in memory: a boolean is a byte.
 inline mlir::Type memoryType(mlir::Type type) {
   return type.isInteger(1) ? mlir::IntegerType::get(type.getContext(), 8)
                            : type;
@@ -24,7 +24,8 @@ inline unsigned alignmentOf(mlir::Type type) {
   return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
 }
 
-/// One kernel; EmitLoops.cpp has the loops, EmitValues.cpp the values in them.
+/// Emits one kernel; EmitLoops.cpp has the loops, EmitValues.cpp the values in
+/// them.
 class KernelEmitter {
 public:
   KernelEmitter(LoopsOp loops, const Schedule &schedule)
@@ -57,8 +58,8 @@ private:
                                            Accumulate body);
   llvm::SmallVector<mlir::Value>
   emitReducedLoops(size_t next, mlir::ValueRange initial, Accumulate body);
-  /// `for variable = low to high step`, with values carried from one iteration
-  /// to the next; opens a level.
+  /// Emits `for variable = low to high step`, with values carried from one
+  /// iteration to the next; opens a level.
   llvm::SmallVector<mlir::Value> emitLoop(mlir::Value low, mlir::Value high,
                                           int64_t step, int variable,
                                           mlir::ValueRange initial,
@@ -70,7 +71,8 @@ private:
   int depth() const { return static_cast<int>(open.size()); }
   void enterLevel(mlir::Operation *loop);
   void leaveLevel();
-  /// Code of `level`: before the loop that is open there.
+  /// Sets the insertion point for code of `level`: before the loop that is open
+  /// there.
   void setInsertionPoint(int level);
 
   // Values.
@@ -81,11 +83,11 @@ private:
   mlir::Value get(mlir::Value value);
   mlir::Value getVector(mlir::Value value);
   mlir::Value compute(mlir::Operation *op);
-  /// An op of `arith` or `math`, of vectors where `asVector`.
+  /// Emits an op of `arith` or `math`, on vectors if `asVector`.
   mlir::Value computeScalar(mlir::Operation *op, bool asVector);
   mlir::Value computeLoad(kernel::LoadOp load, bool asVector);
-  /// Where a vector of neighbours is read from, if it is read from one place:
-  /// a load, or a part of a concatenation that all lanes share.
+  /// The address of a vector of adjacent elements, if all lanes read from one
+  /// place: a load, or a part of a concatenation that all lanes share.
   mlir::Value computeAddress(mlir::Operation *op);
   mlir::Value fromMemory(mlir::Value loaded, mlir::Type type);
   mlir::Value emitAffine(const Affine &affine, bool asVector);
@@ -116,14 +118,14 @@ private:
   llvm::DenseMap<mlir::Value, uint64_t> computingPasses;
   std::vector<int> levelOfVariable;
   llvm::DenseMap<mlir::Value, int> levels;
-  /// Values of the loop variables; of the vector variable that of lane 0.
+  /// Values of the loop variables; for the vector variable, that of lane 0.
   llvm::SmallVector<mlir::Value> variables;
-  /// Per level but the last, the loop that is open in it.
+  /// For each level but the last, the loop that is open in it.
   llvm::SmallVector<mlir::Operation *> open;
-  /// Per level, what has been computed.
+  /// For each level, what has been computed.
   std::vector<llvm::DenseMap<mlir::Value, mlir::Value>> known, knownVectors;
   llvm::SmallVector<mlir::Value> buffers;
-  /// Scratch rows of the kept values.
+  /// The scratch rows of the kept values.
   llvm::DenseMap<mlir::Value, mlir::Value> scratch;
   int pass = 0;
   /// The reductions of this pass.

@@ -1,4 +1,4 @@
-// Objects to one shared object.
+// Links object files into one shared object.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace polyrank::cpu {
 
-/// Links objects with LLVM's ld.lld into a shared object that depends on
-/// nothing and runs nothing when loaded. Fails where the linker is missing or
-/// fails, or an object needs a symbol that no kernel may need.
+/// Links objects with LLVM's ld.lld into a shared object that has no
+/// dependencies and runs nothing when loaded. Fails if the linker is missing or
+/// fails, or if an object needs a symbol that kernels must not need.
 Result<std::string> linkImage(const std::vector<std::string> &objects);
 
 } // namespace polyrank::cpu

@@ -1,4 +1,4 @@
-// LLVM IR to an object file for one CPU.
+// Compiles LLVM IR to an object file for one CPU.
 
 #pragma once
 
@@ -20,13 +20,13 @@ namespace polyrank::cpu {
 /// A CPU to compile for.
 struct Machine {
   std::string cpu;
-  /// The features that code for it uses beyond x86-64, by LLVM's names: those
-  /// of the psABI's levels. What else the CPU has (bdver4's four-operand fma)
-  /// is left alone, so that these decide where the code runs.
+  /// The features beyond x86-64 that its code uses, by LLVM's names: those of
+  /// the psABI's levels. Other features of the CPU (bdver4's four-operand fma)
+  /// are not used, so that these decide where the code runs.
   std::vector<std::string> features;
 
-  /// By what `#rank.cpu` says. Fails where LLVM does not know the CPU or it
-  /// lacks AVX2 and FMA.
+  /// Returns the machine that `#rank.cpu` names. Fails if LLVM does not know
+  /// the CPU or it lacks AVX2 and FMA.
   static Result<Machine> find(const std::string &name);
 
   /// Optimises the module and returns the object file. `assembly`, if not
@@ -35,7 +35,7 @@ struct Machine {
                                        std::string *assembly) const;
 
 private:
-  /// The psABI's level that holds all features.
+  /// The psABI level that contains all features.
   llvm::StringRef getLevel() const;
   std::unique_ptr<llvm::TargetMachine> createTargetMachine() const;
 };

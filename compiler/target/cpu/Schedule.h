@@ -12,7 +12,7 @@ using kernel::Dependences;
 using kernel::LoopsOp;
 using kernel::Variable;
 
-/// The runtime runs `range` items in any partition; one item is
+/// The runtime runs `range` items in any partition. One item is
 ///
 ///   Map      for a block of the vector variable { [for a tile] stores }
 ///   Row      passes over the reduced variables, the inner one as vectors;
@@ -22,41 +22,41 @@ using kernel::Variable;
 ///   Scatter  zeros for a block of destination rows, then all updates that
 ///            fall into it, in ascending order
 ///
-/// where all other parallel variables are fixed by the item. Each result
-/// element is computed by one item in a fixed order, so that a partition
-/// changes no bit.
-/// What a reduction's bits depend on is part of it: in a Row lane i adds every
-/// `lanes`-th value, and then the lanes are folded, i with i + half; in a
-/// Column values are added one by one, in parts of `part`. `#rank.cpu_schedule`
-/// is its written form.
+/// where the item fixes all other parallel variables. Each result element is
+/// computed by one item in a fixed order, so the partition changes no bit. The
+/// schedule includes everything that a reduction's bits depend on: in a Row,
+/// lane i adds every `lanes`-th value, and then the lanes are folded, i with i
+/// + half; in a Column, values are added one by one, in parts of `part`.
+/// `#rank.cpu_schedule` is its textual form.
 struct Schedule {
   using Kind = rank::CpuLoops;
   Kind kind = Kind::Map;
-  /// Fixed by the item, outermost first; the tile variable is among them (by
-  /// blocks of `tile`).
+  /// Variables that the item fixes, outermost first; the tile variable is among
+  /// them (in blocks of `tile`).
   llvm::SmallVector<int> itemVariables;
-  /// Contiguous in memory; -1 where everything is a scalar.
+  /// The variable that is contiguous in memory; -1 if everything is a scalar.
   int vectorVariable = -1;
   int64_t lanes = 16;
-  /// Elements of the vector variable per item; 0: all.
+  /// Elements of the vector variable per item; 0 means all.
   int64_t block = 0;
-  /// A variable that some load is contiguous in where the stores are not: runs
-  /// inside the vector loop over `tile` values, so that what the load fetches
-  /// is used before it leaves the cache. -1: none.
+  /// A variable along which some load is contiguous but the stores are not. It
+  /// runs inside the vector loop over `tile` values, so that what the load
+  /// fetches is used before it leaves the cache. -1 if there is none.
   int tileVariable = -1;
   int64_t tile = 16;
-  /// Run one by one, outermost first.
+  /// Reduced variables whose values run one by one, outermost first.
   llvm::SmallVector<int> reductionVariables;
-  /// Column: how many values are reduced one after another before these parts
-  /// are, so that the rounding error of a sum grows with the roots of both
-  /// numbers and not with that of their product (Higham, "The accuracy of
-  /// floating point summation", 1993). 0: all.
+  /// Column: how many values are added one after another before the partial
+  /// sums are added, so that the rounding error of a sum grows with the square
+  /// roots of the part's length and of the number of parts, not with that of
+  /// their product (Higham, "The accuracy of floating point summation", 1993).
+  /// 0 means all.
   int64_t part = 0;
   /// Scatter: rows of the destination per item.
   int64_t scatterRows = 0;
 
-  /// Row: expensive values that several passes need, which the first of them
-  /// leaves in a row of scratch memory (on the stack) for the others.
+  /// Row: expensive values that several passes need. The first of these passes
+  /// leaves them in a row of scratch memory (on the stack) for the others.
   llvm::SmallVector<mlir::Value> kept;
 
   int64_t range = 1, grain = 1;
@@ -64,38 +64,39 @@ struct Schedule {
   int64_t numBlocks(LoopsOp loops) const;
   int64_t numTiles(LoopsOp loops) const;
 
-  /// What stands on the loops, and at their kernel: `kept` are the numbers of
-  /// ops.
+  /// The attribute on the loops, and on their kernel; in it `kept` are numbers
+  /// of ops.
   rank::CpuScheduleAttr write(LoopsOp loops) const;
   static mlir::FailureOr<Schedule> read(LoopsOp loops, int64_t range,
                                         int64_t grain);
-  /// What code can be made of, where another than this program wrote it:
+  /// Checks that code can be generated for a schedule that another program may
+  /// have written:
   /// 1. Every variable runs once: as the vector, among the items if it is
   ///    parallel, or among the reductions if it is reduced.
   /// 2. The kind is that of the loops.
   /// 3. Rows alone keep values, one row per item.
   /// 4. Lanes are a power of two and divide a block; sizes are not negative.
   /// 5. A tiled variable is one of a map's items.
-  /// Emits an error with the number.
+  /// Emits an error with the number of the rule.
   mlir::LogicalResult verify(LoopsOp loops) const;
 };
 
 Schedule scheduleLoops(LoopsOp loops);
 
-/// Of how many neighbours each part of a sum of `count` values to each of
-/// `results` results consists, where the parts are the items of a kernel of
-/// their own: all threads have work, and the rounding error grows with the part
-/// and not with the whole. 0 where one kernel sums all.
+/// The number of adjacent values in each part of a sum of `count` values to
+/// each of `results` results, if the parts are the items of a kernel of their
+/// own: all threads then have work, and the rounding error grows with the part
+/// and not with the whole. 0 if one kernel sums all.
 int64_t chooseSumPart(int64_t count, int64_t results);
 
-/// Per value, the passes that compute it, as a bit set. Values in `kept` are
-/// computed in their first pass only.
+/// For each value, the passes that compute it, as a bit set. Values in `kept`
+/// are computed in their first pass only.
 llvm::DenseMap<mlir::Value, uint64_t>
 getComputingPasses(LoopsOp loops, const Dependences &dependences,
                    llvm::ArrayRef<mlir::Value> kept);
 
-/// Loads and stores whose lanes are not neighbours in memory, in elements: what
-/// fusion should not add to.
+/// The number of elements in loads and stores whose lanes are not adjacent in
+/// memory, which fusion should not increase.
 int64_t stridedAccesses(LoopsOp loops, const Schedule &schedule);
 
 } // namespace polyrank::cpu

@@ -1,4 +1,4 @@
-// What kernels are built from: numbers and functions of scalars or vectors.
+// Helpers that build constants and functions on scalars or vectors.
 
 #pragma once
 
@@ -7,24 +7,25 @@
 
 namespace polyrank::cpu {
 
-/// `type` as the element type of a vector like `like`, or alone.
+/// The type `type`, or a vector of it with the shape of `like` if that is a
+/// vector.
 mlir::Type likeType(mlir::Type type, mlir::Type like);
-/// A number of scalar or vector type.
+/// A constant of scalar or vector type.
 mlir::Value makeConstant(mlir::ImplicitLocOpBuilder &builder, mlir::Type type,
                          double value);
 mlir::Value makeInteger(mlir::ImplicitLocOpBuilder &builder, mlir::Type type,
                         int64_t value);
 
-/// The word that `kernel.philox` is, on scalars or vectors.
+/// The word that `kernel.philox` computes, on scalars or vectors.
 mlir::Value emitPhilox(mlir::ImplicitLocOpBuilder &builder, int64_t id,
                        mlir::Value index, mlir::Value seed, mlir::Value step,
                        mlir::Value microbatch);
 
-/// How two partial results of a reduction combine.
+/// Combines two partial results of a reduction.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
                         sharding::ReductionKind kind, mlir::Value x,
                         mlir::Value y);
-/// What a reduction of this kind starts with.
+/// The initial value of a reduction of this kind.
 mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &builder,
                          sharding::ReductionKind kind, mlir::Type type);
 
