@@ -1,4 +1,4 @@
-// What the parts of the plan writer share.
+// Declarations shared by the parts of the plan writer.
 
 #pragma once
 
@@ -15,21 +15,23 @@ namespace polyrank::plan {
 
 namespace fb = polyrank::runtime::plan;
 
-/// Emits an error at `op` where a plan has no such element type.
+/// Returns the plan's element type. Emits an error at `op` if there is none.
 mlir::FailureOr<fb::DType> getDType(mlir::Operation *op,
                                     mlir::Type elementType);
 std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<sharding::AxisRef> axes);
-/// A dim for each of the global tensor `type`.
+/// The dims of the global tensor `type`.
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);
-/// A buffer in the plan, where `axes` is the number of its axes there.
+/// The plan's reference to `buffer`; `axes` is the number of its axes in the
+/// plan.
 std::unique_ptr<fb::BufferRef> getReference(rank::BufferAttr buffer,
                                             uint32_t axes = 0);
-/// Of an argument or a constant, which are nobody's block.
+/// The reference to an argument or a constant, which are never a device's
+/// block.
 inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
   return getReference(rank::getBuffer(value));
 }
 
-/// Commands, groups and reasons of one program.
+/// Writes the commands, groups and reasons of one program.
 class CommandWriter {
 public:
   CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
@@ -44,7 +46,7 @@ public:
   write(mlir::Operation &op,
         std::vector<std::unique_ptr<fb::CommandT>> &commands);
   uint32_t getGroup(rank::AxesAttr axes);
-  /// A buffer that may be a block.
+  /// The reference to a buffer that may be a device's block.
   std::unique_ptr<fb::BufferRef> refer(rank::BufferAttr buffer);
   std::unique_ptr<fb::BufferRef> refer(mlir::Value value) {
     return refer(rank::getBuffer(value));
@@ -58,7 +60,7 @@ private:
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
   mlir::LogicalResult writeCollective(rank::CollectiveOp op,
                                       fb::CommandT &command);
-  /// Of a Send or a Receive, whose body is `command`.
+  /// Fills in a `Body`, Send or Receive.
   template <typename Body, typename Op>
   Body writeTransfer(Op op);
   uint32_t writeReason(std::optional<sharding::ReasonAttr> why,
@@ -70,13 +72,12 @@ private:
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;
-  /// Of the collectives that were started, from 1.
+  /// Tickets of the started collectives, from 1.
   llvm::DenseMap<mlir::Operation *, uint32_t> tickets;
 };
 
-/// Fills the plan's stored tensors, and the arguments of each of its programs,
-/// which are those of `functions`. `isStep`: inputs have a leading microbatch
-/// dim.
+/// Fills in the plan's stored tensors, and the arguments of its programs, which
+/// correspond to `functions`. `isStep`: inputs have a leading microbatch dim.
 mlir::LogicalResult writeArguments(llvm::ArrayRef<mlir::func::FuncOp> functions,
                                    bool isStep, fb::PlanT &plan);
 
