@@ -23,13 +23,9 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
       "bool", "hasCode", (ins "::mlir::Operation *":$op)>,
     InterfaceMethod<"The costs of loops that may become a kernel; nullopt if they are too much for one.",
       "::std::optional<::polyrank::target::KernelMeasure>", "measureKernel", (ins "::polyrank::kernel::LoopsOp":$loops)>,
-    InterfaceMethod                    "results: one kernel sums the parts, another one their sums. 0 where one kernel sums all. How either "
-                    "kernel adds is in its schedule, so that these say together in which order a long sum is formed.",
-<"The number of adjacent values in each part of a sum of `count` values for each of `results` results: "
+    InterfaceMethod<"The number of adjacent values in each part of a sum of `count` values for each of `results` results: "
                     "one kernel sums the parts, another one their sums. 0 if one kernel sums all. How each kernel adds is "
                     "in its schedule, so the part and the two schedules determine the order of a long sum.",
-                    "results: one kernel sums the parts, another one their sums. 0 where one kernel sums all. How either "
-                    "kernel adds is in its schedule, so that these say together in which order a long sum is formed.",
       "int64_t", "getSumPart", (ins "int64_t":$count, "int64_t":$results)>,
     InterfaceMethod<"Chooses how the loops of a kernel run, its `schedule`, and sets the attributes that others need: "
                     "`range`, `grain` and `in_place`.",
@@ -38,29 +34,21 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
                     "the intermediate forms of each kernel are written there, for people. Errors are emitted at the kernel.",
       "::llvm::FailureOr<::polyrank::target::CompiledKernels>", "compileKernels",
       (ins "::mlir::ModuleOp":$module, "::llvm::StringRef":$dumpDirectory)>,
-    InterfaceMethod                    "among ways to compute the same, so only ratios count.",
-<"Estimates the time of `products` products of m x k and k x n matrices, in nanoseconds. It serves to "
+    InterfaceMethod<"Estimates the time of `products` products of m x k and k x n matrices, in nanoseconds. It serves to "
                     "choose among equivalent computations, so only ratios matter.",
-                    "among ways to compute the same, so only ratios count.",
       "double", "estimateProducts", (ins "int64_t":$m, "int64_t":$n, "int64_t":$k, "int64_t":$products)>,
-    InterfaceMethod                    "in nanoseconds, to be compared with `estimateProducts`.",
-<"Estimates the time of a kernel that copies a tensor of `bytes` bytes into another order of its dims, "
-                    "in nanoseconds, to be compared with `estimateProducts`.",
+    InterfaceMethod<"Estimates the time of a kernel that copies a tensor of `bytes` bytes into another order of its dims, "
                     "in nanoseconds, to be compared with `estimateProducts`.",
       "double", "estimateCopy", (ins "int64_t":$bytes)>,
     InterfaceMethod<"The alignment of buffers in the arena, in bytes; a power of two.",
       "int64_t", "getAlignment">,
-    InterfaceMethod                    "ones are run to find the fastest.",
-<"Chooses the library call of each product (`call`), for a team of `threads`. With `measure`, large "
+    InterfaceMethod<"Chooses the library call of each product (`call`), for a team of `threads`. With `measure`, large "
                     "products are run to find the fastest.",
-                    "ones are run to find the fastest.",
       "void", "chooseCalls",
       (ins "::llvm::ArrayRef<::polyrank::rank::GemmOp>":$gemms, "int64_t":$threads, "bool":$measure)>,
     InterfaceMethod<"The approximate rates of a rank with a team of `threads`.",
       "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>,
-    InterfaceMethod                    "no call computes the product.",
-<"The bytes of scratch memory that a product's call needs. Emits an error if "
-                    "no call computes the product.",
+    InterfaceMethod<"The bytes of scratch memory that a product's call needs. Emits an error if "
                     "no call computes the product.",
       "::llvm::FailureOr<int64_t>", "getScratchBytes",
       (ins "::polyrank::rank::GemmOp":$gemm, "int64_t":$threads)>
