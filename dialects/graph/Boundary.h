@@ -1,9 +1,9 @@
-// The boundary of a model's functions: what each argument and result is.
+// The boundary of a model's functions: the role of each argument and result.
 //
 // `@forward` and `@step` take parameters, state, inputs, counters and learning
-// rates, and give outputs, means and what takes an argument's place. One
-// attribute, `graph.role`, says which (Boundary.td); this is the only place
-// that reads or writes it.
+// rates, and give outputs, means and the next values of arguments. The
+// attribute `graph.role` says which (Boundary.td); only this class reads or
+// writes it.
 
 #pragma once
 
@@ -19,11 +19,11 @@ namespace polyrank::graph {
 class Boundary {
 public:
   explicit Boundary(mlir::FunctionOpInterface function) : function(function) {}
-  /// Of the function whose entry block has the argument; false where `value` is
-  /// none.
+  /// Returns true if `value` is a parameter or state of the function whose
+  /// entry block has it as an argument; false for other values.
   static bool isParameterOrState(mlir::Value value);
 
-  /// Null where the argument or result has another role, or none.
+  /// Returns null if the argument or result has another role, or none.
   template <typename Role = mlir::Attribute>
   Role getArgument(unsigned number) const {
     return llvm::dyn_cast_if_present<Role>(
@@ -42,34 +42,36 @@ public:
   unsigned getNumArguments() const { return function.getNumArguments(); }
   unsigned getNumResults() const { return function.getNumResults(); }
 
-  /// A parameter or state: what the runtime keeps from step to step.
+  /// Returns true for a parameter or state, which the runtime keeps from step
+  /// to step.
   bool isKept(unsigned argument) const;
-  /// Of a parameter or state: null where its elements are the stored ones in
-  /// their order.
+  /// The view of a parameter or state; null if its elements are the stored ones
+  /// in their order.
   mlir::DenseI64ArrayAttr getView(unsigned argument) const;
   void setView(unsigned argument, llvm::ArrayRef<int64_t> view);
-  /// The parameter of a parameter or of its state; null for others.
+  /// The symbol of a parameter, or of the parameter to which a state belongs;
+  /// null for other roles.
   mlir::FlatSymbolRefAttr getParameter(unsigned argument) const;
-  /// What a user calls it: "h.0.w", "h.0.w.exp_avg", "ids"; "argument 3" where
-  /// it has no role.
+  /// The name that users see: "h.0.w", "h.0.w.exp_avg", "ids", or "argument 3"
+  /// without a role.
   std::string getName(unsigned argument) const;
   /// "parameter `h.0.w`", "state `h.0.w.exp_avg`", "input `ids`".
   std::string describe(unsigned argument) const;
 
-  /// The result that takes the argument's place in the next step.
+  /// The result that replaces the argument in the next step.
   std::optional<unsigned> getNext(unsigned argument) const;
-  /// The argument whose place the result takes.
+  /// The argument that the result replaces.
   std::optional<unsigned> getReplaced(unsigned result) const;
 
-  /// Inserts an argument that becomes number `number`. Results that take the
-  /// place of later arguments still do, under their new numbers.
+  /// Inserts an argument as number `number`. Results that replace later
+  /// arguments follow their new numbers.
   mlir::BlockArgument insertArgument(unsigned number, mlir::Type type,
                                      mlir::Attribute role,
                                      mlir::Location location);
   void eraseArgument(unsigned number);
 
-  /// That a role fits its argument or result: rules B1 to B8 of Graph.td.
-  /// @{
+  /// Verifies that a role fits its argument or result: rules B1 to B8 of
+  /// Graph.td.
   static mlir::LogicalResult verifyArgument(mlir::Operation *op,
                                             unsigned number,
                                             mlir::NamedAttribute attribute);
@@ -79,13 +81,13 @@ public:
 
 private:
   static constexpr llvm::StringLiteral attrName = "graph.role";
-  /// Adds `change` to the arguments from `first` on that results name.
+  /// Adds `change` to the argument numbers, from `first` on, that results name.
   void renumber(unsigned first, int change);
   mlir::LogicalResult verifyDistinct() const;
   mlir::LogicalResult verifyRates() const;
   mlir::LogicalResult verifyTies() const;
 
-  // Its accessors are not const.
+  // Mutable because its accessors are not const.
   mutable mlir::FunctionOpInterface function;
 };
 

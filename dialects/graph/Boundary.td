@@ -1,4 +1,4 @@
-// The boundary of a model's functions: what each argument and result is.
+// The boundary of a model's functions: the role of each argument and result.
 
 #ifndef POLYRANK_GRAPH_BOUNDARY_TD
 #define POLYRANK_GRAPH_BOUNDARY_TD
@@ -7,8 +7,8 @@ include "dialects/graph/Graph.td"
 include "dialects/graph/GraphEnums.td"
 include "mlir/IR/AttrTypeBase.td"
 
-// An attribute that says what an argument or a result is. A function has it as
-// `graph.role` at each of them.
+// An attribute that states the role of an argument or a result. A function has it
+// as `graph.role` on each of them.
 class Graph_Role<string name, string mnemonic_> : AttrDef<Graph_Dialect, name> {
   let mnemonic = mnemonic_;
 }
@@ -16,10 +16,10 @@ class Graph_Role<string name, string mnemonic_> : AttrDef<Graph_Dialect, name> {
 def Graph_ParameterAttr : Graph_Role<"Parameter", "parameter"> {
   let summary = "An argument: a tensor of the user's file, or a part of it";
   let description = [{
-    The argument's element type may be another float than the stored one: the
-    elements are converted when they are loaded. A *logical parameter* (a slice,
-    reshape or transpose of the stored tensor) has a `view`, `base, stride..`:
-    its element `i` is the stored element `base + sum(i[d] * stride[d])`.
+    The argument may have another float type than the stored tensor: elements are
+    converted when they are loaded. A *logical parameter* (a slice, reshape or
+    transpose of the stored tensor) has a `view`, `base, stride..`: its element `i`
+    is the stored element `base + sum(i[d] * stride[d])`.
 
     ```mlir
     %w: tensor<768x3x12x64xf32> {graph.role = #graph.parameter<@c_attn.weight view [0, 2304, 768, 64, 1]>}
@@ -36,9 +36,9 @@ def Graph_ParameterAttr : Graph_Role<"Parameter", "parameter"> {
 def Graph_StateAttr : Graph_Role<"State", "state"> {
   let summary = "An argument: what the optimizer keeps from step to step";
   let description = [{
-    Of a parameter (`of`): in the view that its argument has, or of a shape of
-    its own for the stored tensor; or of the step as a whole. Each element starts
-    as `init`.
+    State of a parameter (`of`), either with the view of the parameter's argument,
+    or with a shape of its own for the whole stored tensor; or state of the step as
+    a whole. Each element starts as `init`.
 
     ```mlir
     %m: tensor<8xf32> {graph.role = #graph.state<"exp_avg" of @w>}
@@ -60,15 +60,16 @@ def Graph_StateAttr : Graph_Role<"State", "state"> {
 }
 
 def Graph_InputAttr : Graph_Role<"Input", "input"> {
-  let summary = "An argument: what the user feeds";
+  let summary = "An argument: an input that the user feeds";
   let description = [{
-    `open_batch`: the file leaves the batch open. `labels`: the loss compares
-    with it. Its elements are below `range`, where they are looked up in a table
-    or name a class, or they are `ignored`.
+    `open_batch`: the file leaves the batch size open. `labels`: the loss compares
+    with this input. `range`: elements are indices into a table or classes, and are
+    below `range`, or equal to `ignored`.
 
-    Dim 0 of the argument is the batch. `batch_dim N`: the user's model has the
-    batch in dim N, which the argument has in front of the others. `no_batch`:
-    it has none; dim 0 of the argument is one row, which all samples take.
+    Dim 0 of the argument is the batch. `batch_dim N`: in the user's model the batch
+    is dim N, which the argument has before the other dims. `no_batch`: the model's
+    input has no batch; dim 0 of the argument has size 1, and all samples use that
+    row.
 
     ```mlir
     %ids: tensor<8x128xi64> {graph.role = #graph.input<"input_ids" open_batch range 256>}
@@ -108,10 +109,10 @@ def Graph_LearningRateAttr : Graph_Role<"LearningRate", "learning_rate"> {
   let summary = "An argument: the learning rate of this step";
   let description = [{
     One f64, which the runtime computes before each step from a base and the
-    schedule, a text that `support/LearningRate.h` reads (none: always the base).
-    With a `scale` it is a rate of the run: its base is `base`, which another
-    (`polyrank-run --lr`) may replace, times the scale. Without one the base is
-    that of a group of parameters, which nothing replaces.
+    learning-rate schedule, a text that `support/LearningRate.h` parses (without one
+    the rate is always the base). With a `scale` it is a rate of the run: its base
+    is `base`, which `polyrank-run --lr` may replace, times the scale. Without a
+    scale the base belongs to a group of parameters, and nothing replaces it.
 
     ```mlir
     %rate: tensor<f64> {graph.role = #graph.learning_rate<1.000000e-03 : f64 scale 1.000000e+00 : f64 schedule "cosine(warmup=10,total=100)">}
@@ -125,7 +126,7 @@ def Graph_LearningRateAttr : Graph_Role<"LearningRate", "learning_rate"> {
     `<` $base (`scale` $scale^)? (`schedule` $schedule^)? `>`
   }];
   let extraClassDeclaration = [{
-    /// "learning rate x0.1" of one with a scale, else "learning rate 0.0001".
+    /// "learning rate x0.1" if it has a scale, else "learning rate 0.0001".
     std::string getName();
     /// The rate of a step, the first of which is 0.
     double getRate(uint64_t step);
@@ -133,11 +134,11 @@ def Graph_LearningRateAttr : Graph_Role<"LearningRate", "learning_rate"> {
 }
 
 def Graph_OutputAttr : Graph_Role<"Output", "output"> {
-  let summary = "A result: what the user gets";
+  let summary = "A result: an output for the user";
   let description = [{
-    The mean of a number over several steps is the `arithmetic` one, or the
-    `geometric` one, e to the power of the mean of its logarithms. `batch_dim`
-    and `no_batch` are as of an input: what has no batch is one row of each batch.
+    The mean of a number over several steps is `arithmetic` or `geometric` (e to the
+    power of the mean of its logarithms). `batch_dim` and `no_batch` are as for an
+    input: an output without a batch is one row of each batch.
 
     ```mlir
     -> (tensor<8x128x256xf32> {graph.role = #graph.output<"logits">},
@@ -157,7 +158,7 @@ def Graph_OutputAttr : Graph_Role<"Output", "output"> {
 }
 
 def Graph_NextAttr : Graph_Role<"Next", "next"> {
-  let summary = "A result: what takes an argument's place in the next step";
+  let summary = "A result: the value of an argument in the next step";
   let description = [{
     The argument is a parameter or state.
 
@@ -172,12 +173,12 @@ def Graph_NextAttr : Graph_Role<"Next", "next"> {
 def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
   let summary = "A result: the sum that a mean is made of";
   let description = [{
-    The count that it is divided by, once microbatches and ranks are added, is
-    the result that says so (`count`). With a `weight` the mean is a term of the
-    loss; else it is in the log alone. Of a `geometric` mean the sum is one of
-    logarithms: the mean is e to the power of sum / count. A `further` one is
-    another part of the mean before it: their value is the sum of the parts'
-    quotients, each over its own count.
+    The sum is added over microbatches and ranks and then divided by the count that
+    follows it (`count`). With a `weight` the mean is a term of the loss; otherwise
+    it is only logged. For a `geometric` mean the sum is one of logarithms: the mean
+    is e to the power of sum / count. A `further` result is another part of the mean
+    before it: the value is the sum of the parts' quotients, each over its own
+    count.
 
     ```mlir
     -> (tensor<f32> {graph.role = #graph.mean<"mse(b,yb)" weight 0.3>}, tensor<f32> {graph.role = #graph.count<64>})
@@ -191,11 +192,11 @@ def Graph_MeanAttr : Graph_Role<"Mean", "mean"> {
 }
 
 def Graph_CountAttr : Graph_Role<"Count", "count"> {
-  let summary = "A result: what the sum before it is divided by";
+  let summary = "A result: the count by which the sum before it is divided";
   let description = [{
-    `targets` is the number of targets where none is ignored: the count then,
-    unless targets have weights. Where the sum over all microbatches is less than
-    `least`, the count is that.
+    `targets` is the number of targets if none is ignored, and then equals the count
+    unless targets have weights. If the sum over all microbatches is less than
+    `least`, the count is `least`.
   }];
   let parameters = (ins "int64_t":$targets, OptionalParameter<"::mlir::FloatAttr">:$least);
   let assemblyFormat = "`<` $targets (`least` $least^)? `>`";

@@ -6,8 +6,8 @@
 include "dialects/graph/Graph.td"
 include "dialects/graph/GraphEnums.td"
 
-// A composite returns the residuals that its backward needs, so that both
-// sides can be decomposed alike when a layout demands it.
+// A composite returns the residuals that its backward needs, so that forward and
+// backward can be decomposed in the same way if a layout requires it.
 class Graph_Composite<string mnemonic, list<string> methods = [], list<Trait> traits = []>
     : Graph_Op<mnemonic, methods, !listconcat([DeclareOpInterfaceMethods<CompositeOpInterface>], traits)> {
   let hasVerifier = 1;

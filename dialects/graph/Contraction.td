@@ -19,11 +19,11 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
     ```
 
     1. Floats have one type.
-    2. Both operands name as many batch dims, and as many contracted ones.
-    3. They are dims of the operands.
+    2. Both operands name equally many batch dims, and equally many contracted dims.
+    3. These are dims of the operands.
     4. Dims that match have equal sizes.
     5. An operand names no dim twice.
-    6. The result has the dims that are said above.
+    6. The result has the dims described above.
   }];
   let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs,
                        DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
@@ -47,9 +47,9 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
 def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
   let summary = "Sum, max or min over dims, which the result lacks";
   let description = [{
-    The gradient of a maximum or minimum is shared by the elements that are
-    equal to it, as that of PyTorch's amax is; with `first` all of it goes to the
-    first of them in row-major order, as that of PyTorch's max_pool2d does.
+    The gradient of a maximum or minimum is shared by the elements that are equal to
+    it, as for PyTorch's amax. With `first` all of it goes to the first of them in
+    row-major order, as for PyTorch's max_pool2d.
 
     ```mlir
     %y = graph.reduce sum %x over [1] : (tensor<4x3x5xf32>) -> tensor<4x5xf32>

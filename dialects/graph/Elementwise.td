@@ -7,8 +7,8 @@ include "dialects/graph/Graph.td"
 include "dialects/graph/GraphEnums.td"
 
 // All operands and results have one shape; broadcasting is `graph.broadcast`.
-// `sum`, `max` and `min` say how operands that are partial of that kind pass, one
-// letter per operand: n none, a alone, t together, y any.
+// `sum`, `max` and `min` say how operands that are partial of that kind pass
+// (PartialPass), one letter per operand: n none, a alone, t together, y any.
 class Graph_Elementwise<string mnemonic, string sum, string max, string min,
                         list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Op<mnemonic, methods,
@@ -25,8 +25,8 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
   }];
 }
 
-// `scalar` is the op's function as C++ of a number x, or of numbers x and y: what
-// the reference computes, and what kernels are built from (Scalar.h).
+// `scalar` is the op's function as a C++ expression of a number x, or of numbers x
+// and y. Both the reference and the kernels are built from it (Scalar.h).
 class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
     : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
@@ -110,8 +110,8 @@ def Graph_FloorOp : Graph_Unary<"floor", "floor(x)", "n", "y"> { let summary = "
 def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
   let summary = "x, through which no gradient passes";
   let description = [{
-    PyTorch's `Tensor.detach()`. Once a step has its gradients, or where there
-    are none, it has served: `build-step` erases it.
+    PyTorch's `Tensor.detach()`. `build-step` erases it once the step has its
+    gradients, or if there are none.
 
     ```mlir
     %y = graph.detach %x : tensor<4x3xf32>
@@ -130,13 +130,13 @@ def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa", traits = [Graph_IsCheap]> {
   let hasFolder = 1;
 }
 def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
-  let summary = "x / y; of integers truncating, and 0 where y is 0";
+  let summary = "x / y; on integers it truncates, and is 0 where y is 0";
   let hasFolder = 1;
 }
 def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa", traits = [Graph_IsCheap]> { let summary = "Larger of x and y; NaN if either is"; }
 def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits = [Graph_IsCheap]> { let summary = "Smaller of x and y; NaN if either is"; }
 def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
-  let summary = "x to the power of y; of integers truncating, and 0 where x is 0 and y is negative";
+  let summary = "x to the power of y; on integers it truncates, and is 0 where x is 0 and y is negative";
 }
 def Graph_AndOp : Graph_Binary<"and", "x && y", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> {
   let summary = "Logical conjunction of booleans";
@@ -153,7 +153,7 @@ def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "n
 }
 
 def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits = [Graph_IsCheap]> {
-  let summary = "Booleans: how x compares with y; NaN is unequal to everything";
+  let summary = "Compares x with y, giving booleans; NaN is unequal to everything";
   let description = [{
     ```mlir
     %z = graph.compare lt %x, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>
@@ -170,7 +170,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits 
 }
 
 def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [Graph_IsCheap]> {
-  let summary = "Where the condition holds x, else y";
+  let summary = "x where the condition holds, else y";
   let description = [{
     ```mlir
     %z = graph.select %condition, %x, %y : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
@@ -188,11 +188,12 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [
 }
 
 def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Graph_IsCheap]> {
-  let summary = "Another element type; floats to integers truncate towards zero";
+  let summary = "Converts the element type; floats to integers truncate towards zero";
   let description = [{
-    Floats that an integer cannot hold become the nearest that it holds, NaN
-    becomes 0; integers keep their lower bits. To booleans: x != 0. A partial sum does not pass, since each part would
-    be rounded; a pass that wants it reduces first.
+    A float that the integer type cannot hold becomes the nearest integer that it
+    holds, and NaN becomes 0; integers keep their lower bits. A boolean is x != 0. A
+    partial sum does not pass, since each part would be rounded; a pass that needs
+    the conversion reduces first.
 
     ```mlir
     %y = graph.convert %x : (tensor<4x3xi64>) -> tensor<4x3xf32>

@@ -1,4 +1,4 @@
-// The graph dialect: ops, interfaces, and what they are built from.
+// The graph dialect: its ops, its interfaces and their helpers.
 
 #pragma once
 
@@ -17,57 +17,62 @@
 
 namespace polyrank::graph {
 
-/// FLOPs (a multiply-add counts two) and bytes of one execution.
+/// The FLOPs (a multiply-add counts two) and bytes of one execution.
 struct Cost {
   int64_t flops = 0;
   int64_t bytesRead = 0;
   int64_t bytesWritten = 0;
 };
 
-/// What `localize` builds with.
+/// The context in which `localize` builds ops.
 struct LocalContext {
   mlir::OpBuilder &builder;
-  /// An i64 scalar: this device's mixed-radix index over the axes.
+  /// Returns this device's mixed-radix index over the axes, an i64 scalar.
   llvm::function_ref<mlir::Value(llvm::ArrayRef<sharding::AxisRef>)> axisIndex;
 
   /// The global index at which this device's block of dim `dim` starts: an i64
-  /// scalar. Null where the dim is not split.
+  /// scalar. Null if the dim is not split.
   mlir::Value blockOffset(mlir::Location location, sharding::LayoutAttr layout,
                           int64_t dim, int64_t localSize);
-  /// `block` of a tensor of this layout with `elsewhere` wherever dim `dim`, of
-  /// global size `size`, ends: in padding, and in borders beyond the tensor.
+  /// Returns `block`, of a tensor with this layout, with `elsewhere` wherever
+  /// dim `dim`, of global size `size`, has ended: in padding, and in borders
+  /// beyond the tensor.
   mlir::Value keepInside(mlir::Location location, mlir::Value block,
                          sharding::LayoutAttr layout, int64_t dim, int64_t size,
                          double elsewhere);
 };
 
-/// `op` on local operands and local result types.
+/// Clones `op` onto local operands, with local result types.
 mlir::LogicalResult
 localizeByCloning(mlir::Operation *op, LocalContext &context,
                   mlir::ValueRange operands,
                   llvm::SmallVectorImpl<mlir::Value> &results);
-/// Whether `op` is a matrix product, for which devices have library calls.
+/// Returns true if `op` is a matrix product, for which devices have library
+/// calls.
 bool isProduct(mlir::Operation *op);
 /// One FLOP per element of the results, every tensor read or written once.
 Cost elementwiseCost(mlir::Operation *op);
 /// See Elementwise.td for the letters.
 ShardingRule elementwiseRule(mlir::Operation *op, llvm::StringRef sum,
                              llvm::StringRef max, llvm::StringRef min);
-/// Of an elementwise op, in this order: [1] operands and results have one
-/// shape, [2] what is computed has one element type.
+/// Verifies constraints of an elementwise op, in this order: [1] operands and
+/// results have one shape, [2] all computed values have one element type.
 mlir::LogicalResult verifySameShapes(mlir::Operation *op);
-/// `values` have one element type: the op's constraint of that number.
+/// Verifies that `values` have one element type, the op's constraint of that
+/// number.
 mlir::LogicalResult verifySameElements(mlir::Operation *op,
                                        mlir::ValueRange values,
                                        int64_t constraint = 1);
-/// The layouts of `op` can be computed locally: see LayoutVerifier.h.
+/// Verifies that the op can be computed locally with its layouts: see
+/// LayoutVerifier.h.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);
 
 template <typename ConcreteType>
 class LayoutChecked
     : public mlir::OpTrait::TraitBase<ConcreteType, LayoutChecked> {
 public:
-  /// After the op's own verifier: rules are of ops that keep their constraints.
+  /// Runs after the op's own verifier, because a sharding rule assumes that the
+  /// op's constraints hold.
   static mlir::LogicalResult verifyRegionTrait(mlir::Operation *op) {
     return verifyLayouts(op);
   }
@@ -94,7 +99,8 @@ class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
 
 namespace polyrank::graph {
 
-/// Whether the op is of the body of a scan, whose values have no layouts.
+/// Returns true if the op is in the body of a scan, whose values have no
+/// layouts.
 inline bool isInScan(mlir::Operation *op) {
   return op->getParentOfType<ScanOp>() != nullptr;
 }
@@ -102,11 +108,11 @@ inline bool isInScan(mlir::Operation *op) {
 /// A scalar or splat constant of `type`.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location location,
                   mlir::Type type, double value);
-/// The one value of all elements of a constant, seen through broadcasts,
-/// reshapes and conversions between floats; nullopt where it is none.
+/// The value that all elements of a constant have, looking through broadcasts,
+/// reshapes and conversions between floats; nullopt if there is no such value.
 std::optional<double> getSplat(mlir::Value value);
-/// `value` repeated along `dims` of `shape`, which it lacks: the opposite of a
-/// reduce over those dims.
+/// Repeats `value` along `dims` of `shape`, which it lacks: the opposite of a
+/// reduction over those dims.
 mlir::Value broadcastOver(mlir::OpBuilder &builder, mlir::Location location,
                           mlir::Value value, llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<int64_t> dims);

@@ -8,14 +8,14 @@ include "mlir/IR/OpBase.td"
 def GraphOpInterface : OpInterface<"GraphOp"> {
   let cppNamespace = "::polyrank::graph";
   let description = [{
-    An op on global tensors that knows how it is sharded, what one device runs,
-    its gradient, its cost and its meaning.
+    An op on global tensors that defines how it is sharded, what one device runs,
+    its gradient, its cost and its reference semantics.
   }];
   let methods = [
     InterfaceMethod<[{
-        Which dims of operands and results are the same factor, each factor's
-        kind, and which operands may be partial. Depends on shapes and
-        attributes only, never on layouts.
+        The dims of operands and results that share a factor, each factor's kind,
+        and which operands may be partial. Depends on shapes and attributes only,
+        never on layouts.
       }], "::polyrank::graph::ShardingRule", "getShardingRule">,
     InterfaceMethod<[{
         Builds the ops that one device runs on its blocks `operands`, and
@@ -28,9 +28,9 @@ def GraphOpInterface : OpInterface<"GraphOp"> {
         return ::polyrank::graph::localizeByCloning($_op, context, operands, results);
       }]>,
     InterfaceMethod<[{
-        The vector-Jacobian product: for each operand the gradient, given those
-        of the results (null where a result has none), or null where `needed`
-        is false. Emits an error where the op has no gradient.
+        The vector-Jacobian product: for each operand its gradient (null if `needed`
+        is false), given the gradients of the results (null if a result has none).
+        Emits an error if the op has no gradient.
       }], "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "buildGradient",
       (ins "::mlir::OpBuilder &":$builder,
            "::llvm::ArrayRef<::mlir::Value>":$resultGradients,
@@ -44,7 +44,7 @@ def GraphOpInterface : OpInterface<"GraphOp"> {
       }]>,
     InterfaceMethod<[{
         The reference implementation: `results` come with types and zeros. The
-        shapes are those of the given tensors.
+        shapes are those of the given tensors, which may be local.
       }], "::llvm::LogicalResult", "evaluate",
       (ins "::llvm::ArrayRef<::polyrank::graph::Tensor>":$operands,
            "::llvm::MutableArrayRef<::polyrank::graph::Tensor>":$results)>
@@ -73,27 +73,27 @@ def ScalarOpInterface : OpInterface<"ScalarOp"> {
   }];
   let methods = [
     InterfaceMethod<[{
-        Builds that function as ops of `arith` and `math` (Scalar.h). Null, with
-        the builder's `reason`, where it has no such form on these types.
+        Builds that function as ops of `arith` and `math` (Scalar.h). If it has no
+        such form on these types, returns null and sets the builder's `reason`.
       }], "::mlir::Value", "buildScalar",
       (ins "::polyrank::graph::ScalarBuilder &":$builder,
            "::llvm::ArrayRef<::mlir::Value>":$operands)>
   ];
 }
 
-// The verifier of every graph op: its layouts, given its rule, can be computed
-// on each device alone (LayoutVerifier.h).
+// The verifier of every graph op: each device can compute its part alone, given the
+// op's rule and its layouts (LayoutVerifier.h).
 def LayoutChecked : NativeOpTrait<"LayoutChecked"> {
   let cppNamespace = "::polyrank::graph";
 }
 
-// Element i of the result depends on element i of each operand alone: operands
-// and result are one index space, in any shape.
+// Element i of the result depends on element i of each operand alone, so operands
+// and result share one index space, whatever its shape.
 def Graph_IsElementwise : NativeOpTrait<"Elementwise"> {
   let cppNamespace = "::polyrank::graph";
 }
 
-// Of elementwise ops: a few instructions, less than it costs to read the result
+// An elementwise op of a few instructions, which cost less than reading the result
 // from memory.
 def Graph_IsCheap : NativeOpTrait<"Cheap"> {
   let cppNamespace = "::polyrank::graph";

@@ -1,12 +1,11 @@
-// Products of rows with the matrix of their group: what a mixture of experts
-// computes.
+// Products of rows with the matrices of their groups, as in a mixture of experts.
 
 #ifndef POLYRANK_GRAPH_GROUPED_TD
 #define POLYRANK_GRAPH_GROUPED_TD
 
 include "dialects/graph/Graph.td"
 
-// Group numbers: of rows, or of matrices.
+// Group numbers of rows or of matrices.
 def Graph_GroupNumbers : RankedTensorOf<[I64]>;
 
 def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCost"]> {
@@ -18,10 +17,10 @@ def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCos
         result[s, n] = sum over e with ids[e] = groups[s] of
                        sum_k rows[s, k] matrices[e, k, n]
 
-    and zero for a row of whose group there is no matrix. As a sum over matrices
-    it is an op of each part of them: devices that have other experts have other
-    `ids`. Rows of a group that follow each other are one product, so they should
-    be sorted. (MegaBlocks, Gale et al. 2022; the gmm of JAX's Megablox.)
+    and zero for a row whose group has no matrix. Since it is a sum over matrices,
+    each part of them can compute a summand: devices with different experts have
+    different `ids`. Adjacent rows of one group are one product, so rows should be
+    sorted by group. (MegaBlocks, Gale et al. 2022; the gmm of JAX's Megablox.)
 
     ```mlir
     %y = graph.grouped_matmul %x, %w, %groups, %ids
@@ -30,7 +29,7 @@ def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCos
 
     1. Rows, matrices and result have one type of elements.
     2. Rows have two dims, matrices three, groups and ids one.
-    3. Rows and groups are as many, and so are matrices and ids; the dim that is
+    3. There are as many groups as rows and as many ids as matrices; the dim that is
        summed over has one size.
     4. The result is [s, n].
   }];
@@ -60,7 +59,7 @@ def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", ["buildGradient", "getCost"
 
     1. Rows, others and result have one type of elements.
     2. Rows and others have two dims, groups and ids one.
-    3. Rows, others and groups are as many.
+    3. There are equally many rows, others and groups.
     4. The result is [e, k, n].
   }];
   let arguments = (ins Graph_FloatTensor:$rows, Graph_FloatTensor:$others,

@@ -10,10 +10,10 @@
 
 namespace polyrank::graph {
 
-/// Emits an error that names op, operand, axis and remedy where a constraint
+/// Emits an error that names op, operand, axis and remedy if a constraint
 /// fails. Ops without layouts pass.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);
-/// The same under another rule than the op's own: for tests of rules.
+/// The same with another rule than the op's own, for tests of rules.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op,
                                   const ShardingRule &rule);
 

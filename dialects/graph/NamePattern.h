@@ -8,11 +8,11 @@
 
 namespace polyrank::graph {
 
-/// Whether the glob matches the name, or what is left of it when leading
-/// modules are dropped. False where `glob` is none; see `explainPattern`.
+/// Returns true if the glob matches the name, or the name without some leading
+/// modules. False if `glob` is invalid; see `explainPattern`.
 bool matchesName(llvm::StringRef glob, llvm::StringRef name);
 
-/// Why `glob` is not a glob; empty where it is one.
+/// Says why `glob` is invalid; empty if it is valid.
 std::string explainPattern(llvm::StringRef glob);
 
 } // namespace polyrank::graph

@@ -10,15 +10,13 @@ include "mlir/IR/SymbolInterfaces.td"
 def Graph_ParameterOp : Op<Graph_Dialect, "parameter", [Symbol]> {
   let summary = "A stored tensor of the user's model";
   let description = [{
-    A module-level symbol under the model's own name for it. Its elements stay
-    where they are: `path`, `offset` and `length` (bytes) are a span of the
-    user's file, row-major of type `type`; of a matrix that the file holds
-    `transposed`, its dims are swapped there. Elements that the file encodes one
-    by one lie in no span and are the `value`. `aliases` are further names of the
-    same tensor (tied weights). A tensor of `complex` numbers has real and
-    imaginary part as a last dim here, which the user's model does not have.
-    Functions take a parameter, whole or in parts, as arguments with the role
-    `#graph.parameter<@name>`.
+    A module-level symbol with the model's own name for the tensor. Its elements
+    stay where they are: `path`, `offset` and `length` (bytes) are a span of the
+    user's file, row-major of type `type`; if the file holds a matrix `transposed`,
+    its dims are swapped in the file. Elements that the file encodes one by one lie
+    in no span and are the `value`. `aliases` are further names of the same tensor
+    (tied weights). A tensor of `complex` numbers has an additional last dim here,
+    for real and imaginary part.
 
     ```mlir
     graph.parameter @"h.0.attn.c_attn.weight" : tensor<768x2304xf32>

@@ -1,4 +1,4 @@
-// What composites are written with: their rules by dims, their parts by ops.
+// Helpers to write composites: sharding rules by dims, and parts by ops.
 
 #pragma once
 
@@ -19,20 +19,20 @@ inline llvm::ArrayRef<int64_t> getShape(mlir::Value value) {
 TensorFactors addFactors(ShardingRule &rule, llvm::ArrayRef<int64_t> shape,
                          FactorKind kind = FactorKind::Parallel);
 
-/// Whether a partial sum may be padded by this value. Each device pads its own
-/// summand, so the padding of the sum is the value as often as there are
-/// devices: right where adding the value to itself gives it again.
+/// Returns true if a partial sum may be padded by this value. Each device pads
+/// its own summand, so the padding of the sum is the value times the number of
+/// devices, which is right if value + value = value.
 inline bool isItsOwnSum(const llvm::APFloat &value) {
   return value.isZero() || value.isInfinity();
 }
 
-/// Fails, with an error, where a split dim does not have exactly the borders
-/// that the op reads.
+/// Fails, with an error, if a split dim does not have exactly the borders that
+/// the op reads.
 mlir::LogicalResult verifyBorders(mlir::Operation *op, sharding::DimAttr dim,
                                   Border border);
 
 /// Adds the result types of an op under construction: `types`, with the layouts
-/// that those of its operands determine.
+/// that follow from the operands' layouts.
 void addResultTypes(mlir::OpBuilder &builder, mlir::OperationState &state,
                     llvm::ArrayRef<mlir::RankedTensorType> types);
 
@@ -62,12 +62,12 @@ public:
   mlir::Value add(mlir::Value x, double y) { return add(x, splat(x, y)); }
 
   mlir::Value compare(mlir::Value x, Comparison comparison, mlir::Value y);
-  /// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). The gradient of the
-  /// maximum where both are equal is a half of each, as it should be.
+  /// log(e^x + e^y) = max(x, y) + log(1 + e^-|x - y|). If x = y, the maximum
+  /// passes half of the gradient to each, which is the right gradient.
   mlir::Value logOfSum(mlir::Value x, mlir::Value y);
   /// log(1 + e^x).
   mlir::Value softplus(mlir::Value x) { return logOfSum(x, splat(x, 0)); }
-  /// `onTrue` where the condition holds.
+  /// `onTrue` where the condition holds, else `onFalse`.
   mlir::Value select(mlir::Value condition, mlir::Value onTrue,
                      mlir::Value onFalse);
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
@@ -81,11 +81,11 @@ public:
   /// `x` repeated along `dims` of `shape`, which it lacks.
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
-  /// A scalar as a tensor like `like`, of its element type.
+  /// Broadcasts a scalar to a tensor like `like`, of the scalar's element type.
   mlir::Value spread(mlir::Value scalar, mlir::Value like);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
-  /// Of each row of `x` along `dim` the element that `indices` names, which
-  /// have the other dims; zero where there is none.
+  /// For each row of `x` along `dim`, the element that `indices`, which has the
+  /// other dims, names; zero if there is no such element.
   mlir::Value pick(mlir::Value x, mlir::Value indices, int64_t dim);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs,
                      llvm::ArrayRef<int64_t> lhsBatch,

@@ -1,8 +1,8 @@
-// Where an op comes from in the user's model: attributes of any op.
+// The origin of an op in the user's model: attributes that any op may have.
 //
 //   graph.scope   the module that computes it, "h.0.mlp.c_fc"
-//   graph.origin  of a derivative: the op that it differentiates
-//   graph.phase   the part of a training step that it is of (Phase.h)
+//   graph.origin  on a derivative: the op that it differentiates
+//   graph.phase   the phase of the training step that it is in (Phase.h)
 //   graph.stage   the stage of a pipeline that it is on
 //
 // On the module, `graph.model` is the name of the user's file.
@@ -19,40 +19,42 @@ namespace polyrank::graph {
 
 enum class Phase : uint32_t;
 
-/// The name in the user's model, of the nearest NameLoc; else the op's kind,
-/// "matmul".
+/// The op's name in the user's model, that of the nearest NameLoc, or else the
+/// op's kind, "matmul".
 std::string getUserName(mlir::Operation *op);
-/// "matmul 'h.0.mlp/MatMul'", or "matmul" where it has no name.
+/// Formats as "matmul 'h.0.mlp/MatMul'", or "matmul" if the op has no name.
 std::string describe(mlir::Operation *op);
 
-/// Empty where the op has none.
+/// Empty if the op has none.
 llvm::StringRef getScope(mlir::Operation *op);
-/// Null changes nothing.
+/// A null scope changes nothing.
 void setScope(mlir::Operation *op, mlir::StringAttr scope);
 
-/// Null where the op is no derivative.
+/// Null if the op is not a derivative.
 mlir::StringAttr getOrigin(mlir::Operation *op);
 void setOrigin(mlir::Operation *op, mlir::StringAttr origin);
 
-/// None where nobody has written one.
+/// Returns nullopt if the op is not marked.
 std::optional<Phase> getMarkedPhase(mlir::Operation *op);
 void markPhase(mlir::Operation *op, Phase phase);
 
-/// None where it is on no stage of its own: without a pipeline, and of what all
-/// stages compute that need it.
+/// Returns nullopt if the op has no stage of its own: without a pipeline, or if
+/// each stage that needs the op computes it.
 std::optional<int64_t> getStage(mlir::Operation *op);
 void setStage(mlir::Operation *op, std::optional<int64_t> stage);
 
 /// Gives `to` the scope, origin, phase and stage of `from` where it has none.
 void copyProvenance(mlir::Operation *from, mlir::Operation *to);
 
-/// Of ops that have become one: the scope of the last that has one, its origin
-/// where all are derivatives, the earliest phase, as something of that may wait
-/// for the result, and the stage of the last that has one.
+/// Gives the op `to`, into which the ops `from` were merged, the scope of the
+/// last of them that has one; an origin if all are derivatives; the earliest
+/// phase, since some op of that phase may wait for the result; and the stage of
+/// the last that has one.
 void copyProvenance(llvm::ArrayRef<mlir::Operation *> from,
                     mlir::Operation *to);
 
-/// Copies them to all that is built while it listens.
+/// Copies the provenance of `from` to every op that is built while this
+/// listens.
 class ProvenanceCopier : public mlir::OpBuilder::Listener {
 public:
   explicit ProvenanceCopier(mlir::Operation *from) : from(from) {}
@@ -65,19 +67,20 @@ private:
   mlir::Operation *from;
 };
 
-/// Replaces the composites below `root` that `filter` chooses by their parts,
-/// which come from where the whole does. No part has a layout.
+/// Replaces the composites inside `root` that `filter` chooses by their parts,
+/// which get the provenance of the composite. No part has a layout.
 void decomposeComposites(mlir::Operation *root,
                          llvm::function_ref<bool(mlir::Operation *)> filter);
 
 /// For tests: the op's sharding rule as text.
 void setPrintedRule(mlir::Operation *op, llvm::StringRef rule);
 
-/// Empty where the module has none.
+/// Empty if the module has none.
 llvm::StringRef getModelName(mlir::ModuleOp module);
 void setModelName(mlir::ModuleOp module, llvm::StringRef name);
 
-/// That an attribute of the dialect on an op is one of these, of its type.
+/// Verifies that an attribute of the dialect on an op is one of these and has
+/// its type.
 mlir::LogicalResult verifyProvenance(mlir::Operation *op,
                                      mlir::NamedAttribute attribute);
 

@@ -1,4 +1,4 @@
-// Random numbers that are counted, so that they do not depend on the layout.
+// Counter-based random numbers, which do not depend on the layout.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 // The scalar form of elementwise ops: ops of `arith` and `math` on one element.
 //
-// An elementwise op states its function once, as an expression that C++ reads
-// for numbers (`evaluate`) and for `Scalar` (`buildScalar`), which builds what
-// kernels compute: "1 / (1 + exp(-x))" is the sigmoid of both.
+// An elementwise op states its function once, as an expression that C++
+// evaluates on numbers (`evaluate`) and on `Scalar` (`buildScalar`), which
+// builds the scalar ops of kernels: "1 / (1 + exp(-x))" is the sigmoid of both.
 
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace polyrank::graph {
 
-/// Builds scalar ops at the end of a block. An op that is equal to one that
-/// stands there already is that one.
+/// Builds scalar ops at the end of a block. An op that equals an existing one
+/// is replaced by that one.
 class ScalarBuilder {
 public:
   ScalarBuilder(mlir::Block *block, mlir::Location location)
@@ -31,11 +31,11 @@ public:
   mlir::Value constant(mlir::Type type, double value);
   mlir::Value integer(mlir::Type type, int64_t value);
 
-  /// What stood in the way of the last form that was not built.
+  /// The reason why the last scalar form could not be built.
   std::string reason;
 
 private:
-  /// Equal but for where it comes from.
+  /// Compares ops for equality, ignoring their locations.
   struct OpInfo : llvm::DenseMapInfo<mlir::Operation *> {
     static unsigned getHashValue(const mlir::Operation *op);
     static bool isEqual(const mlir::Operation *x, const mlir::Operation *y);
@@ -47,8 +47,8 @@ private:
   llvm::DenseSet<mlir::Operation *, OpInfo> known;
 };
 
-/// A value under construction; null where what it was built from has no form
-/// on this element type.
+/// A value under construction; null if an operation has no form on this element
+/// type.
 class Scalar {
 public:
   Scalar(ScalarBuilder &builder, mlir::Value value)
@@ -62,7 +62,7 @@ public:
   ScalarBuilder &getBuilder() const { return *builder; }
   /// A number of this type.
   Scalar like(double number) const;
-  /// No value, for a reason.
+  /// Returns a null value and records the reason.
   Scalar fail(const llvm::Twine &why) const;
 
 private:
@@ -72,8 +72,8 @@ private:
 
 enum class Comparison : uint32_t;
 
-/// Whether x compares so with y; NaN is unequal to everything, and of booleans
-/// true is the larger.
+/// The result of a comparison. NaN is unequal to everything; true is larger
+/// than false.
 Scalar compare(Comparison comparison, Scalar x, Scalar y);
 Scalar select(Scalar condition, Scalar x, Scalar y);
 /// See `graph.convert`.
@@ -83,12 +83,12 @@ Scalar operator-(Scalar x);
 Scalar operator+(Scalar x, Scalar y);
 Scalar operator-(Scalar x, Scalar y);
 Scalar operator*(Scalar x, Scalar y);
-/// Of floats.
+/// Operators on floats.
 Scalar operator/(Scalar x, Scalar y);
 Scalar operator<(Scalar x, Scalar y);
 Scalar operator==(Scalar x, Scalar y);
 Scalar operator!=(Scalar x, Scalar y);
-/// Of booleans, or of what is not zero.
+/// Operators on booleans, or on numbers, of which all but zero are true.
 Scalar operator&&(Scalar x, Scalar y);
 Scalar operator||(Scalar x, Scalar y);
 
@@ -103,7 +103,7 @@ inline double select(bool condition, double x, double y) {
   return condition ? x : y;
 }
 
-// Functions that <cmath> has for numbers.
+// Functions that <cmath> has for numbers, and their overloads for scalars.
 using std::abs;
 using std::acos;
 using std::acosh;
@@ -137,7 +137,7 @@ Scalar tanh(Scalar x);
 
 // Functions that C++ has no operator for.
 inline double divide(double x, double y) { return x / y; }
-/// 0 where y is 0. x / -1 is 0 - x, which wraps around and does not trap.
+/// Returns 0 if y is 0. x / -1 is 0 - x, which wraps around and does not trap.
 inline int64_t divide(int64_t x, int64_t y) {
   if (y == 0 || y == -1)
     return y == 0 ? 0 : static_cast<int64_t>(0 - static_cast<uint64_t>(x));
@@ -155,16 +155,16 @@ inline double minimum(double x, double y) {
 inline int64_t minimum(int64_t x, int64_t y) { return std::min(x, y); }
 Scalar minimum(Scalar x, Scalar y);
 inline double power(double x, double y) { return std::pow(x, y); }
-/// 0 where x is 0 and y negative.
+/// Returns 0 if x is 0 and y negative.
 int64_t power(int64_t x, int64_t y);
 Scalar power(Scalar x, Scalar y);
 inline int64_t conjunction(int64_t x, int64_t y) { return x & y; }
-/// Floats have no bits to compute with; the verifier refuses them.
+/// Never used: the verifier rejects floats.
 inline double conjunction(double, double) { return std::nan(""); }
 Scalar conjunction(Scalar x, Scalar y);
 
-/// The value of an op's result: a truth value takes the result's type. Null
-/// where there is none, or of another type.
+/// Returns `x` as the value of an op's result; a boolean is converted to the
+/// result's type. Null if there is no value, or one of another type.
 mlir::Value asResult(Scalar x, mlir::Type elementType);
 
 } // namespace polyrank::graph

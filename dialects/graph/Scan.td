@@ -8,18 +8,18 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
     [AttrSizedOperandSegments, IsolatedFromAbove, SingleBlock]> {
-  let summary = "Runs its region once per element of dim 0, handing values on";
+  let summary = "Runs its region once per element of dim 0, with carried values";
   let description = [{
-    Iteration i takes element i of dim 0 of each `of` operand, what the iteration
-    before has left of the `carry` values (the first one: the operands), and the
-    `uses` operands as they are. It gives element i of each stack, and the next
-    carried values; results are the stacks, then the last carried values. With
-    `reversed` the iterations go from the last element to the first.
+    Iteration i takes element i of dim 0 of each `of` operand, the `carry` values of
+    the previous iteration (the first iteration: the operands), and the `uses`
+    operands as they are. It gives element i of each stack, and the next carried
+    values; results are the stacks, then the last carried values. With `reversed`
+    the iterations go from the last element to the first.
 
-    The program is as large for a thousand iterations as for two. The gradient is
-    a scan in the other direction over what the forward has kept
-    (ScanGradient.cpp); what a `uses` operand adds to by a product or a sum is
-    computed behind it, for all iterations at once.
+    The size of the program does not depend on the number of iterations. The
+    gradient is a scan in the other direction over what the forward has kept
+    (ScanGradient.cpp). If a `uses` operand enters by a product or a sum, its
+    gradient is computed after that scan, for all iterations at once.
 
     ```mlir
     %ys, %last = graph.scan 16 of(%xs) carry(%h) uses(%w) {
@@ -32,13 +32,14 @@ def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
     } : (tensor<16x4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> (tensor<16x4x8xf32>, tensor<4x8xf32>)
     ```
 
-    1. There is at least one iteration, and each `of` operand has so many
-       elements along dim 0.
+    1. There is at least one iteration, and each `of` operand has as many elements
+       along dim 0 as there are iterations.
     2. Block arguments are the elements, the carried values, the uses.
-    3. The terminator gives the elements of the stacks, which have so many along
-       dim 0, then the carried values, whose types do not change.
-    4. The body computes with `graph` ops that have no layouts: no loops, and
-       nothing random, which would be the same in each iteration.
+    3. The terminator yields the elements of the stacks, which have as many along
+       dim 0 as there are iterations, then the carried values, whose types do not
+       change.
+    4. The body consists of `graph` ops without layouts. It has no loops and no
+       random ops, which would give the same numbers in each iteration.
   }];
   let arguments = (ins I64Attr:$count, Variadic<Graph_Tensor>:$of, Variadic<Graph_Tensor>:$carry,
                        Variadic<Graph_Tensor>:$uses, UnitAttr:$reversed);
@@ -66,9 +67,9 @@ def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
     ScanYieldOp getYield();
     /// The type of one element of a stack: without dim 0 and layout.
     static ::mlir::RankedTensorType getElementType(::mlir::Type stack);
-    /// Whether it has so many elements along dim 0.
+    /// Returns true if the type has `count` elements along dim 0.
     static bool isStack(::mlir::Type type, int64_t count);
-    /// Of so many elements of this type.
+    /// The type of a stack of `count` elements of this type.
     static ::mlir::RankedTensorType getStackType(int64_t count, ::mlir::Type element);
   }];
   let hasVerifier = 1;
@@ -76,7 +77,7 @@ def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
 
 def Graph_ScanYieldOp : Op<Graph_Dialect, "scan_yield",
     [AttrSizedOperandSegments, Terminator, Pure, ParentOneOf<["ScanOp"]>]> {
-  let summary = "What one iteration gives and hands on";
+  let summary = "The stack elements and carried values of one iteration";
   let description = [{
     ```mlir
     graph.scan_yield stack(%y) carry(%next) : tensor<4x8xf32>, tensor<4x8xf32>

@@ -22,7 +22,7 @@ def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
     OpBuilder<(ins "::mlir::DenseElementsAttr":$value), [{
       build($_builder, $_state, value.getType(), value);
     }]>,
-    // Every element is `value`, converted to the element type.
+    // A constant whose elements are all `value`, converted to the element type.
     OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$value)>
   ];
   let hasFolder = 1;
@@ -83,7 +83,8 @@ def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
 def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
   let summary = "Operand dim i is result dim dims[i]; the others repeat the operand";
   let description = [{
-    `dims` ascends, and sizes are equal: a dim of size 1 is reshaped away first.
+    `dims` ascends, and sizes are equal: a dim of size 1 must be reshaped away
+    first.
 
     ```mlir
     %y = graph.broadcast %x {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<2x4x3xf32>
@@ -112,7 +113,7 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
     1. The elements keep their type.
     2. There is a start, a limit and a stride for each dim.
     3. 0 <= start <= limit <= size, and stride >= 1.
-    4. The result has as many elements of each dim as it takes.
+    4. The size of each result dim is the number of elements that the slice takes.
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$starts,
                        DenseI64ArrayAttr:$limits, DenseI64ArrayAttr:$strides);
@@ -120,11 +121,11 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
   let builders = [
     OpBuilder<(ins "::mlir::Value":$input, "::llvm::ArrayRef<int64_t>":$starts,
                    "::llvm::ArrayRef<int64_t>":$limits, "::llvm::ArrayRef<int64_t>":$strides)>,
-    // [start, limit) of one dim, all of the others.
+    // The slice [start, limit) of one dim, with the other dims whole.
     OpBuilder<(ins "::mlir::Value":$input, "int64_t":$dim, "int64_t":$start, "int64_t":$limit)>
   ];
   let extraClassDeclaration = [{
-    /// Whether dim `d` is taken whole.
+    /// Returns true if dim `d` is taken whole.
     bool isWhole(int64_t d);
   }];
   let hasVerifier = 1;
@@ -134,10 +135,10 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
 def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
   let summary = "Windows of `size` elements along `dim`: PyTorch's Tensor.unfold, with dilation";
   let description = [{
-    The dim becomes the number of windows, and a window's elements are the last
-    dim: result[.., o, .., k] = input[.., o * stride + k * dilation - low, ..],
-    and `value` where that lies outside of the dim: the dim is padded by `low`
-    and `high` elements. What no window reaches at the end is left out.
+    The dim becomes the number of windows, and a window's elements are the last dim:
+    result[.., o, .., k] = input[.., o * stride + k * dilation - low, ..]. The dim
+    is padded by `low` and `high` elements of `value`. Elements at the end that no
+    window reaches are left out.
 
     A convolution unfolds each spatial dim and multiplies the windows with the
     filters; pooling reduces them. Padding is part of the op, so that a split dim
@@ -152,7 +153,7 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
     2. `dim` is a dim of the input.
     3. `size`, `stride` and `dilation` are at least 1, and `low` at least 0.
     4. `high` is at least 0.
-    5. The result has the windows that fit, and `size`.
+    5. The result has the windows that fit, and a last dim of `size`.
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$size, I64Attr:$stride,
                        I64Attr:$dilation, DefaultValuedAttr<I64Attr, "0">:$low,
@@ -173,12 +174,11 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
 }
 
 def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
-  let summary = "The sum of windows over each other: the transpose of `unfold`";
+  let summary = "Adds overlapping windows: the transpose of `unfold`";
   let description = [{
-    The last dim are a window's elements, and windows lie along `dim`:
-    result[.., i, ..] is the sum of input[.., o, .., k] over all o and k with
-    i = o * stride + k * dilation - low. What falls outside of the result is
-    dropped.
+    The last dim has a window's elements, and windows lie along `dim`: result[.., i,
+    ..] is the sum of input[.., o, .., k] over all o and k with i = o * stride + k *
+    dilation - low. Elements that fall outside of the result are dropped.
 
     ```mlir
     %y = graph.fold %x {dim = 1 : i64, stride = 1 : i64, dilation = 1 : i64, low = 1 : i64}
@@ -187,9 +187,9 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
 
     1. The elements keep their type.
     2. `dim` is a dim of the input, and not the last.
-    3. A window has an element, `stride` and `dilation` are at least 1, and `low` at
-       least 0.
-    4. The dims of the result but `dim` are those of the input but the last.
+    3. A window has at least one element, `stride` and `dilation` are at least 1,
+       and `low` at least 0.
+    4. The dims of the result except `dim` are those of the input except the last.
   }];
   let arguments = (ins Graph_Tensor:$input, I64Attr:$dim, I64Attr:$stride, I64Attr:$dilation,
                        DefaultValuedAttr<I64Attr, "0">:$low);
@@ -200,7 +200,7 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
 }
 
 def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
-  let summary = "The operand between low and high further elements of `value`, interior ones apart";
+  let summary = "Pads each dim with `value`: low elements before, high after, interior between elements";
   let description = [{
     ```mlir
     %y = graph.pad %x {low = array<i64: 0, 1>, high = array<i64: 0, 1>, interior = array<i64: 0, 0>, value = 0.0 : f64}
@@ -231,7 +231,7 @@ def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
     2. There is an operand.
     3. `dim` is a dim of the result.
     4. Operands have the other dims of the result.
-    5. Along `dim` they add up to it.
+    5. Along `dim` their sizes add up to that of the result.
   }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$dim);
   let results = (outs Graph_Tensor:$result);
@@ -247,8 +247,8 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
     result[b, p, i, a] = operand[b, p, indices[b, i], a], and zero where the
     index is outside [0, n). `axis` counts the batch dims.
 
-    Where the index is `padding_index` (PyTorch's Embedding has a padding_idx)
-    the operand gets no gradient.
+    Where the index is `padding_index` (the padding_idx of PyTorch's Embedding) the
+    operand gets no gradient.
 
     ```mlir
     %y = graph.gather %table, %ids {axis = 0 : i64, batch_dims = 0 : i64}
@@ -256,10 +256,9 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
     ```
 
     1. The elements keep their type.
-    2. `axis` is a dim of the table at or behind the batch dims, which the indices
-       have too.
+    2. `axis` is a dim of the table after the batch dims, which the indices have too.
     3. Batch dims of table and indices have equal sizes.
-    4. The result has the dims that are said above.
+    4. The result has the dims described above.
   }];
   let arguments = (ins Graph_Tensor:$operand, Graph_IntegerTensor:$indices,
                        I64Attr:$axis, I64Attr:$batch_dims, OptionalAttr<I64Attr>:$padding_index);
@@ -281,12 +280,11 @@ def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> 
     ```
 
     1. The elements keep their type.
-    2. `axis` is a dim of the table at or behind the batch dims, which the indices
-       have too.
+    2. `axis` is a dim of the table after the batch dims, which the indices have too.
     3. Batch dims of table and indices have equal sizes.
-    4. The updates have the dims that are said above.
+    4. The updates have the dims described above.
     5. `init` has the type of the result.
-    6. Where there are layouts there is no `init`.
+    6. If there are layouts there is no `init`.
   }];
   let arguments = (ins Graph_IntegerTensor:$indices, Graph_Tensor:$updates,
                        Optional<Graph_Tensor>:$init,

@@ -1,4 +1,4 @@
-// Sharding rules: which dims of an op's operands and results are the same.
+// Sharding rules: which dims of an op's operands and results correspond.
 //
 // A *factor* is a loop of the op's defining loop nest. The rule of a matmul
 // reads `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k}`. A dim that
@@ -24,9 +24,11 @@ enum class FactorKind {
   /// gives a masked partial sum (gather); a result split on it keeps the
   /// updates that fall inside the block (scatter_add).
   Indexed,
-  /// Needs the neighbours' borders, or gives them theirs: see Border.
+  /// Each block needs its neighbours' borders, or contributes to theirs: see
+  /// Border.
   Halo,
-  /// Needs other blocks, but the op's decomposition can be computed split.
+  /// Each block needs other blocks, but the op's decomposition can be computed
+  /// split.
   Composite,
   /// Must not be split.
   Replicated
@@ -34,7 +36,7 @@ enum class FactorKind {
 llvm::StringRef stringify(FactorKind kind);
 
 struct Factor {
-  /// Of a halo factor: the least extent that covers all dims that have it.
+  /// For a halo factor, the smallest extent that covers all dims that have it.
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   /// How the partial results of a Reduction factor combine.
@@ -49,17 +51,17 @@ struct Border {
   int64_t scale = 1, low = 0, high = 0;
 };
 
-/// Whether operands may be partial (of one reduction kind) over an axis, so
-/// that the results are partial over it in the same way.
+/// How operands may be partial (of one reduction kind) over an axis so that the
+/// results are partial over it in the same way.
 enum class PartialPass {
   /// Never.
   None,
   /// One operand at a time, all others replicated over that axis: the op is
   /// multilinear (sum), or monotone (max, min).
   Alone,
-  /// All operands marked so together: the op is linear in their tuple.
+  /// All operands with this mark together: the op is linear in their tuple.
   Together,
-  /// Any of the operands marked so: the op commutes with max and min.
+  /// Any of the operands with this mark: the op commutes with max and min.
   Any
 };
 
@@ -71,7 +73,8 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
   llvm::SmallVector<TensorFactors> operands, results;
-  /// Per tensor and dim that has a halo factor: (is result, number, dim).
+  /// The border of each tensor dim that has a halo factor: (is result, number,
+  /// dim).
   llvm::SmallVector<std::pair<std::tuple<bool, unsigned, int64_t>, Border>, 2>
       borders;
   /// How each operand passes partials, by kind: passes[kind][operand].
@@ -83,10 +86,10 @@ struct ShardingRule {
   /// Adds the factor of one operand dim and one result dim of these sizes.
   void addHalo(int64_t operandDim, int64_t operandSize, Border operand,
                int64_t resultDim, int64_t resultSize, Border result);
-  /// {1, 0, 0} where the dim has no halo factor.
+  /// Returns {1, 0, 0} if the dim has no halo factor.
   Border getBorder(bool isResult, unsigned tensor, int64_t dim) const;
-  /// The layout of a dim of size `size` that has one factor, which is split
-  /// over `axes` and has this extent: with borders, padded where need be.
+  /// The layout of a dim of size `size` with one factor, which is split over
+  /// `axes` and has extent `extent`: with borders, and padded if necessary.
   sharding::DimAttr
   layDim(bool isResult, unsigned tensor, int64_t dim, int64_t size,
          sharding::MeshAttr mesh, llvm::ArrayRef<sharding::AxisRef> axes,
@@ -98,14 +101,16 @@ struct ShardingRule {
                PartialPass pass) {
     passes[static_cast<int>(kind)][operand] = pass;
   }
-  /// Sums, maxima and minima pass in `operand`: the op only moves elements.
+  /// Lets partial sums, maxima and minima pass in `operand`, because the op
+  /// only moves elements.
   void passAll(unsigned operand) {
     for (auto &kind : passes)
       kind[operand] = PartialPass::Any;
   }
   bool operandHas(unsigned operand, int factor) const;
   bool resultHas(unsigned result, int factor) const;
-  /// Whether no operand has the factor: its layout is the builder's choice.
+  /// Returns true if no operand has the factor: the op's builder chooses its
+  /// layout.
   bool isResultOnly(int factor) const;
 
   /// `([i, k], [k, j])->([i, j]) {i=4, j=8, k=16} reduction={k} passes
@@ -120,16 +125,16 @@ ShardingRule emptyRule(mlir::Operation *op);
 /// The rule of an op whose operands and results all have one shape.
 ShardingRule elementwiseRule(mlir::Operation *op);
 
-/// A dim's axes distributed over its factors, major to minor. A more minor
-/// factor may have axes only where all more major ones are split to the end.
-/// Fails where an axis would straddle factors in unequal parts or padding
-/// would be taken apart; `reason` then says why.
+/// Distributes a dim's axes over its factors, major to minor. A more minor
+/// factor may have axes only if all more major ones are completely split. Fails
+/// if an axis would straddle factors in unequal parts or padding would be
+/// divided; `reason` then says why.
 std::optional<llvm::SmallVector<llvm::SmallVector<sharding::AxisRef>>>
 projectAxes(sharding::DimAttr dim, llvm::ArrayRef<int64_t> factorSizes,
             std::string *reason = nullptr);
 
 /// The layouts of `op`'s results that the layouts of its operands determine;
-/// factors that only results have are whole. Null layouts where the operands
+/// factors that only results have are whole. Layouts are null if the operands
 /// have none. The operands are assumed to agree (LayoutVerifier.h).
 llvm::SmallVector<sharding::LayoutAttr>
 inferResultLayouts(mlir::Operation *op,

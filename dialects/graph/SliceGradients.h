@@ -1,4 +1,4 @@
-// The gradient of a value that many slices take apart.
+// The gradient of a value that is decomposed by many slices.
 
 #pragma once
 
@@ -7,32 +7,34 @@
 
 namespace polyrank::graph {
 
-/// A slice's gradient is as large as the whole: zeros around a part. Where a
-/// model takes a sequence apart step by step, n of these would be added: n
-/// times the elements. So the parts wait until all of them are there, and are
-/// joined once, end to end:
+/// The gradient of a slice is as large as the whole tensor: zeros around a
+/// part. If a model slices a sequence step by step, adding n such gradients
+/// takes n times the elements. So the parts are collected until all of them are
+/// there, and are then joined once, end to end:
 ///
 ///   x[:, 0], x[:, 1], x[:, 3] of [2, 5]  ->  concat(g0, g1, pad(g3, 1, 1))
 ///
-/// Parts that overlap are added where they do: as many wholes as lie over each
-/// other, not as many as there are.
+/// Overlapping parts are added: the result is a sum of as many whole tensors as
+/// parts lie over each other at most, not of as many as there are parts.
 class SliceGradients {
 public:
-  /// Of the values that at least `manySlices` of `ops` take parts of. The
-  /// padded gradients of fewer are added by one kernel in one pass.
+  /// Collects the gradients of values that at least `manySlices` of `ops`
+  /// slice. With fewer slices, one kernel adds their padded gradients in one
+  /// pass.
   explicit SliceGradients(llvm::ArrayRef<mlir::Operation *> ops);
   static constexpr unsigned manySlices = 8;
 
-  /// Whether the gradient of `op` is for `add`.
+  /// Returns true if the gradient of the result of `op` must be passed to
+  /// `add`.
   bool takes(graph::SliceOp op) const;
-  /// `gradient` is that of the result of `op`.
+  /// Adds `gradient`, that of the result of `op`.
   void add(graph::SliceOp op, mlir::Value gradient);
 
-  /// The first slice in the program whose gradient waits for that of `value`;
-  /// null where none does.
+  /// The slice of `value` that comes first in the program among those whose
+  /// gradients are collected here; null if there is none.
   graph::SliceOp getFirst(mlir::Value value) const;
-  /// The gradient of `value` from the parts that wait, of which there is one,
-  /// in ops made by `builder`. They wait no longer.
+  /// Builds the gradient of `value` from its collected parts, of which there is
+  /// at least one, by `builder`. The parts are then removed.
   mlir::Value join(mlir::OpBuilder &builder, mlir::Value value);
 
 private:

@@ -1,5 +1,4 @@
-// Ops of the training step: its seed gradient, its order, its randomness, its
-// microbatches.
+// Ops of the training step: seed gradient, order, randomness, microbatches.
 
 #ifndef POLYRANK_GRAPH_STEP_TD
 #define POLYRANK_GRAPH_STEP_TD
@@ -12,8 +11,8 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
     [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate"]>, LayoutChecked]> {
   let summary = "The gradient that the backward starts from";
   let description = [{
-    A scalar constant that is never folded: the backward is what depends on it,
-    and what is computed for that alone (Phase.h).
+    A scalar constant that is never folded. The backward is everything that depends
+    on it, and everything that is computed for that alone (Phase.h).
 
     ```mlir
     %s = graph.seed 1.0 : tensor<f32>
@@ -25,10 +24,10 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
 }
 
 def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
-  let summary = "x, the gradient of a parameter as the update takes it";
+  let summary = "x, marked as the gradient of a parameter that the update takes";
   let description = [{
-    Of the sum over all microbatches. Behind it is the update, whatever it
-    computes: `shard-updates` lays that out, and erases the op.
+    x is the gradient of the sum over all microbatches. Everything that depends on
+    the op is the update: `shard-updates` chooses its layouts, and erases the op.
 
     ```mlir
     %y = graph.gradient %x of @w : tensor<4x3xf32>
@@ -47,13 +46,13 @@ def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
 
 def Graph_AfterOp : Op<Graph_Dialect, "after",
     [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate", "localize", "getCost"]>, Pure]> {
-  let summary = "x, which is there once the token is";
+  let summary = "x, available only after the token";
   let description = [{
-    What reads the result cannot run before the token is computed, and is no
-    repetition of what reads x itself: so a value is computed or gathered again
-    where a later part of the step needs it. The token is any value, of any
-    layout; nothing of it is read. On one device, whose ops have an order, it is
-    x.
+    An op that reads the result cannot run before the token is computed, and is not
+    a duplicate of an op that reads x itself: so a value is recomputed, or gathered
+    again, where a later part of the step needs it. The token is any value with any
+    layout; it is not read. In the program of one device, whose ops have an order,
+    the op becomes x.
 
     ```mlir
     %w2 = graph.after %w, %dy : tensor<4x3xf32>, tensor<2x5xf32>
@@ -76,15 +75,15 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
   let description = [{
     Srivastava et al. (2014). The decision for an element depends on (seed, step,
     microbatch, rng_id, its index in the global tensor) alone, by Philox-4x32-10
-    (Salmon et al. 2011), so it changes neither with the layout nor when the op
-    is computed again. It is linear in x: its gradient is itself.
+    (Salmon et al. 2011), so neither the layout nor recompute changes it. The op is
+    linear in x: its gradient is itself.
 
     Key: the low and high half of seed ^ (rng_id * 0x9E3779B97F4A7C15).
     Counter: (index, index >> 32, step, microbatch). The element is kept where
     the first output word >= rate * 2^32.
 
-    On one device `offsets` (one i64 scalar per dim) and `global_shape` say where
-    the block lies.
+    In the program of one device `offsets` (one i64 scalar per dim) and
+    `global_shape` say where the block lies in the global tensor.
 
     ```mlir
     %y = graph.dropout %x, %seed, %step, %microbatch {rate = 0.5 : f64, rng_id = 3 : i64}
@@ -108,10 +107,10 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
 }
 
 def Graph_UniformOp : Graph_Op<"uniform", ["localize"]> {
-  let summary = "Random numbers, equally likely in [0, 1)";
+  let summary = "Random numbers, uniform in [0, 1)";
   let description = [{
-    Of each element's word (see `dropout`, with which `rng_id` is shared) the
-    upper 24 bits, as a fraction: exact in f32.
+    Each number is the upper 24 bits of the element's random word (see `dropout`,
+    which shares `rng_id`), as a fraction: exact in f32.
 
     ```mlir
     %u = graph.uniform %seed, %step, %microbatch {rng_id = 3 : i64}
@@ -176,7 +175,7 @@ def Graph_MicrobatchesOp : Op<Graph_Dialect, "microbatches",
 
 def Graph_YieldOp : Op<Graph_Dialect, "yield",
     [AttrSizedOperandSegments, Terminator, Pure, ParentOneOf<["MicrobatchesOp"]>]> {
-  let summary = "What one microbatch adds and hands on";
+  let summary = "The summands and carried values of one microbatch";
   let description = [{
     ```mlir
     graph.yield sum(%loss) carry(%stats) : tensor<f32>, tensor<16xf32>

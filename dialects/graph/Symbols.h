@@ -1,4 +1,4 @@
-// The symbols of a module, for those who look up many.
+// A fast lookup of the symbols of a module.
 
 #pragma once
 
@@ -8,20 +8,20 @@
 
 namespace polyrank::graph {
 
-/// The symbols of the module that an op is in, by name, as they were when this
-/// was made. `mlir::SymbolTable` looks a symbol up by reading the names of all
-/// that stand before it, so one for each argument takes the square of the
-/// layers. Unlike an object of that class it takes modules that are wrong: of
-/// symbols of one name it finds the first.
+/// The symbols of the module around an op, by name, as of the time of
+/// construction. `mlir::SymbolTable` finds a symbol by comparing the names of
+/// all ops before it, so one lookup for each argument would take time quadratic
+/// in the number of layers. Unlike an object of that class, this one accepts
+/// invalid modules: of several symbols with one name it finds the first.
 class Symbols {
 public:
   explicit Symbols(mlir::Operation *from);
 
-  /// Null where there is none; none are where no module is around the op.
+  /// Returns null if there is no such symbol, or no module around the op.
   mlir::Operation *lookup(mlir::FlatSymbolRefAttr symbol) const {
     return ops.lookup(symbol.getAttr());
   }
-  /// Null where it is no `Op` too.
+  /// Also returns null if the symbol is not an `Op`.
   template <typename Op>
   Op lookup(mlir::FlatSymbolRefAttr symbol) const {
     return llvm::dyn_cast_if_present<Op>(lookup(symbol));

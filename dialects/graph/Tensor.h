@@ -1,4 +1,4 @@
-// A tensor in the host's memory: what reference implementations compute on.
+// Tensors in host memory, on which reference implementations compute.
 
 #pragma once
 
@@ -11,9 +11,10 @@
 
 namespace polyrank::graph {
 
-/// `value` as an integer of this type, towards zero. What lies outside is the
-/// nearest there is, and NaN is 0: the infinities, which extrema start from,
-/// are the least and the largest integer, or false and true.
+/// Converts `value` to an integer of this type, truncating towards zero. A
+/// value out of range becomes the nearest integer of the type, and NaN becomes
+/// 0: the infinities, from which extrema start, become the smallest and the
+/// largest integer, or false and true.
 int64_t toInteger(mlir::Type type, double value);
 
 /// A dense row-major tensor. Floats of every width are held and computed as
@@ -22,7 +23,7 @@ int64_t toInteger(mlir::Type type, double value);
 struct Tensor {
   mlir::Type elementType;
   llvm::SmallVector<int64_t> shape;
-  /// One of the two has an entry per element, by `isFloat`.
+  /// One of the two has an entry per element, depending on `isFloat`.
   std::vector<double> floats;
   std::vector<int64_t> integers;
 
@@ -41,13 +42,14 @@ struct Tensor {
   static Tensor fromAttribute(mlir::DenseElementsAttr attribute);
   mlir::DenseElementsAttr toAttribute() const;
 
-  /// Asked for every element: whether a type is an integer is quickly told,
-  /// whether it is a float is not.
+  /// Called for every element: testing for an integer type is fast, testing for
+  /// a float type is not.
   bool isFloat() const { return !llvm::isa<mlir::IntegerType>(elementType); }
   int64_t getRank() const { return shape.size(); }
   int64_t size() const { return isFloat() ? floats.size() : integers.size(); }
   double at(int64_t i) const { return isFloat() ? floats[i] : integers[i]; }
-  /// What nobody may use: NaN, and of integers a number that shows.
+  /// Writes a value that nothing may use: NaN, or for integers a number that
+  /// tests notice.
   void setUndefined(int64_t i) {
     if (isFloat())
       floats[i] = std::numeric_limits<double>::quiet_NaN();
@@ -60,7 +62,8 @@ struct Tensor {
     else
       integers[i] = toInteger(elementType, value);
   }
-  /// `count` elements from `from` on of another tensor of the same kind.
+  /// Copies `count` elements, from `from` on, of another tensor of the same
+  /// kind.
   void copy(int64_t to, const Tensor &source, int64_t from, int64_t count = 1) {
     if (isFloat())
       std::copy_n(source.floats.begin() + from, count, floats.begin() + to);
@@ -71,13 +74,13 @@ struct Tensor {
     return mlir::RankedTensorType::get(shape, elementType);
   }
 
-  /// Rounds floats to the nearest that the element type has, so that what was
-  /// computed here is what one op of that type gives.
+  /// Rounds floats to the nearest value of the element type, as one op of that
+  /// type would.
   void round();
 
   /// The same elements under another shape of the same size.
   Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;
-  /// The box [start, start + size) per dim.
+  /// The box [start, start + size) in each dim.
   Tensor slice(llvm::ArrayRef<int64_t> start,
                llvm::ArrayRef<int64_t> size) const;
   /// Writes `part` at `start`.
