@@ -28,19 +28,21 @@ struct AxisRef {
   friend llvm::hash_code hash_value(const AxisRef &ref) {
     return llvm::hash_combine(ref.axis, ref.pre, ref.size);
   }
-  /// Whether it is a part of an axis of `axisSize`; sizes may be any numbers.
+  /// Returns true if this is a part of an axis of size `axisSize`. The numbers
+  /// need not be valid.
   bool liesIn(int64_t axisSize) const {
     return pre >= 1 && size >= 1 && axisSize % pre == 0 &&
            axisSize / pre % size == 0;
   }
-  /// Whether the two share a coordinate digit.
+  /// Returns true if the two share a coordinate digit.
   bool overlaps(const AxisRef &other) const {
     return axis == other.axis && pre < other.pre * other.size &&
            other.pre < pre * size;
   }
 };
 
-/// A value lives where `axis` has this coordinate.
+/// A value with this place lives on the devices where `axis` has this
+/// coordinate.
 struct Place {
   int32_t axis = 0;
   int64_t coordinate = 0;
@@ -62,11 +64,11 @@ llvm::SmallVector<AxisRef> normalized(MeshAttr mesh,
 int64_t product(llvm::ArrayRef<AxisRef> axes);
 bool overlap(llvm::ArrayRef<AxisRef> left, llvm::ArrayRef<AxisRef> right);
 
-/// Cuts `axes` (major to minor) at the boundaries of `others`, so that each
-/// resulting sub-axis either equals or does not overlap a part of another list
-/// cut the same way. The pieces are the atoms towards which a value is wholly
-/// split, partial or replicated. Fails (empty optional) where two cuts of one
-/// axis do not divide each other, as 2 and 3 of an axis of 6.
+/// Splits `axes` (major to minor) at the boundaries of `others`, so that each
+/// resulting sub-axis either equals a part of `others`, split the same way, or
+/// does not overlap any. On each of these atoms a value is wholly split,
+/// partial or replicated. Returns nullopt if two cuts of one axis do not divide
+/// each other, as 2 and 3 of an axis of 6.
 std::optional<llvm::SmallVector<AxisRef>> atoms(llvm::ArrayRef<AxisRef> axes,
                                                 llvm::ArrayRef<AxisRef> others);
 

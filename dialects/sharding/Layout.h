@@ -42,7 +42,7 @@ namespace polyrank::sharding {
 mlir::ParseResult parseAxes(mlir::AsmParser &parser, MeshAttr mesh,
                             llvm::SmallVectorImpl<AxisRef> &axes);
 
-/// The layout of a tensor type, or null where it has none.
+/// The layout of a tensor type, or null if it has none.
 LayoutAttr getLayout(mlir::Type type);
 LayoutAttr getLayout(mlir::Value value);
 /// `type` with another layout (null removes it).

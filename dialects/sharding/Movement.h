@@ -13,27 +13,28 @@ namespace polyrank::sharding {
 inline llvm::StringRef getName(MovementKind kind) {
   return stringifyMovementKind(kind);
 }
-/// The collective that devices run; none where each does it alone, and for a
-/// reshard, which is several others.
+/// The collective that devices run; nullopt for a movement that each device
+/// does alone, and for a reshard, which becomes several collectives.
 std::optional<runtime::CollectiveKind> getCollectiveKind(MovementKind kind);
 
-/// What moves between an input and an output layout: the axes over which
-/// devices take part, and the dims they leave and enter (-1: none).
+/// The movement between an input and an output layout: the axes over which
+/// devices take part, and the dims that these axes leave and enter (-1: none).
 struct Movement {
   llvm::SmallVector<AxisRef> axes;
   int64_t from = -1;
   int64_t to = -1;
 };
-/// What an op moves to change one layout into the other, or nothing where it
-/// cannot. The axes are major to minor as they leave or enter a dim, and in
-/// mesh order where none does (all_reduce, to_partial, permute). `permute`: the
-/// axes of all dims that change, before and after. halo and halo_add: those of
-/// the widened dim, which it enters and leaves. repad, fill and reshard: none.
+/// The movement by which an op of this kind changes `from` into `to`, or
+/// nullopt if it cannot. The axes are major to minor as they leave or enter a
+/// dim, and in mesh order if they leave and enter none (all_reduce, to_partial,
+/// permute). For permute they are the axes of all dims that change, before and
+/// after; for halo and halo_add those of the widened dim, which is both `from`
+/// and `to`; for repad, fill and reshard there are none.
 std::optional<Movement> getMovement(MovementKind kind, LayoutAttr from,
                                     LayoutAttr to);
 
-/// That operands become results as the op's kind does it, all over the same
-/// axes and with the same reduction.
+/// Verifies that operands become results as the op's kind says, all over the
+/// same axes and with the same reduction.
 mlir::LogicalResult verifyMovement(mlir::Operation *op);
 
 } // namespace polyrank::sharding

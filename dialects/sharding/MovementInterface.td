@@ -1,4 +1,4 @@
-// What all ops that change a layout have.
+// The interface of all ops that change a layout.
 
 #ifndef POLYRANK_SHARDING_MOVEMENT_INTERFACE_TD
 #define POLYRANK_SHARDING_MOVEMENT_INTERFACE_TD
@@ -11,15 +11,15 @@ def Sharding_MovementOpInterface : OpInterface<"MovementOp"> {
     An op whose results are its operands in other layouts: result i is operand i.
   }];
   let methods = [
-    InterfaceMethod<"Which op it is.", "::polyrank::sharding::MovementKind", "getMovementKind">,
-    InterfaceMethod<"For people: an op, two layouts and a constraint.",
+    InterfaceMethod<"Identifies the op.", "::polyrank::sharding::MovementKind", "getMovementKind">,
+    InterfaceMethod<"The reason of the movement, to be read by people: an op, two layouts and a constraint.",
       "::std::optional<::polyrank::sharding::ReasonAttr>", "getWhy">
   ];
   let verify = "return ::polyrank::sharding::verifyMovement($_op);";
   let extraClassDeclaration = [{
-    /// What operand `number` does; the verifier has seen to it that it can.
+    /// The movement of operand `number`; a verified op has one.
     ::polyrank::sharding::Movement getMovement(unsigned number = 0);
-    /// The collective that devices run; none where each does it alone.
+    /// The collective that devices run; nullopt if each device acts alone.
     ::std::optional<::polyrank::runtime::CollectiveKind> getCollectiveKind();
   }];
 }

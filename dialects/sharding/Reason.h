@@ -1,4 +1,4 @@
-// Why a value moves: `#sharding.reason` to read and to build.
+// Reads and builds `#sharding.reason`, the reason why a value moves.
 
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace polyrank::sharding {
 
-/// What a reason says (Sharding.td). Empty is what is not known.
+/// The parts of a reason (Sharding.td). Unknown parts are empty.
 struct Reason {
   std::string value, producer, user, from, to, constraint;
   llvm::SmallVector<ReasonAttr> members;
 
   Reason() = default;
-  /// Null says nothing.
+  /// A null attribute gives an empty reason.
   explicit Reason(ReasonAttr why);
   ReasonAttr get(mlir::MLIRContext *context) const;
 };
 
-/// That `why` fits the op: there is a member for each operand, or none.
+/// Verifies that `why` has a member for each operand of the op, or none.
 mlir::LogicalResult verifyReason(mlir::Operation *op, ReasonAttr why);
 
 } // namespace polyrank::sharding

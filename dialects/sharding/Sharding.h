@@ -20,8 +20,8 @@
 
 namespace polyrank::sharding {
 
-/// What to_partial leaves of a dim: the devices that do not keep the value hold
-/// the identity everywhere, so padding holds what it held only where that is
+/// The dim's layout after to_partial. The devices that do not keep the value
+/// hold the identity everywhere, so the padding keeps its fill only if that is
 /// the identity.
 DimAttr getPartialDim(DimAttr dim, MeshAttr mesh, ReductionKind kind);
 

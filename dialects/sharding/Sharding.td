@@ -11,23 +11,23 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Sharding_Dialect : Dialect {
   let name = "sharding";
-  let summary = "Where a tensor lives";
+  let summary = "Layouts of tensors over a mesh";
   let description = [{
-    A layout is the encoding of a ranked tensor type; the shape in the type
-    stays the global one. Towards each axis of the mesh a value is exactly one
-    of: *split* (one dim), *partial* (an unfinished sum, max or min), *placed*
-    (it lives at one coordinate) or *replicated* (everything not mentioned).
+    A layout is the encoding of a ranked tensor type; the shape in the type stays
+    the global one. With respect to each axis of the mesh a value is exactly one of:
+    *split* (one dim), *partial* (an unfinished sum, max or min), *placed* (it lives
+    at one coordinate) or *replicated* (everything not mentioned).
 
     The ops of this dialect are the only ones that change a layout. Each of them
     is the identity on the logical value. They obey these rules:
 
     - **M1** Operand i becomes result i, and there is at least one.
-    - **M2** Shape and element type stay.
+    - **M2** Shape and element type do not change.
     - **M3** Operands and results have layouts, on one mesh.
     - **M4** The layout changes as the op's summary says, and in nothing else; no
       op changes the place.
-    - **M5** All operands of an op move over the same axes, and those that are
-      partial values are so of one kind.
+    - **M5** All operands of an op move over the same axes, and partial operands are
+      all of one reduction kind.
   }];
   let cppNamespace = "::polyrank::sharding";
   let useDefaultAttributePrinterParser = 1;
@@ -74,9 +74,9 @@ def Sharding_MeshAttr : Sharding_Attr<"Mesh", "mesh"> {
                         ArrayRefParameter<"int64_t">:$axisSizes);
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// More devices than anybody has; their products fit everywhere.
+    /// A limit beyond any real mesh, so that products of sizes do not overflow.
     static constexpr int64_t maxDevices = 1 << 20;
-    /// Whether `name` can name an axis.
+    /// Returns true if `name` can name an axis.
     static bool isAxisName(::llvm::StringRef name);
     /// Number of devices: the product of the axis sizes.
     int64_t getNumDevices() const;
@@ -112,7 +112,7 @@ def Sharding_DimAttr : Sharding_Attr<"Dim", "dim"> {
   let parameters = (ins ArrayRefParameter<"AxisRef">:$axes,
                         "int64_t":$padded, "Fill":$fill,
                         "int64_t":$haloLow, "int64_t":$haloHigh,
-                        // Whether the borders are sums for the neighbours.
+                        // True if the borders are sums for the neighbours.
                         "bool":$spills);
   let extraClassDeclaration = [{
     /// Number of blocks: the product of the axes' sizes.
@@ -138,14 +138,14 @@ def Sharding_LayoutAttr : Sharding_Attr<"Layout", "layout",
     #sharding.layout<#mesh, [{"data"} spill 1:2, {} ]>                     // the transpose
     ```
 
-    A dim `{a1, .., ak} pad N` of size n is divided into s = |a1| .. |ak| blocks
-    of N / s elements (N = n without `pad`); the device whose mixed-radix index
-    over a1 .. ak is i holds block i. `"x":(p)s` is the sub-axis of `s`
-    coordinates after the `p` most major ones. `halo lo:hi` widens each block
-    by copies of its neighbours' borders: by the `lo` elements before it and the
-    `hi` behind it. `spill lo:hi` is the transpose: each block is widened by what
-    its device adds to its neighbours' borders, and the tensor is the sum of the
-    widened blocks. Beyond the padded extent borders are undefined.
+    A dim `{a1, .., ak} pad N` of size n is divided into s = |a1| .. |ak| blocks of
+    N / s elements (N = n without `pad`); the device whose mixed-radix index over a1
+    .. ak is i holds block i. `"x":(p)s` is the sub-axis of `s` coordinates after
+    the `p` most major ones. `halo lo:hi` widens each block by copies of its
+    neighbours' borders: the `lo` elements before it and the `hi` elements after it.
+    `spill lo:hi` is the transpose: each block is widened by what its device adds to
+    its neighbours' borders, and the tensor is the sum of the widened blocks. Beyond
+    the padded extent borders are undefined.
 
     Layouts are canonical: axes and sub-axes of size 1 are dropped, adjacent
     sub-axes are merged, partial axes and places are in mesh order. Equal
@@ -206,12 +206,12 @@ def Sharding_ConstraintAttr : Sharding_Attr<"Constraint", "constraint"> {
     %w: tensor<8x6xf32> {sharding.constraint = #sharding.constraint<#sharding.layout<#mesh, [{}, {"tensor"} ]> from "w=[-,tensor]">}
     ```
 
-    Of an argument, or of a result of an op. An `open` dim may get further axes.
-    Of two constraints that cannot both be kept the one with the lower `priority`
-    is. `from` is what the user wrote.
+    The attribute is on an argument, or constrains a result of an op. An `open` dim
+    may get further axes. If two constraints cannot both be kept, the one with the
+    lower `priority` is kept. `from` is the text that the user wrote.
 
     1. There is a flag for each dim.
-    2. It has the rank of what it is on, and its result exists.
+    2. It has the rank of the value that it constrains, and the op has the result.
     3. `sharding.constraint` holds such an attribute. The dialect's other
        attributes of ops are `sharding.mesh`, `sharding.composite` and
        `sharding.objective`, and arguments have no other.
@@ -222,11 +222,11 @@ def Sharding_ConstraintAttr : Sharding_Attr<"Constraint", "constraint"> {
 }
 
 def Sharding_CostAttr : Sharding_Attr<"Cost", "cost"> {
-  let summary = "What layouts cost a device in a step";
+  let summary = "The cost of layouts for one device in one step";
   let description = [{
-    `violations` of what the user asks, by level, the most important first, up to
-    the last that is not 0; the bytes that a device sends; its FLOPs. Costs are
-    compared in this order (Objective.h).
+    The cost has the number of `violations` of the user's constraints by level, the
+    most important level first, up to the last level that is not 0; the bytes that a
+    device sends; and its FLOPs. Costs are compared in this order (Objective.h).
 
     ```mlir
     #sharding.cost<violations = [0, 2], bytes = 4096, flops = 81920>
@@ -250,10 +250,10 @@ def Sharding_CostAttr : Sharding_Attr<"Cost", "cost"> {
 }
 
 def Sharding_ObjectiveAttr : Sharding_Attr<"Objective", "objective"> {
-  let summary = "What propagation minimised";
+  let summary = "The cost that propagation minimised, with a lower bound";
   let description = [{
-    `sharding.objective` of a function: the cost of its layouts, and a bound that
-    no layouts are below.
+    `sharding.objective` of a function: the cost of its layouts, and a lower bound
+    for all layouts.
 
     ```mlir
     #sharding.objective<value = <bytes = 4096, flops = 81920>, bound = <bytes = 4096, flops = 81920>>
@@ -269,13 +269,13 @@ def Sharding_ObjectiveAttr : Sharding_Attr<"Objective", "objective"> {
 }
 
 def Sharding_ReasonAttr : Sharding_Attr<"Reason", "reason"> {
-  let summary = "Why a value moves, for people";
+  let summary = "The reason why a value moves, to be read by people";
   let description = [{
-    `why` of an op that changes a layout, and of a collective: what moves
-    (`value`), which op makes it (`producer`) in which layout (`from`), which op
-    wants it (`user`) in which one (`to`), and the constraint of the user's that
-    forced it. What is not known is left out. Where several values move
-    together, `members` has the reason of each.
+    `why` of an op that changes a layout, and of a collective: what moves (`value`),
+    which op computes it (`producer`) in which layout (`from`), which op needs it
+    (`user`) in which layout (`to`), and the user's constraint that forced the
+    movement. Unknown parts are left out. If several values move together, `members`
+    has the reason of each.
 
     ```mlir
     %y = sharding.all_reduce %x {why = #sharding.reason<user = "mul 'loss'", from = "[] partial sum over data", to = "[]">} : (tensor<f32, #sharding.layout<#mesh, [], partial = sum {"data"}>>) -> tensor<f32, #sharding.layout<#mesh, []>>

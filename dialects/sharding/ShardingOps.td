@@ -6,7 +6,7 @@
 include "dialects/sharding/MovementInterface.td"
 include "dialects/sharding/Sharding.td"
 
-// One for each op, under the op's mnemonic.
+// One case for each op, with the op's mnemonic.
 def Sharding_MovementKind : I32Enum<"MovementKind", "which op changes a layout", [
     I32EnumCase<"Slice", 0, "slice">, I32EnumCase<"ToPartial", 1, "to_partial">,
     I32EnumCase<"AllGather", 2, "all_gather">, I32EnumCase<"AllReduce", 3, "all_reduce">,
@@ -19,9 +19,9 @@ def Sharding_MovementKind : I32Enum<"MovementKind", "which op changes a layout",
 
 def Sharding_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
-// Variadic, so that a bucket is one op: operand i becomes result i. Each op
-// reads what it does from the layouts of its operands and results; `why` holds
-// an op, two layouts and a constraint for people (print-why prints them).
+// The ops are variadic, so that a bucket is one op: operand i becomes result i.
+// Each op derives its movement from the layouts of its operands and results; `why`
+// holds an op, two layouts and a constraint for people (print-why prints them).
 class Sharding_Op<string mnemonic, string kind> : Op<Sharding_Dialect, mnemonic, [Pure, Sharding_MovementOpInterface]> {
   let arguments = (ins Variadic<Sharding_Tensor>:$inputs, Sharding_Why:$why);
   let results = (outs Variadic<Sharding_Tensor>:$outputs);
@@ -63,23 +63,23 @@ def Sharding_PermuteOp : Sharding_Op<"permute", "Permute"> {
   let description = "\n```mlir\n%y = sharding.permute %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"y\"}]>>\n```\n";
 }
 def Sharding_HaloOp : Sharding_Op<"halo", "Halo"> {
-  let summary = "Split to split with copies of the neighbours' borders, in one dim";
+  let summary = "Split to split with a halo: each block gets copies of its neighbours' borders, in one dim";
   let description = "\n```mlir\n%y = sharding.halo %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"} halo 1:1]>>\n```\n";
 }
 def Sharding_HaloAddOp : Sharding_Op<"halo_add", "HaloAdd"> {
-  let summary = "Split with sums for the neighbours to split: the transpose of halo";
+  let summary = "Split with sums for the neighbours (spill) to split: the transpose of halo";
   let description = "\n```mlir\n%y = sharding.halo_add %x : (tensor<8xf32, #sharding.layout<#mesh, [{\"x\"} spill 1:1]>>) -> tensor<8xf32, #sharding.layout<#mesh, [{\"x\"}]>>\n```\n";
 }
 def Sharding_RepadOp : Sharding_Op<"repad", "Repad"> {
-  let summary = "Another padded extent of a dim that is not split; new padding is undefined, or what the result's fill says";
+  let summary = "Changes the padded extent of a dim that is not split; new padding is undefined, or has the result's fill";
   let description = "\n```mlir\n%y = sharding.repad %x : (tensor<7xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<7xf32, #sharding.layout<#mesh, [{} pad 8]>>\n```\n";
 }
 def Sharding_FillOp : Sharding_Op<"fill", "Fill"> {
-  let summary = "Padding of undefined content to padding that holds the fill of the result's type; never folded away";
+  let summary = "Writes the fill of the result's type into undefined padding; never folded away";
   let description = "\n```mlir\n%y = sharding.fill %x : (tensor<7xf32, #sharding.layout<#mesh, [{} pad 8]>>) -> tensor<7xf32, #sharding.layout<#mesh, [{} pad 8 fill zero]>>\n```\n";
 }
 def Sharding_ReshardOp : Sharding_Op<"reshard", "Reshard"> {
-  let summary = "Any layout to any other of the same tensor; lowered to the others";
+  let summary = "Any layout to any other of the same tensor; lowered to the other ops";
   let description = "\n```mlir\n%y = sharding.reshard %x : (tensor<8x8xf32, #sharding.layout<#mesh, [{\"x\"}, {}]>>) -> tensor<8x8xf32, #sharding.layout<#mesh, [{}, {\"y\"}]>>\n```\n";
 }
 
