@@ -8,18 +8,18 @@ include "dialects/rank/Rank.td"
 include "dialects/sharding/Sharding.td"
 include "mlir/IR/BuiltinAttributes.td"
 
-// Collectives run over the group of `axes`, with g devices in group order. They
-// are variadic (a bucket): operand i becomes result i. `id` names the global
-// value that moves and is equal on all devices; `why` is for people, and holds
-// strings: value, user, from, to, constraint. They have no effects trait, so that
-// nothing reorders or removes them.
+// Collectives run over the group of `axes`, with g devices in group order. They are
+// variadic (a bucket): operand i becomes result i. `id` names the global value that
+// moves and is equal on all devices; `why` is for people, and holds strings: value,
+// user, from, to, constraint. They do not implement the side-effect interface, so
+// that nothing reorders or removes them.
 //
-// A collective whose results are `!rank.pending` is started, and goes on while
-// what follows runs, until the `rank.wait` that takes them.
+// A collective whose results are `!rank.pending` is started, and runs concurrently
+// with the following commands until the `rank.wait` that takes the results.
 //
-// `kind` is runtime::CollectiveKind, with the rules that all kinds have
-// (runtime/plan/Collectives.h); `methods` are those of the interface in which the op
-// is not like most.
+// `kind` is runtime::CollectiveKind, which has the rules of all kinds
+// (runtime/plan/Collectives.h); `methods` are the interface methods that the op
+// overrides.
 class Rank_Collective<string mnemonic, string kind, dag options, string format, string methods = "">
     : Rank_Command<mnemonic, [Rank_CollectiveOpInterface]> {
   let arguments = !con((ins Variadic<Rank_Tensor>:$inputs, Rank_AxesAttr:$axes), options,
@@ -102,10 +102,10 @@ def Rank_PermuteOp : Rank_Collective<"permute", "Permute",
 def Rank_HaloOp : Rank_Collective<"halo", "Halo",
     (ins DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high),
     "$inputs `dims` $dims `low` $low `high` $high", Rank_hasRows> {
-  let summary = "Each member's block with the low[i] elements before it and the high[i] behind it in dim dims[i]";
+  let summary = "Each member's block with the low[i] elements before it and the high[i] after it in dim dims[i]";
   let description = [{
-    The members' operands lie one after another along dim dims[i]; what lies
-    outside of them is left alone.
+    The members' operands are adjacent blocks along dim dims[i]; elements outside of
+    them are not written.
 
     ```mlir
     %y = rank.halo %x dims [0] low [1] high [2] over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> tensor<7xf32>

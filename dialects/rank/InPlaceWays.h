@@ -1,4 +1,4 @@
-// Where commands may write a result over an operand, for those who ask often.
+// A cache of where commands may write a result over an operand.
 
 #pragma once
 
@@ -9,21 +9,21 @@
 
 namespace polyrank::rank {
 
-/// What `CommandOp::getInPlace` says, of the commands of one module. A launch
-/// asks its kernel, which is found at once here.
+/// Answers `CommandOp::getInPlace` for the commands of one module. A launch
+/// asks its kernel, which is looked up quickly here.
 class InPlaceWays {
 public:
-  /// `from`: the module, or any op in it.
+  /// `from` is the module, or any op in it.
   explicit InPlaceWays(mlir::Operation *from) : from(from) {}
 
-  /// Whether `op` may write the result where it reads the operand; never of
-  /// what is no command.
+  /// Says whether `op` may write the result where it reads the operand; Never
+  /// for an op that is not a command.
   runtime::InPlace get(mlir::Operation *op, unsigned operand,
                        unsigned result) const;
 
 private:
   mlir::Operation *from;
-  /// Read at the first launch.
+  /// Built at the first launch.
   mutable std::optional<graph::Symbols> symbols;
 };
 

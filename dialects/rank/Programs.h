@@ -1,8 +1,8 @@
-// Which ranks run which function.
+// The functions of a module, and which ranks run each of them.
 //
-// Without a pipeline one function, `@step`, is run by all ranks. With one there
-// is a function for each coordinate of the pipe axis, which says so:
-// `rank.at = {pipe = 1 : i64}`.
+// Without a pipeline all ranks run one function, `@step`. With a pipeline there
+// is a function for each coordinate of the pipe axis, marked with that
+// coordinate: `rank.at = {pipe = 1 : i64}`.
 
 #pragma once
 
@@ -14,9 +14,9 @@ namespace polyrank::rank {
 /// Functions that ranks run at the same time, and the mesh of these ranks.
 class Programs {
 public:
-  /// The functions with a place of `module`. Emits an error where they are not
-  /// one for each coordinate of the axes that their places name, or communicate
-  /// over several meshes. Empty where no function has a place.
+  /// Returns the functions of `module` that have a place; empty if none has.
+  /// Emits an error unless there is one function for each coordinate of the
+  /// axes that the places name, and all communicate over one mesh.
   static mlir::FailureOr<Programs> of(mlir::ModuleOp module);
 
   llvm::ArrayRef<mlir::func::FuncOp> getFunctions() const { return functions; }
@@ -24,10 +24,11 @@ public:
   sharding::MeshAttr getMesh() const { return mesh; }
   /// The mesh axes on whose coordinates the function depends, ascending.
   llvm::ArrayRef<int32_t> getAxes() const { return axes; }
-  /// The function of those whose index over the axes is `i`, by its number.
+  /// By index i over the axes: the number of the function that ranks with that
+  /// index run.
   llvm::ArrayRef<int32_t> getFunctionOf() const { return functionOf; }
 
-  /// Whether device `device` of the mesh runs function number `number`.
+  /// Returns true if device `device` of the mesh runs function number `number`.
   bool runs(int64_t number, int64_t device) const;
 
 private:
@@ -36,23 +37,24 @@ private:
   llvm::SmallVector<int32_t> axes, functionOf;
 };
 
-/// The mesh of a function: that of what it communicates, or else of its
-/// arguments and results; null where it has none.
+/// The mesh over which a function communicates, or else that of its arguments
+/// and results; null if it has none.
 sharding::MeshAttr getMesh(mlir::func::FuncOp function);
 
-/// Of a function with a place, the coordinate along the mesh axis of this
-/// number; nullopt where ranks with any coordinate run it.
+/// The coordinate of a function's place along mesh axis number `axis`; nullopt
+/// if ranks with any coordinate run it.
 std::optional<int64_t> getCoordinate(mlir::Operation *function,
                                      sharding::MeshAttr mesh, int32_t axis);
-/// Whether device `device` runs it. True for a function without a place.
+/// Returns true if device `device` runs the function, which holds for all
+/// devices if it has no place.
 bool runsOn(mlir::Operation *function, sharding::MeshAttr mesh, int64_t device);
 
-/// Whether some members of the collective's group run another function than
-/// others. Their order among all that is communicated is that of the functions,
-/// so nothing may change it in one of them alone.
+/// Returns true if the members of the collective's group run different
+/// functions. The order of such collectives among all communication is common
+/// to these functions, so no pass may change it in one of them alone.
 bool spansPrograms(CollectiveOp op);
 
-/// What both ends of a transfer have.
+/// The properties that both ends of a transfer have.
 struct Transfer {
   AxesAttr axes;
   int64_t from = 0, to = 0, id = 0, slots = 0;
@@ -60,8 +62,8 @@ struct Transfer {
   BufferAttr channel; // null before buffers are assigned
   bool isSend = false;
 
-  /// The ranks that send and receive, of those that differ from `device` in the
-  /// axes only.
+  /// The sender and the receiver among the ranks that differ from `device` in
+  /// the axes only.
   int64_t getSender(int64_t device) const { return getMember(device, from); }
   int64_t getReceiver(int64_t device) const { return getMember(device, to); }
 
@@ -71,7 +73,7 @@ private:
   }
 };
 
-/// nullopt of what is neither a send nor a receive.
+/// Returns nullopt for an op that is neither a send nor a receive.
 std::optional<Transfer> getTransfer(mlir::Operation *op);
 
 } // namespace polyrank::rank

@@ -28,15 +28,15 @@
 #include "dialects/rank/RankTypes.h.inc"
 
 namespace polyrank::rank {
-/// Consecutive bytes of an operand: from byte `begin` on, or, with `axes`, the
-/// device's block of blocks that lie one behind the other.
+/// Consecutive bytes of an operand: from byte `begin` on or, with `axes`, the
+/// device's block if the operand is a sequence of adjacent blocks.
 struct View {
   unsigned operand = 0;
   int64_t begin = 0;
   AxesAttr axes = {};
 };
 
-/// What the verifier of all commands asks.
+/// The verifier of all commands.
 mlir::LogicalResult verifyBuffers(mlir::Operation *op);
 } // namespace polyrank::rank
 
@@ -52,36 +52,37 @@ namespace polyrank::rank {
 /// Argument and result attribute of a function in local shapes: the global
 /// type, layout included (TypeAttr).
 inline constexpr llvm::StringLiteral globalAttrName = "rank.global";
-/// Argument attribute (BufferAttr) where buffers are assigned.
+/// Argument attribute (BufferAttr), present after buffers are assigned.
 inline constexpr llvm::StringLiteral bufferAttrName = "rank.buffer";
-/// Function attribute (ArenaAttr) where buffers are assigned.
+/// Function attribute (ArenaAttr), present after buffers are assigned.
 inline constexpr llvm::StringLiteral arenaAttrName = "rank.arena";
 /// Function attribute (DictionaryAttr of axis names to I64Attr): the
-/// coordinates of the ranks that run it. Of a function without it all do.
+/// coordinates of the ranks that run it. All ranks run a function without it.
 inline constexpr llvm::StringLiteral placeAttrName = "rank.at";
 /// Argument and result attribute (I64Attr) of functions with a place: the
 /// number that the argument or result has globally.
 inline constexpr llvm::StringLiteral numberAttrName = "rank.number";
-/// Module attribute: what its programs run on (a target::TargetInterface).
+/// Module attribute: the target of its programs (a target::TargetInterface).
 inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
 
 /// Null before buffers are assigned.
 ArenaAttr getArena(mlir::Operation *function);
 
-/// Where a value of a function with buffers lies; null where it has none.
+/// The buffer of a value in a function with buffers; null if it has none.
 BufferAttr getBuffer(mlir::Value value);
 
-/// Whether microbatches add it up: a result of rank.microbatches that is
-/// neither a stash nor carried, or what a segment takes of such a result.
+/// Returns true if microbatches sum up the value: a result of rank.microbatches
+/// that is neither a stash nor carried, or the block argument by which a
+/// segment takes such a result.
 bool isSum(mlir::Value value);
 
-/// Makes `shape` one of `groupSize` blocks of its dim `dim`, or emits an error
-/// where they are not equal.
+/// Replaces `shape` by one of `groupSize` equal blocks along dim `dim`, or
+/// emits an error if they are not equal.
 mlir::LogicalResult takeBlock(mlir::Operation *op,
                               llvm::SmallVectorImpl<int64_t> &shape,
                               int64_t dim, int64_t groupSize);
 
-/// A tensor type itself, or that of a tensor in flight.
+/// The tensor type `type` itself, or that of a tensor in flight.
 mlir::RankedTensorType getTensorType(mlir::Type type);
 
 /// Size in bytes of a dense row-major tensor of this type, which may be in
@@ -89,9 +90,11 @@ mlir::RankedTensorType getTensorType(mlir::Type type);
 int64_t getByteSize(mlir::Type type);
 int64_t getElementByteSize(mlir::Type elementType);
 
-/// Of a channel's header, and what its slots are rounded up to, in bytes.
+/// The size of a channel's header, and the multiple to which its slots are
+/// rounded up, in bytes.
 inline constexpr int64_t channelAlignment = 64;
-/// A slot for a tensor of `bytes`, and a channel of `slots` such.
+/// The bytes of a slot for a tensor of `bytes` bytes, and of a channel with
+/// `slots` such slots.
 int64_t getChannelSlotBytes(int64_t bytes);
 int64_t getChannelBytes(int64_t bytes, int64_t slots);
 

@@ -11,7 +11,7 @@ include "mlir/IR/OpBase.td"
 
 def Rank_Dialect : Dialect {
   let name = "rank";
-  let summary = "What one device runs";
+  let summary = "The program of one device";
   let description = [{
     A program in local shapes that every device of a stage runs: tensors have no
     layout, and `graph` ops compute on one device's blocks. Devices differ only
@@ -23,10 +23,10 @@ def Rank_Dialect : Dialect {
     boundary: `rank.global = tensor<8x16xf32, #sharding.layout<..>>` on each
     argument and result.
 
-    As a rule all ranks run one function. In a pipeline there is one for each
+    Usually all ranks run one function. In a pipeline there is one function for each
     coordinate of the pipe axis, with the attribute `rank.at = {pipe = 1 : i64}`.
-    Its arguments and results have the number that they have globally,
-    `rank.number = 2 : i64`, and several functions may have the same one.
+    Its arguments and results have their global number, `rank.number = 2 : i64`; the
+    same number may occur in several functions.
 
     - **R1** `rank.at` has an integer for each axis that it names.
   }];
@@ -51,7 +51,7 @@ class Rank_Attr<string name, string mnemonic_, list<Trait> traits = []>
 def Rank_AxesAttr : Rank_Attr<"Axes", "axes"> {
   let summary = "Sub-axes of a mesh, major to minor";
   let description = [{
-    As a number: a device's mixed-radix index over the axes. As a group: the
+    As a number: the mixed-radix index of a device over the axes. As a group: the
     devices that differ only in these coordinates, ordered by that index.
 
     ```mlir
@@ -80,11 +80,12 @@ def Rank_AxesAttr : Rank_Attr<"Axes", "axes"> {
 def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
   let summary = "A range of the arena, in bytes";
   let description = [{
-    In microbatch i, on the device with index p over the axes, the range starts
-    at offset + i * stride + p * step; with slots at offset + (i mod slots) *
-    stride + p * step, so that microbatch i takes the place of microbatch i -
-    slots. With axes it is a block of a larger buffer: each device has another
-    one. In iteration j of a loop it starts j * each further, or back.
+    In microbatch i, on the device with index p over the axes, the range starts at
+    offset + i * stride + p * step. With slots it starts at offset + (i mod slots) *
+    stride + p * step, so that microbatch i reuses the place of microbatch i -
+    slots. With axes the range is a block of a larger buffer, a different one on
+    each device. In iteration j of a loop it starts j * each bytes further (each may
+    be negative).
 
     ```mlir
     #rank.buffer<private, 128, 64>
@@ -94,7 +95,7 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     #rank.buffer<private, 960, 64 each -64>
     ```
 
-    1. Slots are there with a stride alone, and not negative.
+    1. `slots` needs a stride, and is not negative.
   }];
   let parameters = (ins "::polyrank::rank::Region":$region, "int64_t":$offset,
                         "int64_t":$size, "int64_t":$stride, "int64_t":$slots,
@@ -114,11 +115,11 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     }]>
   ];
   let extraClassDeclaration = [{
-    /// How many blocks there are, one for each index over the axes.
+    /// The number of blocks, one for each index over the axes.
     int64_t getNumBlocks() const {
       return getAxes() ? getAxes().getGroupSize() : 1;
     }
-    /// How far behind that of microbatch 0 the range of a microbatch starts.
+    /// The distance from the range of microbatch 0 to that of `microbatch`.
     int64_t getShift(int64_t microbatch) const {
       return (getSlots() ? microbatch % getSlots() : microbatch) * getStride();
     }
@@ -126,32 +127,33 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
     int64_t getBegin(int64_t iterations = 1) const {
       return getOffset() + std::min<int64_t>(0, getEach() * (iterations - 1));
     }
-    /// Behind the last byte in any of `count` microbatches and `iterations` of a
-    /// loop, on any device.
+    /// The end (exclusive) of the bytes in any of `count` microbatches and
+    /// `iterations` of a loop, on any device.
     int64_t getEnd(int64_t count, int64_t iterations = 1) const {
       int64_t places = getSlots() ? std::min(getSlots(), count) : count;
       return getOffset() + getStride() * (places - 1) +
              std::max<int64_t>(0, getEach() * (iterations - 1)) +
              getStep() * (getNumBlocks() - 1) + getSize();
     }
-    /// The device's block, over `axes`, of what lies here in blocks of `bytes`.
+    /// The device's block, over `axes`, of a value here that consists of blocks of
+    /// `bytes` bytes.
     BufferAttr getBlock(AxesAttr axes, int64_t bytes) const {
       return get(getContext(), getRegion(), getOffset(), bytes, getStride(), getSlots(), bytes, axes, getEach());
     }
-    /// Of `bytes`-sized elements that lie one behind the other, the one of the
-    /// microbatch. With `slots` there are so many of them, used in turn.
+    /// The microbatch's element of an array with elements of `bytes` bytes. With
+    /// `slots` the array has that many elements, used round-robin.
     BufferAttr getElement(int64_t bytes, int64_t slots) const {
       return get(getContext(), getRegion(), getOffset(), bytes, slots == 1 ? 0 : bytes,
                  slots == 1 ? 0 : slots, getStep(), getAxes());
     }
-    /// Of elements of `bytes` that lie one behind the other, the one of the
-    /// iteration of a loop: at `first` in the first one, and `each` further in
-    /// each that follows.
+    /// The element of a loop's iteration in an array with elements of `bytes`
+    /// bytes: at `first` in the first iteration, and `each` bytes further in
+    /// each following one.
     BufferAttr getIteration(int64_t bytes, int64_t first, int64_t each) const {
       return get(getContext(), getRegion(), getOffset() + first, bytes,
                  getStride(), getSlots(), getStep(), getAxes(), each);
     }
-    /// `size` bytes of it, from byte `begin` on.
+    /// `size` bytes of the range, from byte `begin` on.
     BufferAttr getPart(int64_t begin, int64_t size) const {
       return get(getContext(), getRegion(), getOffset() + begin, size,
                  getStride(), getSlots(), getStep(), getAxes(), getEach());
@@ -160,11 +162,10 @@ def Rank_BufferAttr : Rank_Attr<"Buffer", "buffer"> {
 }
 
 def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
-  let summary = "How large a rank's memory is";
+  let summary = "The size of a rank's memory";
   let description = [{
     `rank.arena` of a function whose values have buffers: the bytes of its two
-    regions, and the `lower_bound`, the bytes that are live at once at the worst
-    moment.
+    regions, and the `lower_bound`, the peak of the bytes that are live at once.
 
     ```mlir
     #rank.arena<shared = 0, private = 192, lower_bound = 192>
@@ -195,9 +196,9 @@ def Rank_BufferArray : TypedArrayAttrBase<Rank_BufferAttr, "buffers">;
 def Rank_CpuAttr : Rank_Attr<"Cpu", "cpu"> {
   let summary = "A target: the cores of a CPU";
   let description = [{
-    `rank.target` of a module. The machine is a name that LLVM has for a CPU, one
-    of the levels `x86-64-v3` and `x86-64-v4`, or `native`: the highest level
-    that this machine has.
+    `rank.target` of a module. The machine is LLVM's name of a CPU, one of the
+    levels `x86-64-v3` and `x86-64-v4`, or `native`: the highest level that this
+    machine has.
 
     ```mlir
     #rank.cpu<"x86-64-v4">
@@ -216,9 +217,9 @@ def Rank_GemmLibrary : I32EnumAttr<"GemmLibrary", "a function of oneDNN", [
 def Rank_CpuCallAttr : Rank_Attr<"CpuCall", "cpu_call"> {
   let summary = "How a CPU computes a product";
   let description = [{
-    `call` of a `rank.gemm`: oneDNN's BLAS function or its matmul primitive, and
-    in how many pieces the result is cut, each of which one thread computes; 0
-    pieces are as many as the runtime likes.
+    `call` of a `rank.gemm`: oneDNN's BLAS function or its matmul primitive, and the
+    number of pieces into which the result is cut, each computed by one thread; with
+    0 pieces the runtime chooses.
 
     ```mlir
     #rank.cpu_call<sgemm>
@@ -251,27 +252,27 @@ def Rank_CpuLoops : I32EnumAttr<"CpuLoops", "how the loops of a kernel nest", [
 def Rank_CpuScheduleAttr : Rank_Attr<"CpuSchedule", "cpu_schedule"> {
   let summary = "How a CPU runs the loops of a kernel";
   let description = [{
-    `schedule` of a `kernel.loops`. Variables are named by their numbers. What is
-    0, or -1 where a variable would stand, is left out of the text.
+    `schedule` of a `kernel.loops`. Variables are named by their numbers. Numbers
+    that are 0, and variables that are -1, are left out of the text.
 
     ```mlir
     #rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, block = 4096>
     #rank.cpu_schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>
     ```
 
-    An item of the kernel's range fixes the parallel variables `items`, one of
-    them by tiles of `tile`, and a block of `vector` if that has blocks. The
-    vector variable runs in vectors of `lanes`. The others, `reductions`, run one
-    by one.
+    An item of the kernel's range fixes the parallel variables `items`, one of them
+    in tiles of `tile`, and a block of `vector` if that has blocks. The vector
+    variable runs in vectors of `lanes`. The other variables, `reductions`, run one
+    value at a time.
 
-    A sum of a `row` has `lanes` parts, of which part i adds every lanes-th value;
-    then part i and part i + half are added, until one is left. A sum of a
+    A sum in a `row` has `lanes` partial sums, of which number i adds every lanes-th
+    value; then partial sums i and i + half are added, until one is left. A sum in a
     `column` is added value by value, in parts of `part` (0: one part), and the
     parts likewise. Equal schedules give equal bits on any machine.
 
-    `scatter` writes `rows` rows of the destination per item. `kept` are the
-    numbers of ops in the body whose values the first pass that needs them keeps
-    for the others.
+    `scatter` writes `rows` rows of the destination per item. `kept` are the numbers
+    of ops in the body whose values the first pass that needs them keeps for later
+    passes.
   }];
   let parameters = (ins EnumParameter<Rank_CpuLoops>:$kind, ArrayRefParameter<"int64_t">:$items,
                         "int64_t":$vector, "int64_t":$lanes, "int64_t":$block, "int64_t":$tileVariable,
@@ -280,15 +281,15 @@ def Rank_CpuScheduleAttr : Rank_Attr<"CpuSchedule", "cpu_schedule"> {
   let hasCustomAssemblyFormat = 1;
 }
 
-// A block of one device: static shape, no layout.
+// The type of a block on one device: static shape, no layout.
 def Rank_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
 def Rank_PendingType : TypeDef<Rank_Dialect, "Pending"> {
   let mnemonic = "pending";
   let summary = "A tensor that a collective is still writing";
   let description = [{
-    What a collective that is started gives. Only `rank.wait` takes it, so nothing
-    can use a value in flight.
+    The result of a collective that is started. Only `rank.wait` takes it, so
+    nothing can use a value in flight.
 
     ```mlir
     !rank.pending<tensor<8x4xf32>>

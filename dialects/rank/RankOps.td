@@ -1,5 +1,5 @@
-// Ops of one device: its coordinates, library calls, kernels. Collectives have a
-// file of their own.
+// Ops of one device: its coordinates, library calls, kernels. Collectives are in
+// CollectiveOps.td.
 
 #ifndef POLYRANK_RANK_OPS_TD
 #define POLYRANK_RANK_OPS_TD
@@ -16,7 +16,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 defvar Rank_mayBeView = "::std::optional<::polyrank::rank::View> getView(unsigned result);";
 
 def Rank_ConstantOp : Rank_Command<"constant", [Pure, AllTypesMatch<["value", "result"]>]> {
-  let summary = "What the plan holds, as a whole or for this device";
+  let summary = "A constant that the plan holds: a whole tensor, or the block of this device";
   let description = [{
     ```mlir
     %c = rank.constant dense<[1.0, 2.0]> : tensor<2xf32>
@@ -61,7 +61,7 @@ def Rank_ViewOp : Rank_Command<"view", [Pure]> {
   let summary = "Consecutive elements, in row-major order, under another shape";
   let description = [{
     The result is elements [offset, offset + size) of the operand and shares its
-    buffer: no command.
+    buffer: no command runs.
 
     ```mlir
     %y = rank.view %x offset 16 : (tensor<8x4xf32>) -> tensor<2x2x4xf32>
@@ -79,7 +79,7 @@ def Rank_ViewOp : Rank_Command<"view", [Pure]> {
 }
 
 def Rank_CopyOp : Rank_Command<"copy"> {
-  let summary = "The operand in another buffer; made where buffers are assigned";
+  let summary = "Copies the operand to another buffer; inserted when buffers are assigned";
   let description = [{
     ```mlir
     %y = rank.copy %x {buffers = [#rank.buffer<private, 64, 32>]} : (tensor<8xf32>) -> tensor<8xf32>
@@ -95,11 +95,11 @@ def Rank_CopyOp : Rank_Command<"copy"> {
 }
 
 def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
-  let summary = "The results of a collective that was started";
+  let summary = "Waits for the results of a collective that was started";
   let description = [{
-    Returns when the collective has ended: its results are there, and its
-    operands, which it names, so that their buffers are kept as long, may be
-    overwritten.
+    Returns when the collective has ended: its results are available, and its
+    operands may be overwritten. The op names these operands to keep their buffers
+    alive until then.
 
     ```mlir
     %p = rank.all_reduce sum %x over <#mesh, {"data"}> id 1 : (tensor<4xf32>) -> !rank.pending<tensor<4xf32>>
@@ -110,7 +110,7 @@ def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
     1. It waits for all results of one collective, in order.
     2. `of` are the collective's operands.
     3. Results are the tensors that were in flight.
-    4. It stands in the collective's block.
+    4. It is in the collective's block.
   }];
   let arguments = (ins Variadic<Rank_PendingType>:$pending, Variadic<Rank_Tensor>:$of,
                        OptionalAttr<Rank_BufferArray>:$buffers);
@@ -125,22 +125,23 @@ def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
 def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
   let summary = "Matrix product of operands read with strides: one library call";
   let description = [{
-    Operands and result are seen as their elements in row-major order; strides
-    and offsets count elements. With sizes [m, n, k], a at [oa, am, ak], b at
-    [ob, bk, bn], row c and batch dims (count, sa, sb, sc), outermost first:
+    Operands and result are taken as their elements in row-major order; strides and
+    offsets count elements. With sizes [m, n, k], a at [oa, am, ak], b at [ob, bk,
+    bn], row c and batch dims (count, sa, sb, sc), outermost first:
 
         result[i c + j + sum_d t_d sc_d] = addend[the same] + alpha * sum_l
             a[oa + i am + l ak + sum_d t_d sa_d] * b[ob + l bk + j bn + sum_d t_d sb_d]
 
     for i < m, j < n, l < k, t_d < count_d. Transposes, reshapes and slices of
-    operands are strides, so that they cost nothing. Where buffers are assigned,
-    the result takes the addend's buffer. `call` is how the target computes it
-    (`#rank.cpu_call`), and `scratch` the memory in which that works.
+    operands are strides, so they cost nothing. When buffers are assigned, the
+    result takes the addend's buffer. `call` is the target's choice of how to
+    compute it (`#rank.cpu_call`), and `scratch` is the memory that the call works
+    in.
 
-    `grouped` is a product of groups (`graph.grouped_matmul`, `grouped_outer`):
-    the outermost batch dim is that of the groups, and of its product t_0 only
-    the rows i (`#rank.grouped<rows>`) or the l (`inner`) count whose number in
-    `groups` is `ids[t_0]`.
+    With `grouped` it is a grouped GEMM (`graph.grouped_matmul`, `grouped_outer`):
+    the outermost batch dim is that of the groups, and product t_0 includes only the
+    rows i (`#rank.grouped<rows>`), or the inner indices l (`inner`), whose number
+    in `groups` is `ids[t_0]`.
 
     ```mlir
     // y[b, s, o] = sum_i x[b, s, i] w[o, i]
@@ -149,15 +150,15 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
     ```
 
     1. All element types are f32.
-    2. Of an operand's two strides one is 1 and the other at least the extent of
+    2. One of an operand's two strides is 1, and the other is at least the extent of
        the dim of stride 1; a dim of extent 1 may have any stride.
     3. No element outside an operand is read.
-    4. Every element of the result is written exactly once; of grouped rows by
-       each group, all to the same places.
+    4. Every element of the result is written exactly once; with grouped rows once
+       by each group, all to the same places.
     5. The addend has the result's type.
     6. `batch` has four numbers per dim.
-    7. A grouped product has `groups`, an i64 for each row or l, and `ids`, one
-       for each product of its one batch dim; no other has any.
+    7. A grouped product has `groups`, an i64 for each row i or index l, and `ids`,
+       one for each product of its only batch dim; other products have neither.
   }];
   let arguments = (ins Rank_Tensor:$a, Rank_Tensor:$b, Optional<Rank_Tensor>:$addend,
                        Optional<Rank_Tensor>:$groups, Optional<Rank_Tensor>:$ids,
@@ -177,14 +178,14 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
     int64_t getM() { return getSizes()[0]; }
     int64_t getN() { return getSizes()[1]; }
     int64_t getK() { return getSizes()[2]; }
-    /// An operand as BLAS sees it: rows one behind the other at distance
-    /// `leading`, or columns, if it is transposed.
+    /// An operand as BLAS sees it: rows with leading dimension `leading`, or
+    /// columns if it is transposed.
     struct Form { bool isTransposed; int64_t leading; };
     Form getAForm();
     Form getBForm();
     ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
-    /// 2 m n k times the batch, of which each row or l of a grouped product is in
-    /// one.
+    /// 2 m n k times the number of batches; each row or index l of a grouped
+    /// product counts in one batch only.
     int64_t getFlops();
   }];
 }
@@ -192,8 +193,8 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
 def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol]> {
   let summary = "Graph ops on local tensors that become one machine-code function";
   let description = [{
-    Kernels stand at module level; structurally equal ones are one kernel with
-    many launches. Results have buffers of their own, disjoint from each other.
+    Kernels are at module level; structurally equal ones are one kernel with many
+    launches. Results have buffers of their own, disjoint from each other.
 
     ```mlir
     rank.kernel @add_mul(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf32>
@@ -203,10 +204,11 @@ def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, S
     }
     ```
 
-    `range` and `grain` are what `plan.Launch` says. `in_place[r]` lists the
-    arguments whose buffer result r may take: each iteration has read all that
-    it reads of them, and no other iteration reads that, before it writes the
-    same bytes; the argument has at least the result's size in bytes.
+    `range` and `grain` are defined in `plan.Launch`. `in_place[r]` lists the
+    arguments whose buffer result r may take: each iteration, before it writes bytes
+    of the result, has read all that it reads of the same bytes of the argument, and
+    no other iteration reads these bytes; the argument has at least the result's
+    size in bytes.
 
     1. The body ends in `rank.return` of the result types.
     2. `in_place` has one list per result, of arguments at least as large.
@@ -258,20 +260,20 @@ def Rank_LaunchOp : Rank_Command<"launch", [Pure, DeclareOpInterfaceMethods<Symb
 
 def Rank_MicrobatchesOp : Rank_Command<"microbatches",
     [AttrSizedOperandSegments, SingleBlock, NoTerminator]> {
-  let summary = "Segments, run for microbatches in the order of a schedule";
+  let summary = "Segments and the order in which they run for the microbatches";
   let description = [{
-    The body holds segments. The schedule says which of them runs next, and for
-    which microbatch: `0:2` is segment 0 for microbatch 2. A segment takes
-    element i of dim 0 of each `of` operand, i being the microbatch, and what
-    others have left of the op's results; it gives results in turn. Where all
-    lies, see `getSource`. Results are of three kinds:
+    The body holds segments. The attribute `schedule` lists the runs in order, each
+    a segment and a microbatch: `0:2` is segment 0 for microbatch 2. A segment takes
+    element i of dim 0 of each `of` operand, i being the microbatch, and values of
+    the op's results that other runs have left; it gives new values of results.
+    `getSource` says what each argument stands for. Results are of three kinds:
 
-    - A *stash* hands a value from one segment to another one of the same
-      microbatch. It has a slot for each microbatch between the two, along dim 0:
-      microbatch i uses slot i mod k.
-    - A *carried* value, of which there are as many as `carry` operands, the last
-      results, starts as its operand, and each microbatch leaves it to the next.
-    - A *sum* has no operand: the first that gives it starts it.
+    - A *stash* hands a value from one segment to another segment of the same
+      microbatch. It has k slots along dim 0, enough for all microbatches between
+      the two segments: microbatch i uses slot i mod k.
+    - A *carried* value starts as its `carry` operand, and each microbatch leaves it
+      to the next. Carried values are the last results, as many as `carry` operands.
+    - A *sum* has no operand: the first run that gives it starts it.
 
     ```mlir
     // Two microbatches go forward before the first goes backward.
@@ -287,16 +289,17 @@ def Rank_MicrobatchesOp : Rank_Command<"microbatches",
     } : (tensor<3x8x128xi64>, tensor<16xf32>) -> (tensor<f32>, tensor<2x8x64xf32>, tensor<16xf32>)
     ```
 
-    1. The body holds segments, each of which the schedule runs.
-    2. The schedule names segments and microbatches that dim 0 of each `of`
-       operand has, and no pair twice.
-    3. There are no more `carry` operands than results. Stashes are other
+    1. The body holds segments, and each of them runs.
+    2. The runs name existing segments, and microbatches that dim 0 of each `of`
+       operand has; no pair occurs twice.
+    3. There are at most as many `carry` operands as results. Stashes are other
        results, in ascending order, with slots along dim 0.
-    4. What a segment takes is there: of a stash what its microbatch has given, in a
-       slot that no later microbatch has used since; else what was given before
-       or is carried in; and all its runs find the one or all the other.
+    4. A value that a segment takes exists. For a stash, the same microbatch has
+       given it, and no later microbatch has used its slot since; for other results,
+       an earlier run has given it or it is carried in. Either all runs of a segment
+       take a given value or all take a carried-in one.
     5. Sums and carried values are given by microbatches in ascending order, and
-       each result by some microbatch.
+       each result is given by some microbatch.
   }];
   let arguments = (ins DenseI64ArrayAttr:$schedule, Variadic<Rank_Tensor>:$of, Variadic<Rank_Tensor>:$carry,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$stashes, OptionalAttr<Rank_BufferArray>:$buffers);
@@ -310,18 +313,18 @@ def Rank_MicrobatchesOp : Rank_Command<"microbatches",
     /// One run of a segment.
     struct Run { int64_t segment, microbatch; };
     ::llvm::SmallVector<Run> getRuns();
-    /// As many of them as there are different ones for who follows what lies
-    /// where: of a stretch that repeats, for other microbatches, what lets
-    /// every microbatch of a cycle of slots come once more.
+    /// A shorter list of runs that suffices to check what lies where: a stretch
+    /// that repeats for later microbatches is shortened to as many repetitions as
+    /// let every microbatch of a cycle of slots occur once more.
     ::llvm::SmallVector<Run> getRunsToCheck();
     ::llvm::SmallVector<SegmentOp, 4> getSegments();
-    /// How often each of them runs.
+    /// The number of runs of each segment.
     ::llvm::SmallVector<int64_t> countRuns();
-    /// Those of the segments.
+    /// The blocks of the segments.
     ::llvm::SmallVector<::mlir::Block *> getBlocks();
     /// One more than the last microbatch that is run.
     int64_t getCount();
-    /// How many microbatches a stash has room for; 0 for other results.
+    /// The number of slots of a stash; 0 for other results.
     int64_t getSlots(unsigned result);
     /// What an argument of a segment stands for: element i of dim 0 in
     /// microbatch i (of `slots`: element i mod slots), or all of it.
@@ -334,11 +337,11 @@ def Rank_MicrobatchesOp : Rank_Command<"microbatches",
 }
 
 def Rank_SegmentOp : Rank_Op<"segment", [SingleBlock, ParentOneOf<["MicrobatchesOp"]>]> {
-  let summary = "What runs as a whole for a microbatch";
+  let summary = "A part of a microbatch that runs as a whole";
   let description = [{
-    `takes` and `gives` are numbers of results of the `rank.microbatches` around
-    it. The block's arguments are the slices for its microbatch and what it
-    takes.
+    `takes` and `gives` are numbers of results of the surrounding
+    `rank.microbatches`. The block's arguments are the slices for its microbatch and
+    the values that it takes.
 
     ```mlir
     rank.segment "backward" takes [0, 1] gives [0] {
@@ -349,8 +352,8 @@ def Rank_SegmentOp : Rank_Op<"segment", [SingleBlock, ParentOneOf<["Microbatches
     ```
 
     1. `takes` and `gives` name results.
-    2. Arguments are the slices and what it takes, of a stash one slot.
-    3. It yields what it gives.
+    2. Arguments are the slices and the values that it takes, of a stash one slot.
+    3. It yields the values that it gives.
   }];
   let arguments = (ins StrAttr:$name, DenseI64ArrayAttr:$takes, DenseI64ArrayAttr:$gives);
   let regions = (region SizedRegion<1>:$body);
@@ -361,14 +364,14 @@ def Rank_SegmentOp : Rank_Op<"segment", [SingleBlock, ParentOneOf<["Microbatches
 }
 
 def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAbove, SingleBlock]> {
-  let summary = "Commands that run for one element of dim 0 after the other";
+  let summary = "Commands that run once per element of dim 0, in sequence";
   let description = [{
-    A `graph.scan` on one device. Iteration i takes element i of dim 0 of each
-    `of` operand (`reversed`: the last one first), the carried values, which start
-    as the `carry` operands, and the `uses`. It gives element i of each stack, and
-    the next carried values; results are the stacks, then the carried values. A
-    stack lies one element behind the other, and a carried value in one buffer
-    throughout.
+    A `graph.scan` on one device. Iteration i takes element i of dim 0 of each `of`
+    operand (with `reversed` the last one comes first), the carried values, which
+    start as the `carry` operands, and the `uses`. It gives element i of each stack,
+    and the next carried values; results are the stacks, then the carried values.
+    The elements of a stack are adjacent in memory, and a carried value stays in one
+    buffer.
 
     ```mlir
     %ys, %last = rank.loop 16 of(%xs) carry(%h) uses(%w) {
@@ -381,7 +384,7 @@ def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAb
     ```
 
     1. There are at least two iterations, and each `of` operand and each stack has
-       so many elements along dim 0.
+       as many elements along dim 0.
     2. Block arguments are the elements, the carried values, the uses.
     3. It yields the elements of the stacks, then the carried values, whose types
        do not change.
@@ -402,12 +405,12 @@ def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAb
     /// of the iteration.
     struct Source { ::mlir::Value value; bool isElement = false; };
     Source getSource(::mlir::BlockArgument argument);
-    /// Of bytes that lie one behind the other, where the first iteration's are.
+    /// The offset of the first iteration's element, of `bytes` bytes.
     int64_t getFirst(int64_t bytes) { return getReversed() ? (getCount() - 1) * bytes : 0; }
-    /// How much further an iteration's are than those of the one before.
+    /// The distance from one iteration's element to that of the next.
     int64_t getEach(int64_t bytes) { return getReversed() ? -bytes : bytes; }
-    /// Of what lies at `whole` and has an element for each iteration, where the
-    /// iteration's is.
+    /// The buffer of the iteration's `element` in the value at `whole`, which has
+    /// one element for each iteration.
     BufferAttr getElementBuffer(BufferAttr whole, ::mlir::Value element);
     ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
   }];
@@ -415,7 +418,7 @@ def Rank_LoopOp : Rank_Command<"loop", [AttrSizedOperandSegments, IsolatedFromAb
 }
 
 def Rank_YieldOp : Rank_Op<"yield", [Pure, Terminator, ParentOneOf<["SegmentOp", "LoopOp"]>]> {
-  let summary = "What a segment or an iteration gives";
+  let summary = "The values that a segment or an iteration gives";
   let description = [{
     ```mlir
     rank.yield %loss, %stats : tensor<f32>, tensor<16xf32>

@@ -8,10 +8,10 @@ include "dialects/rank/Rank.td"
 include "dialects/sharding/Sharding.td"
 include "mlir/IR/BuiltinAttributes.td"
 
-// What both ends have: the two ranks differ only in `axes`, over which the one
-// that sends has index `from` and the other `to`. `id` names the value that
-// moves; in between lies the *channel*, a ring of `slots` places in the
-// sender's arena.
+// The properties of both ends: the two ranks differ only in `axes`, over which the
+// sender has index `from` and the receiver index `to`. `id` names the value that
+// moves. It passes through the *channel*, a ring of `slots` slots in the sender's
+// arena.
 class Rank_Transfer<string mnemonic, dag operand, dag result>
     : Rank_Command<mnemonic> {
   let arguments = !con(operand, (ins Rank_AxesAttr:$axes, I64Attr:$from, I64Attr:$to, I64Attr:$id, I64Attr:$slots,
@@ -22,11 +22,12 @@ class Rank_Transfer<string mnemonic, dag operand, dag result>
 }
 
 def Rank_SendOp : Rank_Transfer<"send", (ins Rank_Tensor:$input), (outs)> {
-  let summary = "Puts a tensor where another rank receives it";
+  let summary = "Sends a tensor to another rank";
   let description = [{
-    Copies the tensor to the next slot of the channel and goes on. It waits only
-    while all slots hold what has not been received yet. Values of one `id` are
-    received in the order in which they are sent, from step to step.
+    Copies the tensor to the next slot of the channel and returns. It waits only
+    while no slot is free, because none of their values has been received yet.
+    Values of one `id` are received in the order in which they are sent, across
+    steps too.
 
     ```mlir
     rank.send %x over <#mesh, {"pipe"}> from 0 to 1 id 7 slots 2 : tensor<4x8xf32>
@@ -41,10 +42,10 @@ def Rank_SendOp : Rank_Transfer<"send", (ins Rank_Tensor:$input), (outs)> {
 }
 
 def Rank_RecvOp : Rank_Transfer<"recv", (ins), (outs Rank_Tensor:$output)> {
-  let summary = "What another rank sends";
+  let summary = "Receives a tensor from another rank";
   let description = [{
-    Waits until the next tensor of this `id` is there, copies it, and frees its
-    slot. `channel` is where the slots are in the sender's arena.
+    Waits until the next tensor of this `id` has arrived, copies it, and frees its
+    slot. `channel` is the place of the slots in the sender's arena.
 
     ```mlir
     %y = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 7 slots 2 : tensor<4x8xf32>
