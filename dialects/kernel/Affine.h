@@ -1,4 +1,4 @@
-// Index arithmetic of kernels: linear functions of loop variables.
+// Index arithmetic of kernels: affine functions of loop variables.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct Affine {
   static Affine variable(size_t numVariables, size_t index);
 
   bool isConstant() const;
-  /// The variable that this is, alone and with coefficient 1.
+  /// The variable if this is just one variable with coefficient 1.
   std::optional<size_t> asVariable() const;
   /// The largest and smallest value.
   int64_t maximum(llvm::ArrayRef<int64_t> sizes) const;
@@ -34,22 +34,22 @@ struct Affine {
   bool operator==(const Affine &other) const = default;
 };
 
-/// A variable must be cut into a major part and a minor one of size `minor`
+/// A variable must be split into a major part and a minor one of size `minor`
 /// before an expression can be divided.
 struct VariableSplit {
   size_t variable;
   int64_t minor;
 };
 
-/// quotient = expression / divisor and remainder = expression % divisor, where
-/// both are linear. Otherwise fails; `split` then names the cut that helps, if
-/// there is one.
+/// Computes quotient = expression / divisor and remainder = expression %
+/// divisor if both are linear. Otherwise fails, and `split` names the split of
+/// a variable that helps, if there is one.
 bool divide(const Affine &expression, int64_t divisor,
             llvm::ArrayRef<int64_t> sizes, Affine &quotient, Affine &remainder,
             std::optional<VariableSplit> &split);
 
-/// Whether offset is a bijection from the points of the variables that it
-/// mentions to [0, count).
+/// Returns true if offset is a bijection from the points of the variables that
+/// it mentions to [0, count).
 bool isDense(const Affine &offset, llvm::ArrayRef<int64_t> sizes,
              int64_t count);
 

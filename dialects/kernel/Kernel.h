@@ -25,7 +25,7 @@ struct Variable {
 class StoreOp;
 class ScatterAddOp;
 
-// What MLIR asks of the properties of ops.
+// The functions that MLIR needs for the properties of ops.
 /// @{
 mlir::Attribute convertToAttribute(mlir::MLIRContext *context,
                                    const Affine &affine);
@@ -61,7 +61,7 @@ llvm::hash_code hashVariables(llvm::ArrayRef<Variable> variables);
 
 namespace polyrank::kernel {
 
-/// What the values of loops depend on, computed once.
+/// What the values of loops depend on; computed once.
 class Dependences {
 public:
   explicit Dependences(LoopsOp loops);
@@ -71,11 +71,12 @@ public:
   bool dependsOn(mlir::Value value, size_t variable) const {
     return variables(value) >> variable & 1;
   }
-  /// Reductions, one after another, that must have ended before it is known.
+  /// The length of the longest chain of reductions that must have ended before
+  /// the value is known.
   int passes(mlir::Value value) const { return of(value).passes; }
-  /// How often the loops over reduced variables run: once per reduction that
-  /// needs another one, and once more where a full result needs the last. Full
-  /// results are written in the last pass, so that all reads come before.
+  /// How often the loops over reduced variables run: once per reduction of the
+  /// longest chain, and once more if a full result needs the last reduction.
+  /// Full results are written in the last pass, so that all reads come before.
   int numPasses() const { return count; }
 
 private:
@@ -83,18 +84,19 @@ private:
     uint64_t variables = 0;
     int passes = 0;
   };
-  /// What comes from outside, as the tensor of a load, depends on nothing.
+  /// A value from outside, such as the tensor of a load, depends on nothing.
   Entry of(mlir::Value value) const { return entries.lookup(value); }
 
   llvm::DenseMap<mlir::Value, Entry> entries;
   int count = 0;
 };
 
-/// The expression of the loop variables that an op itself has; null for none.
+/// The expression of loop variables that an op has itself; null if it has none.
 Affine *getExpression(mlir::Operation *op);
 
-/// Whether each iteration has read all that it reads of `argument`, and no
-/// other iteration reads that, before it writes the same bytes of `result`.
+/// Returns true if each iteration, before it writes bytes of `result`, has read
+/// all that it reads of the same bytes of `argument`, and no other iteration
+/// reads these bytes.
 bool mayAlias(LoopsOp loops, unsigned result, unsigned argument);
 
 } // namespace polyrank::kernel

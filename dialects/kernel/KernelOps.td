@@ -10,17 +10,18 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Kernel_Dialect : Dialect {
   let name = "kernel";
-  let summary = "How the elements of a kernel are computed";
+  let summary = "Kernels as loops over elements";
   let description = [{
-    Between ops on tensors and machine code: one set of loops, index arithmetic
-    that is linear in the loop variables, and on elements the ops of `arith` and
-    `math`. Nothing here says in which order or in which vectors a machine runs
-    the loops: that is a schedule, which the target chooses.
+    The level between ops on tensors and machine code: one set of loops, index
+    arithmetic that is linear in the loop variables, and the ops of `arith` and
+    `math` on elements. The order and the vectors in which a machine runs the loops
+    are not part of it: they are a kernel schedule, which the target chooses.
   }];
   let cppNamespace = "::polyrank::kernel";
 }
 
-// constant + a sum of loop variables with coefficients, as `3 + d0 * 4 + d1`.
+// A constant plus a sum of loop variables with coefficients, such as `3 + d0 * 4 +
+// d1`.
 def Kernel_AffineProp : Property<"::polyrank::kernel::Affine", "linear expression of loop variables",
                                  "const ::polyrank::kernel::Affine &"> {
   let hashProperty = "hashAffine($_storage)";
@@ -39,10 +40,10 @@ class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, m
 def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArguments, RecursiveMemoryEffects]> {
   let summary = "All results as functions of one set of loop variables";
   let description = [{
-    Variables over which no reduction runs are *parallel*. The others are
-    *reduced*, and every reduction runs over all of them. Shape ops have become
-    index arithmetic: a tensor is its elements in row-major order. A softmax over
-    the rows of a 256x1024 tensor:
+    Variables over which no reduction runs are *parallel*. The others are *reduced*,
+    and every reduction runs over all of them. Shape ops have become index
+    arithmetic: a tensor is a row-major array of its elements. A softmax over the
+    rows of a 256x1024 tensor:
 
     ```mlir
     %y = kernel.loops [256, reduce 1024] (%x : tensor<256x1024xf32>) -> tensor<256x1024xf32> {
@@ -56,14 +57,16 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
     }
     ```
 
-    `schedule` is what a target chose (an attribute of its own).
+    `schedule` is the kernel schedule that a target chose (an attribute of the
+    target).
 
-    1. Sizes are at least 1, and expressions mention variables that there are.
+    1. Sizes are at least 1, and expressions mention only existing variables.
     2. The body holds ops of `arith`, `math` and this dialect without regions;
        what they read from outside are the operands.
     3. Every result is stored once: each element by exactly one point of the
-       parallel variables, or of all. Or else the one op that writes is a
-       `kernel.scatter_add`, and the one result has its shape from that.
+       parallel variables, or of all variables. Alternatively the only op that
+       writes is a `kernel.scatter_add`, and the single result has its shape from
+       that.
     4. A load without a condition or an index stays within its tensor, and a
        `kernel.scatter_add` within the result.
   }];
@@ -78,10 +81,10 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
                                  "::llvm::ArrayRef<::polyrank::kernel::Variable>":$variables)>];
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
-    /// How many values the loops have: nodes of the expression.
+    /// The number of values in the loops: nodes of the expression.
     size_t countValues();
     ::llvm::SmallVector<int64_t> getSizes();
-    /// Points of the reduced variables, or of the parallel ones.
+    /// The number of points of the reduced variables, or of the parallel ones.
     int64_t getNumPoints(bool ofReduced);
     bool hasReductions();
     ::mlir::RankedTensorType getArgumentType(unsigned argument);
@@ -89,24 +92,24 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
     /// Which operand a load reads.
     unsigned getArgumentNumber(::mlir::Value tensor);
     ::std::vector<StoreOp> getStores();
-    /// Null where results are stored.
+    /// Null if results are stored.
     ScatterAddOp getScatter();
-    /// Whether the store has an element for each point of all variables, or for
-    /// each parallel point only.
+    /// Returns true if the store has an element for each point of all variables,
+    /// false if only for each parallel point.
     bool isFull(StoreOp store);
-    /// Cuts no variable: makes one of those that are everywhere one.
+    /// Merges variables that every expression could address as one variable.
     void mergeVariables();
-    /// The results, in double precision, point by point.
+    /// Evaluates the results in double precision, point by point.
     ::llvm::LogicalResult evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
                                    ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results);
   }];
 }
 
 def Kernel_LoadOp : Kernel_Op<"load", [Pure, AttrSizedOperandSegments]> {
-  let summary = "An element of an argument";
+  let summary = "Reads an element of an argument";
   let description = [{
-    Element `offset + sum_k indices[k] * strides[k]`. Where the predicate is
-    false nothing is read, and the value is zero.
+    The value is element `offset + sum_k indices[k] * strides[k]`. If the predicate
+    is false nothing is read, and the value is zero.
 
     ```mlir
     %0 = kernel.load %x[1 + d0 * 8] : tensor<64xf32>
@@ -151,9 +154,9 @@ def Kernel_InRangeOp : Kernel_Op<"in_range", [Pure]> {
 }
 
 def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure, SameOperandsAndResultType]> {
-  let summary = "Over all points of the reduced variables";
+  let summary = "A reduction over all points of the reduced variables";
   let description = [{
-    In which order is the schedule's matter, and of sums the bits depend on it.
+    The kernel schedule determines the order, on which the bits of sums depend.
 
     ```mlir
     %1 = kernel.reduce sum %0 : f32
@@ -167,9 +170,9 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure, SameOperandsAndResultType]> {
 def Kernel_PhiloxOp : Kernel_Op<"philox", [Pure]> {
   let summary = "First word of Philox-4x32-10";
   let description = [{
-    The random bits of an element: of its index in the global tensor, under a key
-    of seed and the op's `id`, at a step and microbatch (Salmon et al., Parallel
-    Random Numbers: As Easy as 1, 2, 3, 2011).
+    The random bits of an element, counted by its index in the global tensor, under
+    a key made of the seed and the op's `id`, at a step and microbatch (Salmon et
+    al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
 
     ```mlir
     %0 = kernel.philox 7(%index, %seed, %step, %microbatch)
@@ -181,7 +184,7 @@ def Kernel_PhiloxOp : Kernel_Op<"philox", [Pure]> {
 }
 
 def Kernel_StoreOp : Kernel_Op<"store", [HasParent<"LoopsOp">]> {
-  let summary = "An element of a result";
+  let summary = "Writes an element of a result";
   let description = [{
     ```mlir
     kernel.store %v to 0[d0 * 1024 + d1] : f32
@@ -197,9 +200,9 @@ def Kernel_StoreOp : Kernel_Op<"store", [HasParent<"LoopsOp">]> {
 def Kernel_ScatterAddOp : Kernel_Op<"scatter_add", [HasParent<"LoopsOp">]> {
   let summary = "Adds to elements of the result";
   let description = [{
-    The result is `init`, or zeros. For every point of the variables in ascending
-    order, element offset + index * stride gets the update, where the index lies
-    in [0, limit).
+    The result starts as `init`, or as zeros. For every point of the variables in
+    ascending order, the update is added to element offset + index * stride if the
+    index lies in [0, limit).
 
     ```mlir
     kernel.scatter_add %update at %index to [d1] stride 64 limit 100 init(%table : tensor<100x64xf32>) : i64, f32
