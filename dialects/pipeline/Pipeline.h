@@ -18,22 +18,23 @@ inline constexpr llvm::StringLiteral coordinatesAttrName =
     "pipeline.coordinates";
 inline constexpr llvm::StringLiteral scheduleAttrName = "pipeline.schedule";
 
-/// What a module says of its pipeline.
+/// The stages of a module's pipeline.
 struct Stages {
   llvm::StringRef axis;
-  /// Of each stage, along the axis.
+  /// The coordinate of each stage along the axis.
   llvm::ArrayRef<int64_t> coordinates;
 
   int64_t getNumStages() const { return coordinates.size(); }
-  /// Of `stage` among those at its coordinate, in ascending order.
+  /// The index of `stage` among the stages at its coordinate, in ascending
+  /// order.
   int64_t getChunk(int64_t stage) const {
     return llvm::count(coordinates.take_front(stage), coordinates[stage]);
   }
 };
 
-/// nullopt of a module that has no pipeline.
+/// Returns nullopt for a module without a pipeline.
 std::optional<Stages> getStages(mlir::ModuleOp module);
-/// The name of its pipe axis; empty where it has no pipeline.
+/// The name of the module's pipe axis; empty if it has no pipeline.
 inline llvm::StringRef getAxis(mlir::ModuleOp module) {
   std::optional<Stages> stages = getStages(module);
   return stages ? stages->axis : llvm::StringRef();

@@ -1,4 +1,4 @@
-// The pipeline dialect: which stage a value is on.
+// The pipeline dialect: the stages of values.
 
 #ifndef POLYRANK_PIPELINE_OPS_TD
 #define POLYRANK_PIPELINE_OPS_TD
@@ -11,17 +11,16 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Pipeline_Dialect : Dialect {
   let name = "pipeline";
-  let summary = "Which stage of a pipeline a value is on";
+  let summary = "The pipeline stages of values";
   let description = [{
-    A model is cut into stages, which lie on the coordinates of one mesh axis,
-    the *pipe axis*. It splits no tensor: a value lives at one coordinate
-    (`at {"pipe" = 1}` in its layout) or, if it depends on nothing that does, on
-    all of them.
+    A model is cut into stages, which lie on the coordinates of one mesh axis, the
+    *pipe axis*. This axis splits no tensor: a value lives at one coordinate (`at
+    {"pipe" = 1}` in its layout) or, if it depends on no such value, on all of them.
 
-    Where a value is follows from the data: an op is on the stage of its
-    operands. A parameter is on the stage that its `graph.parameter` names
-    (`graph.stage`), as its optimizer's state is, and only the ops of this dialect
-    go from one stage to another.
+    The stage of a value follows from the data: an op is on the stage of its
+    operands. A parameter and its optimizer state are on the stage that its
+    `graph.parameter` names (`graph.stage`), and only the ops of this dialect move
+    values from one stage to another.
 
     ```mlir
     module attributes {pipeline.axis = "pipe", pipeline.coordinates = array<i64: 0, 1>} {
@@ -46,20 +45,20 @@ class Pipeline_Op<string mnemonic, list<string> methods> : Op<Pipeline_Dialect, 
 }
 
 def Pipeline_TransferOp : Pipeline_Op<"transfer", []> {
-  let summary = "A value on another stage";
+  let summary = "Moves a value to another stage";
   let description = [{
-    The identity on the logical value. The axes of the mesh but the pipe axis
-    split the result as they do the operand. Without `from` the operand is on
-    all stages, and no byte moves: the result is what that stage has of it.
-    Neither does one where both stages are at one coordinate.
+    The op is the identity on the logical value. All axes of the mesh except the
+    pipe axis split the result as they do the operand. Without `from` the operand is
+    on all stages, and no byte moves: the result is the copy of stage `to`. No byte
+    moves either if both stages are at one coordinate.
 
     ```mlir
     %y = pipeline.transfer %x from 0 to 1 : tensor<4x8xf32>
     %z = pipeline.transfer %ids to 1 : tensor<4x8xi64>
     ```
 
-    1. The result has the operand's shape and element type, and its layout but
-       for the place and for what padding holds.
+    1. The result has the operand's shape and element type, and its layout except
+       for the place and the contents of padding.
     2. Stages are not negative, and not the same.
   }];
   let arguments = (ins Pipeline_Tensor:$input, OptionalAttr<I64Attr>:$from, I64Attr:$to);
@@ -68,11 +67,11 @@ def Pipeline_TransferOp : Pipeline_Op<"transfer", []> {
 }
 
 def Pipeline_JoinOp : Pipeline_Op<"join", []> {
-  let summary = "The sum, or the largest, of values that are on several stages";
+  let summary = "The sum, or the maximum, of values on several stages";
   let description = [{
-    With layouts, the operands are each at some coordinate of the pipe axis, and
-    the result is partial over it: each device holds what its coordinate gives,
-    or the identity.
+    With layouts, each operand is at some coordinate of the pipe axis, and the
+    result is partial over that axis: each device holds the sum (or maximum) of the
+    operands at its coordinate, or the identity.
 
     ```mlir
     %n = pipeline.join sum %a, %b : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -80,10 +79,10 @@ def Pipeline_JoinOp : Pipeline_Op<"join", []> {
 
     1. Operands and result have one shape and element type, and there is an
        operand.
-    2. Layouts of the operands are the same but for their places; that of the
-       result is without any, and partial over the axis of the places besides.
-    3. Values of which the largest is taken are not partial sums, nor the other
-       way round.
+    2. The layouts of the operands are the same except for their places; the
+       result's layout has no place and is also partial over the axis of the places.
+    3. Operands of a maximum are not partial sums, and operands of a sum are not
+       partial maxima.
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Variadic<Pipeline_Tensor>:$inputs);
   let results = (outs Pipeline_Tensor:$result);
