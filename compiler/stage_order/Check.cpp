@@ -1,16 +1,16 @@
-// Conditions on a schedule, those of one rank first.
+// Checks the conditions on a schedule (Check.h), first those on one rank.
 
 #include "compiler/stage_order/Check.h"
 
+#include "runtime/progress/CheckPrograms.h"
 #include "compiler/stage_order/Peaks.h"
 #include "compiler/stage_order/Slots.h"
-#include "runtime/progress/CheckPrograms.h"
 
 #include <algorithm>
 #include <array>
 
 using namespace polyrank;
-using namespace polyrank::stage_order;
+using namespace polyrank::pipeline;
 
 namespace {
 
@@ -53,13 +53,14 @@ private:
   Result<void> checkOrders();
   Result<void> checkHeld();
   Result<void> checkWaiting();
-  std::string explain(const progress::Fault::Step &step,
+  std::string explain(const communication::Fault::Step &step,
                       const SchedulePrograms &made) const;
 
   int64_t getPlace(int64_t stage, Part part, int64_t microbatch) const {
     return places[stage][static_cast<int>(part)][microbatch];
   }
-  /// On the rank of both, the first must be in front of the second.
+  /// Fails unless the first entry comes before the second; both are on the same
+  /// rank.
   Result<void> checkOrder(int64_t rank, int64_t first, int64_t second,
                           const char *why) const {
     if (first < second)
@@ -78,7 +79,7 @@ private:
 
 } // namespace
 
-// Condition 1, and that the options are of this schedule.
+// Condition 1, and that the options fit the schedule.
 Result<void> Checker::checkSizes() {
   int64_t numRanks = schedule.ranks.size();
   if (schedule.microbatches < 1 || schedule.microbatches > mostMicrobatches)
@@ -106,7 +107,7 @@ Result<void> Checker::checkSizes() {
   return {};
 }
 
-// Conditions 2 and 3: no entry twice.
+// Conditions 2 and 3: no entry occurs twice.
 Result<void> Checker::findPlaces() {
   places.resize(schedule.coordinates.size());
   for (auto &ofStage : places)
@@ -144,7 +145,8 @@ Result<void> Checker::findPlaces() {
   return {};
 }
 
-// Condition 3: none is forgotten. The first microbatch that is missed is named.
+// Condition 3: no entry is missing. The error names the first missing
+// microbatch.
 Result<void> Checker::checkAll() {
   for (int64_t m = 0; m < schedule.microbatches; ++m)
     for (size_t rank = 0; rank < stages.size(); ++rank)
@@ -210,7 +212,7 @@ Result<void> Checker::checkHeld() {
   if (!options.mostHeld)
     return {};
   std::vector<int64_t> held = getPeaks(schedule).ofRanks;
-  // The entry at which it becomes too much, which comes first of all ranks'.
+  // Find the entry at which a rank holds too many, the earliest over all ranks.
   for (size_t rank = 0; rank < held.size(); ++rank) {
     if (held[rank] <= *options.mostHeld)
       continue;
@@ -231,13 +233,14 @@ Result<void> Checker::checkHeld() {
   return {};
 }
 
-/// What a rank of a circle waits for.
-std::string Checker::explain(const progress::Fault::Step &step,
+/// Explains what a rank in a circle waits for.
+std::string Checker::explain(const communication::Fault::Step &step,
                              const SchedulePrograms &made) const {
-  const progress::Program &program = made.programs.programs[step.program];
-  const progress::Command &command = program[step.command];
-  bool isSlot = command.action == progress::Command::Action::Wait;
-  const progress::Command &moved = isSlot ? program[command.started] : command;
+  const communication::Program &program = made.programs.programs[step.program];
+  const communication::Command &command = program[step.command];
+  bool isSlot = command.action == communication::Command::Action::Wait;
+  const communication::Command &moved =
+      isSlot ? program[command.started] : command;
   const std::vector<int64_t> &members =
       made.programs.groups[moved.group].members;
   int64_t other = isSlot ? members[1] : members[0];
@@ -257,7 +260,7 @@ Result<void> Checker::checkWaiting() {
   int64_t slots = options.slots > 0 ? options.slots : schedule.microbatches;
   SchedulePrograms made =
       makePrograms(schedule, slots, getTransfers(schedule, options.skips));
-  progress::Verdict verdict = progress::checkPrograms(made.programs);
+  communication::Verdict verdict = communication::checkPrograms(made.programs);
   if (!verdict.fault)
     return {};
   std::string text = verdict.fault->what;
@@ -278,7 +281,7 @@ Result<void> Checker::checkWaiting() {
   return Error{text};
 }
 
-Result<void> polyrank::stage_order::checkSchedule(const Schedule &schedule,
-                                                  const CheckOptions &options) {
+Result<void> polyrank::pipeline::checkSchedule(const Schedule &schedule,
+                                               const CheckOptions &options) {
   return Checker(schedule, options).check();
 }

@@ -12,27 +12,30 @@ namespace {
 
 constexpr int64_t forward = 1, backward = 2;
 
-/// The formulas of P, V and m.
+/// The formulas in P, V and m.
 struct Formulas {
   int64_t P, V, m;
 
-  /// A chunk's first microbatch comes around after P forwards, or when the m of
-  /// the chunk before have begun; behind the last chunk the last rank is P - 1
-  /// later. Backwards are the same in the other direction.
+  /// The first microbatch of a chunk comes around after P forwards, or when the
+  /// m microbatches of the previous chunk have begun; after the last chunk, the
+  /// last rank is P - 1 later. The backwards are the same in the other
+  /// direction.
   int64_t getWavesOfChunks() const {
     return ((V - 1) * std::max(m, P) + m + P - 1) * (forward + backward);
   }
-  /// The last rank begins P - 1 later and does 3 for each microbatch. With few
-  /// of these, the way of the last: 2 m until its gradient leaves the last
-  /// rank, P - 1 to get to the first, and its weights.
+  /// The last rank begins P - 1 later and takes 3 for each microbatch. With few
+  /// microbatches the path of the last one counts: 2 m until its gradient
+  /// leaves the last rank, P - 1 to reach the first rank, and its weight
+  /// gradients.
   int64_t getZeroBubble() const {
     return std::max(3 * m + P - 1, 2 * m + 2 * P - 1);
   }
-  /// The same for two chunks: the turn begins P - 1 later.
+  /// The same for two chunks: the rank at which the second chunk begins starts
+  /// P - 1 later.
   int64_t getZeroBubbleV() const {
     return std::max(6 * m + P - 1, 4 * m + 4 * P - 2);
   }
-  /// With enough microbatches a rank stands for nobody once it has begun.
+  /// With enough microbatches a rank never idles once it has begun.
   int64_t getPeriodOfZeroBubbleV() const {
     return std::max(6 * m, 4 * m + 4 * P - 2);
   }

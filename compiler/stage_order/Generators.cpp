@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-using namespace polyrank::stage_order;
+using namespace polyrank::pipeline;
 
 namespace {
 
@@ -12,8 +12,8 @@ Entry makeEntry(Part part, int64_t chunk, int64_t microbatch) {
   return {part, static_cast<int32_t>(chunk), static_cast<int32_t>(microbatch)};
 }
 
-/// `warmUp` forwards, then one forward and one backward in turn, then what is
-/// left of the backwards.
+/// `warmUp` forwards, then one forward and one backward alternately, then the
+/// remaining backwards.
 Entries alternate(const Entries &forwards, const Entries &backwards,
                   int64_t warmUp) {
   Entries entries;
@@ -30,8 +30,9 @@ Entries alternate(const Entries &forwards, const Entries &backwards,
 
 } // namespace
 
-// With chunks: all microbatches of one before the first of the next.
-Entries polyrank::stage_order::makeGpipe(const Sizes &sizes, int64_t rank) {
+// With several chunks, all microbatches of one chunk come before the first of
+// the next.
+Entries polyrank::pipeline::makeGpipe(const Sizes &sizes, int64_t rank) {
   Entries entries;
   for (int64_t chunk = 0; chunk < sizes.chunks; ++chunk)
     for (int64_t m = 0; m < sizes.microbatches; ++m)
@@ -42,9 +43,9 @@ Entries polyrank::stage_order::makeGpipe(const Sizes &sizes, int64_t rank) {
   return entries;
 }
 
-// A rank begins as many microbatches as there are ranks behind it, and one,
-// before its first gradient can be there.
-Entries polyrank::stage_order::make1f1b(const Sizes &sizes, int64_t rank) {
+// Before its first gradient can arrive, a rank begins one microbatch more than
+// there are ranks after it.
+Entries polyrank::pipeline::make1f1b(const Sizes &sizes, int64_t rank) {
   Entries forwards, backwards;
   for (int64_t m = 0; m < sizes.microbatches; ++m) {
     forwards.push_back(makeEntry(Part::Forward, 0, m));
@@ -53,8 +54,8 @@ Entries polyrank::stage_order::make1f1b(const Sizes &sizes, int64_t rank) {
   return alternate(forwards, backwards, sizes.ranks - 1 - rank);
 }
 
-std::vector<int64_t>
-polyrank::stage_order::getGroupSizes(int64_t ranks, int64_t microbatches) {
+std::vector<int64_t> polyrank::pipeline::getGroupSizes(int64_t ranks,
+                                                       int64_t microbatches) {
   int64_t groups = std::max<int64_t>(1, microbatches / ranks);
   std::vector<int64_t> sizes(groups, microbatches / groups);
   for (int64_t i = 0; i < microbatches % groups; ++i)
@@ -62,13 +63,12 @@ polyrank::stage_order::getGroupSizes(int64_t ranks, int64_t microbatches) {
   return sizes;
 }
 
-// The k-th backward of the last rank is of a microbatch whose forward there is
-// (chunks - 1) * group behind in the order of forwards, so this many come
-// first; each rank before it begins two more, as a gradient comes one later and
-// an activation is needed one earlier. Megatron-LM has the same for groups of
-// as many microbatches as there are ranks.
-Entries polyrank::stage_order::makeInterleaved(const Sizes &sizes,
-                                               int64_t rank) {
+// On the last rank, the forward that the k-th backward needs comes (chunks - 1)
+// * group places after the k-th forward, so this many forwards come first. Each
+// earlier rank begins two more, since a gradient arrives one later and an
+// activation is needed one earlier. Megatron-LM has the same for groups of as
+// many microbatches as there are ranks.
+Entries polyrank::pipeline::makeInterleaved(const Sizes &sizes, int64_t rank) {
   if (sizes.chunks == 1)
     return make1f1b(sizes, rank);
   std::vector<int64_t> groups = getGroupSizes(sizes.ranks, sizes.microbatches);

@@ -1,4 +1,5 @@
-// Bounds by the work of a rank, and what must be before and behind it.
+// Lower bounds from the work of a rank and from what must come before and after
+// it.
 
 #include "compiler/stage_order/LowerBound.h"
 
@@ -8,7 +9,8 @@ using namespace polyrank::stage_order;
 
 namespace {
 
-/// Whole backwards are all input here, and nothing is left for weights.
+/// A whole backward counts entirely as the input gradient, and the weight
+/// gradients take no time.
 struct Bound {
   Bound(const Schedule &schedule, const Times &times)
       : schedule(schedule), times(times) {
@@ -43,7 +45,7 @@ struct Bound {
     return times.updates.empty() || times.waitsForAll ? 0 : times.updates[rank];
   }
 
-  /// From the start until a microbatch has come to the stage.
+  /// The time from the start until a microbatch can reach the stage.
   int64_t getFill(int64_t stage) const {
     int64_t time = 0;
     for (int64_t i = 0; i < stage; ++i)
@@ -51,8 +53,8 @@ struct Bound {
     return time;
   }
 
-  /// From the end of the stage's last gradient of an input to the end of all
-  /// that it is needed for, updates included.
+  /// The time from the end of the stage's last input gradient to the end of
+  /// everything that depends on it, updates included.
   int64_t getDrain(int64_t stage) const {
     int64_t time = 0, most = 0;
     for (int64_t i = stage; i >= 0; --i) {

@@ -1,4 +1,4 @@
-// Microbatches that are held: one more behind each forward, one less behind the
+// Counts held microbatches: one more after each forward, one less after the
 // last part of each backward.
 
 #include "compiler/stage_order/Peaks.h"
@@ -9,7 +9,7 @@ using namespace polyrank::stage_order;
 
 namespace {
 
-/// A count and the most that it has been.
+/// A count and its maximum so far.
 struct Held {
   int64_t now = 0, most = 0;
 

@@ -1,4 +1,4 @@
-// A row of boxes for each rank.
+// Draws a row of boxes for each rank.
 
 #include "compiler/stage_order/Picture.h"
 
@@ -14,7 +14,8 @@ namespace {
 
 struct Look {
   const char *name, *colour;
-  double height; // of its row: told apart without colours
+  // The share of the row's height, so that parts differ without colours.
+  double height;
 };
 // Okabe and Ito's palette, by Part.
 constexpr Look parts[] = {{"forward", "#009e73", 1.0},
@@ -26,7 +27,7 @@ constexpr const char *sending = "#0072b2", *standing = "#ececec";
 
 constexpr double left = 70, right = 20, width = 1120, top = 84, row = 34,
                  sendRow = 7, rowGap = 8, plotWidth = width - left - right;
-/// What is not as wide as this, in pixels, cannot be seen, or read.
+/// The smallest widths, in pixels, of a visible box and of a readable digit.
 constexpr double leastWidth = 0.05, digitWidth = 6.4;
 
 class Picture {
@@ -118,7 +119,7 @@ private:
              11);
   }
 
-  /// Grey, with a line across.
+  /// Draws idle time: a grey box with a line across.
   void drawStanding(double x, double y, double wide, double high,
                     const std::string &tip) {
     svg.rectangle(x, y, wide, high, {standing, "#bbbbbb"}, tip);

@@ -1,4 +1,5 @@
-// A program for each rank: sends and receives in the order of its entries.
+// Builds a program for each rank: sends and receives in the order of its
+// entries.
 
 #include "compiler/stage_order/Programs.h"
 
@@ -29,8 +30,8 @@ polyrank::stage_order::getTransfers(const Schedule &schedule,
 
 namespace {
 
-/// What a stage receives and sends, as numbers of movements: those of pair i
-/// are 2i forward and 2i + 1 back.
+/// What a stage receives and sends, as numbers of movements: pair i has
+/// movement 2i forward and 2i + 1 backward.
 struct Ends {
   std::vector<int32_t> receives[2], sends[2]; // forward, backward
 };
@@ -57,7 +58,7 @@ public:
     }
   }
 
-  /// At the end nothing is in flight.
+  /// Ends the program with waits for everything in flight.
   void finish(SchedulePrograms &into) {
     for (auto &[movement, started] : inFlight)
       while (!started.empty())
@@ -97,7 +98,7 @@ polyrank::stage_order::makePrograms(const Schedule &schedule, int64_t slots,
   programs.mesh = progress::Mesh({{"pipe", numRanks}});
   programs.classAxes = {0};
   programs.programOf.clear();
-  // Slots are what limits transfers.
+  // Only the slots limit transfers.
   constexpr int64_t noLimit = std::numeric_limits<int32_t>::max();
   programs.limits = {noLimit, noLimit, noLimit};
   std::vector<Ends> ends(schedule.coordinates.size());

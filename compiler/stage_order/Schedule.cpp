@@ -1,4 +1,4 @@
-// Schedules by name.
+// Makes schedules by name.
 
 #include "compiler/stage_order/Schedule.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view filePrefix = "file:";
 
-/// What a name stands for.
+/// A named kind of schedule.
 struct Kind {
   const char *name;
   Entries (*make)(const Sizes &sizes, int64_t rank);
@@ -95,7 +95,7 @@ std::vector<int64_t> makeCoordinates(const Kind &kind, const Sizes &sizes) {
   return coordinates;
 }
 
-/// A file's stages are those that were asked for.
+/// Checks that a file has the stages that were asked for.
 Result<void> checkStages(const std::string &path, const Schedule &schedule,
                          int64_t ranks, int64_t chunks) {
   if (int64_t(schedule.ranks.size()) != ranks)

@@ -1,4 +1,4 @@
-// Schedules from text and to text.
+// Parses and writes schedules as text.
 
 #include "compiler/stage_order/ScheduleText.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-/// Of a file that may be no text at all.
+/// Quotes a word of a file that may be binary.
 std::string quote(std::string_view word) {
   constexpr size_t most = 24;
   std::string text;
@@ -24,7 +24,8 @@ std::string quote(std::string_view word) {
   return "'" + text + (word.size() > most ? "..'" : "'");
 }
 
-/// Decimal digits; nothing where they are none or beyond `most`.
+/// Parses decimal digits; nullopt if there are none or the number exceeds
+/// `most`.
 std::optional<int64_t> readNumber(std::string_view text, int64_t most) {
   int64_t value = 0;
   auto [end, error] =
@@ -35,7 +36,7 @@ std::optional<int64_t> readNumber(std::string_view text, int64_t most) {
   return value;
 }
 
-/// The first word of `line`, which is taken from it; empty at the end.
+/// Removes the first word from `line` and returns it; empty at the end.
 std::string_view takeWord(std::string_view &line) {
   constexpr std::string_view spaces = " \t\r";
   line.remove_prefix(std::min(line.find_first_not_of(spaces), line.size()));
@@ -146,7 +147,7 @@ private:
     return {};
   }
 
-  /// What can be said only when all is read.
+  /// The checks that need the whole text.
   Result<Schedule> finish() {
     int64_t ranks = schedule.ranks.size();
     if (ranks == 0)

@@ -1,5 +1,5 @@
-// The run of a schedule in time. What a rank does next is fixed, so times
-// follow from each other in any order in which ranks are looked at.
+// Simulates a schedule. Since the order of each rank's entries is fixed, the
+// times are the same in whatever order the ranks are visited.
 
 #include "compiler/stage_order/Simulate.h"
 
@@ -20,7 +20,7 @@ constexpr int64_t unknown = -1;
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-/// What goes from one stage to another, by microbatch.
+/// The values that go from one stage to another, by microbatch.
 struct Channel {
   int64_t from, to; // stages
   bool isBackward;
@@ -40,7 +40,7 @@ public:
 private:
   struct Rank {
     size_t next = 0;
-    /// Its next entry has ended, and this many values of it are sent.
+    /// True if its next entry has ended; `sent` of its values are already sent.
     bool hasRun = false;
     size_t sent = 0;
     int64_t time = 0;
@@ -60,7 +60,7 @@ private:
                 microbatch];
   }
   bool isReady(int64_t stage, const Entry &entry);
-  /// Whether the rank's next entry has begun and ended.
+  /// Returns true if the rank's next entry could run; its times are then known.
   bool runEntry(int64_t rank, int64_t stage, const Entry &entry);
   bool send(int64_t rank, int32_t channel, int64_t microbatch);
   void advance(int64_t rank);
@@ -76,8 +76,9 @@ private:
   std::vector<Ends> ends; // of stages
   std::vector<char> done;
   std::vector<Rank> ranks;
-  std::map<std::pair<int64_t, int64_t>, int64_t> links; // free again, by ranks
-  std::deque<int64_t> ready;                            // ranks
+  // By ranks: the time when the link is free again.
+  std::map<std::pair<int64_t, int64_t>, int64_t> links;
+  std::deque<int64_t> ready; // ranks
   Simulation simulation;
 };
 
@@ -159,7 +160,7 @@ int64_t Run::getDuration(int64_t stage, Part part) const {
   return 0;
 }
 
-/// What the entry needs of its own rank is done.
+/// Returns true if the values that the entry needs from its own rank are there.
 bool Run::isReady(int64_t stage, const Entry &entry) {
   int64_t m = entry.microbatch, numStages = schedule.coordinates.size();
   auto isHere = [&](int64_t other) {

@@ -1,5 +1,5 @@
-// The least number of slots, by halving: more never hurt, since every wait is
-// then for what comes earlier.
+// Finds the least number of slots by bisection. More slots never hurt, since
+// every wait is then for an earlier entry.
 
 #include "compiler/stage_order/Slots.h"
 
@@ -13,11 +13,11 @@ using namespace polyrank::stage_order;
 
 namespace {
 
-/// Of 1 to `most`, the last of which is enough.
+/// Finds the least number from 1 to `most` that is enough; `most` is.
 template <typename IsEnough>
 int64_t findLeast(int64_t most, IsEnough isEnough) {
   int64_t least = 1, enough = 1;
-  // Mostly it is a small one.
+  // Usually the result is small.
   while (enough < most && !isEnough(enough)) {
     least = enough + 1;
     enough = std::min(2 * enough, most);

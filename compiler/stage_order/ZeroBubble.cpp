@@ -1,18 +1,18 @@
-// Schedules whose backward is two parts: zero-bubble, zero-bubble-v.
+// Generates schedules with a split backward: zero-bubble, zero-bubble-v.
 //
-// Only the gradient of a stage's input is waited for by others. The gradients
-// of weights fill the times in which a rank would wait.
+// Other ranks wait only for the gradient of a stage's input. The gradients of
+// weights fill the times in which a rank would be idle.
 
 #include "compiler/stage_order/Generators.h"
 
 #include <algorithm>
 
-using namespace polyrank::stage_order;
+using namespace polyrank::pipeline;
 
 namespace {
 
-/// Lists entries; microbatches of each part of a chunk are counted up, and
-/// those that there are not are left out.
+/// Lists entries. The microbatches of each part of a chunk count up from 0;
+/// entries beyond the last microbatch are left out.
 class Writer {
 public:
   explicit Writer(int64_t microbatches) : microbatches(microbatches) {}
@@ -38,12 +38,12 @@ private:
 
 } // namespace
 
-// ZB-H1: what the first rank of 1f1b holds, every rank may hold. Rank r begins
-// r microbatches less before its first backward than the first rank does, so it
-// may keep r for which only the gradients of weights are missing. It does them
-// while the last gradients go down to the first rank.
-Entries polyrank::stage_order::makeZeroBubble(const Sizes &sizes,
-                                              int64_t rank) {
+// ZB-H1: every rank may hold as many microbatches as the first rank of 1f1b.
+// Rank r begins r microbatches less before its first backward than the first
+// rank does, so it may keep r microbatches that lack only their weight
+// gradients. It computes these while the last gradients go down to the first
+// rank.
+Entries polyrank::pipeline::makeZeroBubble(const Sizes &sizes, int64_t rank) {
   Writer writer(sizes.microbatches);
   for (int64_t i = 0; i < sizes.ranks - 1 - rank; ++i)
     writer.forward(0);
@@ -58,11 +58,11 @@ Entries polyrank::stage_order::makeZeroBubble(const Sizes &sizes,
   return writer.finish();
 }
 
-// ZB-V, as PyTorch's ScheduleZBVZeroBubble lists it: the first rank has the
-// first stage and the last. Fewer microbatches than fill the pipeline are the
-// first ones of as many as do.
-Entries polyrank::stage_order::makeZeroBubbleV(const Sizes &sizes,
-                                               int64_t rank) {
+// ZB-V, in the order of PyTorch's ScheduleZBVZeroBubble: the first rank has the
+// first and the last stage. If there are fewer microbatches than fill the
+// pipeline, their entries are those of the first microbatches of a filled
+// pipeline.
+Entries polyrank::pipeline::makeZeroBubbleV(const Sizes &sizes, int64_t rank) {
   Writer writer(sizes.microbatches);
   int64_t microbatches =
       std::max<int64_t>(2 * sizes.ranks - 1, sizes.microbatches);
@@ -73,10 +73,12 @@ Entries polyrank::stage_order::makeZeroBubbleV(const Sizes &sizes,
     writer.input(chunk);
     writer.weight(chunk);
   };
-  // As many as go to the turn and come back meanwhile.
+  // As many forwards as it takes a microbatch to reach the last rank and to
+  // come back.
   for (int64_t i = 0; i < 2 * (sizes.ranks - rank) - 1; ++i)
     writer.forward(0);
-  // And on to the last stage and back again, with both chunks in turn.
+  // Then forwards of both chunks alternate while the microbatch goes on to the
+  // last stage and its gradient comes back.
   for (int64_t i = 0; i < rank; ++i) {
     writer.forward(1);
     writer.forward(0);
@@ -93,7 +95,8 @@ Entries polyrank::stage_order::makeZeroBubbleV(const Sizes &sizes,
     writer.forward(1);
     backward(1);
   }
-  // What others wait for first; weights fill what is left.
+  // Input gradients, which other ranks wait for, come first; weight gradients
+  // fill the rest.
   for (int64_t i = 0; i < rank; ++i) {
     writer.input(0);
     writer.input(1);

@@ -1,25 +1,25 @@
 // Cuts @forward into stages.
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/stage_order/Schedule.h"
 #include "compiler/stages/Passes.h"
+#include "compiler/stage_order/Schedule.h"
 #include "compiler/stages/StageCosts.h"
 #include "compiler/stages/StagePatterns.h"
 #include "compiler/stages/StageReport.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 
-namespace polyrank::stages {
+namespace polyrank::pipeline {
 #define GEN_PASS_DEF_ASSIGNSTAGES
 #include "compiler/stages/Passes.h.inc"
-} // namespace polyrank::stages
+} // namespace polyrank::pipeline
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::stages;
+using namespace polyrank::pipeline;
 
 namespace {
-class AssignStages : public stages::impl::AssignStagesBase<AssignStages> {
+class AssignStages : public pipeline::impl::AssignStagesBase<AssignStages> {
 public:
   using AssignStagesBase::AssignStagesBase;
 
@@ -35,11 +35,11 @@ private:
   std::string describeAxis() const {
     return axis + "=" + std::to_string(ranks);
   }
-  /// The ops that can have stages, and then those that have.
+  /// Return the ops that can have stages, and the ops that get stages.
   SmallVector<Operation *> findVarying();
   SmallVector<Operation *> findPlaced(ArrayRef<Operation *> varying,
                                       ArrayRef<int> patternOf);
-  /// How many microbatches a stage has in flight.
+  /// The number of microbatches that a stage has in flight.
   int64_t countLive(int64_t stage) const;
   LogicalResult refuse(const TooFewOps &few, ArrayRef<Operation *> ops,
                        const CutProblem &problem);
@@ -54,13 +54,12 @@ private:
 
 LogicalResult AssignStages::readOptions() {
   ModuleOp module = getOperation();
-  constexpr int64_t stage_order::mostStages = 4096;
-  if (ranks < 1 || chunks < 1 || ranks > stage_order::mostStages ||
-      chunks > stage_order::mostStages / ranks)
+  constexpr int64_t mostStages = 4096;
+  if (ranks < 1 || chunks < 1 || ranks > mostStages ||
+      chunks > mostStages / ranks)
     return emitError(module.getLoc(), "--chunks ")
            << chunks.getValue() << ": there are " << describeAxis()
-           << " times as many stages, which must be 1 to "
-           << stage_order::mostStages;
+           << " times as many stages, which must be 1 to " << mostStages;
   count = ranks * chunks;
   int64_t given = count;
   if (stages != "auto" &&
@@ -75,10 +74,9 @@ LogicalResult AssignStages::readOptions() {
                    ? "; for " + Twine(given) + " use --chunks " +
                          Twine(given / ranks)
                    : "; their number is a multiple of " + Twine(ranks));
-  // The schedule itself is made where microbatches are; here it must be one.
-  Result<stage_order::Schedule> order = stage_order::makeSchedule(
-      schedule, ranks, chunks, microbatches,
-      train ? stage_order::trainParts : stage_order::forwardParts);
+  // Here the schedule is only checked; it is built where the microbatches are.
+  Result<Schedule> order = makeSchedule(schedule, ranks, chunks, microbatches,
+                                        train ? trainParts : forwardParts);
   if (!order)
     return emitError(module.getLoc(), order.error().message);
   coordinates.assign(order->coordinates.begin(), order->coordinates.end());
@@ -99,7 +97,7 @@ LogicalResult AssignStages::readOptions() {
       return emitError(module.getLoc(), given.error().message);
     costs.rates = *given;
   }
-  // Of the whole mesh this pass knows one axis.
+  // This pass knows only one axis of the mesh.
   auto mesh = sharding::MeshAttr::get(
       &getContext(), {StringAttr::get(&getContext(), axis)}, {ranks});
   SmallVector<std::string> own;
@@ -143,9 +141,9 @@ SmallVector<Operation *> AssignStages::findPlaced(ArrayRef<Operation *> varying,
   return placed;
 }
 
-/// A microbatch's backward at stage k is behind those at all later stages, and
-/// with one forward for each backward no more of them have begun than fit
-/// there; with gpipe all have.
+/// At stage k a microbatch's backward comes after its backwards at all later
+/// stages. With one forward per backward, no more microbatches have begun than
+/// fit into these stages; with gpipe all have begun.
 int64_t AssignStages::countLive(int64_t stage) const {
   return !train                ? 1
          : schedule == "gpipe" ? microbatches
@@ -191,7 +189,7 @@ LogicalResult AssignStages::assign() {
                      "expected a function @forward of one block");
   if (failed(readOptions()))
     return failure();
-  // What nobody uses must not fill a stage.
+  // Unused ops must not fill a stage.
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(forward.getBody().front())))
     if (isOpTriviallyDead(&op))
@@ -225,10 +223,10 @@ LogicalResult AssignStages::assign() {
       graph::setStage(op, stage);
       report.add(op, stage);
     }
-  module->setAttr(pipeline::axisAttrName, builder.getStringAttr(axis));
-  module->setAttr(pipeline::coordinatesAttrName,
+  module->setAttr(axisAttrName, builder.getStringAttr(axis));
+  module->setAttr(coordinatesAttrName,
                   builder.getDenseI64ArrayAttr(coordinates));
-  module->setAttr(pipeline::scheduleAttrName, builder.getStringAttr(schedule));
+  module->setAttr(scheduleAttrName, builder.getStringAttr(schedule));
   report.emit(axis, schedule);
   return success();
 }

@@ -1,4 +1,4 @@
-// What the intervals of an order of ops cost.
+// Computes the costs of intervals of an order of ops.
 
 #include "compiler/stages/CutChain.h"
 
@@ -17,7 +17,8 @@ CutChain::CutChain(const CutProblem &problem, std::vector<int> given)
       kept[block + 1] += problem.ops[op].kept;
     }
   }
-  // From the last block to the first: what was met last is the next use.
+  // Go from the last block to the first, so that the most recently visited use
+  // is the next use.
   std::vector<int> next(problem.ops.size(), never), last(next.size(), -1),
       nextOfParameter(problem.parameters.size(), never);
   for (int block = size() - 1; block >= 0; --block) {

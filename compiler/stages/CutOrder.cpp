@@ -1,4 +1,4 @@
-// Orders of ops in which a cut may be good.
+// Finds orders of ops that may have good cuts.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ CutProblem polyrank::stages::reorder(const CutProblem &problem,
   return result;
 }
 
-/// In the order of their keys; of equal ones in their own.
+/// Sorts by key; values with equal keys keep their order.
 template <typename Key>
 static std::vector<int> sortBy(const std::vector<int> &values, Key key) {
   std::vector<std::array<int, 3>> entries;
@@ -35,10 +35,10 @@ static std::vector<int> sortBy(const std::vector<int> &values, Key key) {
   return sorted;
 }
 
-/// Each op in front of its first user, the longest way to it first: what does
-/// not depend on each other is not mixed, and what is only made of parameters
-/// stands where it is used. What nothing uses, such as statistics, comes as
-/// soon as it can.
+/// Depth-first order: each op comes before its first user, with the longest
+/// path to that user first. So ops that do not depend on each other are not
+/// mixed, and ops that depend only on parameters come just before their use.
+/// Ops that nothing uses, such as statistics, come as early as possible.
 static std::vector<int> orderDepthFirst(const std::vector<CutOp> &ops) {
   std::vector<int> depth(ops.size()), order, roots;
   std::vector<bool> isUsed(ops.size()), isDone(ops.size());
@@ -50,7 +50,7 @@ static std::vector<int> orderDepthFirst(const std::vector<CutOp> &ops) {
   for (int i = 0; i < static_cast<int>(ops.size()); ++i)
     if (!isUsed[i])
       roots.push_back(i);
-  // Not recursive, since chains of ops are long.
+  // This is not recursive, since chains of ops are long.
   std::vector<std::pair<int, bool>> open;
   for (int root : sortBy(roots, [&](int op) { return depth[op]; })) {
     open.push_back({root, false});
@@ -85,8 +85,8 @@ polyrank::stages::getCutOrders(const CutProblem &problem) {
     if (std::find(orders.begin(), orders.end(), order) == orders.end())
       orders.push_back(std::move(order));
   };
-  // The first and the last stage that each op can be on. Neither falls from an
-  // op to its users, so that sorting by one of them keeps operands in front.
+  // The first and the last stage that each op can be on. Both are at least as
+  // high for an op's users, so sorting by one of them keeps operands first.
   std::vector<int> first(ops.size(), 0), last(ops.size(), problem.stages - 1);
   bool isFree = true;
   for (size_t i = 0; i < ops.size(); ++i) {

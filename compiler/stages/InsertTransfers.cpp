@@ -1,5 +1,5 @@
-// insert-transfers: from ops that say their stage to values that go from one
-// stage to another.
+// insert-transfers: inserts transfers of the values that go from one stage to
+// another.
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
@@ -41,8 +41,8 @@ private:
 };
 } // namespace
 
-/// A parameter is on the first stage that uses it; one that nobody uses, which
-/// is kept as it is, on the first of all.
+/// A parameter is on the first stage that uses it. A parameter that nothing
+/// uses stays as it is and is on stage 0.
 void Inserter::placeParameters() {
   llvm::MapVector<Attribute, int64_t> owners;
   for (BlockArgument argument : body.getArguments()) {
@@ -71,8 +71,8 @@ std::optional<int64_t> Inserter::getStage(Value value) {
       forward, cast<BlockArgument>(value).getArgNumber(), symbols);
 }
 
-/// `value` on `stage`. It is sent as soon as it is there, once, however many
-/// ops need it.
+/// Returns `value` on `stage`. It is sent once, as soon as it is computed,
+/// however many ops need it.
 Value Inserter::bring(Value value, int64_t stage) {
   std::optional<int64_t> from = getStage(value);
   if (from == stage)
@@ -92,8 +92,9 @@ Value Inserter::bring(Value value, int64_t stage) {
   return result;
 }
 
-/// The next value of a parameter is where the parameter is; what a mean is over
-/// is counted where its sum is, so that no other stage reads the labels.
+/// The next value of a parameter goes to the stage of the parameter. The count
+/// of a mean is computed on the stage of its sum, so that no other stage reads
+/// the labels.
 void Inserter::bringResults() {
   Operation *terminator = body.getTerminator();
   for (OpOperand &slot : terminator->getOpOperands()) {
@@ -124,7 +125,7 @@ LogicalResult Inserter::run() {
     }
   }
   bringResults();
-  // From here on stages follow from the data.
+  // From here on stages follow from the data flow.
   for (Operation &op : body)
     graph::setStage(&op, std::nullopt);
   return verifyStages(forward);

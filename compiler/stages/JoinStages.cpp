@@ -1,10 +1,12 @@
-// join-stages: what the update needs of several stages, or of another one.
+// join-stages: joins the numbers that the update needs from several stages, or
+// from another stage.
 //
-// Behind the microbatches a stage works on its own parameters. What it shares
-// with others are numbers: the norm of all gradients, the count of targets, a
-// factor. A sum (or the largest) of values of several stages is a sum of each
-// stage's, joined. Any other number that a stage needs of another one is joined
-// alone, so that all have it, and what is computed from it is computed by each.
+// After the microbatches a stage works on its own parameters. It shares only
+// numbers with other stages: the norm of all gradients, the count of targets, a
+// factor. A sum (or maximum) of values from several stages becomes one sum for
+// each stage, and a join of these. Any other number that a stage needs from
+// another stage is joined alone, so that all stages have it, and each stage
+// computes what follows from it.
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
@@ -25,7 +27,7 @@ namespace polyrank::stages {
 #include "compiler/stages/Passes.h.inc"
 } // namespace polyrank::stages
 
-/// Of an op that makes one value of two in any order.
+/// The reduction of an op that combines two values in any order.
 static std::optional<ReductionKind> getReduction(Operation *op) {
   if (isa<graph::AddOp>(op))
     return ReductionKind::Sum;
@@ -59,15 +61,15 @@ private:
 };
 } // namespace
 
-/// Whether the op makes one number of several, which the same op alone takes
-/// further.
+/// Returns true if the op's only user is an op of the same kind, in the same
+/// block: it is an inner node of a chain or tree.
 bool Joiner::isInside(Operation *op) const {
   return op->getBlock() == &body && op->hasOneUse() &&
          op->user_begin()->getName() == op->getName() &&
          op->user_begin()->getBlock() == &body;
 }
 
-/// What a chain or tree of one op takes together.
+/// Collects the values that a chain or tree of one kind of op combines.
 void Joiner::collectLeaves(Operation *op, SmallVectorImpl<Value> &leaves) {
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
@@ -78,7 +80,7 @@ void Joiner::collectLeaves(Operation *op, SmallVectorImpl<Value> &leaves) {
   }
 }
 
-/// Whether `root` took values of several stages together, and is erased.
+/// Returns true if `root` combined values of several stages; it is then erased.
 bool Joiner::joinSum(Operation *root) {
   SmallVector<Value> leaves;
   collectLeaves(root, leaves);
@@ -116,8 +118,8 @@ bool Joiner::joinSum(Operation *root) {
   return true;
 }
 
-/// `value` on all stages; null where it is no number, nor computed from numbers
-/// alone.
+/// Returns `value` on all stages; null if it is neither a number nor computed
+/// from numbers alone.
 Value Joiner::getEverywhere(Value value) {
   if (!flow.getStage(value))
     return value;
@@ -150,7 +152,8 @@ Value Joiner::getEverywhere(Value value) {
   return everywhere[value] = result;
 }
 
-/// One of an op's values of different stages becomes one of all stages.
+/// Replaces one of an op's operands from different stages by a value on all
+/// stages.
 LogicalResult Joiner::resolve(Operation *op) {
   std::optional<std::pair<Value, Value>> conflict = flow.findConflict(op);
   for (Value value : {conflict->first, conflict->second})
@@ -164,8 +167,9 @@ LogicalResult Joiner::resolve(Operation *op) {
          << " once a step; only numbers are joined there";
 }
 
-/// What takes the place of a parameter or of a state is where that is, also
-/// where all stages have come to have it: an average of joined numbers, say.
+/// The next value of a parameter or state is on the stage of that parameter or
+/// state, even if all stages have come to have the value, such as an average of
+/// joined numbers.
 void Joiner::keepOnStages() {
   Operation *end = body.getTerminator();
   graph::Boundary boundary(step);
@@ -186,14 +190,14 @@ void Joiner::keepOnStages() {
   }
 }
 
-/// In program order: what an op reads has been settled before.
+/// Goes in program order: the operands of an op have been handled before it.
 LogicalResult Joiner::run() {
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
     if (op.use_empty() && isPure(&op))
       continue;
     bool isReduction =
         getReduction(&op) && graph::getShape(op.getResult(0)).empty();
-    // A chain is settled at its end.
+    // A chain is handled at its end.
     if (isReduction && !isInside(&op) && joinSum(&op))
       continue;
     while (!(isReduction && isInside(&op)) && flow.findConflict(&op))

@@ -1,4 +1,5 @@
-// place-values: where each value lives along the pipe axis, in its layout.
+// place-values: writes the place of each value along the pipe axis into its
+// layout.
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
@@ -9,14 +10,14 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::stages;
+using namespace polyrank::pipeline;
 using sharding::LayoutAttr;
 
-namespace polyrank::stages {
+namespace polyrank::pipeline {
 #define GEN_PASS_DEF_MARKSTAGES
 #define GEN_PASS_DEF_PLACEVALUES
 #include "compiler/stages/Passes.h.inc"
-} // namespace polyrank::stages
+} // namespace polyrank::pipeline
 
 static void markStages(func::FuncOp function, const StageFlow &flow) {
   function.getBody().walk([&](Operation *op) {
@@ -30,8 +31,7 @@ namespace {
 /// Writes the places of one function.
 class Placer {
 public:
-  Placer(func::FuncOp function, sharding::MeshAttr mesh,
-         const pipeline::Stages &stages)
+  Placer(func::FuncOp function, sharding::MeshAttr mesh, const Stages &stages)
       : function(function), stages(stages), axis(mesh.lookup(stages.axis)),
         flow(function) {}
 
@@ -40,10 +40,10 @@ public:
 private:
   void place(Value value);
   void place(Block &block);
-  LogicalResult finishJoin(pipeline::JoinOp join);
+  LogicalResult finishJoin(JoinOp join);
 
   func::FuncOp function;
-  const pipeline::Stages &stages;
+  const Stages &stages;
   int32_t axis;
   StageFlow flow;
 };
@@ -74,8 +74,8 @@ void Placer::place(Block &block) {
   }
 }
 
-/// What is joined is a partial value; it is reduced at once.
-LogicalResult Placer::finishJoin(pipeline::JoinOp join) {
+/// A joined value is partial; it is reduced immediately.
+LogicalResult Placer::finishJoin(JoinOp join) {
   auto type = cast<RankedTensorType>(join.getType());
   LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
@@ -101,7 +101,7 @@ LogicalResult Placer::run() {
     return failure();
   markStages(function, flow);
   place(function.getBody().front());
-  WalkResult joined = function.walk([&](pipeline::JoinOp join) {
+  WalkResult joined = function.walk([&](JoinOp join) {
     return failed(finishJoin(join)) ? WalkResult::interrupt()
                                     : WalkResult::advance();
   });
@@ -114,20 +114,20 @@ LogicalResult Placer::run() {
 }
 
 namespace {
-struct MarkStages : stages::impl::MarkStagesBase<MarkStages> {
+struct MarkStages : pipeline::impl::MarkStagesBase<MarkStages> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (!function.isDeclaration() &&
-        pipeline::getStages(function->getParentOfType<ModuleOp>()))
+        getStages(function->getParentOfType<ModuleOp>()))
       markStages(function, StageFlow(function));
   }
 };
 
-struct PlaceValues : stages::impl::PlaceValuesBase<PlaceValues> {
+struct PlaceValues : pipeline::impl::PlaceValuesBase<PlaceValues> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     auto module = function->getParentOfType<ModuleOp>();
-    std::optional<pipeline::Stages> stages = pipeline::getStages(module);
+    std::optional<Stages> stages = getStages(module);
     sharding::MeshAttr mesh = sharding::getMesh(module);
     if (function.isDeclaration() || !stages)
       return;

@@ -1,4 +1,4 @@
-// What the ops of @forward cost where they are cut into stages.
+// Computes the costs of the ops of @forward, for the stage assignment.
 
 #include "compiler/stages/StageCosts.h"
 
@@ -20,7 +20,8 @@ int64_t polyrank::stages::getFlops(Operation *op) {
   return graphOp ? graphOp.getCost().flops : 0;
 }
 
-/// Nothing is computed, or with what reads it.
+/// Returns true if the op computes nothing, or is computed together with its
+/// reader.
 static bool isFree(Operation *op) {
   return op->getNumOperands() == 0 || !isa<graph::GraphOp>(op) ||
          isa<graph::ReshapeOp, graph::BroadcastOp, graph::DetachOp>(op);
@@ -77,7 +78,7 @@ double CostReader::getForwardTime(Operation *op) const {
     return 0;
   graph::Cost cost = cast<graph::GraphOp>(op).getCost();
   double bytes = static_cast<double>(cost.bytesRead + cost.bytesWritten);
-  // Of a table it reads the rows that are asked for.
+  // Only the rows of the table that are looked up are read.
   if (isa<graph::GatherOp>(op))
     bytes = 2.0 * static_cast<double>(cost.bytesWritten);
   return 1e12 *
@@ -96,7 +97,7 @@ int64_t CostReader::getTime(Operation *op) const {
   int64_t backward = std::min<int64_t>(gradients, 1);
   if (graph::isProduct(op))
     backward = gradients;
-  // Two products for each of the forward's.
+  // The backward has two products for each of the forward's.
   if (isa<graph::AttentionOp>(op))
     backward *= 2;
   return static_cast<int64_t>(getForwardTime(op) *
@@ -133,7 +134,8 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
           parameters.try_emplace(operand, problem.parameters.size());
       if (isNew) {
         int64_t bytes = getBytes(operand);
-        // Weights and gradient; the optimizer's two states.
+        // Weights and gradient are on each stage; the optimizer's two states
+        // only on the owner.
         if (withGradient.contains(operand))
           problem.parameters.push_back({2 * bytes, 2 * bytes});
         else

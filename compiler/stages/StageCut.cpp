@@ -1,4 +1,4 @@
-// Where a model is cut: dynamic programming over the cuts of an order.
+// Solves the stage assignment by dynamic programming over the cuts of an order.
 
 #include "compiler/stages/StageCut.h"
 
@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
 
-/// For each stage, the first and the last place where it can end: behind the
-/// ops that the user put on it or on earlier ones, in front of those on later
-/// ones, with an op for each stage on both sides.
+/// For each stage, the first and the last place where it can end: after the ops
+/// that the user put on it or on earlier stages, before those on later stages,
+/// with at least one op left for each stage on both sides.
 struct Ends {
   std::vector<int> first, last;
 };
@@ -54,8 +54,8 @@ std::variant<Ends, TooFewOps> findEnds(const CutProblem &problem) {
   return ends;
 }
 
-/// Some places of the order: those where each stage can end first, and of each
-/// part of the work the place where the fewest bytes cross.
+/// Chooses some places of the order: the first place where each stage can end
+/// and, for each part of the work, the place where the fewest bytes cross.
 std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
                               int count) {
   const int n = static_cast<int>(problem.ops.size());
@@ -74,7 +74,7 @@ std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
   double total = 1;
   for (const CutOp &op : problem.ops)
     total += static_cast<double>(op.time);
-  // Of the places: half by its time, half by being an op.
+  // An op's share of the places: one half by its time, one half by its count.
   auto getShare = [&](int op) {
     return 0.5 / n + 0.5 * static_cast<double>(problem.ops[op].time) / total;
   };
@@ -98,36 +98,36 @@ std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
   return {places.begin(), places.end()};
 }
 
-/// The best cut of a chain. Entry (place, count) of a table is of the best way
-/// to make `count` stages of the blocks in front of the place.
+/// Finds the best cut of a chain. Entry (place, count) of a table describes the
+/// best division of the blocks before `place` into `count` stages.
 class Solver {
 public:
   Solver(const CutProblem &problem, const CutChain &chain, const Ends &ends)
       : problem(problem), chain(chain), ends(ends), stages(problem.stages),
         width(problem.stages + 1), counts(chain.size() + 1) {}
 
-  /// About how many steps a search below takes.
+  /// The approximate number of steps of a search.
   int64_t getWork(int64_t limit);
-  /// The least time of the slowest stage where none takes longer than `limit`;
-  /// `unknown` where that is not possible.
+  /// The smallest time of the slowest stage if no stage takes longer than
+  /// `limit`; `unknown` if that is impossible.
   int64_t findTime(int64_t limit);
-  /// The best cut whose stages take at most `time`, which is possible.
+  /// The best cut whose stages take at most `time`, which must be possible.
   Cut findCut(int64_t time);
-  /// How many stages the searches have looked at.
+  /// The number of candidate stages that the searches have examined.
   int64_t countVisited() const { return visited; }
 
 private:
-  /// Numbers of stages; none where first > last.
+  /// A range of stage counts; empty if first > last.
   struct Counts {
     int first = 1, last = 0;
   };
-  /// How many stages may lie in front of each place, if none takes longer than
-  /// `limit`.
+  /// Computes how many stages may lie before each place if none takes longer
+  /// than `limit`.
   void countStages(int64_t limit);
   size_t at(int place, int count) const {
     return static_cast<size_t>(place) * width + count;
   }
-  /// Visits what may be the last of `count` stages in front of `end`.
+  /// Visits the candidates for the last of `count` stages before `end`.
   template <typename Visit>
   void visitLastStages(int end, int64_t limit, Visit visit) {
     const Counts &here = counts[end];
@@ -160,7 +160,7 @@ void Solver::countStages(int64_t limit) {
     return static_cast<int>(
         std::min<int64_t>(time / limit + (time % limit != 0), stages + 1));
   };
-  // The stages that can end at a place follow one another.
+  // The stages that can end at a place have consecutive numbers.
   int first = 0, last = -1;
   for (int place = 0; place <= chain.size(); ++place) {
     int op = chain.getPlace(place);
@@ -261,8 +261,8 @@ polyrank::stages::cutInOrder(const CutProblem &problem) {
   std::iota(places.begin(), places.end(), 0);
   const int64_t bound = getBound(problem);
   const int64_t base = std::max<int64_t>(bound, 1);
-  // A low limit rules out most cuts at once; it is raised until one is left,
-  // and what is then best is best of all.
+  // A low limit rules out most cuts immediately. It is raised until some cut is
+  // left; the best of these is the best of all.
   int64_t excess = base / 64 + 1;
   int wanted = n;
   const int fewest = 2 * problem.stages;
@@ -331,7 +331,7 @@ StageCost polyrank::stages::getStageCost(const CutProblem &problem, int stage,
         sent.insert(operand);
     }
     for (int parameter : op.parameters) {
-      // Whoever uses it first owns it.
+      // The first user owns it.
       if (isInside && parameters.insert(parameter).second)
         cost.memory += problem.parameters[parameter].everywhere +
                        problem.parameters[parameter].owned;

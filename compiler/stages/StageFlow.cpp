@@ -1,4 +1,4 @@
-// On which stage each value of a function is.
+// Finds the stage of each value of a function.
 
 #include "compiler/stages/StageFlow.h"
 
@@ -8,7 +8,7 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::stages;
+using namespace polyrank::pipeline;
 
 std::optional<int64_t>
 StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number,
@@ -53,11 +53,11 @@ void StageFlow::visit(graph::MicrobatchesOp op) {
 }
 
 std::optional<int64_t> StageFlow::getStage(Operation *op) const {
-  if (auto transfer = dyn_cast<pipeline::TransferOp>(op))
+  if (auto transfer = dyn_cast<TransferOp>(op))
     return transfer.getTo();
-  if (isa<pipeline::JoinOp>(op))
+  if (isa<JoinOp>(op))
     return std::nullopt;
-  // Nothing of the token is read.
+  // The token is not read.
   if (auto after = dyn_cast<graph::AfterOp>(op))
     return getStage(after.getInput());
   for (Value operand : op->getOperands())
@@ -68,8 +68,7 @@ std::optional<int64_t> StageFlow::getStage(Operation *op) const {
 
 std::optional<std::pair<Value, Value>>
 StageFlow::findConflict(Operation *op) const {
-  if (isa<pipeline::TransferOp, pipeline::JoinOp, graph::AfterOp,
-          graph::MicrobatchesOp>(op) ||
+  if (isa<TransferOp, JoinOp, graph::AfterOp, graph::MicrobatchesOp>(op) ||
       op->hasTrait<OpTrait::IsTerminator>())
     return std::nullopt;
   Value first;
@@ -83,7 +82,7 @@ StageFlow::findConflict(Operation *op) const {
   return std::nullopt;
 }
 
-LogicalResult stages::verifyStages(FunctionOpInterface function) {
+LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
   StageFlow flow(function);
   WalkResult result = function->walk([&](Operation *op) {
     if (op == function)
@@ -95,8 +94,8 @@ LogicalResult stages::verifyStages(FunctionOpInterface function) {
           << "; only pipeline ops take a value to another stage";
       return WalkResult::interrupt();
     }
-    if (auto transfer = dyn_cast<pipeline::TransferOp>(op)) {
-      // A value that has become a constant is everywhere.
+    if (auto transfer = dyn_cast<TransferOp>(op)) {
+      // A value that has become a constant is on all stages.
       std::optional<int64_t> stage = flow.getStage(transfer.getInput());
       if (stage && transfer.getFrom() != stage) {
         op->emitError("takes a value of stage ")

@@ -1,4 +1,4 @@
-// What the user's patterns put on which stage.
+// Finds the stages that the user's patterns choose.
 
 #include "compiler/stages/StagePatterns.h"
 
@@ -35,7 +35,7 @@ Result<StagePattern> StagePattern::parse(StringRef text, int64_t stages) {
   return pattern;
 }
 
-/// Of a module `h.*` names all that is in it, and `h` does too.
+/// Both `h.*` and `h` name everything inside module `h`.
 bool StagePattern::matchesModule(StringRef name) const {
   StringRef module = glob;
   return graph::matchesName(glob, name) ||
@@ -83,7 +83,7 @@ polyrank::stages::findPatterns(Operation *root, ArrayRef<Operation *> ops,
   for (auto [p, pattern] : llvm::enumerate(patterns))
     if (!isUsed[p])
       return refuseName(root, ops, pattern);
-  // For each op, the one on the highest stage among those that it depends on.
+  // For each op, the op on the highest stage among those that it depends on.
   llvm::DenseMap<Operation *, size_t> highest;
   auto stageOf = [&](size_t op) { return patterns[result[op]].getStage(); };
   for (auto [i, op] : llvm::enumerate(ops)) {

@@ -1,4 +1,4 @@
-// What a remark says of the stages.
+// Emits the remark about the stages.
 
 #include "compiler/stages/StageReport.h"
 
