@@ -1,5 +1,5 @@
-// An order of the commands of a range, which moves keep valid and whose memory
-// does not grow.
+// An order of the commands of a range, with moves that keep it valid and do not
+// increase its memory.
 
 #include "compiler/overlap/CommandOrder.h"
 
@@ -39,7 +39,7 @@ void CommandOrder::addEdge(int first, int second) {
   before[second].push_back(first);
 }
 
-/// Whether `op` can write a result where the operand lies.
+/// Returns true if `op` can write a result over the operand.
 static bool mayOverwrite(Operation *op, OpOperand &operand,
                          const rank::InPlaceWays &ways) {
   return llvm::any_of(op->getResults(), [&](OpResult result) {
@@ -51,7 +51,7 @@ static bool mayOverwrite(Operation *op, OpOperand &operand,
 void CommandOrder::findDependences() {
   before.resize(ops.size());
   after.resize(ops.size());
-  // Who reads the bytes of a value, in order.
+  // The readers of the bytes of each value, in order.
   llvm::MapVector<Value, SmallVector<int, 4>> readers;
   llvm::DenseMap<Value, OpOperand *> lastRead;
   for (auto [i, op] : llvm::enumerate(ops))
@@ -68,8 +68,8 @@ void CommandOrder::findDependences() {
   if (ops.empty())
     return;
   rank::InPlaceWays ways(ops.front());
-  // Where another reader came behind what overwrites a value, that would have
-  // to be copied.
+  // If another reader moved after the one that overwrites a value, the value
+  // would have to be copied.
   for (auto &[value, list] : readers)
     if (list.size() > 1 &&
         mayOverwrite(ops[list.back()], *lastRead.at(value), ways))
@@ -125,11 +125,11 @@ void CommandOrder::findBuffers() {
   }
 }
 
-/// The last position at which the buffer is used by others than `but`.
+/// The last position at which a command other than `but` uses the buffer.
 int CommandOrder::getLastUse(const Buffer &buffer, int but) const {
   if (buffer.outlives)
     return size();
-  // Of what all read the end is far away.
+  // Treat a buffer with many users as live to the end.
   constexpr size_t many = 64;
   if (buffer.users.size() > many)
     return size();
@@ -189,7 +189,7 @@ int CommandOrder::getNeed(int collective) const {
       need = std::min(need, positions[found->second]);
       continue;
     }
-    // Put off until somebody wants the sum.
+    // A deferred launch is needed where the sum is needed.
     for (int next : after[found->second])
       need = std::min(need, positions[next]);
   }
@@ -220,7 +220,8 @@ bool CommandOrder::moveBack(int command, int to) {
   };
   for (int position = from + 1; position <= to; ++position)
     then.push_back(live[position] - born + prolongedAt(position));
-  // Where it then stands, what the one in front of it used last is gone.
+  // At its new position, buffers whose last use is the command just before are
+  // free.
   int64_t ended = 0;
   for (int number : buffersOf[order[to]])
     if (getLastUse(buffers[number], command) <= to &&
@@ -248,7 +249,7 @@ bool CommandOrder::moveForward(int command, int to) {
     if (!llvm::is_contained(made[command], number))
       freed.push_back(
           {getLastUse(buffers[number], command), buffers[number].bytes});
-  int64_t next = 0; // what the one behind it makes is not there yet
+  int64_t next = 0; // buffers of the next command are not live yet
   for (int number : made[order[to]])
     next += buffers[number].bytes;
   then.push_back(live[to] - next + born);
@@ -275,7 +276,7 @@ int64_t CommandOrder::getMakespan() const {
   std::vector<SmallVector<int, 2>> starts(size() + 1), needs(size() + 1);
   for (int command : order)
     if (isa<rank::CollectiveOp>(ops[command]) && !isPrefetched(command)) {
-      // What ranks with other programs take part in stays where it is.
+      // Collectives that span several programs are not moved.
       bool stays = rank::spansPrograms(cast<rank::CollectiveOp>(ops[command]));
       int position = positions[command];
       starts[stays ? position : getStart(command)].push_back(command);

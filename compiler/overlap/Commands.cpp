@@ -1,4 +1,4 @@
-// What passes that order commands ask of them.
+// Queries on commands, for the passes that order them.
 
 #include "compiler/overlap/Commands.h"
 

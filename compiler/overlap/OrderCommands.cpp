@@ -1,4 +1,4 @@
-// OrderCommands: gives collectives something to hide behind.
+// order-commands: moves computation to where it overlaps with collectives.
 
 #include "compiler/overlap/CommandOrder.h"
 #include "compiler/overlap/Commands.h"
@@ -16,14 +16,14 @@ namespace polyrank::overlap {
 #include "compiler/overlap/Passes.h.inc"
 } // namespace polyrank::overlap
 
-/// How far from a collective commands are looked for: what is moved further
-/// would be in memory for long.
+/// The largest distance from a collective of a command that may be moved:
+/// commands from further away would hold memory for long.
 static constexpr int window = 128;
 
 namespace {
 
-/// Fills the time in which a rank would wait for a collective with what stands
-/// beside it.
+/// Fills the time in which a rank would wait for a collective with nearby
+/// commands.
 class Filling {
 public:
   Filling(CommandOrder &order, int64_t duration, int collective)
@@ -60,10 +60,12 @@ void Filling::run() {
     bringForward();
 }
 
-/// What stands in front of the collective's start, and is used only behind it.
+/// Defers commands before the collective's start whose results are used only
+/// after it.
 void Filling::putOff() {
   int start = order.getStart(collective);
-  // It goes to this position; all behind it move to the front by one.
+  // The command moves to this position; all commands between shift to the front
+  // by one.
   int to = start == order.getPosition(collective) ? start : start - 1;
   llvm::DenseSet<int> needed = {collective};
   int first = std::max(0, start - window);
@@ -71,7 +73,7 @@ void Filling::putOff() {
     needed.insert(earlier);
   for (int position = start - 1; position >= first && missing > 0; --position) {
     int command = order.at(position);
-    // What stands in front of a receive fills the time until that is there.
+    // Commands before a receive fill the time until the value arrives.
     if (isa<rank::RecvOp>(order.getOp(command)))
       break;
     if (needed.contains(command)) {
@@ -89,16 +91,17 @@ void Filling::putOff() {
   }
 }
 
-/// Whether what the command gives is there at the position, without waiting.
+/// Returns true if the command's results are available at the position without
+/// waiting.
 bool Filling::isThere(int command, int position) const {
   if (order.getPosition(command) >= position)
     return false;
   auto op = dyn_cast<rank::CollectiveOp>(order.getOp(command));
-  // Somebody else has waited for it.
+  // An earlier user has already waited for it.
   return !op || order.getNeed(command) < position;
 }
 
-/// With the views that it reads.
+/// Moves the command together with the views that it reads.
 bool Filling::bringForward(int command, int &to) {
   SmallVector<int> views;
   for (int earlier : order.getBefore(command)) {
@@ -119,16 +122,17 @@ bool Filling::bringForward(int command, int &to) {
   return true;
 }
 
-/// What stands behind the collective's use and needs nothing of that.
+/// Moves commands after the collective's use that do not depend on it to before
+/// that use.
 void Filling::bringForward() {
   int need = order.getNeed(collective);
   int last = std::min(order.size() - 1, need + window);
   for (int position = need + 1; position <= last && missing > 0; ++position) {
     int command = order.at(position);
-    // Another rank waits for what is sent.
+    // Another rank waits for the sent value.
     if (isa<rank::SendOp>(order.getOp(command)))
       break;
-    // What takes much longer would hold up what follows.
+    // A command that takes much longer would delay what follows.
     if (!isMovable(command) || order.getWork(command) > 2 * missing)
       continue;
     if (bringForward(command, need))
@@ -166,7 +170,8 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
       if (auto op = dyn_cast<rank::CollectiveOp>(commands.getOp(i));
           op && !commands.isPrefetched(i) && !rank::spansPrograms(op))
         Filling(commands, durations.get(op), i).run();
-    // The clock decides: what a move brings it may cost elsewhere.
+    // The simulated makespan decides, since a move may cost elsewhere what it
+    // gains here.
     if (int64_t then = commands.getMakespan(); then < before) {
       after = then;
       outcome.peakAfter = std::max(outcome.peakAfter, commands.getPeak());
@@ -191,7 +196,7 @@ LogicalResult OrderCommandsPass::order(func::FuncOp function) {
   int64_t bound = simulate(function, *durations).getLowerBound();
   Outcome outcome;
   order(function.getBody().front(), *durations, 1, outcome);
-  // Less than a thousandth is not worth a line.
+  // A gain of less than a thousandth is not reported.
   if (!report || outcome.before - outcome.after < outcome.before / 1000)
     return success();
   auto milliseconds = [](int64_t picoseconds) {

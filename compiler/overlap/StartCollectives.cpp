@@ -1,4 +1,4 @@
-// StartCollectives: starts collectives early, and waits for them late.
+// start-collectives: starts collectives early, and waits for them late.
 
 #include "compiler/overlap/Commands.h"
 #include "compiler/overlap/Passes.h"
@@ -16,30 +16,31 @@ namespace polyrank::overlap {
 #include "compiler/overlap/Passes.h.inc"
 } // namespace polyrank::overlap
 
-/// Of one group, at a time: what every transport can do.
+/// The most collectives of one group in flight at a time; every transport
+/// supports this.
 static constexpr size_t mostInFlight = 8;
 
-/// Gathers start by this part of their time earlier than they must.
+/// Gathers start earlier than they must by 1/slackPart of their duration.
 static constexpr int64_t slackPart = 5;
 
 namespace {
 
-/// A collective of a range of commands; places are numbers of commands, in
-/// front of which something stands.
+/// A collective in a range of commands. A place is the number of a command, and
+/// means the point just before it.
 struct Flight {
   rank::CollectiveOp op;
-  int64_t place = 0;    // where it stands
-  int64_t earliest = 0; // where its operands are there
+  int64_t place = 0;    // its original place
+  int64_t earliest = 0; // the first place with all operands available
   int64_t need = 0;     // its first use
   int64_t start = 0;
-  /// Whether its operands need memory of their own until it ends.
+  /// True if its operands need memory of their own until it ends.
   bool holdsOperands = false;
-  /// Whether its results need more memory than its operands.
+  /// True if its results need more memory than its operands.
   bool grows = false;
 };
 
-/// The commands of a block between its begin, its loop and its end: what is
-/// started among these ends among these.
+/// The commands of a block before or after its loop: a collective that is
+/// started in such a range also ends in it.
 class RangeScheduler {
 public:
   /// The commands [begin, end) of one block.
@@ -71,16 +72,17 @@ private:
   const Durations &durations;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> places;
-  /// When the command of each place begins, were there no communication.
+  /// The time when the command of each place begins, without communication.
   std::vector<int64_t> times;
   std::vector<Flight> flights;
-  /// Commands that stand behind what they wait for instead of where they stood.
+  /// Commands that are placed after the collectives that they wait for instead
+  /// of at their original place.
   llvm::DenseSet<Operation *> putOff;
 };
 
 } // namespace
 
-/// The place in front of which the results must be there: the first use.
+/// The place before which the results are needed: the first use.
 int64_t RangeScheduler::getNeed(Operation *op) const {
   int64_t need = ops.size();
   for (Value result : op->getResults())
@@ -91,8 +93,8 @@ int64_t RangeScheduler::getNeed(Operation *op) const {
   return need;
 }
 
-/// The first place of those that use what the command computes. A collective
-/// may be started right behind it.
+/// The first place of the users of the command's results. A collective may be
+/// started right after it.
 int64_t RangeScheduler::getDeadline(Operation *op) const {
   int64_t deadline = ops.size();
   for (Operation *user : op->getUsers())
@@ -122,14 +124,14 @@ void RangeScheduler::findFlights() {
       putOff.insert(op);
   for (Operation *op : ops) {
     auto collective = dyn_cast<rank::CollectiveOp>(op);
-    // Members that run other programs have theirs in the order of those.
+    // If members run other programs, the order is common to all of them.
     if (!collective || rank::spansPrograms(collective))
       continue;
     Flight flight{collective, places.at(op)};
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       flight.holdsOperands |=
           collective.getInPlace(i) != runtime::InPlace::Same;
-      // What another collective gives is there where this one stands.
+      // The result of another collective is available at the place of this one.
       Operation *producer = operand.getDefiningOp();
       if (auto found = places.find(producer); found != places.end())
         flight.earliest =
@@ -138,7 +140,7 @@ void RangeScheduler::findFlights() {
                                           : found->second + 1);
     }
     flight.need = getNeed(collective);
-    // What nobody reads before the end replaces an argument, as a rule.
+    // A result that is not read before the end usually replaces an argument.
     flight.grows = grows(collective) && flight.need < numOps;
     flight.start = flight.place;
     flights.push_back(flight);
@@ -151,7 +153,8 @@ void RangeScheduler::startEarly() {
       flight.start = flight.earliest;
 }
 
-/// From the last to the first, each of a group in front of the one behind it.
+/// Goes from the last collective to the first and starts each one of a group
+/// before the next one.
 void RangeScheduler::startLate() {
   llvm::MapVector<rank::AxesAttr, std::vector<Flight *>> groups;
   for (Flight &flight : flights)
@@ -165,7 +168,8 @@ void RangeScheduler::startLate() {
     for (int64_t i = gathers.size() - 1; i >= 0; --i) {
       Flight &flight = *gathers[i];
       int64_t duration = durations.get(flight.op);
-      // Times are of a model: what is planned to end just in time ends late.
+      // The times come from a model: a collective that is planned to end just
+      // in time would end late.
       int64_t begins = std::min(busyFrom, times[flight.need]) - duration -
                        duration / slackPart;
       int64_t least = flight.earliest;
@@ -180,7 +184,7 @@ void RangeScheduler::startLate() {
   }
 }
 
-/// The collective with results in flight.
+/// Replaces the collective by one with results in flight.
 Operation *RangeScheduler::begin(Flight &flight) {
   Operation *op = flight.op;
   OperationState state(op->getLoc(), op->getName(), op->getOperands(), {},
@@ -192,7 +196,7 @@ Operation *RangeScheduler::begin(Flight &flight) {
   return builder.create(state);
 }
 
-/// Made where nothing has a place yet.
+/// Creates the wait right after the start; `place` moves it later.
 Operation *RangeScheduler::awaitResults(Operation *started) {
   OpBuilder builder(started->getBlock(), std::next(started->getIterator()));
   SmallVector<Type> types;
@@ -205,7 +209,8 @@ Operation *RangeScheduler::awaitResults(Operation *started) {
   return wait;
 }
 
-/// Follows the timeline, and puts each command, start and wait behind the last.
+/// Follows the timeline, and appends each command, start and wait to the new
+/// order.
 void RangeScheduler::place() {
   struct InFlight {
     Flight *flight;
@@ -215,7 +220,8 @@ void RangeScheduler::place() {
   std::vector<InFlight> inFlight;
   std::vector<std::vector<Flight *>> starts(ops.size() + 1);
   llvm::DenseSet<Operation *> replaced;
-  // Of those that start at one place the one that is needed first comes first.
+  // Among collectives that start at one place, the one that is needed first
+  // comes first.
   for (Flight &flight : flights)
     if (times[flight.need] > times[flight.start]) {
       starts[flight.start].push_back(&flight);
@@ -232,7 +238,7 @@ void RangeScheduler::place() {
     order.push_back(op);
     clock.compute(durations.get(op));
   };
-  // How many collectives a command that was put off waits for.
+  // The number of collectives that each deferred command waits for.
   llvm::MapVector<Operation *, int64_t> waiting;
   auto awaitThose = [&](llvm::function_ref<bool(const InFlight &)> is) {
     llvm::erase_if(inFlight, [&](const InFlight &one) {
@@ -250,7 +256,7 @@ void RangeScheduler::place() {
       return true;
     });
   };
-  // How many of what it uses are still in flight.
+  // The number of its operands that are still in flight.
   auto countMissing = [&](Operation *op) {
     return llvm::count_if(inFlight, [&](const InFlight &one) {
       return llvm::is_contained(one.wait->getUsers(), op);
@@ -304,7 +310,7 @@ void RangeScheduler::place() {
       joinIfAdjacent(wait);
 }
 
-/// With nothing to do in between a collective is not started.
+/// A collective is not started if no command runs between start and wait.
 void RangeScheduler::joinIfAdjacent(rank::WaitOp wait) {
   Operation *started = wait.getCollective();
   for (Operation *op = started->getNextNode(); op != wait;
@@ -371,7 +377,7 @@ LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
     return llvm::formatv("{0:F2}", picoseconds * 1e-9).str();
   };
   int64_t bound = step.getLowerBound();
-  // What a rank of a pipeline waits for depends on the others.
+  // The waits of a pipeline's rank depend on the other ranks.
   std::string what = "a step takes ";
   if (auto at = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName))
     for (NamedAttribute place : at)

@@ -1,4 +1,4 @@
-// How long a step takes: a simulation of one rank.
+// Simulates the time of a step for one rank.
 
 #include "compiler/overlap/Timeline.h"
 
@@ -59,7 +59,7 @@ int64_t Durations::get(Operation *op) const {
                                  collective.getAxes().getAxes(),
                                  collective.getSentBytes());
   double bytes = getBytes(op->getOperands()) + getBytes(op->getResults());
-  // To a slot, or from one.
+  // The value is read and written once more, to a slot or from one.
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
   double picoseconds = 1e12 * bytes / rates.bytesPerSecond;
@@ -135,8 +135,8 @@ void Simulator::run(Operation &op, int64_t executions) {
   }
 }
 
-/// Nothing is in flight at a block's end, so all executions of one take as
-/// long.
+/// Nothing is in flight at the end of a block, so all executions of a block
+/// take equally long.
 void Simulator::run(Block &block, int64_t executions) {
   for (Operation &op : block) {
     auto loop = dyn_cast<rank::MicrobatchesOp>(op);
