@@ -1,4 +1,5 @@
-// Why ranks wait without end: the shortest circle, or who never comes.
+// Explains why ranks wait forever: the shortest circle, or a member that never
+// comes.
 
 #include "runtime/progress/ProgramRun.h"
 
@@ -39,8 +40,8 @@ bool ProgramRun::hasStarted(const Class &rank,
          found->second.started > operation.number;
 }
 
-/// The command that does the operation on this rank; the program's size where
-/// none does.
+/// The command that starts the operation on this rank; the program's size if
+/// there is none.
 size_t ProgramRun::findCommand(const Class &rank,
                                const Operation &operation) const {
   int64_t left = operation.number;
@@ -52,7 +53,7 @@ size_t ProgramRun::findCommand(const Class &rank,
   return program.size();
 }
 
-/// Of an operation that the rank has started and that is not done.
+/// The queue of an operation that the rank has started and that is not done.
 const std::deque<int32_t> &ProgramRun::getQueueOf(const Class &rank,
                                                   int32_t operation) const {
   const Command &command =
@@ -79,8 +80,9 @@ std::vector<int32_t> ProgramRun::getBlockers(int32_t node) const {
   return blockers;
 }
 
-/// From each node by breadth; the nodes of the circle in order, from a class
-/// where one is in it. Empty where there is none.
+/// Runs a breadth-first search from each node. Returns the nodes of the circle
+/// in order, beginning with a class if the circle has one. Empty if there is no
+/// circle.
 std::vector<int32_t> ProgramRun::findShortestCircle() const {
   int32_t numNodes = static_cast<int32_t>(classes.size() + operations.size());
   std::vector<int32_t> shortest;
@@ -113,7 +115,7 @@ std::vector<int32_t> ProgramRun::findShortestCircle() const {
   return shortest;
 }
 
-/// A member that does less in a group than another.
+/// Finds a member that starts fewer operations in a group than another member.
 std::optional<Fault> ProgramRun::findMissing() const {
   for (const Operation &operation : operations) {
     if (operation.isDone)
@@ -138,7 +140,7 @@ std::optional<Fault> ProgramRun::findMissing() const {
   return std::nullopt;
 }
 
-/// What a rank that waits is at, and why it waits there.
+/// Describes the command at which a rank waits, and why it waits there.
 std::string ProgramRun::describeWaiting(const Class &rank) const {
   const Operation &operation = operations[rank.waitsFor];
   const Command &command = getProgram(rank)[rank.next];
@@ -170,7 +172,7 @@ std::optional<Fault> ProgramRun::explainWaiting() const {
       const Class &rank = classes[node];
       fault.steps.push_back(makeStep(rank, rank.next, describeWaiting(rank)));
     } else if (next >= numClasses) {
-      // On some member the one waits behind the other.
+      // On some member one operation waits for the other.
       const Operation &behind = operations[node - numClasses];
       for (int32_t member : groups[behind.group].members) {
         const Class &rank = classes[member];

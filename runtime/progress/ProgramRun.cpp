@@ -1,4 +1,4 @@
-// The run of all programs up to where no rank gets on, and its state there.
+// Runs all programs until no rank makes progress.
 
 #include "runtime/progress/ProgramRun.h"
 
@@ -40,7 +40,8 @@ void ProgramRun::formClasses() {
   }
 }
 
-/// Each start has one wait behind it, whoever runs the program.
+/// Checks that each start has one wait after it, whichever rank runs the
+/// program.
 std::optional<Fault> ProgramRun::checkWaits() const {
   std::set<int32_t> seen;
   for (const Class &rank : classes) {
@@ -144,7 +145,8 @@ std::optional<Fault> ProgramRun::run() {
   return std::nullopt;
 }
 
-/// True where the operation is done; else the class goes on when it is.
+/// Returns true if the operation is done; otherwise the class continues when it
+/// is.
 bool ProgramRun::awaits(Class &rank, int32_t operation) {
   Operation &waited = operations[operation];
   if (waited.isDone)
@@ -154,7 +156,8 @@ bool ProgramRun::awaits(Class &rank, int32_t operation) {
   return true;
 }
 
-/// Whether the command can start: what must be finished first is.
+/// Returns true if the command can start: everything that must be finished
+/// first is.
 bool ProgramRun::hasRoom(Class &rank, const Command &command) {
   const Movement &movement = getMovement(command);
   if (movement.transfers == 0)
@@ -189,7 +192,7 @@ bool ProgramRun::hasRoom(Class &rank, const Command &command) {
   return true;
 }
 
-/// The class's next command starts what it starts.
+/// Starts the operation of the class's next command.
 std::optional<Fault> ProgramRun::start(int32_t number) {
   Class &rank = classes[number];
   const Command &command = getProgram(rank)[rank.next];
@@ -235,8 +238,8 @@ void ProgramRun::putAtHead(int32_t operation) {
   }
 }
 
-/// All members have come to it. The next in their queues may follow, which
-/// `putAtHead` sees to.
+/// Finishes an operation that all members have reached. The next operations in
+/// their queues may follow, for which `putAtHead` is called.
 void ProgramRun::finish(int32_t number) {
   Operation &operation = operations[number];
   operation.isDone = true;
@@ -276,7 +279,8 @@ std::optional<Fault> ProgramRun::advance(int32_t number) {
       if (auto fault = start(number))
         return fault;
     }
-    // What does not fit into the limits by itself waits for its own beginning.
+    // An operation that exceeds the limits by itself waits for its own
+    // beginning.
     const Limits &limits = ranks.limits;
     int64_t transfers = getMovement(command).transfers;
     bool waits =
