@@ -1,5 +1,5 @@
-// The arguments of a plan: what each is, where its shard lies, where the user's
-// file stores it.
+// Writes the arguments of a plan: the role of each, the place of its shard, and
+// where the user's file stores it.
 
 #include <set>
 #include <string>
@@ -84,13 +84,13 @@ polyrank::plan::getReference(rank::BufferAttr buffer, uint32_t axes) {
 }
 
 namespace {
-/// What the arguments of all programs are called, and where they are stored.
+/// The names of the arguments of all programs, and where they are stored.
 class Names {
 public:
   Names(ArrayRef<func::FuncOp> functions, fb::PlanT &plan);
 
   LogicalResult writeStored(graph::ParameterOp parameter);
-  /// The number of a stored tensor; null where there is none.
+  /// The number of a stored tensor; null if there is none.
   const uint32_t *findStored(StringRef name) const {
     auto found = storedNumbers.find(name.str());
     return found == storedNumbers.end() ? nullptr : &found->second;
@@ -100,7 +100,7 @@ public:
   }
 
 private:
-  /// The number that an argument has globally.
+  /// The global number of an argument.
   static int64_t getNumber(func::FuncOp function, unsigned argument) {
     auto number =
         function.getArgAttrOfType<IntegerAttr>(argument, rank::numberAttrName);
@@ -116,7 +116,7 @@ private:
 
 class ArgumentWriter {
 public:
-  /// `hasBatch`: whether any input of the plan has one.
+  /// `hasBatch` is true if any input of the plan has a batch.
   ArgumentWriter(func::FuncOp function, bool isStep, bool hasBatch,
                  const Names &names, const graph::Symbols &symbols,
                  fb::PlanT &plan, fb::ProgramT &program)
@@ -144,10 +144,10 @@ private:
 };
 } // namespace
 
-/// Data is found by an input's name, so an input keeps it. What else has the
-/// name of an input, or that of an argument before it (the logical parameters
-/// of one stored tensor do), gets a number behind it, whatever programs it is
-/// in.
+/// Data is found by an input's name, so an input keeps its name. Any other
+/// argument with the name of an input or of an earlier argument (as the logical
+/// parameters of one stored tensor have) gets a number as suffix, whichever
+/// programs it is in.
 Names::Names(ArrayRef<func::FuncOp> functions, fb::PlanT &plan) : plan(plan) {
   std::set<std::string> taken;
   std::set<int64_t> inputs;
@@ -184,7 +184,7 @@ LogicalResult Names::writeStored(graph::ParameterOp parameter) {
   stored->complex = parameter.getComplex();
   if (auto value =
           dyn_cast_if_present<DenseElementsAttr>(parameter.getValueAttr())) {
-    // Booleans are packed in MLIR; no model has trained one.
+    // Booleans are packed in MLIR; no known model trains one.
     if (type.getElementType().isInteger(1))
       return parameter.emitError("its booleans have no place in a plan");
     ArrayRef<char> raw = value.getRawData();
@@ -195,7 +195,7 @@ LogicalResult Names::writeStored(graph::ParameterOp parameter) {
           raw.begin() + (value.isSplat() ? 0 : i * bytes) + bytes);
   } else if (parameter.getLength() > 0 || type.getNumElements() == 0) {
     stored->source = std::make_unique<fb::FileSpanT>();
-    // A plan runs from any folder.
+    // A plan may be run from any folder.
     SmallString<256> path = parameter.getPath();
     if (auto error = llvm::sys::fs::make_absolute(path))
       return parameter.emitError("cannot find the folder of '")
@@ -225,8 +225,8 @@ LogicalResult Names::writeStored(graph::ParameterOp parameter) {
   return success();
 }
 
-/// Where the elements of an argument are in the stored tensor `parameter`: as
-/// its view says, or else all of them in order.
+/// Writes where the elements of an argument are in the stored tensor
+/// `parameter`: at the argument's view, or else all of them in order.
 void ArgumentWriter::writeView(fb::ArgumentT &result, BlockArgument argument,
                                StringRef parameter) {
   const uint32_t *number = names.findStored(parameter);
@@ -281,7 +281,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
     result->state_suffix = state.getSuffix().str();
     if (state.getOf()) {
       result->state_of = graph::nameOf(state.getOf().getValue()).str();
-      // That of another shape has none of the parameter's elements.
+      // State of another shape corresponds to no elements of the parameter.
       if (auto op = symbols.lookup<graph::ParameterOp>(state.getOf());
           state.getView() || !op ||
           cast<RankedTensorType>(op.getType()).getShape() == type.getShape())
@@ -314,7 +314,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
              << "; it needs a batch dim in front";
     result->batch_dim = input.getBatchDim();
     uint64_t samples = result->dims[0]->size * result->dims[1]->size;
-    // A plan without a batch takes one row a microbatch.
+    // If no input has a batch, a microbatch counts as one row.
     bool counts = input.hasBatch() || !hasBatch;
     if (counts && plan.samples_per_step && plan.samples_per_step != samples)
       return function.emitError("input '")

@@ -1,4 +1,4 @@
-// The commands of a plan.
+// Writes the commands of a plan.
 
 #include "compiler/plan/PlanBuilder.h"
 #include "compiler/target/GemmShape.h"
@@ -18,7 +18,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// Elements of the dims [begin, end) of `type`.
+/// The number of elements in dims [begin, end) of `type`.
 static int64_t extent(RankedTensorType type, int64_t begin, int64_t end) {
   return graph::numElements(type.getShape().slice(begin, end - begin));
 }
@@ -34,9 +34,9 @@ static std::string getOrigin(Operation *op) {
   return op->getName().getStringRef().str();
 }
 
-/// The part of a training step that a command belongs to: what `graph.phase`
-/// says, and not before what it reads. So a kernel of ops of several phases is
-/// of the earliest in which it can run and something may wait for it.
+/// The phase of a command: its `graph.phase`, but not before the phase of what
+/// it reads. So a kernel of ops of several phases is in the earliest phase in
+/// which it can run and something may wait for it.
 fb::Phase CommandWriter::getPhase(Operation *op) {
   auto phase =
       fb::Phase(graph::getMarkedPhase(op).value_or(graph::Phase::Forward));
@@ -231,7 +231,7 @@ CommandWriter::write(Operation &op,
       Value result = segment->getParentOp()->getResult(number);
       phases[result] = std::max(phases.lookup(result), phases.lookup(yielded));
     }
-  // Loops and terminators are segments; views and what is there do nothing.
+  // Loops and terminators are segments; views and constants run no command.
   auto known = dyn_cast<rank::CommandOp>(op);
   if (isa<rank::YieldOp, rank::MicrobatchesOp, func::ReturnOp>(op) ||
       (known && known.isWrittenAtLoad()))
@@ -242,7 +242,7 @@ CommandWriter::write(Operation &op,
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
   command->phase = phase;
-  // What it takes to copy a value to a slot and from it is no part of a plan.
+  // The time to copy a value to a slot and from it is not part of a plan.
   if (auto send = dyn_cast<rank::SendOp>(op))
     command->picoseconds = durations.getArrival(send);
   else if (!isa<rank::RecvOp>(op))

@@ -1,4 +1,4 @@
-// From the program of one device to the plan file that the runtime executes.
+// Writes the program of one device as the plan file that the runtime executes.
 
 #include "compiler/plan/WritePlan.h"
 
@@ -16,14 +16,14 @@ using namespace polyrank;
 using namespace polyrank::plan;
 
 namespace {
-/// The program of one function.
+/// Writes the program of one function.
 class ProgramWriter {
 public:
   ProgramWriter(func::FuncOp function, bool isStep, fb::PlanT &plan,
                 fb::ProgramT *program)
       : function(function), isStep(isStep), plan(plan), program(program) {}
 
-  /// All but the arguments, which come first.
+  /// Writes everything except the arguments, which come first.
   LogicalResult run(const target::CompiledKernels &kernels,
                     const PlanOptions &options);
 
@@ -65,7 +65,8 @@ private:
 };
 } // namespace
 
-/// Dim 0 of each input of a step, whatever function has one.
+/// The number of microbatches: dim 0 of each input of a step, in whichever
+/// function has one.
 static int64_t countMicrobatches(ArrayRef<func::FuncOp> functions) {
   for (func::FuncOp function : functions) {
     graph::Boundary boundary(function);
@@ -97,7 +98,7 @@ void PlanWriter::writeHeader() {
     }
   plan.microbatches = isStep ? countMicrobatches(functions) : 1;
   llvm::raw_string_ostream text(plan.ir);
-  // The stages before have verified it.
+  // Earlier stages of the compiler have verified it.
   module.print(text, OpPrintingFlags().assumeVerified());
 }
 
@@ -161,7 +162,7 @@ void ProgramWriter::addConstant(rank::BufferAttr buffer,
   program->constants.push_back(std::move(constant));
 }
 
-/// Elements in row-major order, one byte per boolean.
+/// The elements in row-major order, one byte per boolean.
 static std::vector<uint8_t> getBytes(DenseElementsAttr elements) {
   Type type = elements.getElementType();
   int64_t size = rank::getElementByteSize(type);
@@ -202,12 +203,12 @@ LogicalResult ProgramWriter::writeConstants() {
   return failure(result.wasInterrupted());
 }
 
-/// What stands before the microbatches, their segments, and what stands behind
-/// them: the last run together with the update. Without a loop there is one
-/// segment.
+/// Writes the commands before the microbatches, their segments, and the
+/// commands after them: the last run together with the update. Without a loop
+/// there is one segment.
 LogicalResult ProgramWriter::writeSegments(CommandWriter &writer) {
   using Range = llvm::iterator_range<Block::iterator>;
-  // The number of the segment; nullopt where it has no commands.
+  // Returns the number of the segment; nullopt if it has no commands.
   auto add = [&](StringRef name,
                  Range ops) -> FailureOr<std::optional<uint32_t>> {
     auto segment = std::make_unique<fb::SegmentT>();
@@ -261,7 +262,7 @@ void ProgramWriter::writeArena() {
   program->memory_lower_bound = arena.getLowerBound();
 }
 
-/// The axes in the order of the mesh, as all programs name them.
+/// Writes the axes in the order of the mesh, as in all programs.
 void ProgramWriter::writePlace() {
   auto place = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName);
   if (!place)
@@ -304,7 +305,7 @@ LogicalResult PlanWriter::run(StringRef path) {
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
   std::span<const uint8_t> bytes(builder.GetBufferPointer(), builder.GetSize());
-  // What the runtime would refuse must not leave the compiler.
+  // The compiler must not emit a plan that the runtime would refuse.
   func::FuncOp first = functions.front();
   if (auto verified = runtime::verifyPlan(bytes); !verified)
     return first.emitOpError("has a plan that is not valid: ")
