@@ -1,4 +1,4 @@
-// What stands around a product and belongs to its library call.
+// Finds the ops around a product that its library call computes too.
 
 #include "compiler/lowering/Absorb.h"
 

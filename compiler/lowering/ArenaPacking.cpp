@@ -1,4 +1,4 @@
-// The two regions of an arena, packed.
+// Packs the two regions of an arena.
 
 #include "compiler/lowering/ArenaPacking.h"
 
@@ -62,8 +62,9 @@ ArenaPacking polyrank::lowering::packArena(MutableArrayRef<ArenaUnit> units,
   if (shared == 0)
     return arena;
 
-  // Both together: the shared ones below a barrier, and what comes to lie among
-  // them becomes shared. The barrier goes up in steps, to the end at last.
+  // Pack both regions together: shared units below a barrier, and private units
+  // that come to lie below it become shared. The barrier goes up in steps,
+  // finally to the end.
   int64_t size = shared + arena.privately.size - persistent[1];
   const int64_t farthest = size;
   constexpr int steps = 24;

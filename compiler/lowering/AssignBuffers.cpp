@@ -1,4 +1,4 @@
-// AssignBuffers: gives every value its place in the arena.
+// assign-buffers: gives every value its place in the arena.
 
 #include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
@@ -49,20 +49,20 @@ private:
   target::TargetInterface target;
   int64_t alignment;
   int64_t threads;
-  /// Classes that lie at fixed distances, alone or as the members of a bucket;
-  /// and scratch.
+  /// Units of classes: a unit is a class with all that lies at fixed distances
+  /// from it, the members of a bucket, or scratch.
   std::vector<ArenaUnit> units;
-  /// Unit and offset of a class.
+  /// The unit of a class, and its offset there.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
   DenseMap<Operation *, int> scratchUnit;
-  /// By the id of what is sent.
+  /// By the id of the sent value.
   DenseMap<int64_t, int> channelUnit;
 };
 
 } // namespace
 
-/// Whether `value` is, or is a view of, what was computed before the block:
-/// once, and not again for each microbatch.
+/// Returns true if `value` is, or is a view of, a value that is computed before
+/// the block, so once and not for each microbatch.
 static bool isFromOutside(Value value, Block *block) {
   auto view = value.getDefiningOp<rank::ViewOp>();
   for (; view; view = value.getDefiningOp<rank::ViewOp>())
@@ -70,10 +70,10 @@ static bool isFromOutside(Value value, Block *block) {
   return value.getParentBlock() != block;
 }
 
-/// Operand i of the terminator shall lie at targets[i] (buffer -1: anywhere) at
-/// the end of the block; of a loop, before its first iteration. It is computed
-/// there where nothing stands against it, else copied there, after all reads. A
-/// value that stands in another one's place is copied away first.
+/// Makes operand i of the terminator lie at targets[i] (buffer -1: anywhere) at
+/// the end of the block; for a loop, before its first iteration. It is computed
+/// there if nothing prevents that, else copied there after all reads. A value
+/// that occupies the place of another one is copied away first.
 void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
   SmallVector<Place> wanted(targets);
   auto isWanted = [&](int buffer) {
@@ -108,8 +108,8 @@ void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
   }
 }
 
-/// Microbatch sums and carried values have one buffer throughout, and stashes
-/// one in which each microbatch has its slot.
+/// Gives each microbatch sum and carried value one buffer throughout, and each
+/// stash one buffer with a slot for each microbatch in flight.
 void BufferAssigner::tieMicrobatches() {
   rank::MicrobatchesOp loop = classes.getMicrobatches();
   if (!loop)
@@ -129,8 +129,8 @@ void BufferAssigner::tieMicrobatches() {
   }
 }
 
-/// Carried values have one buffer from before the loop to behind it, and stacks
-/// one in which each iteration has its element.
+/// Gives each carried value one buffer from before the loop to after it, and
+/// each stack one buffer with an element for each iteration.
 void BufferAssigner::tieLoops() {
   function.walk([&](rank::LoopOp loop) {
     SmallVector<Place> starts(loop->getNumOperands()), targets;
@@ -148,7 +148,7 @@ void BufferAssigner::tieLoops() {
   });
 }
 
-/// The results that replace arguments take their buffers.
+/// Gives results that replace arguments the buffers of these arguments.
 void BufferAssigner::tieResults() {
   Operation *terminator = function.getBody().front().getTerminator();
   graph::Boundary boundary(function);
@@ -162,7 +162,7 @@ void BufferAssigner::tieResults() {
   tieBlock(terminator, wanted);
 }
 
-/// A product is added to what its buffer holds.
+/// Gives a product the buffer of its addend.
 void BufferAssigner::tieAddends() {
   function.walk([&](rank::GemmOp gemm) {
     if (!gemm.getAddend())
@@ -182,10 +182,10 @@ void BufferAssigner::tieAddends() {
   });
 }
 
-/// The results of reduce_scatter and the operands of all_gather are blocks of
-/// what these take and give, so that nothing of a device's own is copied. What
-/// contains a block lives as long as it: that must not make the step need more
-/// memory than it needs anyway.
+/// Places the results of reduce_scatter and the operands of all_gather as
+/// blocks inside the other side of the collective, so that a device does not
+/// copy its own block. The containing value then lives as long as the block,
+/// which must not increase the memory of the step.
 void BufferAssigner::placeBlocks() {
   LiveBytes live;
   auto add = [&](LiveBytes &sum, ArrayRef<Lifetime> lifetimes, int buffer,
@@ -221,7 +221,7 @@ void BufferAssigner::placeBlocks() {
     for (auto [i, operand, result] :
          llvm::enumerate(op->getOperands(), op->getResults())) {
       InPlace way = classes.getInPlace(op, i, i);
-      // An argument keeps its value until the step's end.
+      // An argument must keep its value until the step's end.
       if (way == InPlace::Block && !classes.isPersistent(classes.find(operand)))
         placeBlock(result, operand, cast<rank::CollectiveOp>(op).getAxes());
       if (way == InPlace::Whole)
@@ -230,10 +230,11 @@ void BufferAssigner::placeBlocks() {
   });
 }
 
-/// Other results take the place of operands that end where they begin.
+/// Lets other results take the place of operands that end where the results
+/// begin.
 void BufferAssigner::mergeInPlace() {
   function.walk([&](Operation *op) {
-    // Products take the place of what they are added to, and nothing else.
+    // A product takes the place of its addend, and of nothing else.
     if (!isa<rank::LaunchOp, rank::CollectiveOp>(op))
       return;
     for (OpResult result : op->getResults())
@@ -300,9 +301,9 @@ void BufferAssigner::collectUnits() {
   });
 }
 
-/// What is sent lies in a channel until the other rank receives it, whenever
-/// that is: nothing else ever uses its bytes. Segments that send the same value
-/// share one.
+/// A sent value lies in a channel until the other rank receives it, whenever
+/// that is: nothing else ever uses these bytes. Segments that send the same
+/// value share a channel.
 void BufferAssigner::addChannels() {
   function.walk([&](rank::SendOp send) {
     auto [unit, isNew] = channelUnit.try_emplace(send.getId(), units.size());
@@ -318,7 +319,7 @@ void BufferAssigner::addChannels() {
   });
 }
 
-/// Memory that the library needs during a product.
+/// Adds the memory that the library needs during a product.
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
   function.walk([&](rank::GemmOp gemm) {
@@ -394,8 +395,8 @@ LogicalResult BufferAssigner::run() {
   return success();
 }
 
-/// A receive names the place of the channel in the arena of the rank that
-/// sends, which is another function's.
+/// Writes on each receive the place of the channel in the arena of the sending
+/// rank, which runs another function.
 static LogicalResult writeChannels(ModuleOp module) {
   DenseMap<int64_t, rank::SendOp> sends;
   module.walk(

@@ -1,4 +1,4 @@
-// Which values of a function share a buffer.
+// Decides which values of a function share a buffer.
 
 #include "compiler/lowering/BufferClasses.h"
 
@@ -38,8 +38,9 @@ void BufferClasses::alias(Value value, Value of, int64_t offset, int64_t stride,
   buffers[root(place.buffer)].values.push_back(value);
 }
 
-/// Whether `result` is in the class of the operand that it is a view of. A
-/// device's block is where that is always there, and so need not be copied.
+/// Puts `result` into the class of the operand that it is a view of, if
+/// possible. A device's block is a view only of a value that is always there,
+/// and so need not be copied.
 bool BufferClasses::aliasView(OpResult result, const rank::View &view) {
   Value of = result.getOwner()->getOperand(view.operand);
   Place whole = getPlace(of);
@@ -148,7 +149,7 @@ SmallVector<Lifetime> BufferClasses::getLifetimes(int buffer) const {
   return joinLifetimes(lifetimes);
 }
 
-/// Where a value lies, or would lie, were its class placed at `at`.
+/// The place of a value, assuming that its class is placed at `at`.
 Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
   Place place = getPlace(value);
   place.buffer = at.buffer;
@@ -166,8 +167,9 @@ Place BufferClasses::getPlaceIn(Value value, const Place &at) const {
   return place;
 }
 
-/// Whether the op at `position` reads class `read` only where it may write its
-/// results in class `written`, when class `inner`, one of the two, is at `at`.
+/// Returns true if the op at `position` reads class `read` only where it may
+/// write its results in class `written`, when class `inner`, one of the two, is
+/// at `at`.
 bool BufferClasses::meetInPlace(int read, int written, int inner,
                                 const Place &at, int64_t position) const {
   Operation *op = liveness.getOp(position);
@@ -195,7 +197,7 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
         return whole.getBlock(collective.getAxes(),
                               collective.getBlockBytes(number));
       };
-      // Results may be smaller than what they replace.
+      // Results may be smaller than the operands that they replace.
       to.size = way == InPlace::Same ? from.size : to.size;
       if (!runtime::isInPlace(way, from, to, blockOf))
         return false;
@@ -204,8 +206,8 @@ bool BufferClasses::meetInPlace(int read, int written, int inner,
   return writes;
 }
 
-/// Whether one of two values, of which `right` is of the class that `at` names,
-/// is there while the other waits for a later run.
+/// Returns true if one of two values, of which `right` is in the class that
+/// `at` names, is live while the other waits for a later run.
 bool BufferClasses::meetWhilePassed(Value left, Value right,
                                     const Place &at) const {
   auto meet = [&](Value passing, Value other) {

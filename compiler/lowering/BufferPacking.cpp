@@ -1,4 +1,4 @@
-// Offsets for buffers whose lifetimes are known.
+// Computes offsets for buffers whose lifetimes are known.
 
 #include "compiler/lowering/BufferPacking.h"
 
@@ -42,8 +42,8 @@ int64_t LiveBytes::getLargest() const {
 }
 
 namespace {
-/// A buffer that has its place, with what is asked of it most in one line of
-/// cache.
+/// A placed buffer; the fields that are read most often fit into one cache
+/// line.
 struct Placed {
   int64_t offset, end;
   /// From its first to its last position.
@@ -60,7 +60,7 @@ struct Placed {
 } // namespace
 
 /// Places buffers one after another, each into the smallest gap between those
-/// that it overlaps with in time, or behind them. Returns the end.
+/// that it overlaps in time, or after them. Returns the end.
 static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
                      llvm::ArrayRef<int> order, int64_t barrier) {
   std::vector<Placed> placed; // by offset
@@ -107,8 +107,8 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
   return end;
 }
 
-/// How long to look for a better order, in rounds and in pairs of buffers, and
-/// how near to the lower bound is near enough.
+/// The limits of the search for a better order, in rounds and in pairs of
+/// buffers, and the ratio to the lower bound at which it stops.
 static constexpr double maxRounds = 600, maxComparisons = 1e8,
                         nearEnough = 1.005;
 /// Rounds without a better packing before the search returns to the best.
@@ -176,8 +176,9 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
       break;
   }
 
-  // From the best of them on: whoever lies too high comes earlier next time. By
-  // how much is drawn, so that rounds do not repeat: often far, often a little.
+  // Starting with the best order, buffers that lie too high come earlier in the
+  // next round. The distance is random, so that rounds do not repeat: often
+  // far, often a little.
   const double count = buffers.size();
   const int rounds = static_cast<int>(
       std::min(maxRounds, maxComparisons / (count * count + 1)));

@@ -1,4 +1,4 @@
-// CheckBuffers: every read finds the value that was written.
+// check-buffers: checks that every read finds the value that was written.
 
 #include <set>
 
@@ -22,7 +22,7 @@ namespace polyrank::lowering {
 
 namespace {
 
-/// Runs as device number `device` of the mesh.
+/// Runs the function symbolically as device number `device` of the mesh.
 class BufferChecker {
 public:
   BufferChecker(func::FuncOp function, int64_t device,
@@ -38,7 +38,7 @@ private:
            getIndex(buffer.getAxes()) * buffer.getStep();
   }
   int64_t start(Value value) { return start(getBuffer(value)); }
-  /// This device's index over `axes`; 0 where there are none.
+  /// This device's index over `axes`; 0 if `axes` is null.
   int64_t getIndex(rank::AxesAttr axes) const {
     return axes ? axes.getMesh().getLinearIndex(device, axes.getAxes()) : 0;
   }
@@ -67,15 +67,15 @@ private:
   const rank::InPlaceWays &ways;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
-  /// What runs of segments have left, by result of the loop and slot (0 of what
-  /// is no stash).
+  /// The contents that runs of segments have left, by result of the loop and
+  /// slot (0 unless the result is a stash).
   DenseMap<std::pair<Value, int64_t>, Content> handed;
-  /// Collectives that were started and not waited for, in order.
+  /// Collectives in flight: started and not yet waited for, in order.
   llvm::SetVector<Operation *> inFlight;
   ArenaContents memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
   int64_t iteration = 0, iterations = 1; // of a loop
-  /// Of what the function sends, by id.
+  /// The sends of the function, by id.
   llvm::MapVector<int64_t, rank::SendOp> channels;
 };
 
@@ -112,7 +112,7 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   if (end > size)
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
-  // Peers read there whenever they like.
+  // Peers may read a channel at any time.
   for (auto [id, send] : channels)
     if (overlap(buffer, send.getChannelAttr()))
       return op->emitOpError("buffer ")
@@ -121,8 +121,8 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   return success();
 }
 
-/// Each value that is sent has a channel of its own, where all of its sends
-/// find it.
+/// Checks that each sent value has a channel of its own, and that all its sends
+/// use it.
 LogicalResult BufferChecker::checkChannels() {
   WalkResult result = function.walk([&](rank::SendOp send) -> WalkResult {
     rank::BufferAttr channel = send.getChannelAttr();
@@ -181,8 +181,8 @@ bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
                             });
 }
 
-/// Results are disjoint, and overlap operands only where that is allowed and
-/// exactly.
+/// Checks that results are disjoint, and overlap operands only where that is
+/// allowed, and exactly.
 LogicalResult BufferChecker::checkResults(Operation *op) {
   for (OpResult result : op->getResults()) {
     if (failed(checkBuffer(op, result)))
@@ -216,7 +216,7 @@ LogicalResult BufferChecker::checkScratch(rank::CommandOp op) {
     return failure();
   memory[static_cast<int>(scratch.getRegion())].write(
       start(scratch), start(scratch) + scratch.getSize(), ++writes);
-  // What the product reads must still be there, and what it writes stays.
+  // Scratch must not overwrite the operands of the product, nor its results.
   for (OpOperand &operand : op->getOpOperands())
     if (failed(read(operand)))
       return failure();
@@ -228,7 +228,7 @@ LogicalResult BufferChecker::checkScratch(rank::CommandOp op) {
   return success();
 }
 
-/// How many slots a value has that is a stash; 0 for others.
+/// The number of slots if the value is a stash; 0 for others.
 static int64_t getSlots(Value value) {
   auto loop = value.getDefiningOp<rank::MicrobatchesOp>();
   return loop ? loop.getSlots(cast<OpResult>(value).getResultNumber()) : 0;
@@ -250,7 +250,7 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   bool isView =
       command && op.getNumResults() && command.getViewOffset(0, device);
   for (OpOperand &operand : op.getOpOperands())
-    // A view is of one slot of a stash, and is looked at where it is read.
+    // A view is of one slot of a stash, and is checked where it is read.
     if (!(isView && getSlots(operand.get())) && failed(read(operand)))
       return failure();
   if (!command) // a terminator
@@ -272,7 +272,8 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   return success();
 }
 
-/// What lies at byte `offset` of a value: of a stash, what is in that slot.
+/// The content at byte `offset` of a value; for a stash, the content of that
+/// slot.
 Content BufferChecker::getViewed(Value value, int64_t offset) {
   Content content = contents.lookup(value);
   if (int64_t slots = getSlots(value)) {
@@ -284,7 +285,7 @@ Content BufferChecker::getViewed(Value value, int64_t offset) {
   return content;
 }
 
-/// Results that are bytes of operands.
+/// Runs results that are views of operands.
 LogicalResult BufferChecker::runView(rank::CommandOp op) {
   for (OpResult result : op->getResults()) {
     unsigned number = result.getResultNumber();
@@ -296,8 +297,9 @@ LogicalResult BufferChecker::runView(rank::CommandOp op) {
   return success();
 }
 
-/// What is written meets nothing that a collective in flight reads or writes.
-/// What is read cannot: where that is written the value is lost.
+/// Checks that the op writes no bytes that a collective in flight reads or
+/// writes. Reads need no check: reading bytes that a collective writes does not
+/// find the value.
 LogicalResult BufferChecker::checkInFlight(rank::CommandOp op) {
   SmallVector<rank::BufferAttr> written;
   for (Value result : op->getResults())
@@ -327,8 +329,8 @@ LogicalResult BufferChecker::runBlock(Block &block) {
   return success();
 }
 
-/// Each element of a stack lies in its place when the last iteration is over,
-/// and a carried value where the next iteration finds it.
+/// Checks that each element of a stack is in its place after the last
+/// iteration, and that each carried value is where the next iteration finds it.
 LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
   unsigned numOf = loop.getOf().size(), numStacks = loop.getNumStacks();
   for (OpOperand &operand : loop->getOpOperands())
@@ -336,7 +338,7 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
       return failure();
   if (failed(checkResults(loop)) || failed(checkInFlight(loop)))
     return failure();
-  // The first iteration finds them there.
+  // The first iteration finds the carried operands there.
   ValueRange last = loop.getResults().drop_front(numStacks);
   for (auto [carried, result] : llvm::zip_equal(loop.getCarry(), last))
     if (getBuffer(carried) != getBuffer(result))
@@ -379,7 +381,7 @@ LogicalResult BufferChecker::runLoop(rank::LoopOp loop) {
         handed[i - numStacks] = contents.lookup(value);
     }
   }
-  // What earlier iterations left in a stack is still there.
+  // The elements that earlier iterations left in a stack are still there.
   for (auto [i, each] : llvm::enumerate(given)) {
     Value element = loop.getYield()->getOperand(i);
     rank::BufferAttr buffer = getBuffer(element);
@@ -404,7 +406,7 @@ LogicalResult BufferChecker::runMicrobatches(rank::MicrobatchesOp loop) {
     if (failed(read(operand)))
       return failure();
   count = loop.getCount();
-  handed.clear(); // of the step before
+  handed.clear(); // left by the previous step
   SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
   for (OpResult result : loop.getResults())
     if (failed(checkBuffer(loop, result)))
@@ -491,9 +493,9 @@ LogicalResult BufferChecker::run() {
   return runBlock(block);
 }
 
-/// The devices that stand first, in the middle or last along each axis of the
-/// function's mesh, or at its own coordinate: all combinations along the first
-/// axes, and no more of them than these along further ones.
+/// The devices that are first, in the middle or last along each axis of the
+/// function's mesh, or at the function's own coordinate: all combinations along
+/// the first axes, and beyond a limit no more devices for further axes.
 static SmallVector<int64_t> getDevices(func::FuncOp function) {
   sharding::MeshAttr mesh;
   AttrTypeWalker walker;
@@ -520,7 +522,8 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
   return devices;
 }
 
-/// The axes over which it matters where a device is: those of blocks.
+/// The axes over which a device's coordinate matters for places: those of
+/// blocks.
 static llvm::SetVector<rank::AxesAttr>
 getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
   llvm::SetVector<rank::AxesAttr> found;
@@ -535,7 +538,7 @@ getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
       for (unsigned i = 0; i < op->getNumResults(); ++i)
         if (auto view = command.getView(i); view && view->axes)
           found.insert(view->axes);
-    // What a collective may write over.
+    // The blocks over which a collective may write.
     if (auto collective = dyn_cast<rank::CollectiveOp>(op))
       for (unsigned i = 0; i < op->getNumOperands(); ++i) {
         InPlace way = ways.get(op, i, i);
@@ -546,7 +549,7 @@ getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
   return found;
 }
 
-/// Of `getDevices` one each of those whose blocks lie at the same places.
+/// One device of `getDevices` for each different set of places of blocks.
 static SmallVector<int64_t> getDifferentDevices(func::FuncOp function,
                                                 const rank::InPlaceWays &ways) {
   llvm::SetVector<rank::AxesAttr> axes = getBlockAxes(function, ways);
@@ -561,7 +564,7 @@ static SmallVector<int64_t> getDifferentDevices(func::FuncOp function,
   return devices;
 }
 
-/// What is received lies where it was sent.
+/// Checks that receives read where the value was sent.
 static LogicalResult checkReceives(ModuleOp module) {
   DenseMap<int64_t, rank::SendOp> sends;
   WalkResult result = module.walk([&](rank::SendOp send) -> WalkResult {

@@ -1,4 +1,5 @@
-// CheckRanks: the communication of all ranks agrees and ends.
+// check-ranks: checks that the communication of all ranks agrees and
+// terminates.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelinePrograms.h"
@@ -14,8 +15,9 @@ namespace polyrank::lowering {
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
-/// At the command of the counterexample that comes first, with the others as
-/// notes at theirs. `getOp` is of a program and the number of a command in it.
+/// Emits the error at the first command of the counterexample, with notes at
+/// the other commands. `getOp` returns the op of a command, given a program and
+/// a number.
 static LogicalResult
 report(const progress::Fault &fault,
        llvm::function_ref<Operation *(int32_t, size_t)> getOp) {
@@ -28,23 +30,22 @@ report(const progress::Fault &fault,
   return failure();
 }
 
-/// Of a fault's step: where a program ends too early, its last command.
+/// The op of a fault's step; the last command if the program ends too early.
 static Operation *getOpAt(ArrayRef<Operation *> commands, size_t number) {
   return commands[std::min(number, commands.size() - 1)];
 }
 
-/// Segments are checked one by one. Each leaves every rank at its end with
-/// nothing in flight, and the result of waiting for each other does not depend
-/// on speed, so any schedule of segments that is the same on all ranks ends
-/// too.
+/// Checks segments one by one. Each leaves every rank at its end with nothing
+/// in flight, and progress does not depend on speed, so any order of segments
+/// that is the same on all ranks terminates too.
 static LogicalResult checkFunction(func::FuncOp function) {
   FailureOr<std::vector<SegmentPrograms>> segments =
       getSegmentPrograms(function);
   if (failed(segments))
     return failure();
-  DenseSet<int64_t> before; // of what stands before the microbatches
+  DenseSet<int64_t> before; // ids before the microbatches
   for (auto [i, segment] : llvm::enumerate(*segments)) {
-    // Each microbatch moves the values of the others again.
+    // Each microbatch moves the same ids again.
     DenseSet<int64_t> ids = before;
     for (Operation *command : segment.commands)
       if (auto op = dyn_cast<rank::CollectiveOp>(command);
@@ -61,9 +62,9 @@ static LogicalResult checkFunction(func::FuncOp function) {
   return success();
 }
 
-/// Functions of different ranks are checked as they run together, a step from
-/// its begin to its end: how they interleave depends on all their schedules.
-/// One step leaves all channels empty, so any number of them ends too.
+/// Checks functions of different ranks as they run together, a step from its
+/// begin to its end: how they interleave depends on all their schedules. A step
+/// leaves all channels empty, so if one terminates, any number of steps does.
 static LogicalResult checkTogether(const rank::Programs &programs) {
   FailureOr<PipelinePrograms> all = getPipelinePrograms(programs);
   if (failed(all))

@@ -1,4 +1,4 @@
-// ChooseGemms: the target says how each product is computed.
+// choose-gemms: the target chooses how each product is computed.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/target/Target.h"

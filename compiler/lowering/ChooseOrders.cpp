@@ -1,4 +1,5 @@
-// ChooseOrders: tensors lie in memory in the order in which products have them.
+// choose-orders: chooses the memory order of tensor dims that GEMMs read and
+// write.
 
 #include <deque>
 
@@ -22,7 +23,7 @@ namespace polyrank::lowering {
 
 namespace {
 
-/// Orders of values; those that it lacks lie as their types say.
+/// The chosen orders of values; other values lie as their types say.
 class Orders {
 public:
   DimOrder of(Value value) const {
@@ -46,13 +47,13 @@ private:
   llvm::MapVector<Value, DimOrder> chosen;
 };
 
-/// What an op in some order needs of its operands, and what it makes.
+/// The orders of an op's operands and result if it is computed in some order.
 struct OrderedOp {
   DimOrder operand; // each operand's, canonical
-  DimOrder result;  // with dims of size 1 where the op leaves them
+  DimOrder result;  // dims of size 1 are where the op leaves them
 };
 
-/// One block.
+/// Chooses the orders in one block.
 class OrderChooser {
 public:
   explicit OrderChooser(Block &block) : block(block) {}
@@ -85,7 +86,7 @@ int64_t countElements(Value value) {
   return graph::numElements(getShape(value));
 }
 
-/// Whether it is made in whatever order it is needed.
+/// Returns true if the value is built directly in whatever order is needed.
 bool hasNoOrder(Value value) {
   return value.getDefiningOp<graph::IotaOp>() || graph::getSplat(value);
 }
@@ -99,8 +100,8 @@ const std::optional<DimParts> &OrderChooser::partsOf(Operation *op) {
   return entry->second;
 }
 
-/// How `op` is computed so that its result has its order; of a reduction, so
-/// that its operand has. nullopt where it has to be computed as it is written.
+/// The orders in which `op` gives its result (for a reduction: takes its
+/// operand) in the chosen order; nullopt if it must be computed as written.
 std::optional<OrderedOp> OrderChooser::orderedOp(Operation *op,
                                                  const Orders &orders) {
   const std::optional<DimParts> &parts = partsOf(op);
@@ -115,7 +116,7 @@ std::optional<OrderedOp> OrderChooser::orderedOp(Operation *op,
       return !llvm::is_contained(reduce.getDims(), d);
     });
     auto result = parts->toResult(order, to);
-    // The first of equal elements is that in the order of the dims.
+    // The first of equal elements is defined by the order of the dims.
     return !result || (reduce.getFirst() && !llvm::is_sorted(reduced))
                ? std::nullopt
                : std::optional<OrderedOp>({order, *result});
@@ -132,7 +133,7 @@ std::optional<OrderedOp> OrderChooser::orderedOp(Operation *op,
              : std::nullopt;
 }
 
-/// The elements that are transposed for `op`.
+/// The number of elements that are transposed for `op`.
 int64_t OrderChooser::countMoved(Operation *op, const Orders &orders) {
   std::optional<OrderedOp> ordered = orderedOp(op, orders);
   int64_t count = 0;
@@ -150,15 +151,15 @@ int64_t OrderChooser::countMoved(Operation *op, const Orders &orders) {
   return count;
 }
 
-/// The orders of all values that are connected with `seed`, which lies as its
-/// type says, by ops that work in any order.
+/// Propagates from `seed`, which lies as its type says, through ops that work
+/// in any order, to all connected values.
 Orders OrderChooser::spread(Value seed) {
   Orders result;
   std::deque<Value> pending = {seed};
   seen.insert(seed);
   auto reach = [&](Value value, std::optional<DimOrder> order) {
     ArrayRef<int64_t> shape = getShape(value);
-    // A value that is nothing but a vector says nothing about orders.
+    // A value with at most one dim larger than 1 determines no order.
     if (!order || llvm::count_if(shape, [](int64_t n) { return n > 1; }) < 2 ||
         hasNoOrder(value) || !isFlexible(value) || !seen.insert(value).second)
       return;
@@ -188,8 +189,8 @@ Orders OrderChooser::spread(Value seed) {
   return result;
 }
 
-/// Values between ops that work in any order and ops that do not: of products
-/// before those of others, and the largest first.
+/// The values between ops that work in any order and ops that do not: those of
+/// products first, the largest first.
 std::vector<Value> OrderChooser::findSeeds() {
   std::vector<std::tuple<bool, int64_t, size_t>> keys;
   std::vector<Value> seeds, sorted;
@@ -246,7 +247,7 @@ void OrderChooser::run(bool always) {
       op->erase();
 }
 
-/// `value` as it lies in `order`.
+/// Returns `value` in memory order `order`.
 Value OrderChooser::get(OpBuilder &builder, Value value,
                         ArrayRef<int64_t> order) {
   if (hasNoOrder(value) && !llvm::is_sorted(order)) {
@@ -269,7 +270,7 @@ Value OrderChooser::get(OpBuilder &builder, Value value,
 void OrderChooser::rewrite(Operation *op) {
   auto isChosen = [&](Value value) { return !orders.isIdentity(value); };
   bool makes = llvm::any_of(op->getResults(), isChosen);
-  // Ops inside of regions read values as they are written.
+  // Ops inside regions read values as they are written.
   SmallVector<OpOperand *> reads;
   op->walk([&](Operation *inner) {
     for (OpOperand &operand : inner->getOpOperands())
@@ -285,7 +286,7 @@ void OrderChooser::rewrite(Operation *op) {
     ArrayRef<int64_t> shape = getShape(result);
     DimOrder natural = canonicalOrder(ordered->result, shape),
              wanted = orders.of(result);
-    // Dims of size 1 go to their places.
+    // Move dims of size 1 to their places.
     if (SmallVector<int64_t> there = inOrder(shape, natural);
         getShape(value) != ArrayRef<int64_t>(there))
       value = graph::ReshapeOp::create(builder, op->getLoc(), value, there);
@@ -308,8 +309,8 @@ void OrderChooser::rewrite(Operation *op) {
                                                    result, orders.of(result)));
 }
 
-/// `op` on operands that lie in `ordered.operand`; the result lies in
-/// `ordered.result`, dims of size 1 apart.
+/// Builds `op` on operands in order `ordered.operand`; the result is in order
+/// `ordered.result`, except for dims of size 1.
 Value OrderChooser::build(OpBuilder &builder, Operation *op,
                           const OrderedOp &ordered) {
   ArrayRef<int64_t> order = ordered.operand;
@@ -338,7 +339,7 @@ Value OrderChooser::build(OpBuilder &builder, Operation *op,
                                        dims, op.getFirst());
       })
       .Case([&](graph::BroadcastOp op) -> Value {
-        // Dims of size 1 need not stand in the order of the result's.
+        // Dims of size 1 need not be in the order of the result's dims.
         SmallVector<int64_t> sizes, dims;
         for (auto [place, d] : llvm::enumerate(ordered.result))
           if (auto found = llvm::find(op.getDims(), d);

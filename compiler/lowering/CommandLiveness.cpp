@@ -1,4 +1,4 @@
-// When each value of a rank's program is needed.
+// Computes the lifetimes of the values of a rank's program.
 
 #include "compiler/lowering/CommandLiveness.h"
 
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-// An op stands at position p; what is inserted before it, at p - 2 and p - 1.
+// If an op is at position p, ops inserted before it are at p - 2 and p - 1.
 static constexpr int64_t spacing = 4;
 
 CommandLiveness::CommandLiveness(func::FuncOp function) {
@@ -38,7 +38,8 @@ void CommandLiveness::number(Block &block) {
     opsByPosition[next] = &op;
     if (loop)
       followRuns(loop);
-    // Iterations leave the elements of stacks behind.
+    // Iterations leave the elements of stacks for later ones and for the end of
+    // the loop.
     if (iterated)
       for (OpResult stack : op.getResults().take_front(iterated.getNumStacks()))
         passed[stack] = {blocks.at(&iterated.getBody().front())};
@@ -71,8 +72,8 @@ void CommandLiveness::followRuns(rank::MicrobatchesOp loop) {
     passed[result] = findPassed(loop, result.getResultNumber());
 }
 
-/// Until when `loop` needs the value with which carried result `result` starts;
-/// -1 where it does not.
+/// The end of the lifetime in `loop` of the initial value of carried result
+/// `result`; -1 if the loop does not need it.
 int64_t CommandLiveness::getEndOfInitial(rank::MicrobatchesOp loop,
                                          unsigned result,
                                          Operation *collective) const {
@@ -127,7 +128,8 @@ SmallVector<Lifetime> CommandLiveness::findPassed(rank::MicrobatchesOp loop,
                                                   unsigned result) const {
   SmallVector<rank::SegmentOp, 4> segments = loop.getSegments();
   SmallVector<rank::MicrobatchesOp::Run> runs = loop.getRuns();
-  // What a run leaves or finds is of one microbatch, in a stash; else of all.
+  // In a stash, a run leaves and finds the value of its own microbatch; other
+  // results have one value for all.
   int64_t slots = loop.getSlots(result);
   bool isStash = slots > 0;
   auto keyOf = [&](int64_t i) { return isStash ? runs[i].microbatch : 0; };
@@ -135,7 +137,7 @@ SmallVector<Lifetime> CommandLiveness::findPassed(rank::MicrobatchesOp loop,
   for (int64_t i = 0, count = runs.size(); i < count; ++i)
     if (llvm::is_contained(segments[runs[i].segment].getTakes(), result))
       lastUse[keyOf(i)] = i;
-  // Behind the loop each slot is read as it was left.
+  // After the loop each slot is read as it was left.
   if (!loop.getResult(result).use_empty()) {
     std::map<int64_t, int64_t> left;
     for (int64_t i = 0, count = runs.size(); i < count; ++i)

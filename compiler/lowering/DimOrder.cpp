@@ -1,4 +1,4 @@
-// Orders of a tensor's dims in memory, and what an op makes of them.
+// Orders of a tensor's dims in memory, and how ops map them.
 
 #include "compiler/lowering/DimOrder.h"
 
@@ -90,8 +90,8 @@ std::optional<DimOrder> DimParts::toOperand(ArrayRef<int64_t> order,
   return follow(result, order, operand, shape, hasWindows);
 }
 
-/// Cuts the dims of both shapes at each other's boundaries; nullopt where these
-/// do not nest, as of [2, 3] and [3, 2].
+/// Splits the dims of both shapes at each other's boundaries; nullopt if these
+/// do not nest, as those of [2, 3] and [3, 2].
 static std::optional<DimParts> reshapeParts(ArrayRef<int64_t> operand,
                                             ArrayRef<int64_t> result) {
   DimParts parts;
@@ -158,8 +158,8 @@ std::optional<DimParts> lowering::dimPartsOf(Operation *op) {
         return parts;
       })
       .Case([&](graph::FoldOp op) {
-        // A window of one element is a dim of size 1, which orders leave
-        // anywhere; the op needs it behind all others.
+        // A window of one element is a dim of size 1, which an order may put
+        // anywhere; the op needs it last.
         parts.hasWindows = true;
         return getShape(op.getInput()).back() > 1 ? std::optional(parts)
                                                   : std::nullopt;

@@ -1,4 +1,4 @@
-// FormGemms: contractions become library calls.
+// form-gemms: lowers contractions to library calls.
 
 #include <limits>
 
@@ -27,22 +27,24 @@ static ArrayRef<int64_t> shapeOf(Value value) {
 
 namespace {
 
-/// The result of a contraction, seen through the reshapes and transposes that
-/// are its only use: `view` has the contraction's dims, over `value`.
+/// A form of the result of a contraction, looking through reshapes and
+/// transposes that are its only use: `view` has the contraction's dims, over
+/// `value`.
 struct ResultForm {
   Value value;
   StridedView view;
 };
 
-/// A way to read an operand: in place, seen through the reshapes, transposes,
-/// slices and broadcasts that it is made by; or as a transposed copy.
+/// A form in which an operand can be read: in place, looking through the
+/// reshapes, transposes, slices and broadcasts that produce it; or as a
+/// transposed copy.
 struct OperandForm {
-  StridedView view; // without a base: of the copy
+  StridedView view; // without a base: a view of the copy
   SmallVector<int64_t> copy;
-  double nanoseconds; // to make what is read
+  double nanoseconds; // to compute what is read
 };
 
-/// One contraction on its way.
+/// Lowers one contraction.
 class GemmFormer {
 public:
   GemmFormer(graph::MatmulOp op, target::TargetInterface target)
@@ -74,9 +76,9 @@ private:
 
 } // namespace
 
-/// The result's forms: itself, then as each further reshape or transpose that
-/// is its only use has it. A view of the contraction's dims over the last of
-/// them is found by undoing the steps.
+/// The result's forms: the result itself, and each further reshape or transpose
+/// that is the only use. A view of the contraction's dims over the last of them
+/// is found by inverting the steps.
 std::vector<ResultForm> GemmFormer::traceResult() {
   Value value = op.getResult();
   std::vector<ResultForm> forms = {{value, StridedView::whole(shapeOf(value))}};
@@ -111,9 +113,9 @@ double GemmFormer::copyTime(const StridedView &view) {
                              static_cast<int64_t>(sizeof(float)));
 }
 
-/// The forms of an operand. Reading it at a step of the chain that makes it
-/// costs the steps before. A copy to `order` (batch, rows, columns) can always
-/// be read.
+/// The forms of an operand. Reading it at a step of the chain that produces it
+/// costs the steps up to there. A copy to `order` (batch, rows, columns) can
+/// always be read.
 std::vector<OperandForm>
 GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
   std::vector<OperandForm> forms;
@@ -135,8 +137,8 @@ GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
   return forms;
 }
 
-/// The cheapest call over all forms of operands and result. There is one: both
-/// operands copied to [batch, rows, columns].
+/// Chooses the cheapest call over all forms of operands and result. One always
+/// exists: both operands copied to [batch, rows, columns].
 void GemmFormer::choose() {
   std::vector<OperandForm> lefts = traceOperand(
                                op.getLhs(),
@@ -195,7 +197,7 @@ LogicalResult GemmFormer::run() {
   return success();
 }
 
-/// Erases what nobody uses any more, users before producers.
+/// Erases unused ops, users before producers.
 static void eraseDead(Operation *root) {
   SmallVector<Operation *> ops;
   root->walk([&](Operation *op) { ops.push_back(op); });

@@ -1,4 +1,4 @@
-// Scans become loops of commands.
+// form-loops: lowers scans to loops of commands.
 
 #include "compiler/lowering/Passes.h"
 #include "dialects/graph/Graph.h"
@@ -15,7 +15,7 @@ namespace polyrank::lowering {
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
-/// Which results are read: a stack by others, a carried value also by an
+/// Which results are read: a stack by other ops, a carried value also by an
 /// iteration that computes something else with it.
 static SmallVector<bool> findRead(graph::ScanOp scan) {
   graph::ScanYieldOp yield = scan.getYield();
@@ -50,7 +50,7 @@ static SmallVector<bool> findRead(graph::ScanOp scan) {
   return isRead;
 }
 
-/// A scan of one iteration is its body.
+/// Replaces a scan of one iteration by its body.
 static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
   IRMapping mapping;
   Location location = scan.getLoc();
@@ -72,9 +72,10 @@ static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
   }
 }
 
-/// A matrix that all iterations multiply with lies as products of few rows read
-/// it fastest, with the contracted dim in front: a library would turn it in
-/// each iteration. Turning it once costs about as much as one of these.
+/// Transposes matrices that all iterations multiply with, so that the
+/// contracted dim comes first: products of few rows read this order fastest,
+/// and the library would otherwise transpose the matrix in each iteration.
+/// Doing so once costs about as much as one iteration's transpose.
 static void turnFactors(graph::ScanOp scan, OpBuilder &builder) {
   constexpr int64_t manyIterations = 8;
   if (scan.getCount() < manyIterations)
@@ -114,7 +115,7 @@ static void formLoop(graph::ScanOp scan) {
   turnFactors(scan, builder);
   SmallVector<bool> isRead = findRead(scan);
   unsigned numStacks = scan.getNumStacks();
-  // Arguments and operands that are left.
+  // The remaining arguments and operands.
   Block &body = scan.getBody().front();
   graph::ScanYieldOp yield = scan.getYield();
   SmallVector<Value> yielded, replaced, carry, of, uses;
@@ -163,7 +164,7 @@ struct FormLoopsPass : lowering::impl::FormLoopsBase<FormLoopsPass> {
   void runOnOperation() override {
     SmallVector<graph::ScanOp> scans;
     getOperation().walk([&](graph::ScanOp scan) { scans.push_back(scan); });
-    // Who reads a scan comes behind it.
+    // The readers of a scan come after it.
     for (graph::ScanOp scan : llvm::reverse(scans)) {
       if (scan.use_empty())
         scan.erase();

@@ -1,4 +1,4 @@
-// FormSegments: cuts the microbatches of a step into segments and orders them.
+// form-segments: cuts the microbatches of a step into segments and orders them.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelineSchedule.h"
@@ -20,11 +20,11 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 namespace {
-/// Whether a transfer goes to a later stage, by its id.
+/// By id of a transfer: true if it goes to a later stage.
 using Directions = DenseMap<int64_t, bool>;
 
-/// All runs of a schedule but the last become a rank.microbatches; the last one
-/// stands behind it.
+/// Turns all runs but the last into a rank.microbatches; the last run comes
+/// after it.
 class SegmentFormer {
 public:
   SegmentFormer(graph::MicrobatchesOp op, const SegmentPlan &plan,
@@ -36,17 +36,17 @@ public:
   void run();
 
 private:
-  /// A result of the loop: what microbatches add up, hand to a later segment,
-  /// or to the next microbatch. `value` is what a microbatch makes of it, and
-  /// `argument` what segments find of it in the body.
+  /// A result of the loop: a sum, or a value handed to a later segment or to
+  /// the next microbatch. `value` is the microbatch's value, and `argument`
+  /// stands for the result inside the body.
   struct Result {
     enum Kind { Sum, Stash, Carried } kind;
     unsigned number; // of the sum, the crossing or the carried value
     Value value, argument;
     int64_t writer; // segment
   };
-  /// What a copy of a segment finds: by the body's values, and of sums by
-  /// number.
+  /// The values that a copy of a segment uses: by the body's values, and for
+  /// sums by number.
   struct Found {
     IRMapping values;
     DenseMap<unsigned, Value> sums;
@@ -68,12 +68,12 @@ private:
   const Directions &directions;
   OpBuilder builder;
   SmallVector<Result> results;
-  /// What `results` are once the loop is built; empty where there is none.
+  /// The values of `results` once the loop is built; empty if there is no loop.
   SmallVector<Value> values;
 };
 } // namespace
 
-/// The numbers of all microbatches.
+/// A constant with the numbers of all microbatches.
 Value SegmentFormer::getIndices() {
   SmallVector<int64_t> numbers;
   for (int64_t number = 0; number < static_cast<int64_t>(op.getCount());
@@ -90,7 +90,7 @@ static RankedTensorType getElementType(Value stacked) {
                                type.getElementType());
 }
 
-/// Those that a run of the loop gives.
+/// Collects the results that some run of the loop gives.
 void SegmentFormer::collectResults() {
   auto add = [&](Result result) {
     if (llvm::any_of(plan.getRuns().drop_back(), [&](SegmentPlan::Run run) {
@@ -126,8 +126,8 @@ bool SegmentFormer::takes(const Result &result, int64_t segment,
   llvm_unreachable("covered switch");
 }
 
-/// What `value` of the body is in a copy of `segment`: it is there, or computed
-/// again.
+/// The value of the body's `value` in a copy of `segment`: an existing one, or
+/// a recomputed one.
 Value SegmentFormer::find(Value value, int64_t segment, IRMapping &mapping) {
   if (mapping.contains(value) || plan.getSegment(value) < 0)
     return mapping.lookupOrDefault(value);
@@ -139,8 +139,8 @@ Value SegmentFormer::find(Value value, int64_t segment, IRMapping &mapping) {
   return mapping.lookup(value);
 }
 
-/// Adds what a microbatch computes to the sum, where it is computed, so that it
-/// need not be kept until the end.
+/// Adds a microbatch's part to the sum just after the part is computed, so that
+/// it need not be kept until the end.
 Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
   OpBuilder::InsertionGuard guard(builder);
   Operation *producer = part.getDefiningOp();
@@ -153,27 +153,28 @@ Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
   return added;
 }
 
-/// Copies a segment to where the builder stands. Returns what its results are,
-/// by what a microbatch makes of them, sums by the number of the sum.
+/// Copies a segment to the builder's insertion point. Returns the copies of its
+/// results by the microbatch's values; for sums, by the number of the sum.
 DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
                                                   Found &found) {
   IRMapping &mapping = found.values;
-  // A send waits for a slot of its channel, which another stage frees when it
-  // has what this one receives, so nothing is sent on before all is received:
-  // in that order the schedule counts the slots (stage_order::getSlots). What
-  // comes back, the next value of a state, may be an answer to what was sent.
+  // A send waits for a free slot of its channel, and another stage frees the
+  // slot when it has received what this stage sends. So all receives of one
+  // direction come before the sends of that direction; pipeline::getSlots
+  // counts the slots for this order. A value that comes back, such as the next
+  // value of a state, may depend on a value sent from here.
   Operation *lastReceive[2] = {}; // by direction
   for (auto receive : body.getOps<rank::RecvOp>())
     if (plan.getSegment(receive.getOperation()) == segment)
       lastReceive[directions.lookup(receive.getId())] = receive;
-  SmallVector<Operation *> sends[2]; // that stand in front of it
+  SmallVector<Operation *> sends[2]; // sends before the last receive
   auto sendNow = [&](bool direction) {
     for (Operation *send : sends[direction])
       builder.clone(*send, mapping);
     sends[direction].clear();
   };
   for (Operation &inner : body.without_terminator()) {
-    // What is free is made in front of its first reader.
+    // A free value is computed just before its first reader.
     bool isMadeLater = plan.getNumSegments() > 1 &&
                        inner.getNumResults() == 1 &&
                        SegmentPlan::isFree(inner.getResult(0));
@@ -216,7 +217,8 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
   return given;
 }
 
-/// A segment of the loop, for the first microbatch that runs it or for others.
+/// Builds a segment of the loop, for the first microbatch that runs it or for
+/// the others.
 rank::SegmentOp SegmentFormer::buildSegment(int64_t segment, bool isFirst,
                                             ValueRange of) {
   SmallVector<int64_t> taken, given;
@@ -275,8 +277,8 @@ void SegmentFormer::buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of) {
     }
     types.push_back(type);
   }
-  // The first run of a segment starts sums, and finds carried values where they
-  // come from, so it is a segment of its own.
+  // The first run of a segment starts sums and takes carried values from their
+  // operands, so it is a segment of its own.
   std::map<std::pair<int64_t, bool>, int64_t> numbers;
   DenseSet<int64_t> started;
   for (SegmentPlan::Run run : runs) {
@@ -306,7 +308,7 @@ void SegmentFormer::buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of) {
   llvm::append_range(values, loop.getResults());
 }
 
-/// What the last run finds behind the loop.
+/// The values that the last run uses after the loop.
 SegmentFormer::Found SegmentFormer::findBehind(SegmentPlan::Run run,
                                                ValueRange of) {
   Found found;
@@ -360,7 +362,7 @@ void SegmentFormer::run() {
   op.erase();
 }
 
-/// Of all transfers between the module's programs.
+/// The directions of all transfers between the module's programs.
 static Directions findDirections(ModuleOp module) {
   DenseMap<int64_t, int64_t> senders;
   module.walk([&](rank::SendOp send) {
@@ -378,7 +380,7 @@ namespace {
 struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
   using FormSegmentsBase::FormSegmentsBase;
 
-  /// By the schedule of the module's pipeline, if it has one.
+  /// The cut by the schedule of the module's pipeline, if it has one.
   FailureOr<MicrobatchCut> getCut(graph::MicrobatchesOp op) {
     MicrobatchCut cut;
     cut.ahead = ahead;
@@ -392,7 +394,7 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
     for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
       if (coordinate == here)
         cut.stages.push_back(stage);
-    FailureOr<stage_order::Schedule> schedule =
+    FailureOr<pipeline::Schedule> schedule =
         getSchedule(getOperation(), op.getCount());
     if (failed(schedule))
       return failure();

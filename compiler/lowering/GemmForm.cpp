@@ -1,4 +1,4 @@
-// A contraction of strided tensors as one library call.
+// Finds library calls for contractions of strided tensors.
 
 #include "compiler/lowering/GemmForm.h"
 
@@ -9,15 +9,15 @@ using namespace polyrank::lowering;
 namespace {
 enum class Role { Batch, Row, Column, Contracted };
 
-/// One loop of the contraction and how far it moves in a, b and the result.
+/// One loop of the contraction, with its strides in a, b and the result.
 struct Loop {
   Role role;
   int64_t size, a, b, c;
 };
 } // namespace
 
-/// Digits of dims that belong together become loops, minor ones last. A dim
-/// list that is absent (null) has stride 0.
+/// Turns digits of dims that belong together into loops, minor ones last. An
+/// absent (null) dim list has stride 0.
 static bool addLoops(Role role, ArrayRef<const SmallVector<Digit, 2> *> dims,
                      SmallVectorImpl<Loop> &loops) {
   SmallVector<SmallVector<Digit, 2>> lists;
@@ -38,7 +38,7 @@ static bool addLoops(Role role, ArrayRef<const SmallVector<Digit, 2> *> dims,
   return true;
 }
 
-/// Two loops whose strides nest in every tensor are one.
+/// Merges two loops whose strides nest in every tensor.
 static void mergeLoops(SmallVectorImpl<Loop> &loops) {
   auto nest = [](const Loop &major, const Loop &minor) {
     return major.role == minor.role && major.a == minor.size * minor.a &&
@@ -57,7 +57,8 @@ static void mergeLoops(SmallVectorImpl<Loop> &loops) {
   }
 }
 
-/// Whether a library reads a rows x columns matrix with these strides.
+/// Returns true if a library can read a rows x columns matrix with these
+/// strides.
 static bool isMatrix(int64_t rows, int64_t columns, int64_t rowStride,
                      int64_t columnStride) {
   return ((columnStride == 1 || columns == 1) &&
@@ -66,14 +67,14 @@ static bool isMatrix(int64_t rows, int64_t columns, int64_t rowStride,
           (columnStride >= rows || columns == 1));
 }
 
-/// The form in which these loops are rows, columns and the contraction, and the
-/// others are the batch. Null where a matrix has no unit stride.
+/// The form with these loops as rows, columns and contraction, and the others
+/// as batch. nullopt if a matrix has no unit stride.
 static std::optional<GemmForm> makeForm(ArrayRef<Loop> loops, const Loop &row,
                                         const Loop &column, const Loop &inner,
                                         int64_t aOffset, int64_t bOffset,
                                         EstimateProducts estimate) {
   int64_t m = row.size, n = column.size, k = inner.size;
-  // Strides of dims of extent 1 are free: a valid leading dim.
+  // The stride of a dim of extent 1 is free: use a valid leading dim.
   int64_t c = m == 1 ? n : row.c;
   if ((column.c != 1 && n != 1) || c < n || !isMatrix(m, k, row.a, inner.a) ||
       !isMatrix(k, n, inner.b, column.b))
@@ -147,14 +148,14 @@ std::optional<GemmForm> polyrank::lowering::findGemmForm(
         else if (loop.role == Role::Column)
           loop.role = Role::Row;
       }
-    // Where no loop has a role, a loop of size 1 takes it.
+    // If no loop has a role, a loop of size 1 takes it.
     const Loop none{Role::Batch, 1, 1, 1, 1};
     auto ofRole = [&](Role role) {
       SmallVector<const Loop *> found;
       for (const Loop &loop : loops)
         if (loop.role == role)
           found.push_back(&loop);
-      // A row or column may also be left to the batch.
+      // A row or column loop may also become part of the batch.
       if (role != Role::Contracted || found.empty())
         found.push_back(&none);
       return found;

@@ -1,4 +1,4 @@
-// Products of groups as library calls.
+// Lowers grouped GEMMs to library calls.
 
 #include "compiler/lowering/GroupedGemms.h"
 
@@ -15,11 +15,11 @@ using namespace polyrank::lowering;
 
 namespace {
 
-/// A matrix, or one for each group, as a call reads it.
+/// A matrix, or one for each group, in the form that a call reads.
 struct Matrices {
   Value base;
   int64_t offset = 0, row = 1, column = 1;
-  int64_t each = 0; // from a group's to the next one's
+  int64_t each = 0; // stride from one group's matrix to the next
 
   Matrices transposed() const { return {base, offset, column, row, each}; }
   SmallVector<int64_t> access() const { return {offset, row, column}; }
@@ -27,7 +27,8 @@ struct Matrices {
 
 } // namespace
 
-/// Nothing where a call cannot read the last two dims of the view so.
+/// Returns nullopt if a call cannot read the last two dims of the view as
+/// matrices.
 static std::optional<Matrices> asMatrices(const StridedView &view) {
   SmallVector<int64_t> strides, sizes = view.getShape();
   for (const auto &digits : view.dims) {
@@ -43,7 +44,8 @@ static std::optional<Matrices> asMatrices(const StridedView &view) {
   if (llvm::any_of(strides, [](int64_t stride) { return stride < 0; }) ||
       (!follow(column, row) && !follow(row, column)))
     return std::nullopt;
-  // A dim of one may have any stride, but the other has to see it as a matrix.
+  // A dim of size 1 may have any stride, but the other dim needs a stride that
+  // makes it a matrix.
   for (auto [at, other] : {std::pair(row, column), std::pair(column, row)})
     if (sizes[at] == 1)
       strides[at] =
@@ -52,7 +54,8 @@ static std::optional<Matrices> asMatrices(const StridedView &view) {
                   row > 0 ? strides[0] : 0};
 }
 
-/// From as far away as it can be read without a copy; itself it always can.
+/// Looks through as many views as can be read without a copy; `value` itself
+/// can always be read.
 static Matrices findMatrices(Value value) {
   std::vector<StridedView> views = traceViews(value);
   for (const StridedView &view : llvm::reverse(views))
@@ -86,8 +89,8 @@ static void form(graph::GroupedMatmulOp op) {
            {shape[0], 0, matrices.each, 0}, rank::Grouped::Rows);
 }
 
-/// The transpose of its result, where that is all that is needed, is the
-/// product the other way round.
+/// If only the transpose of its result is needed, the product is computed with
+/// its operands swapped.
 static void form(graph::GroupedOuterOp op) {
   Matrices rows = findMatrices(op.getRows()),
            others = findMatrices(op.getOthers());

@@ -1,8 +1,8 @@
-// Localize: from global tensors with layouts to the tensors of one device.
+// localize: lowers global tensors with layouts to the tensors of one device.
 //
-// Of a pipeline there is a function for each coordinate of the pipe axis, which
-// has the values that live there, and those that live everywhere as far as it
-// needs them.
+// For a pipeline this builds a function for each coordinate of the pipe axis,
+// with the values that live at that coordinate, and those of the values living
+// everywhere that it needs.
 
 #include "compiler/lowering/Localizer.h"
 #include "compiler/lowering/Passes.h"
@@ -21,7 +21,7 @@ namespace polyrank::lowering {
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
-/// In program order, for whatever becomes a collective or a transfer.
+/// Numbers, in program order, the ops that become a collective or a transfer.
 static Ids numberMovements(func::FuncOp function) {
   Ids ids;
   function.walk([&](Operation *op) {
@@ -33,7 +33,7 @@ static Ids numberMovements(func::FuncOp function) {
   return ids;
 }
 
-/// Whether something lives at one coordinate of the pipe axis.
+/// Returns true if some value lives at one coordinate of the pipe axis.
 static bool isPlaced(func::FuncOp function, int32_t axis) {
   auto isAt = [&](Type type) {
     sharding::LayoutAttr layout = sharding::getLayout(type);
@@ -51,7 +51,8 @@ static bool isPlaced(func::FuncOp function, int32_t axis) {
              .wasInterrupted();
 }
 
-/// A function for each coordinate of the pipe axis, or one for all ranks.
+/// Builds a function for each coordinate of the pipe axis, or one for all
+/// ranks.
 static LogicalResult localize(func::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
   sharding::MeshAttr mesh = sharding::getMesh(module);
@@ -79,7 +80,8 @@ static LogicalResult localize(func::FuncOp function) {
         return failure();
       localizers.back()->addRead(read);
     }
-    // What nobody reads stays in the first, so that nothing is lost.
+    // Arguments that no function reads stay in the first one, so that nothing
+    // is lost.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       all.insert(i);
     for (auto &localizer : localizers)

@@ -1,4 +1,4 @@
-// What one device runs of a function: its arguments and results.
+// The function that one device runs: its arguments and results.
 
 #include "compiler/lowering/Localizer.h"
 
@@ -17,8 +17,9 @@ std::optional<int64_t> Localizer::getCoordinate(Value value) const {
   return std::nullopt;
 }
 
-/// Layout constraints have done their work; what else stands at the boundary
-/// stays, with the global type, and the global number where others differ.
+/// Drops layout constraints, which are no longer needed. The other attributes
+/// stay, with the global type added, and the global number if functions differ
+/// in their numbering.
 DictionaryAttr Localizer::boundaryAttributes(DictionaryAttr attributes,
                                              Type type, unsigned number) {
   NamedAttrList kept;
@@ -32,7 +33,7 @@ DictionaryAttr Localizer::boundaryAttributes(DictionaryAttr attributes,
   return kept.getDictionary(builder.getContext());
 }
 
-/// With the arguments that are here, and no results yet.
+/// Creates the function with the arguments that live here, and no results yet.
 void Localizer::createFunction() {
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
@@ -67,8 +68,8 @@ void Localizer::createFunction() {
   }
 }
 
-/// The results that are here. What takes an argument's place names it by its
-/// number here.
+/// Adds the results that live here. A result that replaces an argument names it
+/// by its number in this function.
 LogicalResult Localizer::localizeReturn(func::ReturnOp op) {
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> attributes;
@@ -104,7 +105,7 @@ static void eraseDead(Block &block) {
   }
 }
 
-/// What lives everywhere is computed, and read, only where something needs it.
+/// Erases values that live everywhere where nothing needs them.
 void Localizer::finishBoundary() {
   eraseDead(local.getBody().front());
   for (auto op : llvm::make_early_inc_range(

@@ -1,4 +1,4 @@
-// What one device runs of a function: what goes from stage to stage.
+// The function that one device runs: transfers between stages.
 
 #include "compiler/lowering/Localizer.h"
 
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
 
-/// From where the value is to where it is needed, of which the two ends know
-/// alone.
+/// Lowers a transfer from the value's coordinate to the one that needs it; only
+/// these two ends take part.
 LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   Value input = op.getInput(), result = op.getResult();
   std::optional<int64_t> from = getCoordinate(input),
@@ -28,7 +28,7 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   int64_t slots =
       isa<graph::MicrobatchesOp>(op->getParentOp()) ? place->slots : 1;
   if (isHere(input)) {
-    // At once: what comes behind need not be waited for.
+    // Send immediately, without waiting for later ops.
     Block *block = builder.getInsertionBlock();
     Value value = mapping.lookup(input);
     OpBuilder::InsertionGuard guard(builder);
@@ -51,7 +51,7 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
   return success();
 }
 
-/// What this coordinate gives of what is joined, or the identity.
+/// The part of the joined value at this coordinate, or the identity.
 void Localizer::localizeJoin(pipeline::JoinOp op) {
   Value sum;
   for (Value input : op.getInputs()) {

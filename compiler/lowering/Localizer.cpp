@@ -1,4 +1,4 @@
-// What one device runs of a function: its ops.
+// The function that one device runs: its ops.
 
 #include "compiler/lowering/Localizer.h"
 
@@ -51,7 +51,7 @@ Value Localizer::axisIndex(ArrayRef<sharding::AxisRef> axes) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&local.getBody().front());
   OpBuilder::Listener *listener = builder.getListener();
-  builder.setListener(nullptr); // it is of no op alone
+  builder.setListener(nullptr); // it belongs to no single op
   Value value = rank::AxisIndexOp::create(
       builder, local.getLoc(), RankedTensorType::get({}, builder.getI64Type()),
       attribute, /*buffers=*/nullptr);
@@ -112,7 +112,7 @@ LogicalResult Localizer::localizeMicrobatches(graph::MicrobatchesOp op) {
     return llvm::filter_to_vector(values,
                                   [&](Value value) { return isHere(value); });
   };
-  // A value is where what becomes of it is.
+  // A value of the loop lives where its result lives.
   SmallVector<Value> of = here(op.getOf()), carry = here(op.getCarry()),
                      sums = here(yield.getSum()),
                      carried = here(yield.getCarry()),

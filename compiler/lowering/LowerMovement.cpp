@@ -1,4 +1,5 @@
-// Ops of `sharding` as what one device does: collectives, local blocks, masks.
+// Lowers ops of `sharding` to what one device does: collectives, local blocks,
+// masks.
 
 #include "compiler/lowering/LowerMovement.h"
 
@@ -12,7 +13,7 @@ using namespace polyrank;
 using namespace polyrank::lowering;
 
 namespace {
-/// One sharding op on its way.
+/// Lowers one sharding op.
 struct MovementBuilder {
   Operation *op;
   graph::LocalContext &context;
@@ -39,8 +40,7 @@ struct MovementBuilder {
       types.push_back(localType(i));
     return types;
   }
-  /// The verifier has seen to it that the op can do this, over one list of
-  /// axes.
+  /// The verifier guarantees that the op has a movement, over one list of axes.
   sharding::Movement movement(unsigned i = 0) {
     return cast<sharding::MovementOp>(op).getMovement(i);
   }
@@ -54,7 +54,7 @@ struct MovementBuilder {
     return result;
   }
 
-  /// The borders that come or go, per operand.
+  /// The widths of the borders that are added or removed, per operand.
   std::pair<SmallVector<int64_t>, SmallVector<int64_t>> borders() {
     SmallVector<int64_t> low, high;
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
@@ -76,7 +76,7 @@ struct MovementBuilder {
 };
 } // namespace
 
-/// What the op says, completed by the value's name and the two layouts.
+/// The op's reason, completed by the value's name and the two layouts.
 sharding::ReasonAttr MovementBuilder::why() {
   sharding::Reason reason(
       cast<sharding::MovementOp>(op).getWhy().value_or(sharding::ReasonAttr()));
@@ -91,8 +91,8 @@ sharding::ReasonAttr MovementBuilder::why() {
 }
 
 /// Member i of a group over `axes` takes its blocks from member sources[i], a
-/// permutation. Where several members hold the same blocks each serves one of
-/// those that need it, itself first.
+/// permutation. If several members hold the same blocks, each of them serves
+/// one of the members that need these, preferably itself.
 SmallVector<int64_t> MovementBuilder::sourcesOfPermute(rank::AxesAttr axes) {
   sharding::MeshAttr mesh = axes.getMesh();
   SmallVector<int64_t> group = mesh.getGroup(0, axes.getAxes());
@@ -118,7 +118,8 @@ SmallVector<int64_t> MovementBuilder::sourcesOfPermute(rank::AxesAttr axes) {
   return sources;
 }
 
-/// `value` where the boolean `condition` (of the same shape) holds.
+/// `value` where the boolean `condition` (of the same shape) holds, else
+/// `elsewhere`.
 Value MovementBuilder::mask(Value value, Value condition, double elsewhere) {
   return graph::SelectOp::create(
       builder, location, condition, value,
@@ -139,8 +140,8 @@ Value MovementBuilder::toPartial(unsigned i) {
       sharding::fillValue(sharding::identityFill(to(i).getPartialKind())));
 }
 
-/// Elements of the dims whose fill changes and that lie behind the tensor's end
-/// get the fill.
+/// Writes the fill into elements after the tensor's end, in the dims whose fill
+/// changes.
 Value MovementBuilder::fill(unsigned i) {
   Value value = operands[i];
   auto type = cast<RankedTensorType>(value.getType());
@@ -153,7 +154,7 @@ Value MovementBuilder::fill(unsigned i) {
   return value;
 }
 
-/// Dims that are not split: cut to the tensor's extent, then padded anew.
+/// Cuts dims that are not split to the tensor's extent, then pads them again.
 Value MovementBuilder::repad(unsigned i) {
   Value value = operands[i];
   for (int64_t d = 0; d < to(i).getRank(); ++d) {

@@ -1,4 +1,5 @@
-// What ranks that run different functions say to each other in a step.
+// Collects the communication of one step among ranks that run different
+// functions.
 
 #include "compiler/lowering/PipelinePrograms.h"
 
@@ -11,7 +12,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
-using progress::Command;
+using communication::Command;
 
 namespace {
 /// Unrolls one function after another.
@@ -29,7 +30,7 @@ public:
   PipelinePrograms take() { return std::move(all); }
 
 private:
-  /// What is moved, seen from a function: sent, received, or both.
+  /// A movement as one function sees it: sent, received, or both.
   using Moved = std::pair<int64_t, char>; // id, 's', 'r' or 'c'
 
   LogicalResult visit(Block &block, std::optional<int64_t> microbatch);
@@ -43,8 +44,8 @@ private:
   void addWait(Operation *op, int32_t started);
   int32_t addCommand(Operation *op, Command command);
   Command getCommand(Operation *op, int64_t microbatch,
-                     llvm::function_ref<progress::Movement()> movement,
-                     llvm::function_ref<progress::Group()> group);
+                     llvm::function_ref<communication::Movement()> movement,
+                     llvm::function_ref<communication::Group()> group);
 
   const rank::Programs &programs;
   PipelinePrograms all;
@@ -52,10 +53,10 @@ private:
 
   // Of the function at hand.
   func::FuncOp function;
-  std::map<Moved, std::set<int64_t>> moved; // for which microbatches
+  std::map<Moved, std::set<int64_t>> moved; // microbatches of each movement
   std::set<Moved> inSegment, inFront;
   DenseMap<Operation *, int32_t> started; // in this segment
-  /// Of an id, the sends that may fill slots, in order.
+  /// By id: the sends that may occupy slots, in order.
   std::map<int64_t, std::deque<int32_t>> sent;
 };
 } // namespace
@@ -74,15 +75,16 @@ void Unroller::addWait(Operation *op, int32_t startedBy) {
   addCommand(op, command);
 }
 
-/// What the op runs. Its movement and group are said once.
-Command Unroller::getCommand(Operation *op, int64_t microbatch,
-                             llvm::function_ref<progress::Movement()> movement,
-                             llvm::function_ref<progress::Group()> group) {
+/// The command of the op. Its movement and group are stored once.
+Command
+Unroller::getCommand(Operation *op, int64_t microbatch,
+                     llvm::function_ref<communication::Movement()> movement,
+                     llvm::function_ref<communication::Group()> group) {
   auto [entry, isNew] = known.try_emplace(op);
   Command &command = entry->second;
   if (isNew) {
-    std::vector<progress::Group> &groups = all.ranks.groups;
-    progress::Group own = group();
+    std::vector<communication::Group> &groups = all.ranks.groups;
+    communication::Group own = group();
     auto found = llvm::find(groups, own);
     command.group = found - groups.begin();
     if (found == groups.end())
@@ -94,8 +96,9 @@ Command Unroller::getCommand(Operation *op, int64_t microbatch,
   return command;
 }
 
-/// The microbatch for which a value is moved. What stands outside of the
-/// microbatches moves the value of the first one that these do not.
+/// The microbatch for which a value is moved. A transfer outside of the
+/// microbatches moves the value of the first microbatch that those inside do
+/// not.
 FailureOr<int64_t> Unroller::getMicrobatch(Operation *op, Moved what,
                                            std::optional<int64_t> microbatch) {
   if (!inSegment.insert(what).second)
@@ -136,7 +139,7 @@ LogicalResult Unroller::add(rank::WaitOp op) {
   return success();
 }
 
-/// Whether it is the ranks of this function that do it.
+/// Checks that the end of the transfer belongs to the ranks of this function.
 LogicalResult Unroller::checkEnd(const rank::Transfer &transfer,
                                  Operation *op) {
   sharding::MeshAttr mesh = transfer.axes.getMesh();
@@ -171,7 +174,7 @@ LogicalResult Unroller::add(const rank::Transfer &transfer, Operation *op,
   Command command = getCommand(
       op, *number, [&] { return getMovement(transfer, op); },
       [&] {
-        progress::Group group = getGroup(transfer.axes);
+        communication::Group group = getGroup(transfer.axes);
         group.members = {transfer.from, transfer.to};
         group.channel = transfer.id + 1;
         return group;

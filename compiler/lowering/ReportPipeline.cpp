@@ -1,5 +1,5 @@
-// report-pipeline: how long a step of a pipeline takes by its schedule, and
-// what it holds.
+// report-pipeline: reports the time of a pipeline step under its schedule, and
+// the microbatches held.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/PipelineSchedule.h"
@@ -23,7 +23,8 @@ namespace polyrank::lowering {
 } // namespace polyrank::lowering
 
 namespace {
-/// What the functions of a pipeline take, as a schedule is simulated with it.
+/// Collects the times of a pipeline's functions for the simulation of its
+/// schedule.
 class StageClock {
 public:
   explicit StageClock(const pipeline::Stages &stages) {
@@ -48,8 +49,8 @@ private:
 };
 } // namespace
 
-/// A segment is a part of one stage. Of the one that begins sums and the one
-/// that adds to them the latter counts, which stands behind it.
+/// Adds a segment, which is one part of one stage. If one segment starts sums
+/// and another adds to them, the latter, which comes after it, counts.
 void StageClock::add(rank::SegmentOp segment,
                      const overlap::Durations &durations) {
   std::optional<int64_t> stage;

@@ -1,4 +1,4 @@
-// Which segments a microbatch is cut into, and when each of them runs.
+// Decides into which segments a microbatch is cut, and when each runs.
 
 #include "compiler/lowering/SegmentPlan.h"
 
@@ -31,8 +31,8 @@ int64_t SegmentPlan::getNumSegments() const {
   return cut.ahead ? 2 : 1;
 }
 
-/// Forwards by chunk, then backwards from the last chunk on, then gradients of
-/// weights: no segment reads what a later one computes.
+/// Segments are numbered: forwards by chunk, then backwards from the last chunk
+/// on, then weight gradients. So no segment reads what a later one computes.
 int64_t SegmentPlan::getSegment(Part part, int64_t chunk) const {
   int64_t chunks = cut.stages.size();
   switch (part) {
@@ -69,8 +69,9 @@ static bool isBackward(Operation *op) {
          graph::Phase::Forward;
 }
 
-/// What leads to one sum alone. The first stage sends nothing back, yet its
-/// gradients of activations lead to those of several weights.
+/// Finds the ops whose results lead to a single sum. The first stage sends
+/// nothing back, yet its activation gradients lead to the gradients of several
+/// weights.
 void SegmentPlan::findWeightGradients() {
   constexpr int64_t nothing = -2, several = -1;
   DenseMap<Operation *, int64_t> leads;
@@ -95,7 +96,7 @@ void SegmentPlan::findWeightGradients() {
   }
 }
 
-/// nullopt of what all stages compute that need it.
+/// Returns nullopt for an op that each stage computes if it needs it.
 std::optional<int64_t> SegmentPlan::getOwnSegment(Operation *inner) const {
   if (!isPipeline())
     return cut.ahead && isBackward(inner) ? 1 : 0;
@@ -109,7 +110,7 @@ std::optional<int64_t> SegmentPlan::getOwnSegment(Operation *inner) const {
                     chunk);
 }
 
-/// What a segment computes is behind it, and all that reads it.
+/// An op's segment is at least the segments of its operands.
 void SegmentPlan::assignOps() {
   Block &body = op.getBody().front();
   for (Operation &inner : body.without_terminator()) {
@@ -119,7 +120,7 @@ void SegmentPlan::assignOps() {
         segment = std::max(segment, segments.lookup(producer));
     segments[&inner] = segment;
   }
-  // What is of no stage is computed where it is first needed.
+  // An op without a stage is computed where it is first needed.
   for (Operation &inner : llvm::reverse(body.without_terminator())) {
     if (getOwnSegment(&inner) || inner.use_empty())
       continue;
@@ -167,7 +168,7 @@ LogicalResult SegmentPlan::checkCarried() {
   return success();
 }
 
-/// Whether a segment computes nothing, and gives no sum.
+/// Returns true if a segment computes nothing and yields no sum.
 bool SegmentPlan::isEmpty(int64_t segment) const {
   for (unsigned i = 0; i < op.getNumSums(); ++i)
     if (getSumSegment(i) == segment)
@@ -176,8 +177,9 @@ bool SegmentPlan::isEmpty(int64_t segment) const {
                        [&](auto entry) { return entry.second == segment; });
 }
 
-/// Of a pipeline what its schedule says. Else, with two segments: one forward,
-/// one backward, in turn, once `ahead` microbatches are on their way.
+/// Takes the runs from the schedule of a pipeline. Otherwise, with two
+/// segments, forwards and backwards alternate once `ahead` microbatches have
+/// begun.
 void SegmentPlan::orderRuns() {
   if (isPipeline()) {
     SmallVector<bool> empty;
@@ -236,7 +238,8 @@ void SegmentPlan::findCrossings() {
     require(value, getCarrySegment(i));
 }
 
-/// From the run that gives a microbatch's value to the last that reads it.
+/// By microbatch: the run that computes the value and the last run that reads
+/// it.
 SmallVector<std::pair<int64_t, int64_t>>
 SegmentPlan::getSpans(const Crossing &crossing) const {
   int64_t writer = getSegment(crossing.value);
@@ -254,7 +257,7 @@ SegmentPlan::getSpans(const Crossing &crossing) const {
 SlotCount
 polyrank::lowering::countSlots(ArrayRef<std::pair<int64_t, int64_t>> spans) {
   SlotCount count;
-  // The most are there where some value begins.
+  // The maximum of live values occurs where some value begins.
   for (auto [begin, end] : spans)
     count.bound = std::max<int64_t>(
         count.bound, llvm::count_if(spans, [begin = begin](auto span) {

@@ -1,4 +1,4 @@
-// What ranks say to each other in each segment of a function.
+// Collects the communication of the ranks in each segment of a function.
 
 #include "compiler/lowering/SegmentPrograms.h"
 
@@ -7,8 +7,8 @@ using namespace polyrank;
 using namespace polyrank::lowering;
 using progress::Command;
 
-/// What all members must agree on, but sizes, id and group: the op with all its
-/// other attributes that mean something.
+/// Everything on which members must agree, except sizes, id and group: the op's
+/// name with its other relevant attributes.
 static std::string getKind(rank::CollectiveOp op) {
   std::string kind = op->getName().stripDialect().str();
   llvm::raw_string_ostream out(kind);
@@ -100,7 +100,7 @@ private:
 
   sharding::MeshAttr mesh;
   std::vector<SegmentPrograms> segments;
-  // Of the last segment.
+  // State of the last segment.
   llvm::MapVector<rank::AxesAttr, int32_t> groups;
   llvm::DenseMap<Operation *, int32_t> numbers;
 };

@@ -1,4 +1,4 @@
-// The order of the lowering passes.
+// The list of lowering passes.
 
 #include "compiler/lowering/Stage.h"
 

@@ -1,4 +1,5 @@
-// Tensors as strided views of others: what a library call can read in place.
+// Describes tensors as strided views of others, which library calls can read in
+// place.
 
 #include "compiler/lowering/StridedView.h"
 
@@ -34,7 +35,7 @@ SmallVector<int64_t> StridedView::getShape() const {
   return shape;
 }
 
-/// Takes minor digits off `digits` until they make `size`.
+/// Removes minor digits from `digits` until their product is `size`.
 static bool takeMinor(SmallVectorImpl<Digit> &digits, int64_t size,
                       SmallVectorImpl<Digit> &taken) {
   SmallVector<Digit> minorFirst;
@@ -57,8 +58,7 @@ static bool takeMinor(SmallVectorImpl<Digit> &digits, int64_t size,
 }
 
 bool StridedView::reshape(ArrayRef<int64_t> shape) {
-  // Neighbouring digits that one stride walks through are merged, also across
-  // dims.
+  // Adjacent digits that one stride covers are merged, across dims too.
   SmallVector<Digit> all;
   for (ArrayRef<Digit> digits : dims)
     for (Digit digit : digits)
@@ -108,7 +108,7 @@ void StridedView::broadcast(ArrayRef<int64_t> shape,
     dims[position] = digits;
 }
 
-/// `view` of the operand of `op` becomes one of its result.
+/// Turns `view` of the operand of `op` into one of its result.
 static bool apply(Operation *op, StridedView &view) {
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](graph::ReshapeOp reshape) {
