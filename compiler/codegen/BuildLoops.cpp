@@ -1,5 +1,5 @@
-// The loops of a kernel's body: its domain, then the value of each result; what
-// they cost.
+// Builds the loops of a kernel's body: its domain, then the value of each
+// result. Also computes their cost.
 
 #include "compiler/codegen/BuildLoops.h"
 
@@ -11,9 +11,9 @@ using namespace polyrank;
 using namespace polyrank::codegen;
 using graph::getStrides;
 
-/// Whether each element of a result is written exactly once: at each point of
-/// the parallel variables, or, where the offset depends on reduced ones, at
-/// each point of all variables.
+/// Returns true if each element of a result is written exactly once: at each
+/// point of the parallel variables or, if the offset depends on reduced ones,
+/// at each point of all variables.
 static bool isWrittenOnce(kernel::LoopsOp loops, const Affine &offset,
                           int64_t count) {
   bool mentionsReduced = false;
@@ -144,8 +144,8 @@ graph::Cost polyrank::codegen::getCost(kernel::LoopsOp loops) {
     return count * static_cast<int64_t>(
                        llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   };
-  // Of an argument whose elements are looked up by index, no more is read than
-  // there are look-ups.
+  // From an argument that is accessed by index, at most as many elements are
+  // read as there are lookups.
   SmallVector<int64_t> read(loops.getArguments().size());
   for (Operation &op : loops.getBlock()) {
     if (auto load = dyn_cast<kernel::LoadOp>(op))
@@ -168,7 +168,7 @@ graph::Cost polyrank::codegen::getCost(kernel::LoopsOp loops) {
   if (kernel::ScatterAddOp scatter = loops.getScatter()) {
     int64_t updates = points(scatter.getUpdate());
     cost.flops += updates;
-    // Written in place, at most one element for each update.
+    // A scatter in place writes at most one element for each update.
     if (scatter.getInit())
       cost.bytesWritten =
           std::min(cost.bytesWritten, bytes(loops.getResultType(0), updates));

@@ -1,4 +1,4 @@
-// Which loop variables a kernel's values are functions of.
+// Infers of which loop variables a kernel's values are functions.
 
 #include "compiler/codegen/Domain.h"
 
@@ -135,7 +135,7 @@ bool Domain::assign(Value value, std::optional<IndexMap> map,
   return true;
 }
 
-/// The map of result dims `map` under the given shapes of a reshape.
+/// The map of a reshape's other side, given map `map` of shape `from`.
 static std::optional<IndexMap>
 reshapeMap(const IndexMap &map, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
            ArrayRef<int64_t> sizes, std::optional<VariableSplit> &split) {

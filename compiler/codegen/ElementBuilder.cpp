@@ -1,4 +1,4 @@
-// Elementwise ops and reductions as scalar ops.
+// Builds elementwise ops and reductions as scalar ops.
 
 #include "compiler/codegen/ElementBuilder.h"
 
@@ -144,7 +144,8 @@ Value ElementBuilder::buildOp(Operation *op, const Indices &indices,
           [&](Operation *op) { return elementwise(op, indices, predicate); });
 }
 
-/// Reductions exist at one index map: that at which the loops compute them.
+/// A reduction exists at one index map only: that at which the loops compute
+/// it.
 Value ElementBuilder::reduce(graph::ReduceOp op, const Indices &indices) {
   const IndexMap *input = domain.getMap(op.getInput());
   if (!input)

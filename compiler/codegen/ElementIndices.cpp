@@ -1,5 +1,5 @@
-// Ops that say the same elements elsewhere, as index arithmetic: reshape,
-// unfold and fold, pad, concat, gather.
+// Builds ops that only move elements as index arithmetic: reshape, unfold and
+// fold, pad, concat, gather.
 
 #include "compiler/codegen/ElementBuilder.h"
 
@@ -12,7 +12,7 @@ using namespace polyrank::codegen;
 Value ElementBuilder::reshape(graph::ReshapeOp op, const Indices &indices,
                               Value predicate) {
   ArrayRef<int64_t> from = shapeOf(op.getResult()), to = shapeOf(op.getInput());
-  // All elements of a splat are the first.
+  // All elements of a splat equal the first.
   auto constant = op.getInput().getDefiningOp<graph::ConstantOp>();
   if (constant && constant.getValue().isSplat())
     return build(op.getInput(), Indices(to.size(), constantIndex(0)),
@@ -75,8 +75,8 @@ Index ElementBuilder::shifted(const Index &index, int64_t offset) {
                      : Index(index.affine + offset);
 }
 
-/// index / divisor, where it is a whole number in [0, size). `inside` becomes
-/// its conjunction with that condition; where it does not hold, the result is
+/// index / divisor if that is a whole number in [0, size). This condition is
+/// added to the conjunction `inside`; where it does not hold, the result is
 /// some index in [0, size).
 Index ElementBuilder::quotient(const Index &index, int64_t divisor,
                                int64_t size, Value &inside) {
@@ -115,8 +115,8 @@ Value ElementBuilder::unfold(graph::UnfoldOp op, const Indices &indices,
                 op.getValue().convertToDouble());
 }
 
-/// One term per element of a window: that of the window, if there is one, in
-/// which the element lies here.
+/// One term for each position in a window: the element of the window, if there
+/// is one, that has the result's element at this position.
 Value ElementBuilder::fold(graph::FoldOp op, const Indices &indices,
                            Value predicate) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());

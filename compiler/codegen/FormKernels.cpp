@@ -1,4 +1,4 @@
-// Groups the graph ops that are left into kernels.
+// form-kernels: groups the remaining graph ops into kernels.
 
 #include <queue>
 
@@ -29,11 +29,11 @@ private:
   LogicalResult splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
   void formInBlock(Block &block);
-  /// Constants that no kernel computes are what the plan holds.
+  /// Stores constants that no kernel computes in the plan.
   void storeConstants(func::FuncOp function);
   /// Replaces a group by a launch.
   rank::LaunchOp launch(const Group &group, OpBuilder &builder);
-  /// The kernel of a group, the same one for equal groups.
+  /// The kernel of a group; equal groups share a kernel.
   rank::KernelOp getKernel(const Group &group);
 
   target::TargetInterface target;
@@ -43,8 +43,8 @@ private:
 
 } // namespace
 
-/// Sums over the last dims that the target wants in parts become the sums of
-/// these and the sum of what they give, which stay kernels of their own.
+/// Splits sums over the last dims for which the target wants parts: one kernel
+/// sums the parts, another one adds their sums.
 LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
   SmallVector<graph::ReduceOp> sums;
   function.walk([&](graph::ReduceOp op) {
@@ -89,8 +89,9 @@ LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
   return success();
 }
 
-/// What a scatter_add is added to is where it begins: a large table, often the
-/// gradient of a tied embedding, is neither filled with zeros nor read again.
+/// Makes the other summand of a scatter_add its initial value: a large table,
+/// often the gradient of a tied embedding, is then neither filled with zeros
+/// nor read again.
 void FormKernels::accumulateScatters(func::FuncOp function) {
   SmallVector<graph::ScatterAddOp> scatters;
   function.walk([&](graph::ScatterAddOp op) { scatters.push_back(op); });
@@ -114,7 +115,7 @@ void FormKernels::accumulateScatters(func::FuncOp function) {
   }
 }
 
-/// Builds the body of a kernel for `ops`, whose inputs are mapped.
+/// Builds the body of a kernel for `ops`. `mapping` already has the inputs.
 static void cloneInto(OpBuilder &builder, ArrayRef<Operation *> ops,
                       IRMapping &mapping) {
   auto clone = [&](auto &self, Operation *op) -> void {
@@ -124,7 +125,7 @@ static void cloneInto(OpBuilder &builder, ArrayRef<Operation *> ops,
       if (!mapping.contains(operand))
         self(self, operand.getDefiningOp());
     Operation *copy = builder.clone(*op, mapping);
-    // Where an op comes from does not make kernels different.
+    // Provenance must not make kernels different.
     for (NamedAttribute attribute :
          llvm::to_vector(copy->getDiscardableAttrs()))
       copy->removeDiscardableAttr(attribute.getName());
@@ -134,8 +135,8 @@ static void cloneInto(OpBuilder &builder, ArrayRef<Operation *> ops,
     clone(clone, op);
 }
 
-/// What the kernel is called: its last ops, without repetition. The prefix
-/// keeps it apart from C's functions, which LLVM knows by name.
+/// The kernel's name: its last ops, without repetition. The prefix
+/// distinguishes it from C functions, which LLVM knows by name.
 static std::string describe(const Group &group) {
   llvm::SetVector<StringRef> words;
   for (Operation *op : group.ops)
@@ -196,9 +197,9 @@ rank::LaunchOp FormKernels::launch(const Group &group, OpBuilder &builder) {
   return launch;
 }
 
-/// Puts the ops of a block into an order in which each comes after those that
-/// it uses: by `rank`, but never later than its first user is due. Ops that are
-/// not in `free` keep their order.
+/// Orders the ops of a block so that each comes after those that it uses: by
+/// `rank`, but never later than its first user is due. Ops that are not in
+/// `movable` keep their order.
 static void sortBlock(Block &block, const DenseMap<Operation *, int> &rank,
                       const DenseSet<Operation *> &movable) {
   DenseMap<Operation *, int> due, waits;
@@ -226,8 +227,8 @@ static void sortBlock(Block &block, const DenseMap<Operation *, int> &rank,
       addEdge(previous, op);
     previous = op;
   }
-  // Due dates flow back from users; a depth-first post order visits users
-  // first.
+  // Due dates propagate from users to operands; a depth-first post-order visits
+  // users first.
   DenseSet<Operation *> visited;
   for (Operation *root : ops) {
     SmallVector<std::pair<Operation *, size_t>> stack = {{root, 0}};
@@ -286,7 +287,7 @@ void FormKernels::formInBlock(Block &block) {
     for (auto [from, to] : llvm::zip_equal(group.outputs, op.getResults()))
       replacements.push_back({from, to});
   }
-  // Free ops that stand alone: views, constants, and kernels that only fill.
+  // Free ops outside of kernels: views, constants, and kernels that only fill.
   for (Operation *op : grouping.placed) {
     Operation *placed = nullptr;
     builder.setInsertionPoint(op);

@@ -1,5 +1,5 @@
-// The order of groups and of the ops outside of them, in which each comes after
-// what it uses.
+// Maintains an order of groups and of the ops outside of them in which each
+// comes after what it uses.
 
 #include "compiler/codegen/Grouping.h"
 
@@ -60,15 +60,15 @@ SmallVector<int> Grouping::usersOf(int node) {
   }
   Operation *op = opAt[-1 - node];
   forEachUser(op, add);
-  // The next op outside comes after this one, so that collectives keep their
-  // order.
+  // The next op outside of kernels comes after this one, so that collectives
+  // keep their order.
   if (Operation *next = nextOutside.lookup(op))
     users.push_back(outsideNode(next));
   return users;
 }
 
-/// Nodes other than `first` and `last` that use `first`, directly or not, and
-/// stand before `last`. None where `last` uses one of them.
+/// The nodes other than `first` and `last` that use `first`, directly or not,
+/// and come before `last`. nullopt if `last` uses one of them.
 std::optional<DenseSet<int>> Grouping::nodesBetween(int first, int last) {
   DenseSet<int> visited;
   SmallVector<int> stack = {first};
@@ -77,7 +77,7 @@ std::optional<DenseSet<int>> Grouping::nodesBetween(int first, int last) {
     for (int user : usersOf(node)) {
       if (user == last && node != first)
         return std::nullopt;
-      // No later node leads back.
+      // Nodes after `last` cannot lead back to it.
       if (user != first && rank[user] < rank[last] &&
           visited.insert(user).second)
         stack.push_back(user);
@@ -91,8 +91,8 @@ bool Grouping::isConvex(int a, int b) {
   return nodesBetween(first, last).has_value();
 }
 
-/// `b` becomes `a` in the order: what uses the first of them goes behind the
-/// place of the last (Pearce and Kelly 2006).
+/// Merges `b` into `a` in the order: what uses the first of them moves after
+/// the place of the last (Pearce and Kelly 2006).
 void Grouping::joinInOrder(int a, int b) {
   auto [first, last] = rank[a] < rank[b] ? std::pair(a, b) : std::pair(b, a);
   DenseSet<int> behind = *nodesBetween(first, last);

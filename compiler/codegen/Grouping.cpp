@@ -1,4 +1,4 @@
-// Which ops of a block become one kernel.
+// Decides which ops of a block become one kernel.
 
 #include "compiler/codegen/Grouping.h"
 
@@ -69,7 +69,7 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
     for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         recomputeCheapInputs(i);
-    // Groups that now read the same values.
+    // Now merge groups that have come to read the same values.
     for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         assign(i);
@@ -77,8 +77,8 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
   finish();
 }
 
-/// An op whose results nobody needs must not count as a user: what it reads
-/// would be measured as outputs, which kernels then do not have.
+/// A dead op must not count as a user: its operands would be measured as
+/// outputs, which kernels then do not have.
 void Grouping::findDead() {
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
@@ -90,7 +90,7 @@ void Grouping::findDead() {
   }
 }
 
-/// A reshape of 6x4 to 8x3, say: no set of loops walks through both shapes.
+/// Finds reshapes that no set of loops can walk through, such as 6x4 to 8x3.
 void Grouping::findStored() {
   for (Operation &op : block) {
     if (!isKernelOp(&op) || isa<graph::ReshapeOp>(op) || dead.contains(&op))
@@ -127,7 +127,7 @@ bool Grouping::isNeededOutside(Value value, Operation *producer,
           return true;
       continue;
     }
-    // What lies in memory is made of what lies there too.
+    // A stored value is computed from stored values.
     if (ancestor != user || !isKernelOp(user) || stored.contains(user))
       return true;
     for (Value result : user->getResults())
@@ -157,7 +157,7 @@ bool Grouping::uses(int group, Operation *producer) {
   return found;
 }
 
-/// Both lists as one, by position.
+/// The union of both lists, by position.
 SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
                                          ArrayRef<Operation *> y) {
   llvm::SetVector<Operation *> ops(x.begin(), x.end());
@@ -169,7 +169,7 @@ SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
   return result;
 }
 
-/// Whether an op adds a part to a tensor that microbatches add up.
+/// Returns true if an op adds a part to a tensor that microbatches sum up.
 static bool addsToSum(ArrayRef<Operation *> ops) {
   return llvm::any_of(ops, [](Operation *op) {
     return isa<graph::AddOp>(op) &&
@@ -204,8 +204,9 @@ bool Grouping::readsOwnStored(ArrayRef<Operation *> ops) {
 
 bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
-  // A gradient's last part is added where it is computed, in the place of the
-  // sum so far. The update comes later, and until then would need both.
+  // A gradient's last part is added where it is computed, in the buffer of the
+  // partial sum. Fused with the update, which comes later, both would be live
+  // until then.
   if ((addsToSum(first) && isOfUpdate(second)) ||
       (addsToSum(second) && isOfUpdate(first)))
     return false;
@@ -225,8 +226,8 @@ bool Grouping::canMerge(int a, int b) {
   auto before = measure(first, {a}), after = measure(second, {b});
   if (!before || !after || merged->strided > before->strided + after->strided)
     return false;
-  // Narrow strips are right for sums over rows, wrong for whatever else could
-  // run along the rows.
+  // Narrow strips are right for sums over rows, but wrong for anything that
+  // could run along the rows.
   return !merged->isInStrips || !merged->storesFull ||
          (before->isInStrips && after->isInStrips);
 }
@@ -249,8 +250,8 @@ bool Grouping::tryMerge(int a, int b) {
   return true;
 }
 
-/// Earlier groups that compute what `group` reads, then those that read the
-/// same; the latest first.
+/// The earlier groups that compute operands of `group`, then those that read
+/// the same values; the latest first.
 SmallVector<int> Grouping::relatedGroups(int group) {
   ArrayRef<Operation *> ops = candidates[group].ops;
   llvm::SetVector<int> producers, readers;
@@ -266,8 +267,8 @@ SmallVector<int> Grouping::relatedGroups(int group) {
       source = reshape.getInput();
     if (Operation *producer = source.getDefiningOp())
       add(producers, producer);
-    // Scalars are read by ops all over the program, which says nothing about
-    // whether these belong together.
+    // Ops all over the program read scalars, so a shared scalar does not relate
+    // them.
     if (cast<RankedTensorType>(source.getType()).getRank() != 0)
       for (Operation *user : source.getUsers())
         add(readers, user);
@@ -288,7 +289,7 @@ void Grouping::assign(int group) {
       group = std::min(related, group);
 }
 
-/// Whether computing the op again is cheaper than reading its result.
+/// Returns true if recomputing the op is cheaper than reading its result.
 static bool isCheap(Operation *op) { return op->hasTrait<graph::Cheap>(); }
 
 static int64_t bytesOf(Value value) {
@@ -301,9 +302,9 @@ bool Grouping::hasLoops(int group) {
   return outputs.empty() || measures.get({inputs, outputs});
 }
 
-/// Lets the group compute `extended`, its ops and copies of others'; what is
-/// then no longer needed where it was computed goes. Undoes that where one set
-/// of loops can no longer compute a group.
+/// Lets the group compute `extended`, its own ops and copies of other groups'
+/// ops. Ops that are then no longer needed in their old group are removed
+/// there. Undoes this if one set of loops can no longer compute a group.
 bool Grouping::tryExtend(int group, ArrayRef<Operation *> extended) {
   struct Former {
     Operation *op;
@@ -356,7 +357,8 @@ bool Grouping::tryExtend(int group, ArrayRef<Operation *> extended) {
   return false;
 }
 
-/// Adds cheap ops of other groups where fewer bytes are then read and written.
+/// Recomputes cheap ops of other groups if fewer bytes are then read and
+/// written.
 void Grouping::recomputeCheapInputs(int group) {
   auto &ops = candidates[group].ops;
   bool changed = true;
@@ -364,7 +366,8 @@ void Grouping::recomputeCheapInputs(int group) {
     changed = false;
     SmallVector<Value> inputs = inputsOf(ops);
     for (Value input : inputs) {
-      // The chain of cheap ops that leads to what must be read anyway.
+      // Find the chain of cheap ops that leads to values that must be read
+      // anyway.
       Operation *producer = input.getDefiningOp();
       if (!producer || !owner.contains(producer) || !isCheap(producer))
         continue;
@@ -372,7 +375,7 @@ void Grouping::recomputeCheapInputs(int group) {
       int64_t bytesBefore = 0, after = 0;
       for (Value value : inputs)
         bytesBefore += bytesOf(value);
-      // Where nobody else needs the value, it is not written either.
+      // If nothing else needs the value, it is no longer written either.
       if (!isNeededOutside(input, producer, {group, owner[producer]}))
         bytesBefore += bytesOf(input);
       SmallVector<Operation *> added = {producer};
@@ -385,7 +388,7 @@ void Grouping::recomputeCheapInputs(int group) {
           Operation *op = value.getDefiningOp();
           if (llvm::is_contained(inputs, value) || !op || !owner.contains(op))
             continue;
-          // What nobody read so far is written for this group.
+          // A value that nothing read so far must be written for this group.
           if (!isNeededOutside(value, op, {owner[op]}))
             after += bytesOf(value);
           if (isCheap(op) && !next)
@@ -405,7 +408,7 @@ void Grouping::recomputeCheapInputs(int group) {
   }
 }
 
-/// From what ops outside need back to what each group needs.
+/// Goes back from what ops outside need to what each group needs.
 void Grouping::finish() {
   std::vector<llvm::SetVector<Value>> outputs(candidates.size());
   std::vector<DenseSet<Operation *>> members(candidates.size());

@@ -1,4 +1,5 @@
-// The ops of kernels become loops over elements, which the target schedules.
+// lower-kernels: lowers the ops of kernels to loops over elements, which the
+// target schedules.
 
 #include "compiler/codegen/BuildLoops.h"
 #include "compiler/codegen/Passes.h"

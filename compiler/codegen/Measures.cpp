@@ -1,4 +1,4 @@
-// What a target says that kernels cost, asked once.
+// A cache of what the target says that kernels cost.
 
 #include "compiler/codegen/Measures.h"
 
@@ -20,7 +20,7 @@ Measures::Key Measures::keyOf(Body body) {
     if (numbers.contains(value))
       return;
     Operation *op = value.getDefiningOp();
-    if (!op) { // not of this body
+    if (!op) { // not in this body
       key.push_back(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
       return number(value);
     }
