@@ -1,4 +1,4 @@
-// A rank.gemm as the runtime's description of a matrix product.
+// Converts a rank.gemm to the runtime's description of a matrix product.
 
 #include "compiler/target/GemmShape.h"
 

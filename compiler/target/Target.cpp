@@ -1,4 +1,4 @@
-// What the compiler asks of the devices that its programs run on.
+// The interface between the compiler and the devices that its programs run on.
 
 #include "compiler/target/Target.h"
 
@@ -13,7 +13,7 @@ Result<target::Rates> target::parseRates(StringRef text) {
   if (flops.getAsDouble(gigaflops) || bytes.getAsDouble(gigabytes))
     return Error{"rates '" + text.str() +
                  "' are not GFLOPS:GB_PER_S, as in 120:16"};
-  // Of a machine that exists: times are integers.
+  // Limits of real machines, since times are integers.
   if (!(gigaflops >= 1e-3 && gigaflops <= 1e7) ||
       !(gigabytes >= 1e-3 && gigabytes <= 1e6))
     return Error{"rates '" + text.str() +

@@ -1,4 +1,4 @@
-// Which of oneDNN's functions computes each product.
+// Chooses which of oneDNN's functions computes each product.
 
 #include "compiler/target/cpu/ChooseCalls.h"
 
@@ -14,28 +14,29 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
-/// Work from which a product is worth a measurement: half a millisecond.
+/// The least work for which a product is measured: half a millisecond.
 static constexpr double worthMeasuring = 1e8;
-/// The choice without a measurement wins unless another is faster by this much,
-/// so that noise does not decide.
+/// The default choice wins unless another one is faster by this factor, so that
+/// noise does not decide.
 static constexpr double clearlyFaster = 0.95;
-/// Runs of each candidate, interleaved; fewer where they take long.
+/// The number of runs of each candidate, interleaved; fewer if they take long.
 static constexpr int mostRuns = 7, fewestRuns = 3;
 static constexpr double enoughSeconds = 0.05;
-/// A candidate that is slower than the best by this much is given up, at first
-/// and later.
+/// A candidate that is slower than the best by this factor is dropped, after
+/// the first run and later.
 static constexpr double hopelessAtFirst = 1.2, hopeless = 1.1;
-/// So is one that is slower by this much than the choice without a measurement,
-/// which it would have to beat clearly.
+/// A candidate that is slower by this factor than the default choice, which it
+/// would have to beat clearly, is dropped too.
 static constexpr double uselessAtFirst = 1.1, useless = 1.0;
-/// No piece is narrower.
+/// The smallest width of a piece.
 static constexpr int64_t leastWidth = 192;
-/// Products are measured side by side, as the ranks of one machine compute
-/// them, but by no more teams than this: each has memory of its own.
+/// Products are measured concurrently, as the ranks of one machine compute
+/// them, but by no more teams than this: each team has memory of its own.
 static constexpr int64_t mostTeams = 4;
 
-/// Work for each thread; of a larger product a part is measured: it consists of
-/// tiles that are alike. With less, steps of GPT-2 124M get 5 to 9 % slower.
+/// The work for each thread. Only a part of a larger product is measured, since
+/// it consists of similar tiles. With less, steps of GPT-2 124M get 5 to 9 %
+/// slower.
 static constexpr double enoughWork = 5e8;
 
 double cpu::estimateProducts(int64_t m, int64_t n, int64_t k,
@@ -54,7 +55,7 @@ static double flopsOf(const runtime::GemmShape &shape) {
   return flops;
 }
 
-/// Floats from the first to the last element of an operand.
+/// The number of floats from the first to the last element of an operand.
 static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
                         int64_t columns, int64_t leading,
                         int64_t runtime::GemmBatchDim::*stride) {
@@ -64,8 +65,8 @@ static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
   return extent;
 }
 
-/// `shape` with fewer batches, rows and columns and shorter sums, where it is
-/// large; as far apart in memory as before.
+/// A part of a large `shape`, with fewer batches, rows and columns and shorter
+/// sums, but the same strides.
 static runtime::GemmShape partOf(runtime::GemmShape shape, int64_t threads) {
   auto cut = [&](int64_t size, int64_t least, int64_t unit) {
     double share = enoughWork * threads / flopsOf(shape);
@@ -84,7 +85,7 @@ static runtime::GemmShape partOf(runtime::GemmShape shape, int64_t threads) {
 
 namespace {
 
-/// Memory to measure in, zero and touched once.
+/// Memory for measurements, set to zero and touched once.
 class Workspace {
 public:
   float *get(int64_t count) {
@@ -112,7 +113,7 @@ class GemmChooser {
 public:
   explicit GemmChooser(int64_t threads) : threads(threads) {}
 
-  /// The call for `shape`, which names the choice without measurement.
+  /// The call for `shape`, which has the default choice.
   GemmCall choose(const runtime::GemmShape &shape);
 
 private:
@@ -131,10 +132,10 @@ private:
 
 } // namespace
 
-/// Both libraries, with the usual pieces and with one, two or four for each
-/// thread: fewer pieces copy less into the library's own layout, more of them
-/// keep the threads busy to the end. The first is the choice without
-/// measurement.
+/// The candidates: both libraries, with the usual number of pieces and with
+/// one, two or four for each thread. Fewer pieces copy less into the library's
+/// own layout, more pieces keep the threads busy to the end. The first
+/// candidate is the default choice.
 std::vector<GemmChooser::Candidate>
 GemmChooser::candidatesFor(const runtime::GemmShape &whole,
                            const runtime::GemmShape &part) {
@@ -160,8 +161,8 @@ GemmChooser::candidatesFor(const runtime::GemmShape &whole,
   return candidates;
 }
 
-/// Runs the candidates in turn, as long as they are in question. Returns
-/// whether all worked.
+/// Runs the candidates round-robin while they are not dropped. Returns true if
+/// all runs succeeded.
 bool GemmChooser::run(std::vector<Candidate> &candidates,
                       const runtime::GemmShape &shape) {
   using Batch = runtime::GemmBatchDim;

@@ -1,4 +1,5 @@
-// Kernels to machine code: loops, MLIR's conversions, LLVM, the linker.
+// Compiles kernels to machine code: loops, MLIR's conversions, LLVM, the
+// linker.
 
 #include "compiler/target/cpu/CompileKernels.h"
 
@@ -75,8 +76,8 @@ static void addConversions(PassManager &passes) {
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
-/// Loads all dialects that compiling a kernel needs: many threads do so at
-/// once, and none may change the context.
+/// Loads all dialects that compiling a kernel needs: many threads compile
+/// concurrently, and none may change the context.
 static void loadDialects(MLIRContext *context) {
   DialectRegistry registry;
   registerCodegenDialects(registry);
@@ -148,11 +149,11 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
 }
 
 namespace {
-/// MLIR's threads while kernels are compiled. The passes before run without
-/// them: they are short, and each would take locks for every type it makes. A
-/// kernel is compiled in a module of its own, which changes nothing that others
-/// see; what all share is the context, in which all dialects are loaded, and
-/// the diagnostics, which come in the order of the kernels.
+/// Enables MLIR's threads while kernels are compiled. Earlier passes run
+/// without them: they are short, and would take a lock for every type that they
+/// create. Each kernel is compiled in a module of its own, so threads do not
+/// see each other's changes. They share the context, in which all dialects are
+/// loaded, and the diagnostics, which come in the order of the kernels.
 class Threads {
 public:
   explicit Threads(MLIRContext *context)

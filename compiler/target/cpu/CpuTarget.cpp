@@ -1,4 +1,4 @@
-// The cores of a CPU: kernels are vector code, products oneDNN's.
+// The CPU target: kernels are vector code, products are oneDNN's.
 
 #include "compiler/target/cpu/CpuTarget.h"
 
@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
-/// Kernels of more values for each point cost more to compile than they save.
+/// Kernels with more values for each point cost more to compile than they save.
 static constexpr size_t mostValues = 256;
 
 namespace {

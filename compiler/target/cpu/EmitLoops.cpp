@@ -1,4 +1,4 @@
-// The loops of a kernel: levels, maps, passes of reductions, scatters.
+// Emits the loops of a kernel: levels, maps, passes of reductions, scatters.
 
 #include "compiler/target/cpu/KernelEmitter.h"
 
@@ -21,7 +21,7 @@ void KernelEmitter::assignLevels() {
   } else if (schedule.kind == Schedule::Kind::Scatter) {
     for (int v : schedule.reductionVariables)
       levelOfVariable[v] = ++level;
-    ++level; // the condition that the update falls into the block
+    ++level; // level of the condition that the update falls into the block
     if (vector >= 0)
       levelOfVariable[vector] = ++level;
   } else {
@@ -110,7 +110,7 @@ SmallVector<Value> KernelEmitter::emitLoop(Value low, Value high, int64_t step,
                                            int variable, ValueRange initial,
                                            Accumulate body) {
   auto loop = scf::ForOp::create(b, low, high, constant(step), initial);
-  // Created empty, with a terminator only where nothing is carried.
+  // It is created empty, with a terminator only if nothing is carried.
   Block *block = loop.getBody();
   if (!block->empty())
     block->getTerminator()->erase();
@@ -125,7 +125,7 @@ SmallVector<Value> KernelEmitter::emitLoop(Value low, Value high, int64_t step,
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-/// The item's number is a mixed radix number over the outer variables, then
+/// The item's number is a mixed-radix number over the outer variables, then
 /// tiles and blocks.
 void KernelEmitter::emitItem(Value item) {
   int64_t blocks = schedule.kind == Schedule::Kind::Scatter
@@ -181,7 +181,7 @@ void KernelEmitter::emitItem(Value item) {
   emitVectorLoop(low, high, size % schedule.lanes != 0, body);
 }
 
-/// Whole vectors, then the rest under a mask.
+/// Emits whole vectors, then the rest under a mask.
 void KernelEmitter::emitVectorLoop(Value low, Value high, bool hasRest,
                                    Body body) {
   int64_t lanes = schedule.lanes;
@@ -280,8 +280,7 @@ SmallVector<Value> KernelEmitter::emitIdentities() {
   });
 }
 
-/// All reduced variables as one loop over parts, and one over what is in a
-/// part.
+/// Emits all reduced variables as one loop over parts, and one within a part.
 SmallVector<Value> KernelEmitter::emitParts(ValueRange initial,
                                             Accumulate body) {
   Value size = constant(loops.getNumPoints(/*ofReduced=*/true));
@@ -351,7 +350,7 @@ SmallVector<Value> KernelEmitter::emitVectorReduction(ValueRange initial,
   return carried;
 }
 
-/// Lane i with lane i + half, until one is left.
+/// Combines lane i with lane i + half, until one is left.
 Value KernelEmitter::foldLanes(sharding::ReductionKind kind, Value vector) {
   for (int64_t half = schedule.lanes / 2; half >= 1; half /= 2) {
     auto part = [&](int64_t offset) {
@@ -406,8 +405,8 @@ void KernelEmitter::emitScatter(Value row) {
           alignmentOf(element));
     return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
   };
-  // In place there is nothing to copy. The loops here are fewer than the levels
-  // of values suppose; none is used.
+  // A scatter in place copies nothing. There are fewer loops here than the
+  // levels of values assume, but no value is used here.
   Value beginEnd = end;
   if (init) {
     Value isElsewhere = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne,

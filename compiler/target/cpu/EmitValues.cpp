@@ -1,4 +1,5 @@
-// The values of a kernel: scalar ops, where they are known, and memory.
+// Emits the values of a kernel: scalar ops, the levels where they are known,
+// and memory.
 
 #include "compiler/target/cpu/KernelEmitter.h"
 
@@ -47,7 +48,7 @@ Value KernelEmitter::getVector(Value scalar) {
   Value value = get(scalar);
   if (isa<VectorType>(value.getType()))
     return value;
-  // A splat is cheap: it stands where the scalar does.
+  // A splat is cheap: it is at the level of its scalar.
   int level = levels.lookup(scalar);
   Value &wide = knownVectors[level][scalar];
   if (!wide) {
@@ -63,7 +64,7 @@ Value KernelEmitter::computeAddress(Operation *op) {
     return value.getDefiningOp<InRangeOp>() && !isVector(value);
   };
   if (auto load = dyn_cast<LoadOp>(op)) {
-    // Where it is not selected, it is not read.
+    // A part that is not selected is not read.
     if (load.getOffset().coefficients[schedule.vectorVariable] != 1 ||
         !load.getIndices().empty() ||
         (load.getPredicate() && !isRange(load.getPredicate())))
@@ -101,7 +102,7 @@ Value KernelEmitter::compute(Operation *op) {
       return fromMemory(loaded, scalar.getType());
     }
   auto load = dyn_cast<LoadOp>(op);
-  // Operands stand at levels of their own, outside of this one.
+  // Operands are at their own levels, outside of this one.
   if (load) {
     for (Value index : load.getIndices())
       get(index);
@@ -124,7 +125,7 @@ Value KernelEmitter::compute(Operation *op) {
         setInsertionPoint(level);
         Value value = emitAffine(range.getValue(), asVector);
         Type type = value.getType();
-        // One unsigned comparison does for both bounds.
+        // One unsigned comparison checks both bounds.
         Value shifted = arith::SubIOp::create(
             b, value, makeInteger(b, type, range.getLower()));
         return arith::CmpIOp::create(
@@ -134,7 +135,7 @@ Value KernelEmitter::compute(Operation *op) {
       .Default([&](Operation *op) { return computeScalar(op, asVector); });
 }
 
-/// Whether floats narrower than f32 are computed in f32 and rounded.
+/// Returns true if the op computes floats narrower than f32 in f32 and rounds.
 static bool isRounded(Operation *op) {
   auto type = dyn_cast<FloatType>(op->getResult(0).getType());
   return type && type.getWidth() < 32 &&
@@ -178,7 +179,8 @@ Value KernelEmitter::emitAffine(const Affine &affine, bool asVector) {
   auto add = [&](Value term) {
     sum = sum ? Value(arith::AddIOp::create(b, sum, term)) : term;
   };
-  // Outer variables first, so that their part stands outside of inner loops.
+  // Outer variables come first, so that their part is computed outside of inner
+  // loops.
   SmallVector<int> order;
   for (size_t v = 0; v < affine.coefficients.size(); ++v)
     if (affine.coefficients[v] != 0)

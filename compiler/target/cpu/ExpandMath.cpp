@@ -1,5 +1,6 @@
-// The functions of `math` as arithmetic, on scalars or vectors lane by lane
-// with the same bits. Functions of f32 are within 2 ulp (each says how far).
+// Expands the functions of `math` into arithmetic on scalars, or on vectors
+// lane by lane with the same bits. Functions of f32 are within 2 ulp (each says
+// how far).
 //
 // Polynomials are those of S. Moshier's Cephes library (single precision: exp,
 // log, tanh), N. Juffa's erff, and Taylor series in double precision for sin,
@@ -20,7 +21,7 @@ using namespace polyrank;
 using namespace polyrank::cpu;
 
 namespace {
-/// What single and double precision differ in.
+/// The differences between single and double precision.
 struct Format {
   Type integer;
   int mantissa;
@@ -203,8 +204,8 @@ static Value emitArcTangent(Formula &f, Value x) {
   Value t = f.abs(x);
   Value isLarge = f.less(f.c(2.41421356237309504880), t),
         isMiddle = f.less(f.c(0.66), t);
-  // atan(t) = pi/2 - atan(1/t) = pi/4 + atan((t - 1) / (t + 1)). Infinity is
-  // among the large.
+  // atan(t) = pi/2 - atan(1/t) = pi/4 + atan((t - 1) / (t + 1)). Infinity
+  // counts as large.
   Value r = f.select(
       isLarge, f.div(f.c(-1), t),
       f.select(isMiddle, f.div(f.sub(t, f.c(1)), f.add(t, f.c(1))), t));
@@ -223,7 +224,7 @@ static Value emitArcTangent(Formula &f, Value x) {
   return f.copySign(f.add(start, small), x);
 }
 
-/// (1 - x)(1 + x), which keeps its digits near 1, and its root: NaN outside of
+/// sqrt((1 - x)(1 + x)), a form that keeps its digits near 1: NaN outside of
 /// [-1, 1].
 static Value emitRootBelowOne(Formula &f, Value x) {
   return math::SqrtOp::create(f.b, f.mul(f.sub(f.c(1), x), f.add(f.c(1), x)));
@@ -306,8 +307,8 @@ static Value inDouble(Formula &f, ValueRange operands, Build build) {
   return arith::TruncFOp::create(f.b, f.type, build(wide, widened));
 }
 
-/// x^y by squaring, as the reference: of 1 and -1 alone something is left where
-/// y is negative.
+/// x^y by squaring, like the reference. For a negative y only 1 and -1 give a
+/// nonzero result.
 static Value emitIntegerPower(Integers &i, Value x, Value y) {
   Value result = i.c(1), zero = i.c(0);
   auto equals = [&](Value a, int64_t b) -> Value {

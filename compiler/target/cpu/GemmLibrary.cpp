@@ -1,4 +1,4 @@
-// Which implementation computes a product, and what memory it asks for.
+// Which implementation computes a product, and how much scratch it needs.
 
 #include "compiler/target/cpu/GemmLibrary.h"
 
@@ -10,10 +10,11 @@ using namespace polyrank::cpu;
 
 runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   runtime::GemmShape shape = target::getGemmShape(gemm);
-  // Where nothing was measured: the products of a batch are too small for the
-  // BLAS call's packing to pay, but those of groups, whose sizes are data; of
-  // others oneDNN 2.6's matmul can halve its speed
-  // where rows of B are a multiple of 4 KiB apart.
+  // The default without a measurement is the BLAS call for single and grouped
+  // products: with oneDNN 2.6, matmul can be half as fast if rows of B are a
+  // multiple of 4 KiB apart. The products of a batch are too small for the
+  // packing of the BLAS call to pay off; those of groups have sizes that depend
+  // on data.
   if (!gemm.getCallAttr())
     shape.library = shape.batch.empty() || gemm.getGrouped()
                         ? runtime::GemmLibrary::Sgemm

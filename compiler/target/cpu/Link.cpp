@@ -1,4 +1,4 @@
-// Objects to one shared object.
+// Links object files into one shared object.
 
 #include "compiler/target/cpu/Link.h"
 
@@ -27,14 +27,14 @@ static ErrorOr<std::string> findLinker() {
   return std::make_error_code(std::errc::no_such_file_or_directory);
 }
 
-/// What LLVM itself may call for a copy or a fill.
+/// The functions that LLVM itself may call for a copy or a fill.
 static bool isAllowed(StringRef symbol) {
   return StringSwitch<bool>(symbol)
       .Cases({"memcpy", "memset", "memmove", "memcmp"}, true)
       .Default(false);
 }
 
-/// The first thing that a shared object of kernels must not have.
+/// The first property that a shared object of kernels must not have.
 static std::string findFault(StringRef image) {
   auto object = object::ObjectFile::createELFObjectFile(
       MemoryBufferRef(image, "kernels"));
@@ -80,7 +80,7 @@ cpu::linkImage(const std::vector<std::string> &objects) {
     return std::string(path);
   };
 
-  // One response file: hundreds of objects are longer than a command line.
+  // Use a response file: hundreds of objects are too long for a command line.
   std::string output = inside("kernels.so"), list = inside("objects");
   std::string log = inside("log");
   std::error_code error;

@@ -1,4 +1,4 @@
-// LLVM IR to an object file for one CPU.
+// Compiles LLVM IR to an object file for one CPU.
 
 #include "compiler/target/cpu/Machine.h"
 
@@ -46,7 +46,7 @@ static const Target &getTarget() {
   return *target;
 }
 
-/// Of all CPUs that LLVM can compile for.
+/// The names of all CPUs that LLVM can compile for.
 static std::vector<std::string> getNames(const Target &target) {
   std::vector<std::string> names{"native"};
   std::unique_ptr<MCSubtargetInfo> info(
@@ -70,7 +70,7 @@ polyrank::Result<Machine> Machine::find(const std::string &name) {
       return polyrank::Error{"this machine (" + sys::getHostCPUName().str() +
                              ") lacks AVX2 or FMA, which kernels need"};
   }
-  // LLVM prints when it is given a CPU that it does not know: ask first.
+  // LLVM prints a message if it is given an unknown CPU: ask first.
   std::unique_ptr<MCSubtargetInfo> info(
       target.createMCSubtargetInfo(Triple(triple), "", ""));
   if (info && info->isCPUStringValid(machine.cpu))
@@ -105,7 +105,7 @@ StringRef Machine::getLevel() const {
 
 std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
   TargetOptions options;
-  // a * b + c keeps both roundings unless the program says fma.
+  // a * b + c keeps both roundings unless the program contains an fma.
   options.AllowFPOpFusion = FPOpFusion::Strict;
   options.FunctionSections = true;
   std::string attributes;
@@ -116,10 +116,10 @@ std::unique_ptr<TargetMachine> Machine::createTargetMachine() const {
       CodeModel::Small, CodeGenOptLevel::Aggressive));
 }
 
-/// Cuts masked loads into loads of one register each. LLVM 22.1.8 does so by
-/// itself when it selects instructions; where it then finds out that no lane of
-/// a part is selected, it reads the part without a mask, and gives what it has
-/// read instead of what the mask leaves.
+/// Splits masked loads into loads of one register each. LLVM 22.1.8 splits them
+/// itself at instruction selection. If it then finds that no lane of a part is
+/// selected, it reads that part without a mask, and returns what it has read
+/// instead of the pass-through value.
 static void splitMaskedLoads(Module &module, unsigned registerBits) {
   SmallVector<IntrinsicInst *> loads;
   for (Function &function : module)

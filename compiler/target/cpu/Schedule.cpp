@@ -1,4 +1,4 @@
-// How the loops of a kernel run.
+// Chooses how the loops of a kernel run.
 
 #include "compiler/target/cpu/Schedule.h"
 
@@ -9,7 +9,7 @@ using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
 
-/// Work per item and per grain, in elements: some microseconds.
+/// The work per item and per grain, in elements: some microseconds.
 static constexpr int64_t itemElements = 4096;
 
 int64_t Schedule::numBlocks(LoopsOp loops) const {
@@ -24,7 +24,7 @@ int64_t Schedule::numTiles(LoopsOp loops) const {
   return llvm::divideCeil(loops.getVariables()[tileVariable].size, tile);
 }
 
-/// Elements that an expression touches.
+/// The number of elements that an expression touches.
 static int64_t countPoints(LoopsOp loops, const Affine &affine) {
   int64_t count = 1;
   for (auto [c, variable] :
@@ -33,7 +33,7 @@ static int64_t countPoints(LoopsOp loops, const Affine &affine) {
   return count;
 }
 
-/// Whether a reduction's result depends on its order.
+/// Returns true if a reduction's result depends on its order.
 static bool roundsSums(LoopsOp loops) {
   return llvm::any_of(loops.getBlock().getOps<ReduceOp>(), [](ReduceOp op) {
     return isa<FloatType>(op.getType()) &&
@@ -41,7 +41,7 @@ static bool roundsSums(LoopsOp loops) {
   });
 }
 
-/// A load, store or scatter: where, and whether the place along `v` is
+/// A load, store or scatter: its offset, and whether its place along `v` is
 /// computed.
 struct Access {
   const Affine *offset;
@@ -66,15 +66,15 @@ static SmallVector<Access> accessesAlong(LoopsOp loops, size_t v,
   return accesses;
 }
 
-/// Elements moved in whole vectors less those moved lane by lane, if `v` runs
-/// along vectors.
+/// The number of elements moved in whole vectors minus those moved lane by
+/// lane, if `v` is the vector variable.
 static double scoreVector(LoopsOp loops, size_t v,
                           const Dependences &dependences, bool roundsSums) {
   int64_t size = loops.getVariables()[v].size;
   double score = 0;
-  // Short vectors are many: each computes addresses and conditions. Those of
-  // sums are left alone: which variable they run along must not depend on what
-  // is fused with them, or it would change bits.
+  // Short vectors have an overhead: each computes addresses and conditions.
+  // This is ignored for sums: their vector variable must not depend on what is
+  // fused with them, or fusion would change bits.
   constexpr double overhead = 4;
   if (!roundsSums)
     score -= overhead *
@@ -112,7 +112,8 @@ static void chooseVector(LoopsOp loops, const Dependences &dependences,
   }
 }
 
-/// A variable along which the largest load that is strided is contiguous.
+/// Chooses as tile variable one along which the largest strided load is
+/// contiguous.
 static void chooseTile(LoopsOp loops, Schedule &schedule) {
   int64_t largest = 0;
   for (LoadOp load : loops.getBlock().getOps<LoadOp>()) {
@@ -165,7 +166,8 @@ cpu::getComputingPasses(LoopsOp loops, const Dependences &dependences,
   return computed;
 }
 
-/// Functions that take longer than to write their result and read it again.
+/// Returns true for functions that take longer than writing their result and
+/// reading it again.
 static bool isExpensive(Operation *op) {
   return isa<math::ExpOp, math::LogOp, math::TanhOp, math::ErfOp, math::SinOp,
              math::CosOp, math::AtanOp, math::AsinOp, math::AcosOp,
@@ -173,7 +175,7 @@ static bool isExpensive(Operation *op) {
              math::IPowIOp, PhiloxOp>(op);
 }
 
-/// From results towards operands, so that of a chain only the end is kept.
+/// Goes from results to operands, so that only the end of a chain is kept.
 static void chooseKept(LoopsOp loops, const Dependences &dependences,
                        Schedule &schedule) {
   constexpr int64_t maxBytes = 1 << 16;
@@ -213,9 +215,10 @@ static void chooseKept(LoopsOp loops, const Dependences &dependences,
   }
 }
 
-/// Parts of a long sum are about as long as there are parts. What counts is how
-/// many values there are and not which loops run over them, so that fusion
-/// changes no bit. Rows need no parts: their lanes are some.
+/// The parts of a long sum are about as long as there are parts. The choice
+/// depends on the number of values and not on which loops run over them, so
+/// that fusion changes no bit. Rows need no parts: their lanes are partial
+/// sums.
 static void choosePart(LoopsOp loops, Schedule &schedule) {
   constexpr int64_t longest = 512;
   int64_t count = loops.getNumPoints(/*ofReduced=*/true);
@@ -252,7 +255,7 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
   if (schedule.kind == Schedule::Kind::Map && vector >= 0)
     chooseTile(loops, schedule);
 
-  // Outer loops in the order of the first result in memory.
+  // Outer loops are in the memory order of the first result.
   SmallVector<int64_t> order(variables.size());
   for (Operation &op : loops.getBlock())
     if (isa<StoreOp, ScatterAddOp>(op)) {
@@ -299,7 +302,7 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
   }
   int64_t perItem = (schedule.block ? schedule.block : vectorSize) * perElement;
   if (schedule.kind == Schedule::Kind::Scatter) {
-    // Each item looks at all indices, so there are not many.
+    // Each item reads all indices, so there are few items.
     schedule.scatterRows = llvm::divideCeil(scatter.getLimit(), 32);
     schedule.range = llvm::divideCeil(scatter.getLimit(), schedule.scatterRows);
     perItem *= schedule.scatterRows + reduced;

@@ -1,4 +1,4 @@
-// What kernels are built from.
+// Helpers that build constants and functions on scalars or vectors.
 
 #include "compiler/target/cpu/Vectors.h"
 
@@ -34,7 +34,8 @@ Value cpu::makeInteger(ImplicitLocOpBuilder &builder, Type type,
                    builder.getIntegerAttr(getElementTypeOrSelf(type), value));
 }
 
-/// Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
+/// Implements Philox-4x32-10 (Salmon et al., Parallel Random Numbers: As Easy
+/// as 1, 2, 3, 2011).
 Value cpu::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
                       Value seed, Value step, Value microbatch) {
   Type wide = index.getType(), narrow = likeType(b.getI32Type(), wide);
@@ -63,7 +64,7 @@ Value cpu::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
   return c0;
 }
 
-/// Of f32 and wider floats, of integers or booleans.
+/// Combines f32 and wider floats, integers or booleans.
 static Value combine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
                      Value x, Value y) {
   Type element = getElementTypeOrSelf(x.getType());
