@@ -9,7 +9,7 @@ using sharding::ReductionKind;
 
 namespace {
 
-/// batch, heads, queries, keys, width, value width.
+/// The sizes batch, heads, queries, keys, width, value width.
 struct Sizes {
   Sizes(ArrayRef<int64_t> query, ArrayRef<int64_t> value)
       : batch(query[0]), heads(query[1]), queries(query[2]), keys(value[2]),
@@ -41,7 +41,7 @@ private:
 struct AttentionFactors {
   DimFactors batch, heads, queries, keys, width, valueWidth;
 
-  /// `queries` and the others say what a split of these dims means.
+  /// `queryKind` and the others say what a split of these dims means.
   AttentionFactors(ShardingRule &rule, const Sizes &sizes, FactorKind queryKind,
                    FactorKind keyKind, FactorKind valueKind) {
     auto add = [&](int64_t size, FactorKind kind) {
@@ -65,7 +65,7 @@ struct AttentionFactors {
   }
 };
 
-/// What forward and backward parts share.
+/// The ops that forward and backward share.
 class AttentionParts : public Parts {
 public:
   AttentionParts(OpBuilder &builder, Location location, const Sizes &sizes)
@@ -76,7 +76,7 @@ public:
   Value scores(Value query, Value key, double scale) {
     return mul(matmul(query, key, {0, 1}, {0, 1}, 3, 3), scale);
   }
-  /// Which keys each query sees, or null where it sees all.
+  /// The keys that each query sees, as booleans; null if it sees all.
   Value visible(Value mask, bool causal) {
     Value result = mask;
     if (causal) {
@@ -96,14 +96,14 @@ public:
   Value where(Value visible, Value scores, double other) {
     return visible ? select(visible, scores, splat(scores, other)) : scores;
   }
-  /// exp(scores - lse), zero where a key is not visible: also for a query that
-  /// sees none, whose lse is -inf. The choice is made before exp, whose
-  /// derivative is then finite everywhere.
+  /// exp(scores - lse), and zero where a key is not visible, which includes a
+  /// query that sees no key, whose lse is -inf. The selection comes before exp,
+  /// so that the derivative of exp is finite everywhere.
   Value probabilities(Value scores, Value lse, Value visible) {
     Value shifted = sub(scores, broadcast(lse, scoreShape, 3));
     return exp(where(visible, shifted, -INFINITY));
   }
-  /// log(total), and 0 where no key is visible and total is 0: log has no
+  /// log(total), and 0 where no key is visible and total is 0, since log has no
   /// derivative there. Elsewhere total is at least 1.
   Value logOfTotal(Value total, Value visible) {
     Value zero = splat(total, 0);
@@ -174,7 +174,7 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  // A block of queries needs to know where it lies only if attention is causal.
+  // A block of queries needs its position only if attention is causal.
   AttentionFactors factors(
       rule, Sizes(getShape(getQuery()), getShape(getValue())),
       getCausal() ? FactorKind::Composite : FactorKind::Parallel,
@@ -197,7 +197,7 @@ LogicalResult AttentionOp::verify() {
 Cost AttentionOp::getCost() {
   Sizes sizes(getShape(getQuery()), getShape(getValue()));
   Cost cost = elementwiseCost(*this);
-  // All pairs, visible or not.
+  // This counts all pairs, visible or not.
   cost.flops = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys *
                (sizes.width + sizes.valueWidth);
   return cost;
@@ -282,8 +282,8 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
 
 ShardingRule AttentionGradOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
-  // Given lse, each (query, key) pair contributes on its own; dP and D are sums
-  // over the value width in which all results are linear.
+  // Given lse, each (query, key) pair contributes independently; dP and D are
+  // sums over the value width, and all results are linear in them.
   FactorKind pairs =
       getCausal() ? FactorKind::Composite : FactorKind::Reduction;
   AttentionFactors factors(rule,
@@ -316,7 +316,7 @@ LogicalResult AttentionGradOp::verify() {
 Cost AttentionGradOp::getCost() {
   Sizes sizes(getShape(getQuery()), getShape(getValue()));
   Cost cost = elementwiseCost(*this);
-  // Scores again, dP, and the three gradients.
+  // Recomputed scores, dP, and the three gradients.
   cost.flops = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys *
                (3 * sizes.width + 2 * sizes.valueWidth);
   return cost;

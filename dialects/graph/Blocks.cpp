@@ -41,8 +41,8 @@ Tensor graph::reduce(ArrayRef<Tensor> parts, ReductionKind kind) {
   return result;
 }
 
-/// Calls `body(block, offset in it, offset in the widened block of me)` for
-/// what that has in common with each block, in the order of blocks.
+/// Calls `body(block, offset in it, offset in the widened block of me)` for the
+/// overlap of the widened block with each block, in the order of blocks.
 static void forEachOverlap(ArrayRef<int64_t> shape, int64_t numBlocks,
                            int64_t me, int64_t dim, int64_t low, int64_t high,
                            function_ref<void(int64_t, int64_t, int64_t)> body) {

@@ -1,4 +1,4 @@
-// What arguments and results are: reads, writes and verifies `graph.role`.
+// The roles of arguments and results: reads, writes and verifies `graph.role`.
 
 #include "dialects/graph/Boundary.h"
 
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
-/// Nothing where it is arithmetic.
+/// Arithmetic is the default and has no text.
 static ParseResult parseMeanKind(AsmParser &parser, MeanKind &kind) {
   kind = succeeded(parser.parseOptionalKeyword("geometric"))
              ? MeanKind::Geometric
@@ -25,7 +25,7 @@ static void printMeanKind(AsmPrinter &printer, MeanKind kind) {
     printer << ' ' << stringifyEnum(kind);
 }
 
-/// Nothing where it is the first part of its mean.
+/// The first part of a mean has no text.
 static ParseResult parseFurther(AsmParser &parser, bool &further) {
   further = succeeded(parser.parseOptionalKeyword("further"));
   return success();
@@ -36,7 +36,7 @@ static void printFurther(AsmPrinter &printer, bool further) {
     printer << " further";
 }
 
-/// Nothing where it is dim 0.
+/// Dim 0 is the default and has no text.
 static ParseResult parseBatchDim(AsmParser &parser, int64_t &dim) {
   dim = 0;
   if (succeeded(parser.parseOptionalKeyword("no_batch"))) {
@@ -207,7 +207,7 @@ FlatSymbolRefAttr Boundary::getParameter(unsigned argument) const {
   return state ? state.getOf() : FlatSymbolRefAttr();
 }
 
-/// The kind in words, and the name.
+/// The role in words, and the name.
 static std::pair<StringRef, std::string> kindAndName(Attribute role) {
   using Pair = std::pair<StringRef, std::string>;
   return TypeSwitch<Attribute, Pair>(role)
@@ -285,7 +285,7 @@ LogicalResult Boundary::verifyDistinct() const {
   return success();
 }
 
-/// What is wrong with a learning rate of that type; else empty.
+/// Says what is wrong with a learning rate of that type; empty if nothing is.
 static std::string findWrong(LearningRateAttr rate, Type type) {
   auto isRate = [](FloatAttr number) {
     double value = number.getValueAsDouble();
@@ -330,8 +330,9 @@ LogicalResult Boundary::verifyTies() const {
   return success();
 }
 
-/// That parameter `number`, or state of one, is of a graph.parameter, and its
-/// view lies in that: rules B3 and B4.
+/// Verifies that parameter `number`, or the parameter of state `number`, is a
+/// graph.parameter, and that its view lies inside the stored tensor: rules B3
+/// and B4.
 static LogicalResult verifyParameter(FunctionOpInterface function,
                                      const Boundary &boundary, unsigned number,
                                      const Symbols &symbols) {
@@ -378,7 +379,7 @@ static LogicalResult verifyParameters(FunctionOpInterface function,
 }
 
 /// Says what is wrong with the batch dim of an input or output of that type;
-/// empty where nothing is.
+/// empty if nothing is.
 static std::string findWrong(int64_t batchDim, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || batchDim == 0)
@@ -414,7 +415,7 @@ LogicalResult Boundary::verifyArgument(Operation *op, unsigned number,
     return llvm::none_of(llvm::seq(number),
                          [&](unsigned i) { return boundary.getArgument(i); });
   };
-  // What is said of all of them is checked at the first.
+  // Rules about all arguments are checked at the first.
   if (isFirst() && (failed(boundary.verifyDistinct()) ||
                     failed(verifyParameters(function, boundary))))
     return failure();

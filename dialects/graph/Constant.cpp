@@ -1,4 +1,4 @@
-// Values that are known: constant and iota.
+// Constant values: constant and iota.
 
 #include "dialects/graph/Parts.h"
 
@@ -49,7 +49,7 @@ LogicalResult ConstantOp::localize(LocalContext &context, ValueRange,
                                          value.resizeSplat(local)));
     return success();
   }
-  // One dim after another: pad, then keep this device's block by gathering
+  // For one dim after another, pad, then keep this device's block by gathering
   // its indices.
   Value block = ConstantOp::create(context.builder, getLoc(), value);
   for (int64_t d = 0, rank = local.getRank(); d < rank; ++d) {
@@ -145,8 +145,8 @@ std::optional<double> graph::getSplat(Value value) {
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
     return number.convertToDouble();
   }
-  // A double holds no integer of more than 53 bits but some: the least, and the
-  // largest as what is turned back into it.
+  // A double does not hold every integer of more than 53 bits. It holds the
+  // smallest, and the largest in the form that converts back to it.
   APInt number = elements.getSplatValue<APInt>();
   int64_t integer = number.getBitWidth() == 1
                         ? static_cast<int64_t>(number.getZExtValue())

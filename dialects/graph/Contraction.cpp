@@ -31,7 +31,7 @@ SmallVector<int64_t> MatmulOp::getRhsFree() {
   return others(getShape(getRhs()).size(), getRhsBatch(), getRhsContract());
 }
 
-/// The dims of batches, then what is left of each operand.
+/// The batch dims, then the remaining dims of each operand.
 static SmallVector<int64_t>
 productShape(ArrayRef<int64_t> l, ArrayRef<int64_t> r,
              ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
@@ -176,8 +176,9 @@ LogicalResult MatmulOp::evaluate(ArrayRef<Tensor> operands,
   return success();
 }
 
-/// The product of the result's gradient with the other operand, over the other
-/// operand's free dims, brought into the order of this operand's dims.
+/// The product of the result's gradient with the other operand, contracted over
+/// the other operand's free dims and transposed into the order of this
+/// operand's dims.
 static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
                              bool left) {
   ArrayRef<int64_t> batch = left ? op.getLhsBatch() : op.getRhsBatch();

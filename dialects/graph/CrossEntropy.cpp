@@ -68,7 +68,7 @@ LogicalResult CrossEntropyOp::verify() {
 }
 
 namespace {
-/// Where the logits of a row lie in a tensor that has the classes along `axis`.
+/// The place of a row's logits in a tensor with the classes along `axis`.
 struct LogitRows {
   int64_t classes, step;
 
@@ -116,7 +116,7 @@ CrossEntropyOp::buildGradient(OpBuilder &builder,
     gradient = CrossEntropyGradOp::create(
         builder, getLoc(), getLogits().getType(), resultGradients[0],
         getLogits(), getLabels(), getLse(), getAxis(), getIgnoreIndex());
-  if (resultGradients[1]) { // of lse it is the softmax
+  if (resultGradients[1]) { // the gradient of lse is the softmax
     Parts parts(builder, getLoc());
     auto spread = [&](Value rows) {
       return parts.broadcast(rows, getShape(getLogits()), getAxis());
@@ -128,7 +128,7 @@ CrossEntropyOp::buildGradient(OpBuilder &builder,
   return SmallVector<Value>{gradient, Value()};
 }
 
-/// Where a label counts.
+/// True where a label is not ignored.
 static Value isCounted(Parts &parts, Value labels, int64_t ignoreIndex) {
   return parts.compare(labels, Comparison::NE,
                        parts.splat(labels, ignoreIndex));
@@ -144,7 +144,8 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
       parts.exp(parts.sub(logits, parts.broadcast(largest, shape, axis)));
   Value lse = parts.add(largest, parts.apply<LogOp>(parts.sum(powers, axis)));
   Value picked = parts.pick(logits, labels, axis);
-  // Subtracted last, so that a partial `picked` is reduced with nothing else.
+  // `picked` is subtracted last, so that if it is partial nothing else is
+  // reduced with it.
   Value loss = parts.select(isCounted(parts, labels, getIgnoreIndex()),
                             parts.sub(lse, picked), parts.splat(lse, 0));
   return {loss, lse};

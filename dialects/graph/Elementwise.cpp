@@ -1,4 +1,4 @@
-// Elementwise ops: what Elementwise.td does not say in one line.
+// Elementwise ops: the parts that Elementwise.td does not define.
 
 #include "dialects/graph/Graph.h"
 
@@ -16,18 +16,18 @@ int64_t polyrank::graph::power(int64_t x, int64_t y) {
   return static_cast<int64_t>(result);
 }
 
-// What leaves the other operand as it is: products and quotients with one, as
-// exporters write weights of samples that all count alike, and masks joined to
-// one that hides nothing
+// Folds of ops that return one operand unchanged: products and quotients with
+// one, as exporters write for equal sample weights, and conjunctions with a
+// mask that hides nothing.
 
-/// `x` where it has the type of the result, and the other operand is `neutral`
-/// everywhere.
+/// Returns `x` if it has the type of the result and the other operand is
+/// `neutral` everywhere.
 static OpFoldResult foldNeutral(Value x, Value other, double neutral,
                                 Type type) {
   return x.getType() == type && getSplat(other) == neutral ? x : Value();
 }
 
-/// The same of either side.
+/// The same for either side.
 static OpFoldResult foldNeutral(Operation *op, double neutral) {
   Value lhs = op->getOperand(0), rhs = op->getOperand(1);
   Type type = op->getResult(0).getType();
@@ -166,7 +166,7 @@ struct Expression {
   Value shifted(Value x, double by) {
     return binary<AddOp>(x, constant(x, by));
   }
-  /// 1 - x^2, in factors that keep their digits near 1.
+  /// 1 - x^2, factored so that it keeps its digits near 1.
   Value belowOne(Value x) {
     return mul(binary<SubOp>(constant(x, 1), x), shifted(x, 1));
   }
@@ -229,7 +229,7 @@ BINARY_GRADIENT(SubOp, dz, e.neg(dz))
 BINARY_GRADIENT(MulOp, e.mul(dz, y), e.mul(dz, x))
 BINARY_GRADIENT(DivOp, e.binary<DivOp>(dz, y),
                 e.neg(e.binary<DivOp>(e.mul(dz, z), y)))
-// Where both are equal each takes half, as in PyTorch.
+// Where x and y are equal each takes half, as in PyTorch.
 BINARY_GRADIENT(
     MaxOp,
     e.binary<AddOp>(e.where(x, Comparison::GT, y, dz),
@@ -242,8 +242,8 @@ BINARY_GRADIENT(
                     e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))),
     e.binary<AddOp>(e.where(x, Comparison::GT, y, dz),
                     e.where(x, Comparison::EQ, y, e.scale(dz, 0.5))))
-// d x^y / dx = y x^(y-1), 0 where y is 0; d x^y / dy = x^y log x, 0 where x^y
-// is.
+// d x^y / dx = y x^(y-1), and 0 where y is 0; d x^y / dy = x^y log x, and 0
+// where x^y is 0.
 BINARY_GRADIENT(
     PowOp,
     e.where(y, Comparison::NE, e.constant(y, 0),

@@ -1,4 +1,4 @@
-// The graph dialect: registration and what all ops share.
+// The graph dialect: registration, and functions shared by all ops.
 
 #include "dialects/graph/Graph.h"
 
@@ -138,8 +138,8 @@ LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
              << i << " has type " << operand.getType() << ", the result "
              << op->getResult(0).getType()
              << "; shapes are equal (graph.broadcast)";
-  // All but a conversion compute in one type; conditions and what a comparison
-  // gives are booleans by their own types.
+  // All ops except conversions compute in one type; conditions and results of
+  // comparisons are booleans by their own types.
   if (isa<ConvertOp>(op))
     return success();
   SmallVector<Value> computed(op->getOperands().drop_front(isa<SelectOp>(op)));

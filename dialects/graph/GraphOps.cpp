@@ -25,7 +25,7 @@ LogicalResult ParameterOp::verify() {
   return success();
 }
 
-// Types in the text of ops: once where they are all the same.
+// Types in the text of ops: printed once if they are all the same.
 
 static ParseResult parseAlikeTypes(OpAsmParser &parser,
                                    ArrayRef<Type *> operands, Type &result) {
@@ -71,8 +71,8 @@ static void printAlikeTypes(OpAsmPrinter &printer, Operation *, Type lhs,
   printAlikeTypes(printer, {lhs, rhs}, result);
 }
 
-/// `dense<1.0> : tensor<4xf32, #layout>`: the type is the result's, the value's
-/// is the same without a layout.
+/// `dense<1.0> : tensor<4xf32, #layout>`: the type is that of the result; the
+/// value's type is the same without a layout.
 static ParseResult parseTypedValue(OpAsmParser &parser, ElementsAttr &value,
                                    Type &type) {
   SMLoc start = parser.getCurrentLocation();

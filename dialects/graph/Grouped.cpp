@@ -19,8 +19,8 @@ static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
       shape, cast<RankedTensorType>(value.getType()).getElementType());
 }
 
-/// Conditions 1 to 3 of both ops: `second` has `rank` dims, and its dim 0 is
-/// that of the `ids` or, of rows, that of the `groups`.
+/// Conditions 1 to 3 of both ops: `second` has `rank` dims, and its dim 0 has
+/// the size of the `ids` or, if it has rows, of the `groups`.
 static LogicalResult verifyOperands(Operation *op, int64_t rank) {
   Value rows = op->getOperand(0), second = op->getOperand(1),
         groups = op->getOperand(2), ids = op->getOperand(3);
@@ -56,8 +56,8 @@ static Cost groupedCost(Operation *op, int64_t columns) {
   return cost;
 }
 
-/// Adds a factor of these dims (-1: the tensor lacks it); of size 1 there is
-/// none.
+/// Adds a factor of these dims (-1: the tensor lacks it); none is added for
+/// size 1.
 static void addFactor(ShardingRule &rule, int64_t size, FactorKind kind,
                       ArrayRef<int64_t> operandDims, int64_t resultDim) {
   if (size == 1)

@@ -57,7 +57,7 @@ struct Indexing {
     return success();
   }
 
-  /// The rule's factors: `indexKind` is that of the index dims.
+  /// Adds the rule's factors: `indexKind` is that of the index dims.
   void addFactors(ShardingRule &rule, ArrayRef<int64_t> table,
                   ArrayRef<int64_t> indices, FactorKind indexKind,
                   TensorFactors &tableFactors, TensorFactors &indexFactors,
@@ -107,8 +107,8 @@ struct Indexing {
 };
 } // namespace
 
-/// Indices relative to the block that starts where this device's does: those
-/// of other blocks fall out of range.
+/// Indices relative to the start of this device's block: those of other blocks
+/// fall out of range.
 static Value shiftIndices(LocalContext &context, Location location,
                           Value indices, sharding::LayoutAttr table,
                           int64_t axis, int64_t localSize) {
@@ -186,7 +186,7 @@ Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool>) {
   Value indices = getIndices();
   if (std::optional<int64_t> padding = getPaddingIndex()) {
-    // scatter_add drops what is out of range.
+    // scatter_add drops updates whose index is out of range.
     Parts parts(builder, getLoc());
     Value isPadding =
         parts.compare(indices, Comparison::EQ,

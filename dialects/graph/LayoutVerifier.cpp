@@ -17,7 +17,7 @@ using sharding::ReductionKind;
 
 namespace {
 
-/// One operand or result of the op, with its layout cut into atoms.
+/// One operand or result of the op, with its layout split into atoms.
 struct LaidTensor {
   std::string name; // "operand 1" or "result 0"
   bool isResult;
@@ -25,7 +25,8 @@ struct LaidTensor {
   LayoutAttr layout;
   const TensorFactors *factors;
   ArrayRef<int64_t> shape;
-  /// Per factor that the tensor has: the atoms that split it, major to minor.
+  /// For each factor that the tensor has: the atoms that split it, major to
+  /// minor.
   llvm::MapVector<int, SmallVector<AxisRef>> split;
   llvm::MapVector<int, DimAttr> dims;
   SmallVector<AxisRef> partial;
@@ -59,8 +60,9 @@ private:
   static int64_t dimExtent(const LaidTensor &tensor, int64_t d) {
     return tensor.layout.getDim(d).getExtent(tensor.shape[d]);
   }
-  /// The extent of the factor's dim over its scale, as a fraction in lowest
-  /// terms; of a compound dim that of the factor, which is not padded.
+  /// The extent of the factor's dim divided by its scale, as a fraction in
+  /// lowest terms; for a compound dim, the extent of the factor, which is not
+  /// padded.
   std::pair<int64_t, int64_t> extentOf(const LaidTensor &tensor, int factor) {
     int64_t d = dimOf(tensor, factor), scale = borderOf(tensor, factor).scale;
     int64_t extent = (*tensor.factors)[d].size() > 1 ? rule.factors[factor].size
@@ -73,7 +75,7 @@ private:
     return {extent / common, scale / common};
   }
 
-  /// The error that `what` breaks rule L`rule` (Graph.td).
+  /// Emits the error that `what` breaks rule L`rule` (Graph.td).
   InFlightDiagnostic error(int rule, StringRef what) {
     return op->emitOpError("[L") << rule << "] " << what;
   }
@@ -91,7 +93,7 @@ private:
   const ShardingRule &rule;
   sharding::MeshAttr mesh;
   SmallVector<LaidTensor> tensors;
-  /// Per atom: the factors that it splits somewhere.
+  /// For each atom, the factor that it splits somewhere.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, int> owner;
 };
 
@@ -270,7 +272,7 @@ LogicalResult Verifier::checkAxes() {
 }
 
 LogicalResult Verifier::checkPartial() {
-  // Per atom: which operands are partial over it.
+  // For each atom, the operands that are partial over it.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>,
                   std::pair<ReductionKind, SmallVector<unsigned>>>
       partial;
@@ -326,7 +328,8 @@ LogicalResult Verifier::checkPartial() {
   for (const LaidTensor &tensor : tensors) {
     if (!tensor.isResult)
       continue;
-    // What the result must be partial over, and of which kind.
+    // The atoms over which the result must be partial, and their reduction
+    // kinds.
     llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, ReductionKind>
         expected;
     for (auto &[ref, entry] : partial)

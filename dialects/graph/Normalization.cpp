@@ -6,19 +6,19 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
-/// The dims of `input` that `scale` has: the last ones.
+/// The dims of `input` that `scale` has, which are the last ones.
 static SmallVector<int64_t> normalizedDims(Value input, Value scale) {
   int64_t rank = getShape(input).size(), count = getShape(scale).size();
   return llvm::to_vector(llvm::seq<int64_t>(rank - count, rank));
 }
 
-/// The dims of `input` that `scale` lacks: the first ones.
+/// The dims of `input` that `scale` lacks, which are the first ones.
 static SmallVector<int64_t> rowDims(Value input, Value scale) {
   int64_t rank = getShape(input).size(), count = getShape(scale).size();
   return llvm::to_vector(llvm::seq<int64_t>(0, rank - count));
 }
 
-/// All operands and results are floats of one type.
+/// Verifies that all operands and results are floats of one type.
 static LogicalResult verifyOneType(Operation *op) {
   SmallVector<Value> values(op->getOperands());
   llvm::append_range(values, op->getResults());
@@ -47,7 +47,7 @@ static LogicalResult verifyShapes(Operation *op, Value input, ValueRange scales,
 }
 
 namespace {
-/// The factors of the input's first dims, of its last ones, and of all.
+/// The factors of the input's first dims, of its last dims, and of all.
 struct RowsAndColumns {
   TensorFactors rows, columns, all;
 };
@@ -145,8 +145,8 @@ SmallVector<Value> LayerNormOp::decompose(OpBuilder &builder) {
   double share = 1.0 / numElements(getShape(getScale()));
   Value mean = parts.mul(parts.sum(x, columns), share);
   Value centered = parts.sub(x, parts.broadcast(mean, shape, columns));
-  // Two reduces: the mean of the squares minus the square of the mean would
-  // cancel.
+  // Two reductions are needed: the mean of the squares minus the square of the
+  // mean would cancel.
   Value variance =
       parts.mul(parts.sum(parts.mul(centered, centered), columns), share);
   Value rstd =

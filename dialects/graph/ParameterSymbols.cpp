@@ -1,4 +1,4 @@
-// Keeps names of the user's model apart from the compiler's own.
+// Separates names of the user's model from the compiler's own.
 
 #include "dialects/graph/ParameterSymbols.h"
 
@@ -11,8 +11,8 @@ namespace polyrank::graph {
 
 static constexpr StringRef mark = "parameter:";
 
-/// `forward`, `step`, the program `step_1` of a pipeline's stage, `kernel`, and
-/// `kernel.add_mul`.
+/// Matches `forward`, `step`, the program `step_1` of a pipeline's stage,
+/// `kernel`, and `kernel.add_mul`.
 static bool isCompilers(StringRef name) {
   for (StringRef function : {"forward", "step"})
     if (StringRef rest = name; rest.consume_front(function))

@@ -1,4 +1,4 @@
-// What composites are written with.
+// Helpers to write composites.
 
 #include "dialects/graph/Parts.h"
 
@@ -37,7 +37,8 @@ void polyrank::graph::addResultTypes(OpBuilder &builder, OperationState &state,
   if (llvm::none_of(layouts,
                     [](sharding::LayoutAttr layout) { return !!layout; }))
     return;
-  // The rule is a method of an op, which must exist to be asked.
+  // The sharding rule is a method of an op, so the op must be created to ask
+  // for it.
   Operation *op = Operation::create(state);
   for (auto [type, layout] :
        llvm::zip_equal(state.types, inferResultLayouts(op, layouts)))

@@ -1,4 +1,4 @@
-// The part of a training step that an op is of.
+// The phase of an op in a training step.
 
 #include "dialects/graph/Phase.h"
 
@@ -20,7 +20,7 @@ bool Phases::readsCotangent(Operation *op) const {
                       [&](Value operand) { return isCotangent(operand); });
 }
 
-/// What is behind a seed, a gradient or a marked op, in program order.
+/// Finds, in program order, what depends on a seed, a gradient or a marked op.
 void Phases::readOperands(Block &block) {
   for (Operation &op : block.without_terminator()) {
     if (auto region = dyn_cast<MicrobatchesOp>(op)) {
@@ -49,7 +49,7 @@ void Phases::readOperands(Block &block) {
   }
 }
 
-/// What the next step keeps of the optimizer's state is of the update.
+/// The next value of the optimizer's state is in the update.
 Phase Phases::getPhaseOfUse(OpOperand &use) const {
   Operation *user = use.getOwner();
   Boundary boundary(step);
@@ -62,7 +62,7 @@ Phase Phases::getPhaseOfUse(OpOperand &use) const {
              : Phase::Forward;
 }
 
-/// What is computed for later phases alone, from the last op.
+/// Finds, from the last op on, what is computed for later phases alone.
 void Phases::readUsers(Block &block) {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
     if (auto region = dyn_cast<MicrobatchesOp>(op)) {
@@ -70,8 +70,8 @@ void Phases::readUsers(Block &block) {
       continue;
     }
     Phase &phase = phases[&op];
-    // A stage's backward comes when later stages are through with theirs, which
-    // may wait for what it sends.
+    // A stage's backward comes after the backwards of later stages, which may
+    // wait for what this stage sends.
     auto transfer = dyn_cast<pipeline::TransferOp>(op);
     bool isSentAhead =
         transfer && transfer.getFrom().value_or(0) < transfer.getTo();

@@ -1,4 +1,4 @@
-// Where an op comes from in the user's model.
+// The origin of an op in the user's model.
 
 #include "dialects/graph/Provenance.h"
 
@@ -124,8 +124,7 @@ void graph::setModelName(ModuleOp module, StringRef name) {
 // 1. The attributes are graph.scope, graph.origin, graph.phase, graph.stage,
 //    graph.model and graph.sharding_rule, which a test prints.
 // 2. graph.phase is a #graph.phase, graph.stage a number from 0 on, each other
-// a
-//    string; graph.model is the module's.
+//    attribute a string; graph.model is only on the module.
 LogicalResult graph::verifyProvenance(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if (!llvm::is_contained(

@@ -33,7 +33,7 @@ uint32_t graph::getRandomWord(uint64_t id, uint64_t element, uint64_t seed,
        static_cast<uint32_t>(step), static_cast<uint32_t>(microbatch)});
 }
 
-/// What the numbers of a tensor of `shape` depend on.
+/// Verifies the operands on which the numbers of a tensor of `shape` depend.
 template <typename Op>
 static LogicalResult verifyRandom(Op op, ArrayRef<int64_t> shape) {
   for (auto [name, value] : {std::pair<StringRef, Value>{"seed", op.getSeed()},
@@ -71,7 +71,7 @@ static void forEachWord(Op op, ArrayRef<int64_t> shape,
   });
 }
 
-/// Where a device's block of `shape` lies: one scalar per dim.
+/// Appends the place of a device's block of `shape`: one scalar per dim.
 static void appendOffsets(LocalContext &context, Location location,
                           sharding::LayoutAttr layout, ArrayRef<int64_t> shape,
                           SmallVectorImpl<Value> &operands) {
@@ -103,7 +103,7 @@ ShardingRule DropoutOp::getShardingRule() {
   TensorFactors all = addFactors(rule, getShape(getInput()));
   rule.operands[0] = all;
   rule.results = {all};
-  // Every device drops the same elements and scales the others up.
+  // Every device drops the same elements and scales up the others.
   for (sharding::ReductionKind kind :
        {sharding::ReductionKind::Sum, sharding::ReductionKind::Max,
         sharding::ReductionKind::Min})

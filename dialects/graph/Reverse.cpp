@@ -40,7 +40,7 @@ polyrank::graph::addCotangents(OpBuilder &builder, const Dependents &dependents,
     sum = sum ? AddOp::create(builder, location, sum, gradient).getResult()
               : gradient;
   };
-  // All uses of `value` have been met.
+  // Called when all uses of `value` have been met.
   auto settle = [&](Value value) {
     if (SliceOp slice = slices.getFirst(value)) {
       enter(slice);

@@ -56,7 +56,7 @@ Scalar Scalar::fail(const Twine &why) const {
   return Scalar(*builder, Value());
 }
 
-/// `Op` of operands that are all there.
+/// Builds `Op` on operands that all exist.
 template <typename Op, typename... Args>
 static Scalar make(Scalar x, Args &&...args) {
   ScalarBuilder &builder = x.getBuilder();
@@ -64,7 +64,7 @@ static Scalar make(Scalar x, Args &&...args) {
                 builder.create<Op>(x.get(), std::forward<Args>(args)...));
 }
 
-/// `Op` that gives another type.
+/// Builds `Op` with another result type.
 template <typename Op>
 static Scalar makeAs(Type type, Scalar x) {
   ScalarBuilder &builder = x.getBuilder();
@@ -157,7 +157,7 @@ static Scalar asBoolean(Scalar x) {
   return !x || x.isBoolean() ? x : x != x.like(0);
 }
 
-/// `Op` of two truth values.
+/// Builds `Op` on two booleans.
 template <typename Op>
 static Scalar ofBooleans(Scalar x, Scalar y) {
   x = asBoolean(x);
@@ -199,7 +199,7 @@ Scalar graph::divide(Scalar x, Scalar y) {
     return x ? y : x;
   if (x.isFloat())
     return make<arith::DivFOp>(x, y.get());
-  // 0 where y is 0. x / -1 is 0 - x, which cannot trap.
+  // The quotient is 0 where y is 0. x / -1 is 0 - x, which cannot trap.
   Scalar isZero = y == y.like(0), isMinus = y == y.like(-1);
   Scalar safe = select(isZero || isMinus, y.like(1), y);
   Scalar quotient = make<arith::DivSIOp>(x, safe.get());
@@ -225,8 +225,8 @@ Scalar graph::conjunction(Scalar x, Scalar y) {
   return binary<arith::AndIOp, arith::AndIOp>(x, y);
 }
 
-/// Towards zero. What the type cannot hold becomes the nearest that it holds,
-/// and NaN 0.
+/// Truncates towards zero. A value that the type cannot hold becomes the
+/// nearest that it holds, and NaN becomes 0.
 static Scalar floatToInteger(Scalar x, IntegerType type) {
   ScalarBuilder &builder = x.getBuilder();
   unsigned width = type.getWidth();

@@ -1,4 +1,4 @@
-// A loop over the elements of a dim: its shape, its meaning, its cost.
+// A loop over the elements of a dim: verifier, evaluation, cost.
 
 #include "dialects/graph/Parts.h"
 

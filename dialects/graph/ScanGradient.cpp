@@ -1,11 +1,12 @@
 // The gradient of a scan: a scan in the other direction.
 //
-// Its body is the gradient of the forward's body. What that reads of the
-// forward is kept: the forward gives it as further stacks. What is cheap to
-// have again, or the same in all iterations, is computed again instead.
-// Gradients of carried values are carried back. Those of `uses` are sums over
-// all iterations: of products and sums the factors are stacked, and one product
-// or sum behind the scan adds up all iterations; the others are carried along.
+// Its body is the gradient of the forward's body. The forward's values that it
+// reads are kept: the forward gives them as additional stacks. Values that are
+// cheap, or the same in all iterations, are recomputed instead. Gradients of
+// carried values are carried back. Gradients of `uses` are sums over all
+// iterations: if the contribution is a product or a sum, its factors are
+// stacked, and one product or sum after the scan covers all iterations;
+// otherwise it is accumulated as a carried value.
 
 #include <functional>
 
@@ -20,19 +21,18 @@ using namespace polyrank::graph;
 
 namespace {
 
-/// Something that there is a stack of: an element that the backward takes, or
-/// one that it gives.
+/// A stacked value: an element that the backward takes, or one that it gives.
 struct Stacked {
   bool isTaken;
   unsigned number;
 };
 
-/// What an iteration adds to the gradient of a used value.
+/// The contribution of an iteration to the gradient of a used value.
 struct Contribution {
   unsigned use;
   Value value;
-  /// Of a product or sum: what it is of, and how that of all iterations is
-  /// computed, given the stacks. Null: it is added up within the scan.
+  /// For a product or sum: its factors, and how the total over all iterations
+  /// is computed from their stacks. Null if it is accumulated within the scan.
   SmallVector<Stacked, 2> factors = {};
   std::function<Value(Parts &, ArrayRef<Value>)> addUp = nullptr;
 };
@@ -64,7 +64,7 @@ private:
     list.push_back({block->addArgument(type, scan.getLoc()), outer});
     return list.back().inside;
   }
-  /// The cotangent of an argument of the forward's body; null: none.
+  /// The cotangent of an argument of the forward's body; null if there is none.
   Value take(Value argument) {
     return cotangents.lookup(repeated.lookup(argument));
   }
@@ -95,27 +95,28 @@ private:
   Block *block = new Block; // the backward's body, of `region`
   OpBuilder builder;
   Parts inside;
-  /// From the forward's body to its copy in here, and back.
+  /// From the forward's body to its copy in the backward's body, and back.
   IRMapping repeated;
   llvm::DenseMap<Value, Value> originals;
   llvm::SetVector<Operation *> copies, kept;
-  llvm::DenseMap<Operation *, bool> invariant; // of those that were asked for
+  llvm::DenseMap<Operation *, bool> invariant; // results of earlier queries
   Cotangents cotangents;
   SmallVector<Argument> elements, carried, uses;
-  /// Values of the forward's body that it keeps, with the number of the element
-  /// that stands for it in here.
+  /// Values of the forward's body that it keeps, each with the number of the
+  /// backward's element that stands for it.
   llvm::MapVector<Value, unsigned> residuals;
   SmallVector<Contribution> contributions;
-  /// What an iteration gives and hands on.
+  /// The stack elements and the next carried values of an iteration.
   SmallVector<Value> stacks, next;
-  /// Which of these are the gradients of elements, carried and used values.
+  /// Which of these are the gradients of elements, of carried values and of
+  /// used values.
   llvm::DenseMap<unsigned, unsigned> ofElement, ofCarried, ofUse;
   ScanOp backward;
 };
 
 } // namespace
 
-/// The forward's body, over arguments of which some will go.
+/// Copies the forward's body, over arguments of which some will be removed.
 void GradientBuilder::repeatForward() {
   OpBuilder cloner(scan.getContext()); // these ops are no derivatives
   cloner.setInsertionPointToEnd(block);
@@ -137,7 +138,7 @@ void GradientBuilder::repeatForward() {
   }
 }
 
-/// The cotangents of what an iteration gives.
+/// Seeds the cotangents of the values that an iteration gives.
 void GradientBuilder::seed() {
   auto addTo = [&](Value given, Value cotangent) {
     Value &sum = cotangents[repeated.lookup(given)];
@@ -166,7 +167,7 @@ LogicalResult GradientBuilder::differentiate() {
   return addCotangents(builder, dependents, cotangents, [](Operation *) {});
 }
 
-/// Whether it is the same in all iterations.
+/// Returns true if the value is the same in all iterations.
 bool GradientBuilder::isInvariant(Value value) {
   if (isa<BlockArgument>(value))
     return llvm::any_of(
@@ -174,7 +175,7 @@ bool GradientBuilder::isInvariant(Value value) {
   return computesInvariant(value.getDefiningOp());
 }
 
-/// Each op is looked at once: values are used more than once.
+/// Each op is examined once, since values are used more than once.
 bool GradientBuilder::computesInvariant(Operation *op) {
   auto known = invariant.find(op);
   if (known != invariant.end())
@@ -184,7 +185,7 @@ bool GradientBuilder::computesInvariant(Operation *op) {
   return invariant[op] = is;
 }
 
-/// The number of the element that is what the forward computes there.
+/// The number of the element that stands for `value` of the forward.
 unsigned GradientBuilder::getResidual(Value value) {
   auto [entry, isNew] =
       residuals.try_emplace(originals.at(value), elements.size());
@@ -220,8 +221,8 @@ static SmallVector<int64_t> withIterations(ArrayRef<int64_t> dims) {
   return all;
 }
 
-/// Cuts the gradient of a used value into what can be computed behind the scan
-/// and what cannot.
+/// Splits the gradient of a used value into summands that can be computed after
+/// the scan and summands that cannot.
 void GradientBuilder::split(unsigned use, Value gradient) {
   if (auto sum = gradient.getDefiningOp<AddOp>()) {
     split(use, sum.getLhs());
@@ -276,8 +277,8 @@ void GradientBuilder::split(unsigned use, Value gradient) {
   contributions.push_back(std::move(contribution));
 }
 
-/// The body's end: gradients of elements and factors, gradients of carried
-/// values, and sums.
+/// Builds the end of the body: gradients of elements and factors, gradients of
+/// carried values, and sums.
 void GradientBuilder::give() {
   unsigned numOf = scan.getOf().size(), numCarry = scan.getCarry().size();
   for (auto [i, argument] : llvm::enumerate(scan.getElements()))
@@ -307,7 +308,8 @@ void GradientBuilder::give() {
   ScanYieldOp::create(builder, scan.getLoc(), stacks, next);
 }
 
-/// What the op reads of the forward is kept by that, or computed again.
+/// Makes the forward keep, or the backward recompute, the forward's values that
+/// the op reads.
 void GradientBuilder::readResiduals(Operation &op) {
   for (OpOperand &operand : op.getOpOperands()) {
     Value value = operand.get();
@@ -333,7 +335,8 @@ void GradientBuilder::eraseDead() {
     }
 }
 
-/// Arguments that nothing reads go; the others stand in the order of a scan.
+/// Removes arguments that nothing reads; the others get the order of a scan's
+/// arguments.
 void GradientBuilder::arrangeArguments() {
   auto *ordered = new Block;
   region->push_back(ordered);
@@ -350,15 +353,15 @@ void GradientBuilder::arrangeArguments() {
   block = ordered;
 }
 
-/// The forward once more, with stacks of what is kept, in the place of the
-/// first, which nobody reads any more.
+/// Replaces the forward, whose results are no longer read, by a copy with
+/// additional stacks of the kept values.
 void GradientBuilder::keepResiduals() {
   if (residuals.empty())
     return;
   auto body = std::make_unique<Region>();
   IRMapping mapping;
   scan.getBody().cloneInto(body.get(), mapping);
-  // What it stacks already is not stacked twice.
+  // A value that the forward already stacks is not stacked twice.
   auto yield = cast<ScanYieldOp>(body->front().getTerminator());
   SmallVector<unsigned> numbers;
   for (auto [original, number] : residuals) {
@@ -425,7 +428,7 @@ FailureOr<SmallVector<Value>> GradientBuilder::run() {
   for (Operation &op : *block)
     if (!copies.contains(&op))
       readResiduals(op);
-  eraseDead(); // of the copies those of which nothing is computed again
+  eraseDead(); // of the copies, those that are not recomputed
   arrangeArguments();
   keepResiduals();
   backward =

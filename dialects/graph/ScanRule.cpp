@@ -1,5 +1,5 @@
-// How a scan is split: along dims that its whole body computes block by block,
-// as a rule the batch.
+// The sharding rule of a scan: it is split along dims that its whole body
+// computes block by block, usually the batch.
 
 #include "dialects/graph/Parts.h"
 #include "mlir/IR/IRMapping.h"
@@ -11,13 +11,14 @@ using namespace polyrank::graph;
 
 namespace {
 
-/// The dims of the body's values in classes: those that one factor of an op
-/// ties together, and those that an iteration hands on to the next.
+/// Classes of dims of the body's values: dims that share a factor of an op, and
+/// dims that an iteration hands on to the next, are in one class.
 class BodyDims {
 public:
   explicit BodyDims(ScanOp scan);
 
-  /// Whether blocks of the class can be computed on their own, in all ops.
+  /// Returns true if blocks of the class can be computed independently, in all
+  /// ops.
   bool isParallel(Value value, int64_t dim) {
     return !closed.contains(find(value, dim));
   }
@@ -52,8 +53,8 @@ BodyDims::BodyDims(ScanOp scan) {
   for (auto [argument, next] :
        llvm::zip_equal(scan.getCarried(), scan.getYield().getCarry()))
     tie(argument, next);
-  // Whoever is in a class with a closed dim is closed, and so are two dims of
-  // one value, which cannot be split alike.
+  // A dim in a class with a closed dim is closed, and so are two dims of one
+  // value in one class, which cannot be split alike.
   llvm::DenseSet<int> leaders;
   for (int each : closed)
     leaders.insert(classes.getLeaderValue(each));
@@ -64,8 +65,8 @@ BodyDims::BodyDims(ScanOp scan) {
   closed = std::move(leaders);
 }
 
-/// The dims of a factor are tied. What needs more than blocks that each device
-/// has anyway is closed: sums, borders, indices, dims that are taken apart.
+/// Ties the dims of each factor. A dim is closed if it needs more than the
+/// blocks that each device has: sums, borders, indices, decomposed dims.
 void BodyDims::readOp(GraphOp op) {
   ShardingRule rule = op.getShardingRule();
   SmallVector<std::optional<int>> first(rule.factors.size());
@@ -89,8 +90,8 @@ void BodyDims::readOp(GraphOp op) {
     read(result, dims);
 }
 
-/// Calls `visit` with each tensor of the op, the value of the body that it is
-/// or holds, and 1 where dim 0 counts iterations, else 0.
+/// Calls `visit` with each tensor of the op, the body's value that it is or
+/// contains, and 1 if dim 0 counts iterations, else 0.
 static void
 forEachTensor(ScanOp scan,
               llvm::function_ref<void(bool isResult, unsigned number,
@@ -106,7 +107,7 @@ forEachTensor(ScanOp scan,
 ShardingRule ScanOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   BodyDims dims(*this);
-  llvm::DenseMap<int, int> factorOf; // a class
+  llvm::DenseMap<int, int> factorOf; // by class
   int iterations =
       getCount() > 1 ? rule.addFactor(getCount(), FactorKind::Replicated) : -1;
   forEachTensor(*this, [&](bool isResult, unsigned number, Value inside,
@@ -119,7 +120,7 @@ ShardingRule ScanOp::getShardingRule() {
       if (size == 1)
         continue;
       if (!dims.isParallel(inside, d)) {
-        // A factor of its own: a weight may have a class twice.
+        // It gets a factor of its own, since a weight may have a class twice.
         factors[skipped + d] = {rule.addFactor(size, FactorKind::Replicated)};
         continue;
       }
@@ -132,8 +133,8 @@ ShardingRule ScanOp::getShardingRule() {
   return rule;
 }
 
-/// The body on one device: each op by its own `localize`, with the layouts that
-/// those of the scan give its values.
+/// Builds the body for one device: each op by its own `localize`, with the
+/// layouts that follow from those of the scan.
 LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
                                SmallVectorImpl<Value> &results) {
   sharding::LayoutAttr any;
@@ -144,7 +145,7 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
     return localizeByCloning(*this, context, operands, results);
 
   BodyDims dims(*this);
-  llvm::DenseMap<int, sharding::DimAttr> layouts; // of a class
+  llvm::DenseMap<int, sharding::DimAttr> layouts; // by class
   bool agree = true;
   forEachTensor(*this, [&](bool isResult, unsigned number, Value inside,
                            unsigned skipped) {
@@ -152,7 +153,7 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
     sharding::LayoutAttr layout = sharding::getLayout(outside);
     for (int64_t d = 0, rank = getShape(inside).size(); d < rank; ++d) {
       sharding::DimAttr dim = layout.getDim(d + skipped);
-      // What the padding holds is nobody's business in here.
+      // The content of the padding does not matter inside the body.
       dim =
           sharding::DimAttr::get(any.getMesh(), dim.getAxes(), dim.getPadded());
       auto [entry, isNew] = layouts.try_emplace(dims.find(inside, d), dim);
@@ -175,7 +176,7 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
         type, sharding::LayoutAttr::get(any.getMesh(), split)));
   };
 
-  // A copy of the body with layouts, and what becomes of it.
+  // A copy of the body with layouts, and the local body built from it.
   Block &body = getBody().front();
   IRMapping laid, local;
   Region copy;
@@ -190,7 +191,7 @@ LogicalResult ScanOp::localize(LocalContext &context, ValueRange operands,
     local.map(own, block->addArgument(sharding::getLocalType(type),
                                       argument.getLoc()));
   }
-  // Coordinates come from outside.
+  // Coordinates are computed outside.
   SmallVector<Value> uses(operands.take_back(getUses().size()));
   auto axisIndex = [&](ArrayRef<sharding::AxisRef> axes) -> Value {
     Value index = context.axisIndex(axes);

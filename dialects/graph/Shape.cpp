@@ -1,5 +1,4 @@
-// Ops that say the same elements in another shape: reshape, transpose,
-// broadcast.
+// Ops that give the same elements another shape: reshape, transpose, broadcast.
 
 #include "dialects/graph/Parts.h"
 
@@ -36,10 +35,10 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   return {};
 }
 
-/// Splits both shapes into the finest factors that both are products of: the
-/// walk takes the smaller of the two remaining sizes while it divides the
-/// larger. Where it does not divide, the rest up to the next common boundary is
-/// one replicated factor on each side.
+/// Splits both shapes into their finest common factors: the walk takes the
+/// smaller of the two remaining sizes while it divides the larger. If it does
+/// not, the rest up to the next common boundary is one replicated factor on
+/// each side.
 ShardingRule ReshapeOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   ArrayRef<int64_t> in = getShape(getInput()), out = getShape(getResult());

@@ -51,7 +51,8 @@ void ShardingRule::addHalo(int64_t operandDim, int64_t operandSize,
     borders.push_back({{true, 0, resultDim}, result});
     return;
   }
-  // One element is on every device, and with it all that it is made of.
+  // A tensor of one element is on every device, and with it everything that it
+  // is computed from.
   if (operandSize != 1)
     from = {addFactor(operandSize, FactorKind::Replicated)};
   if (resultSize != 1)
@@ -222,8 +223,9 @@ ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
   Type element = typeOf(op->getResult(0));
-  // Integers wrap: what is added to the identity of an extremum is no longer
-  // the least or the largest. And division truncates, so it is not linear.
+  // Integers wrap around: the identity of an extremum plus another number is no
+  // longer the smallest or the largest integer. Division truncates, so it is
+  // not linear.
   if (isa<IntegerType>(element) && isa<AddOp, SubOp>(op))
     max = min = "nn";
   if (isa<IntegerType>(element) && isa<DivOp>(op))
@@ -232,7 +234,8 @@ ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
   if (element.isInteger(1) && isa<ConvertOp>(op) &&
       !typeOf(op->getOperand(0)).isInteger(1))
     sum = max = min = "n";
-  // To fewer bits integers wrap: an extremum's identity becomes any number.
+  // A conversion to fewer bits wraps around: an extremum's identity becomes any
+  // number.
   if (isa<ConvertOp>(op) && isa<IntegerType>(element) &&
       isa<IntegerType>(typeOf(op->getOperand(0))) &&
       element.getIntOrFloatBitWidth() <
@@ -358,7 +361,8 @@ polyrank::graph::inferResultLayouts(Operation *op,
       SmallVector<AxisRef> dimAxes;
       bool open = true;
       for (int factor : dimFactors) {
-        // A more minor factor's axes need all more major ones split to the end.
+        // A more minor factor may have axes only if all more major ones are
+        // completely split.
         if (!open && !axes[factor].empty())
           return SmallVector<LayoutAttr>(numResults);
         llvm::append_range(dimAxes, axes[factor]);

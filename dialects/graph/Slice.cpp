@@ -1,4 +1,4 @@
-// Ops that take tensors apart and put them together: slice, pad, concat.
+// Ops that decompose and join tensors: slice, pad, concat.
 
 #include "dialects/graph/Parts.h"
 
@@ -69,14 +69,14 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
   return {};
 }
 
-/// Whether `outside` of `size` elements are few enough to cut or add them at
-/// the ends of a split dim: operand and result then have blocks that nearly
-/// coincide. What takes a dim apart into pieces does not.
+/// Returns true if `outside` of `size` elements are few enough to be removed or
+/// added at the ends of a split dim: the blocks of operand and result then
+/// nearly coincide. They do not if a dim is cut into pieces.
 static bool areFew(int64_t outside, int64_t size) {
   return 8 * outside <= size;
 }
 
-/// The borders of a dim that a slice cuts at the ends, or nothing.
+/// The borders of a dim that a slice cuts at the ends; nullopt if it does not.
 static std::optional<Border> haloOf(SliceOp op, int64_t d) {
   int64_t size = getShape(op.getInput())[d],
           count = getShape(op.getResult())[d], start = op.getStarts()[d],
@@ -101,7 +101,8 @@ ShardingRule SliceOp::getShardingRule() {
       rule.addHalo(d, size, *border, d, getShape(getResult()) [d], {});
       continue;
     }
-    // Taken apart: blocks of operand and result do not lie on one device.
+    // The dim is cut into pieces: corresponding blocks of operand and result
+    // are on different devices.
     rule.operands[0][d] = {rule.addFactor(size, FactorKind::Replicated)};
     if (int64_t part = getShape(getResult())[d]; part != 1)
       rule.results[0][d] = {rule.addFactor(part, FactorKind::Replicated)};
@@ -118,7 +119,8 @@ LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
       limits[d] = getShape(operands[0])[d];
     if (isWhole(d) || layout.getDim(d).getAxes().empty())
       continue;
-    // A block with its border begins like the whole, and ends with its result.
+    // A block with its border begins at the same local index as the whole
+    // tensor, and ends with its result.
     std::optional<Border> border = haloOf(*this, d);
     if (!border)
       return emitOpError("takes dim ") << d << " apart, which is split";
@@ -198,7 +200,8 @@ LogicalResult PadOp::verify() {
   return success();
 }
 
-/// The borders of a dim that is padded at the ends or in between, or nothing.
+/// The borders of a dim that is padded at the ends or in between; nullopt if it
+/// is not.
 static std::optional<Border> haloOf(PadOp op, int64_t d) {
   int64_t size = getShape(op.getInput())[d],
           padded = getShape(op.getResult())[d], low = op.getLow()[d],
@@ -233,8 +236,8 @@ ShardingRule PadOp::getShardingRule() {
   return rule;
 }
 
-/// A split dim: the border comes first, and what the padding before it pushes
-/// out at the end belongs to the next device.
+/// Localizes a split dim: the border comes first, and the elements that the
+/// padding before it pushes out at the end belong to the next device.
 LogicalResult PadOp::localize(LocalContext &context, ValueRange operands,
                               SmallVectorImpl<Value> &results) {
   sharding::LayoutAttr layout = sharding::getLayout(getInput());

@@ -1,4 +1,4 @@
-// The gradient of a value that many slices take apart.
+// The gradient of a value that is decomposed by many slices.
 
 #include "dialects/graph/SliceGradients.h"
 
@@ -28,8 +28,8 @@ public:
   Joiner(OpBuilder &builder, Location location)
       : builder(builder), location(location) {}
 
-  /// The sum of `parts`, each with zeros around it, over the elements of
-  /// `whole`, in which they lie.
+  /// The sum of `parts`, each padded with zeros, over the elements of `whole`,
+  /// which contains them.
   Value join(MutableArrayRef<Placed> parts, const Box &whole);
 
 private:
@@ -46,7 +46,7 @@ private:
 
 } // namespace
 
-/// In the order in which they begin. No two are equal.
+/// Sorts the parts by their begin. No two are equal.
 static void sortAlong(size_t dim, MutableArrayRef<Placed> parts) {
   llvm::sort(parts, [&](const Placed &a, const Placed &b) {
     auto place = [&](const Box &box) {
@@ -56,7 +56,8 @@ static void sortAlong(size_t dim, MutableArrayRef<Placed> parts) {
   });
 }
 
-/// Into how many groups the parts fall that do not overlap along `dim`.
+/// The number of groups, with no overlap along `dim` between groups, into which
+/// the parts fall.
 static size_t countGroups(size_t dim, MutableArrayRef<Placed> parts) {
   sortAlong(dim, parts);
   size_t groups = 0;
@@ -68,14 +69,14 @@ static size_t countGroups(size_t dim, MutableArrayRef<Placed> parts) {
   return groups;
 }
 
-/// How many parts lie over each other along `dim` at most.
+/// The most parts that overlap in one place along `dim`.
 static size_t countLayers(size_t dim, ArrayRef<Placed> parts) {
   SmallVector<std::pair<int64_t, int>> ends;
   for (const Placed &part : parts) {
     ends.emplace_back(part.box.low[dim], 1);
     ends.emplace_back(part.box.high[dim], -1);
   }
-  llvm::sort(ends); // what ends comes before what begins there
+  llvm::sort(ends); // at one place ends come before begins
   int64_t now = 0, most = 0;
   for (auto [at, change] : ends)
     most = std::max(most, now += change);
@@ -94,7 +95,7 @@ Value Joiner::pad(const Placed &part, const Box &whole) {
                               interior, 0.0);
 }
 
-/// `parts` are in order. The zeros between two groups belong to the second.
+/// Joins sorted `parts`. The zeros between two groups belong to the second.
 Value Joiner::joinAlong(size_t dim, MutableArrayRef<Placed> parts,
                         const Box &whole) {
   SmallVector<Value> joined;
@@ -114,8 +115,8 @@ Value Joiner::joinAlong(size_t dim, MutableArrayRef<Placed> parts,
   return graph::ConcatOp::create(builder, location, joined, dim);
 }
 
-/// Each part goes into the first layer that has room behind its last part, so
-/// that there are as many layers as parts lie over each other.
+/// Puts each part into the first layer with room after its last part, so that
+/// there are as many layers as parts that overlap in one place.
 Value Joiner::joinLayers(size_t dim, ArrayRef<Placed> parts, const Box &whole) {
   SmallVector<SmallVector<Placed>> layers;
   for (const Placed &part : parts) {
@@ -155,13 +156,13 @@ Value Joiner::join(MutableArrayRef<Placed> parts, const Box &whole) {
     sortAlong(best, parts);
     return joinLayers(best, parts, whole);
   }
-  Value sum; // all of them lie over each other
+  Value sum; // all of them overlap
   for (const Placed &part : parts)
     sum = add(sum, pad(part, whole));
   return sum;
 }
 
-/// Whether a slice takes a block that has elements.
+/// Returns true if a slice takes a nonempty block.
 static bool isBlock(graph::SliceOp op) {
   return llvm::all_of(op.getStrides(),
                       [](int64_t stride) { return stride == 1; }) &&

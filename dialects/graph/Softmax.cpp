@@ -7,7 +7,7 @@ using namespace polyrank;
 using namespace polyrank::graph;
 using sharding::ReductionKind;
 
-/// Rows are parallel; `dim` needs its other blocks.
+/// The rule: rows are parallel; `dim` needs its other blocks.
 static ShardingRule rowRule(Operation *op, int64_t dim) {
   ShardingRule rule = elementwiseRule(op);
   for (int factor : rule.results[0][dim])

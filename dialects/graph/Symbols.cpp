@@ -1,4 +1,4 @@
-// The symbols of a module, for those who look up many.
+// A fast lookup of the symbols of a module.
 
 #include "dialects/graph/Symbols.h"
 

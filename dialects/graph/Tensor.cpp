@@ -51,7 +51,8 @@ int64_t polyrank::graph::toInteger(Type type, double value) {
   if (value != value)
     return 0;
   unsigned width = type.getIntOrFloatBitWidth();
-  // As large as a tensor of booleans holds: sums of them are not booleans.
+  // A tensor of booleans holds numbers of 64 bits, since a sum of booleans is
+  // not a boolean.
   bool isBool = width == 1;
   if (isBool && std::isinf(value))
     return value > 0;
@@ -91,8 +92,8 @@ void Tensor::round() {
     value = roundTo(type, value);
 }
 
-/// Calls `function` with a value of the C++ type whose bits the elements have;
-/// false where there is none.
+/// Calls `function` with a value of the C++ type that has the elements' bits;
+/// returns false if there is none.
 template <typename Function>
 static bool withCppType(Type type, const Function &function) {
   if (type.isF32())
@@ -181,13 +182,14 @@ static int64_t offset(ArrayRef<int64_t> index, ArrayRef<int64_t> strides) {
   return result;
 }
 
-/// Calls `copy` with the offset in a box of `shape` at `start`, row by row.
+/// Calls `copy`, row by row, with the offsets in a box of `shape` and in the
+/// whole tensor, where the box is at `start`.
 static void forEachRow(ArrayRef<int64_t> shape, ArrayRef<int64_t> start,
                        ArrayRef<int64_t> whole,
                        function_ref<void(int64_t, int64_t)> copy) {
   SmallVector<int64_t> strides = getStrides(whole), rows(shape);
   int64_t base = offset(start, strides), width = 1;
-  // The last dim's elements lie side by side.
+  // The elements of the last dim are adjacent.
   if (!rows.empty()) {
     width = rows.back();
     rows.back() = std::min<int64_t>(width, 1);

@@ -14,8 +14,8 @@ namespace {
 struct Windows {
   int64_t size, stride, dilation, low;
 
-  /// The device with windows [o, o + b) reads, or adds to, these elements of
-  /// the dim around those from o * stride to (o + b) * stride.
+  /// The border around the elements from o * stride to (o + b) * stride of the
+  /// dim that the device with windows [o, o + b) reads or adds to.
   Border getBorder() const {
     return {stride, low,
             std::max<int64_t>(0, (size - 1) * dilation - low - stride + 1)};
@@ -31,8 +31,8 @@ struct Windows {
              << "1, and the first window does not begin inside";
     return success();
   }
-  /// Calls `body(window element's offset, dim element's offset)`, where the
-  /// latter is -1 outside of the dim.
+  /// Calls `body(window element's offset, dim element's offset)`; the latter is
+  /// -1 outside of the dim.
   void forEach(ArrayRef<int64_t> windows, ArrayRef<int64_t> whole, int64_t dim,
                function_ref<void(int64_t, int64_t)> body) const {
     SmallVector<int64_t> strides = getStrides(whole);
@@ -70,7 +70,7 @@ static Windows windowsOf(FoldOp op) {
 
 // Unfold
 
-/// Windows take the place of a dim, their elements come last.
+/// The result has windows in place of the dim, and their elements last.
 static SmallVector<int64_t> unfoldedShape(ArrayRef<int64_t> input, int64_t dim,
                                           int64_t size, int64_t stride,
                                           int64_t dilation, int64_t low,
@@ -114,7 +114,7 @@ LogicalResult UnfoldOp::verify() {
 }
 
 /// A window reaches into the next block, so blocks of the operand need borders.
-/// All else is parallel.
+/// All other dims are parallel.
 ShardingRule UnfoldOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
   rule.passAll(0);
@@ -132,8 +132,8 @@ ShardingRule UnfoldOp::getShardingRule() {
   return rule;
 }
 
-/// The block with its borders has all that its windows need; what lies outside
-/// of the tensor is padding.
+/// The block with its borders has everything that its windows need; elements
+/// outside of the tensor are padding.
 LogicalResult UnfoldOp::localize(LocalContext &context, ValueRange operands,
                                  SmallVectorImpl<Value> &results) {
   int64_t dim = getDim();
@@ -170,7 +170,7 @@ LogicalResult UnfoldOp::evaluate(ArrayRef<Tensor> operands,
   return success();
 }
 
-/// The sum over the window's elements of where each came from.
+/// Folds each window element's gradient back to its source.
 Gradients UnfoldOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool>) {
   return SmallVector<Value>{FoldOp::create(
@@ -225,7 +225,7 @@ ShardingRule FoldOp::getShardingRule() {
   return rule;
 }
 
-/// The windows of the block, folded onto the block and the borders around it.
+/// Folds the windows of the block onto the block and the borders around it.
 /// Windows that are padding add nothing.
 LogicalResult FoldOp::localize(LocalContext &context, ValueRange operands,
                                SmallVectorImpl<Value> &results) {
@@ -257,7 +257,7 @@ LogicalResult FoldOp::evaluate(ArrayRef<Tensor> operands,
   return success();
 }
 
-/// Each window's elements are those of the gradient at their places.
+/// The gradient of a window's element is the result's gradient at its place.
 Gradients FoldOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                 ArrayRef<bool>) {
   Windows windows = windowsOf(*this);
