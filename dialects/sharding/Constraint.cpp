@@ -169,7 +169,8 @@ void sharding::setObjective(Operation *function, ObjectiveAttr objective) {
   function->setAttr(objectiveName, objective);
 }
 
-// 2. A constraint has the rank of what it is on, and its result exists.
+// 2. A constraint has the rank of the value that it constrains, and the op has
+//    the result.
 static LogicalResult verifyConstraint(Operation *op, Attribute attribute,
                                       TypeRange types) {
   auto constraint = dyn_cast<ConstraintAttr>(attribute);

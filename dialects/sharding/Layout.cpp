@@ -94,8 +94,8 @@ int64_t MeshAttr::getLinearIndex(int64_t device, ArrayRef<AxisRef> axes) const {
 
 SmallVector<int64_t> MeshAttr::getGroup(int64_t device,
                                         ArrayRef<AxisRef> axes) const {
-  // Replaces the digits of `axes` in `device`: each has a weight in the device
-  // number, since sub-axes are digits of digits.
+  // Replaces the digits of `axes` in `device`. Each digit has a weight in the
+  // device number, since sub-axes are digits of digits.
   SmallVector<int64_t> weights;
   int64_t base = device;
   for (AxisRef ref : axes) {

@@ -1,4 +1,4 @@
-// What each op of the sharding dialect may do to a layout, and its verifier.
+// How each op of the sharding dialect may change a layout, and its verifier.
 
 #include "dialects/sharding/Reason.h"
 #include "dialects/sharding/Sharding.h"
@@ -9,7 +9,7 @@ using namespace polyrank::sharding;
 
 #include "dialects/sharding/MovementInterface.cpp.inc"
 
-/// The axes of `axes` after `prefix`, or nothing where it is no prefix.
+/// The axes of `axes` after `prefix`; nullopt if it is not a prefix.
 static std::optional<SmallVector<AxisRef>>
 dropPrefix(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> prefix) {
   auto whole = atoms(axes, prefix), front = atoms(prefix, axes);
@@ -19,7 +19,7 @@ dropPrefix(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> prefix) {
   return merged(mesh, ArrayRef(*whole).drop_front(front->size()));
 }
 
-/// The set `axes` without the set `part`, or nothing where it lacks some of it.
+/// The set `axes` without the set `part`; nullopt if `axes` lacks some of it.
 static std::optional<SmallVector<AxisRef>>
 dropSubset(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> part) {
   auto whole = atoms(axes, part), removed = atoms(part, axes);
@@ -34,7 +34,8 @@ dropSubset(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> part) {
   return normalized(mesh, *whole);
 }
 
-/// Whether two dims differ at most in their axes, and have no borders to lose.
+/// Returns true if two dims differ at most in their axes, and have no borders
+/// that would be lost.
 static bool differInAxesOnly(DimAttr left, DimAttr right) {
   return left.getPadded() == right.getPadded() &&
          left.getFill() == right.getFill() && !left.hasHalo() &&
@@ -54,8 +55,8 @@ static bool samePartial(LayoutAttr from, LayoutAttr to) {
          from.getPartialAxes() == to.getPartialAxes();
 }
 
-/// The axes that partial `from` has and `to` lacks, if they agree on the kind
-/// of what is left.
+/// The axes over which `from` is partial and `to` is not, if both agree on the
+/// reduction kind of the remaining axes.
 static std::optional<SmallVector<AxisRef>> removedPartial(LayoutAttr from,
                                                           LayoutAttr to) {
   if (!from.isPartial() ||
@@ -75,7 +76,7 @@ static std::optional<Movement> getPermute(LayoutAttr from, LayoutAttr to,
     llvm::append_range(movement.axes, source.getAxes());
     llvm::append_range(movement.axes, target.getAxes());
   }
-  // Two cuts of one axis may overlap in the list: the atoms are the set.
+  // Two sub-axes of one axis may overlap in the list: the atoms form the set.
   auto pieces = atoms(movement.axes, SmallVector<AxisRef>(movement.axes));
   if (!pieces)
     return std::nullopt;
@@ -93,7 +94,7 @@ DimAttr polyrank::sharding::getPartialDim(DimAttr dim, MeshAttr mesh,
                       dim.getHaloHigh(), dim.getSpills());
 }
 
-/// Whether to_partial leaves the dims so.
+/// Returns true if the dims are those after to_partial.
 static bool keepsFills(LayoutAttr from, LayoutAttr to) {
   for (auto [source, target] : llvm::zip_equal(from.getDims(), to.getDims()))
     if (target != getPartialDim(source, to.getMesh(), to.getPartialKind()))
@@ -101,7 +102,8 @@ static bool keepsFills(LayoutAttr from, LayoutAttr to) {
   return true;
 }
 
-/// halo and halo_add change the borders of one dim and nothing else.
+/// The movement of halo and halo_add, which change the borders of one dim and
+/// nothing else.
 static std::optional<Movement> getBorderChange(bool isAdd, LayoutAttr from,
                                                LayoutAttr to, int64_t dim) {
   if (dim < 0)
@@ -118,7 +120,8 @@ static std::optional<Movement> getBorderChange(bool isAdd, LayoutAttr from,
   return Movement{axes, isAdd ? dim : -1, isAdd ? -1 : dim};
 }
 
-/// repad and fill change one property of dims and nothing else.
+/// The movement of repad and fill, which change one property of dims and
+/// nothing else.
 static std::optional<Movement> getLocalChange(MovementKind kind,
                                               LayoutAttr from, LayoutAttr to,
                                               ArrayRef<int64_t> dims) {
@@ -227,7 +230,7 @@ std::optional<runtime::CollectiveKind> MovementOp::getCollectiveKind() {
 }
 
 namespace {
-/// What is said of a kind.
+/// The properties of a kind.
 struct MovementRow {
   StringLiteral duty; // "all_gather ..."
   std::optional<runtime::CollectiveKind> collective = std::nullopt;
@@ -280,7 +283,7 @@ polyrank::sharding::getCollectiveKind(MovementKind kind) {
 
 // Verification
 
-/// The first respect in which two layouts differ.
+/// Describes the first difference between two layouts.
 static std::string describeChange(LayoutAttr from, LayoutAttr to) {
   MeshAttr mesh = from.getMesh();
   if (from == to)
@@ -324,7 +327,7 @@ static std::string getRemedy(LayoutAttr from, LayoutAttr to) {
   return "sharding.reshard does this, and plan-reshards lowers it";
 }
 
-/// The kind of the partial that operand `i` is or becomes.
+/// The reduction kind over which operand `i` is or becomes partial.
 static ReductionKind getReduced(Operation *op, unsigned i) {
   LayoutAttr from = getLayout(op->getOperand(i));
   return (from.isPartial() ? from : getLayout(op->getResult(i)))

@@ -1,4 +1,4 @@
-// Why a value moves: its text and its rules.
+// The reason why a value moves: its text and its rules.
 
 #include "dialects/sharding/Reason.h"
 
