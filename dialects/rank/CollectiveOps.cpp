@@ -1,4 +1,4 @@
-// Collectives: what each kind makes of shapes, and where the bytes are.
+// Collectives: the result shapes of each kind, and the layout of their bytes.
 
 #include "dialects/graph/Blocks.h"
 #include "dialects/rank/Rank.h"
@@ -55,7 +55,7 @@ runtime::Reduction ReduceScatterOp::getReduction() {
   return getReductionOf(getKind());
 }
 
-/// Elements of the dims [begin, end).
+/// The number of elements in dims [begin, end).
 static int64_t extent(Type type, int64_t begin, int64_t end) {
   int64_t product = 1;
   for (int64_t size :
@@ -64,7 +64,7 @@ static int64_t extent(Type type, int64_t begin, int64_t end) {
   return product;
 }
 
-/// A row of blocks of dim `dim` for each index of the dims before it.
+/// One row of blocks of dim `dim` for each index of the dims before it.
 static TransferShape getRows(Type block, int64_t dim) {
   TransferShape shape;
   shape.outer = extent(block, 0, dim);
@@ -72,7 +72,7 @@ static TransferShape getRows(Type block, int64_t dim) {
   return shape;
 }
 
-/// The borders of a dim are elements of the dims behind it too.
+/// The borders of a dim, in elements, include the dims after it.
 template <typename OpType>
 static TransferShape getBorders(OpType op, Type block, unsigned number) {
   int64_t dim = op.getDims()[number];
@@ -153,7 +153,7 @@ graph::Tensor BroadcastOp::evaluate(ArrayRef<graph::Tensor> parts, int64_t me,
 
 // Verifiers
 
-/// Checks that result i has the shape that `expected` makes of operand i's.
+/// Checks that result i has the shape that `expected` derives from operand i's.
 static LogicalResult
 verifyShapes(Operation *op, ArrayRef<ArrayRef<int64_t>> dimLists,
              function_ref<LogicalResult(unsigned, SmallVectorImpl<int64_t> &)>
@@ -227,7 +227,7 @@ LogicalResult AllToAllOp::verify() {
       });
 }
 
-/// Results are wider by the borders, or with `sign` -1 narrower.
+/// Checks that results are wider by the borders or, with `sign` -1, narrower.
 template <typename OpType>
 static LogicalResult verifyBorders(OpType op, int64_t sign) {
   return verifyShapes(

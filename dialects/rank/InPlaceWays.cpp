@@ -1,4 +1,4 @@
-// Where commands may write a result over an operand, for those who ask often.
+// A cache of where commands may write a result over an operand.
 
 #include "dialects/rank/InPlaceWays.h"
 

@@ -1,4 +1,4 @@
-// Commands that run for one element after the other.
+// Commands that run once per element of dim 0.
 
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"

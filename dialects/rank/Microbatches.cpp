@@ -22,8 +22,9 @@ SmallVector<MicrobatchesOp::Run> MicrobatchesOp::getRuns() {
 }
 
 namespace {
-/// Runs [begin, begin + period + length) of which each is that of `period` runs
-/// before, for a microbatch that is `shift` higher.
+/// Runs [begin, begin + period + length). Each run from begin + period on
+/// equals the run `period` places earlier, for a microbatch that is `shift`
+/// higher.
 struct Repetition {
   int64_t begin = 0, period = 1, length = 0, shift = 0;
 };
@@ -53,7 +54,7 @@ static Repetition findLongestRepetition(ArrayRef<MicrobatchesOp::Run> runs) {
 
 SmallVector<MicrobatchesOp::Run> MicrobatchesOp::getRunsToCheck() {
   SmallVector<Run> runs = getRuns();
-  int64_t cycle = 1; // microbatches after which all slots are the same again
+  int64_t cycle = 1; // microbatches after which all slots repeat
   for (int64_t stash : getStashes())
     cycle = std::lcm(cycle, getSlots(stash));
   Repetition repeated = findLongestRepetition(runs);
@@ -66,9 +67,9 @@ SmallVector<MicrobatchesOp::Run> MicrobatchesOp::getRunsToCheck() {
   int64_t dropped = (all - kept) / turns * turns;
   auto from = runs.begin() + repeated.begin + repeated.period * kept,
        behind = from + dropped * repeated.period;
-  // What stands behind goes on where the stretch ends: it comes back to no
-  // microbatch of those that are left out, as all backwards behind all forwards
-  // do.
+  // The stretch is shortened only if the runs after it continue it and return
+  // to none of the dropped microbatches, as they do if all backwards come after
+  // all forwards.
   for (auto run = behind; run != runs.end(); ++run) {
     auto isOfSegment = [&](const Run &other) {
       return other.segment == run->segment;
@@ -133,7 +134,7 @@ MicrobatchesOp::Source MicrobatchesOp::getSource(BlockArgument argument) {
   Value initial = getInitial(result);
   if (!initial)
     return {getResult(result)};
-  // All runs of a segment find the one or the other.
+  // All runs of a segment find the initial value, or all find the result.
   SmallVector<SegmentOp, 4> segments = getSegments();
   for (Run run : getRuns()) {
     if (segments[run.segment] == segment)
@@ -163,7 +164,7 @@ bool rank::isSum(Value value) {
 }
 
 namespace {
-/// Follows what runs leave for each other.
+/// Tracks the values that runs leave for later runs.
 class ScheduleVerifier {
 public:
   explicit ScheduleVerifier(MicrobatchesOp op)
@@ -184,10 +185,11 @@ private:
 
   MicrobatchesOp op;
   SmallVector<SegmentOp, 4> segments;
-  SmallVector<int64_t> last; // that gave a result, -1: none has
-  /// Of a stash: who has given what is in a slot.
+  // By result: the last microbatch that gave it, or -1.
+  SmallVector<int64_t> last;
+  /// By slot of a stash: the microbatch whose value it holds.
   SmallVector<DenseMap<int64_t, int64_t>> slots;
-  /// Whether a segment finds a carried value as it was at first.
+  /// True if a segment finds the initial value of a carried result.
   DenseMap<std::pair<int64_t, unsigned>, bool> findsInitial;
 };
 } // namespace
@@ -279,7 +281,7 @@ static LogicalResult verifyStashes(MicrobatchesOp op) {
   return success();
 }
 
-/// What a segment finds of a result, or gives of it.
+/// The type in which a segment takes or gives a result.
 static Type getPartType(MicrobatchesOp op, unsigned result) {
   auto type = cast<RankedTensorType>(op.getResult(result).getType());
   return op.getSlots(result)

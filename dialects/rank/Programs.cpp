@@ -1,4 +1,4 @@
-// Which ranks run which function.
+// The functions of a module, and which ranks run each of them.
 
 #include "dialects/rank/Programs.h"
 

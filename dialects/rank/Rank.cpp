@@ -173,7 +173,8 @@ void BufferAttr::print(AsmPrinter &printer) const {
 }
 
 namespace {
-/// The text of a schedule: what is printed under which name.
+/// The textual form of a kernel schedule: which numbers are printed under which
+/// name.
 struct ScheduleText {
   SmallVector<int64_t> items, reductions, kept;
   int64_t vector = -1, lanes = 0, block = 0, tileVariable = -1, tile = 0;

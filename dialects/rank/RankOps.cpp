@@ -1,4 +1,4 @@
-// Verifiers and text of the rank dialect's ops.
+// Verifiers and textual forms of the rank dialect's ops.
 
 #include "dialects/rank/Rank.h"
 
@@ -90,7 +90,7 @@ std::optional<int64_t> CommandOp::getViewOffset(unsigned number,
   std::optional<View> view = getView(number);
   if (!view || !view->axes)
     return view ? std::optional(view->begin) : std::nullopt;
-  // A block of what lies in the arena as a whole is where it is.
+  // A block of a value that is completely in the arena is a view of it.
   Operation *op = getOperation();
   BufferAttr operand = rank::getBuffer(op->getOperand(view->operand)),
              result = rank::getBuffer(op->getResult(number));
@@ -102,8 +102,7 @@ std::optional<int64_t> CommandOp::getViewOffset(unsigned number,
          bytes;
 }
 
-/// Where no dim in front of it has several elements, the blocks of a dim lie
-/// one behind the other.
+/// The blocks of a dim are contiguous if all dims before it have size 1.
 std::optional<View> rank::SliceOp::getView(unsigned) {
   ArrayRef<int64_t> shape = getInput().getType().getShape();
   bool isMajor = llvm::all_of(shape.take_front(getDim()),
@@ -116,7 +115,7 @@ std::optional<View> ViewOp::getView(unsigned) {
                      getElementByteSize(getType().getElementType())};
 }
 
-/// What was in flight is there.
+/// The results are the tensors that were in flight.
 std::optional<View> WaitOp::getView(unsigned result) { return View{result}; }
 
 runtime::InPlace LaunchOp::getInPlace(unsigned operand, unsigned result) {
@@ -298,7 +297,7 @@ LogicalResult GemmOp::verify() {
                            &BatchDim::bStride)))
     return failure();
 
-  // The loops that write the result are the digits of its element number.
+  // The loops that write the result are the digits of its element numbers.
   SmallVector<std::pair<int64_t, int64_t>> loops = {
       {1, getN()}, {static_cast<int64_t>(getRow()), getM()}};
   for (const BatchDim &dim : batch)

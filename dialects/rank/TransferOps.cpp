@@ -19,7 +19,7 @@ int64_t rank::getChannelBytes(int64_t bytes, int64_t slots) {
       static_cast<uint64_t>(bytes), static_cast<uint64_t>(slots)));
 }
 
-/// Of both ends; `tensor` is what moves.
+/// Verifies either end; `tensor` is the type of the moved value.
 template <typename Op>
 static LogicalResult verifyTransfer(Op op, Type tensor) {
   int64_t from = op.getFrom(), to = op.getTo(), slots = op.getSlots(),
