@@ -1,5 +1,5 @@
-// What loops compute, in double precision: one value at all points, then the
-// next.
+// Evaluates loops in double precision: one value at all points, then the next
+// value.
 
 #include <cmath>
 
@@ -16,11 +16,11 @@ using graph::Tensor;
 
 namespace {
 
-/// A value at each point: of floats or, booleans as 0 and 1, of integers.
+/// A value at each point: of floats, or of integers (booleans as 0 and 1).
 using Column = Tensor;
 
-/// Some of the parallel points, with all reduced points of each, which come one
-/// after another.
+/// Evaluates some of the parallel points, each with all its reduced points,
+/// which are adjacent.
 class Evaluation {
 public:
   Evaluation(LoopsOp loops, ArrayRef<Tensor> operands,
@@ -51,7 +51,8 @@ private:
 
 } // namespace
 
-/// The variables at each point: mixed radix numbers, the last the most minor.
+/// Computes the variables at each point: a mixed-radix number, the last
+/// variable the most minor.
 void Evaluation::enumerate(int64_t firstPoint) {
   variables.assign(loops.getVariables().size(), SmallVector<int64_t>(count));
   for (int64_t i = 0; i < count; ++i) {
@@ -122,7 +123,7 @@ static bool compareFloats(arith::CmpFPredicate predicate, double x, double y) {
   return arith::applyCmpPredicate(predicate, APFloat(x), APFloat(y));
 }
 
-/// Ops of `arith` and `math`.
+/// Evaluates ops of `arith` and `math`.
 LogicalResult Evaluation::arithmetic(Operation &op, Column &result) {
   auto floats = [&](unsigned operand) -> ArrayRef<double> {
     return get(op.getOperand(operand)).floats;
@@ -273,8 +274,8 @@ LogicalResult Evaluation::arithmetic(Operation &op, Column &result) {
         return success();
       })
       .Case([&](arith::CmpIOp op) {
-        // Booleans, the only integers that are compared without a sign, are
-        // not negative here.
+        // Booleans, the only integers that are compared as unsigned, are not
+        // negative here.
         for (auto [z, x, y] :
              llvm::zip_equal(result.integers, integers(0), integers(1)))
           z = arith::applyCmpPredicate(op.getPredicate(),
@@ -366,7 +367,7 @@ LogicalResult LoopsOp::evaluate(ArrayRef<Tensor> operands,
                                 MutableArrayRef<Tensor> results) {
   if (ScatterAddOp scatter = getScatter(); scatter && scatter.getInit())
     results[0] = operands[getArgumentNumber(scatter.getInit())];
-  // Values of so many points at once take little memory.
+  // Evaluating this many points at once takes little memory.
   constexpr int64_t pointsAtOnce = 1 << 14;
   int64_t points = getNumPoints(/*ofReduced=*/false);
   int64_t step =

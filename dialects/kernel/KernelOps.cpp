@@ -31,7 +31,7 @@ static LogicalResult fromNumbers(ArrayRef<int64_t> numbers, Affine &affine,
   return success();
 }
 
-/// Sizes, of reduced variables negative.
+/// The sizes; those of reduced variables are negated.
 static SmallVector<int64_t> toNumbers(const SmallVector<Variable> &variables) {
   return llvm::map_to_vector(variables, [](Variable variable) {
     return variable.isReduced ? -variable.size : variable.size;
@@ -156,7 +156,8 @@ static LogicalResult addExpression(Affine &affine, AffineExpr expression,
   return addExpression(affine, binary.getLHS(), factor * constant.getValue());
 }
 
-/// As many coefficients as are mentioned: the loops around add the others.
+/// Parses as many coefficients as are mentioned: the surrounding loops add the
+/// others.
 static ParseResult parseAffine(OpAsmParser &parser, Affine &affine) {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// kernel.loops: what is asked of it, its verifier, and merging of variables.
+// kernel.loops: its queries, its verifier, and merging of variables.
 
 #include "dialects/graph/Tensor.h"
 #include "dialects/kernel/Kernel.h"
@@ -71,8 +71,8 @@ bool LoopsOp::isFull(StoreOp store) {
 
 // Merging
 
-/// Variables a (outer) and b are one where every expression counts a in steps
-/// of b's size.
+/// Variables a (outer) and b can be merged if every expression counts a in
+/// steps of b's size.
 static bool areOne(ArrayRef<Variable> variables, ArrayRef<Affine *> expressions,
                    size_t a, size_t b) {
   return variables[a].isReduced == variables[b].isReduced &&
@@ -110,7 +110,7 @@ void LoopsOp::mergeVariables() {
 
 // Verifiers
 
-/// [2] What a body may hold.
+/// [2] The ops that a body may contain.
 static bool isScalarOp(Operation &op) {
   StringRef dialect = op.getDialect() ? op.getDialect()->getNamespace() : "";
   return op.getNumRegions() == 0 && op.getNumResults() <= 1 &&
@@ -209,7 +209,7 @@ LogicalResult LoadOp::verify() {
 LogicalResult StoreOp::verify() {
   auto loops = cast<LoopsOp>((*this)->getParentOp());
   if (getNumber() < 0 || getNumber() >= loops->getNumResults())
-    return success(); // said of the loops
+    return success(); // reported by the loops
   Type element = loops.getResultType(getNumber()).getElementType();
   if (getValue().getType() != element)
     return emitOpError("[1] writes ")
@@ -220,7 +220,7 @@ LogicalResult StoreOp::verify() {
 LogicalResult ScatterAddOp::verify() {
   auto loops = cast<LoopsOp>((*this)->getParentOp());
   if (loops->getNumResults() != 1)
-    return success(); // said of the loops
+    return success(); // reported by the loops
   RankedTensorType type = loops.getResultType(0);
   if (getUpdate().getType() != type.getElementType())
     return emitOpError("[1] adds ")
