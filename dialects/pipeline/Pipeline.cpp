@@ -97,7 +97,7 @@ static LayoutAttr withoutPlaces(LayoutAttr layout) {
              : layout;
 }
 
-/// The same with padding of which nothing is known.
+/// The same layout with undefined padding.
 static LayoutAttr withoutFill(LayoutAttr layout) {
   if (!layout)
     return layout;
@@ -195,7 +195,7 @@ LogicalResult JoinOp::verify() {
   return success();
 }
 
-/// Operands are partial together, so that they have one layout.
+/// Operands pass partials only together, so that they have one layout.
 ShardingRule JoinOp::getShardingRule() {
   ShardingRule rule = graph::elementwiseRule(*this);
   for (unsigned i = 0; i < getInputs().size(); ++i)
@@ -215,7 +215,7 @@ Cost JoinOp::getCost() {
           0, 0};
 }
 
-/// What is joined is done once a step, behind all gradients.
+/// A join happens once per step, after all gradients.
 FailureOr<SmallVector<Value>>
 JoinOp::buildGradient(OpBuilder &, ArrayRef<Value>, ArrayRef<bool>) {
   return emitOpError("has no gradient");
