@@ -51,7 +51,7 @@ private:
   PipelinePrograms all;
   DenseMap<Operation *, Command> known; // by op, whatever its microbatch
 
-  // Of the function at hand.
+  // State of the current function.
   func::FuncOp function;
   std::map<Moved, std::set<int64_t>> moved; // microbatches of each movement
   std::set<Moved> inSegment, inFront;

@@ -63,7 +63,7 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
     results their bits. At most 8 collectives of each group are in flight.
 
     Functions of different places (`rank.at`) are handled one by one, on timelines
-    in which nobody waits for what another function sends. A collective among ranks
+    in which no rank waits for what another function sends. A collective among ranks
     of several functions is not moved, nor are sends and receives: all functions
     agree on their order. Collectives among the ranks of one function may be moved
     past them, since these ranks are always at the same command.

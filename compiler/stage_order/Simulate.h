@@ -90,9 +90,9 @@ struct Simulation {
   Peaks peaks;
 };
 
-/// Fails if ranks wait for each other in a circle, if an entry stands at a
-/// place where its operands cannot have been computed, or if the sizes of
-/// `times` do not fit.
+/// Fails if ranks wait for each other in a circle, if an entry is at a place
+/// where its operands cannot have been computed, or if the sizes of `times` do
+/// not fit.
 Result<Simulation> simulate(const Schedule &schedule, const Times &times = {});
 
 } // namespace polyrank::stage_order

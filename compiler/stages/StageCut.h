@@ -4,7 +4,7 @@
 // alone:
 //
 //   time    of its ops, and of the bytes that it receives and sends
-//   bytes   of each value that an earlier stage made and it uses, once
+//   bytes   of each value that an earlier stage computes and it uses, once
 //   memory  of its parameters, and of what its microbatches in flight keep
 //
 // The best cut has the smallest time of its slowest stage; among these cuts,

@@ -25,7 +25,7 @@ public:
   /// Returns true if the pattern names the op or a module that contains it.
   bool matches(mlir::Operation *op);
 
-  /// As the user wrote it.
+  /// The text that the user wrote.
   const std::string &getText() const { return text; }
   const std::string &getGlob() const { return glob; }
   int64_t getStage() const { return stage; }

@@ -2,7 +2,7 @@
 // from its parts of the operands, without its neighbours?
 //
 // If every op passes, the program is right, because nothing but `sharding` ops
-// changes a layout. The rules, L1 to L12, stand in Graph.td.
+// changes a layout. The rules, L1 to L12, are in Graph.td.
 
 #pragma once
 

@@ -25,9 +25,9 @@ using kernel::Variable;
 /// where the item fixes all other parallel variables. Each result element is
 /// computed by one item in a fixed order, so the partition changes no bit. The
 /// schedule includes everything that a reduction's bits depend on: in a Row,
-/// lane i adds every `lanes`-th value, and then the lanes are folded, i with i
-/// + half; in a Column, values are added one by one, in parts of `part`.
-/// `#rank.cpu_schedule` is its textual form.
+/// lane i adds every `lanes`-th value, and then the lanes are folded, lane i
+/// with lane i + half; in a Column, values are added one by one, in parts of
+/// `part`. `#rank.cpu_schedule` is its textual form.
 struct Schedule {
   using Kind = rank::CpuLoops;
   Kind kind = Kind::Map;
