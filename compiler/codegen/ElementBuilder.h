@@ -50,7 +50,8 @@ public:
 
 private:
   mlir::Value integer(int64_t value) { return scalars.integer(i64, value); }
-  /// Arithmetic on i64 integers. @{
+  /// Arithmetic on i64 integers.
+  /// @{
   mlir::Value sum(mlir::Value x, mlir::Value y);
   mlir::Value product(mlir::Value x, int64_t factor);
   mlir::Value choose(mlir::Value condition, mlir::Value x, mlir::Value y);

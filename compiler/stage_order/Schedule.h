@@ -79,10 +79,10 @@ Result<std::vector<int64_t>> getCoordinates(std::string_view text,
 /// chunks.
 std::vector<std::vector<int64_t>> getStagesOfRanks(const Schedule &schedule);
 
-/// Fails if more than half of the entries that the stages need for all
-/// microbatches are missing: a single entry may name an arbitrarily large
-/// microbatch. After this check, tables with a cell for each stage and
-/// microbatch take a small multiple of the memory of the entries.
+/// Fails if there are fewer than half as many entries as stages times
+/// microbatches, since a single entry may name an arbitrarily large microbatch.
+/// After this check, tables with a cell for each stage and microbatch take a
+/// small multiple of the memory of the entries.
 Result<void> checkMostAreThere(const Schedule &schedule);
 
 /// Formats an entry as `F0.3`: part, chunk, microbatch. B is the whole
