@@ -72,6 +72,7 @@ public:
 
   /// Verifies that a role fits its argument or result: rules B1 to B8 of
   /// Graph.td.
+  /// @{
   static mlir::LogicalResult verifyArgument(mlir::Operation *op,
                                             unsigned number,
                                             mlir::NamedAttribute attribute);

@@ -21,6 +21,7 @@ MeshAttr getMesh(mlir::ModuleOp module);
 void setMesh(mlir::ModuleOp module, MeshAttr mesh);
 
 /// Null if there is none; setting null removes it.
+/// @{
 ConstraintAttr getConstraint(mlir::FunctionOpInterface function,
                              unsigned argument);
 void setConstraint(mlir::FunctionOpInterface function, unsigned argument,
@@ -31,6 +32,7 @@ void setConstraint(mlir::Operation *op, ConstraintAttr constraint);
 
 /// Marks a composite that decompose-composites must decompose, for the given
 /// reason, or a reshard to or from such a composite.
+/// @{
 void markComposite(mlir::Operation *op, llvm::StringRef reason = {});
 bool isMarkedComposite(mlir::Operation *op);
 llvm::StringRef getCompositeReason(mlir::Operation *op);
