@@ -70,7 +70,7 @@ public:
                                      mlir::Location location);
   void eraseArgument(unsigned number);
 
-  /// Verifies that a role fits its argument or result: rules B1 to B8 of
+  /// Verifies that a role fits its argument or result: rules B1 to B9 of
   /// Graph.td.
   /// @{
   static mlir::LogicalResult verifyArgument(mlir::Operation *op,

@@ -68,8 +68,8 @@ SmallVector<MicrobatchesOp::Run> MicrobatchesOp::getRunsToCheck() {
   auto from = runs.begin() + repeated.begin + repeated.period * kept,
        behind = from + dropped * repeated.period;
   // The stretch is shortened only if the runs after it continue it and return
-  // to none of the dropped microbatches, as they do if all backwards come after
-  // all forwards.
+  // to none of the dropped microbatches. They would return if all backwards
+  // came after all forwards.
   for (auto run = behind; run != runs.end(); ++run) {
     auto isOfSegment = [&](const Run &other) {
       return other.segment == run->segment;
