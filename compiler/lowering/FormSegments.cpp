@@ -160,7 +160,7 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
   IRMapping &mapping = found.values;
   // A send waits for a free slot of its channel, and another stage frees the
   // slot when it has received what this stage sends. So all receives of one
-  // direction come before the sends of that direction; pipeline::getSlots
+  // direction come before the sends of that direction; stage_order::getSlots
   // counts the slots for this order. A value that comes back, such as the next
   // value of a state, may depend on a value sent from here.
   Operation *lastReceive[2] = {}; // by direction
@@ -394,7 +394,7 @@ struct FormSegmentsPass : lowering::impl::FormSegmentsBase<FormSegmentsPass> {
     for (auto [stage, coordinate] : llvm::enumerate(stages->coordinates))
       if (coordinate == here)
         cut.stages.push_back(stage);
-    FailureOr<pipeline::Schedule> schedule =
+    FailureOr<stage_order::Schedule> schedule =
         getSchedule(getOperation(), op.getCount());
     if (failed(schedule))
       return failure();

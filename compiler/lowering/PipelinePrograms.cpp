@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
-using communication::Command;
+using progress::Command;
 
 namespace {
 /// Unrolls one function after another.
@@ -44,8 +44,8 @@ private:
   void addWait(Operation *op, int32_t started);
   int32_t addCommand(Operation *op, Command command);
   Command getCommand(Operation *op, int64_t microbatch,
-                     llvm::function_ref<communication::Movement()> movement,
-                     llvm::function_ref<communication::Group()> group);
+                     llvm::function_ref<progress::Movement()> movement,
+                     llvm::function_ref<progress::Group()> group);
 
   const rank::Programs &programs;
   PipelinePrograms all;
@@ -76,15 +76,14 @@ void Unroller::addWait(Operation *op, int32_t startedBy) {
 }
 
 /// The command of the op. Its movement and group are stored once.
-Command
-Unroller::getCommand(Operation *op, int64_t microbatch,
-                     llvm::function_ref<communication::Movement()> movement,
-                     llvm::function_ref<communication::Group()> group) {
+Command Unroller::getCommand(Operation *op, int64_t microbatch,
+                             llvm::function_ref<progress::Movement()> movement,
+                             llvm::function_ref<progress::Group()> group) {
   auto [entry, isNew] = known.try_emplace(op);
   Command &command = entry->second;
   if (isNew) {
-    std::vector<communication::Group> &groups = all.ranks.groups;
-    communication::Group own = group();
+    std::vector<progress::Group> &groups = all.ranks.groups;
+    progress::Group own = group();
     auto found = llvm::find(groups, own);
     command.group = found - groups.begin();
     if (found == groups.end())
@@ -174,7 +173,7 @@ LogicalResult Unroller::add(const rank::Transfer &transfer, Operation *op,
   Command command = getCommand(
       op, *number, [&] { return getMovement(transfer, op); },
       [&] {
-        communication::Group group = getGroup(transfer.axes);
+        progress::Group group = getGroup(transfer.axes);
         group.members = {transfer.from, transfer.to};
         group.channel = transfer.id + 1;
         return group;

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/progress/RankPrograms.h"
 #include "dialects/rank/Programs.h"
+#include "runtime/progress/RankPrograms.h"
 
 namespace polyrank::lowering {
 
@@ -15,7 +15,7 @@ namespace polyrank::lowering {
 /// before it. The waits for the last sends come at the program's end, so a step
 /// begins with empty channels. A receive starts the transfer and waits for it.
 struct PipelinePrograms {
-  communication::RankPrograms ranks; // program i is that of function i
+  progress::RankPrograms ranks; // program i is that of function i
   /// By program: the op of each command.
   std::vector<std::vector<mlir::Operation *>> commands;
 };

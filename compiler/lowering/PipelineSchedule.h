@@ -12,8 +12,8 @@ namespace polyrank::lowering {
 /// `microbatches` microbatches. The module must have stages. Emits an error if
 /// the schedule cannot be made, or if its stages are at other coordinates than
 /// the module's.
-mlir::FailureOr<pipeline::Schedule> getSchedule(mlir::ModuleOp module,
-                                                int64_t microbatches);
+mlir::FailureOr<stage_order::Schedule> getSchedule(mlir::ModuleOp module,
+                                                   int64_t microbatches);
 
 /// The number of slots that each transfer of the microbatches needs so that no
 /// stage waits for a free slot before it sends.

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "runtime/progress/RankPrograms.h"
 #include "dialects/rank/Programs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/progress/RankPrograms.h"
 
 namespace polyrank::lowering {
 
@@ -12,7 +12,7 @@ namespace polyrank::lowering {
 /// first, the middle ones, the last and the update), in order. All ranks run
 /// the same.
 struct SegmentPrograms {
-  communication::RankPrograms ranks;
+  progress::RankPrograms ranks;
   llvm::SmallVector<mlir::Operation *> commands; // of the one program
 };
 
@@ -24,12 +24,12 @@ mlir::FailureOr<std::vector<SegmentPrograms>>
 getSegmentPrograms(mlir::func::FuncOp function);
 
 /// The parts of which such programs are made.
-communication::Mesh getMesh(sharding::MeshAttr mesh);
-communication::Group getGroup(rank::AxesAttr axes);
-communication::Movement getMovement(rank::CollectiveOp op);
+progress::Mesh getMesh(sharding::MeshAttr mesh);
+progress::Group getGroup(rank::AxesAttr axes);
+progress::Movement getMovement(rank::CollectiveOp op);
 /// The movement of `op`, a send or receive. It has the memory of its channel.
-communication::Movement getMovement(const rank::Transfer &transfer,
-                                    mlir::Operation *op);
+progress::Movement getMovement(const rank::Transfer &transfer,
+                               mlir::Operation *op);
 
 /// The errors for ops that do not fit into such programs.
 mlir::InFlightDiagnostic emitWaitsElsewhere(rank::WaitOp op);

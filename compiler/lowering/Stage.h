@@ -8,8 +8,7 @@
 namespace polyrank::lowering {
 
 /// Options of the passes.
-struct LoweringStageOptions
-    : mlir::PassPipelineOptions<LoweringStageOptions> {
+struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
   Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
                           llvm::cl::desc("Threads of a rank")};
   Option<int64_t> ahead{
@@ -39,6 +38,6 @@ struct LoweringStageOptions
 /// start-collectives, then assign-buffers, check-buffers and check-ranks, and
 /// with `report` also report-pipeline. Runs after check-partition.
 void loweringStage(mlir::OpPassManager &manager,
-                           const LoweringStageOptions &options);
+                   const LoweringStageOptions &options);
 
 } // namespace polyrank::lowering

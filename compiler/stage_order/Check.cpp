@@ -2,15 +2,15 @@
 
 #include "compiler/stage_order/Check.h"
 
-#include "runtime/progress/CheckPrograms.h"
 #include "compiler/stage_order/Peaks.h"
 #include "compiler/stage_order/Slots.h"
+#include "runtime/progress/CheckPrograms.h"
 
 #include <algorithm>
 #include <array>
 
 using namespace polyrank;
-using namespace polyrank::pipeline;
+using namespace polyrank::stage_order;
 
 namespace {
 
@@ -53,7 +53,7 @@ private:
   Result<void> checkOrders();
   Result<void> checkHeld();
   Result<void> checkWaiting();
-  std::string explain(const communication::Fault::Step &step,
+  std::string explain(const progress::Fault::Step &step,
                       const SchedulePrograms &made) const;
 
   int64_t getPlace(int64_t stage, Part part, int64_t microbatch) const {
@@ -234,13 +234,12 @@ Result<void> Checker::checkHeld() {
 }
 
 /// Explains what a rank in a circle waits for.
-std::string Checker::explain(const communication::Fault::Step &step,
+std::string Checker::explain(const progress::Fault::Step &step,
                              const SchedulePrograms &made) const {
-  const communication::Program &program = made.programs.programs[step.program];
-  const communication::Command &command = program[step.command];
-  bool isSlot = command.action == communication::Command::Action::Wait;
-  const communication::Command &moved =
-      isSlot ? program[command.started] : command;
+  const progress::Program &program = made.programs.programs[step.program];
+  const progress::Command &command = program[step.command];
+  bool isSlot = command.action == progress::Command::Action::Wait;
+  const progress::Command &moved = isSlot ? program[command.started] : command;
   const std::vector<int64_t> &members =
       made.programs.groups[moved.group].members;
   int64_t other = isSlot ? members[1] : members[0];
@@ -260,7 +259,7 @@ Result<void> Checker::checkWaiting() {
   int64_t slots = options.slots > 0 ? options.slots : schedule.microbatches;
   SchedulePrograms made =
       makePrograms(schedule, slots, getTransfers(schedule, options.skips));
-  communication::Verdict verdict = communication::checkPrograms(made.programs);
+  progress::Verdict verdict = progress::checkPrograms(made.programs);
   if (!verdict.fault)
     return {};
   std::string text = verdict.fault->what;
@@ -281,7 +280,7 @@ Result<void> Checker::checkWaiting() {
   return Error{text};
 }
 
-Result<void> polyrank::pipeline::checkSchedule(const Schedule &schedule,
-                                               const CheckOptions &options) {
+Result<void> polyrank::stage_order::checkSchedule(const Schedule &schedule,
+                                                  const CheckOptions &options) {
   return Checker(schedule, options).check();
 }

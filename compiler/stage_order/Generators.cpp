@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-using namespace polyrank::pipeline;
+using namespace polyrank::stage_order;
 
 namespace {
 
@@ -32,7 +32,7 @@ Entries alternate(const Entries &forwards, const Entries &backwards,
 
 // With several chunks, all microbatches of one chunk come before the first of
 // the next.
-Entries polyrank::pipeline::makeGpipe(const Sizes &sizes, int64_t rank) {
+Entries polyrank::stage_order::makeGpipe(const Sizes &sizes, int64_t rank) {
   Entries entries;
   for (int64_t chunk = 0; chunk < sizes.chunks; ++chunk)
     for (int64_t m = 0; m < sizes.microbatches; ++m)
@@ -45,7 +45,7 @@ Entries polyrank::pipeline::makeGpipe(const Sizes &sizes, int64_t rank) {
 
 // Before its first gradient can arrive, a rank begins one microbatch more than
 // there are ranks after it.
-Entries polyrank::pipeline::make1f1b(const Sizes &sizes, int64_t rank) {
+Entries polyrank::stage_order::make1f1b(const Sizes &sizes, int64_t rank) {
   Entries forwards, backwards;
   for (int64_t m = 0; m < sizes.microbatches; ++m) {
     forwards.push_back(makeEntry(Part::Forward, 0, m));
@@ -54,8 +54,8 @@ Entries polyrank::pipeline::make1f1b(const Sizes &sizes, int64_t rank) {
   return alternate(forwards, backwards, sizes.ranks - 1 - rank);
 }
 
-std::vector<int64_t> polyrank::pipeline::getGroupSizes(int64_t ranks,
-                                                       int64_t microbatches) {
+std::vector<int64_t>
+polyrank::stage_order::getGroupSizes(int64_t ranks, int64_t microbatches) {
   int64_t groups = std::max<int64_t>(1, microbatches / ranks);
   std::vector<int64_t> sizes(groups, microbatches / groups);
   for (int64_t i = 0; i < microbatches % groups; ++i)
@@ -68,7 +68,8 @@ std::vector<int64_t> polyrank::pipeline::getGroupSizes(int64_t ranks,
 // earlier rank begins two more, since a gradient arrives one later and an
 // activation is needed one earlier. Megatron-LM has the same for groups of as
 // many microbatches as there are ranks.
-Entries polyrank::pipeline::makeInterleaved(const Sizes &sizes, int64_t rank) {
+Entries polyrank::stage_order::makeInterleaved(const Sizes &sizes,
+                                               int64_t rank) {
   if (sizes.chunks == 1)
     return make1f1b(sizes, rank);
   std::vector<int64_t> groups = getGroupSizes(sizes.ranks, sizes.microbatches);

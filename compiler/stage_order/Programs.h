@@ -3,12 +3,12 @@
 
 #pragma once
 
-#include "runtime/progress/RankPrograms.h"
 #include "compiler/stage_order/Schedule.h"
+#include "runtime/progress/RankPrograms.h"
 
 #include <utility>
 
-namespace polyrank::pipeline {
+namespace polyrank::stage_order {
 
 /// Two stages: values go from the forward of the first to the forward of the
 /// second, a later one, and their gradients come back.
@@ -24,11 +24,11 @@ std::vector<StagePair> getTransfers(const Schedule &schedule,
 /// channel of its own with `slots` places: send i waits until send i - `slots`
 /// has been received.
 struct SchedulePrograms {
-  communication::RankPrograms programs;
+  progress::RankPrograms programs;
   /// By program and command: the entry of the rank that the command belongs to.
   std::vector<std::vector<int32_t>> entries;
 };
 SchedulePrograms makePrograms(const Schedule &schedule, int64_t slots,
                               const std::vector<StagePair> &transfers);
 
-} // namespace polyrank::pipeline
+} // namespace polyrank::stage_order

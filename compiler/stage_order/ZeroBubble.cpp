@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-using namespace polyrank::pipeline;
+using namespace polyrank::stage_order;
 
 namespace {
 
@@ -43,7 +43,8 @@ private:
 // rank does, so it may keep r microbatches that lack only their weight
 // gradients. It computes these while the last gradients go down to the first
 // rank.
-Entries polyrank::pipeline::makeZeroBubble(const Sizes &sizes, int64_t rank) {
+Entries polyrank::stage_order::makeZeroBubble(const Sizes &sizes,
+                                              int64_t rank) {
   Writer writer(sizes.microbatches);
   for (int64_t i = 0; i < sizes.ranks - 1 - rank; ++i)
     writer.forward(0);
@@ -62,7 +63,8 @@ Entries polyrank::pipeline::makeZeroBubble(const Sizes &sizes, int64_t rank) {
 // first and the last stage. If there are fewer microbatches than fill the
 // pipeline, their entries are those of the first microbatches of a filled
 // pipeline.
-Entries polyrank::pipeline::makeZeroBubbleV(const Sizes &sizes, int64_t rank) {
+Entries polyrank::stage_order::makeZeroBubbleV(const Sizes &sizes,
+                                               int64_t rank) {
   Writer writer(sizes.microbatches);
   int64_t microbatches =
       std::max<int64_t>(2 * sizes.ranks - 1, sizes.microbatches);

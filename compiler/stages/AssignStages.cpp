@@ -1,25 +1,25 @@
 // Cuts @forward into stages.
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/stages/Passes.h"
 #include "compiler/stage_order/Schedule.h"
+#include "compiler/stages/Passes.h"
 #include "compiler/stages/StageCosts.h"
 #include "compiler/stages/StagePatterns.h"
 #include "compiler/stages/StageReport.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
 
-namespace polyrank::pipeline {
+namespace polyrank::stages {
 #define GEN_PASS_DEF_ASSIGNSTAGES
 #include "compiler/stages/Passes.h.inc"
-} // namespace polyrank::pipeline
+} // namespace polyrank::stages
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::pipeline;
+using namespace polyrank::stages;
 
 namespace {
-class AssignStages : public pipeline::impl::AssignStagesBase<AssignStages> {
+class AssignStages : public stages::impl::AssignStagesBase<AssignStages> {
 public:
   using AssignStagesBase::AssignStagesBase;
 
@@ -54,12 +54,13 @@ private:
 
 LogicalResult AssignStages::readOptions() {
   ModuleOp module = getOperation();
-  constexpr int64_t mostStages = 4096;
-  if (ranks < 1 || chunks < 1 || ranks > mostStages ||
-      chunks > mostStages / ranks)
+  constexpr int64_t stage_order::mostStages = 4096;
+  if (ranks < 1 || chunks < 1 || ranks > stage_order::mostStages ||
+      chunks > stage_order::mostStages / ranks)
     return emitError(module.getLoc(), "--chunks ")
            << chunks.getValue() << ": there are " << describeAxis()
-           << " times as many stages, which must be 1 to " << mostStages;
+           << " times as many stages, which must be 1 to "
+           << stage_order::mostStages;
   count = ranks * chunks;
   int64_t given = count;
   if (stages != "auto" &&
@@ -75,8 +76,9 @@ LogicalResult AssignStages::readOptions() {
                          Twine(given / ranks)
                    : "; their number is a multiple of " + Twine(ranks));
   // Here the schedule is only checked; it is built where the microbatches are.
-  Result<Schedule> order = makeSchedule(schedule, ranks, chunks, microbatches,
-                                        train ? trainParts : forwardParts);
+  Result<stage_order::Schedule> order = stage_order::makeSchedule(
+      schedule, ranks, chunks, microbatches,
+      train ? stage_order::trainParts : stage_order::forwardParts);
   if (!order)
     return emitError(module.getLoc(), order.error().message);
   coordinates.assign(order->coordinates.begin(), order->coordinates.end());
@@ -223,10 +225,10 @@ LogicalResult AssignStages::assign() {
       graph::setStage(op, stage);
       report.add(op, stage);
     }
-  module->setAttr(axisAttrName, builder.getStringAttr(axis));
-  module->setAttr(coordinatesAttrName,
+  module->setAttr(pipeline::axisAttrName, builder.getStringAttr(axis));
+  module->setAttr(pipeline::coordinatesAttrName,
                   builder.getDenseI64ArrayAttr(coordinates));
-  module->setAttr(scheduleAttrName, builder.getStringAttr(schedule));
+  module->setAttr(pipeline::scheduleAttrName, builder.getStringAttr(schedule));
   report.emit(axis, schedule);
   return success();
 }

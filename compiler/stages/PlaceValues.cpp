@@ -10,14 +10,14 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::pipeline;
+using namespace polyrank::stages;
 using sharding::LayoutAttr;
 
-namespace polyrank::pipeline {
+namespace polyrank::stages {
 #define GEN_PASS_DEF_MARKSTAGES
 #define GEN_PASS_DEF_PLACEVALUES
 #include "compiler/stages/Passes.h.inc"
-} // namespace polyrank::pipeline
+} // namespace polyrank::stages
 
 static void markStages(func::FuncOp function, const StageFlow &flow) {
   function.getBody().walk([&](Operation *op) {
@@ -31,7 +31,8 @@ namespace {
 /// Writes the places of one function.
 class Placer {
 public:
-  Placer(func::FuncOp function, sharding::MeshAttr mesh, const Stages &stages)
+  Placer(func::FuncOp function, sharding::MeshAttr mesh,
+         const pipeline::Stages &stages)
       : function(function), stages(stages), axis(mesh.lookup(stages.axis)),
         flow(function) {}
 
@@ -40,10 +41,10 @@ public:
 private:
   void place(Value value);
   void place(Block &block);
-  LogicalResult finishJoin(JoinOp join);
+  LogicalResult finishJoin(pipeline::JoinOp join);
 
   func::FuncOp function;
-  const Stages &stages;
+  const pipeline::Stages &stages;
   int32_t axis;
   StageFlow flow;
 };
@@ -75,7 +76,7 @@ void Placer::place(Block &block) {
 }
 
 /// A joined value is partial; it is reduced immediately.
-LogicalResult Placer::finishJoin(JoinOp join) {
+LogicalResult Placer::finishJoin(pipeline::JoinOp join) {
   auto type = cast<RankedTensorType>(join.getType());
   LayoutAttr layout = sharding::getLayout(type);
   if (!layout)
@@ -101,7 +102,7 @@ LogicalResult Placer::run() {
     return failure();
   markStages(function, flow);
   place(function.getBody().front());
-  WalkResult joined = function.walk([&](JoinOp join) {
+  WalkResult joined = function.walk([&](pipeline::JoinOp join) {
     return failed(finishJoin(join)) ? WalkResult::interrupt()
                                     : WalkResult::advance();
   });
@@ -114,20 +115,20 @@ LogicalResult Placer::run() {
 }
 
 namespace {
-struct MarkStages : pipeline::impl::MarkStagesBase<MarkStages> {
+struct MarkStages : stages::impl::MarkStagesBase<MarkStages> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (!function.isDeclaration() &&
-        getStages(function->getParentOfType<ModuleOp>()))
+        pipeline::getStages(function->getParentOfType<ModuleOp>()))
       markStages(function, StageFlow(function));
   }
 };
 
-struct PlaceValues : pipeline::impl::PlaceValuesBase<PlaceValues> {
+struct PlaceValues : stages::impl::PlaceValuesBase<PlaceValues> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     auto module = function->getParentOfType<ModuleOp>();
-    std::optional<Stages> stages = getStages(module);
+    std::optional<pipeline::Stages> stages = pipeline::getStages(module);
     sharding::MeshAttr mesh = sharding::getMesh(module);
     if (function.isDeclaration() || !stages)
       return;

@@ -8,7 +8,7 @@
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::pipeline;
+using namespace polyrank::stages;
 
 std::optional<int64_t>
 StageFlow::getStageOfArgument(FunctionOpInterface function, unsigned number,
@@ -53,9 +53,9 @@ void StageFlow::visit(graph::MicrobatchesOp op) {
 }
 
 std::optional<int64_t> StageFlow::getStage(Operation *op) const {
-  if (auto transfer = dyn_cast<TransferOp>(op))
+  if (auto transfer = dyn_cast<pipeline::TransferOp>(op))
     return transfer.getTo();
-  if (isa<JoinOp>(op))
+  if (isa<pipeline::JoinOp>(op))
     return std::nullopt;
   // The token is not read.
   if (auto after = dyn_cast<graph::AfterOp>(op))
@@ -68,7 +68,8 @@ std::optional<int64_t> StageFlow::getStage(Operation *op) const {
 
 std::optional<std::pair<Value, Value>>
 StageFlow::findConflict(Operation *op) const {
-  if (isa<TransferOp, JoinOp, graph::AfterOp, graph::MicrobatchesOp>(op) ||
+  if (isa<pipeline::TransferOp, pipeline::JoinOp, graph::AfterOp,
+          graph::MicrobatchesOp>(op) ||
       op->hasTrait<OpTrait::IsTerminator>())
     return std::nullopt;
   Value first;
@@ -82,7 +83,7 @@ StageFlow::findConflict(Operation *op) const {
   return std::nullopt;
 }
 
-LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
+LogicalResult stages::verifyStages(FunctionOpInterface function) {
   StageFlow flow(function);
   WalkResult result = function->walk([&](Operation *op) {
     if (op == function)
@@ -94,7 +95,7 @@ LogicalResult pipeline::verifyStages(FunctionOpInterface function) {
           << "; only pipeline ops take a value to another stage";
       return WalkResult::interrupt();
     }
-    if (auto transfer = dyn_cast<TransferOp>(op)) {
+    if (auto transfer = dyn_cast<pipeline::TransferOp>(op)) {
       // A value that has become a constant is on all stages.
       std::optional<int64_t> stage = flow.getStage(transfer.getInput());
       if (stage && transfer.getFrom() != stage) {
