@@ -16,12 +16,12 @@ using sharding::MovementKind;
 
 namespace {
 /// Larger searches are refused.
-constexpr size_t maxAtoms = 6;
+constexpr size_t maxSubAxes = 6;
 constexpr size_t maxStates = 200'000;
 
 using Stack = SmallVector<uint8_t, 3>;
 
-/// A layout, expressed in atoms.
+/// A layout, expressed in sub-axes.
 struct State {
   SmallVector<Stack, 4> dims;
   /// Dims that have the target's extent and fill already.
@@ -69,7 +69,7 @@ private:
     }
   };
 
-  bool makeAtoms(std::string &reason);
+  bool makeSubAxes(std::string &reason);
   State toState(LayoutAttr layout, bool isTarget) const;
   LayoutAttr toLayout(const State &state) const;
 
@@ -86,8 +86,8 @@ private:
   }
   int64_t blocks(const Stack &stack) const {
     int64_t count = 1;
-    for (uint8_t atom : stack)
-      count *= atoms[atom].size;
+    for (uint8_t subAxis : stack)
+      count *= subAxes[subAxis].size;
     return count;
   }
   bool divides(const State &state, size_t dim) const {
@@ -102,8 +102,8 @@ private:
   uint32_t used(const State &state) const {
     uint32_t mask = state.partial;
     for (const Stack &stack : state.dims)
-      for (uint8_t atom : stack)
-        mask |= 1u << atom;
+      for (uint8_t subAxis : stack)
+        mask |= 1u << subAxis;
     return mask;
   }
 
@@ -120,20 +120,20 @@ private:
   RankedTensorType type;
   sharding::MeshAttr mesh;
   LayoutAttr source, target;
-  SmallVector<AxisRef> atoms;
+  SmallVector<AxisRef> subAxes;
   std::map<State, Reached> states;
   std::priority_queue<Entry, std::vector<Entry>, Later> queue;
 };
 } // namespace
 
-bool Search::makeAtoms(std::string &reason) {
+bool Search::makeSubAxes(std::string &reason) {
   SmallVector<AxisRef> cuts;
   for (LayoutAttr layout : {source, target}) {
     llvm::append_range(cuts, layout.getPartialAxes());
     for (DimAttr dim : layout.getDims())
       llvm::append_range(cuts, dim.getAxes());
   }
-  auto pieces = sharding::atoms(cuts, cuts);
+  auto pieces = sharding::subAxes(cuts, cuts);
   if (!pieces) {
     reason = "the layouts cut one mesh axis at sizes that do not divide each "
              "other";
@@ -141,10 +141,10 @@ bool Search::makeAtoms(std::string &reason) {
   }
   llvm::sort(*pieces);
   pieces->erase(llvm::unique(*pieces), pieces->end());
-  atoms = *pieces;
-  if (atoms.size() > maxAtoms) {
-    reason = "the two layouts use " + std::to_string(atoms.size()) +
-             " axes and sub-axes, more than " + std::to_string(maxAtoms);
+  subAxes = *pieces;
+  if (subAxes.size() > maxSubAxes) {
+    reason = "the two layouts use " + std::to_string(subAxes.size()) +
+             " axes and sub-axes, more than " + std::to_string(maxSubAxes);
     return false;
   }
   return true;
@@ -153,9 +153,10 @@ bool Search::makeAtoms(std::string &reason) {
 State Search::toState(LayoutAttr layout, bool isTarget) const {
   auto indices = [&](ArrayRef<AxisRef> axes) {
     Stack stack;
-    std::optional<SmallVector<AxisRef>> pieces = sharding::atoms(axes, atoms);
+    std::optional<SmallVector<AxisRef>> pieces =
+        sharding::subAxes(axes, subAxes);
     for (AxisRef piece : *pieces)
-      stack.push_back(llvm::find(atoms, piece) - atoms.begin());
+      stack.push_back(llvm::find(subAxes, piece) - subAxes.begin());
     return stack;
   };
   State state;
@@ -164,8 +165,8 @@ State Search::toState(LayoutAttr layout, bool isTarget) const {
     if (isTarget && !sameExtent(d))
       state.repadded |= 1u << d;
   }
-  for (uint8_t atom : indices(layout.getPartialAxes()))
-    state.partial |= 1u << atom;
+  for (uint8_t subAxis : indices(layout.getPartialAxes()))
+    state.partial |= 1u << subAxis;
   state.targetKind = isTarget && changesKind();
   return state;
 }
@@ -174,8 +175,8 @@ LayoutAttr Search::toLayout(const State &state) const {
   SmallVector<DimAttr> dims;
   for (auto [d, stack] : llvm::enumerate(state.dims)) {
     SmallVector<AxisRef> axes;
-    for (uint8_t atom : stack)
-      axes.push_back(atoms[atom]);
+    for (uint8_t subAxis : stack)
+      axes.push_back(subAxes[subAxis]);
     DimAttr like =
         state.repadded >> d & 1 ? target.getDim(d) : source.getDim(d);
     sharding::Fill fill =
@@ -183,9 +184,9 @@ LayoutAttr Search::toLayout(const State &state) const {
     dims.push_back(DimAttr::get(mesh, axes, like.getPadded(), fill));
   }
   SmallVector<AxisRef> partial;
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    if (state.partial >> atom & 1)
-      partial.push_back(atoms[atom]);
+  for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+    if (state.partial >> subAxis & 1)
+      partial.push_back(subAxes[subAxis]);
   auto kind = state.targetKind || !source.isPartial() ? target.getPartialKind()
                                                       : source.getPartialKind();
   return LayoutAttr::get(mesh, dims, kind, partial, source.getPlaces());
@@ -215,10 +216,10 @@ void Search::expandReductions(const State &state) {
     next.partial &= ~set;
     SmallVector<uint8_t> order;
     SmallVector<AxisRef> axes;
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
-      if (set >> atom & 1) {
-        order.push_back(atom);
-        axes.push_back(atoms[atom]);
+    for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+      if (set >> subAxis & 1) {
+        order.push_back(subAxis);
+        axes.push_back(subAxes[subAxis]);
       }
     reach(state, next, MovementKind::AllReduce, axes);
     do {
@@ -232,18 +233,19 @@ void Search::expandReductions(const State &state) {
   }
 }
 
-/// `next` has its dims below `dim` rearranged; the atoms in `free` are unused.
+/// `next` has its dims below `dim` rearranged; the sub-axes in `free` are
+/// unused.
 void Search::expandPermutes(const State &state, State &next, size_t dim,
                             uint32_t free) {
   if (dim == state.dims.size()) {
     SmallVector<AxisRef> axes;
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
+    for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
       for (size_t d = 0; d < dim; ++d)
         if (state.dims[d] != next.dims[d] &&
-            (llvm::is_contained(state.dims[d], atom) ||
-             llvm::is_contained(next.dims[d], atom)))
-          if (!llvm::is_contained(axes, atoms[atom]))
-            axes.push_back(atoms[atom]);
+            (llvm::is_contained(state.dims[d], subAxis) ||
+             llvm::is_contained(next.dims[d], subAxis)))
+          if (!llvm::is_contained(axes, subAxes[subAxis]))
+            axes.push_back(subAxes[subAxis]);
     if (!axes.empty())
       reach(state, next, MovementKind::Permute, axes);
     return;
@@ -253,10 +255,10 @@ void Search::expandPermutes(const State &state, State &next, size_t dim,
     expandPermutes(state, next, dim + 1, free);
     return;
   }
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    if (free >> atom & 1 && wanted % (have * atoms[atom].size) == 0) {
-      next.dims[dim].push_back(atom);
-      expandPermutes(state, next, dim, free & ~(1u << atom));
+  for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+    if (free >> subAxis & 1 && wanted % (have * subAxes[subAxis].size) == 0) {
+      next.dims[dim].push_back(subAxis);
+      expandPermutes(state, next, dim, free & ~(1u << subAxis));
       next.dims[dim].pop_back();
     }
 }
@@ -265,17 +267,17 @@ void Search::expand(const State &state) {
   uint32_t inUse = used(state);
   size_t rank = state.dims.size();
   for (size_t d = 0; d < rank; ++d) {
-    for (size_t atom = 0; atom < atoms.size(); ++atom) {
+    for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis) {
       State next = state;
-      next.dims[d].push_back(atom);
-      if (!(inUse >> atom & 1) && divides(next, d))
+      next.dims[d].push_back(subAxis);
+      if (!(inUse >> subAxis & 1) && divides(next, d))
         reach(state, next, MovementKind::Slice);
     }
     SmallVector<AxisRef> axes;
     Stack moved;
     for (State next = state; !next.dims[d].empty();) {
       moved.insert(moved.begin(), next.dims[d].pop_back_val());
-      axes.insert(axes.begin(), atoms[moved.front()]);
+      axes.insert(axes.begin(), subAxes[moved.front()]);
       reach(state, next, MovementKind::AllGather, axes);
       for (size_t t = 0; t < rank; ++t) {
         State exchanged = next;
@@ -295,17 +297,18 @@ void Search::expand(const State &state) {
   State empty = state;
   for (Stack &stack : empty.dims)
     stack.clear();
-  expandPermutes(state, empty, 0, ((1u << atoms.size()) - 1) & ~state.partial);
+  expandPermutes(state, empty, 0,
+                 ((1u << subAxes.size()) - 1) & ~state.partial);
   // A further axis may become partial: one reduce_scatter over both axes then
   // replaces a reduce_scatter and a slice, which would split in the wrong
   // order.
   if (!source.isPartial() && !target.isPartial())
     return;
   bool intoTarget = changesKind() && (state.targetKind || !state.partial);
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    if (!(inUse >> atom & 1)) {
+  for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+    if (!(inUse >> subAxis & 1)) {
       State next = state;
-      next.partial |= 1u << atom;
+      next.partial |= 1u << subAxis;
       next.targetKind = intoTarget;
       LayoutAttr layout = toLayout(next);
       for (auto [d, dim] : llvm::enumerate(layout.getDims()))
@@ -368,7 +371,7 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
   LayoutAttr bordered = target;
   for (auto [d, dim] : llvm::enumerate(bordered.getDims()))
     target = target.withDim(d, bare(dim));
-  if (!makeAtoms(reason))
+  if (!makeSubAxes(reason))
     return failure();
 
   State goal = toState(target, true);

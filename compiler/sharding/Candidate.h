@@ -8,7 +8,7 @@
 
 namespace polyrank::sharding {
 
-/// The choice of a node for one atom.
+/// The choice of a node for one sub-axis.
 struct Choice {
   enum Kind { None, Split, Pass } kind = None;
   /// Of Split: the factor.
@@ -19,7 +19,7 @@ struct Choice {
 };
 
 struct Candidate {
-  llvm::SmallVector<Choice, 2> choices; // per atom
+  llvm::SmallVector<Choice, 2> choices; // per sub-axis
   /// The layouts of the node's operands and results. Where an operand's fill is
   /// undefined, its padding may hold anything.
   llvm::SmallVector<sharding::LayoutAttr, 3> operands, results;

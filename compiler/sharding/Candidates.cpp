@@ -24,16 +24,16 @@ polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
                                   const Node &node, ArrayRef<Choice> choices) {
   const graph::ShardingRule &rule = node.rule;
   MeshAttr mesh = table.mesh;
-  ArrayRef<AxisRef> atoms = table.atoms;
+  ArrayRef<AxisRef> subAxes = table.subAxes;
   size_t numFactors = rule.factors.size();
   Candidate candidate;
   candidate.choices.assign(choices.begin(), choices.end());
 
   // The axes of each factor, major to minor, and its padded extent.
   SmallVector<SmallVector<int>> splitting(numFactors);
-  for (auto [atom, choice] : llvm::enumerate(choices))
+  for (auto [subAxis, choice] : llvm::enumerate(choices))
     if (choice.kind == Choice::Split)
-      splitting[choice.factor].push_back(atom);
+      splitting[choice.factor].push_back(subAxis);
   SmallVector<SmallVector<AxisRef>> axes(numFactors);
   SmallVector<int64_t> padded(numFactors, 0), extents(numFactors, 0);
   for (size_t f = 0; f < numFactors; ++f) {
@@ -45,8 +45,8 @@ polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
     candidate.composite |= factor.kind == FactorKind::Composite;
     llvm::sort(splitting[f],
                [&](int a, int b) { return table.order[a] < table.order[b]; });
-    for (int atom : splitting[f])
-      axes[f].push_back(atoms[atom]);
+    for (int subAxis : splitting[f])
+      axes[f].push_back(subAxes[subAxis]);
     int64_t blocks = sharding::product(axes[f]);
     int64_t extent = shared ? shared->get(node.number, f) : 0;
     if (!extent)
@@ -126,21 +126,21 @@ polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
     SmallVector<AxisRef> partial;
     std::optional<ReductionKind> kind;
     bool agree = true;
-    auto add = [&](int atom, ReductionKind reduction) {
+    auto add = [&](int subAxis, ReductionKind reduction) {
       agree &= !kind || *kind == reduction;
       kind = reduction;
-      partial.push_back(atoms[atom]);
+      partial.push_back(subAxes[subAxis]);
     };
-    for (auto [atom, choice] : llvm::enumerate(choices)) {
+    for (auto [subAxis, choice] : llvm::enumerate(choices)) {
       if (choice.kind == Choice::Pass &&
           (!isOperand || choice.operands >> number & 1))
-        add(atom, choice.reduction);
+        add(subAxis, choice.reduction);
       if (choice.kind == Choice::Split && !isOperand &&
           !rule.resultHas(number, choice.factor) &&
           !rule.isResultOnly(choice.factor) &&
           rule.factors[choice.factor].kind != FactorKind::Composite &&
           rule.factors[choice.factor].kind != FactorKind::Parallel)
-        add(atom, rule.factors[choice.factor].reduction);
+        add(subAxis, rule.factors[choice.factor].reduction);
     }
     if (!agree)
       return {};
@@ -162,10 +162,11 @@ polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
 
 SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
                                                   const Reach &reach,
-                                                  const Node &node, int atom) {
+                                                  const Node &node,
+                                                  int subAxis) {
   SmallVector<Choice> choices;
   bool isFixed = false;
-  for (const Arrival &arrival : reach.of(node).arrivals[atom]) {
+  for (const Arrival &arrival : reach.of(node).arrivals[subAxis]) {
     choices.push_back({Choice::Split, arrival.factor});
     isFixed |= node.constraint >= 0 && arrival.distance == 0;
   }
@@ -184,7 +185,7 @@ SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
     uint32_t together = 0, any = 0;
     bool someTogether = false;
     for (auto [i, id] : llvm::enumerate(node.operands)) {
-      bool may = reach.partials[id][atom] & bit;
+      bool may = reach.partials[id][subAxis] & bit;
       switch (node.rule.getPass(kind, i)) {
       case PartialPass::None:
         break;
@@ -214,18 +215,18 @@ static void setCost(const SideTable &table, const Reach &reach,
   Objective &cost = candidate.cost;
   const NodeReach &reached = reach.of(node);
   int64_t shares = 1;
-  for (auto [atom, choice] : llvm::enumerate(candidate.choices)) {
+  for (auto [subAxis, choice] : llvm::enumerate(candidate.choices)) {
     if (choice.kind == Choice::Split)
-      shares *= table.atoms[atom].size;
+      shares *= table.subAxes[subAxis].size;
     if (choice.kind == Choice::Pass)
       ++cost.passes;
-    // An atom that passes as a partial counts as used.
+    // A sub-axis that passes as a partial counts as used.
     if (choice.kind == Choice::None && !node.isUpdate &&
-        reached.level[atom] >= 0 &&
-        llvm::any_of(reached.arrivals[atom], [&](const Arrival &arrival) {
+        reached.level[subAxis] >= 0 &&
+        llvm::any_of(reached.arrivals[subAxis], [&](const Arrival &arrival) {
           return !reached.isFree[arrival.factor];
         }))
-      ++cost.violations[reached.level[atom]];
+      ++cost.violations[reached.level[subAxis]];
   }
   if (node.kind == NodeKind::Op)
     cost.flops = llvm::divideCeil(cast<graph::GraphOp>(node.op).getCost().flops,
@@ -240,8 +241,8 @@ static void setCost(const SideTable &table, const Reach &reach,
     bool honoured = true;
     for (auto [wanted, taken] : llvm::zip_equal(
              constraint.layout.getDims(), candidate.operands[i].getDims()))
-      for (int atom : table.numbers(wanted.getAxes()))
-        honoured &= llvm::is_contained(table.numbers(taken.getAxes()), atom);
+      for (int subAxis : table.numbers(wanted.getAxes()))
+        honoured &= llvm::is_contained(table.numbers(taken.getAxes()), subAxis);
     if (!honoured)
       ++cost.violations[constraint.level];
   }
@@ -259,7 +260,7 @@ static void setCost(const SideTable &table, const Reach &reach,
 /// a source, whose users choose.
 static Candidate candidateOfFixed(const SideTable &table, const Node &node) {
   Candidate candidate;
-  candidate.choices.resize(table.atoms.size());
+  candidate.choices.resize(table.subAxes.size());
   candidate.operands.assign(node.fixedOperands.begin(),
                             node.fixedOperands.end());
   candidate.results.assign(node.fixedResults.begin(), node.fixedResults.end());
@@ -277,9 +278,9 @@ static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
     return success();
   const Constraint &constraint = table.constraints[node.constraint];
   for (auto [d, dim] : llvm::enumerate(constraint.layout.getDims()))
-    for (int atom : table.numbers(dim.getAxes()))
+    for (int subAxis : table.numbers(dim.getAxes()))
       if (llvm::none_of(
-              reach.of(node).arrivals[atom],
+              reach.of(node).arrivals[subAxis],
               [](const Arrival &arrival) { return arrival.distance == 0; }))
         return node.op->emitError()
                << "constraint " << constraint.text << ": dim " << d << " of "
@@ -289,21 +290,21 @@ static LogicalResult checkConstraint(const SideTable &table, const Reach &reach,
   return success();
 }
 
-/// Enumerates all combinations of the node's choices for each atom.
+/// Enumerates all combinations of the node's choices for each sub-axis.
 static void enumerateNode(const SideTable &table, const Reach &reach,
                           const Extents &extents, const Node &node,
                           CompositeCosts &composites,
                           SmallVector<Candidate, 0> &candidates) {
-  size_t numAtoms = table.atoms.size();
+  size_t numSubAxes = table.subAxes.size();
   SmallVector<SmallVector<Choice>> options;
-  for (size_t atom = 0; atom < numAtoms; ++atom)
-    options.push_back(choicesOf(table, reach, node, atom));
-  SmallVector<Choice> chosen(numAtoms);
-  std::function<void(size_t)> choose = [&](size_t atom) {
-    if (atom < numAtoms) {
-      for (const Choice &choice : options[atom]) {
-        chosen[atom] = choice;
-        choose(atom + 1);
+  for (size_t subAxis = 0; subAxis < numSubAxes; ++subAxis)
+    options.push_back(choicesOf(table, reach, node, subAxis));
+  SmallVector<Choice> chosen(numSubAxes);
+  std::function<void(size_t)> choose = [&](size_t subAxis) {
+    if (subAxis < numSubAxes) {
+      for (const Choice &choice : options[subAxis]) {
+        chosen[subAxis] = choice;
+        choose(subAxis + 1);
       }
       return;
     }

@@ -10,12 +10,12 @@
 
 namespace polyrank::sharding {
 
-/// The choices that the node has for one atom.
+/// The choices that the node has for one sub-axis.
 llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
-                                    const Node &node, int atom);
+                                    const Node &node, int subAxis);
 
-/// The node's candidate if atom i does what `choices[i]` says; none if the node
-/// cannot be laid out so. Split dims are padded to `extents`, in which
+/// The node's candidate if sub-axis i does what `choices[i]` says; none if the
+/// node cannot be laid out so. Split dims are padded to `extents`, in which
 /// connected dims agree, or, if it is null, to the least extent that the node
 /// needs.
 std::optional<Candidate> makeCandidate(const SideTable &table,
@@ -23,10 +23,11 @@ std::optional<Candidate> makeCandidate(const SideTable &table,
                                        llvm::ArrayRef<Choice> choices);
 
 /// Enumerates the *candidates* of each node: layouts of its operands and
-/// results in which each atom either splits one factor that it reaches, or
-/// passes as a partial, or is replicated. A candidate that does not use an atom
-/// that reaches the node violates the atom's level; only candidates with the
-/// least violations are kept. Emits an error if a node has no candidate.
+/// results in which each sub-axis either splits one factor that it reaches, or
+/// passes as a partial, or is replicated. A candidate that does not use a
+/// sub-axis that reaches the node violates the sub-axis's level; only
+/// candidates with the least violations are kept. Emits an error if a node has
+/// no candidate.
 mlir::FailureOr<Candidates> enumerateCandidates(const SideTable &table,
                                                 const Reach &reach,
                                                 const Extents &extents,

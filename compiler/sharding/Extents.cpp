@@ -120,23 +120,23 @@ void Extents::keepFixed(const SideTable &table) {
 Extents::Extents(const SideTable &table, const Reach &reach) {
   connect(table);
   keepFixed(table);
-  // The atoms that may split each class, and the items that may be split.
-  ArrayRef<AxisRef> atoms = table.atoms;
+  // The sub-axes that may split each class, and the items that may be split.
+  ArrayRef<AxisRef> subAxes = table.subAxes;
   llvm::DenseMap<int, uint32_t> splitting;
   std::vector<char> maySplit(classOf.size(), false);
   for (const Node &node : table.nodes)
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
-      for (const Arrival &arrival : reach.of(node).arrivals[atom]) {
+    for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+      for (const Arrival &arrival : reach.of(node).arrivals[subAxis]) {
         int item = itemOf(node, arrival.factor);
-        splitting[classOf[item]] |= 1u << atom;
+        splitting[classOf[item]] |= 1u << subAxis;
         maySplit[item] = true;
       }
   llvm::DenseMap<int, int64_t> blocks;
   for (auto [root, mask] : splitting) {
     int64_t count = 1;
-    for (size_t atom = 0; atom < atoms.size(); ++atom)
-      if (mask >> atom & 1)
-        count *= atoms[atom].size;
+    for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+      if (mask >> subAxis & 1)
+        count *= subAxes[subAxis].size;
     blocks[root] = count;
   }
   setUnits(table, blocks, maySplit);

@@ -40,7 +40,7 @@ struct Ratio {
 
 class Extents {
 public:
-  /// Makes the extents of a class divisible by the product of all atoms that
+  /// Makes the extents of a class divisible by the product of all sub-axes that
   /// may split some dim of it. If a neighbour has its layout already
   /// (NodeKind::Fixed), the class has that layout's extent.
   Extents(const SideTable &table, const Reach &reach);

@@ -2,7 +2,8 @@
 // layout of each value. Each step hands its result to the next, and none
 // changes what an earlier one made:
 //
-//  1. SideTable: the program as nodes and values, the constraints, the atoms.
+//  1. SideTable: the program as nodes and values, the constraints, the
+//  sub-axes.
 //  2. Reach: what *may* be split.
 //  3. Extents: how large padded dims that are connected are.
 //  4. Candidates: per node, the layouts of its operands and results.

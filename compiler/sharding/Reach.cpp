@@ -40,22 +40,22 @@ class Extension {
 public:
   explicit Extension(const SideTable &table)
       : table(table), nodes(table.nodes), values(table.values),
-        atoms(table.atoms), constraints(table.constraints) {}
+        subAxes(table.subAxes), constraints(table.constraints) {}
   Reach run();
 
 private:
   void findFreeFactors();
   void findPartials();
-  bool canSplit(const Node &node, int factor, int atom) const;
-  void reach(const Node &node, int factor, int atom, int level, int constraint,
-             int distance);
+  bool canSplit(const Node &node, int factor, int subAxis) const;
+  void reach(const Node &node, int factor, int subAxis, int level,
+             int constraint, int distance);
   NodeReach &of(const Node &node) { return result.nodes[node.number]; }
   const NodeReach &of(const Node &node) const { return result.of(node); }
 
   const SideTable &table;
   ArrayRef<Node> nodes;
   ArrayRef<TensorValue> values;
-  ArrayRef<AxisRef> atoms;
+  ArrayRef<AxisRef> subAxes;
   ArrayRef<Constraint> constraints;
   Reach result;
 };
@@ -84,11 +84,12 @@ void Extension::findFreeFactors() {
   }
 }
 
-/// Returns true if the node can split the factor over the atom: alone, or, in a
-/// dim with more major factors, together with other atoms that split those.
-bool Extension::canSplit(const Node &node, int factor, int atom) const {
-  SmallVector<Choice> choices(atoms.size());
-  choices[atom] = {Choice::Split, factor};
+/// Returns true if the node can split the factor over the sub-axis: alone, or,
+/// in a dim with more major factors, together with other sub-axes that split
+/// those.
+bool Extension::canSplit(const Node &node, int factor, int subAxis) const {
+  SmallVector<Choice> choices(subAxes.size());
+  choices[subAxis] = {Choice::Split, factor};
   if (makeCandidate(table, nullptr, node, choices))
     return true;
   llvm::SmallSetVector<int, 4> majors;
@@ -100,13 +101,13 @@ bool Extension::canSplit(const Node &node, int factor, int atom) const {
             break;
           majors.insert(major);
         }
-  // Each other atom splits one of these factors, or none.
+  // Each other sub-axis splits one of these factors, or none.
   std::function<bool(size_t)> choose = [&](size_t other) {
-    if (other == atoms.size())
+    if (other == subAxes.size())
       return makeCandidate(table, nullptr, node, choices).has_value();
     if (choose(other + 1))
       return true;
-    if (static_cast<int>(other) == atom)
+    if (static_cast<int>(other) == subAxis)
       return false;
     for (int major : majors) {
       if (!of(node).has(other, major))
@@ -122,14 +123,14 @@ bool Extension::canSplit(const Node &node, int factor, int atom) const {
   return !majors.empty() && choose(0);
 }
 
-void Extension::reach(const Node &node, int factor, int atom, int level,
+void Extension::reach(const Node &node, int factor, int subAxis, int level,
                       int constraint, int distance) {
   NodeReach &reached = of(node);
   if (node.kind == NodeKind::Fixed)
     return;
-  if (reached.level[atom] >= 0 && reached.level[atom] < level)
+  if (reached.level[subAxis] >= 0 && reached.level[subAxis] < level)
     return;
-  if (reached.has(atom, factor))
+  if (reached.has(subAxis, factor))
     return;
   if (node.constraint >= 0) {
     // A constraint's axes stay where it puts them; a closed dim takes no other
@@ -138,7 +139,7 @@ void Extension::reach(const Node &node, int factor, int atom, int level,
     const TensorFactors &tensor = node.rule.results.front();
     for (auto [d, dim] : llvm::enumerate(fixed.layout.getDims())) {
       bool isHere = llvm::is_contained(tensor[d], factor);
-      bool named = sharding::overlap(dim.getAxes(), atoms[atom]);
+      bool named = sharding::overlap(dim.getAxes(), subAxes[subAxis]);
       if (named != isHere && (named || !fixed.open[d]))
         return;
     }
@@ -146,41 +147,42 @@ void Extension::reach(const Node &node, int factor, int atom, int level,
   if (node.rule.factors[factor].kind == FactorKind::Composite &&
       !(node.op && isa<graph::CompositeOp>(node.op)))
     return;
-  // The blocks into which more major atoms of the same axis already split the
-  // factor.
-  int64_t blocks = atoms[atom].size;
-  for (auto [other, ref] : llvm::enumerate(atoms))
-    if (ref.axis == atoms[atom].axis &&
-        table.order[other] < table.order[atom] && reached.has(other, factor))
+  // The blocks into which more major sub-axes of the same axis already split
+  // the factor.
+  int64_t blocks = subAxes[subAxis].size;
+  for (auto [other, ref] : llvm::enumerate(subAxes))
+    if (ref.axis == subAxes[subAxis].axis &&
+        table.order[other] < table.order[subAxis] && reached.has(other, factor))
       blocks *= ref.size;
   if (distance > 0 && node.rule.factors[factor].size < blocks)
     return;
-  if (!canSplit(node, factor, atom))
+  if (!canSplit(node, factor, subAxis))
     return;
-  reached.level[atom] = level;
-  reached.arrivals[atom].push_back({factor, constraint, distance});
+  reached.level[subAxis] = level;
+  reached.arrivals[subAxis].push_back({factor, constraint, distance});
 }
 
 Reach Extension::run() {
   result.nodes.resize(nodes.size());
   findFreeFactors();
   for (NodeReach &reached : result.nodes) {
-    reached.level.assign(atoms.size(), -1);
-    reached.arrivals.assign(atoms.size(), {});
+    reached.level.assign(subAxes.size(), -1);
+    reached.arrivals.assign(subAxes.size(), {});
   }
   struct Step {
-    int node, factor, atom, level, constraint, distance;
+    int node, factor, subAxis, level, constraint, distance;
   };
   std::deque<Step> queue;
-  // Per node: arrivals at minor factors that need other atoms to arrive first.
+  // Per node: arrivals at minor factors that need other sub-axes to arrive
+  // first.
   llvm::DenseMap<int, SmallVector<Step>> waiting;
   std::function<void(const Step &)> enter = [&](const Step &step) {
     const Node &node = nodes[step.node];
-    if (of(node).has(step.atom, step.factor))
+    if (of(node).has(step.subAxis, step.factor))
       return;
-    reach(node, step.factor, step.atom, step.level, step.constraint,
+    reach(node, step.factor, step.subAxis, step.level, step.constraint,
           step.distance);
-    if (!of(node).has(step.atom, step.factor)) {
+    if (!of(node).has(step.subAxis, step.factor)) {
       if (isMinor(node.rule, step.factor))
         waiting[step.node].push_back(step);
       return;
@@ -192,7 +194,7 @@ Reach Extension::run() {
   auto enterDim = [&](int node, const graph::DimFactors &factors,
                       const Step &from) {
     for (int factor : factors)
-      enter({node, factor, from.atom, from.level, from.constraint,
+      enter({node, factor, from.subAxis, from.level, from.constraint,
              from.distance + 1});
   };
   auto spread = [&] {
@@ -220,7 +222,7 @@ Reach Extension::run() {
     }
   };
 
-  auto majorToMinor = llvm::to_vector(llvm::seq<int>(0, atoms.size()));
+  auto majorToMinor = llvm::to_vector(llvm::seq<int>(0, subAxes.size()));
   llvm::stable_sort(majorToMinor, [&](int a, int b) {
     return table.order[a] < table.order[b];
   });
@@ -229,14 +231,14 @@ Reach Extension::run() {
     levels = std::max(levels, constraint.level + 1);
   for (int level = 0; level < levels; ++level) {
     auto start = [&](int id, const TensorFactors &tensor, LayoutAttr layout,
-                     int constraint, int atom) {
+                     int constraint, int subAxis) {
       for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
         if (tensor[d].empty() ||
-            !llvm::is_contained(table.numbers(dim.getAxes()), atom))
+            !llvm::is_contained(table.numbers(dim.getAxes()), subAxis))
           continue;
         int factor = tensor[d].front();
         const Node &node = nodes[id];
-        auto &arrivals = of(node).arrivals[atom];
+        auto &arrivals = of(node).arrivals[subAxis];
         auto *known = llvm::find_if(
             arrivals, [&](auto &other) { return other.factor == factor; });
         if (known != arrivals.end()) {
@@ -244,26 +246,26 @@ Reach Extension::run() {
           known->constraint = constraint;
           known->distance = 0;
         } else if (node.kind == NodeKind::Fixed) {
-          of(node).level[atom] = level;
+          of(node).level[subAxis] = level;
           arrivals.push_back({factor, constraint, 0});
         } else {
-          reach(node, factor, atom, level, constraint, 0);
+          reach(node, factor, subAxis, level, constraint, 0);
         }
-        queue.push_back({id, factor, atom, level, constraint, 0});
+        queue.push_back({id, factor, subAxis, level, constraint, 0});
       }
     };
-    // Major atoms go first: they take the major factors of a dim that several
-    // factors make up.
-    for (int atom : majorToMinor) {
+    // Major sub-axes go first: they take the major factors of a dim that
+    // several factors make up.
+    for (int subAxis : majorToMinor) {
       for (auto [id, node] : llvm::enumerate(nodes)) {
         if (node.constraint >= 0 && constraints[node.constraint].level == level)
           start(id, node.rule.results.front(),
-                constraints[node.constraint].layout, node.constraint, atom);
+                constraints[node.constraint].layout, node.constraint, subAxis);
         if (node.kind == NodeKind::Fixed && level == 0) {
           for (auto [i, layout] : llvm::enumerate(node.fixedResults))
-            start(id, node.rule.results[i], layout, table.outside, atom);
+            start(id, node.rule.results[i], layout, table.outside, subAxis);
           for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
-            start(id, node.rule.operands[i], layout, table.outside, atom);
+            start(id, node.rule.operands[i], layout, table.outside, subAxis);
         }
       }
       spread();
@@ -273,34 +275,34 @@ Reach Extension::run() {
   return std::move(result);
 }
 
-/// Finds, from operands to results, over which atoms and with which kinds a
+/// Finds, from operands to results, over which sub-axes and with which kinds a
 /// value may be partial.
 void Extension::findPartials() {
   auto &partials = result.partials;
-  partials.assign(values.size(), SmallVector<uint8_t>(atoms.size(), 0));
+  partials.assign(values.size(), SmallVector<uint8_t>(subAxes.size(), 0));
   bool changed = true;
-  auto add = [&](int value, int atom, ReductionKind kind) {
+  auto add = [&](int value, int subAxis, ReductionKind kind) {
     uint8_t bit = 1u << static_cast<int>(kind);
-    changed |= !(partials[value][atom] & bit);
-    partials[value][atom] |= bit;
+    changed |= !(partials[value][subAxis] & bit);
+    partials[value][subAxis] |= bit;
   };
   while (changed) {
     changed = false;
     for (const Node &node : nodes) {
       for (auto [i, layout] : llvm::enumerate(node.fixedResults))
-        for (int atom : table.numbers(layout.getPartialAxes()))
-          add(node.results[i], atom, layout.getPartialKind());
-      for (size_t atom = 0; atom < atoms.size(); ++atom)
-        for (const Choice &choice : choicesOf(table, result, node, atom)) {
+        for (int subAxis : table.numbers(layout.getPartialAxes()))
+          add(node.results[i], subAxis, layout.getPartialKind());
+      for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+        for (const Choice &choice : choicesOf(table, result, node, subAxis)) {
           if (choice.kind == Choice::Pass)
             for (int id : node.results)
-              add(id, atom, choice.reduction);
+              add(id, subAxis, choice.reduction);
           if (choice.kind == Choice::Split &&
               node.rule.factors[choice.factor].kind != FactorKind::Composite &&
               !node.rule.isResultOnly(choice.factor))
             for (auto [i, id] : llvm::enumerate(node.results))
               if (!node.rule.resultHas(i, choice.factor))
-                add(id, atom, node.rule.factors[choice.factor].reduction);
+                add(id, subAxis, node.rule.factors[choice.factor].reduction);
         }
     }
   }

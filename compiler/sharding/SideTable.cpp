@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "compiler/sharding/Atoms.h"
+#include "compiler/sharding/SubAxes.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"

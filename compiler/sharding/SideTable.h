@@ -3,7 +3,7 @@
 // The program is a graph of *nodes*: its ops, and nodes that tie values
 // together without an op: a parameter with its state and their results, an
 // input, an operand of a microbatch region, sums and carries. Each has a
-// sharding rule. The mesh axes that constraints name are cut into *atoms*,
+// sharding rule. The mesh axes that constraints name are cut into *sub-axes*,
 // which do not overlap.
 
 #pragma once
@@ -96,7 +96,7 @@ struct Node {
   llvm::SmallVector<sharding::LayoutAttr> fixedOperands, fixedResults;
 };
 
-/// The nodes and values of a program, in program order, and the atoms.
+/// The nodes and values of a program, in program order, and the sub-axes.
 struct SideTable {
   MeshAttr mesh;
   std::vector<Node> nodes;
@@ -107,11 +107,12 @@ struct SideTable {
   /// While reading: the TensorValue that users of an SSA value see; after a
   /// constraint on the value, the pinned one.
   llvm::DenseMap<mlir::Value, int> current;
-  llvm::SmallVector<AxisRef> atoms;
-  /// Per atom: its position, major to minor, among atoms that split one factor.
+  llvm::SmallVector<AxisRef> subAxes;
+  /// Per sub-axis: its position, major to minor, among sub-axes that split one
+  /// factor.
   llvm::SmallVector<int> order;
 
-  /// The numbers of the atoms that make up `axes`.
+  /// The numbers of the sub-axes that make up `axes`.
   llvm::SmallVector<int> numbers(llvm::ArrayRef<AxisRef> axes) const;
 };
 

@@ -97,15 +97,16 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
   // constraint if the user splits, or else the one that split the producer or
   // made it partial.
   SmallVector<std::string> texts;
-  auto usedBy = [&](LayoutAttr layout, AxisRef atom, bool partial) {
-    return partial ? sharding::overlap(layout.getPartialAxes(), atom)
+  auto usedBy = [&](LayoutAttr layout, AxisRef subAxis, bool partial) {
+    return partial ? sharding::overlap(layout.getPartialAxes(), subAxis)
                    : llvm::any_of(layout.getDims(), [&](DimAttr dim) {
-                       return sharding::overlap(dim.getAxes(), atom);
+                       return sharding::overlap(dim.getAxes(), subAxis);
                      });
   };
-  auto add = [&](int node, size_t atom) {
-    const Choice &choice = candidateOf(node).choices[atom];
-    for (const Arrival &arrival : propagated.reach.nodes[node].arrivals[atom])
+  auto add = [&](int node, size_t subAxis) {
+    const Choice &choice = candidateOf(node).choices[subAxis];
+    for (const Arrival &arrival :
+         propagated.reach.nodes[node].arrivals[subAxis])
       if (arrival.constraint >= 0 &&
           (choice.kind != Choice::Split || arrival.factor == choice.factor)) {
         const std::string &text = table.constraints[arrival.constraint].text;
@@ -115,7 +116,7 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
       }
     return false;
   };
-  for (auto [atom, ref] : llvm::enumerate(table.atoms)) {
+  for (auto [subAxis, ref] : llvm::enumerate(table.subAxes)) {
     bool changes = false;
     bool bordersChange = false;
     for (auto [a, b] : llvm::zip_equal(from.getDims(), to.getDims())) {
@@ -128,17 +129,17 @@ std::string Writer::blame(const TensorValue &value, LayoutAttr from,
     changes |= usedBy(from, ref, true) != usedBy(to, ref, true);
     if (!changes)
       continue;
-    bool found = usedBy(to, ref, false) && add(use.node, atom);
+    bool found = usedBy(to, ref, false) && add(use.node, subAxis);
     if (found && !usedBy(from, ref, true))
       continue;
     // Walks back along the partial to the node that made it.
     for (int node = value.def; node >= 0;) {
-      if (candidateOf(node).choices[atom].kind != Choice::Pass) {
-        add(node, atom);
+      if (candidateOf(node).choices[subAxis].kind != Choice::Pass) {
+        add(node, subAxis);
         break;
       }
       const Node &entry = table.nodes[node];
-      uint32_t operands = candidateOf(node).choices[atom].operands;
+      uint32_t operands = candidateOf(node).choices[subAxis].operands;
       node = -1;
       for (auto [i, id] : llvm::enumerate(entry.operands))
         if (operands >> i & 1 && usedBy(defined(table.values[id]), ref, true)) {
@@ -381,9 +382,9 @@ void Writer::wrapComposite(const Node &node, const Candidate &candidate) {
   }
   // The reason of the parts: the constraints that split the composite.
   SmallVector<std::string> texts;
-  for (auto [atom, choice] : llvm::enumerate(candidate.choices))
-    if (choices[atom].kind != choice.kind)
-      for (const Arrival &arrival : propagated.reach.of(node).arrivals[atom])
+  for (auto [subAxis, choice] : llvm::enumerate(candidate.choices))
+    if (choices[subAxis].kind != choice.kind)
+      for (const Arrival &arrival : propagated.reach.of(node).arrivals[subAxis])
         if (arrival.factor == choice.factor && arrival.constraint >= 0)
           texts.push_back(table.constraints[arrival.constraint].text);
   sharding::markComposite(op, llvm::join(texts, "; "));

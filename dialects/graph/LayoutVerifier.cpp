@@ -17,7 +17,7 @@ using sharding::ReductionKind;
 
 namespace {
 
-/// One operand or result of the op, with its layout split into atoms.
+/// One operand or result of the op, with its layout split into sub-axes.
 struct LaidTensor {
   std::string name; // "operand 1" or "result 0"
   bool isResult;
@@ -25,7 +25,7 @@ struct LaidTensor {
   LayoutAttr layout;
   const TensorFactors *factors;
   ArrayRef<int64_t> shape;
-  /// For each factor that the tensor has: the atoms that split it, major to
+  /// For each factor that the tensor has: the sub-axes that split it, major to
   /// minor.
   llvm::MapVector<int, SmallVector<AxisRef>> split;
   llvm::MapVector<int, DimAttr> dims;
@@ -93,7 +93,7 @@ private:
   const ShardingRule &rule;
   sharding::MeshAttr mesh;
   SmallVector<LaidTensor> tensors;
-  /// For each atom, the factor that it splits somewhere.
+  /// For each sub-axis, the factor that it splits somewhere.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, int> owner;
 };
 
@@ -172,7 +172,7 @@ LogicalResult Verifier::project() {
   }
   for (LaidTensor &tensor : tensors) {
     auto cut = [&](SmallVector<AxisRef> &axes) -> LogicalResult {
-      auto pieces = sharding::atoms(axes, used);
+      auto pieces = sharding::subAxes(axes, used);
       if (!pieces)
         return error(2, tensor.name)
                << " uses " << names(axes)
@@ -272,7 +272,7 @@ LogicalResult Verifier::checkAxes() {
 }
 
 LogicalResult Verifier::checkPartial() {
-  // For each atom, the operands that are partial over it.
+  // For each sub-axis, the operands that are partial over it.
   llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>,
                   std::pair<ReductionKind, SmallVector<unsigned>>>
       partial;
@@ -328,7 +328,7 @@ LogicalResult Verifier::checkPartial() {
   for (const LaidTensor &tensor : tensors) {
     if (!tensor.isResult)
       continue;
-    // The atoms over which the result must be partial, and their reduction
+    // The sub-axes over which the result must be partial, and their reduction
     // kinds.
     llvm::MapVector<std::tuple<int32_t, int64_t, int64_t>, ReductionKind>
         expected;

@@ -42,7 +42,7 @@ bool polyrank::sharding::overlap(ArrayRef<AxisRef> left,
 }
 
 std::optional<SmallVector<AxisRef>>
-polyrank::sharding::atoms(ArrayRef<AxisRef> axes, ArrayRef<AxisRef> others) {
+polyrank::sharding::subAxes(ArrayRef<AxisRef> axes, ArrayRef<AxisRef> others) {
   SmallVector<AxisRef> result;
   for (AxisRef ref : axes) {
     SmallVector<int64_t> cuts = {ref.pre, ref.pre * ref.size};

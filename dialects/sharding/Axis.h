@@ -66,10 +66,10 @@ bool overlap(llvm::ArrayRef<AxisRef> left, llvm::ArrayRef<AxisRef> right);
 
 /// Splits `axes` (major to minor) at the boundaries of `others`, so that each
 /// resulting sub-axis either equals a part of `others`, split the same way, or
-/// does not overlap any. On each of these atoms a value is wholly split,
+/// does not overlap any. On each of these sub-axes a value is wholly split,
 /// partial or replicated. Returns nullopt if two cuts of one axis do not divide
 /// each other, as 2 and 3 of an axis of 6.
-std::optional<llvm::SmallVector<AxisRef>> atoms(llvm::ArrayRef<AxisRef> axes,
-                                                llvm::ArrayRef<AxisRef> others);
+std::optional<llvm::SmallVector<AxisRef>>
+subAxes(llvm::ArrayRef<AxisRef> axes, llvm::ArrayRef<AxisRef> others);
 
 } // namespace polyrank::sharding

@@ -12,7 +12,7 @@ using namespace polyrank::sharding;
 /// The axes of `axes` after `prefix`; nullopt if it is not a prefix.
 static std::optional<SmallVector<AxisRef>>
 dropPrefix(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> prefix) {
-  auto whole = atoms(axes, prefix), front = atoms(prefix, axes);
+  auto whole = subAxes(axes, prefix), front = subAxes(prefix, axes);
   if (!whole || !front || front->size() > whole->size() ||
       ArrayRef(*whole).take_front(front->size()) != ArrayRef(*front))
     return std::nullopt;
@@ -22,7 +22,7 @@ dropPrefix(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> prefix) {
 /// The set `axes` without the set `part`; nullopt if `axes` lacks some of it.
 static std::optional<SmallVector<AxisRef>>
 dropSubset(MeshAttr mesh, ArrayRef<AxisRef> axes, ArrayRef<AxisRef> part) {
-  auto whole = atoms(axes, part), removed = atoms(part, axes);
+  auto whole = subAxes(axes, part), removed = subAxes(part, axes);
   if (!whole || !removed)
     return std::nullopt;
   for (AxisRef ref : *removed) {
@@ -76,8 +76,9 @@ static std::optional<Movement> getPermute(LayoutAttr from, LayoutAttr to,
     llvm::append_range(movement.axes, source.getAxes());
     llvm::append_range(movement.axes, target.getAxes());
   }
-  // Two sub-axes of one axis may overlap in the list: the atoms form the set.
-  auto pieces = atoms(movement.axes, SmallVector<AxisRef>(movement.axes));
+  // Two sub-axes of one axis may overlap in the list: the sub-axes form the
+  // set.
+  auto pieces = subAxes(movement.axes, SmallVector<AxisRef>(movement.axes));
   if (!pieces)
     return std::nullopt;
   llvm::sort(*pieces);

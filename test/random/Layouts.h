@@ -16,12 +16,12 @@ struct RandomMesh {
   RandomMesh(mlir::MLIRContext &context, Random &random, int64_t pipe = 0);
 
   sharding::MeshAttr mesh;
-  llvm::SmallVector<sharding::AxisRef> atoms;
+  llvm::SmallVector<sharding::AxisRef> subAxes;
 };
 
-/// Layouts of an op's operands and results that its verifier accepts: each atom
-/// splits a factor, passes as a partial in some operands, or is not used; some
-/// factors are padded, with the fill that the op needs.
+/// Layouts of an op's operands and results that its verifier accepts: each
+/// sub-axis splits a factor, passes as a partial in some operands, or is not
+/// used; some factors are padded, with the fill that the op needs.
 struct Labelling {
   llvm::SmallVector<sharding::LayoutAttr> operands, results;
 };

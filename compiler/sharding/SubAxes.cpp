@@ -1,6 +1,7 @@
-// Gives constraints their levels, cuts mesh axes into atoms, and hashes nodes.
+// Gives constraints their levels, cuts mesh axes into sub-axes, and hashes
+// nodes.
 
-#include "compiler/sharding/Atoms.h"
+#include "compiler/sharding/SubAxes.h"
 
 #include "compiler/sharding/Objective.h"
 #include "llvm/Support/xxhash.h"
@@ -30,8 +31,8 @@ static void hashNode(const SideTable &table, Node &node) {
 SmallVector<int> SideTable::numbers(ArrayRef<AxisRef> axes) const {
   SmallVector<int> list;
   for (AxisRef ref : axes)
-    for (auto [number, atom] : llvm::enumerate(atoms))
-      if (ref.overlaps(atom))
+    for (auto [number, subAxis] : llvm::enumerate(subAxes))
+      if (ref.overlaps(subAxis))
         list.push_back(number);
   return list;
 }
@@ -57,7 +58,7 @@ static LogicalResult levelConstraints(SideTable &table, Operation *where) {
 }
 
 /// Finds the pieces into which constraints and fixed layouts cut the mesh axes.
-static LogicalResult cutAtoms(SideTable &table, Operation *where) {
+static LogicalResult cutSubAxes(SideTable &table, Operation *where) {
   SmallVector<AxisRef> cuts;
   auto addCuts = [&](LayoutAttr layout) {
     llvm::append_range(cuts, layout.getPartialAxes());
@@ -70,28 +71,28 @@ static LogicalResult cutAtoms(SideTable &table, Operation *where) {
     llvm::for_each(node.fixedOperands, addCuts);
     llvm::for_each(node.fixedResults, addCuts);
   }
-  auto pieces = sharding::atoms(cuts, cuts);
+  auto pieces = sharding::subAxes(cuts, cuts);
   if (!pieces)
     return where->emitError("constraints cut one mesh axis at sizes that do "
                             "not divide each other");
   llvm::sort(*pieces);
   pieces->erase(llvm::unique(*pieces), pieces->end());
-  table.atoms = *pieces;
+  table.subAxes = *pieces;
   return success();
 }
 
-/// Orders atoms for dims that several of them split: the more important first,
-/// then as in some constraint, then in mesh order.
-static void orderAtoms(SideTable &table) {
-  ArrayRef<AxisRef> atoms = table.atoms;
-  SmallVector<int> level(atoms.size(), maxLevels);
+/// Orders sub-axes for dims that several of them split: the more important
+/// first, then as in some constraint, then in mesh order.
+static void orderSubAxes(SideTable &table) {
+  ArrayRef<AxisRef> subAxes = table.subAxes;
+  SmallVector<int> level(subAxes.size(), maxLevels);
   SmallVector<int> sorted;
   for (const Constraint &constraint : table.constraints)
     for (DimAttr dim : constraint.layout.getDims())
-      for (int atom : table.numbers(dim.getAxes()))
-        level[atom] = std::min(level[atom], constraint.level);
-  for (size_t atom = 0; atom < atoms.size(); ++atom)
-    sorted.push_back(atom);
+      for (int subAxis : table.numbers(dim.getAxes()))
+        level[subAxis] = std::min(level[subAxis], constraint.level);
+  for (size_t subAxis = 0; subAxis < subAxes.size(); ++subAxis)
+    sorted.push_back(subAxis);
   llvm::sort(sorted, [&](int a, int b) {
     return std::pair(level[a], a) < std::pair(level[b], b);
   });
@@ -99,9 +100,9 @@ static void orderAtoms(SideTable &table) {
     for (DimAttr dim : layout.getDims()) {
       SmallVector<int> wanted = table.numbers(dim.getAxes());
       size_t next = 0;
-      for (int &atom : sorted)
-        if (llvm::is_contained(wanted, atom) && next < wanted.size())
-          atom = wanted[next++];
+      for (int &subAxis : sorted)
+        if (llvm::is_contained(wanted, subAxis) && next < wanted.size())
+          subAxis = wanted[next++];
     }
   };
   for (const Node &node : table.nodes)
@@ -116,16 +117,17 @@ static void orderAtoms(SideTable &table) {
   });
   for (auto &[level, text, layout] : byLevel)
     arrange(layout);
-  table.order.assign(atoms.size(), 0);
-  for (auto [position, atom] : llvm::enumerate(sorted))
-    table.order[atom] = position;
+  table.order.assign(subAxes.size(), 0);
+  for (auto [position, subAxis] : llvm::enumerate(sorted))
+    table.order[subAxis] = position;
 }
 
 LogicalResult polyrank::sharding::completeTable(SideTable &table,
                                                 Operation *where) {
-  if (failed(levelConstraints(table, where)) || failed(cutAtoms(table, where)))
+  if (failed(levelConstraints(table, where)) ||
+      failed(cutSubAxes(table, where)))
     return failure();
-  orderAtoms(table);
+  orderSubAxes(table);
   for (Node &node : table.nodes)
     hashNode(table, node);
   return success();

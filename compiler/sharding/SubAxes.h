@@ -7,8 +7,8 @@
 namespace polyrank::sharding {
 
 /// Gives constraints their levels, cuts the mesh axes that they name into
-/// atoms, orders the atoms, and hashes the nodes. Called after everything has
-/// been read. Emits an error at `where` if there are too many levels, or if
+/// sub-axes, orders the sub-axes, and hashes the nodes. Called after everything
+/// has been read. Emits an error at `where` if there are too many levels, or if
 /// cuts of one axis do not divide each other.
 mlir::LogicalResult completeTable(SideTable &table, mlir::Operation *where);
 
