@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/lowering/CommandLiveness.h"
-#include "dialects/rank/InPlaceWays.h"
+#include "dialects/rank/Aliasing.h"
 
 namespace polyrank::lowering {
 
@@ -80,7 +80,7 @@ public:
   /// the operand.
   runtime::InPlace getInPlace(mlir::Operation *op, unsigned operand,
                               unsigned result) const {
-    return ways.get(op, operand, result);
+    return aliasing.get(op, operand, result);
   }
 
   /// Returns true if class `inner` can lie at `at` in another class: the two
@@ -111,7 +111,7 @@ private:
   };
 
   explicit BufferClasses(mlir::func::FuncOp function)
-      : liveness(function), ways(function) {}
+      : liveness(function), aliasing(function) {}
   mlir::LogicalResult collect(mlir::Block &block);
   mlir::LogicalResult collectLoop(rank::LoopOp loop);
   void define(mlir::Value value);
@@ -126,7 +126,7 @@ private:
                    int64_t position) const;
 
   CommandLiveness liveness;
-  rank::InPlaceWays ways;
+  rank::Aliasing aliasing;
   rank::MicrobatchesOp microbatches;
   std::vector<Buffer> buffers;
   llvm::DenseMap<mlir::Value, Place> places;

@@ -26,8 +26,8 @@ namespace {
 class BufferChecker {
 public:
   BufferChecker(func::FuncOp function, int64_t device,
-                const rank::InPlaceWays &ways)
-      : function(function), device(device), ways(ways) {}
+                const rank::Aliasing &aliasing)
+      : function(function), device(device), aliasing(aliasing) {}
   LogicalResult run();
 
 private:
@@ -64,7 +64,7 @@ private:
 
   func::FuncOp function;
   int64_t device;
-  const rank::InPlaceWays &ways;
+  const rank::Aliasing &aliasing;
   DenseMap<Value, rank::BufferAttr> buffers;
   DenseMap<Value, Content> contents;
   /// The contents that runs of segments have left, by result of the loop and
@@ -172,7 +172,7 @@ LogicalResult BufferChecker::read(OpOperand &operand) {
 bool BufferChecker::mayOverlap(OpOperand &operand, OpResult result) {
   Operation *op = result.getOwner();
   unsigned number = operand.getOperandNumber();
-  return runtime::isInPlace(ways.get(op, number, result.getResultNumber()),
+  return runtime::isInPlace(aliasing.get(op, number, result.getResultNumber()),
                             start(operand.get()), start(result),
                             [&](int64_t whole) {
                               auto collective = cast<rank::CollectiveOp>(op);
@@ -525,7 +525,7 @@ static SmallVector<int64_t> getDevices(func::FuncOp function) {
 /// The axes over which a device's coordinate matters for places: those of
 /// blocks.
 static llvm::SetVector<rank::AxesAttr>
-getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
+getBlockAxes(func::FuncOp function, const rank::Aliasing &aliasing) {
   llvm::SetVector<rank::AxesAttr> found;
   AttrTypeWalker buffers; // looks at equal attributes once
   buffers.addWalk([&](rank::BufferAttr buffer) {
@@ -541,7 +541,7 @@ getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
     // The blocks over which a collective may write.
     if (auto collective = dyn_cast<rank::CollectiveOp>(op))
       for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-        InPlace way = ways.get(op, i, i);
+        InPlace way = aliasing.get(op, i, i);
         if (way == InPlace::Block || way == InPlace::Whole)
           found.insert(collective.getAxes());
       }
@@ -550,9 +550,9 @@ getBlockAxes(func::FuncOp function, const rank::InPlaceWays &ways) {
 }
 
 /// One device of `getDevices` for each different set of places of blocks.
-static SmallVector<int64_t> getDifferentDevices(func::FuncOp function,
-                                                const rank::InPlaceWays &ways) {
-  llvm::SetVector<rank::AxesAttr> axes = getBlockAxes(function, ways);
+static SmallVector<int64_t>
+getDifferentDevices(func::FuncOp function, const rank::Aliasing &aliasing) {
+  llvm::SetVector<rank::AxesAttr> axes = getBlockAxes(function, aliasing);
   std::set<std::vector<int64_t>> seen;
   SmallVector<int64_t> devices = getDevices(function);
   llvm::erase_if(devices, [&](int64_t device) {
@@ -602,12 +602,12 @@ static LogicalResult checkReceives(ModuleOp module) {
 namespace {
 struct CheckBuffersPass : lowering::impl::CheckBuffersBase<CheckBuffersPass> {
   void runOnOperation() override {
-    rank::InPlaceWays ways(getOperation());
+    rank::Aliasing aliasing(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      for (int64_t device : getDifferentDevices(function, ways))
-        if (failed(BufferChecker(function, device, ways).run()))
+      for (int64_t device : getDifferentDevices(function, aliasing))
+        if (failed(BufferChecker(function, device, aliasing).run()))
           return signalPassFailure();
     }
     if (failed(checkReceives(getOperation())))

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compiler/lowering/Absorb.h"
+#include "compiler/lowering/Epilogue.h"
 #include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/GroupedGemms.h"
 #include "compiler/lowering/Passes.h"
@@ -183,17 +183,17 @@ LogicalResult GemmFormer::run() {
   if (failed(verifyElements(op)))
     return failure();
   choose();
-  Absorbed absorbed(op, result.value);
+  Epilogue epilogue(op, result.value);
   StridedView &a = form.swapped ? rhs : lhs, &b = form.swapped ? lhs : rhs;
-  builder.setInsertionPoint(absorbed.result.getDefiningOp());
+  builder.setInsertionPoint(epilogue.result.getDefiningOp());
   auto gemm = rank::GemmOp::create(
-      builder, op.getLoc(), absorbed.result.getType(), a.base, b.base,
-      absorbed.addend, /*groups=*/nullptr, /*ids=*/nullptr, form.aAccess,
+      builder, op.getLoc(), epilogue.result.getType(), a.base, b.base,
+      epilogue.addend, /*groups=*/nullptr, /*ids=*/nullptr, form.aAccess,
       form.bAccess, form.sizes, form.row, form.batch,
-      APFloat(static_cast<float>(absorbed.alpha)), /*grouped=*/nullptr,
+      APFloat(static_cast<float>(epilogue.alpha)), /*grouped=*/nullptr,
       /*call=*/nullptr, /*scratch=*/nullptr, /*buffers=*/nullptr);
   graph::copyProvenance(op, gemm);
-  absorbed.result.replaceAllUsesWith(gemm.getResult());
+  epilogue.result.replaceAllUsesWith(gemm.getResult());
   return success();
 }
 

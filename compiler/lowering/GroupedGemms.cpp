@@ -2,7 +2,7 @@
 
 #include "compiler/lowering/GroupedGemms.h"
 
-#include "compiler/lowering/Absorb.h"
+#include "compiler/lowering/Epilogue.h"
 #include "compiler/lowering/StridedView.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Parts.h"
@@ -64,19 +64,19 @@ static Matrices findMatrices(Value value) {
   return *asMatrices(StridedView::whole(value));
 }
 
-static void formGemm(Operation *op, const Absorbed &absorbed, const Matrices &a,
+static void formGemm(Operation *op, const Epilogue &epilogue, const Matrices &a,
                      const Matrices &b, ArrayRef<int64_t> sizes,
                      ArrayRef<int64_t> batch, rank::Grouped grouped) {
-  OpBuilder builder(absorbed.result.getDefiningOp());
+  OpBuilder builder(epilogue.result.getDefiningOp());
   auto gemm = rank::GemmOp::create(
-      builder, op->getLoc(), absorbed.result.getType(), a.base, b.base,
-      absorbed.addend, op->getOperand(2), op->getOperand(3), a.access(),
+      builder, op->getLoc(), epilogue.result.getType(), a.base, b.base,
+      epilogue.addend, op->getOperand(2), op->getOperand(3), a.access(),
       b.access(), sizes, /*row=*/sizes[1], batch,
-      APFloat(static_cast<float>(absorbed.alpha)),
+      APFloat(static_cast<float>(epilogue.alpha)),
       rank::GroupedAttr::get(op->getContext(), grouped), /*call=*/nullptr,
       /*scratch=*/nullptr, /*buffers=*/nullptr);
   graph::copyProvenance(op, gemm);
-  Value result = absorbed.result;
+  Value result = epilogue.result;
   result.replaceAllUsesWith(gemm.getResult());
 }
 
@@ -84,7 +84,7 @@ static void form(graph::GroupedMatmulOp op) {
   Matrices rows = findMatrices(op.getRows()),
            matrices = findMatrices(op.getMatrices());
   ArrayRef<int64_t> shape = graph::getShape(op.getMatrices());
-  formGemm(op, Absorbed(op, op.getResult()), rows, matrices,
+  formGemm(op, Epilogue(op, op.getResult()), rows, matrices,
            {graph::getShape(op.getRows())[0], shape[2], shape[1]},
            {shape[0], 0, matrices.each, 0}, rank::Grouped::Rows);
 }
@@ -105,7 +105,7 @@ static void form(graph::GroupedOuterOp op) {
       std::swap(height, width);
       result = transpose.getResult();
     }
-  formGemm(op, Absorbed(op, result), rows.transposed(), others,
+  formGemm(op, Epilogue(op, result), rows.transposed(), others,
            {height, width, graph::getShape(op.getRows())[0]},
            {shape[0], 0, 0, height * width}, rank::Grouped::Inner);
 }

@@ -4,7 +4,7 @@
 #include "compiler/overlap/CommandOrder.h"
 
 #include "compiler/overlap/Commands.h"
-#include "dialects/rank/InPlaceWays.h"
+#include "dialects/rank/Aliasing.h"
 #include "dialects/rank/Programs.h"
 
 using namespace mlir;
@@ -41,10 +41,10 @@ void CommandOrder::addEdge(int first, int second) {
 
 /// Returns true if `op` can write a result over the operand.
 static bool mayOverwrite(Operation *op, OpOperand &operand,
-                         const rank::InPlaceWays &ways) {
+                         const rank::Aliasing &aliasing) {
   return llvm::any_of(op->getResults(), [&](OpResult result) {
-    return ways.get(op, operand.getOperandNumber(), result.getResultNumber()) !=
-           runtime::InPlace::Never;
+    return aliasing.get(op, operand.getOperandNumber(),
+                        result.getResultNumber()) != runtime::InPlace::Never;
   });
 }
 
@@ -67,12 +67,12 @@ void CommandOrder::findDependences() {
     }
   if (ops.empty())
     return;
-  rank::InPlaceWays ways(ops.front());
+  rank::Aliasing aliasing(ops.front());
   // If another reader moved after the one that overwrites a value, the value
   // would have to be copied.
   for (auto &[value, list] : readers)
     if (list.size() > 1 &&
-        mayOverwrite(ops[list.back()], *lastRead.at(value), ways))
+        mayOverwrite(ops[list.back()], *lastRead.at(value), aliasing))
       for (int reader : ArrayRef(list).drop_back())
         addEdge(reader, list.back());
   Block &block = *ops.front()->getBlock();

@@ -1,12 +1,12 @@
 // A cache of where commands may write a result over an operand.
 
-#include "dialects/rank/InPlaceWays.h"
+#include "dialects/rank/Aliasing.h"
 
 using namespace mlir;
 using namespace polyrank;
 
-runtime::InPlace rank::InPlaceWays::get(Operation *op, unsigned operand,
-                                        unsigned result) const {
+runtime::InPlace rank::Aliasing::get(Operation *op, unsigned operand,
+                                     unsigned result) const {
   if (auto launch = dyn_cast<LaunchOp>(op)) {
     if (!symbols)
       symbols.emplace(from);

@@ -1,6 +1,6 @@
 // Finds the ops around a product that its library call computes too.
 
-#include "compiler/lowering/Absorb.h"
+#include "compiler/lowering/Epilogue.h"
 
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
@@ -22,7 +22,7 @@ static Value getOther(OpTy user, Value value) {
   return user.getLhs() == value ? user.getRhs() : user.getLhs();
 }
 
-Absorbed::Absorbed(Operation *product, Value given) : result(given) {
+Epilogue::Epilogue(Operation *product, Value given) : result(given) {
   while (auto scale = getOnlyUser<graph::MulOp>(result, product)) {
     std::optional<double> factor = graph::getSplat(getOther(scale, result));
     if (!factor)

@@ -11,10 +11,10 @@ namespace polyrank::rank {
 
 /// Answers `CommandOp::getInPlace` for the commands of one module. A launch
 /// asks its kernel, which is looked up quickly here.
-class InPlaceWays {
+class Aliasing {
 public:
   /// `from` is the module, or any op in it.
-  explicit InPlaceWays(mlir::Operation *from) : from(from) {}
+  explicit Aliasing(mlir::Operation *from) : from(from) {}
 
   /// Says whether `op` may write the result where it reads the operand; Never
   /// for an op that is not a command.

@@ -8,11 +8,11 @@ namespace polyrank::lowering {
 
 /// What a product's call computes in addition to the product: users of its
 /// result that are scales, and one sum.
-struct Absorbed {
+struct Epilogue {
   /// `product` is the op whose result, or a view of it, is `result`.
-  Absorbed(mlir::Operation *product, mlir::Value result);
+  Epilogue(mlir::Operation *product, mlir::Value result);
 
-  mlir::Value result; // the result of the last absorbed user
+  mlir::Value result; // of the epilogue's last op
   double alpha = 1;
   /// The other operand of the sum, or null. Nothing else needs it, so the sum
   /// can happen in its buffer: a microbatch accumulator or another product.
