@@ -50,7 +50,7 @@ LogicalResult cpu::scheduleKernel(rank::KernelOp kernel) {
   FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
-  Schedule schedule = scheduleLoops(*loops);
+  KernelSchedule schedule = scheduleLoops(*loops);
   loops->setScheduleAttr(schedule.write(*loops));
   Builder builder(kernel.getContext());
   kernel.setRange(schedule.range);
@@ -109,7 +109,7 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
   FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
-  FailureOr<Schedule> schedule = Schedule::read(
+  FailureOr<KernelSchedule> schedule = KernelSchedule::read(
       *loops, kernel.getRange().value_or(1), kernel.getGrain().value_or(1));
   if (failed(schedule))
     return failure();

@@ -7,8 +7,8 @@
 #include "compiler/target/cpu/CompileKernels.h"
 #include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/GemmLibrary.h"
+#include "compiler/target/cpu/KernelSchedule.h"
 #include "compiler/target/cpu/Machine.h"
-#include "compiler/target/cpu/Schedule.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -31,10 +31,10 @@ struct CpuTarget
 
   std::optional<target::KernelMeasure> measureKernel(Attribute,
                                                      LoopsOp loops) const {
-    Schedule schedule = scheduleLoops(loops);
+    KernelSchedule schedule = scheduleLoops(loops);
     return target::KernelMeasure{
         loops.countValues() > mostValues, stridedAccesses(loops, schedule),
-        schedule.kind == Schedule::Kind::Column,
+        schedule.kind == KernelSchedule::Kind::Column,
         llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
           return loops.isFull(store);
         })};

@@ -14,11 +14,11 @@ void KernelEmitter::assignLevels() {
   levelOfVariable.assign(loops.getVariables().size(), 1);
   int level = 1;
   int vector = schedule.vectorVariable;
-  if (schedule.kind == Schedule::Kind::Row) {
+  if (schedule.kind == KernelSchedule::Kind::Row) {
     for (int v : schedule.reductionVariables)
       levelOfVariable[v] = ++level;
     levelOfVariable[vector] = ++level;
-  } else if (schedule.kind == Schedule::Kind::Scatter) {
+  } else if (schedule.kind == KernelSchedule::Kind::Scatter) {
     for (int v : schedule.reductionVariables)
       levelOfVariable[v] = ++level;
     ++level; // level of the condition that the update falls into the block
@@ -39,7 +39,7 @@ void KernelEmitter::assignLevels() {
   knownVectors.resize(level + 1);
 
   int reduceLevel =
-      schedule.kind == Schedule::Kind::Column && vector >= 0 ? 2 : 1;
+      schedule.kind == KernelSchedule::Kind::Column && vector >= 0 ? 2 : 1;
   for (Operation &op : loops.getBlock()) {
     if (op.getNumResults() == 0)
       continue;
@@ -128,7 +128,7 @@ SmallVector<Value> KernelEmitter::emitLoop(Value low, Value high, int64_t step,
 /// The item's number is a mixed-radix number over the outer variables, then
 /// tiles and blocks.
 void KernelEmitter::emitItem(Value item) {
-  int64_t blocks = schedule.kind == Schedule::Kind::Scatter
+  int64_t blocks = schedule.kind == KernelSchedule::Kind::Scatter
                        ? llvm::divideCeil(loops.getScatter().getLimit(),
                                           schedule.scatterRows)
                        : schedule.numBlocks(loops);
@@ -161,13 +161,13 @@ void KernelEmitter::emitItem(Value item) {
     variables[schedule.tileVariable] =
         arith::MulIOp::create(b, tile, constant(schedule.tile));
 
-  if (schedule.kind == Schedule::Kind::Scatter)
+  if (schedule.kind == KernelSchedule::Kind::Scatter)
     return emitScatter(
         arith::MulIOp::create(b, block, constant(schedule.scatterRows)));
-  if (schedule.kind == Schedule::Kind::Row)
+  if (schedule.kind == KernelSchedule::Kind::Row)
     return emitPasses();
   auto body = [&] {
-    schedule.kind == Schedule::Kind::Map ? emitMap() : emitPasses();
+    schedule.kind == KernelSchedule::Kind::Map ? emitMap() : emitPasses();
   };
   if (schedule.vectorVariable < 0)
     return body();
@@ -243,7 +243,7 @@ void KernelEmitter::emitPasses() {
     (loops.isFull(op) ? full : last).push_back(op);
   int numPasses = dependences.numPasses();
 
-  bool isRow = schedule.kind == Schedule::Kind::Row;
+  bool isRow = schedule.kind == KernelSchedule::Kind::Row;
   for (pass = 0; pass < numPasses; ++pass) {
     reductions.clear();
     for (ReduceOp op : loops.getBlock().getOps<ReduceOp>())
@@ -274,7 +274,7 @@ void KernelEmitter::emitPasses() {
 
 SmallVector<Value> KernelEmitter::emitIdentities() {
   return llvm::map_to_vector(reductions, [&](ReduceOp op) {
-    bool isWide = schedule.kind == Schedule::Kind::Row || isVector(op);
+    bool isWide = schedule.kind == KernelSchedule::Kind::Row || isVector(op);
     return emitIdentity(b, op.getKind(),
                         isWide ? Type(vectorOf(op.getType())) : op.getType());
   });
@@ -324,7 +324,7 @@ SmallVector<Value> KernelEmitter::emitReducedLoops(size_t next,
                       return emitReducedLoops(next + 1, carried, body);
                     });
   }
-  if (schedule.kind == Schedule::Kind::Row)
+  if (schedule.kind == KernelSchedule::Kind::Row)
     return emitVectorReduction(initial, body);
   return body(initial);
 }
@@ -444,6 +444,6 @@ void KernelEmitter::emitScatter(Value row) {
 }
 
 OwningOpRef<ModuleOp> cpu::emitLoops(StringRef name, LoopsOp loops,
-                                     const Schedule &schedule) {
+                                     const KernelSchedule &schedule) {
   return KernelEmitter(loops, schedule).emit(name);
 }

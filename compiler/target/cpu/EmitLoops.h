@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "compiler/target/cpu/Schedule.h"
+#include "compiler/target/cpu/KernelSchedule.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::cpu {
@@ -11,6 +11,6 @@ namespace polyrank::cpu {
 /// i64), which runs items [begin, end). The buffers are those of the arguments,
 /// then of the results. Accesses assume no more alignment than an element's.
 mlir::OwningOpRef<mlir::ModuleOp> emitLoops(llvm::StringRef name, LoopsOp loops,
-                                            const Schedule &schedule);
+                                            const KernelSchedule &schedule);
 
 } // namespace polyrank::cpu

@@ -28,7 +28,7 @@ inline unsigned alignmentOf(mlir::Type type) {
 /// them.
 class KernelEmitter {
 public:
-  KernelEmitter(LoopsOp loops, const Schedule &schedule)
+  KernelEmitter(LoopsOp loops, const KernelSchedule &schedule)
       : loops(loops), schedule(schedule), context(loops.getContext()),
         b(mlir::UnknownLoc::get(context), context), i64(b.getI64Type()),
         pointer(mlir::LLVM::LLVMPointerType::get(context)), dependences(loops),
@@ -108,7 +108,7 @@ private:
   void store(mlir::Value value, unsigned buffer, const Affine &offset);
 
   LoopsOp loops;
-  const Schedule &schedule;
+  const KernelSchedule &schedule;
   mlir::MLIRContext *context;
   mlir::ImplicitLocOpBuilder b;
   mlir::Type i64;

@@ -1,6 +1,6 @@
 // Chooses how the loops of a kernel run.
 
-#include "compiler/target/cpu/Schedule.h"
+#include "compiler/target/cpu/KernelSchedule.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -12,13 +12,13 @@ using namespace polyrank::cpu;
 /// The work per item and per grain, in elements: some microseconds.
 static constexpr int64_t itemElements = 4096;
 
-int64_t Schedule::numBlocks(LoopsOp loops) const {
+int64_t KernelSchedule::numBlocks(LoopsOp loops) const {
   if (block == 0)
     return 1;
   return llvm::divideCeil(loops.getVariables()[vectorVariable].size, block);
 }
 
-int64_t Schedule::numTiles(LoopsOp loops) const {
+int64_t KernelSchedule::numTiles(LoopsOp loops) const {
   if (tileVariable < 0)
     return 1;
   return llvm::divideCeil(loops.getVariables()[tileVariable].size, tile);
@@ -95,7 +95,7 @@ static double scoreVector(LoopsOp loops, size_t v,
 }
 
 static void chooseVector(LoopsOp loops, const Dependences &dependences,
-                         Schedule &schedule) {
+                         KernelSchedule &schedule) {
   double best = -std::numeric_limits<double>::infinity();
   ScatterAddOp scatter = loops.getScatter();
   bool rounds = roundsSums(loops);
@@ -114,7 +114,7 @@ static void chooseVector(LoopsOp loops, const Dependences &dependences,
 
 /// Chooses as tile variable one along which the largest strided load is
 /// contiguous.
-static void chooseTile(LoopsOp loops, Schedule &schedule) {
+static void chooseTile(LoopsOp loops, KernelSchedule &schedule) {
   int64_t largest = 0;
   for (LoadOp load : loops.getBlock().getOps<LoadOp>()) {
     if (!load.getIndices().empty())
@@ -177,9 +177,9 @@ static bool isExpensive(Operation *op) {
 
 /// Goes from results to operands, so that only the end of a chain is kept.
 static void chooseKept(LoopsOp loops, const Dependences &dependences,
-                       Schedule &schedule) {
+                       KernelSchedule &schedule) {
   constexpr int64_t maxBytes = 1 << 16;
-  if (schedule.kind != Schedule::Kind::Row ||
+  if (schedule.kind != KernelSchedule::Kind::Row ||
       !schedule.reductionVariables.empty())
     return;
   auto isOfRow = [&](Value value) {
@@ -219,10 +219,10 @@ static void chooseKept(LoopsOp loops, const Dependences &dependences,
 /// depends on the number of values and not on which loops run over them, so
 /// that fusion changes no bit. Rows need no parts: their lanes are partial
 /// sums.
-static void choosePart(LoopsOp loops, Schedule &schedule) {
+static void choosePart(LoopsOp loops, KernelSchedule &schedule) {
   constexpr int64_t longest = 512;
   int64_t count = loops.getNumPoints(/*ofReduced=*/true);
-  if (schedule.kind == Schedule::Kind::Column && roundsSums(loops) &&
+  if (schedule.kind == KernelSchedule::Kind::Column && roundsSums(loops) &&
       count > longest)
     schedule.part = int64_t(1) << (llvm::Log2_64(count) / 2);
 }
@@ -238,8 +238,8 @@ int64_t cpu::chooseSumPart(int64_t count, int64_t results) {
   return 0;
 }
 
-Schedule cpu::scheduleLoops(LoopsOp loops) {
-  Schedule schedule;
+KernelSchedule cpu::scheduleLoops(LoopsOp loops) {
+  KernelSchedule schedule;
   ArrayRef<Variable> variables = loops.getVariables();
   Dependences dependences(loops);
   ScatterAddOp scatter = loops.getScatter();
@@ -247,12 +247,12 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
   int vector = schedule.vectorVariable;
   bool hasReduced =
       llvm::any_of(variables, [](const Variable &v) { return v.isReduced; });
-  schedule.kind = scatter       ? Schedule::Kind::Scatter
-                  : !hasReduced ? Schedule::Kind::Map
+  schedule.kind = scatter       ? KernelSchedule::Kind::Scatter
+                  : !hasReduced ? KernelSchedule::Kind::Map
                   : vector >= 0 && variables[vector].isReduced
-                      ? Schedule::Kind::Row
-                      : Schedule::Kind::Column;
-  if (schedule.kind == Schedule::Kind::Map && vector >= 0)
+                      ? KernelSchedule::Kind::Row
+                      : KernelSchedule::Kind::Column;
+  if (schedule.kind == KernelSchedule::Kind::Map && vector >= 0)
     chooseTile(loops, schedule);
 
   // Outer loops are in the memory order of the first result.
@@ -275,25 +275,25 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
   int64_t reduced = loops.getNumPoints(/*ofReduced=*/true);
   int64_t perElement = 1; // work for one value of the vector variable
   switch (schedule.kind) {
-  case Schedule::Kind::Map:
+  case KernelSchedule::Kind::Map:
     perElement = schedule.tileVariable >= 0 ? schedule.tile : 1;
     break;
-  case Schedule::Kind::Row:
+  case KernelSchedule::Kind::Row:
     schedule.lanes = chooseLanes(loops, vectorSize);
     chooseKept(loops, dependences, schedule);
     perElement = reduced / vectorSize;
     break;
-  case Schedule::Kind::Column:
+  case KernelSchedule::Kind::Column:
     schedule.lanes = vectorSize >= 256 ? chooseLanes(loops, 512)
                                        : chooseLanes(loops, vectorSize / 4);
     choosePart(loops, schedule);
     perElement = reduced;
     break;
-  case Schedule::Kind::Scatter:
+  case KernelSchedule::Kind::Scatter:
     break;
   }
-  if ((schedule.kind == Schedule::Kind::Map ||
-       schedule.kind == Schedule::Kind::Column) &&
+  if ((schedule.kind == KernelSchedule::Kind::Map ||
+       schedule.kind == KernelSchedule::Kind::Column) &&
       vector >= 0) {
     int64_t block = llvm::alignTo(llvm::divideCeil(itemElements, perElement),
                                   schedule.lanes);
@@ -301,7 +301,7 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
       schedule.block = block;
   }
   int64_t perItem = (schedule.block ? schedule.block : vectorSize) * perElement;
-  if (schedule.kind == Schedule::Kind::Scatter) {
+  if (schedule.kind == KernelSchedule::Kind::Scatter) {
     // Each item reads all indices, so there are few items.
     schedule.scatterRows = llvm::divideCeil(scatter.getLimit(), 32);
     schedule.range = llvm::divideCeil(scatter.getLimit(), schedule.scatterRows);
@@ -317,7 +317,7 @@ Schedule cpu::scheduleLoops(LoopsOp loops) {
   return schedule;
 }
 
-int64_t cpu::stridedAccesses(LoopsOp loops, const Schedule &schedule) {
+int64_t cpu::stridedAccesses(LoopsOp loops, const KernelSchedule &schedule) {
   int vector = schedule.vectorVariable;
   if (vector < 0)
     return 0;
@@ -331,7 +331,7 @@ int64_t cpu::stridedAccesses(LoopsOp loops, const Schedule &schedule) {
   return count;
 }
 
-rank::CpuScheduleAttr Schedule::write(LoopsOp loops) const {
+rank::CpuScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   SmallVector<int64_t> items(itemVariables.begin(), itemVariables.end());
   SmallVector<int64_t> reductions(reductionVariables.begin(),
                                   reductionVariables.end());
@@ -345,13 +345,13 @@ rank::CpuScheduleAttr Schedule::write(LoopsOp loops) const {
                                     part, scatterRows, keptOps);
 }
 
-FailureOr<Schedule> Schedule::read(LoopsOp loops, int64_t range,
-                                   int64_t grain) {
+FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops, int64_t range,
+                                               int64_t grain) {
   auto written =
       dyn_cast_or_null<rank::CpuScheduleAttr>(loops.getScheduleAttr());
   if (!written)
     return loops.emitOpError("has no schedule for a cpu: run lower-kernels");
-  Schedule schedule;
+  KernelSchedule schedule;
   schedule.kind = written.getKind();
   schedule.itemVariables.assign(written.getItems().begin(),
                                 written.getItems().end());
@@ -378,7 +378,7 @@ FailureOr<Schedule> Schedule::read(LoopsOp loops, int64_t range,
   return schedule;
 }
 
-LogicalResult Schedule::verify(LoopsOp loops) const {
+LogicalResult KernelSchedule::verify(LoopsOp loops) const {
   ArrayRef<Variable> variables = loops.getVariables();
   SmallVector<int> uses(variables.size());
   auto use = [&](int variable) {

@@ -28,7 +28,7 @@ using kernel::Variable;
 /// lane i adds every `lanes`-th value, and then the lanes are folded, lane i
 /// with lane i + half; in a Column, values are added one by one, in parts of
 /// `part`. `#rank.cpu_schedule` is its textual form.
-struct Schedule {
+struct KernelSchedule {
   using Kind = rank::CpuLoops;
   Kind kind = Kind::Map;
   /// Variables that the item fixes, outermost first; the tile variable is among
@@ -67,8 +67,8 @@ struct Schedule {
   /// The attribute on the loops, and on their kernel; in it `kept` are numbers
   /// of ops.
   rank::CpuScheduleAttr write(LoopsOp loops) const;
-  static mlir::FailureOr<Schedule> read(LoopsOp loops, int64_t range,
-                                        int64_t grain);
+  static mlir::FailureOr<KernelSchedule> read(LoopsOp loops, int64_t range,
+                                              int64_t grain);
   /// Checks that code can be generated for a schedule that another program may
   /// have written:
   /// 1. Every variable runs once: as the vector, among the items if it is
@@ -81,7 +81,7 @@ struct Schedule {
   mlir::LogicalResult verify(LoopsOp loops) const;
 };
 
-Schedule scheduleLoops(LoopsOp loops);
+KernelSchedule scheduleLoops(LoopsOp loops);
 
 /// The number of adjacent values in each part of a sum of `count` values to
 /// each of `results` results, if the parts are the items of a kernel of their
@@ -97,6 +97,6 @@ getComputingPasses(LoopsOp loops, const Dependences &dependences,
 
 /// The number of elements in loads and stores whose lanes are not adjacent in
 /// memory, which fusion should not increase.
-int64_t stridedAccesses(LoopsOp loops, const Schedule &schedule);
+int64_t stridedAccesses(LoopsOp loops, const KernelSchedule &schedule);
 
 } // namespace polyrank::cpu

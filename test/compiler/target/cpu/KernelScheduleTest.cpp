@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/target/cpu/Schedule.h"
+#include "compiler/target/cpu/KernelSchedule.h"
 #include "dialects/Register.h"
 #include "mlir/Parser/Parser.h"
 
@@ -43,7 +43,8 @@ protected:
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     if (!module)
       return "does not parse: " + message;
-    module->walk([](LoopsOp loops) { (void)Schedule::read(loops, 4, 1); });
+    module->walk(
+        [](LoopsOp loops) { (void)KernelSchedule::read(loops, 4, 1); });
     return message;
   }
   void expectRefused(const std::string &schedule, const std::string &number,
