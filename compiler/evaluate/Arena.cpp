@@ -283,7 +283,7 @@ LogicalResult ArenaEvaluator::runOp(Operation &op) {
   if (auto wait = dyn_cast<rank::WaitOp>(op))
     awaited = wait.getCollective();
   if (failed(executeStarted(awaited)) ||
-      (exchange && failed(exchange->turns.pause(number))))
+      (exchange && failed(exchange->interleaving.pause(number))))
     return failure();
   if (Exchange::Meeting *meeting = meetings.lookup(awaited)) {
     meetings.erase(awaited);
@@ -355,7 +355,7 @@ polyrank::evaluate::evaluateArena(const JointFunction &joint,
       return function.emitOpError("has no buffers: assign-buffers comes first");
   Arenas memory;
   return evaluateTogether(
-      joint, arguments, seed, /*turns=*/seed,
+      joint, arguments, seed, /*interleaving=*/seed,
       [&](func::FuncOp function, Exchange *exchange,
           size_t number) -> std::unique_ptr<RunningProgram> {
         return std::make_unique<RunningArena>(function, memory, exchange,

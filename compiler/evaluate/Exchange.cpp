@@ -42,7 +42,7 @@ LogicalResult Exchange::awaitAll(size_t number, rank::CollectiveOp op,
        " waits for the other members of the collective with id " +
        Twine(op.getId()))
           .str();
-  if (failed(turns.await(number, op, what, [&] {
+  if (failed(interleaving.await(number, op, what, [&] {
         return forEachPeer(
             [&](int64_t peer) { return meeting.members.count(peer) > 0; });
       })))

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/evaluate/Evaluator.h"
-#include "compiler/evaluate/Turns.h"
+#include "compiler/evaluate/Interleaving.h"
 
 #include <deque>
 #include <map>
@@ -15,7 +15,8 @@ namespace polyrank::evaluate {
 class Exchange {
 public:
   Exchange(const rank::Programs &programs, std::optional<uint64_t> seed)
-      : programs(programs), turns(programs.getFunctions().size(), seed) {}
+      : programs(programs), interleaving(programs.getFunctions().size(), seed) {
+  }
 
   /// The devices that run program `number`.
   llvm::SmallVector<int64_t> getDevices(size_t number) const;
@@ -44,7 +45,7 @@ public:
   }
 
   const rank::Programs &programs;
-  Turns turns;
+  Interleaving interleaving;
 
 private:
   std::map<std::pair<int64_t, int64_t>, std::deque<Tensor>> sent;

@@ -80,7 +80,7 @@ RankEvaluator::awaitTransfer(Operation *op, const rank::Transfer &transfer,
       << "@" << op->getParentOfType<func::FuncOp>().getName() << " waits for "
       << (transfer.isSend ? "one of the slots" : "the next value") << " of id "
       << transfer.id;
-  return exchange->turns.await(number, op, what, [&] {
+  return exchange->interleaving.await(number, op, what, [&] {
     return llvm::all_of(devices, [&](int64_t device) {
       return isThere(transfer.getSender(device));
     });
@@ -501,7 +501,7 @@ struct RunningEvaluator : RunningProgram {
 FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateRanks(const JointFunction &joint,
                                   ArrayRef<Tensor> arguments, uint64_t seed) {
-  return evaluateTogether(joint, arguments, seed, /*turns=*/std::nullopt,
+  return evaluateTogether(joint, arguments, seed, /*interleaving=*/std::nullopt,
                           [](func::FuncOp function, Exchange *exchange,
                              size_t number) -> std::unique_ptr<RunningProgram> {
                             return std::make_unique<RunningEvaluator>(

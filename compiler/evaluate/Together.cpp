@@ -60,7 +60,7 @@ LogicalResult Together::setArguments(ArrayRef<Tensor> arguments) {
 LogicalResult Together::run() {
   if (!exchange)
     return programs.front()->run();
-  return exchange->turns.run(
+  return exchange->interleaving.run(
       [&](size_t program) { return programs[program]->run(); });
 }
 
@@ -157,7 +157,7 @@ FailureOr<SmallVector<Tensor>> Together::getResults() {
 
 FailureOr<SmallVector<Tensor>> polyrank::evaluate::evaluateTogether(
     const JointFunction &joint, ArrayRef<Tensor> arguments, uint64_t seed,
-    std::optional<uint64_t> turns,
+    std::optional<uint64_t> interleaving,
     llvm::function_ref<std::unique_ptr<RunningProgram>(func::FuncOp, Exchange *,
                                                        size_t)>
         make) {
@@ -165,7 +165,8 @@ FailureOr<SmallVector<Tensor>> polyrank::evaluate::evaluateTogether(
   sharding::MeshAttr mesh;
   if (joint.isPlaced()) {
     mesh = joint.getPrograms().getMesh();
-    together.exchange = std::make_unique<Exchange>(joint.getPrograms(), turns);
+    together.exchange =
+        std::make_unique<Exchange>(joint.getPrograms(), interleaving);
   } else {
     mesh = getMesh(joint.getFunctions().front());
   }

@@ -1,6 +1,6 @@
 // Programs of which one runs at a time.
 
-#include "compiler/evaluate/Turns.h"
+#include "compiler/evaluate/Interleaving.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -11,19 +11,19 @@ using namespace polyrank::evaluate;
 
 namespace {
 
-class TurnsTest : public testing::Test {
+class InterleavingTest : public testing::Test {
 protected:
-  TurnsTest() { context.printOpOnDiagnostic(false); }
+  InterleavingTest() { context.printOpOnDiagnostic(false); }
 
   /// Three programs that each say their number four times, and let others go on
   /// in between.
   std::string talk(std::optional<uint64_t> seed) {
-    Turns turns(3, seed);
+    Interleaving interleaving(3, seed);
     std::string said;
-    EXPECT_TRUE(succeeded(turns.run([&](size_t program) {
+    EXPECT_TRUE(succeeded(interleaving.run([&](size_t program) {
       for (int i = 0; i < 4; ++i) {
         said += std::to_string(program);
-        if (failed(turns.pause(program)))
+        if (failed(interleaving.pause(program)))
           return failure();
       }
       return success();
@@ -35,14 +35,14 @@ protected:
   OwningOpRef<ModuleOp> op{ModuleOp::create(UnknownLoc::get(&context), "here")};
 };
 
-TEST_F(TurnsTest, WithoutASeedEachRunsUntilItWaits) {
+TEST_F(InterleavingTest, WithoutASeedEachRunsUntilItWaits) {
   EXPECT_EQ(talk(std::nullopt), "000011112222");
   int count = 0;
-  Turns turns(2, std::nullopt);
+  Interleaving interleaving(2, std::nullopt);
   std::string said;
-  EXPECT_TRUE(succeeded(turns.run([&](size_t program) {
+  EXPECT_TRUE(succeeded(interleaving.run([&](size_t program) {
     for (int i = 0; i < 3; ++i) {
-      if (failed(turns.await(program, *op, "", [&] {
+      if (failed(interleaving.await(program, *op, "", [&] {
             return count % 2 == static_cast<int>(program);
           })))
         return failure();
@@ -54,7 +54,7 @@ TEST_F(TurnsTest, WithoutASeedEachRunsUntilItWaits) {
   EXPECT_EQ(said, "010101");
 }
 
-TEST_F(TurnsTest, ASeedFixesTheOrder) {
+TEST_F(InterleavingTest, ASeedFixesTheOrder) {
   bool differ = false;
   for (uint64_t seed = 1; seed < 8; ++seed) {
     EXPECT_EQ(talk(seed), talk(seed)) << seed;
@@ -63,7 +63,7 @@ TEST_F(TurnsTest, ASeedFixesTheOrder) {
   EXPECT_TRUE(differ);
 }
 
-TEST_F(TurnsTest, AllThatWaitForeverAreNamed) {
+TEST_F(InterleavingTest, AllThatWaitForeverAreNamed) {
   std::string said;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     said = diagnostic.str();
@@ -71,29 +71,29 @@ TEST_F(TurnsTest, AllThatWaitForeverAreNamed) {
       said += "; " + note.str();
     return success();
   });
-  Turns turns(3, std::nullopt);
-  EXPECT_TRUE(failed(turns.run([&](size_t program) {
-    return program == 1
-               ? success()
-               : turns.await(program, *op, std::to_string(program) + " waits",
-                             [] { return false; });
+  Interleaving interleaving(3, std::nullopt);
+  EXPECT_TRUE(failed(interleaving.run([&](size_t program) {
+    return program == 1 ? success()
+                        : interleaving.await(program, *op,
+                                             std::to_string(program) + " waits",
+                                             [] { return false; });
   })));
   EXPECT_EQ(said, "'builtin.module' op is where all wait for each other: 0 "
                   "waits; 2 waits");
 }
 
-TEST_F(TurnsTest, OneThatFailsEndsThoseThatWait) {
+TEST_F(InterleavingTest, OneThatFailsEndsThoseThatWait) {
   std::string said;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     said += diagnostic.str();
     return success();
   });
-  Turns turns(2, std::nullopt);
+  Interleaving interleaving(2, std::nullopt);
   bool isOver = false;
-  EXPECT_TRUE(failed(turns.run([&](size_t program) -> LogicalResult {
+  EXPECT_TRUE(failed(interleaving.run([&](size_t program) -> LogicalResult {
     if (program == 1)
       return failure();
-    isOver = failed(turns.await(program, *op, "", [] { return false; }));
+    isOver = failed(interleaving.await(program, *op, "", [] { return false; }));
     return failure();
   })));
   EXPECT_TRUE(isOver);

@@ -1,6 +1,6 @@
 // Runs several programs, one at a time.
 
-#include "compiler/evaluate/Turns.h"
+#include "compiler/evaluate/Interleaving.h"
 
 #include <thread>
 
@@ -9,14 +9,14 @@
 using namespace mlir;
 using namespace polyrank::evaluate;
 
-Turns::Turns(size_t count, std::optional<uint64_t> seed)
+Interleaving::Interleaving(size_t count, std::optional<uint64_t> seed)
     : waiting(count), hasEnded(count) {
   if (seed)
     random.emplace(*seed);
 }
 
 /// Passes the turn to a program that can continue. If none can, all must end.
-void Turns::passOn() {
+void Interleaving::passOn() {
   std::vector<size_t> able;
   for (size_t i = 1; i <= waiting.size(); ++i) {
     size_t program = (turn + i) % waiting.size();
@@ -33,13 +33,13 @@ void Turns::passOn() {
   changed.notify_all();
 }
 
-LogicalResult Turns::waitForTurn(Lock &lock, size_t program) {
+LogicalResult Interleaving::waitForTurn(Lock &lock, size_t program) {
   changed.wait(lock, [&] { return isOver || turn == program; });
   return success(!isOver);
 }
 
-LogicalResult Turns::await(size_t program, Operation *op, StringRef what,
-                           llvm::function_ref<bool()> isThere) {
+LogicalResult Interleaving::await(size_t program, Operation *op, StringRef what,
+                                  llvm::function_ref<bool()> isThere) {
   Lock lock(mutex);
   if (isThere())
     return success();
@@ -52,7 +52,7 @@ LogicalResult Turns::await(size_t program, Operation *op, StringRef what,
   return success();
 }
 
-LogicalResult Turns::pause(size_t program) {
+LogicalResult Interleaving::pause(size_t program) {
   constexpr uint64_t oneOf = 4;
   Lock lock(mutex);
   if (!random || (*random)() % oneOf)
@@ -62,7 +62,7 @@ LogicalResult Turns::pause(size_t program) {
 }
 
 LogicalResult
-Turns::run(llvm::function_ref<LogicalResult(size_t program)> body) {
+Interleaving::run(llvm::function_ref<LogicalResult(size_t program)> body) {
   bool hasFailed = false;
   auto runOne = [&](size_t program) {
     Lock lock(mutex);

@@ -19,9 +19,9 @@ namespace polyrank::evaluate {
 /// program whose turn it is runs, so the outcome does not depend on the speed
 /// of the threads. The turn passes to the next program that can continue or,
 /// with a seed, to a random one of these.
-class Turns {
+class Interleaving {
 public:
-  Turns(size_t count, std::optional<uint64_t> seed);
+  Interleaving(size_t count, std::optional<uint64_t> seed);
 
   /// Calls `body` for each program, until all have ended or one has failed. If
   /// all remaining programs wait, emits an error that says for what each waits.
