@@ -1,4 +1,4 @@
-// Parts of a tensor that are ranges in each of its dims.
+// Boxes: the parts of a tensor that are a range in each dim.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace polyrank::runtime {
 
 /// The elements whose index in dim d is in [offsets[d], offsets[d] + sizes[d]).
-/// Of a scalar both are empty.
+/// For a scalar both vectors are empty.
 struct Box {
   std::vector<int64_t> offsets, sizes;
 
@@ -25,21 +25,23 @@ struct Box {
   bool operator==(const Box &) const = default;
 };
 
-/// All of a tensor.
+/// Returns the box that covers the whole tensor.
 Box wholeBox(std::span<const int64_t> shape);
 
-/// What both have, of boxes of one tensor; nothing where that is empty.
+/// Returns the intersection of two boxes of one tensor, or nothing if it is
+/// empty.
 std::optional<Box> intersect(const Box &a, const Box &b);
 
-/// Disjoint boxes of what is in `whole` and in none of `parts`.
+/// Returns disjoint boxes that cover the elements of `whole` outside all
+/// `parts`.
 std::vector<Box> subtract(const Box &whole, std::span<const Box> parts);
 
 /// Fails unless each element of a tensor of this shape is in exactly one of the
-/// boxes, which lie within it and are not empty. The message says what is
-/// wrong: "elements are missing". Takes time of n log n and memory of n for n
-/// boxes of any rank. An overlap beside a hole of the same size, which only the
-/// random part of the check sees, is missed with a probability of at most 32 /
-/// 2^61.
+/// boxes, which must lie within it and not be empty. The message says what is
+/// wrong: "elements are missing". For n boxes of any rank it takes O(n log n)
+/// time and O(n) memory. An overlap together with a hole of the same size is
+/// seen only by the randomized part of the check, which misses it with a
+/// probability of at most 32 / 2^61.
 Result<void> checkTiling(std::span<const int64_t> shape,
                          std::span<const Box> boxes);
 

@@ -1,5 +1,5 @@
-// Reads the tensors of a checkpoint, and believes no byte that it has not
-// checked.
+// Reads the tensors of a checkpoint, and verifies the checksum of every byte it
+// returns.
 
 #pragma once
 
@@ -11,9 +11,8 @@
 
 namespace polyrank::runtime {
 
-/// Of one checkpoint, for one thread. A shard's file is opened when something
-/// of it is read first, and then it is checked that it has the chunks that the
-/// manifest says.
+/// Reads one checkpoint, on one thread. A shard's file is opened at its first
+/// read, which also checks that it has the chunks that the manifest lists.
 class CheckpointReader {
 public:
   explicit CheckpointReader(FoundCheckpoint found)
@@ -22,16 +21,16 @@ public:
   const Manifest &manifest() const { return checkpoint.manifest; }
   const std::string &path() const { return checkpoint.path; }
 
-  /// Bytes [begin, begin + size) of a chunk of `tensor`. Each block that has
-  /// some of them is compared with its checksum.
+  /// Reads bytes [begin, begin + size) of a chunk of `tensor`. Every block that
+  /// overlaps the range is compared with its checksum.
   Result<void> read(const ManifestTensor &tensor, const ManifestChunk &chunk,
                     uint64_t begin, void *into, uint64_t size);
 
-  /// Reads everything; the first thing that is wrong.
+  /// Reads everything, and returns the first fault that it finds.
   Result<void> checkAll();
 
 private:
-  /// A chunk's place in its file.
+  /// Returns where a chunk is in its file.
   Result<const StoredTensorSpan *> locate(const ManifestTensor &tensor,
                                           const ManifestChunk &chunk);
   Result<void> compare(const ManifestChunk &chunk, uint64_t block,
@@ -39,7 +38,7 @@ private:
 
   FoundCheckpoint checkpoint;
   std::map<uint32_t, std::unique_ptr<SafetensorsFile>> files;
-  /// The block that was read last of which not all was asked for.
+  /// The last block of which a read returned only a part.
   std::vector<std::byte> cached;
   const ManifestChunk *cachedChunk = nullptr;
   uint64_t cachedBlock = 0;

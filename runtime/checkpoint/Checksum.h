@@ -1,4 +1,4 @@
-// What tells damaged bytes of a checkpoint from those that were written.
+// The checksums by which damaged bytes of a checkpoint are found.
 
 #pragma once
 
@@ -12,8 +12,9 @@
 
 namespace polyrank::runtime {
 
-/// A checksum is of this many bytes; the last one of a chunk may be of fewer.
-/// So what a rank reads of a large chunk is all that it has to check.
+/// The size of a checksummed block, in bytes; the last block of a chunk may be
+/// smaller. A rank that reads a part of a large chunk checks only the blocks it
+/// touches.
 inline constexpr uint64_t checksumBlock = uint64_t(4) << 20;
 
 constexpr uint64_t checksumBlocksOf(uint64_t bytes) {
@@ -22,13 +23,13 @@ constexpr uint64_t checksumBlocksOf(uint64_t bytes) {
 
 /// XXH3, 64 bits.
 uint64_t checksumOf(std::span<const std::byte> bytes);
-/// Of each block.
+/// Returns the checksum of each block.
 std::vector<uint64_t> checksumsOf(std::span<const std::byte> bytes);
 
 /// XXH3, 128 bits, as 32 hex digits.
 std::string digestOf(std::string_view text);
 
-/// 16 hex digits, and back.
+/// Converts a checksum to 16 hex digits, and back.
 std::string toHex(uint64_t checksum);
 std::optional<uint64_t> checksumFromHex(std::string_view text);
 

@@ -1,4 +1,4 @@
-// Makes what the ranks have written a checkpoint, and removes older ones.
+// Turns what the ranks have written into a checkpoint, and removes older ones.
 
 #pragma once
 
@@ -9,22 +9,22 @@
 
 namespace polyrank::runtime {
 
-/// Gives the files of `unfinished` (unfinishedPath), each of which is durable
-/// there, a manifest, and the folder the name of its step:
+/// Adds the manifest to the folder `unfinished` (unfinishedPath), whose files
+/// must all be durable, and renames the folder to the name of its step:
 ///
 ///   write manifest.json, sync it, sync the unfinished folder,
 ///   rename it to DIR/step-N, sync DIR.
 ///
-/// Power may fail at any point: the new checkpoint is whole or has no name. One
-/// that is there already under this name, and is damaged, is set aside as
-/// step-N.damaged; a whole one is an error.
+/// Power may fail at any point: the new checkpoint is complete or does not
+/// exist under its name. A damaged checkpoint that already has this name is set
+/// aside as step-N.damaged; an intact one is an error.
 Result<void> commitCheckpoint(FileOperations &files, const std::string &folder,
                               const std::string &unfinished,
                               const Manifest &manifest);
 
-/// Gives a checkpoint that was committed another manifest, which differs from
-/// its own in what came to be known since (metrics, evaluation): whatever
-/// happens meanwhile, it has the one or the other, and is whole.
+/// Replaces the manifest of a committed checkpoint by one with what has become
+/// known since (metrics, evaluation). Even if power fails, the checkpoint stays
+/// intact, with either the old or the new manifest.
 ///
 ///   write manifest.json.new, sync it, rename it to manifest.json, sync the
 ///   folder
@@ -34,25 +34,26 @@ Result<void> amendCheckpoint(FileOperations &files, const std::string &folder,
 /// Renames a damaged checkpoint to step-N.damaged, or .damaged-2 and so on.
 Result<void> setAside(FileOperations &files, const std::string &checkpoint);
 
-/// Removes what a save that failed has left: shards and manifest, and the
-/// folder where nothing else is in it.
+/// Removes what a failed save has left: shards, manifest, and the folder if
+/// nothing else is in it.
 Result<void> removeUnfinished(FileOperations &files,
                               const std::string &unfinished);
 
-/// Removes what runs that are gone have left in a folder, which the caller has
-/// to itself.
+/// Removes what earlier runs have left in a folder. The caller must have locked
+/// it.
 Result<void> removeLeftovers(FileOperations &files, const std::string &folder);
 
 /// Which checkpoints stay.
 struct Retention {
-  uint64_t keep = 0;    // the newest so many; 0: all
-  std::string best;     // and the one with the best value of this metric
-  bool highest = false; // which is the highest, else the lowest
+  uint64_t keep = 0;    // how many of the newest; 0: all
+  std::string best;     // also the best by this metric
+  bool highest = false; // "best" is the highest value, else the lowest
 };
 
-/// Removes the others, each by renaming it to .trash-step-N first, so that no
-/// half of one is ever found. Called after a newer one is committed. Damaged
-/// ones stay, and so does everything that is no checkpoint.
+/// Removes the checkpoints that are not retained. Each is first renamed to
+/// .trash-step-N, so that a half-removed checkpoint is never found. Called
+/// after a newer one is committed. Damaged checkpoints and everything that is
+/// not a checkpoint stay.
 Result<void> applyRetention(FileOperations &files, const std::string &folder,
                             const Retention &retention, int64_t run);
 

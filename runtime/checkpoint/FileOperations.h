@@ -1,5 +1,5 @@
-// The calls by which a checkpoint comes to be: few, so that a test can stand in
-// for the disk and lose power between any two of them.
+// The file operations that write a checkpoint. There are few, so that a test
+// can replace the disk and simulate a power failure between any two of them.
 
 #pragma once
 
@@ -9,26 +9,27 @@
 
 namespace polyrank::runtime {
 
-/// Each fails with Error::Fault::Disk. A failed sync is final: the kernel
-/// forgets what it could not write, so that a second attempt would lie.
+/// Each operation fails with Error::Fault::Disk. A failed sync is final: the
+/// kernel drops what it could not write, so a second sync would wrongly
+/// succeed.
 class FileOperations {
 public:
   virtual ~FileOperations() = default;
 
-  /// A new file to write to; one that is there already is an error.
+  /// Creates a file for writing; an existing file is an error.
   virtual Result<Descriptor> create(const std::string &path);
   /// Makes what was written to a file durable.
   virtual Result<void> sync(const Descriptor &file, const std::string &path);
-  /// May be there already.
+  /// Makes a folder, unless it exists.
   virtual Result<void> makeFolder(const std::string &path);
   /// Makes the names in a folder durable.
   virtual Result<void> syncFolder(const std::string &path);
-  /// To a name that nothing has.
+  /// Renames to a name that does not exist yet.
   virtual Result<void> rename(const std::string &from, const std::string &to);
-  /// A file, to a name that another file has, which goes.
+  /// Renames a file over an existing one, which it replaces.
   virtual Result<void> replace(const std::string &from, const std::string &to);
   virtual Result<void> removeFile(const std::string &path);
-  /// That is empty.
+  /// Removes an empty folder.
   virtual Result<void> removeFolder(const std::string &path);
 };
 

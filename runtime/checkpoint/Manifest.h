@@ -14,8 +14,9 @@
 
 namespace polyrank::runtime {
 
-/// Raised when a manifest says something that an older program would
-/// misunderstand. 2: it has an evaluation; without one 1 is written.
+/// The version is raised when a manifest contains what an older program would
+/// misunderstand. Version 2 has an evaluation; a manifest without one is
+/// written as version 1.
 inline constexpr uint64_t checkpointVersion = 2;
 inline constexpr const char *manifestName = "manifest.json";
 
@@ -43,10 +44,9 @@ enum class TensorRole {
 const char *nameOf(TensorRole role);
 
 struct ManifestTensor {
-  std::string
-      name; // as the user's model calls it; of state "w.exp_avg", "step"
+  std::string name; // the user's name; for state "w.exp_avg", "step"
   TensorRole role = TensorRole::Parameter;
-  std::string parameter, suffix; // of state: "w" (or nothing) and "exp_avg"
+  std::string parameter, suffix; // for state: "w" (or empty), "exp_avg"
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
   std::vector<ManifestChunk> chunks;
@@ -65,53 +65,54 @@ struct ManifestData {
   uint64_t origin = 0; // the step after which the order began
 };
 
-/// What the evaluations until a step came to.
+/// The result of all evaluations up to a step.
 struct ManifestEvaluation {
-  uint64_t step = 0; // after which the latest of them was made
-  /// The step with the least loss, and how many evaluations there were since.
+  uint64_t step = 0; // of the latest evaluation
+  /// The step with the least loss, and the number of evaluations since.
   uint64_t bestStep = 0, without = 0;
   double bestLoss = std::numeric_limits<double>::infinity();
 };
 
 struct Manifest {
-  uint64_t step = 0; // that was the last one done
+  uint64_t step = 0; // the last step that was done
   int64_t seed = 0;
-  std::string program;  // who wrote it: "polyrank-run 0.1.0"
+  std::string program;  // the program that wrote it: "polyrank-run 0.1.0"
   std::string model;    // the plan's
   std::string planHash; // hex
   std::string mesh;     // "data=2,tensor=2", in words
   ManifestData data;
   std::vector<std::pair<std::string, double>> metrics; // of the step
-  std::optional<ManifestEvaluation> evaluation;        // where there were any
+  std::optional<ManifestEvaluation> evaluation;        // if there were any
   std::vector<ManifestFile> files;
   std::vector<ManifestTensor> tensors;
 
   const ManifestTensor *find(TensorRole role, std::string_view name) const;
   /// Parameters and buffers alike.
   const ManifestTensor *findStored(std::string_view name) const;
-  /// Of all files.
+  /// The sum over all files.
   uint64_t bytes() const;
 };
 
-/// JSON, with a digest of everything that stands in it.
+/// Returns the manifest as JSON, with a digest of all its contents.
 std::string textOf(const Manifest &manifest);
 
 /// Reads what `textOf` wrote, and checks
-///   - the digest, the version, that each key is there once and none is
+///   - the digest and the version, that each key occurs once and none is
 ///   unknown,
-///   - that files are names of shards and no paths, each once,
+///   - that files are named as shards, without a path, each once,
 ///   - that each tensor is there once, with a shape that can be counted, and
 ///   each
 ///     chunk's key once in its file,
 ///   - that chunks are not empty, lie within their tensor, have a checksum for
 ///     each block, and that each element is in exactly one of them.
-/// `path` is for messages. The text may be anything.
+/// `path` is for messages. The text is untrusted.
 Result<Manifest> manifestFromText(const std::string &path,
                                   const std::string &text);
 /// Reads the file, of at most 1 GiB.
 Result<Manifest> readManifest(const std::string &path);
 
-/// The same checks of tensors, files and chunks, before anything is written.
+/// Runs the same checks of tensors, files and chunks before anything is
+/// written.
 Result<void> checkManifest(const Manifest &manifest);
 
 } // namespace polyrank::runtime

@@ -10,24 +10,24 @@
 
 namespace polyrank::runtime {
 
-/// What a folder of weights holds: this file alone, or an index and the files
-/// that it names.
+/// A folder of weights holds either this file alone, or an index and the files
+/// it names.
 inline constexpr const char *wholeName = "model.safetensors";
 inline constexpr const char *indexName = "model.safetensors.index.json";
-/// "model-00002-of-00007.safetensors", from 1 on.
+/// "model-00002-of-00007.safetensors"; `number` counts from 1.
 std::string shardName(size_t number, size_t count);
 bool isShardName(std::string_view name);
 
-/// The text of an index: for each file its tensors' names, and the bytes of
-/// all.
+/// Returns the text of an index, from the names of each file's tensors and the
+/// bytes of all tensors.
 std::string indexText(
     const std::vector<std::pair<std::string, std::vector<std::string>>> &files,
     uint64_t totalBytes);
 
-/// The tensors of one file, or of all files of a folder, each once. An index is
-/// JSON with an object `weight_map`, tensor -> file beside the index, and must
-/// agree with the files: every tensor that it names is in the file that it
-/// names, and the files have no others. What else it has is not looked at.
+/// The tensors of one file or of all files of a folder, each exactly once. An
+/// index is JSON with an object `weight_map`, tensor -> file beside the index,
+/// and must agree with the files: every tensor that it names is in the file
+/// that it names, and the files have no others. Its other keys are ignored.
 class SafetensorsSet {
 public:
   /// `path` is a safetensors file, a folder, or an index (".json").
@@ -41,15 +41,15 @@ public:
       return file->read(*span, begin, into, size);
     }
   };
-  /// By name.
+  /// All tensors, by name.
   const std::map<std::string, Tensor, std::less<>> &tensors() const {
     return all;
   }
   const Tensor *find(std::string_view name) const;
-  /// Tells the files that are open here from all others (InputFile::identity),
-  /// in 32 hex digits.
+  /// Identifies the open files among all others (InputFile::identity), as 32
+  /// hex digits.
   Result<std::string> identity() const;
-  /// All that was read, the index too.
+  /// The paths of all files that were read, including the index.
   const std::set<std::string> &paths() const { return opened; }
 
 private:

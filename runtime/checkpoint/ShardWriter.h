@@ -1,4 +1,4 @@
-// Writes the part of a checkpoint that one rank has, while the rank goes on.
+// Writes one rank's part of a checkpoint while the rank continues training.
 
 #pragma once
 
@@ -14,33 +14,36 @@ namespace polyrank::runtime {
 /// A shard that is durable.
 struct WrittenShard {
   uint64_t bytes = 0; // of the file
-  /// Of each tensor, block by block.
+  /// For each tensor, the checksums of its blocks.
   std::vector<std::vector<uint64_t>> checksums;
   double seconds = 0; // from the start to the sync
 };
 
-/// The memory for one file's tensors, and a thread that writes it. Order of
-/// calls: create; then for each checkpoint wait, fill `dataOf` each tensor,
+/// Owns the memory for one file's tensors and a thread that writes it. Order of
+/// calls: create; then for each checkpoint wait, fill `dataOf` of each tensor,
 /// start.
 class ShardWriter {
 public:
-  /// Takes the memory now: writing later cannot fail for want of it.
+  /// Allocates the memory now, so that a later write cannot fail for lack of
+  /// it.
   static Result<ShardWriter> create(std::vector<TensorSpec> tensors);
 
   std::span<std::byte> dataOf(size_t tensor);
   uint64_t fileBytes() const { return layout->size(); }
 
-  /// Writes the file `name` in `folder`, which it makes where it is not there;
-  /// no such file may be. `files` outlives that.
+  /// Starts writing the file `name` in `folder`, which is made if it does not
+  /// exist; the file must not exist. `files` must outlive the write.
   void start(FileOperations &files, const std::string &folder,
              const std::string &name);
   bool isWriting() const { return writing.valid(); }
-  /// Whether `wait` would return at once.
+  /// True if `wait` would return at once.
   bool isWritten() const;
-  /// What became of it. Calls `onTick` some times a second meanwhile.
+  /// Waits for the write and returns its outcome. Meanwhile calls `onTick`
+  /// several times a second.
   Result<WrittenShard> wait(const std::function<void()> &onTick = {});
 
-  /// Bytes of memory that a file of these tensors takes; 0 of impossible ones.
+  /// Returns the bytes of memory for a file of these tensors; 0 if they are
+  /// invalid.
   static uint64_t memoryBytes(std::span<const TensorSpec> tensors);
 
 private:
@@ -54,8 +57,8 @@ private:
 
   std::vector<TensorSpec> tensors;
   std::unique_ptr<SafetensorsWriter> layout;
-  // As the file has it from the page on in which its data begin, so that whole
-  // pages go to the disk from here.
+  // A copy of the file from the page in which its data begin, so that whole
+  // pages are written to the disk directly from here.
   std::unique_ptr<std::byte[], Free> memory;
   std::future<Result<WrittenShard>> writing;
 };

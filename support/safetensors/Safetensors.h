@@ -18,7 +18,7 @@ namespace polyrank {
 struct StoredTensorSpan {
   std::string name;
   std::string dtypeName;      // as in the file: "F32", "F8_E4M3"
-  std::optional<DType> dtype; // where the plan has such a type
+  std::optional<DType> dtype; // empty if the plan has no such type
   std::vector<int64_t> shape;
   uint64_t offset = 0, length = 0; // bytes in the file
 };
@@ -26,15 +26,15 @@ struct StoredTensorSpan {
 /// A file of 8 bytes (header length, little-endian), a JSON header of at most
 /// 100 MB, and data. Opening it checks everything that the format promises:
 /// keys are unique, the tensors tile the data without hole or overlap, and each
-/// has the length that its shape and type need. Damaged values cannot be seen:
-/// the format has no checksum.
+/// has the length that its shape and type need. Damaged values cannot be
+/// detected: the format has no checksum.
 class SafetensorsFile {
 public:
   static Result<SafetensorsFile> open(const std::string &path);
 
   const std::string &path() const { return file.path(); }
   Result<std::string> identity() const { return file.identity(); }
-  /// In the order of their offsets.
+  /// All tensors, in the order of their offsets.
   std::span<const StoredTensorSpan> tensors() const { return spans; }
   const StoredTensorSpan *find(std::string_view name) const;
   const std::map<std::string, std::string> &metadata() const { return notes; }
@@ -54,21 +54,21 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  /// Complex numbers of two F32 each, the last dim of `shape`. The file has
-  /// them as C64, without that dim.
+  /// The tensor has complex numbers, each two F32 in the last dim of `shape`.
+  /// The file stores them as C64, without that dim.
   bool complex = false;
 };
 
-/// Writes one safetensors file, as one or several processes that have the same
+/// Writes one safetensors file from one or several processes that have the same
 /// OutputFile open:
 ///
 ///   one of them  create(path, file, tensors, metadata)  ... barrier ...
 ///   the others   join(path, file, tensors, metadata)
 ///   each         write(t, offset, data)..., finish()    ... barrier ...
-///   its maker    OutputFile::commit()
+///   the creator  OutputFile::commit()
 ///
 /// The layout is a function of the tensors and the metadata alone, so all ranks
-/// agree on it. `path` is for messages, `file` the number of a descriptor.
+/// agree on it. `path` is for messages, `file` is a file descriptor.
 class SafetensorsWriter {
 public:
   static Result<SafetensorsWriter>
@@ -78,36 +78,36 @@ public:
   join(const std::string &path, int file, std::span<const TensorSpec> tensors,
        const std::map<std::string, std::string> &metadata = {});
 
-  /// Only the layout: offsetOf, dataBegin and size.
+  /// Computes the layout alone: offsetOf, dataBegin and size.
   static Result<SafetensorsWriter>
   layOut(const std::string &path, std::span<const TensorSpec> tensors,
          const std::map<std::string, std::string> &metadata = {});
 
-  /// Where the bytes of tensor number `tensor` of the list are in the file.
-  /// All tensors together lie without holes from `dataBegin` to `size`, each
-  /// aligned to its elements.
+  /// The file offset of tensor number `tensor` of the list. The tensors fill
+  /// the range from `dataBegin` to `size` without holes, each aligned to its
+  /// element size.
   uint64_t offsetOf(size_t tensor) const { return extents[tensor].offset; }
   uint64_t dataBegin() const { return fileSize - dataSize; }
   uint64_t size() const { return fileSize; }
 
-  /// Whether a file has the size and the header of this layout: who writes it
-  /// has not been cut off before the data, and nobody has emptied it since.
-  /// `file` is the number of a descriptor that may read.
+  /// Fails unless the file has the size and the header of this layout, that is,
+  /// unless its writer got as far as the data and nobody has truncated it
+  /// since. `file` is a readable descriptor.
   Result<void> checkHeader(int file) const;
 
-  /// Writes a part of the data, of whichever tensors. May run on several
-  /// threads. Where the file system can, whole pages of memory that is aligned
-  /// as they are in the file go to the disk from where they are: no copy is
-  /// made that pushes out what other programs read.
+  /// Writes a part of the data, which may span tensors. May run on several
+  /// threads. If the file system supports it, whole pages of memory with the
+  /// same alignment as in the file are written directly, without a copy in the
+  /// page cache that would evict what other programs read.
   Result<void> writeData(uint64_t offset, std::span<const std::byte> data);
 
   /// Writes bytes [begin, begin + data.size()) of tensor number `tensor` of the
-  /// list. Who writes what is up to the callers; may run on several threads.
+  /// list. The callers decide who writes what. May run on several threads.
   Result<void> write(size_t tensor, uint64_t begin,
                      std::span<const std::byte> data);
 
   /// Makes what this process wrote durable. A failure is final: the kernel
-  /// forgets what it could not write, so a second attempt would lie.
+  /// drops what it could not write, so a second attempt would wrongly succeed.
   Result<void> finish();
 
 private:
@@ -122,7 +122,7 @@ private:
     uint64_t offset = 0, length = 0;
   };
   std::string path, header;
-  Descriptor descriptor, direct; // the latter where there is such a way
+  Descriptor descriptor, direct; // the latter if the file system has direct I/O
   bool failed = false;
   std::vector<Extent> extents; // by number in the list
   uint64_t fileSize = 0, dataSize = 0;
