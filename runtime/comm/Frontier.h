@@ -1,4 +1,4 @@
-// Ends work that several processes do piece by piece, all behind the same
+// Lets several processes that work piece by piece all stop after the same
 // piece.
 
 #pragma once
@@ -8,12 +8,12 @@
 
 namespace polyrank::runtime {
 
-/// Lies in memory that the processes share, with zeros at first. Pieces are
-/// numbered from 1, in an order that is the same for all.
+/// Lives in shared memory that is initially zero. Pieces are numbered from 1,
+/// in an order that is the same for all processes.
 class Frontier {
 public:
-  /// Whether a process may begin this piece, which is later than any that it
-  /// has begun before; then all processes will.
+  /// Returns true if a process may begin this piece, which must be later than
+  /// any it has begun before; then all processes will begin it.
   bool mayBegin(uint64_t piece) {
     uint64_t seen = word.load();
     while (piece > (seen & ~noFurther))
@@ -23,16 +23,16 @@ public:
         return true;
     return true;
   }
-  /// Lets nobody begin a piece that nobody has begun. The latest that somebody
-  /// has, or 0.
+  /// Forbids all pieces that no process has begun yet. Returns the latest piece
+  /// that some process has begun, or 0.
   uint64_t close() { return word.fetch_or(noFurther) & ~noFurther; }
-  /// Whether it is closed and nobody will begin this piece. What is not closed
-  /// yet may be later.
+  /// True if the frontier is closed and no process will ever begin this piece.
+  /// False may become true later.
   bool isClosedBefore(uint64_t piece) const {
     uint64_t seen = word.load();
     return seen >= noFurther && seen - noFurther < piece;
   }
-  /// As in the beginning. Nobody else looks meanwhile.
+  /// Resets to the initial state. No other process may access it meanwhile.
   void reset() { word = 0; }
 
 private:

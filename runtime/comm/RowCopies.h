@@ -1,5 +1,5 @@
-// Which bytes of which member become which bytes of an output, per kind of
-// collective.
+// The copies that each kind of collective consists of: which bytes of which
+// member become which bytes of an output.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 namespace polyrank::runtime {
 
 /// Checks one collective by itself: kind, type, reduction, sources and shapes
-/// are without fault (runtime/plan/Collectives.h); the buffers lie within
-/// `sharedSize` bytes, aligned, and alias only as Transport.h allows. `me` is
-/// this rank's position among the `members`.
+/// are valid (runtime/plan/Collectives.h); the buffers lie within `sharedSize`
+/// bytes, are aligned, and alias only as Transport.h allows. `me` is this
+/// rank's position among the `members`.
 Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize);
 
@@ -26,16 +26,16 @@ struct RowCopy {
   int64_t bytes() const { return outer * rows * run; }
 };
 
-/// What member `me` copies from the `number`-th of its sources, of which there
-/// are sourcesOf. Not for the kinds that reduce.
+/// `copyOf` returns what member `me` copies from its source number `number`, of
+/// which there are `sourcesOf`. Not for the kinds that reduce.
 int sourcesOf(CollectiveKind kind, int members);
 RowCopy copyOf(const Collective &collective, const Transfer &transfer,
                int members, int me, int number);
 
-/// Copies bytes [begin, end) of the copy, counted row by row. `past`: long rows
-/// are written past the caches, which is faster where nobody soon reads what
-/// was written, or it does not fit there anyway: a line is not read to be
-/// overwritten.
+/// Copies bytes [begin, end) of the copy, counted row by row. With `past`, long
+/// rows are written with non-temporal stores, which bypass the caches. That is
+/// faster if the output is not read soon or does not fit the caches, because a
+/// cache line is not loaded before it is overwritten.
 void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
               int64_t begin, int64_t end, bool past = false);
 

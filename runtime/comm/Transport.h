@@ -1,5 +1,5 @@
-// What moves data between ranks: the interface behind which shm stands, and
-// later nccl and mpi.
+// The interface of what moves data between ranks: implemented by shm, later by
+// nccl and mpi.
 
 #pragma once
 
@@ -31,7 +31,7 @@ struct Transfer : TransferShape {
   uint64_t input = 0, output = 0;
 };
 
-/// What a transport keeps for one list of ranks.
+/// A handle of what a transport keeps for one list of ranks.
 struct Group {
   uint32_t index = 0;
 };
@@ -43,53 +43,51 @@ struct Collective {
   Reduction reduction = Reduction::None;
   DType dtype = DType::F32;
   Group group;
-  std::span<const int32_t> permutation =
-      {}; // Permute: source member of each member
+  std::span<const int32_t> permutation = {}; // source of each member
   std::span<const Transfer> transfers = {};
-  uint64_t id = 0; // of the global value that moves
+  uint64_t id = 0; // of the global value
 };
 
-/// A collective that was started, until it is waited for.
+/// Identifies a collective from its start to its wait.
 struct Ticket {
   uint64_t number = 0;
 };
 
-/// When a collective came to its end, of which a rank has waited for it; in
-/// nanoseconds of CLOCK_MONOTONIC, which all ranks of a machine share.
+/// When a collective that a rank has waited for began and ended, in nanoseconds
+/// of CLOCK_MONOTONIC, which all ranks of a machine share.
 struct Completion {
-  int64_t started = 0;     // by the last of its members,
-  int32_t lastStarter = 0; // which is this rank of the job
+  int64_t started = 0;     // when its last member started it
+  int32_t lastStarter = 0; // that member's rank in the job
   int64_t finished = 0;
-  int32_t lastFinisher = 0; // who did the last of the work
+  int32_t lastFinisher = 0; // the rank that did the last of the work
 };
 
-/// A link that collectives are held back to: one takes rounds * latency + bytes
-/// sent * time per byte (rounds: runtime/plan/Collectives.h) from when its last
-/// member has started it and the link is free, and ends no earlier. What a
-/// member sends to another one goes over a link of their own, one for each
-/// direction, one value behind the other: each takes latency + bytes * time per
-/// byte.
+/// An emulated link that slows collectives down. From when the last member has
+/// started it and the link is free, a collective takes at least rounds *
+/// latency + bytes sent * time per byte (rounds: runtime/plan/Collectives.h).
+/// Point-to-point transfers have a link of their own for each pair of members
+/// and direction, which carries one value after another: each takes latency +
+/// bytes * time per byte.
 struct PacedLink {
   int64_t picoseconds = 0; // of one round
   int64_t picosecondsPerByte = 0;
 };
 
-/// Runs body(begin, end) over pieces that cover [0, range) once, whose bounds
-/// are multiples of `grain` (but for the end), on the threads of the rank's
-/// team.
+/// Runs body(begin, end) on the threads of the rank's team, over pieces that
+/// cover [0, range) once. The bounds are multiples of `grain`, except the end.
 using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
-/// One end of a channel: a ring of slots in the sender's shared region, behind
-/// a header of 64 bytes (runtime/plan/Channels.h), which is zeros at first and
-/// which nobody else touches. Values are received in the order in which they
+/// One end of a channel: a ring of slots in the sender's shared region, after a
+/// header of 64 bytes (runtime/plan/Channels.h) that is initially zero and that
+/// only the transport accesses. Values are received in the order in which they
 /// are sent.
 struct Channel {
   Group group;
-  uint32_t from = 0, to = 0; // members of it
+  uint32_t from = 0, to = 0; // member numbers
   uint32_t slots = 1;
-  uint64_t id = 0;     // of the value that moves
+  uint64_t id = 0;     // of the value
   uint64_t offset = 0; // in the sender's shared region
   uint64_t bytes = 0;  // of each value
 };
@@ -99,23 +97,22 @@ struct ChannelEnd {
   uint32_t index = 0;
 };
 
-/// When a value was sent, and when it is there over the link that holds it
-/// back; nanoseconds of CLOCK_MONOTONIC.
+/// When a value was sent, and when it arrives over its emulated link, in
+/// nanoseconds of CLOCK_MONOTONIC.
 struct TransferTimes {
   int64_t sent = 0, arrives = 0;
 };
 
-/// What one rank's collectives did so far. `bytes` is what the rank sent:
-/// sentBytes of each transfer, but nothing in a permute that takes from itself,
-/// and only the borders that lie in other ranks' blocks.
+/// Totals over one rank's collectives so far. `bytes` is what the rank sent:
+/// sentBytes of each transfer, except that a member that permutes from itself
+/// sends nothing, and that of a halo only borders in other ranks' blocks count.
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
-  uint64_t nanoseconds = 0;         // in starts and waits
-  uint64_t startingNanoseconds = 0; // of these, in starts, but for those of run
+  uint64_t nanoseconds = 0;         // spent in starts and waits
+  uint64_t startingNanoseconds = 0; // of these, in starts except by `run`
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
-/// By CollectiveKind, and behind them what is sent to one rank or received from
-/// it.
+/// Statistics by CollectiveKind, and after them those of sends and receives.
 using TransportStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds + 1>;
 inline constexpr int transferStatistics = numCollectiveKinds;
@@ -130,57 +127,59 @@ public:
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
 
-  /// This rank's shared region, in memory that its device computes in: zeros at
-  /// first, aligned to a page, of the size that the job was made with. Offsets
-  /// in transfers count from here.
+  /// This rank's shared region, in memory that its device computes in:
+  /// initially zero, page-aligned, of the size that the job was created with.
+  /// Offsets in transfers count from here.
   virtual DeviceSpan sharedMemory() = 0;
 
-  /// Makes the group of `ranks`, in this order, which contain this rank and
-  /// no rank twice. Each member makes it, at any time before its first use;
+  /// Creates the group of `ranks`, in this order; they contain this rank, and
+  /// no rank twice. Each member creates it at any time before its first use;
   /// the same list gives the same group.
   virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
 
-  /// Whether `start` can do this: what it moves is well formed and lies in this
-  /// rank's shared region. For a program once, before it runs.
+  /// Fails unless `start` can run this collective: it must be well formed and
+  /// its buffers must lie in this rank's shared region. Called once for each
+  /// collective of a program, before the program runs.
   virtual Result<void> check(const Collective &collective) const = 0;
 
-  /// Says that this rank's inputs are there, and that its outputs may be
-  /// written, from now until the wait for the ticket returns. Needs a
-  /// collective that `check` accepts. Any number may be in flight; but where a
-  /// group has more than 16, or all of them more than some ten thousand
-  /// transfers, a start first finishes older ones, as their wait does. Where
-  /// the members do not agree on id, kind, type or extents, it is an error on
-  /// each of them, here or in the wait.
+  /// Starts a collective that `check` accepts. From now until the wait for the
+  /// ticket returns, this rank's inputs must stay as they are, and its outputs
+  /// may be written at any time. Any number of collectives may be in flight;
+  /// but if a group has more than 16, or all groups together more than some ten
+  /// thousand transfers, a start first finishes older ones, as their wait
+  /// would. If the members do not agree on id, kind, type or extents, each of
+  /// them gets an error, here or in the wait.
   virtual Result<Ticket> start(const Collective &collective) = 0;
 
   /// Returns when this rank's outputs are complete and its inputs may be
-  /// overwritten. Once for each ticket, in any order. Sums are taken in group
-  /// order, so all ranks get equal bits, independent of timing and of the
+  /// overwritten. Called once for each ticket, in any order. Sums are taken in
+  /// group order, so all ranks get equal bits, independent of timing and of the
   /// number of threads; f16 and bf16 are summed in f32 and rounded once;
   /// integers wrap; max and min propagate NaN.
   virtual Result<Completion> wait(Ticket ticket) = 0;
 
-  /// Starts it and waits for it.
+  /// Starts a collective and waits for it.
   virtual Result<Completion> run(const Collective &collective) {
     POLYRANK_ASSIGN(ticket, start(collective));
     return wait(ticket);
   }
 
-  /// Makes this rank's end of a channel, once, before a value moves. What is
-  /// sent is of `bytes` as long as it is not empty.
+  /// Opens this rank's end of a channel, once, before the first value is sent.
+  /// Each value has `bytes` bytes or is empty.
   virtual Result<ChannelEnd> openChannel(const Channel &channel) = 0;
-  /// Waits until a slot is free; when that came to be, in nanoseconds of
-  /// CLOCK_MONOTONIC, 0 of one that was never used.
+  /// Waits until a slot is free. Returns when it became free, in nanoseconds of
+  /// CLOCK_MONOTONIC; 0 if the slot was never used.
   virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
-  /// Copies a value to the next slot, when one is free. It arrives as the
-  /// group's link says, or where `times` are given as they do.
+  /// Waits for a free slot and copies a value to it. The value arrives when
+  /// `times` say, or else when the group's link says.
   virtual Result<Completion>
   send(ChannelEnd end, DeviceSpan value,
        const std::optional<TransferTimes> &times = {}) = 0;
   /// Waits until the next value has been sent.
   virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
-  /// Copies the next value, when it has arrived, and frees its slot: now, or
-  /// when `freed` says. With `freed` it does not wait for the link.
+  /// Waits until the next value has arrived, copies it, and frees its slot,
+  /// with the time `freed` if it is given, else with the current time. With
+  /// `freed` it does not wait for the link.
   virtual Result<Completion>
   receive(ChannelEnd end, DeviceSpan into,
           const std::optional<int64_t> &freed = {}) = 0;
@@ -188,8 +187,9 @@ public:
   /// Returns when all members of the group have called it.
   virtual Result<void> barrier(Group group) = 0;
 
-  /// Holds the group's collectives back to a link from now on, one behind the
-  /// other. Each member says the same, before the group's first collective.
+  /// From now on makes the group's collectives take turns on an emulated link.
+  /// Each member calls it with the same link, before the group's first
+  /// collective.
   virtual void pace(Group group, const PacedLink &link) = 0;
 
   /// Ends the job from any thread: every rank that waits, and every later call,
@@ -199,26 +199,26 @@ public:
   /// Fails if the job was aborted. Does not wait.
   virtual Result<void> health() = 0;
 
-  /// Whether this rank may begin the next step, and then all ranks will; else
-  /// the launcher has asked all to end behind the step before.
+  /// Returns true if this rank may begin the next step; then all ranks will.
+  /// Otherwise the launcher has asked all ranks to end after the step before.
   virtual bool mayBegin(uint64_t step) { return true; }
-  /// Whether the launcher has asked so, and no rank will begin this step.
-  /// Asking begins nothing.
+  /// Returns true if the launcher has asked the ranks to end and no rank will
+  /// begin this step. Unlike `mayBegin`, the query begins nothing.
   virtual bool isClosedBefore(uint64_t step) { return false; }
 
-  /// Publishes where this rank is, before each command: for messages, and for
-  /// the launcher, which ends a job that does not get on.
+  /// Publishes this rank's position, before each command: for messages, and for
+  /// the launcher, which ends a job that makes no progress.
   virtual void setProgress(uint64_t step, uint32_t command) = 0;
-  /// Says that this rank gets on with what is no command, such as a part of a
-  /// file. From any thread.
+  /// Signals progress outside commands, such as a part of a file that was read.
+  /// Called from any thread.
   virtual void beat() = 0;
 
-  /// Threads for copies and sums; without it the calling thread does them.
+  /// Sets the threads for copies and sums; without them the calling thread does
+  /// the work.
   virtual void setParallelFor(ParallelFor parallelFor) = 0;
-  /// Has so many threads more, besides the one that calls, do the work of
-  /// collectives that are started, from now on, until they are waited for; 0 at
-  /// first. No bits change: what they compute with (flush-to-zero) is as on the
-  /// calling thread now.
+  /// Sets the number of additional threads that work on collectives between
+  /// their start and their wait; initially 0. Results keep the same bits: the
+  /// threads inherit the calling thread's floating-point mode (flush-to-zero).
   virtual void setCommThreads(int count) = 0;
 
   virtual TransportStatistics statistics() const = 0;

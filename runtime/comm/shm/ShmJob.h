@@ -1,5 +1,5 @@
-// The shared memory of a job on one machine, as its launcher makes and watches
-// it.
+// The shared memory of a job on one machine, which its launcher creates and
+// watches.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace polyrank::runtime::shm {
 
-/// File descriptors of one job's memfds, the same numbers in every rank.
-/// Written as text, they go to a rank by its environment or arguments.
+/// File descriptors of one job's memfds, the same numbers in every rank. They
+/// are passed to a rank as text, in its environment or arguments.
 struct JobDescriptors {
   int control = -1;
   std::vector<int> arenas; // by rank
@@ -25,11 +25,11 @@ struct JobDescriptors {
 struct JobOptions {
   std::vector<uint64_t> sharedSizes; // of each rank's region, in bytes
   int threadsPerRank = 1;
-  /// Whether each thread has a core that nobody else needs; where it is not
-  /// said, whether there are as many.
+  /// True if each thread has a core that nobody else needs. By default true if
+  /// there are as many cores as threads.
   std::optional<bool> alone{};
   int groupCapacity = 1024; // distinct groups, over all ranks
-  ProgramDigest program{};  // of what all ranks run
+  ProgramDigest program{};  // of the plan that all ranks run
 };
 
 /// Where a rank is, for reports.
@@ -39,7 +39,7 @@ struct RankReport {
   uint64_t step = 0;
   uint32_t command = 0;
   uint64_t operation = 0;
-  bool waiting = false; // for other ranks, of which one has not arrived
+  bool waiting = false; // for a rank that has not arrived
   uint64_t beats = 0;
 
   bool operator==(const RankReport &) const = default;
@@ -49,10 +49,10 @@ struct RankReport {
 struct RankWait {
   enum class What {
     Nothing,
-    Starts, // of an operation by all of its group: `ranks` have not
-    Work,   // that others have in hand
-    Value,  // that one rank sends
-    Room    // until one rank receives what it was sent
+    Starts, // `ranks` have not started the operation
+    Work,   // others still work on the operation
+    Value,  // a value that one rank sends
+    Room    // a slot that one rank frees by receiving
   };
   What what = What::Nothing;
   std::vector<int> ranks;
@@ -60,8 +60,8 @@ struct RankWait {
   bool operator==(const RankWait &) const = default;
 };
 
-/// Made by the launcher before it starts the ranks, and kept until they have
-/// ended: ranks end the job when the process that made it is gone. The memory
+/// Created by the launcher before it starts the ranks, and kept until they have
+/// ended: if the launcher's process is gone, the ranks end the job. The memory
 /// has no name and vanishes with the last process.
 class Job {
 public:
@@ -71,20 +71,21 @@ public:
   ~Job();
 
   const JobDescriptors &descriptors() const { return files; }
-  /// Lets the descriptors survive exec. For a child, between fork and exec; it
-  /// is safe there.
+  /// Lets the descriptors survive exec. Called by a child between fork and
+  /// exec, where it is safe.
   void keepOpenOverExec() const;
 
   void abort(const std::string &message) const { control.abort(message); }
   Result<void> health() const { return control.health(); }
   RankReport report(int rank) const;
   RankWait waitOf(int rank) const;
-  /// How long others have waited for the rank to start what they had started.
+  /// How long other ranks have waited for the rank to start what they had
+  /// started.
   uint64_t awaitedNanoseconds(int rank) const {
     return control.rank(rank).awaitedNanoseconds.load();
   }
-  /// Has all ranks end behind the same step: the latest that one of them has
-  /// begun, which is returned, or 0 before the first.
+  /// Lets all ranks end after the same step: the latest that one of them has
+  /// begun, which is returned (0 before the first step).
   uint64_t stopSteps() const { return control.stopSteps(); }
 
 private:
@@ -94,8 +95,8 @@ private:
   ControlPage control;
 };
 
-/// The rank's end, in the rank's process, once. Takes over the descriptors. A
-/// rank that runs another program than the job's is refused.
+/// Creates the rank's transport, once, in the rank's process. Takes over the
+/// descriptors. Fails if the rank runs another program than the job's.
 Result<std::unique_ptr<Transport>> attach(const JobDescriptors &descriptors,
                                           int rank,
                                           const ProgramDigest &program = {});

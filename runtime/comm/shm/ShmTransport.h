@@ -59,20 +59,20 @@ private:
   };
   struct LocalGroup {
     uint32_t entry = 0; // in the control page
-    int me = 0;         // this rank's position
+    int me = 0;         // this rank's member number
     std::vector<int32_t> ranks;
-    uint64_t operations = 0; // that this rank has started
+    uint64_t operations = 0; // started by this rank
     PacedLink link;
-    /// When the link to a member has done what was sent so far.
+    /// When the link to each member has delivered what was sent so far.
     std::map<uint32_t, int64_t> linkFreeAt;
 
     int members() const { return static_cast<int>(ranks.size()); }
   };
 
-  /// The work of one owner in a row: elements of its part of a reduction, or
-  /// the bytes that it copies, [begin, end), cut into `pieces` of `size`.
-  /// Copies and transfers begin at `starts`, of which the last is the end of
-  /// all.
+  /// The work of one owner as a linear range [begin, end): the elements of its
+  /// part of a reduction, or the bytes that it copies. The range is cut into
+  /// `pieces` of `size`. Copies and transfers begin at `starts`, whose last
+  /// entry is the end.
   struct WorkRow {
     struct Part {
       RowCopy copy;
@@ -81,29 +81,30 @@ private:
     int64_t begin = 0, end = 0, size = 0;
     uint32_t pieces = 0;
     std::vector<int64_t> starts;
-    std::vector<Part> parts; // of copies
+    std::vector<Part> parts; // the copies
   };
 
   /// One operation of a group's ring.
   struct Task {
-    Collective collective; // with the transfers of this round
+    Collective collective; // its transfers are those of this round
     LocalGroup *group = nullptr;
     uint64_t number = 0; // in the group
 
     uint32_t slot() const { return number % ringSlots; }
-    /// Before all have started it; see OperationSlot.
+    /// The slot's turn until all members have started it; see OperationSlot.
     uint32_t turn() const {
       return static_cast<uint32_t>(2 * (number / ringSlots));
     }
   };
-  /// Started by this rank.
+  /// An operation that this rank has started.
   struct Operation : Task {
     WorkRow own;
     bool isBarrier = false, isSmall = false, isDone = false;
     Completion completion;
   };
-  /// What communication threads know of it. All in it is theirs: the rank may
-  /// have waited for the operation, or have given up, while they still look.
+  /// What communication threads know of an operation. It is a copy of their
+  /// own, since the rank may have finished or given up the operation while they
+  /// still look at it.
   struct SharedTask : Task {
     WorkRow own;
     std::vector<Transfer> transfers;
@@ -114,9 +115,9 @@ private:
     CollectiveKind kind{};
     uint64_t bytes = 0; // that this rank sends
     std::vector<Operation> rounds;
-    size_t numRounds = 0; // of these; the others are memory to be used again
+    size_t numRounds = 0; // in use; the others are kept for their memory
   };
-  /// A rank's places in the ring of offsets, oldest first.
+  /// The offsets of one operation in this rank's ring.
   struct Published {
     uint32_t entry, slot, turn; // of the operation in the control page
     uint64_t count;
@@ -131,7 +132,7 @@ private:
     uint32_t slots = 1;
     uint64_t id = 0, offset = 0, bytes = 0;
     ChannelHeader *header = nullptr;
-    uint64_t count = 0; // of values that this rank has sent or received
+    uint64_t count = 0; // values that this rank has sent or received
 
     std::byte *slot() const {
       return reinterpret_cast<std::byte *>(header + 1) +
@@ -169,34 +170,34 @@ private:
 
   // Wait.cpp
   Result<void> finish(Operation &operation);
-  /// What a rank waits for, whoever does it.
+  /// An event that a rank waits for.
   struct Awaited {
     uint64_t word;                          // as RankState::waiting shows it
-    std::atomic<uint32_t> &bell, &sleepers; // the futex, and who sleeps on it
+    std::atomic<uint32_t> &bell, &sleepers; // the futex, its sleepers
     std::function<bool()> isOver;
-    std::function<Result<void>()> checkPeers; // may it still come?
+    std::function<Result<void>()> checkPeers; // fails if it cannot happen
   };
-  /// Spins a moment, then sleeps; whether it slept. Fails where it cannot come
-  /// any more.
+  /// Spins a moment, then sleeps. Returns whether it slept. Fails if the event
+  /// cannot happen any more.
   Result<bool> await(const Awaited &awaited);
   Result<void> awaitTurn(const Operation &operation, uint32_t turn);
   Result<void> awaitLink(int64_t end);
   Result<void> checkPeers(const Operation &operation, uint32_t turn);
-  /// Ranks that wait for each other in a circle, with what they wait for; empty
-  /// where there is none through this rank.
+  /// Ranks that wait for each other in a cycle, with the words of their waits;
+  /// empty if this rank is in no cycle.
   using WaitPath = std::vector<std::pair<int, uint64_t>>;
   WaitPath findCircle();
   bool extendCircle(WaitPath &path, std::vector<bool> &visited);
-  /// The ranks for which a rank waits that shows this word; none where that is
-  /// over.
+  /// Returns the ranks for which `rank` waits if it shows this word; none if
+  /// the wait is over.
   std::vector<int> findBlockers(int rank, uint64_t word);
-  /// That the launcher is alive, and the peer, which should still do something.
+  /// Fails if the launcher has ended.
   Result<void> checkLauncher();
   std::string describeWait(int rank) const;
 
   // Channels.cpp
   TransferRecord &slotRecordOf(const OpenChannel &channel) const;
-  /// Until there is a slot to send to, or a value to receive.
+  /// Waits until there is a slot to send to, or a value to receive.
   Result<void> awaitPeer(const OpenChannel &channel);
   Result<void> checkPeer(const OpenChannel &channel);
   void ring(const OpenChannel &channel) const;
@@ -207,8 +208,8 @@ private:
   bool isSmall(const Task &operation) const;
   void fillRow(const Task &operation, int owner, WorkRow &row) const;
   void workAlone(const Task &operation) const;
-  /// On all threads of `team`, or on this one without; whether anything was
-  /// left to do.
+  /// Works on all threads of `team`, or on this thread if it is empty. Returns
+  /// whether anything was left to do.
   bool work(const Task &operation, const WorkRow &own,
             const ParallelFor &team) const;
   bool claim(const Task &operation, int owner, uint32_t &left) const;
@@ -236,14 +237,15 @@ private:
   JobDescriptors files;
   ControlPage control;
   int self = 0;
-  std::vector<Arena> arenas; // by rank; those of this rank's groups are mapped
+  std::vector<Arena> arenas; // by rank; mapped if in a group of this rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;
-  uint32_t usedRecords = 0; // of the slots of those in which this rank sends
+  uint32_t usedRecords = 0; // by channels in which this rank sends
   ParallelFor threads;
   TransportStatistics counters{};
-  uint64_t waited = 0; // nanoseconds, in the running call
-  /// Started and not waited for, oldest first; and memory for further ones.
+  uint64_t waited = 0; // nanoseconds, in the current call
+  /// Collectives that were started and not waited for, oldest first; and spare
+  /// objects for further ones.
   std::vector<std::unique_ptr<OpenCollective>> open, spare;
   std::deque<Published> published;
   uint64_t tickets = 0, publishedEnd = 0, publishedCount = 0;
@@ -251,7 +253,8 @@ private:
   std::vector<std::thread> commThreads;
   std::atomic<bool> commThreadsEnd = false;
   std::mutex sharedMutex;
-  /// In flight, oldest first; empty without communication threads.
+  /// The operations in flight, oldest first; empty without communication
+  /// threads.
   std::vector<std::shared_ptr<const SharedTask>> shared;
 };
 

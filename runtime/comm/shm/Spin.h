@@ -1,4 +1,4 @@
-// Waiting for a moment without giving the core away.
+// Busy-waiting for a short time, without yielding the core.
 
 #pragma once
 
@@ -14,9 +14,8 @@ inline void pauseProcessor() {
 #endif
 }
 
-/// Looks again and again until isOver(), at most until `nanoseconds` after
-/// `begin` (of monotonicNanoseconds); whether it was over. With 0 it does not
-/// look.
+/// Polls until isOver(), at most until `nanoseconds` after `begin` (of
+/// monotonicNanoseconds). Returns whether it was over. With 0 it does not poll.
 template <typename Condition>
 bool spinUntil(int64_t begin, int64_t nanoseconds, const Condition &isOver) {
   if (nanoseconds == 0)
