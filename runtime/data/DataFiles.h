@@ -1,4 +1,4 @@
-// The files that the user's --data means: paths, patterns, weights.
+// The files that the user's --data names: paths, patterns, weights.
 
 #pragma once
 
@@ -11,17 +11,18 @@
 
 namespace polyrank::runtime {
 
-/// Files that are taken one after the other.
+/// Files that are read as one sequence, one after another.
 struct DataFiles {
   std::string given; // as the user wrote it, for messages
   std::vector<std::string> paths;
   std::optional<double> weight; // above 0
 };
 
-/// What each of `given` means: `corpus/*.bin` every file of that pattern, by
-/// name, byte by byte (glob(7)); `a.bin:0.7` a weight behind the last colon. A
-/// file that is really called so is that file. An error where nothing has the
-/// name, a file comes twice, or some have a weight and others none.
+/// Resolves each of `given`: `corpus/*.bin` is every file that matches the
+/// pattern (glob(7)), sorted bytewise by name; `a.bin:0.7` has a weight after
+/// the last colon. A file that literally has the given name takes precedence.
+/// It is an error if no file has the name, a file occurs twice, or only some
+/// have a weight.
 Result<std::vector<DataFiles>>
 findDataFiles(std::span<const std::string> given);
 

@@ -1,4 +1,4 @@
-// Where the rows of a global batch come from, on whichever rank asks for them.
+// The source of the rows of a global batch, on any rank.
 
 #pragma once
 
@@ -10,49 +10,50 @@
 namespace polyrank::runtime {
 
 struct DataOptions {
-  /// Files, patterns, and their weights: see findDataFiles.
+  /// Files and patterns, with optional weights: see findDataFiles.
   std::vector<std::string> paths;
-  /// Of the values in a file of raw tokens: uint8, uint16, uint32, int32 or
-  /// int64. Empty: by the file's name, see SampleFile.
+  /// The type of the values in a file of raw tokens: uint8, uint16, uint32,
+  /// int32 or int64. If empty it follows from the file's name, see SampleFile.
   std::string tokenType = {};
   DocumentOptions documents = {};
   uint64_t batch = 1; // samples per step, over all ranks and microbatches
   SampleOrder order = SampleOrder::Random;
   uint64_t seed = 0;
   double holdout = 0; // fraction of each file's samples, the last ones
-  /// A split may have fewer samples than a batch, but one at least.
+  /// A split may have fewer samples than a batch, but at least one.
   bool allowPart = false;
 };
 
 enum class Split { Train, Holdout };
 
-/// The samples of some rows: row b has that of position first + b % count of
-/// the split, the positions of training being those of the order, and those
-/// that are held out in the files' order.
+/// The samples of a batch: row b has the sample at position first + b % count
+/// of the split. Positions of training count in the sample order, those of the
+/// holdout in the files' order.
 struct Batch {
   Split split = Split::Train;
   uint64_t first = 0, count = 1;
 };
 
-/// The samples of all data files (SampleFile.h). Those of several files are one
-/// long sequence; with weights each source has an order and epochs of its own,
-/// and SourceMix says whose turn it is.
+/// The samples of all data files (SampleFile.h). Several files form one long
+/// sequence; with weights each source has an order and epochs of its own, and
+/// SourceMix chooses the source of each position.
 ///
 /// Step s takes the positions sB .. sB + B - 1 of the order, whatever the
 /// number of ranks. Held-out samples are taken in the files' order. Reading is
 /// const and may run on several threads.
 class DataSource {
 public:
-  /// Checks that the files have everything the inputs need, types and shapes
-  /// included, and at least one global batch of each split that is in use.
+  /// Opens the files and checks that they have everything the inputs need,
+  /// types and shapes included, and at least one global batch of each split in
+  /// use.
   static Result<DataSource> open(const DataOptions &options,
                                  std::span<const InputSpec> inputs);
 
-  /// Rows [begin, end) of a batch, 0 <= begin <= end <= B, of input number
-  /// `input`, dense, in the input's dtype.
+  /// Reads rows [begin, end) of a batch, 0 <= begin <= end <= B, of input
+  /// number `input`: dense, in the input's dtype.
   Result<void> read(const Batch &batch, size_t input, int64_t begin,
                     int64_t end, std::byte *into) const;
-  /// The same of the global batch of `step`.
+  /// Reads rows of the global batch of `step`.
   Result<void> read(Split split, uint64_t step, size_t input, int64_t begin,
                     int64_t end, std::byte *into) const {
     return read(batchOf(split, step), input, begin, end, into);
@@ -60,24 +61,26 @@ public:
   Batch batchOf(Split split, uint64_t step) const {
     return {split, step * options.batch, options.batch};
   }
-  /// Batches in which each sample of a split counts alike: whole ones, and of
-  /// those that are left, r < B, batches in which as many as divide B stand so
-  /// often that they fill it. Their `count` is the number of samples in each.
+  /// Returns batches in which every sample of a split has the same weight:
+  /// whole batches, then for the remaining r < B samples batches of fewer, each
+  /// with a number of samples (`count`) that divides B and repeated to fill the
+  /// batch.
   std::vector<Batch> batchesOfAll(Split split) const;
 
-  /// Reads all samples, held-out ones too: may every value go to its input?
+  /// Reads all samples, including the holdout, and fails unless every value is
+  /// valid for its input.
   Result<void> checkAll() const;
-  /// The same where it takes seconds at most: of files that have up to
-  /// `checkedBytes`. Nothing that a step reads is out of range then, unless
-  /// somebody changes the files.
+  /// Runs the same check on files of at most `checkedBytes`, which takes
+  /// seconds at most. Then nothing that a step reads is out of range, unless
+  /// the files change.
   Result<void> checkRanges() const;
   bool isChecked() const;
   static constexpr uint64_t checkedBytes = uint64_t(1) << 30;
 
   bool hasWeights() const { return mix.has_value(); }
-  /// Bytes of memory that each process needs for it.
+  /// The bytes of memory that each process needs for the samples.
   uint64_t memoryBytes() const;
-  /// Tells the files that are open here from all others (InputFile::identity).
+  /// Identifies the open files among all others (InputFile::identity).
   Result<std::string> identity() const;
   /// The paths of all files, in their order.
   std::vector<std::string> paths() const;
@@ -85,26 +88,27 @@ public:
   uint64_t samples(Split split) const {
     return split == Split::Train ? trainSamples : holdoutSamples;
   }
-  /// Whole global batches; training goes on after the last one.
+  /// The number of whole global batches; training continues after the last one.
   uint64_t batches(Split split) const { return samples(split) / options.batch; }
   /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128, of which 781 are
-  /// held out"; of several sources one line each.
+  /// held out"; with one line for each source.
   std::string describe() const;
 
-  /// Where a NaN is in the global batch of a step, as array, element and
-  /// sample; empty where there is none. For a loss that became NaN.
+  /// Returns where a NaN is in the global batch of a step, as array, element
+  /// and sample; empty if there is none. Used to explain a NaN loss.
   std::string findNan(Split split, uint64_t step) const;
 
-  /// A warning where labels for each token are the tokens themselves, in all of
-  /// the first samples; empty where they are not.
+  /// Returns a warning if in all of the first samples the labels equal the
+  /// tokens, that is, they are not shifted by one; otherwise an empty string.
   std::string findUnshifted() const;
 
 private:
-  /// Files whose samples follow each other.
+  /// Files whose samples form one sequence.
   struct Source {
     DataFiles given;
     std::vector<SampleFile> files;
-    /// Of each split, how many samples are before each file; and in all.
+    /// For each split, the number of samples before each file, and the total
+    /// last.
     std::vector<uint64_t> trainBefore{0}, holdoutBefore{0};
 
     uint64_t samples(Split split) const {

@@ -9,26 +9,26 @@
 
 namespace polyrank::runtime {
 
-/// What such an index says, once it is checked.
+/// The contents of an index, after the checks below.
 struct MegatronIndex {
   ValueType type = ValueType::U16;
   uint64_t tokens = 0;
-  /// Behind the last token of each document, in tokens; those without tokens
-  /// are left out.
+  /// The end of each document, in tokens (one after its last token); documents
+  /// without tokens are left out.
   std::vector<uint64_t> documentEnds;
 };
 
-/// Does the file begin as an index does? False where there is none; an error
-/// where the system cannot read it now.
+/// Returns true if the file begins like an index, and false if there is no such
+/// file. An error means that the system cannot read it now.
 Result<bool> isMegatronIndex(const std::string &path);
 
-/// Reads `index`, of which the tokens are in a file of `dataBytes` bytes:
+/// Reads `index`, whose tokens are in a file of `dataBytes` bytes:
 ///
 ///   "MMIDIDX\0\0", u64 version 1, u8 type of the tokens (1 u8, 2 i8, 3 i16,
 ///   4 i32, 5 i64, 8 u16), u64 S sequences, u64 D bounds of documents, i32
 ///   lengths[S] in tokens, i64 offsets[S] in bytes, i64 bounds[D] in sequences
 ///
-/// Refused is all that Megatron-LM does not write:
+/// Refuses everything that Megatron-LM does not write:
 ///   1. another beginning or version, a type that is no integer, a file of
 ///      another size than S and D say (with modes of several media, too);
 ///   2. a sequence of negative length, or one that does not begin where the one
@@ -36,7 +36,7 @@ Result<bool> isMegatronIndex(const std::string &path);
 ///   3. tokens that end elsewhere than the data;
 ///   4. bounds of documents that do not begin with 0, fall, or do not end with
 ///   S.
-/// Every length and offset is looked at; the memory used is that of the bounds.
+/// Every length and offset is checked; only the bounds are kept in memory.
 Result<MegatronIndex> readMegatronIndex(const InputFile &index,
                                         uint64_t dataBytes);
 

@@ -15,14 +15,14 @@ struct InputSpec {
   DType dtype = DType::F32;
   std::vector<int64_t> rowShape;
   IndexRange range = {};
-  /// The dim of an array with many samples in which they lie; `noBatch`: all
-  /// samples take the same row, which the array is.
+  /// The dim of an array along which its samples lie; `noBatch` if the array is
+  /// one row that all samples share.
   int64_t batchDim = 0;
 
   bool hasBatch() const { return batchDim != noBatch; }
-  /// The product of the row's dims from number `from` on.
+  /// The product of the row's dims from dim `from` on.
   int64_t rowElements(int64_t from = 0) const;
-  /// Whether an array of this shape has samples as the input takes them.
+  /// Returns true if an array of this shape holds samples of this input.
   bool takes(const std::vector<int64_t> &shape) const;
   int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }
 };
@@ -43,49 +43,51 @@ struct InputSpec {
 /// other rules. Inputs called position_ids and attention_mask come from the
 /// rows, too.
 ///
-/// Reading is const and may run on several threads. What is not inflated stays
-/// in the file, however large it is.
+/// Reading is const and may run on several threads. Uncompressed arrays stay in
+/// the file, however large they are.
 class SampleFile {
 public:
-  /// Checks that the file has everything the inputs need, types and shapes
-  /// included. `tokenType` of the values in a file of raw tokens (tokenTypeOf);
-  /// empty: by the file's name, as long as its bytes can be that.
+  /// Opens the file and checks that it has everything the inputs need, types
+  /// and shapes included. `tokenType` is the type of the values in a file of
+  /// raw tokens (tokenTypeOf); if empty it follows from the file's name, and
+  /// fails if the bytes contradict it.
   static Result<SampleFile> open(const std::string &path,
                                  const std::string &tokenType,
                                  const DocumentOptions &documents,
                                  std::span<const InputSpec> inputs);
 
   const std::string &path() const { return name; }
-  /// Tells it, and the index of a pair, from all other files.
+  /// Identifies this file, and the index of a pair, among all other files.
   Result<std::string> identity() const;
   uint64_t samples() const { return numSamples; }
-  /// Number of inputs, and what they are.
+  /// The number of inputs, and each of them.
   size_t inputs() const { return columns.size(); }
   const InputSpec &input(size_t number) const { return columns[number].spec; }
 
-  /// What input number `input` is in a sample, dense, in the input's dtype.
-  /// `stored` is for the caller to keep.
+  /// Reads input number `input` of a sample: dense, in the input's dtype.
+  /// `stored` is a scratch buffer that the caller keeps between calls.
   Result<void> read(uint64_t sample, size_t input,
                     std::vector<std::byte> &stored, std::byte *into) const;
 
-  /// Reads all samples: may every value go to its input?
+  /// Reads all samples, and fails unless every value is valid for its input.
   Result<void> checkAll() const;
-  /// The same sooner: of tokens that are all in range nothing is converted.
+  /// Runs the same check faster: tokens that are all in range are not
+  /// converted.
   Result<void> checkRanges() const;
-  /// How much that reads.
+  /// The number of bytes that `checkRanges` reads.
   uint64_t checkedBytes() const;
-  /// Of what is held in memory: inflated arrays, rows of documents.
+  /// The bytes held in memory: inflated arrays, rows of documents.
   uint64_t memoryBytes() const;
 
   /// "corpus.txt: 1000000 uint8 tokens, 7812 samples of 128".
   std::string describe() const;
   uint64_t tokens() const { return isTokens ? arrays[0].elements() : 0; }
 
-  /// "x.npz, array 'x': value nan at element 7 (sample 0)": the first NaN of an
-  /// input in a sample, or nothing.
+  /// Returns the first NaN of an input in a sample, or an empty string: "x.npz,
+  /// array 'x': value nan at element 7 (sample 0)".
   std::string findNan(uint64_t sample, size_t input) const;
-  /// Whether an array, and not tokens that are shifted, gives an input's
-  /// values.
+  /// True if the input's values come from an array of their own, not from a
+  /// stream of tokens.
   bool isWhole(size_t input) const {
     return columns[input].kind == Kind::Values;
   }
@@ -95,7 +97,7 @@ private:
   struct Column {
     InputSpec spec;
     Kind kind = Kind::Values;
-    size_t array = 0; // where it is read from
+    size_t array = 0; // the array that it is read from
   };
 
   static Result<SampleFile> openTokens(StoredArray tokens,
@@ -113,14 +115,14 @@ private:
   Result<void> readTokens(uint64_t sample, const Column &column,
                           std::vector<std::byte> &stored,
                           std::byte *into) const;
-  /// The element of the column's array with which its row of a sample begins,
-  /// or begins to go on in the array's outer dims, counted by `outer`.
+  /// Returns the element of the column's array at which the sample's row
+  /// begins, or, if the row consists of several runs, its run number `outer`.
   int64_t elementOf(const Column &column, uint64_t sample, int64_t outer) const;
-  /// Elements [first, first + count) of the column's array.
+  /// Reads elements [first, first + count) of the column's array.
   Result<void> readValues(uint64_t sample, const Column &column, int64_t first,
                           int64_t count, std::vector<std::byte> &stored,
                           std::byte *into) const;
-  /// Which of a piece's tokens are the last of their document.
+  /// Finds which of a piece's tokens are the last of their document.
   Result<void> findEnds(const TokenRows::Piece &piece,
                         std::vector<int64_t> &ends) const;
   /// "x.npz, array 'x': value nan at element 7 (sample 0)".
@@ -132,12 +134,12 @@ private:
   std::vector<StoredArray> arrays;
   std::vector<Column> columns;
   uint64_t numSamples = 0;
-  // Of tokens.
+  // For token files only.
   bool isTokens = false;
-  bool isRaw = false; // and nothing in the file says of which type
+  bool isRaw = false; // the file does not state the tokens' type
   DocumentOptions documents;
   TokenRows rows;
-  std::vector<uint64_t> documentEnds; // of a Megatron pair, where they matter
+  std::vector<uint64_t> documentEnds; // of a Megatron pair, if needed
 };
 
 } // namespace polyrank::runtime

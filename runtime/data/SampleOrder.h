@@ -1,5 +1,5 @@
-// In which order samples are taken: a function of the position alone, not of
-// the ranks.
+// The order in which samples are taken: a function of the position alone, not
+// of the ranks.
 
 #pragma once
 
@@ -10,8 +10,8 @@ namespace polyrank::runtime {
 
 /// A bijection of [0, size), computed without a table: a balanced Feistel
 /// network over the next power of four, walked until it lands inside (Black and
-/// Rogaway, "Ciphers with arbitrary finite domains", 2002). It shuffles; it is
-/// not meant to keep secrets.
+/// Rogaway, "Ciphers with arbitrary finite domains", 2002). It shuffles, and is
+/// not cryptographically secure.
 class KeyedPermutation {
 public:
   /// `size` is at least 1 and below 2^62.
@@ -27,8 +27,8 @@ private:
 
 enum class SampleOrder { Random, Sequential };
 
-/// The sample at global position p = step * batch + b. Every epoch, of `size`
-/// positions, visits each sample once: in order, or in the order of the
+/// Returns the sample at global position p = step * batch + b. Every epoch, of
+/// `size` positions, visits each sample once: in order, or in the order of the
 /// permutation keyed by (seed, p / size).
 uint64_t sampleAt(SampleOrder order, uint64_t size, uint64_t seed,
                   uint64_t position);

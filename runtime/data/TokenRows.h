@@ -1,4 +1,4 @@
-// How the tokens of a file are cut into rows of the model's length.
+// The rules by which a file's tokens are cut into rows of the model's length.
 
 #pragma once
 
@@ -12,20 +12,20 @@
 namespace polyrank::runtime {
 
 enum class DocumentRule {
-  Stream, // a row every T tokens, whatever ends or begins in it
-  Whole,  // documents one behind the other in a row as long as they fit whole
-  Pad     // each document begins a row of its own
+  Stream, // a row every T tokens, across document bounds
+  Whole,  // packs as many whole documents into a row as fit
+  Pad     // each document begins a new row
 };
 
-/// What becomes of documents in files of tokens.
+/// How documents in files of tokens are handled.
 struct DocumentOptions {
   DocumentRule rule = DocumentRule::Stream;
   std::optional<int64_t> eos = {}; // the token that ends a document
-  /// The label behind the last token of a document, which is the first token of
-  /// the next one, does not count.
+  /// The label of a document's last token, which is the first token of the next
+  /// document, is ignored.
   bool maskLabels = false;
-  bool resetPositions = false;     // position_ids begin again at each document
-  std::optional<int64_t> pad = {}; // what fills a row up; else `eos`, else 0
+  bool resetPositions = false;     // position_ids restart at each document
+  std::optional<int64_t> pad = {}; // fills up rows; by default `eos`, else 0
 
   bool needsDocuments() const {
     return rule != DocumentRule::Stream || maskLabels || resetPositions;
@@ -34,37 +34,40 @@ struct DocumentOptions {
 
 /// The rows of one file.
 ///
-/// Of a document of n tokens the first n - 1 are inputs, and the last n - 1
-/// labels, so that no label is of another document; without labels all n are
-/// inputs. One with more than T inputs is cut every T of them, and its last
-/// part is a document by itself. With T = 4, `a` to `c` being documents of 6, 3
-/// and 2 tokens, of which the last ones are not inputs:
+/// In a document of n tokens the first n - 1 are inputs, and the last n - 1 are
+/// labels, so that no label belongs to another document; without labels all n
+/// are inputs. A document with more than T inputs is cut after every T of them,
+/// and its last part counts as a document by itself. For example, T = 4 and
+/// documents `a` to `c` of 6, 3 and 2 tokens, whose last tokens are not inputs:
 ///
 ///   stream  a0 a1 a2 a3 | a4 a5 b0 b1          (as if they were one)
 ///   pad     a0 a1 a2 a3 | a4 -- -- -- | b0 b1 -- -- | c0 -- -- --
 ///   whole   a0 a1 a2 a3 | a4 b0 b1 c0
 ///
-/// Those that follow from documents need 12 bytes of memory for each of their
-/// parts, and 8 for each row.
+/// Rows made of documents take 12 bytes of memory for each piece, and 8 for
+/// each row.
 class TokenRows {
 public:
-  /// Inputs begin, .., begin + count - 1, next to each other in the row.
+  /// Consecutive inputs begin, .., begin + count - 1 of a row.
   struct Piece {
     uint64_t begin = 0;
     int64_t count = 0;
   };
 
   TokenRows() = default;
-  /// A file of `tokens`, each of which but the last is followed by a label.
+  /// The rows of a file of `tokens` tokens, in which the label of each token is
+  /// the next one.
   static TokenRows ofStream(uint64_t tokens, int64_t length);
-  /// Of documents that end behind these tokens, the last one with the file.
+  /// The rows of documents that end at `ends` (one after their last tokens),
+  /// the last one with the file.
   static TokenRows ofDocuments(std::span<const uint64_t> ends,
                                DocumentRule rule, int64_t length,
                                bool haveLabels);
 
   uint64_t size() const { return rows; }
   uint64_t memoryBytes() const;
-  /// Calls body(piece) for each of a row, in order; while it returns true.
+  /// Calls body(piece) for each piece of a row, in order, while it returns
+  /// true.
   template <typename Body>
   void forEachPiece(uint64_t row, const Body &body) const {
     if (firsts.empty()) {
@@ -79,7 +82,7 @@ public:
 private:
   int64_t length = 1;
   uint64_t rows = 0;
-  // Of documents: each row's pieces are firsts[row] .. firsts[row + 1] - 1.
+  // For documents: the pieces of a row are firsts[row] .. firsts[row + 1] - 1.
   std::vector<uint64_t> firsts, begins;
   std::vector<uint32_t> counts;
 };
