@@ -1,5 +1,5 @@
-// What executes a rank's own commands and holds its arena: the interface behind
-// which the CPU stands, and later CUDA.
+// The interface of the device that executes a rank's own commands and holds its
+// arena: implemented by the CPU, later by CUDA.
 
 #pragma once
 
@@ -16,9 +16,9 @@
 
 namespace polyrank::runtime {
 
-/// A buffer of the plan on this device: in microbatch m at base + m * stride,
-/// with slots at base + (m mod slots) * stride, and in iteration i of a loop i
-/// * each further (negative: back).
+/// A buffer of the plan on this device. In microbatch m it is at base + m *
+/// stride, or with slots at base + (m mod slots) * stride; in iteration i of a
+/// loop it is i * each bytes further (negative: back).
 struct Address {
   DeviceAddress base;
   uint64_t stride = 0;
@@ -31,8 +31,8 @@ struct Address {
   }
 };
 
-/// The two regions of this rank's arena. The plan is verified: every buffer
-/// that it names lies inside.
+/// The two regions of this rank's arena. The plan is verified: all its buffers
+/// lie inside.
 struct ArenaView {
   DeviceSpan sharedRegion, privateRegion;
   /// This rank's linear index over each of the program's groups.
@@ -49,80 +49,83 @@ struct ArenaView {
     return {region.address + offsetOf(buffer), buffer.stride(), buffer.slots(),
             buffer.each()};
   }
-  /// In the first microbatch.
+  /// The span of the buffer in the first microbatch.
   DeviceSpan spanOf(const plan::BufferRef &buffer) const {
     return {resolve(buffer).base, buffer.size()};
   }
 };
 
-/// A command made ready: addresses resolved, library objects built. One that a
-/// device has made is run by that device alone (Device::enqueue).
+/// A prepared command: addresses are resolved, library objects are built. An
+/// operation that a device prepared is run only by that device
+/// (Device::enqueue).
 class Operation {
 public:
   virtual ~Operation() = default;
   virtual Result<void> run(Turn turn) = 0;
 };
 
-/// The queues of a device (CUDA: streams). What is put on one runs in that
-/// order, beside what is on the other. Queues of communicators belong to the
-/// transport.
+/// The queues of a device (CUDA: streams). The operations on one queue run in
+/// the order in which they were enqueued, concurrently with those on the other.
+/// Communication queues belong to the transport.
 enum class Queue : uint8_t { Compute, Copies };
 inline constexpr int numQueues = 2;
 
-/// A place on a queue (CUDA: an event): over when all is done that was put on
-/// the queue up to there. Number 0 is over from the start.
+/// A position in a queue (CUDA: an event). It is over when everything enqueued
+/// up to it is done. Number 0 is over from the start.
 struct QueueTicket {
   Queue queue = Queue::Compute;
   uint64_t number = 0;
 };
 
-/// What a device reaches with all its threads.
+/// The rates that a device reaches with all its threads.
 struct DeviceRates {
-  double flopsPerSecond = 0; // in a large product of f32
-  double bytesPerSecond = 0; // adding one large array to another
+  double flopsPerSecond = 0; // in a large f32 GEMM
+  double bytesPerSecond = 0; // when it adds one large array to another
 };
 
 /// Holds a rank's memory, prepares commands once, at load, and runs them.
 /// Devices outlive their operations and memory. All calls are made by one
 /// thread.
 ///
-/// What is enqueued or uploaded may be done later, and in the background; an
-/// error of it is that of a later call. The order is that of its queue and of
-/// the tickets that it waits for. A device for which all is done on return
-/// gives tickets of number 0.
+/// Enqueued operations and uploads may run later, in the background; their
+/// errors are returned by a later call. They are ordered by their queue and by
+/// the tickets that they wait for. A synchronous device returns tickets of
+/// number 0.
 class Device {
 public:
   using Prepared = Result<std::unique_ptr<Operation>>;
   virtual ~Device() = default;
 
-  /// Memory of zeros for a region of an arena, which is there: using it later
-  /// cannot fail for want of it. `alignment` of its begin: a power of two.
-  /// Freed when no queue uses it any more.
+  /// Allocates zeroed memory for a region of an arena. It is resident, so that
+  /// a later use cannot fail for lack of memory. `alignment` of its start is a
+  /// power of two. The memory is freed once no queue uses it any more.
   virtual Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) = 0;
-  /// The same of memory that a transport has brought; what it holds stays.
+  /// Makes memory of a transport resident for this device in the same way; its
+  /// contents stay.
   virtual Result<void> adopt(DeviceSpan memory) = 0;
 
-  /// Writes all bytes of a host's memory that becomes the device's; what it
-  /// holds before is unspecified.
+  /// Fills host memory whose contents go to the device. It must write all
+  /// bytes; their values before are unspecified.
   using Fill = std::function<Result<void>(std::span<std::byte> memory)>;
-  /// Fills device memory on the queue of copies, once `after` is over. `fill`
-  /// is called before this returns, straight on the device's memory where the
-  /// host sees that; its error is returned.
+  /// Fills device memory on the queue Copies, once `after` is over. `fill` is
+  /// called before this returns, directly on the device's memory if the host
+  /// can access it; its error is returned.
   virtual Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
                                      QueueTicket after) = 0;
-  /// What is there once `after` is over, for which it waits.
+  /// Waits until `after` is over, and returns the contents of the memory then.
   virtual Result<Downloaded> download(DeviceSpan from, QueueTicket after) = 0;
 
-  /// Puts an operation that this device has prepared on the queue of computing,
-  /// to run once `after` is over.
+  /// Enqueues an operation that this device has prepared on the queue Compute;
+  /// it runs once `after` is over.
   virtual Result<QueueTicket> enqueue(Operation &operation, Turn turn,
                                       QueueTicket after) = 0;
-  /// Returns when that is over, with the first error of what was done so far.
+  /// Waits until the ticket is over, and returns the first error of everything
+  /// run so far.
   virtual Result<void> synchronize(QueueTicket ticket) = 0;
 
   virtual Prepared prepare(const plan::Launch &launch,
                            const ArenaView &arena) = 0;
-  /// Fails where the library now asks for more scratch than the plan gives.
+  /// Fails if the library now needs more scratch than the plan provides.
   virtual Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) = 0;
   /// `index` is this rank's index over the copy's axes.
   virtual Prepared prepare(const plan::Copy &copy, int64_t index,
@@ -134,7 +137,7 @@ public:
   parallelFor(int64_t range, int64_t grain,
               const std::function<void(int64_t, int64_t)> &body) = 0;
 
-  /// Measures for some tenths of a second.
+  /// Measures the rates, which takes some tenths of a second.
   virtual Result<DeviceRates> measureRates() = 0;
 };
 

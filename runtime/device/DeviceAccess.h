@@ -1,5 +1,5 @@
-// What a device's addresses stand for. For devices and the transports that move
-// their memory alone: test/tools/includes.test lists who may see this.
+// The meaning of a device's addresses. Only devices, and transports that move
+// their memory, may include this: test/tools/includes.test lists them.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 namespace polyrank::runtime {
 
 struct DeviceAccess {
-  /// An address as the device counts: of any kind.
+  /// An address in the device's own numbering, for any kind of device.
   static DeviceAddress addressOf(uint64_t value) {
     return DeviceAddress(value);
   }
   static uint64_t valueOf(DeviceAddress address) { return address.value; }
 
-  /// Of a device whose memory this process sees.
+  /// The address of memory on a device whose memory this process can access.
   static DeviceAddress addressOf(const std::byte *memory) {
     return DeviceAddress(reinterpret_cast<uintptr_t>(memory));
   }

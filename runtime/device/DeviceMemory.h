@@ -1,5 +1,5 @@
-// Memory of a device as everything above the device sees it: places that can be
-// named and handed on, but not looked into.
+// A device's memory as all code above the device sees it: opaque addresses that
+// can be passed on, but not dereferenced.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace polyrank::runtime {
 
-/// A place in a device's memory: an address of this process on the CPU, one of
-/// the device elsewhere. Only devices, and transports that move their memory,
-/// know what it stands for (runtime/device/DeviceAccess.h): for everybody else
-/// there is no way to read or write there, but the device's.
+/// An address in a device's memory: one of this process on the CPU, one of the
+/// device elsewhere. Only devices, and transports that move their memory, can
+/// interpret it (runtime/device/DeviceAccess.h); all other code reads and
+/// writes the memory through the device.
 class DeviceAddress {
 public:
   constexpr DeviceAddress() = default;
@@ -31,7 +31,7 @@ private:
   uint64_t value = 0;
 };
 
-/// `size` bytes from there.
+/// `size` bytes from `address` on.
 struct DeviceSpan {
   DeviceAddress address;
   uint64_t size = 0;
@@ -41,12 +41,11 @@ struct DeviceSpan {
   }
 };
 
-/// Where the regions of an arena begin, at least: what GPUs want of memory that
-/// whole vectors are read from. Offsets in them are multiples of what the
-/// target asked the compiler for.
+/// The least alignment of an arena's regions: what GPUs need for vector loads.
+/// Offsets within a region are multiples of the target's own alignment.
 inline constexpr uint64_t arenaAlignment = 256;
 
-/// Memory that a device gave, until this ends. The device outlives it.
+/// Owns memory that a device has allocated. The device outlives it.
 class DeviceMemory {
 public:
   using Release = std::function<void(DeviceSpan)>;
@@ -70,12 +69,12 @@ private:
   Release release;
 };
 
-/// What some memory of a device held when it was asked for, as the host reads
-/// it: the memory itself where the host sees it, and then only until something
-/// is enqueued that writes there; a copy elsewhere.
+/// A device's memory as the host reads it, with the contents at the time of the
+/// request. If the host can access the memory this is the memory itself, valid
+/// until something is enqueued that writes to it; otherwise it is a copy.
 class Downloaded {
 public:
-  /// The memory itself.
+  /// Refers to the memory itself.
   explicit Downloaded(std::span<const std::byte> memory) : view(memory) {}
   Downloaded(std::unique_ptr<std::byte[]> copied, size_t size)
       : copy(std::move(copied)), view(copy.get(), size) {}

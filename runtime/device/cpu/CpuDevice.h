@@ -28,7 +28,7 @@ public:
   Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
                              QueueTicket after) override;
   Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;
-  /// At once, by the calling thread and its team.
+  /// Runs the operation at once, on the calling thread and its team.
   Result<QueueTicket> enqueue(Operation &operation, Turn turn,
                               QueueTicket) override {
     if (Result<void> done = operation.run(turn); !done)
@@ -57,7 +57,7 @@ private:
 
   KernelModule module;
   ThreadTeam team;
-  /// One per structure; a model has few.
+  /// One for each distinct shape; a model has few.
   std::vector<std::pair<GemmShape, std::unique_ptr<PreparedGemm>>> gemms;
 };
 

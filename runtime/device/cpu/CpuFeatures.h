@@ -1,4 +1,4 @@
-// Which features this CPU has, by the names that LLVM gives them.
+// The features of this CPU, by LLVM's names.
 
 #pragma once
 
@@ -8,11 +8,12 @@
 
 namespace polyrank::runtime {
 
-/// Whether this CPU (and kernel) offers `feature`, e.g. "avx512f". A leading
-/// '+' is skipped. A name that is not known is a feature that is not there.
+/// Returns true if this CPU (and the operating system) offers `feature`, e.g.
+/// "avx512f". A leading '+' is skipped. An unknown name counts as a missing
+/// feature.
 bool cpuHas(std::string_view feature);
 
-/// Those of `features` that are missing here, in order. "-name" asks for
+/// Returns those of `features` that this CPU lacks, in order. "-name" requires
 /// nothing.
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &features);

@@ -1,4 +1,4 @@
-// What an ELF image of kernels may contain, checked before it is loaded.
+// The check of an ELF image of kernels before it is loaded.
 
 #pragma once
 
@@ -12,11 +12,12 @@ namespace polyrank::runtime {
 /// Accepts an x86-64 shared object that the dynamic loader can map without
 /// running or reading anything else: no dependencies, constructors, resolvers,
 /// interpreter, search paths, thread-local storage or writable code; only the
-/// plainest relocations; undefined symbols only from `allowedSymbols`.
-/// This keeps accidents out. The code itself is trusted like any program.
+/// plainest relocations; undefined symbols only from `allowedSymbols`. This
+/// guards against accidents. The code itself is trusted like any program.
 Result<void> checkKernelImage(std::span<const uint8_t> image);
 
-/// The functions that kernels may call: memory functions and libm.
+/// Returns true for a function that kernels may call: memory functions and
+/// libm.
 bool isAllowedSymbol(const char *name);
 
 } // namespace polyrank::runtime

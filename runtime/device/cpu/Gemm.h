@@ -1,5 +1,6 @@
-// Matrix products by oneDNN, and how much scratch they need: what the compiler
-// asks when it plans memory is what the runtime asks when it loads the plan.
+// GEMMs by oneDNN, and their scratch. The compiler, when it plans memory, and
+// the runtime, when it loads the plan, ask for the scratch size in the same
+// way.
 
 #pragma once
 
@@ -16,30 +17,29 @@ struct GemmOperands {
   const float *a, *b;
   float *c;
   void *scratch;
-  const int64_t *groups = nullptr, *ids = nullptr; // of a grouped product
+  const int64_t *groups = nullptr, *ids = nullptr; // of a grouped GEMM
 };
 
-/// A product made ready: one per structure, shared by all commands that have
-/// it.
+/// A prepared GEMM: one per shape, shared by all commands of this shape.
 class PreparedGemm {
 public:
   virtual ~PreparedGemm() = default;
-  /// What the library asks for, for all threads together; 64-byte aligned
-  /// memory of this size goes with every `run`.
+  /// The scratch that the library needs for all threads together. Each `run`
+  /// gets 64-byte aligned memory of this size.
   virtual uint64_t scratchBytes() const = 0;
   virtual Result<void> run(const GemmOperands &operands) = 0;
 };
 
 /// Prepares `shape` for a team of `threads`, whose members take one piece after
 /// another. The bits of the result do not depend on the number of threads.
-/// Fails where the library cannot do it.
+/// Fails if the library does not support the shape.
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads);
 
 /// The scratch that a plan must give to `shape`, in bytes.
 Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads);
 
-/// The number of pieces that follows from the sizes: `shape.pieces` is ignored.
+/// The number of pieces that the sizes imply; `shape.pieces` is ignored.
 int64_t defaultPieces(const GemmShape &shape);
 
 std::string describe(const GemmShape &shape);

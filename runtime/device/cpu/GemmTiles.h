@@ -1,4 +1,4 @@
-// How products are cut into tasks, and who computes these.
+// The division of GEMMs into tasks, and the threads that run them.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace polyrank::runtime {
 
-/// oneDNN takes the number of threads from OpenMP, when it makes a primitive
-/// and when it runs sgemm.
+/// Sets OpenMP's number of threads to 1 in a scope. oneDNN takes its number of
+/// threads from OpenMP, when it creates a primitive and when it runs sgemm.
 class OneThread {
 public:
   OneThread();
@@ -22,20 +22,21 @@ private:
   int before;
 };
 
-/// Products of the batch.
+/// The number of GEMMs in the batch.
 int64_t productsOf(const GemmShape &shape);
 
-/// As many as keep a team busy, none narrower than 192 where there are more
-/// than two.
+/// The number of pieces that keeps a team busy. If there are more than two,
+/// none is narrower than 192.
 int64_t piecesOf(const GemmShape &shape);
 
-/// Multiply-adds from which a product is worth more threads than one.
+/// The number of multiply-adds from which a GEMM gains from more than one
+/// thread.
 inline constexpr int64_t worthATeam = 1 << 16;
 
-/// How the products of a batch are cut into tasks: each task is one tile of one
-/// product, computed by one thread. The cut never depends on the number of
-/// threads, because oneDNN's own partition changes the order of sums (matrix
-/// times vector, transposed A with a long k).
+/// The division of a batched GEMM into tasks: each task is one tile of one
+/// product of the batch, computed by one thread. The cut never depends on the
+/// number of threads, because oneDNN's own partition changes the order of sums
+/// (matrix times vector, transposed A with a long k).
 struct Tiling {
   explicit Tiling(const GemmShape &shape);
 

@@ -1,4 +1,4 @@
-// Products of groups, which are as large as data says.
+// Grouped GEMMs, whose group sizes are known only at run time.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace polyrank::runtime {
 
-/// `shape` is grouped, and its library Sgemm, which takes any sizes. Rows of
-/// one group are one product, and are read in place where they follow each
-/// other; others are brought together a few at a time, in the scratch. Which
-/// group a row is in is known when it runs, and may be any number. The bits do
-/// not depend on the number of threads.
+/// Prepares a grouped `shape` with the library Sgemm, which takes any sizes.
+/// The rows of one group form one GEMM. Contiguous rows are read in place;
+/// others are gathered in the scratch, a few at a time. The group of each row
+/// is read at run time and may be any number. The bits do not depend on the
+/// number of threads.
 Result<std::unique_ptr<PreparedGemm>> prepareGroupedGemm(const GemmShape &shape,
                                                          int threads);
 

@@ -15,7 +15,7 @@ namespace polyrank::runtime {
 using KernelFunction = void (*)(void *const *buffers, int64_t begin,
                                 int64_t end);
 
-/// Owns the loaded image; kernel i of the plan is `function(i)`.
+/// Owns the loaded image of the kernels; kernel i of the plan is `function(i)`.
 class KernelModule {
 public:
   /// Checks the CPU's features and the image, copies it to a sealed memfd, so
@@ -31,8 +31,9 @@ private:
   struct Close {
     void operator()(int *file) const;
   };
-  // Open as long as the image is loaded: the loader knows an image by its
-  // path, /proc/self/fd/N, and would take a later one of that number for it.
+  // The descriptor stays open as long as the image is loaded: the loader
+  // identifies an image by its path, /proc/self/fd/N, and would mistake a later
+  // image with the same number for this one.
   std::unique_ptr<int, Close> file;
   std::unique_ptr<void, Unload> handle;
   std::vector<KernelFunction> functions;

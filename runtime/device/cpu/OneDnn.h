@@ -1,6 +1,5 @@
-// oneDNN, loaded when the first product is made ready: a plan without products
-// runs on a machine that lacks it, and its 40 MB are mapped for none that does
-// not call it.
+// oneDNN, loaded when the first GEMM is prepared: a plan without GEMMs runs on
+// a machine without oneDNN, and does not map its 40 MB.
 
 #pragma once
 
@@ -8,12 +7,12 @@
 
 namespace polyrank::runtime {
 
-/// By the name of its binary interface.
+/// The soname of the supported ABI.
 inline constexpr const char *oneDnnLibrary = "libdnnl.so.2";
 
-/// Loads it. To be called before anything of <oneapi/dnnl/dnnl.hpp>; again
-/// and on any thread it says what it said first. Fails where the machine has no
-/// such library, or one that lacks a function.
+/// Loads oneDNN. Must be called before anything of <oneapi/dnnl/dnnl.hpp>.
+/// Further calls, on any thread, return the result of the first. Fails if the
+/// machine has no such library, or one that lacks a function.
 Result<void> loadOneDnn();
 
 } // namespace polyrank::runtime

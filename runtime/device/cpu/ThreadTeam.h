@@ -7,28 +7,28 @@
 
 namespace polyrank::runtime {
 
-/// One per process. Our kernels and oneDNN's share libgomp's team, so that the
-/// cores are never claimed twice. How idle threads wait is libgomp's policy,
-/// read from the environment when it is loaded: the launcher sets it before it
-/// starts the rank (runtime/launch/Launcher.cpp).
+/// One per process. The plan's kernels and oneDNN share libgomp's team, so that
+/// the cores are never oversubscribed. How idle threads wait is libgomp's
+/// policy, which it reads from the environment when it is loaded: the launcher
+/// sets it before it starts the rank (runtime/launch/Launcher.cpp).
 class ThreadTeam {
 public:
-  /// Makes `threads` the team's size and sets flush-to-zero on each thread if
-  /// asked. Threads that libgomp makes later inherit it from their maker.
+  /// Sets the team's size, and flush-to-zero on each thread if requested.
+  /// Threads that libgomp creates later inherit it from their creator.
   ThreadTeam(int threads, bool flushDenormals);
 
   int size() const { return threads; }
 
-  /// Below so many bytes and operations a second thread costs more than it
-  /// gains: waking it takes 1 us where it spins and 60 us where it sleeps.
+  /// The number of bytes or operations below which a second thread costs more
+  /// than it gains: waking it takes 1 us if it spins and 60 us if it sleeps.
   uint64_t worthwhileWork() const { return worthwhile; }
 
-  /// Runs body(begin, end) over [0, range) in one contiguous piece per thread,
-  /// with bounds that are multiples of `grain`.
+  /// Runs body(begin, end) over [0, range) in a few contiguous pieces per
+  /// thread, whose bounds are multiples of `grain`.
   void parallelFor(int64_t range, int64_t grain,
                    const std::function<void(int64_t, int64_t)> &body) const;
 
-  /// The same without an allocation; `context` is handed to `body`.
+  /// The same without an allocation; `context` is passed to `body`.
   void parallelFor(int64_t range, int64_t grain,
                    void (*body)(void *, int64_t, int64_t), void *context) const;
 
