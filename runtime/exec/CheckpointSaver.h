@@ -9,38 +9,39 @@
 
 namespace polyrank::runtime {
 
-/// What a rank tells the launcher when its file is durable, or why it is not.
+/// A rank's report to the launcher that its file is durable, or why it is not.
 struct ShardReport {
   uint64_t step = 0, bytes = 0;
   double copySeconds = 0, waitSeconds = 0, writeSeconds = 0;
-  std::vector<std::vector<uint64_t>> checksums; // of its tensors, as specsOf
+  std::vector<std::vector<uint64_t>> checksums; // by tensor, as in specsOf
   std::string error;
 };
 
 /// Copies what a rank has to write at the end of a step, and writes it in the
-/// background while the training goes on. At most one checkpoint at a time: the
-/// next one waits until this rank's file of the one before is durable.
+/// background while the training continues. One checkpoint is written at a
+/// time: the next save waits until this rank's file of the previous one is
+/// durable.
 class CheckpointSaver {
 public:
-  /// Takes the memory for the copy. Parts that no rank computes with are read
-  /// now. All arguments outlive it.
+  /// Allocates the memory for the copy, and reads the parts that no rank
+  /// computes with. All arguments must outlive the saver.
   static Result<std::unique_ptr<CheckpointSaver>>
   create(const CheckpointLayout &layout, int64_t rank,
          const RankProgram &program, const Weights &initial,
          ParallelFor parallelFor, FileOperations &files);
 
-  /// Of the step that has just been done, into `unfinished`, which is made. The
-  /// report of the save before is returned, if there was one. A file that
-  /// cannot be written is no error here: the report says so.
+  /// Saves the step that has just been done into the folder `unfinished`, which
+  /// is created. Returns the report of the previous save, if there was one. A
+  /// file that cannot be written is no error here: its report says so.
   Result<std::optional<ShardReport>> save(uint64_t step,
                                           const std::string &unfinished,
                                           const std::function<void()> &onTick);
-  /// The report of the one that is being written, when its file is durable.
+  /// Returns the report of the save in progress once its file is durable.
   std::optional<ShardReport> poll();
-  /// Waits for the one that is being written.
+  /// Waits for the save in progress, and returns its report.
   std::optional<ShardReport> finish(const std::function<void()> &onTick);
 
-  /// The memory that a rank takes.
+  /// The bytes of memory that a rank allocates.
   static uint64_t memoryBytes(const CheckpointLayout &layout, int64_t rank);
 
 private:

@@ -1,4 +1,4 @@
-// Tells the samples of one run from those of another.
+// A fingerprint that tells the samples of one run from those of another.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace polyrank::runtime {
 
-/// Of up to 256 samples that are spread over an epoch, in the order in which
-/// training takes them: other data, another order or seed, or another holdout
-/// give another one, whatever the file is called. 32 hex digits. `batch` is the
-/// number of samples of a step.
+/// Returns the fingerprint of up to 256 samples, spread over an epoch, in the
+/// order in which training takes them, as 32 hex digits. It differs if data,
+/// order, seed or holdout differ, and does not depend on file names. `batch` is
+/// the number of samples of a step.
 Result<std::string> fingerprintOf(const DataSource &data,
                                   std::span<const InputSpec> inputs,
                                   uint64_t batch);

@@ -18,23 +18,23 @@ namespace polyrank::runtime {
 
 inline constexpr int numCommandKinds = int(plan::CommandBody::MAX) + 1;
 
-/// Time and number of the commands that ran, by plan::CommandBody.
+/// The time and the number of executed commands, by plan::CommandBody.
 struct CommandTimes {
   std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
 
   uint64_t total() const;
-  /// In collectives, in waits for them, in sends and in receives.
+  /// The time in collectives, waits, sends and receives.
   uint64_t communication() const;
-  /// Communication's part of the time in commands, 0 to 1.
+  /// Communication's share of the time in commands, 0 to 1.
   double communicationShare() const;
 };
 
 class Interpreter {
 public:
-  /// Prepares all commands of the verified `program` for `rank`, which runs it,
-  /// and whose collectives and sends are held back to `links`. With a
-  /// `rehearsal`, which outlives this, it stands in for device and links: arena
-  /// and links are not used.
+  /// Prepares all commands of the verified `program` for `rank`, which runs it.
+  /// Collectives and sends are slowed down to the emulated `links`. A
+  /// `rehearsal`, which must outlive this, replaces device and links: arena and
+  /// links are not used then.
   static Result<Interpreter> prepare(const plan::Program &program,
                                      uint32_t microbatches, const Mesh &mesh,
                                      int64_t rank, const ArenaView &arena,
@@ -42,9 +42,9 @@ public:
                                      const Links &links = {},
                                      Rehearsal *rehearsal = nullptr);
 
-  /// Runs the schedule once, after what `latest` stands for, and sets that to
-  /// what the device does last; it may still be at work then. An error names
-  /// the command's origin in the model.
+  /// Runs the schedule once, after the ticket `latest`, and sets `latest` to
+  /// the ticket of the device's last operation, which may still be running. An
+  /// error names the command's origin in the model.
   Result<void> runStep(uint64_t step, QueueTicket &latest);
 
   const CommandTimes &times() const { return measured; }
@@ -62,13 +62,13 @@ private:
     std::unique_ptr<Operation> operation;
     const plan::Command *source;
     const char *segment;
-    /// Of a command that ends a collective, or moves a value: how that went.
+    /// For a command that ends a collective, or moves a value: its times.
     const Completion *completion = nullptr;
-    /// Of a loop: its commands, and it has no operation itself. A rehearsal has
-    /// one for all of it.
+    /// For a loop: its commands; the loop itself has no operation. In a
+    /// rehearsal the loop has one operation for all of it.
     std::vector<Command> nested;
   };
-  /// Of a command that is profiled.
+  /// The position of a profiled command.
   struct ProfilePlace {
     uint32_t segment;
     size_t command;

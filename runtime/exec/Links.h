@@ -1,4 +1,5 @@
-// Links along the axes of the mesh, to which a run is held back (--link).
+// Emulated links along the axes of the mesh, to which a run is slowed down
+// (--link).
 
 #pragma once
 
@@ -13,24 +14,24 @@
 
 namespace polyrank::runtime {
 
-/// The links of some axes, in the compiler's words: what its cost model takes a
-/// collective to last, the transport then makes it last at least.
+/// The links of some axes, with the parameters of the compiler's cost model:
+/// the transport makes a collective last at least as long as that model says.
 class Links {
 public:
   Links() = default;
 
-  /// Of `specifications`, each AXIS=MICROSECONDS:GB_PER_S as polyrank-compile
-  /// takes them; the last of an axis counts. Fails with what is wrong with one.
+  /// Parses `specifications`, each AXIS=MICROSECONDS:GB_PER_S as in
+  /// polyrank-compile; the last one of an axis counts.
   static Result<Links> parse(const Mesh &mesh,
                              std::span<const std::string> specifications);
 
-  /// Of a group over these axes: latency and speed of the slowest among them,
-  /// each by itself. None where no link of them is given, or the group is one
-  /// rank.
+  /// Returns the link of a group over these axes: the largest latency and the
+  /// lowest bandwidth among them, each by itself. Nothing if none of them has a
+  /// link, or the group is one rank.
   std::optional<PacedLink> of(const AxisRefs *axes) const;
 
-  /// `times` with what collectives and sends take over these links, by which
-  /// the transport holds them back; nothing where none is given.
+  /// Returns `times` with the times of collectives and sends replaced by what
+  /// they take over these links; 0 where no link is given.
   StepTimes timesOver(StepTimes times, const LoadedPlan &plan) const;
 
   /// "--link data=20:2: collectives over data take at least 20 us a round and

@@ -1,4 +1,4 @@
-// Fills a rank's arena, and what is saved of it, from a checkpoint of any mesh.
+// Loads a checkpoint, written on any mesh, into a rank's arena.
 
 #pragma once
 
@@ -8,22 +8,22 @@
 
 namespace polyrank::runtime {
 
-/// Whether a plan can go on from a checkpoint: each of the model's tensors is
-/// there, in its shape and a type that can be converted, and none is there that
-/// the plan does not know; the same of the optimizer's state, unless that
-/// begins anew. Everything that is wrong is named.
+/// Fails unless a plan can resume from a checkpoint: it must have each of the
+/// model's tensors, in its shape and a convertible type, and none that the plan
+/// does not know; the same holds for the optimizer's state, unless that is
+/// reset. The error lists everything that is wrong.
 Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
                          bool resetOptimizer);
 
-/// Loads parameters, running statistics and, unless it begins anew, all state.
-/// `onTick` is called after each piece that is read.
+/// Loads parameters, running statistics and, unless it is reset, the
+/// optimizer's state. `onTick` is called after each piece.
 Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
                             int64_t rank, CheckpointReader &reader,
                             bool resetOptimizer,
                             const std::function<void()> &onTick);
 
-/// The stored tensors of a plan as a checkpoint has them, which outlives it.
-/// Fails where it lacks one.
+/// Returns the stored tensors of a plan with the values of a checkpoint, whose
+/// reader must outlive them. Fails if the checkpoint lacks one.
 Result<Weights> weightsOf(const LoadedPlan &plan, CheckpointReader &reader);
 
 } // namespace polyrank::runtime

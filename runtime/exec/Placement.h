@@ -1,4 +1,4 @@
-// Which elements of a stored tensor make up a rank's shard.
+// The elements of a stored tensor that make up a rank's shard.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace polyrank::runtime {
 
-/// Which elements of a stored tensor make up a shard, and where each goes: the
-/// element at index i is stored element storedBase + sum(i[d] * stored) and
+/// The elements of a stored tensor that make up a shard, and the place of each.
+/// The element at index i is stored element storedBase + sum(i[d] * stored) and
 /// local element localBase + sum(i[d] * local). Strides in elements; `stored`
 /// is never negative and does not grow from dim to dim. Padding is left out.
 struct Placement {
@@ -25,21 +25,23 @@ struct Placement {
   int64_t elements() const;
 };
 
-/// Sorts by stored stride, drops dims of one and merges neighbours that one
-/// stride walks through on both sides.
+/// Sorts the extents by stored stride, drops those of count 1, and merges
+/// neighbours that form one arithmetic progression on both sides.
 void simplify(Placement &placement);
 
 /// The placement of `rank`'s shard of an argument that has a view.
 Placement placementOf(const Mesh &mesh, int64_t rank,
                       const plan::Argument &argument);
 
-/// The placement in a row-major tensor of the global shape, for blocks from
-/// `firstDim` on: inputs and outputs have a microbatch and a batch before.
+/// The placement in a row-major tensor of the global shape, of the blocks from
+/// dim `firstDim` on: inputs and outputs have a microbatch and a batch dim
+/// before it.
 Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim);
 
-/// The same elements in the transpose of a `rows` x `columns` tensor. One
-/// placement, unless a dim of the shard runs on from one row into the next:
-/// then one for each row, and an error where they would be a million or more.
+/// Returns the same elements in the transpose of a `rows` x `columns` tensor.
+/// This is one placement, unless a dim of the shard crosses from one row into
+/// the next: then it is one for each row, and an error if there would be a
+/// million or more.
 Result<std::vector<Placement>> transposed(const Placement &placement,
                                           int64_t rows, int64_t columns);
 

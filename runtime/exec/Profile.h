@@ -1,4 +1,4 @@
-// Where the time of a step goes, by what the commands do.
+// The time of a step, broken down by what its commands do.
 
 #pragma once
 
@@ -9,31 +9,30 @@
 
 namespace polyrank::runtime {
 
-/// Commands that are the same kernel, product or collective: what they do in a
-/// step.
+/// All commands of a step that are the same kernel, GEMM or collective.
 struct ProfileLine {
-  /// launch, gemm, copy, collective, send, receive, or wait for a collective
-  /// that is started: its bytes and floor are those of the wait, in which it is
-  /// done.
+  /// `command` is launch, gemm, copy, collective, send, receive, or wait. A
+  /// wait has the bytes and the floor of the started collective that it
+  /// finishes.
   std::string command, kind;
-  std::string origin; // of the first, in the user's model
-  double seconds = 0; // the least over the steps
+  std::string origin; // of the first command, in the user's model
+  double seconds = 0; // the minimum over the steps
   uint64_t count = 0;
   double flops = 0, bytes = 0;
-  /// At the device's rates: a product's FLOPs, a kernel's bytes from and to
-  /// memory, of a collective what is sent, read and written once. What stays in
-  /// the caches may take less.
+  /// The roofline time at the device's rates, in seconds: a GEMM's FLOPs, a
+  /// kernel's memory traffic, or a collective's bytes sent, read and written
+  /// once. Data that stays in the caches may take less.
   double floor = 0;
 };
 
-/// The time of each command of a program. A command of a microbatched segment
-/// counts all its microbatches of a step together, a command in a loop all its
-/// iterations.
+/// The time of each command of a program. A command's time in a step is summed
+/// over its microbatches, and in a loop over the iterations.
 class Profile {
 public:
   explicit Profile(const plan::Program &program);
 
-  /// Of a loop each of its commands is added, `nested` of them.
+  /// Adds one execution of a command; in a loop, of its command number
+  /// `nested`.
   void add(uint32_t segment, size_t command, uint64_t nanoseconds,
            size_t nested = 0) {
     Entry &entry = segments[segment][command][nested];
@@ -42,15 +41,15 @@ public:
   }
   void endStep();
 
-  /// The longest first. Of several steps the first, which touches memory for
-  /// the first time, is left out.
+  /// The lines, longest first. If there are several steps the first one, which
+  /// touches memory for the first time, is left out.
   std::vector<ProfileLine> lines(const plan::Plan &plan,
                                  const DeviceRates &rates) const;
-  /// What products, and all else that is computed, reach in these lines: the
-  /// rates by which polyrank-compile --rates reckons. Zero of what there is
-  /// none.
+  /// The rates that these lines reach in GEMMs (FLOP/s) and in all other
+  /// computation (bytes/s), as polyrank-compile --rates takes them; zero if
+  /// there are no such commands.
   static DeviceRates reached(const std::vector<ProfileLine> &lines);
-  /// A table of the lines: time, floor, share of the step, how often, rate,
+  /// Returns a table of the lines: time, floor, share of the step, count, rate,
   /// origin.
   std::string table(const plan::Plan &plan, const DeviceRates &rates) const;
   /// The same as a report in JSON.
@@ -63,7 +62,7 @@ private:
 
   const plan::Program &program;
   uint64_t steps = 0;
-  /// One of each command, of a loop one of each of its commands.
+  /// Indexed by segment and command, and in a loop by its nested command.
   std::vector<std::vector<std::vector<Entry>>> segments;
 };
 

@@ -1,4 +1,4 @@
-// A plan on one rank: its arena, filled, and the interpreter over it.
+// A plan on one rank: its filled arena, and the interpreter that runs on it.
 
 #pragma once
 
@@ -18,31 +18,32 @@ struct Metric {
   double value = 0;
 };
 
-/// How large a copy of the state of a program is, in bytes (copyState).
+/// The size of a copy of a program's state (copyState), in bytes.
 uint64_t stateBytesOf(const plan::Program &program);
 
 /// The inputs of all programs of a plan, each once.
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
 
-/// What a file of weights holds: of which tensors, and which values.
+/// The contents of a file of weights: which tensors, and which of their values.
 struct SavedWeights {
-  bool trainedAlone = false; // else all
-  /// The suffix of the state that stands in for each parameter that has it.
+  bool trainedAlone = false; // else all tensors
+  /// The suffix of the state that replaces the value of each parameter that has
+  /// it, such as "ema".
   std::string state{};
 };
 
-/// A stored tensor as the programs keep it.
+/// A stored tensor as the programs hold it.
 struct SavedTensor {
-  DType dtype = DType::F32; // of its arguments; without any, as stored
+  DType dtype = DType::F32; // of its arguments; if none, as stored
   bool complete = false;    // the arguments cover all its elements
   bool isTrained = false;
-  bool isState = false; // its values are those of the state that stands in
+  bool isState = false; // its values are those of the replacing state
 };
 std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
                                         const SavedWeights &what = {});
 
-/// A part of a stored tensor, in the dtype of its argument. Its replicas, on
-/// other ranks, have the same bits.
+/// A part of a stored tensor, in the dtype of its argument. Replicas on other
+/// ranks have the same bits.
 struct StoredShard {
   uint32_t stored = 0;
   Replica replica;
@@ -50,19 +51,19 @@ struct StoredShard {
   const plan::BufferRef *buffer = nullptr; // for RankProgram::download
 };
 
-/// The program that the rank runs of a plan. Order of calls: create,
+/// The program of a plan that this rank runs. Order of calls: create,
 /// loadParameters or restore, then fillInputs and runStep for each step;
 /// metrics and outputs are those of the last step. Plan, device and transport
-/// outlive it, and so does a `rehearsal`, with which there are no values:
-/// runStep is all that is called, and the arena is not touched.
+/// must outlive it. So must a `rehearsal`: with it there are no values, only
+/// runStep is called, and the arena is not touched.
 class RankProgram {
 public:
   static Result<std::unique_ptr<RankProgram>>
   create(const plan::Plan &plan, Device &device, Transport &transport,
          int64_t seed, const Links &links = {}, Rehearsal *rehearsal = nullptr);
 
-  /// Fills parameters, and state that is stored, from `sources`, one for each
-  /// of the plan's stored tensors.
+  /// Fills parameters and stored state from `sources`, one for each of the
+  /// plan's stored tensors.
   Result<void> loadParameters(const std::vector<StoredSource> &sources);
 
   /// Instead of loadParameters: fills each argument that `isWanted` by `load`,
@@ -73,59 +74,58 @@ public:
           const std::function<Result<void>(const plan::Argument &,
                                            std::byte *shard)> &load);
 
-  /// The same of one stored tensor, whenever no step runs. What this rank has
-  /// of it is not compared with what was loaded before.
+  /// Reloads one stored tensor between steps. Does not update which arguments
+  /// were finite when they were loaded (checkFinite).
   Result<void> loadTensor(uint32_t stored, const StoredSource &source);
 
-  /// What steps change: parameters and state, one behind the other. Restoring
-  /// gives back every bit of it.
+  /// Copies what steps change, parameters and state, one after another.
+  /// restoreState restores every bit of it.
   Result<std::vector<std::byte>> copyState() const;
   Result<void> restoreState(std::span<const std::byte> copy);
 
-  /// Fails where this rank's part of a stored argument, finite when it was
-  /// loaded, is so no more. Padding may hold anything.
+  /// Fails if this rank's part of a stored argument was finite when it was
+  /// loaded and no longer is. Padding is ignored.
   Result<void> checkFinite() const;
 
-  /// The inputs that the rank's program has, of `data` with all inputs of the
-  /// plan.
+  /// Fills the inputs of the rank's program; `data` has all inputs of the plan.
   Result<void> fillInputs(const DataSource &data, const Batch &batch);
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step) {
     return fillInputs(data, data.batchOf(split, step));
   }
-  /// Step `step`, from 1, with its learning rates.
+  /// Runs step `step`, counted from 1, with its learning rates.
   Result<void> runStep(uint64_t step);
 
-  /// Instead of the plan's.
+  /// Replaces the plan's learning rates.
   void setLearningRates(LearningRates given) { rates = std::move(given); }
 
-  /// The metrics that the rank's program has.
+  /// The metrics of the rank's program.
   Result<std::vector<Metric>> metrics() const;
-  /// Of step `step`, from 1.
+  /// The learning rates of step `step`, counted from 1.
   std::vector<Metric> learningRates(uint64_t step) const;
 
-  /// What this rank holds of the stored tensors, or of the state in their
-  /// place, and no rank of an earlier program does.
+  /// The parts of stored tensors, or of the state that replaces them, that this
+  /// rank holds and no rank of an earlier program does.
   std::vector<StoredShard> storedShards(const SavedWeights &what) const;
 
   /// The number of the rank's program in the plan.
   uint32_t programNumber() const { return number; }
-  /// Who reports for all ranks that run it.
+  /// The rank that reports for all ranks of the program.
   int64_t firstRank() const { return firstRankOf(mesh, program.at()); }
 
-  /// Writes what this rank owns of output `number` of its program (a tensor)
-  /// into the array of `samples` samples, as those of `from`.
+  /// Writes the part that this rank owns of output `number` of its program (a
+  /// tensor) into the array of `samples` samples, at the samples of `from`.
   Result<void> storeOutput(size_t number, const Batch &from, uint64_t samples,
                            std::byte *array) const;
 
-  /// What a buffer of the plan holds, in the first microbatch, once all is done
-  /// that this rank has computed so far.
+  /// Returns the contents of a buffer of the plan in the first microbatch,
+  /// after waiting for all that this rank has enqueued so far.
   Result<Downloaded> download(const plan::BufferRef &buffer) const;
 
   const CommandTimes &times() const { return interpreter->times(); }
 
   void startTrace(Trace &trace) { interpreter->startTrace(trace); }
   void startProfile() { interpreter->startProfile(program); }
-  /// Of the steps since then; null without.
+  /// The profile of the steps since startProfile; null without it.
   const Profile *profile() const {
     return interpreter->profile() ? &*interpreter->profile() : nullptr;
   }
@@ -143,12 +143,12 @@ private:
   }
 
   Result<void> upload(DeviceSpan to, const Device::Fill &fill);
-  /// All of a buffer, or its first bytes.
+  /// Uploads all of a buffer, or its first bytes.
   Result<void> upload(const plan::BufferRef &buffer, const Device::Fill &fill);
   Result<void> upload(const plan::BufferRef &buffer, const void *value,
                       uint64_t bytes);
   Result<void> fillConstants(int64_t seed);
-  /// Which of the stored arguments are finite now.
+  /// Notes which of the stored arguments are finite now.
   Result<void> noteFinite();
   Result<bool> isFinite(const plan::Argument &argument) const;
   Result<void> load(const plan::Argument &argument, const StoredSource &source);
@@ -165,16 +165,16 @@ private:
   DeviceMemory privateRegion;
   ArenaView arena;
   LearningRates rates;
-  bool isRehearsed = false; // without values: its arena stays empty
+  bool isRehearsed = false; // without values; the arena stays empty
   std::unique_ptr<Interpreter> interpreter;
-  /// Of all that the device was told so far: each upload waits for the step
-  /// before, each step for what was uploaded.
+  /// The ticket of the latest operation or upload: each upload waits for the
+  /// step before it, each step for the uploads before it.
   QueueTicket latest;
-  std::vector<bool> finite; // by argument: what was loaded
-  /// Of the program's inputs, in their order: the numbers that they have among
-  /// those of the plan.
+  std::vector<bool> finite; // by argument: finite when it was loaded
+  /// For each of the program's inputs, in their order, its number among the
+  /// plan's inputs.
   std::vector<size_t> inputNumbers;
-  std::vector<std::byte> row; // of an input whose inner dims are split
+  std::vector<std::byte> row; // a row of an input whose inner dims are split
 };
 
 } // namespace polyrank::runtime

@@ -1,5 +1,5 @@
-// A run without values: computation is slept through, and collectives take the
-// time of their links.
+// A run without values: computation is replaced by sleeping, and collectives
+// take the time of their links.
 
 #pragma once
 
@@ -14,15 +14,15 @@
 
 namespace polyrank::runtime {
 
-/// A collective of a program. `run` starts it, and waits for it where it has no
-/// ticket.
+/// A collective of a program. `run` starts it, and also waits for it if it has
+/// no ticket.
 class CollectiveOperation : public Operation {
 public:
-  /// With what `source` says of it, but without its transfers.
+  /// Takes everything but the transfers from `source`.
   CollectiveOperation(const plan::Collective &source, Group group);
-  /// For what `run` has started.
+  /// Waits for the collective that `run` has started.
   virtual Result<void> wait() = 0;
-  /// Of the last one that is over.
+  /// The times of the last execution that is over.
   const Completion &completion() const { return last; }
 
 protected:
@@ -33,11 +33,11 @@ protected:
   Completion last;
 };
 
-/// What a rank sends to the rank `peer`, or receives from there.
+/// A send to the rank `peer`, or a receive from it.
 class TransferOperation : public Operation {
 public:
   explicit TransferOperation(int32_t peer) : peer(peer) {}
-  /// Of the last one.
+  /// The times of the last execution.
   const Completion &completion() const { return last; }
 
 protected:
@@ -47,39 +47,40 @@ protected:
 
 /// Stands in for the device and the links of a rank.
 ///
-/// What would be computed ends when it would on a device that takes exactly the
-/// given times. A collective is started on all members as ever, without a byte
-/// of data: it ends when its time has passed since the last member started it
-/// and the one before it in its group ended.
+/// Computation ends when it would on a device that takes exactly the given
+/// times. A collective is started on all members as usual, without a byte of
+/// data: it ends when its time has passed since its last member started it and
+/// the previous collective of its group ended.
 ///
-/// A rank sleeps to a point of time, not for a time: that where the command
-/// before it should have ended, and its own duration more. So what a sleep is
-/// late by, what it takes to start collectives, and what a rank is late since
-/// others had its core, makes the next sleeps shorter instead of adding up.
-/// Only a collective that ends later than what was computed until then moves
-/// that point: nothing can be computed before it. What one rank sends to
-/// another is sent, arrives and makes room at such points too, not when the
-/// ranks come to it, so that along a pipeline nothing adds up either. For that
-/// all ranks must begin a step together.
+/// A command sleeps until a planned time, not for a duration: the planned end
+/// of the command before it plus its own duration. So delays (late wake-ups,
+/// the time to start collectives, a core taken by other processes) shorten the
+/// next sleeps instead of adding up. Only a collective that ends after the
+/// computation before it moves the planned time: nothing can be computed before
+/// its end. Sends and receives also use planned times for when a value is sent,
+/// arrives and frees its slot, not the times at which the ranks get there, so
+/// that delays do not add up along a pipeline either. This requires that all
+/// ranks begin a step together.
 class Rehearsal {
 public:
-  /// `times` has what collectives take, too.
+  /// `times` includes the times of collectives.
   Rehearsal(ProgramTimes times, Transport &transport)
       : times(std::move(times)), transport(transport) {}
 
-  /// Asks the system to wake this thread as soon as it can. Without that Linux
-  /// takes 50 us more to do several at once (PR_SET_TIMERSLACK in prctl(2)).
+  /// Asks the system to wake this thread as soon as it can. By default Linux
+  /// delays timers by up to 50 us, to coalesce them (PR_SET_TIMERSLACK in
+  /// prctl(2)).
   static void makePunctual();
 
-  /// Stands in for a command that is computed.
+  /// Returns the replacement of a command that computes.
   std::unique_ptr<Operation> prepare(uint32_t segment, uint32_t number);
-  /// Stands in for a collective.
+  /// Returns the replacement of a collective.
   std::unique_ptr<CollectiveOperation> prepare(uint32_t segment,
                                                uint32_t number,
                                                const plan::Collective &source,
                                                Group group);
 
-  /// Stands in for a send or a receive.
+  /// Returns the replacement of a send or a receive.
   std::unique_ptr<TransferOperation> prepareSend(uint32_t segment,
                                                  uint32_t number,
                                                  const Channel &channel,
@@ -87,7 +88,7 @@ public:
   std::unique_ptr<TransferOperation> prepareReceive(ChannelEnd end,
                                                     int32_t peer);
 
-  /// A step begins now. Nothing is in flight.
+  /// Marks that a step begins now. Nothing may be in flight.
   void beginStep();
 
 private:
@@ -95,17 +96,18 @@ private:
   class Flight;
   class Sending;
   class Receiving;
-  /// Until picoseconds after the step's begin.
+  /// Sleeps until `end` picoseconds after the step's begin.
   Result<void> sleepUntil(int64_t end);
   Result<void> await(Flight &flight);
 
-  /// The collectives of a group, one behind the other.
+  /// The collectives of a group, which run one after another.
   struct Queue {
-    std::deque<Flight *> started; // whose end is not known yet
+    std::deque<Flight *> started; // end not known yet
     int64_t freeFrom = 0;         // picoseconds since the step's begin
   };
 
-  /// Goes on at that point of CLOCK_MONOTONIC, in nanoseconds, or later.
+  /// Moves the planned time to `time` (CLOCK_MONOTONIC, nanoseconds) if it is
+  /// earlier, and sleeps until it.
   Result<void> goOnFrom(int64_t time);
   int64_t plannedNow() const { return begin + planned / 1000; }
 
@@ -114,7 +116,8 @@ private:
   int64_t begin = 0;   // of the step, nanoseconds of CLOCK_MONOTONIC
   int64_t planned = 0; // picoseconds since then
   std::map<uint32_t, Queue> queues; // by group
-  /// When the link to a member of a group is free, nanoseconds: by both.
+  /// When the link to a member of a group is free, in nanoseconds, by group and
+  /// member.
   std::map<std::pair<uint32_t, uint32_t>, int64_t> links;
 };
 

@@ -1,4 +1,4 @@
-// How much memory this process has.
+// The memory use of this process.
 
 #pragma once
 
@@ -6,14 +6,15 @@
 
 namespace polyrank::runtime {
 
-/// The most memory that this process ever had resident; what it has in pages
-/// that it shares with no file or memfd, and in memfds; in bytes.
+/// The peak resident memory of this process; its anonymous memory; and its
+/// memory in memfds. All in bytes.
 struct ResidentMemory {
   uint64_t peak = 0, anonymous = 0, shared = 0;
 };
 ResidentMemory residentMemory();
 
-/// What it has resident now, in bytes, shared or not; quicker than all of that.
+/// The bytes that are resident now, shared or not. Faster than
+/// `residentMemory`.
 uint64_t residentBytes();
 
 } // namespace polyrank::runtime

@@ -1,4 +1,4 @@
-// Which tensors go to which file of weights.
+// The assignment of tensors to files of weights.
 
 #pragma once
 
@@ -20,23 +20,23 @@ struct SavedFile {
   uint64_t bytes = 0; // of their values
 };
 
-/// What is written for `path`: that file, or, where it ends in '/', the files
-/// of a folder as transformers saves them. There a file takes no further tensor
-/// that would make it larger than `shardBytes`, and one that is larger by
-/// itself gets a file of its own; the names of a tied tensor stay together.
-/// What fits one file is called model.safetensors. The same on all ranks.
+/// Returns the files to write for `path`: that file, or, if it ends in '/', the
+/// files of a folder as transformers saves them. In a folder no file exceeds
+/// `shardBytes`, except that a larger tensor gets a file of its own; the names
+/// of a tied tensor stay in one file. If one file suffices it is called
+/// model.safetensors. The same on all ranks.
 std::vector<SavedFile> savedFilesOf(const plan::Plan &plan,
                                     const SavedWeights &what,
                                     const std::string &path,
                                     uint64_t shardBytes);
 
-/// The layout of one of these files: what is written to it has this size, with
-/// its header.
+/// The layout of one of these files: its size, its header and the offsets of
+/// its tensors.
 Result<SafetensorsWriter> layoutOf(const SavedFile &file);
 /// The metadata in its header.
 const std::map<std::string, std::string> &savedMetadata();
 
-/// The index of the files of a folder; empty where there is only one.
+/// The text of the index of a folder's files; empty if there is only one file.
 std::string indexOf(const std::vector<SavedFile> &files);
 
 uint64_t bytesOf(const std::vector<SavedFile> &files);

@@ -1,5 +1,5 @@
-// Between a rank's shard of an argument and the tensor that the user's file
-// stores.
+// Copies between a rank's shard of an argument and the tensor that the user's
+// file stores.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace polyrank::runtime {
 
-/// Reads bytes of a stored tensor, counted from its first.
+/// Reads bytes of a stored tensor; `offset` counts from its first byte.
 using ReadBytes =
     std::function<Result<void>(uint64_t offset, void *into, uint64_t length)>;
 
@@ -22,9 +22,9 @@ using ReadBytes =
 Result<void> loadShard(const Placement &placement, DType storedType,
                        const ReadBytes &read, DType type, std::byte *shard);
 
-/// Where the elements of a stored tensor are; `read` is empty where there are
-/// none. A matrix may be held transposed: of `rows` x `columns` elements as the
-/// model knows it, the other way round in the file. Both are 0 elsewhere.
+/// The source of a stored tensor's elements; `read` is empty if it has none. A
+/// matrix may be stored transposed: it has `rows` x `columns` elements in the
+/// model and `columns` x `rows` in the file. Otherwise both are 0.
 struct StoredSource {
   DType dtype = DType::F32;
   ReadBytes read;
@@ -35,29 +35,31 @@ struct StoredSource {
 Result<void> loadShard(const Placement &placement, const StoredSource &source,
                        DType type, std::byte *shard);
 
-/// Copies those of the shard's elements, of `elementBytes` each, that are
-/// elements [begin, end) of the stored tensor to their places in `window`,
-/// which begins with the first of these. The time is that of what is copied.
+/// Copies the shard's elements, of `elementBytes` each, that are among elements
+/// [begin, end) of the stored tensor to their places in `window`, which starts
+/// at element `begin`. Takes time proportional to what is copied.
 void storeShardWithin(const Placement &placement, int64_t elementBytes,
                       const std::byte *shard, int64_t begin, int64_t end,
                       std::byte *window);
 
-/// Copies elements of `elementBytes` from the shard into the tensor, or back.
+/// Copies elements of `elementBytes` bytes from the shard into the tensor, or
+/// back.
 void storeShard(const Placement &placement, int64_t elementBytes,
                 const std::byte *shard, std::byte *tensor);
 void fetchShard(const Placement &placement, int64_t elementBytes,
                 const std::byte *tensor, std::byte *shard);
 
-/// Sets all elements of a shard that exist to `value`.
+/// Sets all elements of a shard, except padding, to `value`.
 void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
                std::byte *shard);
 
-/// Is none of the elements that exist NaN or infinite?
+/// Returns true if no element, except padding, is NaN or infinite.
 bool isFiniteShard(const std::vector<BlockDim> &blocks, DType type,
                    const std::byte *shard);
 
-/// May a stored tensor of one type fill an argument of the other? Floats
-/// become floats and integers integers; anything else must be the same.
+/// Returns true if a stored tensor of one type may fill an argument of the
+/// other: floats convert to floats and integers to integers; other types must
+/// be equal.
 bool canLoad(DType stored, DType argument);
 
 } // namespace polyrank::runtime

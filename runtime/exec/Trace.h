@@ -1,4 +1,4 @@
-// What ran when, as a trace that Perfetto and chrome://tracing show.
+// Records what ran when, as a trace for Perfetto and chrome://tracing.
 
 #pragma once
 
@@ -13,23 +13,22 @@
 
 namespace polyrank::runtime {
 
-/// The commands of one rank, as they ran: kept in memory, and written at the
-/// end.
+/// The commands of one rank as they ran, kept in memory and written at the end.
 ///
-/// A rank is a process of the trace, with a track for what it computes and
-/// tracks for each group of ranks that it communicates in. On the former are
-/// all commands, and within them the times in which others were waited for; on
-/// the latter is each collective from its start to its end. Of a group with
-/// several collectives in flight, each is on the first of the group's tracks
-/// that is free. Times are of CLOCK_MONOTONIC, which all ranks of a machine
-/// share.
+/// A rank is a process of the trace, with a track for its own execution and
+/// tracks for each group of ranks in which it communicates. The first shows all
+/// commands, and within them the times of waiting for other ranks; the tracks
+/// of a group show each collective from its start to its end. If several
+/// collectives of a group are in flight, each is on the first of the group's
+/// tracks that is free. Times are of CLOCK_MONOTONIC, which all ranks of a
+/// machine share.
 class Trace {
 public:
   Trace(const LoadedPlan &plan, int64_t rank);
 
-  /// One execution of command `command` of the schedule's `action`; of a
-  /// collective that is over, by itself or by the wait for it, how it came to
-  /// its end. Commands come in the order in which they ran. Times in
+  /// Adds one execution of command `command` of the schedule's `action`. If the
+  /// command ends a collective, itself or as its wait, `completion` has its
+  /// times. Commands are added in the order in which they ran. Times are in
   /// nanoseconds.
   void add(uint32_t action, uint32_t command, int64_t begin, int64_t end,
            const Completion *completion) {
@@ -41,21 +40,20 @@ public:
       completions.push_back(*completion);
     }
   }
-  /// Steps are kept whole, as long as there is room for another one.
+  /// Begins a step, which is recorded if there is room for the whole of it.
   void beginStep(uint64_t number);
 
-  /// The first step that is left out; 0: none.
+  /// The first step that is not recorded; 0 if all are.
   uint64_t firstLeftOut() const { return leftOut; }
 
   using Sink = std::function<Result<void>(std::string_view text)>;
-  /// What stands before the events of all ranks: of which plan they are,
-  /// whether computation was rehearsed, and the links that held collectives
-  /// back.
+  /// The text before the events of all ranks: the plan, whether it was a
+  /// rehearsal, and the emulated links.
   std::string prologue(bool rehearsed,
                        const std::vector<std::string> &links) const;
-  /// What stands behind them.
+  /// The text after the events of all ranks.
   static std::string_view epilogue();
-  /// The events of this rank, each with a comma behind it, piece by piece.
+  /// Writes the events of this rank piece by piece, each followed by a comma.
   Result<void> write(const Sink &sink) const;
 
 private:

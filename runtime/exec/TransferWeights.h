@@ -1,4 +1,4 @@
-// Weights from one plan's ranks to another's, on the same processes.
+// Copies weights from one plan's ranks to another's, on the same processes.
 
 #pragma once
 
@@ -6,29 +6,31 @@
 
 namespace polyrank::runtime {
 
-/// Copies what the ranks of one plan hold of the stored tensors to the ranks of
-/// another plan of the same model, whatever the layouts of both: in rounds,
-/// over memory that all ranks map, in which the tensors of a round lie whole.
+/// Copies the stored tensors that the ranks of one plan hold to the ranks of
+/// another plan of the same model, for any layouts of both. It works in rounds,
+/// through memory that all ranks map and that has the whole tensors of a round.
 class WeightTransfer {
 public:
-  /// Pairs the stored tensors by name. Fails where `to` has none for a tensor
-  /// that `from` trains, or one of another shape. `what` says which values.
+  /// Pairs the stored tensors by name. Fails if `to` lacks a tensor that `from`
+  /// trains, or has it in another shape. `what` selects the values.
   static Result<WeightTransfer> prepare(const LoadedPlan &from,
                                         const LoadedPlan &to,
                                         const SavedWeights &what);
 
-  /// Of the memory, in bytes; as large as the largest tensor at least.
+  /// The size of the shared memory, in bytes: at least that of the largest
+  /// tensor.
   uint64_t memoryBytes() const { return memory; }
 
   /// Called by all ranks, each with its own programs. `initial` are the weights
-  /// that `source` was loaded from: what no rank holds comes from there.
+  /// from which `source` was loaded; elements that no rank holds come from
+  /// there.
   Result<void> run(const RankProgram &source, const Weights &initial,
                    RankProgram &target, Transport &transport, Group everyone,
                    std::span<std::byte> memory,
                    const ParallelFor &parallelFor) const;
 
 private:
-  /// A tensor of both plans, and where it lies in the memory in its round.
+  /// A tensor of both plans, its round, and its offset in the shared memory.
   struct Pair {
     uint32_t from, to;
     DType dtype;

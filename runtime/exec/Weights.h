@@ -1,4 +1,4 @@
-// Where the values of a plan's stored tensors come from.
+// The sources of the values of a plan's stored tensors.
 
 #pragma once
 
@@ -14,44 +14,44 @@ namespace polyrank::runtime {
 /// file that the plan names, or a file of weights that replaces them.
 class Weights {
 public:
-  /// `init` empty: the plan's spans. A relative path in a plan is relative to
-  /// the plan's own directory. Else a safetensors file, or a folder of them or
-  /// its index, in which each tensor is found by its name, by an alias, or,
-  /// where file or model has one more wrapper in front, by the only name that
-  /// ends alike.
+  /// If `init` is empty, opens the plan's spans; their relative paths are
+  /// relative to the plan's directory. Otherwise `init` is a safetensors file,
+  /// a folder of them, or its index. Each tensor is found by its name, by an
+  /// alias, or, if file or model has an additional wrapper prefix, by the only
+  /// name with the same ending.
   static Result<Weights> open(const LoadedPlan &plan, const std::string &init);
 
   const std::vector<StoredSource> &sources() const { return stored; }
-  /// The source of the next stored tensor, where none is opened; `path` is for
-  /// messages.
+  /// Adds the source of the next stored tensor, instead of `open`; `path` is
+  /// for messages.
   void add(StoredSource source, const std::string &path,
            const plan::StoredTensor &tensor);
-  /// The same, but reading a NaN is an error that names file and element. It
-  /// costs a look at what is read anyway.
+  /// The same sources, except that reading a NaN is an error that names file
+  /// and element. Only the elements that are read anyway are inspected.
   std::vector<StoredSource> sourcesWithoutNan() const;
-  /// Are the bytes of the plan's spans those that it was compiled with? Looks
-  /// at the blocks of digests whose number, over all spans, is `first` and each
-  /// `step`-th from there: ranks share the work.
+  /// Fails unless the bytes of the plan's spans are those that it was compiled
+  /// with. Checks the digests of block `first` and every `step`-th block after
+  /// it, counted over all spans, so that ranks share the work.
   Result<void> checkDigests(uint64_t first, uint64_t step) const;
-  /// Does a file of `init` that has a tied tensor under several of its names
-  /// have the same values there? Reads those tensors.
+  /// Fails unless a tied tensor that `init` has under several names has the
+  /// same values under all of them. Reads those tensors.
   Result<void> checkTied() const;
   /// Names in the file of `init` that no tensor of the plan has, sorted.
   const std::vector<std::string> &unread() const { return notRead; }
-  /// Reads everything, as ranks do it between them: does all of it match its
-  /// digests, and is nothing NaN (with `allowNan` not asked)?
+  /// Reads everything that ranks otherwise read between them. Fails unless all
+  /// of it matches its digests and, without `allowNan`, nothing is NaN.
   Result<void> checkAll(bool allowNan) const;
-  /// Tells the files of `init` from all others (SafetensorsSet::identity), as
-  /// they are now: asked after the values were read, it also tells that nobody
-  /// wrote to them meanwhile. Empty without `init`.
+  /// Identifies the files of `init` (SafetensorsSet::identity) in their current
+  /// state: a call after the values were read also detects a write in between.
+  /// Empty without `init`.
   Result<std::string> identity() const;
-  /// Bytes of all stored tensors, as they are stored.
+  /// The bytes of all stored tensors, in their stored types.
   uint64_t bytes() const;
-  /// The files that they are read from.
+  /// The files from which they are read.
   std::set<std::string> files() const;
 
 private:
-  /// What the plan says of a stored tensor's bytes, and the file that has them.
+  /// A stored tensor as the plan describes it, and the file with its bytes.
   struct Span {
     const plan::StoredTensor *stored;
     std::shared_ptr<InputFile> file;
@@ -59,15 +59,15 @@ private:
 
   std::vector<StoredSource> stored;
   std::vector<Span> spans; // none with `init`
-  /// Of each, for messages; empty where the plan itself holds it.
+  /// By stored tensor, for messages; empty if the plan itself has the data.
   std::vector<std::string> paths;
   std::vector<std::vector<int64_t>> shapes;
-  std::vector<bool> areComplex; // whose last dim has the parts
-  std::shared_ptr<const SafetensorsSet> fromInit; // of `init`
-  /// Tensors of `fromInit` that are one of the plan's under several names.
+  std::vector<bool> areComplex; // the last dim has real and imaginary part
+  std::shared_ptr<const SafetensorsSet> fromInit; // the files of `init`
+  /// For each tied tensor, the tensors of `fromInit` under its several names.
   std::vector<std::vector<const SafetensorsSet::Tensor *>> tied;
   std::vector<std::string> notRead;
-  std::set<std::string> alsoRead; // of a folder, files that hold none of them
+  std::set<std::string> alsoRead; // all files of `init`, also those not needed
 };
 
 /// The stored tensor's shape as the model knows it.
