@@ -1,4 +1,4 @@
-// Which cores the ranks of a job run on.
+// The choice of the cores that the ranks of a job run on.
 
 #pragma once
 
@@ -12,30 +12,29 @@ namespace polyrank::runtime {
 enum class Binding {
   Core, // each thread has a core of its own
   Numa, // each rank stays on the cores of one memory node
-  None  // wherever the system puts them
+  None  // the system chooses
 };
 
 struct CoreChoice {
-  /// Of each rank; empty where none is bound.
+  /// By rank; empty if ranks are not bound.
   std::vector<cpu_set_t> ranks;
-  /// Nobody else needs the cores meanwhile, so that waiting ranks may spin.
+  /// The cores are not shared with others, so that waiting ranks may spin.
   bool alone = false;
-  /// Why it is not as was wished for; empty where it is.
+  /// Why the choice is not the desired one; empty if it is.
   std::string note;
-  /// What tells other jobs of this machine which cores are taken, as long as
-  /// it is open.
+  /// Open files that tell other jobs on this machine which cores are taken.
   std::vector<Descriptor> claims;
 };
 
-/// Chooses cores that no other job has taken, those first on which nothing
-/// runs. Where the ranks need more than this process may use (its affinity, the
-/// quota of its control group) or than others have left, nothing is bound and
-/// nobody spins; that is an error where `binding` was asked for. Each rank has
-/// cores for `threads` that compute and `commThreads` that communicate.
+/// Chooses cores that no other job has taken, idle ones first. If the ranks
+/// need more cores than this process may use (its affinity, the quota of its
+/// control group) or than other jobs have left, ranks are not bound and do not
+/// spin; if `askedFor`, that is an error. Each rank gets cores for `threads`
+/// compute threads and `commThreads` communication threads.
 Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
                                Binding binding, bool askedFor);
 
-/// "0-3,8": the numbers in it.
+/// Returns the numbers in a list such as "0-3,8".
 std::vector<int> parseCoreList(const std::string &text);
 
 } // namespace polyrank::runtime

@@ -19,54 +19,56 @@ namespace polyrank::runtime {
 struct LaunchOptions {
   int ranks = 1, threads = 1;
   CoreChoice cores;
-  /// The command line of the launcher, which the ranks get too.
+  /// The command line of the launcher, which is also that of the ranks.
   std::vector<std::string> arguments;
-  /// Open files that the ranks get, the plan among them, so that all read the
-  /// same one; -1 where there is none.
+  /// Open files that the ranks inherit, including the plan, so that all read
+  /// the same one; -1 for a file that is not used.
   std::vector<int> descriptors;
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
-  /// Of a rank's command by its number in a step: "in segment 'update', loss".
+  /// Describes a rank's command by its number in a step: "in segment 'update',
+  /// loss".
   std::function<std::string(int rank, uint32_t command)> placeOf;
-  /// After no rank has got on for this long, the job is ended; 0: never. Where
-  /// it is not said, Watch::limit.
+  /// The job is ended once no rank has made progress for this long; 0: never.
+  /// The default is Watch::limit.
   std::optional<std::chrono::milliseconds> timeout;
-  /// Which start of all ranks this is, from 1.
+  /// The number of this start of all ranks, from 1.
   uint32_t attempt = 1;
-  /// Whether a first signal to end lets all ranks finish their step, and what
-  /// they do then.
+  /// True if a first signal to end lets all ranks finish their step, including
+  /// what follows a step.
   bool finishesStep = false;
-  /// Something that the user should know while the job goes on.
+  /// Reports a warning to the user while the job continues.
   std::function<void(const std::string &message)> onWarning;
-  /// What a rank reports besides errors and its end.
+  /// Called with what a rank reports, other than errors and its end.
   std::function<void(int rank, const nlohmann::json &report)> onReport;
   /// Called at least every 100 ms.
   std::function<void()> onTick;
 };
 
-/// SIGINT, SIGTERM, SIGHUP and SIGUSR1, but for those that were ignored when
-/// this process began (nohup), as long as this lives: they wait for `take`.
-/// From its end on they are ignored: what the run did is settled, and its exit
-/// code is to say that.
+/// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1, except those that were ignored
+/// when this process began (nohup), as long as this object lives: they are
+/// pending until `take`. After its end they are ignored: the result of the run
+/// is final, and the exit code must state it.
 class EndSignals {
 public:
-  /// Until there is one: such a signal ends the process with Fault::Rank and a
-  /// word, and not as a killed one, which scripts do not start again.
+  /// Before `block` is called, lets such a signal end the process with the exit
+  /// code of Fault::Rank and a message, instead of killing it: scripts do not
+  /// restart a killed process.
   static void endAtOnce();
   static Result<EndSignals> block();
   EndSignals(EndSignals &&) noexcept = default;
   ~EndSignals();
 
-  /// The number of one that has come, or 0; `descriptor` is readable then, and
-  /// when a child has ended.
+  /// Takes a pending signal and returns its number, or 0. `descriptor` is
+  /// readable when there is one, and when a child has ended.
   int take() const;
-  /// The latest that was taken, or 0.
+  /// The latest signal that was taken, or 0.
   int latest() const { return taken; }
-  /// Waits so long for one, which is returned and taken; else 0.
+  /// Waits up to `time` for a signal, takes it and returns its number, or 0.
   int await(std::chrono::milliseconds time) const;
-  /// For the end of the work, which is not to be lost: a signal is noted from
-  /// now on, and returned by `late`. A SIGINT after one, or after one that was
-  /// taken, ends the process as usual.
+  /// Protects the final work: from now on a signal is only noted, and returned
+  /// by `late`. A SIGINT after it, or after one that was taken, ends the
+  /// process as usual.
   void letOne();
   static int late();
   int descriptor() const { return file.get(); }
@@ -82,31 +84,31 @@ private:
   sigset_t mask{};
 };
 
-/// How a job has ended.
+/// The result of a job.
 struct LaunchEnd {
   Result<void> result;
-  /// The signal that had the ranks end, at once or behind a step; 0: none.
+  /// The signal that made the ranks end, at once or after a step; 0: none.
   int signal = 0;
-  /// Where ranks failed: another process killed or stopped one, or the system
-  /// had no room for it. What the ranks did has no part in that.
+  /// True if ranks failed for an external reason: another process killed or
+  /// stopped one, or the system had no memory for it.
   bool fromOutside = false;
 };
 
-/// Runs this program again, once per rank, and returns when all have ended.
-/// The ranks die with the launcher. When one fails, none gets on for the
-/// timeout, or a signal to end comes, all are ended within a second; the error
-/// names the rank that was first, and a warning before says where all were. A
-/// signal that comes when all ranks are done ends nothing. With `finishesStep`
-/// the first one has the ranks end behind the same step, and the error is
-/// Preempted; a SIGINT after it ends them at once. Other threads of this
-/// process must hold no signals.
+/// Runs this program again, once per rank, and returns when all have ended. The
+/// ranks die with the launcher. If a rank fails, no rank makes progress for the
+/// timeout, or a signal to end arrives, all ranks are ended within a second;
+/// the error names the rank that failed first, after a warning that lists the
+/// position of all. A signal that arrives when all ranks are done has no
+/// effect. With `finishesStep` the first signal lets the ranks end after the
+/// same step, and the error is Preempted; a SIGINT after it ends them at once.
+/// Other threads of this process must block these signals.
 LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
                       const EndSignals &signals);
 
 /// A rank's end of the connection to its launcher.
 class RankConnection {
 public:
-  /// Nothing where this process was not started by `launchRanks`.
+  /// Returns nothing if this process was not started by `launchRanks`.
   static std::optional<RankConnection> fromEnvironment();
 
   int rank() const { return number; }
@@ -115,10 +117,10 @@ public:
   const std::string &job() const { return shared; }
 
   void report(const nlohmann::json &report) const;
-  /// Says why the rank ends, and returns its exit status.
+  /// Reports why the rank ends, and returns its exit status.
   int fail(const Error &error) const;
   int finish() const;
-  /// Says that it ends behind this step, as it was asked to
+  /// Reports that the rank ends after this step, as requested
   /// (Transport::mayBegin).
   void stopped(uint64_t step) const;
 

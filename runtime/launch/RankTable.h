@@ -1,4 +1,5 @@
-// Where the ranks of a job are, for people: who is at what, who waits for whom.
+// Human-readable descriptions of where the ranks of a job are, and which ranks
+// wait for which.
 
 #pragma once
 
@@ -11,37 +12,40 @@
 
 namespace polyrank::runtime {
 
-/// How ranks and their commands are called.
+/// The names of ranks and of their commands, for messages.
 struct RankNames {
   std::function<std::string(int rank)> rank;
   std::function<std::string(int rank, uint32_t command)> command;
 };
 
-/// One rank at one time.
+/// The state of one rank at one time.
 struct RankSnapshot {
   int pid = -1;
   bool running = false; // not yet reaped
   char state = '?';     // shm::processState
   shm::RankReport report;
   shm::RankWait wait;
-  std::chrono::steady_clock::duration still{}; // since it last got on
+  std::chrono::steady_clock::duration still{}; // since its last progress
 
   bool isStopped() const { return state == 'T' || state == 't'; }
-  /// It has left no word, but no process either.
+  /// True if the process has ended, even if the rank has not reported its end.
   bool isGone() const { return !running || state == 'Z' || state == 'X'; }
 };
 
-/// "in step 3, segment 'update', loss (command 7)", or what it is before, and
-/// what it waits for: all but how long.
+/// Describes the position of a rank and what it waits for, but not for how
+/// long: "in step 3, segment 'update', loss (command 7)", or the phase before
+/// the first step.
 std::string describeRank(int rank, const std::vector<RankSnapshot> &ranks,
                          const RankNames &names);
 
-/// The ranks for which the others wait, as far as that can be seen: those that
-/// are stopped or gone, else those that wait for nobody. None where all wait.
+/// Returns the ranks for which the others wait, as far as that is visible:
+/// those that are stopped or gone, else those that wait for nobody. None if all
+/// wait.
 std::vector<int> findCulprits(const std::vector<RankSnapshot> &ranks);
 
-/// A line for each rank, the culprits marked; of many ranks the culprits, one
-/// of each sort of the others, and how many are like it.
+/// Returns a table with a line for each rank, the culprits marked. If there are
+/// many ranks it has the culprits, and one of each kind of the others with the
+/// number of ranks like it.
 std::string rankTable(const std::vector<RankSnapshot> &ranks,
                       const std::vector<int> &culprits, const RankNames &names);
 

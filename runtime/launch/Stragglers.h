@@ -1,4 +1,4 @@
-// Notices a rank that holds the others up, step for step.
+// Detects a rank that delays the others in every step.
 
 #pragma once
 
@@ -9,24 +9,25 @@
 
 namespace polyrank::runtime {
 
-/// A rank that is slower than the others shows in how long they wait for it: it
-/// starts last what they have started. Where that is most of all waiting, for a
-/// good part of the time, someone should look at its core, its memory and what
-/// else runs there.
+/// A rank that is slower than the others is the last to start each collective,
+/// so the others wait for it. If this is most of all waiting, and a large part
+/// of the time, the user should look at the rank's core, its memory and other
+/// processes there.
 class Stragglers {
 public:
   using Duration = std::chrono::nanoseconds;
   struct Found {
     int rank;
-    double share;    // of all waiting that is for it
-    double timeLost; // of the other ranks' time
+    double share;    // its share of all waiting
+    double timeLost; // share of the other ranks' time
   };
 
-  /// Whether others wait for one rank is judged over such a time.
+  /// The time over which waiting is measured.
   static constexpr Duration window = std::chrono::seconds(10);
 
   /// `awaited` is how long others have waited for each rank since the job
-  /// began, and `now` a time. Each rank is found once.
+  /// began, in nanoseconds, and `now` is the current time. Each rank is
+  /// reported once.
   std::optional<Found> look(Duration now, const std::vector<uint64_t> &awaited);
 
 private:
