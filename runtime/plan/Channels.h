@@ -1,5 +1,5 @@
-// Where what one rank sends to another lies meanwhile: rules that the compiler,
-// the plan's verifier and transports share.
+// The memory layout of channels between ranks, shared by the compiler, the
+// plan's verifier and the transports.
 
 #pragma once
 
@@ -7,15 +7,16 @@
 
 namespace polyrank::runtime {
 
-/// Bytes of a channel's header, and what its slots are multiples of.
+/// The bytes of a channel's header, and the alignment of its slots.
 inline constexpr uint64_t channelAlignment = 64;
 
-/// Bytes from one slot to the next, each of which holds a value of `bytes`.
+/// The bytes from one slot to the next, for values of `bytes` bytes.
 constexpr uint64_t slotBytesOf(uint64_t bytes) {
   return (bytes + channelAlignment - 1) / channelAlignment * channelAlignment;
 }
 
-/// Of a whole channel. Of sizes that an arena can have.
+/// The bytes of a whole channel. Does not overflow for sizes that an arena can
+/// have.
 constexpr uint64_t channelBytesOf(uint64_t bytes, uint64_t slots) {
   return channelAlignment + slots * slotBytesOf(bytes);
 }

@@ -1,6 +1,5 @@
-// What the kinds of collectives are, and the rules about them that the
-// compiler, the plan's verifier, reports and transports share. A new kind
-// begins here.
+// The kinds of collectives, and their rules, which the compiler, the plan's
+// verifier, reports and transports share. A new kind is added here first.
 
 #pragma once
 
@@ -25,33 +24,34 @@ inline constexpr int numCollectiveKinds = 8;
 enum class Reduction : int8_t { None, Sum, Max, Min };
 inline constexpr int numReductions = 4;
 
-/// How a member's output differs from its input, in a group of g members.
+/// How the shape of a member's output differs from its input's, in a group of g
+/// members.
 enum class Resizing : int8_t {
-  None,      // the same elements or others, as many
+  None,      // the same size
   Gathers,   // g times larger
   Scatters,  // g times smaller
   Exchanges, // one dim g times smaller, another g times larger
-  Widens,    // by borders
-  Narrows    // by borders
+  Widens,    // adds borders
+  Narrows    // removes borders
 };
 
-/// Where the output may lie on the input. Apart from that they are disjoint.
+/// How the output may alias the input. Otherwise they are disjoint.
 enum class InPlace : int8_t {
   Never,
-  Same,  // in the same place
-  Block, // it is the member's block of the input
-  Whole  // the input is the member's block of it
+  Same,  // they have the same address
+  Block, // the output is the member's block of the input
+  Whole  // the input is the member's block of the output
 };
 
 struct CollectiveRule {
-  /// As the dialects and messages call it.
+  /// The name in the dialects and in messages.
   const char *name;
   Resizing resizing;
-  /// If the blocks lie one behind the other: see inPlaceOf.
+  /// Valid if the blocks are contiguous: see inPlaceOf.
   InPlace inPlace;
-  /// Sums, or takes the largest or smallest of, what members have.
+  /// The kind takes the sum, maximum or minimum over the members.
   bool reduces;
-  /// How often members wait for each other in the usual algorithm.
+  /// The number of communication rounds in the usual algorithm.
   int8_t rounds;
 
   constexpr bool hasBorders() const {
@@ -69,20 +69,20 @@ inline constexpr CollectiveRule collectiveRules[numCollectiveKinds] = {
     {"halo", Resizing::Widens, InPlace::Never, false, 1},
     {"halo_add", Resizing::Narrows, InPlace::Never, true, 1},
 };
-/// Of a kind that exists.
+/// Returns the rule of a valid kind.
 constexpr const CollectiveRule &ruleOf(CollectiveKind kind) {
   return collectiveRules[static_cast<int>(kind)];
 }
-/// Where the output of a kind may lie on its input, whose blocks are `outer`
-/// rows each: blocks of several rows do not lie one behind the other.
+/// Returns how the output of a kind may alias its input, whose blocks have
+/// `outer` rows each: blocks of several rows are not contiguous.
 constexpr InPlace inPlaceOf(CollectiveKind kind, int64_t outer) {
   InPlace way = ruleOf(kind).inPlace;
   bool needsOneRow = way == InPlace::Block || way == InPlace::Whole;
   return needsOneRow && outer != 1 ? InPlace::Never : way;
 }
-/// Whether an output lies on its input in that way. A location is whatever says
-/// where bytes lie, and `blockOf(whole)` is where the member's block of what
-/// lies at `whole` does: a location, or none.
+/// Returns true if an output aliases its input as `way` allows. A location is
+/// any type that says where bytes lie; `blockOf(whole)` returns the location of
+/// the member's block of what lies at `whole`, or none.
 template <typename Location, typename BlockOf>
 constexpr bool isInPlace(InPlace way, const Location &input,
                          const Location &output, BlockOf blockOf) {
@@ -117,41 +117,41 @@ constexpr const char *nameOf(Reduction reduction) {
   return "unknown";
 }
 
-/// What one member sends, in bytes, with an input and an output of so many: of
-/// n bytes in the larger one 2 n (g-1)/g in an all_reduce, n (g-1)/g where
-/// blocks are scattered, gathered, exchanged or broadcast, n in a permute, and
-/// the borders of a member with neighbours on both sides. Rounded up. (Thakur,
-/// Rabenseifner, Gropp, Optimization of Collective Communication Operations in
-/// MPICH, 2005.)
+/// Returns the bytes that one member sends, for an input and an output of the
+/// given bytes. If the larger one has n bytes this is 2 n (g-1)/g for an
+/// all_reduce, n (g-1)/g if blocks are scattered, gathered, exchanged or
+/// broadcast, n for a permute, and for a halo the borders of a member with
+/// neighbours on both sides. Rounded up. (Thakur, Rabenseifner, Gropp,
+/// Optimization of Collective Communication Operations in MPICH, 2005.)
 uint64_t sentBytes(CollectiveKind kind, uint64_t members, uint64_t input,
                    uint64_t output);
 
-/// The extents of one member of a (bucketed) collective, in elements; what they
-/// mean for each kind is written at plan.fbs, Transfer.
+/// The extents of one member of a (bucketed) collective, in elements; plan.fbs,
+/// Transfer, defines their meaning for each kind.
 struct TransferShape {
   int64_t outer = 1, x = 1, middle = 1, y = 1, inner = 1;
   bool splitFirst = false;
   int64_t low = 0, high = 0;
 };
 
-/// Elements of the input and of the output.
+/// The number of elements of the input and of the output.
 struct TransferElements {
   int64_t input = 0, output = 0;
 };
-/// Of a shape that findFault has nothing against.
+/// Requires a shape in which findFault finds no fault.
 TransferElements elementsOf(CollectiveKind kind, const TransferShape &shape,
                             int64_t members);
 
-/// What is wrong with a shape, for a group of `members` and elements of so many
-/// bytes: an extent that is not positive, one that the kind does not have, a
-/// dim that it cannot split, borders without sense, more than 2^62 bytes of all
-/// members. Empty where nothing is.
+/// Returns what is wrong with a shape, for a group of `members` and elements of
+/// `elementBytes` bytes: an extent that is not positive, one that the kind does
+/// not have, a dim that it cannot split, invalid borders, more than 2^62 bytes
+/// over all members. Empty if the shape is valid.
 std::string findFault(CollectiveKind kind, const TransferShape &shape,
                       int64_t members, int64_t elementBytes);
-/// What is wrong with kind and reduction together, by themselves.
+/// Returns what is wrong with the combination of kind and reduction.
 std::string findFault(CollectiveKind kind, Reduction reduction);
-/// What is wrong with the members that members take from: of a permute one for
-/// each, of another kind none.
+/// Returns what is wrong with `sources`, the member that each member reads
+/// from: a permute has one for each, the other kinds have none.
 std::string findFault(CollectiveKind kind, std::span<const int32_t> sources,
                       int64_t members);
 

@@ -1,4 +1,4 @@
-// What a command reads and writes.
+// The buffers that a command reads and writes.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace polyrank::runtime {
 
-/// Calls read(buffer) and write(buffer, is it scratch) with each buffer of a
-/// command, first all that it reads. A collective that is started reads and
-/// writes from then on until its wait, which names no buffer itself. A channel
-/// is no buffer of a command: it is there all the time. Of a loop those of its
-/// commands, one after the other, as they are in the first iteration.
+/// Calls read(buffer) and write(buffer, isScratch) for each buffer of a
+/// command, first for all that it reads. A started collective accesses its
+/// buffers until its wait, which names no buffers itself. A channel is not a
+/// buffer of a command: it is live all the time. A loop has the buffers of its
+/// commands, in order, at their places in the first iteration.
 template <typename Read, typename Write>
 void visitBuffers(const plan::Command &command, const Read &read,
                   const Write &write) {
@@ -61,7 +61,7 @@ void visitBuffers(const plan::Command &command, const Read &read,
     for (const plan::Command *each : *command.body_as_Loop()->commands())
       visitBuffers(*each, read, write);
     return;
-  case plan::CommandBody::Wait: // what it waits for has named them
+  case plan::CommandBody::Wait: // the collective has named them
   case plan::CommandBody::NONE:
     return;
   }

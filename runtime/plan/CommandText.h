@@ -1,4 +1,4 @@
-// What a command does, in words: for traces, times and comparisons.
+// Commands in words, for traces, times and comparisons.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace polyrank::runtime {
 
-/// "gemm 256x3072x768", the kernel's name, "copy", "AllReduce", "start
-/// AllReduce" of one that has a ticket, "send", "receive", "loop x 12". Of a
-/// wait "wait"; who knows its collective says more.
+/// Returns "gemm 256x3072x768", the kernel's name, "copy", "AllReduce", "start
+/// AllReduce" if it has a ticket, "send", "receive" or "loop x 12". For a wait
+/// it is just "wait"; a caller that knows its collective can say more.
 std::string describeWork(const plan::Plan &plan, const plan::Command &command);
 
-/// Whether the rank computes it: it is no collective, no wait for one, and
-/// moves nothing to or from another rank.
+/// Returns true if the command is computation: not a collective, a wait, a send
+/// or a receive.
 inline bool isComputed(const plan::Command &command) {
   return !command.body_as_Collective() && !command.body_as_Wait() &&
          !command.body_as_Send() && !command.body_as_Receive();

@@ -1,5 +1,6 @@
-// The plan's enums as those of the parts of the runtime that do not read plans.
-// The values are equal, which is checked here and nowhere else.
+// Conversions from the plan's enums to those of the parts of the runtime that
+// do not read plans. The values are equal, which is checked here and nowhere
+// else.
 
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace polyrank::runtime {
 
-/// Whether the plan's first enumerators have the names of these, in order.
+/// True if the plan's first enumerators have the same names, in order.
 template <typename Here, typename InPlan, int... number>
 constexpr bool mirrors(std::integer_sequence<int, number...>) {
   return (isCalled(nameOf(static_cast<Here>(number)),

@@ -1,4 +1,4 @@
-// A matrix product as the plan, the compiler and the device speak of it.
+// The description of a GEMM that the plan, the compiler and the device share.
 
 #pragma once
 
@@ -7,8 +7,9 @@
 
 namespace polyrank::runtime {
 
-/// Sgemm: oneDNN's BLAS call; allocates packing buffers (up to 15 MiB a thread)
-/// by itself. Matmul: oneDNN's matmul primitive with our scratch.
+/// Sgemm is oneDNN's BLAS call, which allocates packing buffers itself (up to
+/// 15 MiB per thread). Matmul is oneDNN's matmul primitive, with scratch from
+/// the plan.
 enum class GemmLibrary : uint8_t { Sgemm, Matmul };
 inline constexpr int numGemmLibraries = 2;
 
@@ -22,8 +23,8 @@ constexpr const char *nameOf(GemmLibrary library) {
   return "unknown";
 }
 
-/// Which dim of a product is in groups, each of which is one product of the
-/// outermost batch dim: none, the rows, or the dim that is summed over.
+/// The dim of a GEMM that is split into groups, each of which is one product of
+/// the outermost batch dim: none, the rows, or the inner (contracted) dim.
 enum class GemmGroups : uint8_t { None, Rows, Inner };
 inline constexpr int numGemmGroups = 3;
 
@@ -39,11 +40,11 @@ constexpr const char *nameOf(GemmGroups groups) {
   return "unknown";
 }
 
-/// Where the scratch of a product begins, in bytes: at a cache line.
+/// The alignment of a GEMM's scratch, in bytes: a cache line.
 inline constexpr int64_t gemmScratchAlignment = 64;
 
-/// One batch dim: `count` products, operands so many elements apart (0: the
-/// same operand for all).
+/// One batch dim: `count` products whose operands are the given strides apart,
+/// in elements (0: the same operand for all).
 struct GemmBatchDim {
   int64_t count = 1, aStride = 0, bStride = 0, cStride = 0;
   bool operator==(const GemmBatchDim &) const = default;
@@ -58,9 +59,9 @@ struct GemmShape {
   int64_t lda = 1, ldb = 1, ldc = 1;
   std::vector<GemmBatchDim> batch = {}; // outermost first
   float alpha = 1, beta = 0;
-  /// Into how many pieces the longer side of each product is cut, each computed
-  /// by one thread; 0: as follows from the sizes. Other pieces may give other
-  /// bits.
+  /// The number of pieces into which the longer side of each product is cut,
+  /// each computed by one thread; 0: derived from the sizes. Another number may
+  /// give other bits.
   int64_t pieces = 0;
   GemmGroups grouped = GemmGroups::None;
   bool operator==(const GemmShape &) const = default;

@@ -17,8 +17,8 @@ namespace polyrank::runtime {
 /// The version of plan.fbs: what `Plan.version` must be.
 inline constexpr uint32_t planSchemaVersion = 16;
 
-/// XXH3-128 over header (its hash field zero) and payload. It finds damage and
-/// mix-ups; it is no defence against a forger.
+/// XXH3-128 over header (its hash field zero) and payload. It detects damage
+/// and mix-ups, but is no defence against forgery.
 using PlanHash = std::array<uint8_t, 16>;
 std::string toHex(const PlanHash &hash);
 
@@ -31,17 +31,17 @@ struct PlanBytes {
   std::unique_ptr<std::byte[], Free> memory;
   size_t size = 0;
   PlanHash hash{};
-  std::vector<uint8_t> header; // what stands before the payload in the file
+  std::vector<uint8_t> header; // the file's bytes before the payload
 
   std::span<const uint8_t> payload() const {
     return {reinterpret_cast<const uint8_t *>(memory.get()), size};
   }
-  /// Of the whole file that was read, as `sha256sum` prints it.
+  /// The SHA-256 of the whole file, as `sha256sum` prints it.
   std::string sha256() const;
 };
 
-/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file; `path` is
-/// always a whole plan. Returns its hash.
+/// Writes `flatbuffer` (a finished `plan::Plan`) as a plan file, atomically:
+/// `path` never holds a partial plan. Returns its hash.
 Result<PlanHash> writePlan(const std::string &path,
                            std::span<const uint8_t> flatbuffer);
 
@@ -49,7 +49,7 @@ Result<PlanHash> writePlan(const std::string &path,
 /// still have to be verified (runtime/plan/VerifyPlan.h).
 Result<PlanBytes> readPlan(const std::string &path);
 
-/// The same from an open file; `path` is for messages.
+/// The same for an open file; `path` is for messages.
 Result<PlanBytes> readPlan(int descriptor, const std::string &path);
 
 } // namespace polyrank::runtime

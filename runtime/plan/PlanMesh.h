@@ -1,4 +1,5 @@
-// Where a rank stands in the mesh, and which block of a tensor it holds.
+// The coordinates of a rank in the mesh, and the block of a tensor that it
+// holds.
 
 #pragma once
 
@@ -12,7 +13,7 @@ namespace polyrank::runtime {
 
 using AxisRefs = flatbuffers::Vector<const plan::AxisRef *>;
 
-/// Bytes of one element.
+/// The bytes of one element.
 uint32_t elementSize(plan::DType type);
 
 /// The mesh of a verified plan: rank r has the mixed-radix digits of r over the
@@ -25,7 +26,8 @@ public:
   int64_t axes() const { return sizes.size(); }
   const std::string &name(int64_t axis) const { return names[axis]; }
   int64_t size(int64_t axis) const { return sizes[axis]; }
-  /// How far ranks are apart whose coordinates differ by 1 there.
+  /// The difference of the numbers of ranks whose coordinates differ by 1 on
+  /// this axis.
   int64_t stride(int64_t axis) const { return strides[axis]; }
   int64_t coordinate(int64_t rank, int64_t axis) const;
 
@@ -38,7 +40,7 @@ public:
   /// The ranks that differ from `rank` only over `refs`, by linear index.
   std::vector<uint32_t> group(int64_t rank, const AxisRefs *refs) const;
 
-  /// `data=2,tensor=(1)2`: for messages and reports.
+  /// Returns `data=2,tensor=(1)2`, for messages and reports.
   std::string describe(const AxisRefs *refs) const;
   /// `rank 3 (data=1,tensor=1)`.
   std::string describeRank(int64_t rank) const;
@@ -57,32 +59,33 @@ struct BlockDim {
 
 using Dims = flatbuffers::Vector<flatbuffers::Offset<plan::Dim>>;
 
-/// The rank's block of a tensor that is laid out as `dims`; null is a scalar.
+/// Returns the rank's block of a tensor with the layout `dims`; null is a
+/// scalar.
 std::vector<BlockDim> blockOf(const Mesh &mesh, int64_t rank, const Dims *dims);
 
-/// Where the ranks of a program are; null is everywhere.
+/// The mesh coordinates of a program's ranks; null means all ranks.
 using Places = flatbuffers::Vector<const plan::Place *>;
-/// Whether the rank is there.
+/// Returns true if the rank has these coordinates.
 bool isAt(const Mesh &mesh, int64_t rank, const Places *at);
-/// `pipe=1`; empty where that is everywhere.
+/// Returns `pipe=1`; empty for all ranks.
 std::string describePlaces(const Mesh &mesh, const Places *at);
 
 /// The number of the program that a rank of a verified plan runs.
 uint32_t programOf(const plan::Plan &plan, const Mesh &mesh, int64_t rank);
-/// The first rank of a program: its coordinates are zero wherever `at` does not
-/// say others.
+/// The first rank of a program: its coordinates are zero on all axes that `at`
+/// does not fix.
 int64_t firstRankOf(const Mesh &mesh, const Places *at);
-/// How many ranks run it.
+/// The number of ranks that run a program.
 int64_t ranksOf(const Mesh &mesh, const Places *at);
 
-/// Of all ranks of a program that hold the same block, exactly one owns it:
-/// that whose coordinates are zero wherever neither the layout uses them nor
-/// `at` says others.
+/// Returns true if the rank owns its block. Among all ranks of a program that
+/// hold the same block, exactly one owns it: the one whose coordinates are zero
+/// on all axes that neither the layout uses nor `at` fixes.
 bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims,
                const Places *at = nullptr);
 
-/// The number of this rank among those of its program that hold the same block,
-/// the owner being the first, and how many they are.
+/// The index of a rank among those of its program that hold the same block,
+/// where the owner is the first, and their count.
 struct Replica {
   int64_t index, count;
 };

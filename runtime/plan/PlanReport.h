@@ -1,4 +1,4 @@
-// What a plan holds, moves and runs, as data: for summaries and
+// The tensors, communication and commands of a plan as data, for summaries and
 // polyrank-inspect.
 
 #pragma once
@@ -14,34 +14,34 @@
 
 namespace polyrank::runtime {
 
-/// An argument that lives from step to step: a parameter or state.
+/// An argument that persists from step to step: a parameter or state.
 struct HeldArgument {
-  std::string place; // of the ranks that hold it: "pipe=1"; empty: all
+  std::string place; // the ranks that hold it: "pipe=1"; empty: all
   std::string name, dtype, layout; // [50257 pad 50260 {tensor}, 768]
-  std::string stored, stateOf;     // the user's tensor; the state's parameter
+  std::string stored, stateOf;     // the user's tensor; a state's parameter
   bool isParameter = false, trainable = false;
   uint64_t bytes = 0;   // on each rank
-  int64_t elements = 0; // of the whole
+  int64_t elements = 0; // of the whole tensor
 };
 
-/// All executions in one step of one kind of collective over one set of axes;
-/// or of sends, or receives.
+/// All executions in one step of one kind of collective over one set of axes,
+/// or of all sends or receives over it.
 struct CommunicationLine {
-  std::string place; // of the ranks that run it: "pipe=1"; empty: all
+  std::string place; // the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment;
   int64_t groupSize = 1;
   uint64_t count = 0;
-  uint64_t started = 0; // of these, those that are waited for later
+  uint64_t started = 0; // of these, those with a separate wait
   uint64_t payload = 0; // the larger of input and output, summed
   uint64_t sent = 0; // by each rank: payload x (g-1)/g, all-reduce twice that
 };
 
-/// One collective command, or send, and why it is there.
+/// One collective or send command, and its reason.
 struct CollectiveReason {
-  std::string place; // of the ranks that run it: "pipe=1"; empty: all
+  std::string place; // the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment, origin;
   std::string value, op, from, to, constraint;
-  /// Of a bucket: the op that each tensor is for.
+  /// For a bucket: the op that each tensor is for.
   std::vector<std::string> members;
   uint64_t bytes = 0, executions = 0;
 };
@@ -51,17 +51,17 @@ struct KernelLine {
   uint64_t launches = 0; // per step
 };
 
-/// What a process of the runtime has beside its arena and the library's own
-/// memory: code and data of the program and its libraries, measured.
+/// The memory of a runtime process besides its arena and the library's own
+/// memory: code and data of the program and its libraries, as measured.
 constexpr uint64_t programBytes = uint64_t(32) << 20;
 
-/// Of the ranks that run one program, each.
+/// What each of the ranks that run one program holds and does.
 struct ProgramReport {
-  std::string place; // "pipe=1"; empty where all ranks run it
+  std::string place; // "pipe=1"; empty if all ranks run it
   int64_t ranks = 1;
   uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
   uint64_t arenaBytes() const { return sharedBytes + privateBytes; }
-  /// How far the arena is above its lower bound, in percent of that.
+  /// By how many percent the arena exceeds its lower bound.
   double arenaGap() const {
     return lowerBound ? 100 * (static_cast<double>(arenaBytes()) /
                                    static_cast<double>(lowerBound) -
@@ -69,7 +69,7 @@ struct ProgramReport {
                       : 0;
   }
   uint32_t threads = 1;
-  /// What oneDNN's sgemm allocates by itself, at most.
+  /// The most that oneDNN's sgemm allocates itself.
   uint64_t libraryBytes() const {
     return sgemms ? threads * (uint64_t(15) << 20) : 0;
   }
@@ -77,18 +77,20 @@ struct ProgramReport {
   int64_t parameterElements = 0;               // of whole parameters
   std::array<UseBytes, numMemoryUses> memory;
   PeakReport peak;
-  /// Of the arena, when most is held: between buffers, and what only other
-  /// moments need.
+  /// The bytes of the arena that are unused at the peak: gaps between buffers,
+  /// and space that is needed only at other times.
   uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
-  /// In a step: those in a loop in each iteration, besides the loop.
+  /// Counts per step. Commands in a loop count in each iteration, in addition
+  /// to the loop.
   uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0, sends = 0,
            receives = 0, loops = 0, gemmFlops = 0;
-  /// Seconds of a step as planned: computing, and without anything to compute.
+  /// The planned seconds of a step: computing, and idle.
   double computeSeconds = 0, idleSeconds = 0;
 };
 
-/// What stands here of one program is that of the one whose ranks hold most;
-/// but `ranks` and `parameterElements` are those of the whole.
+/// The report of a whole plan. The fields of ProgramReport are those of the
+/// program whose ranks hold most, except that `ranks` and `parameterElements`
+/// are totals.
 struct PlanReport : ProgramReport {
   std::string model, compiler, mode, mesh, hash;
   uint32_t microbatches = 1;

@@ -1,4 +1,4 @@
-// Which programs of a plan the groups of one of them are made of.
+// The programs that the members of each communication group run.
 
 #pragma once
 
@@ -10,28 +10,29 @@
 
 namespace polyrank::runtime {
 
-/// Of a plan whose places and groups are verified. A rank of each program, its
-/// first one, stands for all of its ranks: in any group of it the others' ranks
-/// are their first ones too, or run the same program as one that is.
+/// The groups of a plan whose places and groups are verified. The first rank of
+/// each program represents all its ranks: in any of its groups the other
+/// members are first ranks of their programs too, or run the same program as
+/// one that is.
 class ProgramGroups {
 public:
   ProgramGroups(const plan::Plan &plan, const Mesh &mesh);
 
-  /// Whether ranks of other programs belong to the group of this number.
+  /// True if ranks of other programs belong to group number `group`.
   bool spans(uint32_t program, uint32_t group) const {
     return membersOf(program, group).size() > 1;
   }
-  /// The programs whose ranks belong to it, ascending.
+  /// The programs whose ranks belong to the group, ascending.
   const std::vector<uint32_t> &membersOf(uint32_t program,
                                          uint32_t group) const {
     return members[program][group];
   }
-  /// The program of the member with this index, in a group over axes at whose
-  /// coordinates programs are.
+  /// The program of the member with this index, in a group over axes whose
+  /// coordinates distinguish programs.
   uint32_t memberOf(uint32_t program, uint32_t group, uint32_t index) const;
 
-  /// The same for lists of axes that give the same groups of ranks: the axes,
-  /// and which programs they are.
+  /// A key that is equal for lists of axes that give the same groups of ranks:
+  /// the axes, and the programs of the members.
   using Key =
       std::pair<std::vector<std::vector<int64_t>>, std::vector<uint32_t>>;
   Key keyOf(uint32_t program, uint32_t group) const;

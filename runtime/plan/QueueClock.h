@@ -1,9 +1,9 @@
-// When a rank computes and communicates: the clock that the compiler schedules
-// by, and that reports and pictures of a plan use.
+// Simulates when a rank computes and communicates. The compiler orders commands
+// by this clock, and reports and pictures of a plan use it.
 //
-// A rank has one queue for what it computes and one for each group in which it
-// communicates. Each runs one thing after another. A collective that is started
-// leaves the computing queue free until somebody waits for it.
+// A rank has one queue for computation and one for each group in which it
+// communicates. Each queue runs one operation after another. A started
+// collective leaves the compute queue free until its wait.
 
 #pragma once
 
@@ -15,12 +15,12 @@ namespace polyrank::runtime {
 
 class QueueClock {
 public:
-  /// Of time units that the caller knows.
+  /// An interval in the caller's time unit.
   struct Interval {
     int64_t start = 0, end = 0;
   };
 
-  /// Of the computing queue.
+  /// The current time of the compute queue.
   int64_t now() const { return time; }
 
   Interval compute(int64_t duration) {
@@ -29,8 +29,8 @@ public:
     return interval;
   }
 
-  /// A collective in the group of this number is started, and runs when those
-  /// before it have ended.
+  /// Starts a collective in a group; it runs once the earlier ones in the group
+  /// have ended.
   Interval start(uint64_t group, int64_t duration) {
     int64_t &freeFrom = queues[group];
     Interval interval{std::max(freeFrom, time)};
@@ -38,16 +38,16 @@ public:
     return interval;
   }
 
-  /// The computing queue goes on when what `interval` is of has ended. Returns
-  /// how long it stood.
+  /// Lets the compute queue wait until `interval` has ended. Returns how long
+  /// it stalled.
   int64_t wait(const Interval &interval) {
     int64_t before = time;
     time = std::max(time, interval.end);
     return time - before;
   }
 
-  /// What was done since `begin` is done `times` times, when nothing is in
-  /// flight at its end.
+  /// Repeats what was done since `begin`, so that it runs `times` times in all.
+  /// Nothing may be in flight at its end.
   void repeat(int64_t begin, int64_t times) {
     time = begin + times * (time - begin);
   }

@@ -1,5 +1,5 @@
-// How a step runs as the compiler plans it: when each command, on which queue
-// of which program.
+// The planned timeline of a step: when each command runs, on which queue of
+// which program.
 
 #pragma once
 
@@ -12,18 +12,19 @@
 
 namespace polyrank::runtime {
 
-/// One execution of a command; of a collective from its start to its end, of a
-/// value that goes to another rank from when it is sent to when it has arrived.
-/// Times are picoseconds since the step began.
+/// One execution of a command. A collective lasts from its start to its end, a
+/// send from when the value is sent to when it has arrived. Times are
+/// picoseconds since the step began.
 struct PlannedCommand {
-  /// Of StepTimeline::queues.
+  /// An index of StepTimeline::queues.
   uint32_t queue = 0;
   QueueClock::Interval time;
   const plan::Command *command = nullptr;
-  /// Of the schedule, and in its segment.
+  /// The number of the action in the schedule, and of the command in its
+  /// segment.
   uint32_t action = 0, number = 0;
-  /// Of a collective: how long the rank stood for it, and for those that ran in
-  /// front of it in its group. Of a send: until there was room; of a receive:
+  /// How long the rank stalled. For a collective: until it and those before it
+  /// in its group had ended; for a send: until a slot was free; for a receive:
   /// until the value had arrived.
   int64_t stood = 0;
 };
@@ -35,36 +36,37 @@ struct PlannedSegment {
 };
 
 /// The executions in one step of all collectives of one kind in one group, or
-/// of all that goes to, or comes from, one other rank.
+/// of all sends to, or receives from, one other rank.
 struct OverlapLine {
   std::string kind, axes;
-  uint64_t count = 0, started = 0; // of these, before others
-  uint64_t bytes = 0;              // that a rank sends
-  /// Picoseconds: from start to end, and how much of that the rank computed.
+  uint64_t count = 0, started = 0; // of these, started ahead of their wait
+  uint64_t bytes = 0;              // sent by a rank
+  /// Picoseconds from start to end, and how much of that is overlapped with the
+  /// rank's computation.
   int64_t time = 0, hidden = 0;
 };
 
-/// Of a rank, like all others that run the program.
+/// The timeline of one rank of a program; all its ranks have the same.
 struct StepTimeline {
-  std::string place; // "pipe=1"; empty where all run it
+  std::string place; // "pipe=1"; empty if all ranks run it
   /// "compute", then the axes of each group, then "pipe 0 to 1" of each link
   /// over which the rank sends or receives.
   std::vector<std::string> queues;
   std::vector<PlannedCommand> commands; // in the order of their starts
   std::vector<PlannedSegment> segments;
-  std::vector<OverlapLine> overlap; // what takes longest first
-  /// In picoseconds: to the end of its last command.
+  std::vector<OverlapLine> overlap; // longest first
+  /// In picoseconds. `makespan` is the end of its last command.
   int64_t makespan = 0, computation = 0, communication = 0;
-  /// No order of commands takes less: each queue has its work.
+  /// A lower bound for any order of the commands: the work of each queue.
   int64_t lowerBound = 0;
 };
 
-/// Of all programs, which begin together.
+/// The timelines of all programs, which begin together.
 struct PlanTimeline {
   std::vector<StepTimeline> programs;
   int64_t makespan = 0, lowerBound = 0;
 
-  /// How long a rank of the program computes nothing in a step.
+  /// How long a rank of the program is idle in a step.
   int64_t idle(size_t program) const {
     return makespan - programs[program].computation;
   }
@@ -73,13 +75,13 @@ struct PlanTimeline {
   }
 };
 
-/// By what the plan says of each command's time (plan.Command.picoseconds).
+/// Simulates a step with the plan's own times (plan.Command.picoseconds).
 PlanTimeline planTimelineOf(const LoadedPlan &plan);
-/// By other times of the same commands.
+/// Simulates a step with other times of the same commands.
 PlanTimeline planTimelineOf(const LoadedPlan &plan, const StepTimes &times);
 
-/// The timeline as a picture: of each program a row for each queue. The text of
-/// an SVG file.
+/// Returns the timeline as an SVG picture, with a row for each queue of each
+/// program.
 std::string scheduleSvg(const PlanTimeline &timeline, const LoadedPlan &plan);
 
 } // namespace polyrank::runtime

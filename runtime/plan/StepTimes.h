@@ -1,5 +1,5 @@
-// How long each command of a plan takes: as the compiler reckons, or as it was
-// measured. A file of times is what polyrank-run --rehearse runs by.
+// The time of each command of a plan, as the compiler estimates it or as
+// measured. polyrank-run --rehearse runs by a file of such times.
 
 #pragma once
 
@@ -11,30 +11,30 @@
 
 namespace polyrank::runtime {
 
-/// Picoseconds of one execution of each command of a program, by the numbers of
-/// its segment and of itself. A wait has 0: what it waits for takes time. So
-/// has a receive: the send has what the value takes until it arrives.
+/// Picoseconds of one execution of each command of a program, by segment number
+/// and command number. A wait has 0, since its collective has the time. So has
+/// a receive: its send has the time until the value arrives.
 using ProgramTimes = std::vector<std::vector<int64_t>>;
-/// Of all programs of a plan.
+/// The times of all programs of a plan.
 using StepTimes = std::vector<ProgramTimes>;
 
-/// What the plan itself says.
+/// Returns the times in the plan itself.
 StepTimes plannedTimesOf(const LoadedPlan &plan);
 
-/// The longest that a step may compute in a file of times: a day.
+/// The longest computation of a step in a file of times: a day.
 inline constexpr double mostMicroseconds = 86'400e6;
 
-/// The text of a file of times (docs/time.md): of what a rank computes, for
-/// what its collectives take depends on links and on other ranks. `source` says
-/// what the times are, "planned" or "measured".
+/// Returns the text of a file of times (docs/time.md). It has only the commands
+/// that compute, since the times of collectives depend on links and on other
+/// ranks. `source` is "planned" or "measured".
 std::string timesText(const StepTimes &times, const LoadedPlan &plan,
                       const std::string &source);
 
-/// The times of such a file, with what the plan says of collectives and sends.
-/// Refuses a file that is no such thing, is of another plan, has no time or two
-/// for a command that is computed, one for a command that is not, one that is
-/// no number from 0 to `mostMicroseconds`, or more than these in a step of all
-/// programs together.
+/// Reads the times of such a file, and takes those of collectives and sends
+/// from the plan. Fails if it is not a file of times, is of another plan, has
+/// no time or two times for a command that computes, a time for another
+/// command, a time that is not a number from 0 to `mostMicroseconds`, or more
+/// than that in a step of all programs together.
 Result<StepTimes> readTimes(const std::string &path, const LoadedPlan &plan);
 
 } // namespace polyrank::runtime

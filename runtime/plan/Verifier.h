@@ -1,5 +1,5 @@
-// The plan verifier's inside, shared by VerifyPlan.cpp, VerifyCommands.cpp,
-// VerifyTickets.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
+// The internals of the plan verifier, shared by VerifyPlan.cpp,
+// VerifyCommands.cpp, VerifyTickets.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace polyrank::runtime {
 
-/// Each function returns whether what it checks holds; the first that does not
+/// Each function returns true if its check holds; the first one that fails
 /// leaves the reason in `message`.
 class PlanVerifier {
 public:
@@ -34,9 +34,9 @@ private:
     return false;
   }
 
-  /// Whether elements lie where their type wants them: FlatBuffers' verifier
-  /// looks at the length in front of them alone, and its builder aligns no list
-  /// without elements.
+  /// Returns true if elements are aligned as their type requires: FlatBuffers'
+  /// verifier checks only the alignment of the length before them, and its
+  /// builder does not align empty lists.
   template <typename Elements>
   bool verifyAligned(const std::string &what, const Elements *elements) {
     if (!elements || elements->size() == 0 ||
@@ -47,7 +47,7 @@ private:
   }
 
   bool verifyHeader();
-  /// One program by itself.
+  /// Verifies one program by itself.
   bool verifyProgram();
   bool verifyStored();
   bool verifyData();
@@ -59,17 +59,17 @@ private:
                   std::vector<plan::AxisRef> &used);
   bool verifyBuffer(const std::string &what, const plan::BufferRef &buffer,
                     uint64_t alignment);
-  /// How many blocks a buffer is one of.
+  /// Returns the number of blocks of which the buffer is one.
   int64_t blocksOf(const plan::BufferRef &buffer) const;
-  /// Its first byte in all iterations of the loop that it is in. Of a buffer
-  /// that verifyBuffer has found in its region.
+  /// Returns the buffer's lowest byte over all iterations of the current loop.
+  /// Requires that verifyBuffer has accepted the buffer.
   uint64_t beginOf(const plan::BufferRef &buffer) const;
-  /// One after the last byte of all its blocks in all microbatches and
-  /// iterations. Of such a buffer, too.
+  /// Returns one past the last byte of all its blocks in all microbatches and
+  /// iterations. Requires that verifyBuffer has accepted the buffer.
   uint64_t endOf(const plan::BufferRef &buffer) const;
   bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
                    const plan::BufferRef &buffer);
-  /// `batchDim`: where the user's array has the samples, or noBatch.
+  /// `batchDim` is the dim of the samples in the user's array, or noBatch.
   bool verifyMicrobatched(const std::string &what, const Dims *dims,
                           int64_t batchDim);
 
@@ -80,7 +80,7 @@ private:
                     InFlight &inFlight);
   /// Names a command of a segment.
   static std::string describe(const plan::Segment &segment, uint64_t number);
-  /// Its kind and its origin.
+  /// Names a command by its kind and its origin.
   static std::string describe(const plan::Command &command);
   bool verifyCommand(const std::string &what, const plan::Command &command);
   bool verifyPhase(const std::string &what, const plan::Command &command);
@@ -98,8 +98,8 @@ private:
                       const plan::Collective &collective,
                       const plan::Transfer &transfer, int64_t groupSize);
   bool verifyCopy(const std::string &what, const plan::Copy &copy);
-  /// Of a Send or a Receive, which moves what is in `value`; the rank has index
-  /// `me` over the group.
+  /// Verifies a Send or a Receive, which moves `value`; the rank has index `me`
+  /// in the group.
   template <typename End>
   bool verifyChannelEnd(const std::string &what, const End &end,
                         const plan::BufferRef &value, uint32_t me);
@@ -122,7 +122,7 @@ private:
 
   const plan::Plan &plan;
   const plan::Program *program = nullptr; // that is being verified
-  const plan::Loop *loop = nullptr;       // whose commands are
+  const plan::Loop *loop = nullptr;       // whose commands are being verified
 };
 
 } // namespace polyrank::runtime

@@ -9,18 +9,19 @@
 
 namespace polyrank::runtime {
 
-/// Verifies the flatbuffer and everything that is said in it: enums, mesh and
-/// axes, arguments against their views, layouts and buffers, every command's
-/// operands against the buffers it names in every microbatch, groups, kernels
-/// and schedule. Of several programs also that each rank has one, that what one
-/// sends another one receives, and that all come to the end of a step. All
-/// sizes are computed with overflow checks. After success the accessors of the
-/// returned plan may be used without further tests.
+/// Verifies the flatbuffer and all its contents: enums, mesh and axes,
+/// arguments against their views, layouts and buffers, every command's operands
+/// against the buffers it names in every microbatch, groups, kernels and
+/// schedule. If there are several programs, also that each rank has one, that
+/// every send has its receive, and that no deadlock keeps a step from ending.
+/// All sizes are computed with overflow checks. After success the accessors of
+/// the returned plan may be used without further tests.
 ///
-/// The kernels are native code and not covered: run what you compiled.
+/// The kernels are native code and are not verified: run only what you
+/// compiled.
 Result<const plan::Plan *> verifyPlan(std::span<const uint8_t> flatbuffer);
 
-/// A plan file, read and verified.
+/// A plan file that was read and verified.
 struct LoadedPlan {
   PlanBytes bytes;
   const plan::Plan *plan = nullptr;
