@@ -1,4 +1,4 @@
-// Which rank holds what, as a picture.
+// A picture of which rank holds which block of each tensor.
 
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace polyrank::runtime {
 
-/// A row for each parameter, for each state that is laid out otherwise than its
-/// parameter, and for each input: the global tensor, cut into its blocks, and
-/// in each block the ranks that hold it. Rows that differ in the numbers of
-/// layers only are one. A tensor of more than two dims is drawn by the two that
-/// are split most. The text of an SVG file.
+/// Returns an SVG picture with a row for each parameter, each state whose
+/// layout differs from its parameter's, and each input: the global tensor, cut
+/// into its blocks, and in each block the ranks that hold it. Rows that differ
+/// only in layer numbers are merged. A tensor of more than two dims is drawn by
+/// the two that are split most.
 std::string layoutsSvg(const LoadedPlan &plan);
 
 } // namespace polyrank::runtime

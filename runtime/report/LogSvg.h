@@ -1,4 +1,4 @@
-// How trainings went, as a picture.
+// A picture of the curves of one or several trainings.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace polyrank::runtime {
 
-/// Loss with the losses of evaluations, learning rate, and tokens or samples
-/// per second, one below the other over the same steps: as they are and
-/// smoothed of one run; smoothed of several, each with a colour and a pattern
-/// of its own. What falls on one column of pixels is drawn as its least and its
-/// greatest value. The text of an SVG file.
+/// Returns an SVG picture of the training and evaluation losses, the learning
+/// rate, and tokens or samples per second, one below the other over the same
+/// steps. One run is drawn both raw and smoothed; several runs are only drawn
+/// smoothed, each with its own colour and pattern. Values in one column of
+/// pixels are drawn as their minimum and maximum.
 std::string logSvg(const std::vector<LoggedRun> &runs);
 
 } // namespace polyrank::runtime

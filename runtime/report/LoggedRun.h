@@ -1,4 +1,4 @@
-// What a log says of a training, as curves over its steps.
+// A training's log as curves over its steps.
 
 #pragma once
 
@@ -12,31 +12,30 @@
 
 namespace polyrank::runtime {
 
-/// What a picture shows of one log.
+/// The contents of one log that a picture shows.
 struct LoggedRun {
   using Curve = std::vector<std::pair<double, double>>; // (step, value)
 
   std::string name;                          // of the file
   std::string plan, mesh;                    // of its last start; may be empty
-  Curve loss, evalLoss, learningRate, speed; // NaN where it is not finite
-  bool speedIsOfTokens = false;              // else of samples
-  std::vector<uint64_t> resumed; // first steps of starts but the first
+  Curve loss, evalLoss, learningRate, speed; // NaN if it is not finite
+  bool speedIsOfTokens = false;              // else samples
+  std::vector<uint64_t> resumed; // the first step of each start but the first
   uint64_t lastStep = 0;
 };
 
-/// An error where there is no step in it.
+/// Reads a log; one without any step is an error.
 Result<LoggedRun> readLoggedRun(const std::string &path);
 
-/// The values that a line through `curve` must pass to look as one through all
-/// of them, where `columns` pixels show steps `first` to `last`: of each column
-/// its first, least, greatest and last value, in their order. A NaN stays, once
-/// in a column.
+/// Returns the points of `curve` that suffice to draw it on `columns` pixels
+/// for steps `first` to `last`: the first, least, greatest and last value of
+/// each column, in their order. A NaN is kept, once per column.
 LoggedRun::Curve thinned(const LoggedRun::Curve &curve, double first,
                          double last, int columns);
 
-/// Means over `window` values, as many before each as behind it: they do not
-/// lag. Of the first ones over fewer, on both sides; of the last ones over
-/// those that there are. A NaN stays one and counts for nothing.
+/// Returns means over `window` values, centered, so that they do not lag. Near
+/// the begin the window shrinks on both sides; near the end it has only the
+/// values that exist. A NaN stays NaN and is left out of the other means.
 LoggedRun::Curve smoothed(const LoggedRun::Curve &curve, size_t window);
 
 } // namespace polyrank::runtime

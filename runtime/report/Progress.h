@@ -14,23 +14,24 @@
 
 namespace polyrank::runtime {
 
-/// How long one rank took for a step. Waiting, for other ranks, is a part of
-/// communication; what the step has besides is reading samples, and reports.
+/// How long one rank took for a step. Waiting for other ranks is a part of
+/// communication; the rest of the step is reading samples, and reports.
 struct RankStep {
   uint64_t step = 0; // from 1
   double seconds = 0, computeSeconds = 0, communicationSeconds = 0,
          waitingSeconds = 0;
-  uint64_t residentBytes = 0; // with what it maps of its peers' memory
+  uint64_t residentBytes = 0; // including its peers' memory that it maps
 
-  /// Without waiting for other ranks.
+  /// The time without waiting for other ranks.
   double busySeconds() const { return seconds - waitingSeconds; }
 };
 
-/// The ranks that waited least and most: for the one the others waited.
+/// The ranks that waited least (the slowest: the others waited for it) and most
+/// (the fastest).
 struct RankSpread {
   int slowest = 0, fastest = 0;
   RankStep ofSlowest, ofFastest;
-  uint64_t residentBytes = 0; // of the rank that has most
+  uint64_t residentBytes = 0; // of the rank with the most
 };
 
 /// One step, as the first rank of each program reports it.
@@ -39,37 +40,38 @@ struct StepReport {
   double seconds = 0;
   double communicationShare = 0;
   std::vector<std::pair<std::string, double>> metrics, learningRates;
-  std::optional<RankSpread> spread; // where all ranks have said
-  /// Of the rows of the batch, the share that are samples which no earlier row
-  /// has: samples that make no whole batch stand in it several times each.
+  std::optional<RankSpread> spread; // if all ranks have reported
+  /// The share of the batch's rows that are distinct samples: the last samples,
+  /// if they do not fill a batch, are repeated in it.
   double share = 1;
 
-  /// Of a metric that there is.
+  /// The value of a metric, or null if there is none of this name.
   const double *metric(std::string_view name) const;
-  /// Over how many targets that metric is a mean; null where it does not say.
+  /// The number of targets over which the metric is a mean; null if it is
+  /// unknown.
   const double *targetsOf(std::string_view name) const;
-  /// Whether the metric is the number of targets of another one.
+  /// True if the metric is the number of targets of another one.
   bool isCount(std::string_view name) const;
-  /// Makes counts those of samples, of which each counts once.
+  /// Scales the counts so that each distinct sample counts once.
   void countOnce();
-  /// Without a target that counts, the loss or a term of it is a mean of
-  /// nothing: NaN, and no gradient comes from it.
+  /// False if no target counts: then the loss or a term of it is a mean over
+  /// nothing, that is, NaN, and contributes no gradient.
   bool hasTargets() const;
-  /// The first metric that is such a mean of nothing.
+  /// The first metric that is such a mean over nothing.
   std::string_view withoutTargets() const;
-  /// Where there are targets.
+  /// True if the loss is NaN although there are targets.
   bool lossIsNan() const;
 
-  /// What the first rank of another program says of the same step: the longer
-  /// time, and what is not known yet.
+  /// Merges the report of another program's first rank for the same step: takes
+  /// the longer time, and the metrics that are missing.
   void add(const StepReport &other);
 };
 
 nlohmann::json toJson(const StepReport &step);
 StepReport stepFromJson(const nlohmann::json &json);
 
-/// What came before the first step, as a rank reports it: the arena's pages
-/// were touched, the weights were read.
+/// A rank's report of the times before the first step: to touch the arena's
+/// pages, and to read the weights.
 struct ReadyReport {
   double memorySeconds = 0, weightsSeconds = 0;
 };
@@ -77,34 +79,35 @@ struct ReadyReport {
 nlohmann::json toJson(const ReadyReport &ready);
 ReadyReport readyFromJson(const nlohmann::json &json);
 
-/// How far the weights are saved, as a rank reports it.
+/// A rank's report of the progress of saving weights.
 struct SaveReport {
   std::string path;
   uint64_t done = 0, bytes = 0;
-  double seconds = 0; // when the file is complete
+  double seconds = 0; // once the file is complete
 };
 
 nlohmann::json toJson(const SaveReport &saving);
 SaveReport saveFromJson(const nlohmann::json &json);
 
-/// A checkpoint that is whole.
+/// A complete checkpoint.
 struct CheckpointReport {
   uint64_t step = 0;
   std::string path;
   uint64_t bytes = 0;
-  /// Of the slowest rank: while the training stood still for the copy, and
-  /// until everything was durable, while it went on.
+  /// Times of the slowest rank: the copy, during which the training stands
+  /// still, and the write until everything is durable, during which it
+  /// continues.
   double copySeconds = 0, writeSeconds = 0;
 };
 
-/// What came out of an evaluation, as the first rank of each program reports
-/// it.
+/// The results of an evaluation, as the first rank of each program reports
+/// them.
 struct EvaluationReport {
   uint64_t step = 0, samples = 0;
   double seconds = 0;
   std::vector<std::pair<std::string, double>> metrics; // eval_loss ..
 
-  /// What another program's first rank says of the same one.
+  /// Merges the report of another program's first rank for the same evaluation.
   void add(const EvaluationReport &other);
 };
 EvaluationReport evaluationFromJson(const nlohmann::json &json);
@@ -115,65 +118,65 @@ struct ProgressOptions {
   std::string tensorboard;    // folder of event files; empty: none
   nlohmann::ordered_json run; // the log's first record; null: none
   uint64_t steps = 0;
-  /// That were done when the run began: it goes on, log and events of later
-  /// steps are dropped, and those before stay. 0: both begin anew.
+  /// The steps that were done when the run began. The log and events of later
+  /// steps are dropped, and those of earlier ones stay. 0: both are new.
   uint64_t stepsBefore = 0;
-  /// The evaluation after the last of these steps is made again.
+  /// The evaluation after the last of these steps is repeated.
   bool evaluatesAgain = false;
-  /// A NaN loss ends the run (of training) or is its result (forward).
+  /// A NaN loss is an error of the run, so that no warning is needed.
   bool endsAtNan = false;
   /// Nothing is computed: there are no weights and no metrics.
   bool isRehearsal = false;
 };
 
-/// The line goes to standard error: rewritten in place on a terminal, else one
-/// line a second.
+/// Shows the progress of a run on standard error: a line that is rewritten in
+/// place on a terminal, else one line per second.
 class Progress {
 public:
   static Result<std::unique_ptr<Progress>> open(const PlanReport &plan,
                                                 const ProgressOptions &options);
   ~Progress();
 
-  /// The run goes on after another step than was said first, an earlier one:
-  /// so do log and events.
+  /// The run continues after an earlier step than was first stated; so do log
+  /// and events.
   Result<void> startAfter(uint64_t step, bool evaluatesAgain = false);
-  /// Says that the steps begin.
+  /// Shows that the steps begin.
   void ready(const ReadyReport &report);
-  /// All ranks start again, for the time of this number: steps that come once
-  /// more have the values that they had, and are shown, but count and are
-  /// logged once.
+  /// All ranks are restarted, for the time number `time`. Repeated steps have
+  /// the same values as before; they are shown, but counted and logged only
+  /// once.
   void startAgain(uint32_t time);
   /// Logs the step and shows it.
   void step(const StepReport &step);
   /// Logs an evaluation and shows it.
   void evaluated(const EvaluationReport &report);
-  /// Says that patience is over: {"step", "best_step", "best_loss"}.
+  /// Shows that patience is exhausted: {"step", "best_step", "best_loss"}.
   void stopped(const nlohmann::json &report);
   const std::optional<EvaluationReport> &lastEvaluation() const {
     return evaluation;
   }
-  /// Tells the user something besides.
+  /// Shows a warning to the user.
   void warn(const std::string &message);
-  /// Shows how far the weights are saved.
+  /// Shows the progress of saving weights.
   void saving(const SaveReport &report);
   /// Logs a checkpoint.
   void checkpoint(const CheckpointReport &report);
-  /// Writes out what is pending; an error of the log is the first that
-  /// happened.
+  /// Writes out what is pending. An error of the log is the first one that
+  /// occurred.
   Result<void> close();
 
   uint64_t stepsDone() const { return done; }
-  /// Those that are whole.
+  /// All complete checkpoints.
   const std::vector<CheckpointReport> &checkpoints() const {
     return checkpointed;
   }
   /// The files of weights that are complete.
   const std::vector<SaveReport> &saved() const { return complete; }
   double seconds() const { return timeInSteps; }
-  /// The mean without the first step, which touches the memory for the first
-  /// time.
+  /// The mean over the steps without the first one, which touches the memory
+  /// for the first time.
   double secondsPerStep() const;
-  /// The least of a step, without the first where there are several.
+  /// The minimum over the steps, without the first if there are several.
   double leastSecondsPerStep() const {
     return done > 1 ? leastSeconds : timeInSteps;
   }
@@ -181,14 +184,14 @@ public:
   const std::vector<std::pair<std::string, double>> &last() const {
     return lastMetrics;
   }
-  /// The mean of each metric over all steps: over all targets where it has any,
-  /// and NaN where none counted. Geometric where the plan says so.
+  /// The mean of each metric over all steps: weighted by targets if it has any,
+  /// and NaN if none counted. It is a geometric mean if the plan says so.
   std::vector<std::pair<std::string, double>> means() const;
-  /// Over how many targets these means are, by the names of the counts.
+  /// The numbers of targets of these means, by the names of the counts.
   std::vector<std::pair<std::string, double>> totals() const;
-  /// The samples of all steps.
+  /// The number of samples of all steps.
   double samples() const { return samplesDone; }
-  /// Not where --allow-nan takes it as it is.
+  /// True if the mean loss is NaN and --allow-nan does not permit it.
   bool meanLossIsNan() const;
 
 private:
@@ -196,17 +199,17 @@ private:
       : plan(plan), options(options) {}
   Result<void> openLog();
   Result<void> openEvents();
-  /// To the log, if there is one that can be written.
+  /// Appends to the log, if there is one and it can be written.
   void append(const nlohmann::ordered_json &record);
   void addEvents(const StepReport &step, double samplesPerSecond);
-  /// To the event file, if there is one that can be written.
+  /// Appends to the event file, if there is one and it can be written.
   void addEvents(uint64_t step,
                  const std::vector<std::pair<std::string, double>> &scalars);
   void show(const StepReport &step);
   void print(const std::string &line);
   bool isDue();
   bool isGeometric(const std::string &metric) const;
-  /// Once for each reason.
+  /// Warns once for each reason.
   void warn(const StepReport &step, const std::vector<std::string> &notFinite);
 
   const PlanReport &plan;
@@ -217,15 +220,15 @@ private:
   std::optional<Error> eventFailure;
   bool terminal = false, lineOpen = false;
   bool reportedNotFinite = false, reportedNoTargets = false;
-  uint64_t done = 0, latest = 0; // how many, and the last one's number
-  uint64_t repeatsUpTo = 0;      // the last that an attempt before has done
-  uint64_t evaluatedUpTo = 0; // the last after which an evaluation was logged
+  uint64_t done = 0, latest = 0; // the count, and the latest step's number
+  uint64_t repeatsUpTo = 0;      // the last step of earlier attempts
+  uint64_t evaluatedUpTo = 0;    // the last step with a logged evaluation
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
   double samplesDone = 0;
   struct WeightedMean {
     std::string name;
-    double sum, weight; // weights are targets, where the metric has any
-    bool isCount;       // of another metric's targets: a sum
+    double sum, weight; // the weights are targets, if the metric has any
+    bool isCount;       // a sum of another metric's targets
   };
   std::vector<WeightedMean> sums;
   std::vector<std::pair<std::string, double>> lastMetrics;
@@ -235,10 +238,10 @@ private:
   std::chrono::steady_clock::time_point lastShown;
 };
 
-/// What one rank used, as it reports it at its end.
+/// The resources that one rank used, as it reports them at its end.
 struct RankUse {
   uint64_t peakResident = 0;
-  uint64_t peakOwn = 0; // of it, without what it maps of its peers' memory
+  uint64_t peakOwn = 0; // of it, without its peers' memory that it maps
   double computeSeconds = 0, communicationSeconds = 0;
   double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
@@ -246,9 +249,9 @@ struct RankUse {
 nlohmann::json toJson(const RankUse &use);
 RankUse useFromJson(const nlohmann::json &json);
 
-/// What will run and what each rank will hold.
+/// Describes what will run and what each rank will hold.
 std::string describeStart(const PlanReport &plan);
-/// What each rank held and used.
+/// Describes what each rank held and used.
 std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                         const std::vector<RankUse> &ranks);
 

@@ -1,4 +1,4 @@
-// How long each rank took for a step, and who was slowest.
+// The time that each rank took for a step, and the slowest rank.
 
 #pragma once
 
@@ -9,36 +9,36 @@
 
 namespace polyrank::runtime {
 
-/// What a rank reports of each step where a log is kept. As text it is short:
-/// the launcher reads one from every rank in every step.
+/// A rank's report of each step, if a log is kept. The text is short, since the
+/// launcher reads one from every rank in every step.
 nlohmann::json toJson(const RankStep &step);
 RankStep rankStepFromJson(const nlohmann::json &json);
 
-/// Puts a step together from what ranks say of it: the first rank of each
-/// program its metrics, and with `everyRank` each rank its times. One rank may
-/// be steps ahead of another.
+/// Assembles a step from the reports of its ranks: the metrics of each
+/// program's first rank and, with `everyRank`, the times of each rank. One rank
+/// may be steps ahead of another.
 class StepCollector {
 public:
   StepCollector(int64_t ranks, uint32_t programs, bool everyRank)
       : ranks(ranks), programs(programs), everyRank(everyRank) {}
 
-  /// The metrics of one program. Where it is the last of them, the whole step,
-  /// without the times of ranks.
+  /// Adds the metrics of one program. Once all programs have reported, returns
+  /// the whole step, without the ranks' times.
   std::optional<StepReport> add(int rank, StepReport report);
   void add(int rank, const RankStep &step);
 
-  /// The steps of which all is known, in order, each once.
+  /// Returns the steps with all reports, in order, each once.
   std::vector<StepReport> takeWhole();
-  /// Of a run that has ended, also those of which some ranks have said nothing:
-  /// they are without times.
+  /// Returns the remaining steps of a run that has ended. Those that some ranks
+  /// have not reported have no times.
   std::vector<StepReport> takeRest();
 
 private:
   struct Pending {
     StepReport report;
-    uint32_t programs = 0;       // that have reported it
+    uint32_t programs = 0;       // that have reported the step
     std::vector<RankStep> ranks; // in the order in which they came
-    std::vector<int> numbers;    // theirs
+    std::vector<int> numbers;    // the ranks' numbers
   };
   StepReport finish(Pending pending) const;
 

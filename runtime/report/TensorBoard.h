@@ -19,18 +19,18 @@ uint32_t crc32c(std::string_view bytes);
 /// data, masked CRC-32C of that.
 std::string tfRecord(std::string_view data);
 
-/// A new file of scalars in a folder, which is made where it is not there.
+/// A new file of scalars in a folder, which is created if it does not exist.
 /// TensorBoard reads all files of a folder in the order of their names, which
-/// begin with the time; a name is later than all that are there.
+/// begin with the time; the new name sorts after all existing ones.
 class EventFile {
 public:
-  /// For a run whose first step is `firstStep`: from it on, TensorBoard shows
-  /// no longer what older files of the folder have.
+  /// Creates the file of a run whose first step is `firstStep`: from that step
+  /// on, TensorBoard hides what older files of the folder have.
   static Result<EventFile> create(const std::string &folder,
                                   uint64_t firstStep);
 
-  /// The values of a step, in one write. TensorBoard shows what is not finite
-  /// too, as NaN.
+  /// Appends the values of a step, in one write. TensorBoard shows non-finite
+  /// values as NaN.
   Result<void> add(uint64_t step,
                    std::span<const std::pair<std::string, double>> scalars);
 

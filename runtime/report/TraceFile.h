@@ -1,4 +1,4 @@
-// A trace that polyrank-run --trace wrote, read again.
+// Reads a trace that polyrank-run --trace wrote.
 
 #pragma once
 
@@ -14,11 +14,12 @@ namespace polyrank::runtime {
 /// that all ranks of the run shared.
 struct TracedCommand {
   int64_t begin = 0, end = 0;
-  /// Of a collective without a ticket, and of the wait for one that has one:
-  /// when this rank started it, when all had, and when it was over. Of a send:
-  /// when the rank came to it, when there was room, and when the value arrived;
-  /// of a receive: when the rank came to it or, where that was before, the
-  /// value was sent, when it had been sent, and when it was there. Else zero.
+  /// For a collective without a ticket, and for the wait of one with a ticket:
+  /// when this rank started it, when all ranks had, and when it was over. For a
+  /// send: when the rank reached it, when a slot was free, and when the value
+  /// arrived. For a receive: when the rank reached it or, if that was earlier,
+  /// the value was sent; when the value had been sent; and when it had arrived.
+  /// Otherwise zero.
   int64_t flightBegin = 0, allStarted = 0, flightEnd = 0;
 };
 
@@ -29,15 +30,15 @@ using TracedStep = std::vector<TracedCommand>;
 struct TraceFile {
   bool isRehearsed = false;
   std::vector<std::string> links;             // as --link was given
-  uint64_t firstStep = 0;                     // its number
-  std::vector<std::vector<TracedStep>> steps; // each with its ranks
+  uint64_t firstStep = 0;                     // the number of the first step
+  std::vector<std::vector<TracedStep>> steps; // steps[step][rank]
 };
 
-/// Reads a trace of `plan`. Refuses what is no whole trace, is of another plan,
-/// has commands in another order than the schedule's, lacks one, lacks the
-/// flight of a collective that has ended, has a time that runs backwards, or
-/// not the same steps on all ranks of the plan. It is read event by event: what
-/// is kept is smaller than the file.
+/// Reads a trace of `plan`. Fails if it is incomplete, is of another plan, has
+/// commands in another order than the schedule's, lacks a command or the flight
+/// of a collective that has ended, has a time that runs backwards, or lacks the
+/// same steps on all ranks of the plan. It is read event by event, so that
+/// memory use is smaller than the file.
 Result<TraceFile> readTrace(const std::string &path, const LoadedPlan &plan);
 
 } // namespace polyrank::runtime
