@@ -1,4 +1,4 @@
-// How --help looks: lines of at most 80 columns.
+// The format of --help: lines of at most 80 columns.
 
 #pragma once
 
@@ -27,7 +27,8 @@ public:
   std::string make_description(const CLI::App *app) const override {
     return wrap(CLI::Formatter::make_description(app), 80) + "\n\n";
   }
-  /// The name for what is given and the default; the description has the rest.
+  /// Shows the placeholder of the value and the default; the description has
+  /// the rest.
   std::string make_option_opts(const CLI::Option *option) const override {
     std::string text;
     if (option->get_type_size() != 0) {
@@ -63,7 +64,8 @@ private:
   }
 };
 
-/// "constant, linear or cosine", of all schedules of learning rates.
+/// Returns the names of all learning-rate schedules: "constant, linear or
+/// cosine".
 inline std::string scheduleNames() {
   std::vector<std::string> names = LearningRateSchedule::getNames();
   std::string last = names.back();
@@ -71,7 +73,7 @@ inline std::string scheduleNames() {
   return CLI::detail::join(names, ", ") + " or " + last;
 }
 
-/// One of a few words. Completions find them by the validator's name.
+/// Accepts one of a few words. Completions find them by the validator's name.
 inline CLI::Validator oneOf(std::vector<std::string> words) {
   CLI::Validator validator(
       [words](const std::string &given) -> std::string {
@@ -85,7 +87,7 @@ inline CLI::Validator oneOf(std::vector<std::string> words) {
   return validator;
 }
 
-/// A number above 0.
+/// Accepts a number above 0.
 inline CLI::Validator positive() {
   return CLI::Validator(
       [](const std::string &given) -> std::string {
@@ -97,7 +99,7 @@ inline CLI::Validator positive() {
       "");
 }
 
-/// What an error says, with the option that may have been meant.
+/// Returns an error's message, with the option that may have been meant.
 inline std::string explain(const CLI::App &app, const CLI::Error &error) {
   if (error.get_exit_code() != int(CLI::ExitCodes::ExtrasError))
     return error.what() + placeInConfig(app, error.what());
@@ -120,8 +122,8 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
   return text;
 }
 
-/// The options that have a value from the command line or --config, without
-/// their dashes.
+/// Returns the options that have a value from the command line or --config,
+/// without their dashes.
 inline std::set<std::string> givenOptions(const CLI::App &app) {
   std::set<std::string> given;
   for (const CLI::Option *option : app.get_options())
@@ -130,7 +132,7 @@ inline std::set<std::string> givenOptions(const CLI::App &app) {
   return given;
 }
 
-/// A command line whose errors and help look alike in every tool.
+/// Gives errors and help the same format in every tool.
 inline void useHelpFormatter(CLI::App &app) {
   app.set_version_flag("--version",
                        app.get_name() + " " + versionText +

@@ -10,31 +10,30 @@
 namespace polyrank {
 
 /// Adds --config and --write-config. In a file every option has its long name
-/// without the dashes, and a positional argument its name in small letters;
-/// what the command line has wins. Unknown names, values of another kind and
-/// sections are errors with the line.
+/// without the dashes, and a positional argument its name in lower case. The
+/// command line overrides the file. Unknown names, values of a wrong kind and
+/// sections are errors that name the line.
 void addConfigOptions(CLI::App &app);
 
-/// Throws where an option that takes a file or a folder was given an empty
-/// path, as by a variable of the shell that is not set: it would read or save
-/// nothing.
+/// Throws if an option that takes a file or a folder was given an empty path,
+/// as from an unset shell variable: it would silently read or save nothing.
 void refuseEmptyPaths(const CLI::App &app);
 
-/// To be called when everything is parsed and checked: prints the file and
-/// throws what ends the call where --write-config was given.
+/// To be called once everything is parsed and checked. If --write-config was
+/// given, prints the file and throws the exception that ends the program.
 void writeConfigIfAsked(const CLI::App &app);
 
-/// A call that means the same as this one, without --config: what the program's
-/// other processes are started with, which must not read the file a second
-/// time.
+/// Returns an equivalent command line without --config, for the program's other
+/// processes, which must not read the file a second time.
 std::vector<std::string> effectiveArguments(const CLI::App &app,
                                             const std::string &program);
 
-/// " (run.toml, line 3)" where the message begins with an option that stands in
-/// the file and not on the command line, else nothing.
+/// Returns " (run.toml, line 3)" if the message begins with an option that is
+/// set in the file and not on the command line, else an empty string.
 std::string placeInConfig(const CLI::App &app, const std::string &message);
 
-/// Prints `text` on standard output and throws what ends the call.
+/// Prints `text` on standard output and throws the exception that ends the
+/// program.
 [[noreturn]] void printAndEnd(const CLI::App &app, const std::string &text);
 
 } // namespace polyrank

@@ -1,5 +1,5 @@
-// What is made of a tool's command line beside --help: its man page (--man) and
-// the completions of shells (--completions).
+// The documents generated from a tool's command line besides --help: its man
+// page (--man) and shell completions (--completions).
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace polyrank {
 
-/// Adds --man and --completions. The app must outlive its options' use.
+/// Adds --man and --completions. The app must outlive the use of its options.
 void addDocumentOptions(CLI::App &app);
 
-/// The page as man(7) has it.
+/// Returns the page in the format of man(7).
 std::string manPage(const CLI::App &app);
 
-/// What bash, zsh or fish (`shell`) reads to complete the tool's options and
-/// their values.
+/// Returns the script by which bash, zsh or fish (`shell`) completes the tool's
+/// options and their values.
 std::string completions(const CLI::App &app, const std::string &shell);
 
 } // namespace polyrank

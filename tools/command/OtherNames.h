@@ -1,4 +1,4 @@
-// Options under the names that other tools have for them.
+// Suggests our options for the names that other tools have for them.
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace polyrank {
 
-/// What takes the place of an option of torchrun, accelerate, DeepSpeed,
-/// Megatron-LM or transformers, as "; that is --microbatches of
-/// polyrank-compile"; empty of a name that none of them has.
+/// Returns the replacement of an option of torchrun, accelerate, DeepSpeed,
+/// Megatron-LM or transformers, such as "; that is --microbatches of
+/// polyrank-compile"; empty for any other name.
 inline std::string explainOtherName(std::string_view option) {
   struct OtherName {
     std::vector<std::string_view> names;

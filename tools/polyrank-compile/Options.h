@@ -1,4 +1,4 @@
-// Command line of polyrank-compile.
+// The command line of polyrank-compile.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace polyrank::driver {
 
-/// The options, or the exit status where there is nothing more to do (--help,
-/// or a mistake that has been reported).
+/// Returns the options, or the exit status if there is nothing more to do
+/// (--help, or a mistake that has been reported).
 std::variant<Options, int> parseOptions(int argc, char **argv);
 
 } // namespace polyrank::driver

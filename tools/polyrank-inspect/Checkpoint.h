@@ -1,4 +1,4 @@
-// polyrank-inspect CHECKPOINT.
+// The command polyrank-inspect CHECKPOINT.
 
 #pragma once
 
@@ -8,9 +8,10 @@
 
 namespace polyrank::runtime {
 
-/// Prints what a checkpoint holds, or of a folder each of its checkpoints and
-/// everything of the newest whole one; with `json` as an object. With `check`
-/// every byte is compared with its checksum. A damaged one is an error.
+/// Prints the contents of a checkpoint, or for a folder a list of its
+/// checkpoints and the contents of the newest intact one; with `json` as an
+/// object. With `check` every byte is compared with its checksum. A damaged
+/// checkpoint is an error.
 Result<void> inspectCheckpoint(const std::string &path, bool json, bool check);
 
 } // namespace polyrank::runtime

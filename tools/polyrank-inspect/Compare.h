@@ -1,4 +1,4 @@
-// polyrank-inspect --compare, for people.
+// The text output of polyrank-inspect --compare.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace polyrank::runtime {
 
-/// Prints it in at most 100 columns.
+/// Prints the comparison in at most 100 columns.
 void printComparison(const Comparison &comparison);
 
 } // namespace polyrank::runtime

@@ -9,16 +9,16 @@
 
 namespace polyrank::runtime {
 
-/// Whether a reason has to do with `name`: part of a name in it, or a glob of
-/// one.
+/// Returns true if `name` is a part of a name in the reason, or a glob that
+/// matches one.
 bool mentions(const CollectiveReason &reason, const std::string &name);
 
-/// That none has, with names that are near.
+/// Returns the error that no reason mentions `name`, with similar names.
 Error matchesNothing(const PlanReport &report, const std::string &name);
 
-/// Prints the collectives that have to do with `name`, all where it is empty;
-/// those that are alike but for their layer and segment are one entry. An error
-/// where there are none.
+/// Prints the collectives that mention `name`, or all if it is empty. Those
+/// that differ only in layer and segment are one entry. Fails if there are
+/// none.
 Result<void> printReasons(const PlanReport &report, const std::string &name);
 
 } // namespace polyrank::runtime

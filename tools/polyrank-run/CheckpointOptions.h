@@ -12,13 +12,13 @@ namespace polyrank::runtime {
 struct CheckpointOptions {
   std::string folder; // --checkpoint; empty: none are written
   uint64_t everySteps = 0;
-  uint64_t everySeconds = 0; // both 0: after the last step alone
+  uint64_t everySeconds = 0; // both 0: only after the last step
   Retention retention;
   std::string resume; // --resume: a folder of checkpoints, one of them, or auto
   bool resetOptimizer = false, resetData = false;
 };
 
-/// Adds them to a command line.
+/// Adds these options to a command line.
 void addCheckpointOptions(CLI::App &app, CheckpointOptions &options);
 
 } // namespace polyrank::runtime

@@ -20,51 +20,52 @@ namespace polyrank::runtime {
 nlohmann::json toJson(const ShardReport &shard);
 ShardReport shardFromJson(const nlohmann::json &json);
 
-/// Puts a checkpoint together when all ranks have said that their file is
-/// durable, and commits it on a thread of its own: nobody waits for the disk.
-/// What it did is told by `tick` and `finish`, on the thread that calls them. A
-/// save that fails costs that checkpoint alone.
+/// Assembles a checkpoint once all ranks have reported that their file is
+/// durable, and commits it on a thread of its own, so that the launcher does
+/// not wait for the disk. `tick` and `finish` report what it did, on the thread
+/// that calls them. A failed save loses only that checkpoint.
 class Committer {
 public:
-  /// `layout.manifest` with everything that is the same in all checkpoints of
-  /// the run. `run` is its number, and `isEvaluated` says of a step whether an
-  /// evaluation comes after it.
+  /// `layout.manifest` has everything that is the same in all checkpoints of
+  /// the run. `run` is the number of the run. `isEvaluated` returns true if an
+  /// evaluation follows a step.
   Committer(const CheckpointOptions &options, CheckpointLayout layout,
             int64_t run, FileOperations &files,
             std::function<bool(uint64_t step)> isEvaluated);
   ~Committer();
 
-  /// Metrics of a step, before the last report of its checkpoint.
+  /// Adds the metrics of a step, before the last report of its checkpoint.
   void note(uint64_t step,
             const std::vector<std::pair<std::string, double>> &metrics);
-  /// An evaluation after a step, and what all until then came to. Its
-  /// checkpoint may be whole already, and is given another manifest then.
+  /// Adds an evaluation after a step, and the result of all evaluations so far.
+  /// If the step's checkpoint is already committed, its manifest is replaced.
   void evaluated(const ManifestEvaluation &evaluation,
                  const std::vector<std::pair<std::string, double>> &metrics);
-  /// The ranks begin with this checkpoint, or, where it is null, anew, and with
-  /// what evaluations came to until then: what is known of later ones counts no
-  /// more. No save is being written.
+  /// The ranks begin with this checkpoint, or from scratch if it is null, and
+  /// with the result of the evaluations up to there. What is known of later
+  /// evaluations is discarded. No save may be in progress.
   void beginWith(const FoundCheckpoint *resumed,
                  const std::optional<ManifestEvaluation> &evaluation);
-  /// What a rank says of its file.
+  /// Takes a rank's report of its file.
   void take(int rank, const ShardReport &shard);
 
-  /// The step after which the order of samples began, of checkpoints from now
-  /// on.
+  /// Sets the step after which the order of samples began, for later
+  /// checkpoints.
   void setOrigin(uint64_t step) { layout.manifest.data.origin = step; }
 
-  /// What has been done since it was last asked.
+  /// Reports what has been done since the last call.
   void tick(Progress &progress);
-  /// Waits for what all ranks have written, removes the rest, and tells. False
-  /// where `givesUp`, which is asked now and then, ends the waiting: the thread
-  /// is still at work then, and the process has to end without it.
+  /// Waits until the checkpoints that all ranks have written are committed,
+  /// removes the others, and reports. Polls `givesUp` meanwhile; if that ends
+  /// the wait, returns false: the thread is still working then, and the process
+  /// has to exit without it.
   bool finish(Progress &progress, const std::function<bool()> &givesUp);
 
-  /// How many checkpoints of this run have come to an end, whole or failed.
+  /// The number of saves of this run that have ended, committed or failed.
   uint64_t ended() const { return numEnded; }
-  /// The step of the last one that is committed by this run; 0: none.
+  /// The step of the last checkpoint that this run has committed; 0: none.
   uint64_t lastStep() const { return committed; }
-  /// Why the latest failed, if it did.
+  /// The reason if the latest save failed.
   const std::optional<std::string> &lastFailure() const { return failure; }
 
 private:
@@ -73,8 +74,8 @@ private:
     size_t reports = 0;
     uint64_t bytes = 0;
     double copySeconds = 0, writeSeconds = 0; // of the slowest rank
-    std::string error;                        // of the first rank with one
-    bool isAmended = false; // it is committed, and gets another manifest
+    std::string error;                        // of the first rank that failed
+    bool isAmended = false; // it is committed, and its manifest is replaced
   };
   struct Outcome {
     CheckpointReport report;
@@ -96,12 +97,12 @@ private:
   size_t writers = 0; // ranks with a file
   std::map<uint64_t, Pending> pending;
   std::map<uint64_t, std::vector<std::pair<std::string, double>>> metrics;
-  /// The manifests that were given to the thread last, by step, and the
-  /// evaluations of this attempt: of ranks that are some steps apart the one or
-  /// the other is told first.
+  /// The manifests last given to the thread, by step, and the evaluations of
+  /// this attempt. Both are kept, since either may arrive first if ranks are
+  /// some steps apart.
   std::map<uint64_t, Manifest> given;
   std::map<uint64_t, ManifestEvaluation> evaluations;
-  std::optional<ManifestEvaluation> before; // what they began with
+  std::optional<ManifestEvaluation> before; // state at the begin
   std::set<uint64_t> whole; // steps that the thread has committed
   uint64_t committed = 0, numEnded = 0;
   std::optional<std::string> failure;

@@ -1,4 +1,4 @@
-// The options about samples: which, in which order, how often.
+// The options about samples: which ones, in which order, how often.
 
 #pragma once
 
@@ -8,22 +8,22 @@
 
 namespace polyrank::runtime {
 
-/// What is given as text, until all of the command line is read.
+/// Option values as text, until the whole command line is parsed.
 struct DataOptionTexts {
   std::string order, documents;
-  std::vector<std::string> more; // files that a shell made of a pattern
+  std::vector<std::string> more; // files into which a shell expanded a pattern
 };
 
-/// Adds them all, but for --inputs; returns --data.
+/// Adds all of these options except --inputs. Returns --data.
 CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
                             DataOptionTexts &texts);
 
-/// Takes them over once they are parsed. Throws CLI::ParseError.
+/// Stores the parsed values in `options`. Throws CLI::ParseError.
 void takeDataOptions(CLI::App &app, RunOptions &options,
                      const DataOptionTexts &texts);
 
-/// The least number of steps in which `epochs` times `samples` positions are
-/// taken: the last batch may run on into the next epoch.
+/// Returns the least number of steps that take `epochs` times `samples`
+/// positions: the last batch may extend into the next epoch.
 uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch);
 
 } // namespace polyrank::runtime

@@ -1,4 +1,4 @@
-// What a run evaluates with while it trains: the plan, the samples, the means.
+// The evaluations of a run while it trains: the plan, the samples, the means.
 
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace polyrank::runtime {
 
-/// What launcher and ranks open alike for --eval-every.
+/// What the launcher and all ranks open for --eval-every.
 struct Evaluation {
-  /// Of --eval-plan; else the training plan evaluates.
+  /// The plan of --eval-plan; without it the training plan evaluates.
   std::optional<LoadedPlan> plan;
   std::optional<WeightTransfer> transfer;
   std::optional<DataSource> data;
@@ -23,39 +23,41 @@ struct Evaluation {
   }
 };
 
-/// Opens it, where the training plan is loaded already. `evalPlan` is the
-/// descriptor of --eval-plan, or -1 where there is none. Refused is a plan that
-/// is not for the same ranks and threads, or not of the same model; without one
-/// a training plan that draws random numbers or normalises with the batch.
+/// Opens what an evaluation needs. `evalPlan` is the descriptor of --eval-plan,
+/// or -1 without it. Fails if that plan is not for the same ranks and threads,
+/// or not of the same model; without it, if the training plan draws random
+/// numbers or normalises with batch statistics.
 Result<Evaluation> openEvaluation(const RunOptions &options,
                                   const LoadedPlan &training, int evalPlan);
 
-/// Tells the files of its samples from all others, in 32 hex digits.
+/// Identifies the files of the evaluation's samples, as 32 hex digits.
 Result<std::string> identityOf(const Evaluation &evaluation);
 
-/// Whether any program of the plan draws random numbers, as dropout does.
+/// True if any program of the plan draws random numbers, as dropout does.
 bool drawsNumbers(const LoadedPlan &plan);
 
-/// The memory that ranks map for it: a page in which they tell each other the
-/// loss, and behind it what weights are passed on in.
+/// The memory that ranks map for an evaluation: a page in which they exchange
+/// the loss, and after it the memory for the transfer of weights.
 inline constexpr uint64_t evaluationPage = 4096;
 uint64_t evaluationMemoryOf(const Evaluation &evaluation);
 
-/// Whether samples are evaluated after this step, from 1.
+/// True if an evaluation follows this step, counted from 1.
 inline bool isEvaluated(const RunOptions &options, uint64_t step,
                         uint64_t steps) {
   return options.evalEvery != 0 &&
          (step % options.evalEvery == 0 || step == steps);
 }
 
-/// Means over batches of which each sample counts once: over targets where a
-/// metric has a count of them, else over samples; perplexities geometrically.
+/// Means over batches in which each sample counts once: over targets if a
+/// metric has a count of them, else over samples. Perplexities have geometric
+/// means.
 class EvaluationMeans {
 public:
   explicit EvaluationMeans(const plan::Plan &plan);
-  /// A batch of `count` samples that stand `size / count` times each.
+  /// Adds a batch of `count` samples that occur `size / count` times each.
   void add(const StepReport &batch, uint64_t count, uint64_t size);
-  /// eval_loss and so on, without what is no result (grad_norm).
+  /// Returns eval_loss and so on, without metrics that are no result
+  /// (grad_norm).
   std::vector<std::pair<std::string, double>> results() const;
 
 private:
@@ -67,20 +69,21 @@ private:
   std::vector<Mean> means;
 };
 
-/// Whether the samples are to be evaluated, before any step, after the one that
-/// a run goes on from: a run that ended before that was done left it.
+/// Returns true if the evaluation after the step from which a run resumes is
+/// still to be made, before the first step: the earlier run ended before it.
 bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
                     uint64_t steps);
 
-/// Does training get better? NaN never is.
+/// Decides whether a training still improves. NaN is never an improvement.
 class Patience {
 public:
-  /// 0: for ever. `until` is what the evaluations of the run before came to.
+  /// With 0 the patience is unlimited. `until` is the result of the evaluations
+  /// of the earlier run.
   explicit Patience(uint64_t evaluations, const ManifestEvaluation &until = {})
       : most(evaluations), now(until) {}
   void add(uint64_t step, double loss);
-  /// Whether so many evaluations in a row have not been better than the best
-  /// before them.
+  /// True if `evaluations` evaluations in a row were not better than the best
+  /// one before them.
   bool isOver() const { return most != 0 && now.without >= most; }
   const ManifestEvaluation &state() const { return now; }
 

@@ -1,4 +1,4 @@
-// Options of a run that leave it as it would be without them.
+// Finds options of a run that have no effect on it.
 
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace polyrank::runtime {
 
-/// One text for each option of the command line that changes nothing in a run
-/// of `steps` steps, of which a checkpoint had done `stepsBefore`, with the
-/// reason.
+/// Returns a text with the reason for each option of the command line that has
+/// no effect in a run of `steps` steps, of which `stepsBefore` were done before
+/// the checkpoint.
 std::vector<std::string> findIdle(const RunOptions &options,
                                   const LoadedPlan &plan, uint64_t steps,
                                   uint64_t stepsBefore);

@@ -22,7 +22,7 @@ namespace polyrank::runtime {
 /// A file of weights that a run writes at its end.
 struct SaveFile {
   const char *option; // "--save"
-  std::string path;   // empty: none; with '/' at its end: a folder
+  std::string path;   // empty: none; with a final '/': a folder
   SavedWeights what;
 };
 inline constexpr size_t numSaveFiles = 3;
@@ -33,7 +33,7 @@ struct RunOptions {
   /// Files, patterns and weights, as findDataFiles reads them.
   std::vector<std::string> data, evalData;
   DocumentOptions documents;
-  uint64_t saveShardBytes = 5'000'000'000; // of the files of a folder
+  uint64_t saveShardBytes = 5'000'000'000; // of each file of a folder
   CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
@@ -42,31 +42,31 @@ struct RunOptions {
   bool evalEma = false;
   int64_t seed = 0;
   std::optional<double> learningRate; // else the plan's
-  std::string schedule;               // of it; empty: the plan's
+  std::string schedule;               // its schedule; empty: the plan's
   std::vector<std::string> links;     // AXIS=MICROSECONDS:GB_PER_S
   SampleOrder order = SampleOrder::Random;
   double holdout = 0;
   int threads = 0; // 0: the plan's
   int commThreads = 0;
-  std::optional<Binding> binding; // else as well as it goes
+  std::optional<Binding> binding; // by default cores if possible
   uint32_t restarts = 0;          // after a rank has failed
-  std::optional<double> timeout;  // seconds; 0: never; else as steps take
+  std::optional<double> timeout;  // seconds; 0: never; default: by step time
   bool flushDenormals = true, allowNan = false, quiet = false, json = false,
-       check = false,  // and run nothing
-      noCheck = false; // of the machine, at the start
-  /// The call that the ranks are started with: what the command line and
-  /// --config said together.
+       check = false,  // check everything, and run nothing
+      noCheck = false; // skip the check of the machine at the start
+  /// The command line of the ranks: the options of the command line and of
+  /// --config together.
   std::vector<std::string> arguments;
-  std::vector<std::string> commandLine; // as it was given
-  /// The options that were given, on the command line or in --config: "seed".
+  std::vector<std::string> commandLine; // as the user gave it
+  /// The options that were given on the command line or in --config: "seed".
   std::set<std::string> given;
 
-  /// Whether what each rank takes for a step is wanted.
+  /// True if the time of each rank in each step is to be measured.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }
   std::vector<std::string> samples() const {
     return data.empty() && !inputs.empty() ? std::vector{inputs} : data;
   }
-  /// All, also those that are not asked for.
+  /// All files of weights, including those that are not requested.
   std::array<SaveFile, numSaveFiles> saves() const {
     return {{{"--save", save, {}},
              {"--save-trained", saveTrained, {.trainedAlone = true}},
@@ -77,69 +77,71 @@ struct RunOptions {
   }
 };
 
-/// Parses the command line. An integer is the exit status of a call that asked
-/// for help or was wrong, and has been told so.
+/// Parses the command line. An integer is the exit status after a request for
+/// help or an error, which have been printed.
 std::variant<RunOptions, int> parseOptions(int argc, char **argv);
 
-/// The plan, if it is the one that was asked for, from an open file.
+/// Loads the plan from an open file, and fails if it is not the requested one
+/// (--sha256).
 Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor);
 
-/// What can be said of options and plan together, and the options that follow
-/// from the plan (a forward plan takes samples in order).
+/// Checks the options against the plan, and sets those that follow from the
+/// plan (a forward plan takes samples in order).
 Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan);
 
-/// The samples that a run reads, the same in launcher and ranks.
+/// Opens the samples that a run reads, in the launcher and in all ranks.
 Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan);
 
-/// The samples that a training evaluates: of --eval-data, or its own that are
-/// held out. `plan` is the one that evaluates.
+/// Opens the samples that a training evaluates: those of --eval-data, or its
+/// own holdout. `plan` is the evaluating plan.
 Result<DataSource> openEvaluationData(const RunOptions &options,
                                       const plan::Plan &plan);
 
-/// Of the samples in the order in which the plan's training takes them.
+/// Returns the fingerprint of the samples in the order in which the plan's
+/// training takes them.
 Result<std::string> fingerprintOf(const DataSource &data,
                                   const plan::Plan &plan);
 
-/// In a rank: are these the samples of which the launcher found this
-/// fingerprint? A pattern may mean other files a moment later.
+/// Called in a rank. Fails unless the samples have the launcher's fingerprint:
+/// a pattern may match other files a moment later.
 Result<void> checkSameData(std::string_view launchers, const DataSource &data,
                            const plan::Plan &plan);
 
-/// The learning rates of each step.
+/// Returns the learning rates of the run.
 Result<LearningRates> ratesOf(const RunOptions &options,
                               const plan::Plan &plan);
 
-/// The links that the run's collectives are held back to.
+/// Returns the emulated links of the run.
 Result<Links> linksOf(const RunOptions &options, const plan::Plan &plan);
 
-/// What stands in for computation with --rehearse: times of the plan's
-/// commands. Without it nothing.
+/// Returns the times of the plan's commands that replace computation with
+/// --rehearse; nothing without it.
 Result<std::optional<StepTimes>> timesOf(const RunOptions &options,
                                          const LoadedPlan &plan);
 
-/// Which samples a run uses, and how many steps it makes of them.
+/// Returns the split that a run uses.
 Split splitOf(const RunOptions &options, const plan::Plan &plan);
-/// Whether each sample is taken once, also those that make no whole batch: by a
-/// forward plan that gives numbers, unless --steps or --epochs say how far it
-/// goes.
+/// True if each sample is taken once, including those that fill no whole batch:
+/// for a forward plan with metrics, unless --steps or --epochs limit it.
 bool evaluatesAll(const RunOptions &options, const plan::Plan &plan);
-/// The batches of its steps; of a run that does not none, for its steps take
-/// the batches of their numbers.
+/// Returns the batches of the steps of such a run. Empty for any other run,
+/// whose step s takes batch s.
 std::vector<Batch> evaluatedBatchesOf(const RunOptions &options,
                                       const plan::Plan &plan,
                                       const DataSource &data);
 uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
                  const DataSource &data);
-/// Of how many samples those steps give outputs: each once.
+/// Returns the number of samples for which these steps give outputs, each once.
 uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
                          const DataSource &data);
 
-/// Whether a NaN ends the run.
+/// True if a NaN ends the run.
 bool stopsAtNan(const RunOptions &options, const plan::Plan &plan);
-/// A NaN goes from the loss to all weights, and stays: what to say of a step
-/// whose loss is NaN, and of what it read (`data` may be null). Where no target
-/// counted, the loss is a mean of nothing, and the gradients are zero. `origin`
-/// is the step after which the order of the samples began.
+/// Returns the error for a step whose loss is NaN, with what the step read
+/// (`data` may be null): a NaN spreads from the loss to all weights and stays
+/// there. If no target counted, the loss is a mean over nothing, and the
+/// gradients are zero. `origin` is the step after which the order of the
+/// samples began.
 std::optional<Error> findNotFinite(const RunOptions &options,
                                    const plan::Plan &plan,
                                    const StepReport &report,

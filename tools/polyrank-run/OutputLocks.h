@@ -1,4 +1,4 @@
-// Two runs must not write to one file, or into one folder of checkpoints.
+// Locks that keep two runs from writing to the same file or checkpoint folder.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace polyrank::runtime {
 
-/// Locks on what a run writes, from before it looks at what is there until its
-/// end, however it ends. Another run waits for them for some seconds, as the
-/// one before may just be ending, and then gives up with Fault::Rank: started
-/// again later it will do.
+/// Locks on a run's outputs, held from before it inspects existing files until
+/// its process ends in any way. Another run waits for them for some seconds, as
+/// the earlier one may just be ending, and then fails with Fault::Rank: it can
+/// be started again later.
 class OutputLocks {
 public:
   OutputLocks() = default;
@@ -25,11 +25,11 @@ public:
   }
   ~OutputLocks();
 
-  /// Locks the folder of --checkpoint, which is made where it is not there, and
-  /// taken away again at the end if it is still empty; and the names of
-  /// `files`, which may not be there yet and may be replaced: a name in its
-  /// folder, for all processes of this machine. What is no regular file
-  /// (/dev/null) is nobody's.
+  /// Locks the folder of --checkpoint, which is created if needed, and removed
+  /// at the end if it is still empty. Also locks the names of `files`, which
+  /// may not exist yet and may be replaced: the lock is on the name in its
+  /// folder, for all processes of this machine. What is not a regular file
+  /// (/dev/null) is not locked.
   static Result<OutputLocks> take(const std::string &checkpoints,
                                   std::span<const OutputUse> files);
 

@@ -1,4 +1,4 @@
-// What a run needs before a rank is started: found, opened and checked.
+// Finds, opens and checks what a run needs, before a rank is started.
 
 #pragma once
 
@@ -14,20 +14,20 @@
 
 namespace polyrank::runtime {
 
-/// One of the outputs of a forward plan for all samples that a run writes: they
-/// lie one after the other in one memory, each aligned to 64 bytes.
+/// An output of a forward plan for all samples that a run writes. All outputs
+/// lie one after another in one memory, each aligned to 64 bytes.
 struct OutputArray {
-  uint32_t program; // that has it,
-  size_t number;    // under this number
+  uint32_t program; // the program that has it
+  size_t number;    // its number in the program
   std::string name;
   DType dtype;
-  std::vector<int64_t> shape; // with all samples where the model has the batch
+  std::vector<int64_t> shape; // the batch dim has all samples
   uint64_t offset, bytes;
 };
 std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
                                         uint64_t samples);
 
-/// What one check found, or why it fails.
+/// The result of one check, or why it fails.
 struct CheckLine {
   const char *name; // "memory"
   bool holds;
@@ -39,16 +39,16 @@ class Preparation {
 public:
   explicit Preparation(const RunOptions &given) : options(given) {}
 
-  /// Opens everything, and stops at the first thing that is wrong.
+  /// Opens everything, and stops at the first error.
   Result<void> run();
 
-  /// Goes through everything, also what `run` leaves to the ranks (each byte of
-  /// the weights, each value of the data, the kernels' code), and says what it
-  /// found. Only what depends on something that fails is left out. No rank is
-  /// started, and nothing is left of the outputs.
+  /// Checks everything, including what `run` leaves to the ranks (each byte of
+  /// the weights, each value of the data, the kernels' code), and returns all
+  /// results. Only what depends on a failed check is skipped. No rank is
+  /// started, and no outputs are left.
   std::vector<CheckLine> checkAll();
 
-  RunOptions options; // completed by what the plan says
+  RunOptions options; // completed from the plan
   Descriptor planDescriptor, sharedMemory;
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;
@@ -58,25 +58,26 @@ public:
   std::optional<Evaluation> evaluation;
   Descriptor evalPlanDescriptor, evalMemory;
   uint64_t steps = 0;
-  /// What --resume goes on from, the order of samples that it has then, and
-  /// what
+  /// What --resume resumes from, the order of samples from there on, and what
   /// --checkpoint writes.
   std::optional<FoundCheckpoint> resumed;
   ManifestData dataState;
   std::optional<CheckpointLayout> checkpoint;
-  /// Held as long as the run may write there: two runs at once would not do.
+  /// Held as long as the run may write its outputs.
   OutputLocks locks;
   uint64_t stepsBefore() const { return resumed ? resumed->manifest.step : 0; }
-  std::vector<SaveOutput> saveOutputs; // those that are asked for
+  std::vector<SaveOutput> saveOutputs; // the requested ones
   std::optional<OutputFile> profileOutput, traceOutput, npzOutput;
   std::vector<OutputArray> outputs;
 
 protected:
-  /// Of `sharedMemory`: the outputs, or what weights are saved with.
+  /// The size of `sharedMemory`, which holds the outputs, or is used to save
+  /// weights.
   uint64_t sharedMemoryBytes() const;
 
 private:
-  /// Each says what it found. With `whole` it leaves nothing out.
+  /// Each check returns a text with what it found. With `whole` it is complete,
+  /// else it leaves to the ranks what they check.
   Result<std::string> checkPlan(bool whole);
   Result<std::string> checkOptions(bool whole);
   Result<std::string> checkCpu(bool whole);
@@ -93,7 +94,8 @@ private:
   static const std::vector<Check> checks;
 
   Result<void> checkEvaluation(bool whole);
-  /// What each rank of a program needs to evaluate, and all ranks share.
+  /// The memory that each rank of a program needs for evaluations, plus what
+  /// all ranks share.
   uint64_t evaluationBytes(const ProgramReport &program) const;
 
   std::optional<Weights> weights;

@@ -1,4 +1,4 @@
-// What polyrank-run does in the process of one rank.
+// The part of polyrank-run that runs in the process of one rank.
 
 #pragma once
 
@@ -8,9 +8,9 @@
 namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors. The second is memory: the outputs
-/// of a forward run, or what a training run saves with. Behind the numJobFiles
-/// that every job has come the arenas of an evaluating plan's job, where there
-/// is one, and last the files of weights that are asked for, in the order of
+/// of a forward run, or the memory by which a training run saves. After the
+/// numJobFiles that every job has come the arenas of an evaluating plan's job,
+/// if there is one, and last the requested files of weights, in the order of
 /// RunOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
@@ -18,18 +18,18 @@ enum JobFile {
   profileFile,
   traceFile,
   pageFile, // RunPage
-  /// Of an evaluation: its plan and its memory, and of --eval-plan the control
-  /// page of its job.
+  /// For an evaluation: its plan and its memory, and with --eval-plan the
+  /// control page of its job.
   evalPlanFile,
   evalMemoryFile,
   evalJobFile,
   numJobFiles
 };
 
-/// What an exception means, of which there are those of the standard library.
+/// Describes an exception of the standard library.
 std::string describe(const std::exception &exception);
 
-/// Runs the rank to its end; the exit status of the process.
+/// Runs the rank to its end. Returns the exit status of the process.
 int rankMain(const RunOptions &options, const RankConnection &connection);
 
 } // namespace polyrank::runtime

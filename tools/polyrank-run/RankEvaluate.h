@@ -12,7 +12,8 @@
 
 namespace polyrank::runtime {
 
-/// What of the training an evaluation reads, and leaves as it is to the bit.
+/// The parts of the training that an evaluation uses, and leaves unchanged to
+/// the bit.
 struct TrainingRank {
   const LoadedPlan &plan;
   RankProgram &program;
@@ -20,34 +21,36 @@ struct TrainingRank {
   Transport &transport;
   Group everyone;
   Device &device;
-  /// Asked before each batch of the evaluation after a step: whether all ranks
-  /// evaluate it, or all give the evaluation up, as the run ends.
+  /// Called before each batch of the evaluation after a step. Returns true if
+  /// all ranks evaluate the batch, false if all abandon the evaluation because
+  /// the run ends.
   std::function<bool(uint64_t step)> mayEvaluate;
-  /// Which files --init and the samples are, as the launcher found them.
+  /// The identities of the files of --init and of the samples that the launcher
+  /// found.
   std::string init, samples;
 };
 
-/// Fails where a file is another one than the launcher found under its name, or
-/// was written to since. `what` is the option, `launchers` what its identity
-/// was; empty where it opened none.
+/// Fails if a file is not the one that the launcher found under its name, or
+/// was written to since. `what` is the option, `launchers` the identity that
+/// the launcher found; empty if it opened none.
 Result<void> checkSameFile(const std::string &what, std::string_view launchers,
                            const Result<std::string> &found);
 
 class RankEvaluation {
 public:
-  /// Called by all ranks, before the first step. `until` is what the
-  /// evaluations before that came to.
+  /// Called by all ranks, before the first step. `until` is the result of the
+  /// evaluations before it.
   static Result<std::unique_ptr<RankEvaluation>>
   create(const RunOptions &options, const RankConnection &connection,
          const TrainingRank &training, const ManifestEvaluation &until);
 
-  /// Evaluates all samples after step `step`, and reports what came out. Called
-  /// by all ranks. Where these give it up nothing is reported, and the weights
-  /// are as they were.
+  /// Evaluates all samples after step `step`, and reports the results. Called
+  /// by all ranks. If they abandon the evaluation nothing is reported, and the
+  /// weights are unchanged.
   Result<void> run(uint64_t step);
   /// The same on all ranks.
   const Patience &patience() const { return left; }
-  /// eval_loss and so on, as far as this rank's program has them.
+  /// eval_loss and so on, those that this rank's program has.
   const std::vector<std::pair<std::string, double>> &results() const {
     return last;
   }
@@ -59,7 +62,7 @@ private:
         left(options.patience, until) {}
 
   Result<void> loadPlan();
-  /// False where it was given up.
+  /// Returns false if it was abandoned.
   Result<bool> evaluate(RankProgram &program, uint64_t step,
                         EvaluationMeans &means);
 
@@ -70,11 +73,11 @@ private:
   Patience left;
   std::vector<std::pair<std::string, double>> last;
   std::span<std::byte> memory;
-  // Of --eval-plan, in the order in which they need each other.
+  // For --eval-plan, each needed by the next.
   std::unique_ptr<Transport> transport;
   std::unique_ptr<CpuDevice> device;
   std::unique_ptr<RankProgram> program;
-  std::vector<std::byte> state; // of the training, while its plan evaluates
+  std::vector<std::byte> state; // of the training, during an evaluation
 };
 
 } // namespace polyrank::runtime

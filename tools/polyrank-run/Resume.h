@@ -1,4 +1,4 @@
-// Which checkpoint a run goes on from, and whether it can.
+// Finds the checkpoint from which a run resumes, and checks that it can.
 
 #pragma once
 
@@ -7,27 +7,27 @@
 
 namespace polyrank::runtime {
 
-/// The checkpoint that --resume names: just that one, or the newest whole one
-/// of a folder that is older than step `before`. Tells the user about those
-/// that are passed over, with the reason. Nothing with `auto` and no checkpoint
-/// there.
+/// Returns the checkpoint that --resume names, or the newest intact one in the
+/// folder it names, of a step before `before`. Tells the user which ones are
+/// passed over and why. Returns nothing for `auto` if there is no checkpoint.
 Result<std::optional<FoundCheckpoint>>
 findResumed(const CheckpointOptions &options, uint64_t before = ~uint64_t(0));
-/// Whether --resume names a folder, in which there may be others.
+/// True if --resume names a folder, which may have other checkpoints.
 bool resumesFromFolder(const CheckpointOptions &options);
 
-/// What a manifest of this run says of its samples; `data` may be null.
+/// Returns the description of this run's samples for a manifest; `data` may be
+/// null.
 Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
                             const DataSource *data);
 
-/// Whether a run with these data goes on where the checkpoint ended: the same
-/// samples in the same order, and as many a step. Sets `now.origin`. The error
-/// names both and the way out.
+/// Fails unless a run with the data `now` can continue where the checkpoint
+/// ended: with the same samples in the same order, and the same number per
+/// step. Sets `now.origin`. The error names both and the remedy.
 Result<void> continueData(const RunOptions &options,
                           const FoundCheckpoint &found, ManifestData &now);
 
-/// Fails where the folder of --checkpoint has checkpoints that this run would
-/// write again: whole ones of later steps than `step`, from which it starts.
+/// Fails if the folder of --checkpoint has checkpoints that this run would
+/// write again: intact ones of steps after `step`, from which it starts.
 Result<void> checkFolder(const CheckpointOptions &options, uint64_t step);
 
 } // namespace polyrank::runtime

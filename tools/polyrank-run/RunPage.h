@@ -1,5 +1,5 @@
-// A page of memory that the launcher and all ranks map: what the launcher found
-// before they began, and after which step they are to save next.
+// A page of memory that the launcher and all ranks map. It holds what the
+// launcher found before the ranks began, and after which step they save next.
 
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace polyrank::runtime {
 
-/// Steps are below 2^32 where a save is asked for.
+/// Steps must be below 2^32 when a save is requested.
 class RunPage {
 public:
-  /// New memory, without a name.
+  /// Creates anonymous memory.
   static Result<RunPage> create();
-  /// The one that the launcher has made.
+  /// Maps the page that the launcher has created.
   static Result<RunPage> map(int descriptor);
   RunPage(RunPage &&other) noexcept;
   ~RunPage();
@@ -28,17 +28,17 @@ public:
 
   /// Written before the ranks start.
   struct Facts {
-    int64_t run = 0;        // a number of this run, for the names of its files
-    uint64_t step = 0;      // that the checkpoint is of; 0: there is none
+    int64_t run = 0;        // a number of this run, for file names
+    uint64_t step = 0;      // of the checkpoint; 0: there is none
     uint64_t origin = 0;    // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
     char data[64] = {};     // the fingerprint of the samples
-    /// Which files --init and the samples to evaluate are; empty: none.
+    /// The identities of the files of --init and of the evaluated samples;
+    /// empty: none.
     char init[64] = {}, evaluated[64] = {};
-    bool resetOptimizer = false; // whose state is not loaded from there
-    bool savesAtOnce =
-        false; // all steps are done, and are to be saved elsewhere
-    /// What the evaluations until `step` came to, and whether the one after it
+    bool resetOptimizer = false; // its state is not loaded from the checkpoint
+    bool savesAtOnce = false;    // all steps are done; only save them elsewhere
+    /// The result of the evaluations up to `step`, and whether the one after it
     /// is still to be made.
     ManifestEvaluation evaluation;
     bool evaluatesAgain = false;
@@ -46,55 +46,57 @@ public:
   Facts &facts() { return page->facts; }
   const Facts &facts() const { return page->facts; }
 
-  /// A rank begins a step, from 1.
+  /// Notes that a rank begins a step, counted from 1.
   void begin(uint64_t step);
-  /// The last one that any rank has begun; what was given to startAfter (0
-  /// before that) where none has.
+  /// The last step that any rank has begun. If none has, the argument of
+  /// startAfter (0 before that).
   uint64_t lastBegun() const;
-  /// No rank is there: the first step that one will begin is `step` + 1, and no
-  /// save is asked for. One that is asked for while ranks load is then after a
-  /// step that they reach.
+  /// Called while no rank runs: the next step will be `step` + 1, and no save
+  /// is requested. So a save that is requested while ranks load is after a step
+  /// that they reach.
   void startAfter(uint64_t step);
-  /// Asks for a save after a step that no rank has begun, so that each of them
-  /// learns of it in time. Not again before all have done that.
+  /// Requests a save after a step that no rank has begun, so that each of them
+  /// sees the request in time. Must not be called again before all have done
+  /// it.
   void requestSave();
-  /// Whether that was step `step`.
+  /// True if a save is requested after step `step`.
   bool isSaveAfter(uint64_t step) const;
 
   /// The batches of all evaluations of this attempt.
   Frontier &batches() { return page->batches; }
 
-  /// What all ranks do after a step after which a save is due. At most two
-  /// saves are on their way at a time, one that is written and one that waits.
+  /// What all ranks do when a save is due. At most two saves are in progress at
+  /// a time, one that is being written and one that waits.
   enum class Turn {
     Save,
-    Wait, // two are on their way: ask again, or give it up
+    Wait, // two are in progress: ask again, or give up
     Skip,
-    SkipAndSay // the same, of the rank that has decided it for all
+    SkipAndSay // the same, for the rank that has decided it for all
   };
-  /// Asked by all ranks of each save number `number`, from 0, which is due
-  /// after `step`; with `givesUp` the answer is not Wait. No rank may be
+  /// Called by all ranks for save number `number`, counted from 0, which is due
+  /// after `step`. With `givesUp` the answer is not Wait. No rank may lag
   /// `turns` numbers behind another.
   Turn turnOf(uint64_t number, uint64_t step, bool givesUp);
   static constexpr uint64_t turns = 64;
-  /// How many of the saves of these ranks have come to an end, whole or failed.
+  /// Sets how many of these ranks' saves have ended, committed or failed.
   void setEndedSaves(uint64_t count) { page->ended = count; }
 
-  /// A rank cannot begin this step, from 1: its samples are wrong.
+  /// Notes that a rank cannot begin this step, counted from 1, because its
+  /// samples are invalid.
   void refuse(uint64_t step) { page->refused = step; }
-  /// Asked when all ranks have tried to begin it.
+  /// Called once all ranks have tried to begin the step.
   bool isRefused(uint64_t step) const { return page->refused == step; }
 
 private:
   struct Page {
-    /// The last step that any rank has begun, and above it, in the same word,
-    /// the one to save after: neither can change unseen by who changes the
-    /// other.
+    /// The last step that any rank has begun, and in the upper half of the word
+    /// the step to save after: one word, so that both change atomically.
     std::atomic<uint64_t> steps;
     std::atomic<uint64_t> refused;
     Frontier batches;
-    /// Saves that were begun, and those that have ended; and of the latest
-    /// numbers twice the step, and 1 more where it is saved.
+    /// The number of saves that were begun, and of those that have ended. For
+    /// the latest save numbers `decided` has twice the step, plus 1 if it is
+    /// saved.
     std::atomic<uint64_t> begun, ended;
     std::array<std::atomic<uint64_t>, turns> decided;
     Facts facts;

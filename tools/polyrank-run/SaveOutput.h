@@ -1,4 +1,4 @@
-// The files of one --save, as the launcher makes them.
+// The files of one --save, which the launcher creates.
 
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace polyrank::runtime {
 
-/// What `save` writes, for checkOutputs; an error where its folder has weights
-/// that would stay beside the new ones, as another set.
+/// Returns the files that `save` writes, for checkOutputs. Fails if its folder
+/// has weights of another set, which would remain beside the new ones.
 Result<std::vector<OutputUse>> outputsOf(const SaveFile &save,
                                          const std::vector<SavedFile> &files);
 
-/// A file of weights, or a folder of them with its index. Until `commit`
-/// nothing of it can be seen but the folder, which goes again where it was made
-/// in vain.
+/// A file of weights, or a folder of them with its index. Until `commit` only
+/// the folder is visible; it is removed again if it was created and nothing is
+/// committed.
 class SaveOutput {
 public:
   static Result<SaveOutput> create(const SaveFile &save,
@@ -25,20 +25,20 @@ public:
   SaveOutput &operator=(SaveOutput &&) = delete;
   ~SaveOutput();
 
-  /// For ranks to write to, in the order of the files.
+  /// The files that the ranks write to, in the order of `create`.
   const std::vector<OutputFile> &files() const { return outputs; }
-  /// Nothing counts that ranks have written so far.
+  /// Discards all that ranks have written so far.
   Result<void> clear();
 
-  /// Gives all files their names, the index last. An older index goes first, so
-  /// that there is none as long as the files are not all of one set. Fails
-  /// before any of that where one of them has not its size and header.
+  /// Gives all files their names, the index last. An older index is removed
+  /// first, so that no index exists while the files are not all of one set.
+  /// Fails before all this if a file lacks its size and header.
   Result<void> commit();
 
 private:
   explicit SaveOutput(std::string folder) : folder(std::move(folder)) {}
 
-  std::string folder; // empty: a file alone
+  std::string folder; // empty: a single file
   bool madeFolder = false;
   std::string index; // its text; empty: none
   std::vector<OutputFile> outputs;

@@ -1,4 +1,4 @@
-// How long a rank took for a step, for the log.
+// Measures the time of a rank's step, for the log.
 
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace polyrank::runtime {
 
-/// Compares what a rank's program and transport have counted before and after.
+/// Compares the counters of a rank's program and transport before and after a
+/// step.
 class StepMeter {
 public:
   StepMeter(const RankProgram &program, const Transport &transport)
@@ -21,11 +22,11 @@ public:
     before = read();
   }
 
-  /// Since `begin`.
+  /// Returns the times since `begin`.
   RankStep end(uint64_t step) {
     Clock::time_point now = Clock::now();
     Counts after = read();
-    // The system's word on it takes microseconds.
+    // The system call takes microseconds.
     if (!looked || now - *looked >= std::chrono::milliseconds(100)) {
       looked = now;
       resident = residentBytes();
