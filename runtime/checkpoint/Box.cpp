@@ -34,7 +34,7 @@ std::vector<Box> subtract(const Box &whole, std::span<const Box> parts) {
         next.push_back(std::move(box));
         continue;
       }
-      // What is before and behind it, dim by dim.
+      // The parts of the box before and after the intersection, dim by dim.
       for (size_t d = 0; d < box.sizes.size(); ++d) {
         int64_t begin = both->offsets[d], end = begin + both->sizes[d],
                 boxEnd = box.offsets[d] + box.sizes[d];
@@ -86,24 +86,24 @@ Result<void> checkTiling(std::span<const int64_t> shape,
   for (int64_t size : shape)
     all *= size;
   for (const Box &box : boxes) {
-    // Saturates: boxes that lie on each other may have any number of elements.
+    // The sum may overflow: overlapping boxes may have any number of elements.
     if (__builtin_add_overflow(sum, box.elements(), &sum) || sum > all)
       return Error{"some elements are there more than once"};
   }
   if (sum < all)
     return Error{"elements are missing"};
-  // How often each element is there is a function over the tensor, and equals
-  // one everywhere if and only if its mixed differences do: a box contributes
-  // +1 or -1 at each of its corners, and where boxes meet these cancel. With a
-  // variable for each coordinate of each dim, a corner is a product of
-  // variables, and the corners of a box together are the product over the dims
-  // of (variable of its begin - variable of its end). The sum of these products
-  // over the boxes, minus that of the whole tensor, is the zero polynomial if
-  // and only if the boxes tile. Its degree is the rank, at most 32, so at
-  // random values of the variables a sum that is not zero is taken for zero
-  // with a probability of at most 32 / 2^61 (Schwartz 1980, Zippel 1979). The
-  // values are drawn anew for each call: who writes a manifest cannot know
-  // them.
+  // The number of boxes that cover each element is a function over the tensor,
+  // which is one everywhere if and only if its mixed differences are those of
+  // the whole tensor: a box contributes +1 or -1 at each of its corners, and
+  // these cancel where boxes meet. With a variable for each coordinate of each
+  // dim, a corner is a product of variables, and the sum over the corners of a
+  // box is the product over the dims of (variable of its begin - variable of
+  // its end). The sum of these products over the boxes, minus that of the whole
+  // tensor, is the zero polynomial if and only if the boxes tile the tensor.
+  // Its degree is the rank, at most 32, so at random values of the variables a
+  // nonzero polynomial evaluates to zero with a probability of at most 32 /
+  // 2^61 (Schwartz 1980, Zippel 1979). The values are drawn anew for each call,
+  // so that the author of a manifest cannot know them.
   std::mt19937_64 generator = newGenerator();
   std::vector<uint64_t> products(boxes.size(), 1);
   uint64_t whole = 1;

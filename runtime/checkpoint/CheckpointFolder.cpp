@@ -1,4 +1,4 @@
-// Looks for checkpoints.
+// Finds and opens checkpoints.
 
 #include "runtime/checkpoint/CheckpointFolder.h"
 
@@ -32,7 +32,7 @@ std::string unfinishedPath(const std::string &folder, uint64_t step,
 
 namespace {
 
-/// The names in a folder; none where there is no such folder.
+/// Returns the names in a folder; none if it does not exist.
 Result<std::vector<std::string>> namesIfThere(const std::string &folder) {
   Result<std::vector<std::string>> names = namesIn(folder);
   if (names)
@@ -42,7 +42,7 @@ Result<std::vector<std::string>> namesIfThere(const std::string &folder) {
   return ofCheckpoint(names.error());
 }
 
-/// The step that "step-000000100" is of, where that is what `name` is.
+/// Returns 100 for "step-000000100", and nothing for other names.
 std::optional<uint64_t> stepNamed(const std::string &name) {
   if (!name.starts_with("step-"))
     return std::nullopt;

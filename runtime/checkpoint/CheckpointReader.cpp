@@ -1,4 +1,4 @@
-// Block by block, with checksums.
+// Reads checkpoints block by block, and verifies checksums.
 
 #include "runtime/checkpoint/CheckpointReader.h"
 
@@ -63,7 +63,7 @@ Result<void> CheckpointReader::read(const ManifestTensor &tensor,
              length = std::min(checksumBlock, span->length - first),
              upTo = std::min(end, first + length);
     if (begin == first && upTo == first + length) {
-      // To where it is wanted, without a copy.
+      // A whole block is read directly to its destination.
       if (Result<void> got = files[chunk.file]->read(*span, first, to, length);
           !got)
         return ofCheckpoint(got.error());

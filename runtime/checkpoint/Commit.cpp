@@ -15,23 +15,23 @@ bool exists(const std::string &path) {
   return lstat(path.c_str(), &status) == 0;
 }
 
-/// Whether `path` is a folder itself, and no link to one: what a link leads to
-/// is not this run's to empty.
+/// Returns true if `path` is a folder and not a link to one: this run must not
+/// remove files through a link.
 bool isFolder(const std::string &path) {
   struct stat status;
   return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/// Beside the manifest whose place it will take.
+/// The name of a new manifest, beside the one that it will replace.
 const std::string newManifestName = std::string(manifestName) + ".new";
 
-/// Is it a file that a checkpoint has?
+/// Returns true if a file of this name belongs to a checkpoint.
 bool isOurs(const std::string &name) {
   return name == manifestName || name == newManifestName ||
          (name.starts_with("shard-") && name.ends_with(".safetensors"));
 }
 
-/// "step-000000100.4711", behind .tmp- or .trash-.
+/// Returns true for "step-000000100.4711", which follows .tmp- or .trash-.
 bool isStepOfRun(std::string_view name) {
   size_t dot = name.find('.');
   auto digits = [](std::string_view text) {
@@ -42,7 +42,7 @@ bool isStepOfRun(std::string_view name) {
          digits(name.substr(5, dot - 5)) && digits(name.substr(dot + 1));
 }
 
-/// Makes the file, and makes it durable.
+/// Creates the file, and makes it durable.
 Result<void> writeManifest(FileOperations &files, const std::string &path,
                            const Manifest &manifest) {
   std::string text = textOf(manifest);
@@ -142,7 +142,7 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
   if (retention.keep == 0)
     return {};
   POLYRANK_ASSIGN(steps, checkpointsIn(folder));
-  std::vector<uint64_t> whole; // the newest first
+  std::vector<uint64_t> whole; // newest first
   std::optional<std::pair<double, uint64_t>> best;
   for (uint64_t step : steps) {
     std::string path = checkpointPath(folder, step);
@@ -154,7 +154,7 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
     whole.push_back(step);
     for (auto &[name, value] : found->manifest.metrics) {
       double rank = retention.highest ? -value : value;
-      // Of equal ones the newest.
+      // Among equal values the newest wins.
       if (name == retention.best && std::isfinite(value) &&
           (!best || rank < best->first))
         best = {rank, step};
@@ -170,7 +170,8 @@ Result<void> applyRetention(FileOperations &files, const std::string &folder,
             files.rename(checkpointPath(folder, step), trash);
         !renamed)
       return renamed;
-    // Else power might bring the name back, and not the files.
+    // Otherwise the name might reappear after a power failure, without the
+    // files.
     if (Result<void> synced = files.syncFolder(folder); !synced)
       return synced;
     if (Result<void> removed = removeUnfinished(files, trash); !removed)

@@ -69,8 +69,8 @@ Result<void> FileOperations::rename(const std::string &from,
     failpoint("checkpoint.after_rename");
     return {};
   }
-  // Where the file system has no such call, a folder that is not empty is not
-  // replaced either.
+  // The file system lacks this call; rename() does not replace a folder that is
+  // not empty either.
   if ((errno == EINVAL || errno == ENOSYS) &&
       ::rename(from.c_str(), to.c_str()) == 0)
     return {};

@@ -1,4 +1,4 @@
-// Reads manifests, whoever may have written them.
+// Reads manifests, whose text is untrusted.
 
 #include "runtime/checkpoint/Checksum.h"
 #include "runtime/checkpoint/Manifest.h"
@@ -21,14 +21,14 @@ constexpr std::string_view head = "{\"digest\":\"",
                            middle = "\",\"manifest\":", tail = "}\n";
 constexpr size_t digestDigits = 32;
 
-/// Thrown within this file alone: a manifest has many places that can be wrong.
+/// Thrown only within this file: a manifest can be wrong in many places.
 struct Wrong {
   std::string what;
   Error::Cause cause = Error::Cause::Content;
 };
 
-/// A document in which no object has a key twice, and no deeper than a manifest
-/// is.
+/// Parses JSON whose objects have no duplicate keys, and whose nesting is no
+/// deeper than a manifest's.
 Json parse(std::string_view text) {
   constexpr int deepest = 8;
   if (Budget budget(text.size()); !takeJson(budget, text))
@@ -44,7 +44,7 @@ Json parse(std::string_view text) {
   return document;
 }
 
-/// An object's fields, each of which must be asked for.
+/// The fields of an object, each of which must be read.
 class Fields {
 public:
   Fields(const Json &object, std::string where)
@@ -98,7 +98,7 @@ public:
     }
     return extents;
   }
-  /// What was not asked for is unknown.
+  /// Fails if a field was not read: its key is unknown.
   void close() const {
     if (asked != object.size())
       throw Wrong{where + " has an unknown key"};

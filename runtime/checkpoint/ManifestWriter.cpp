@@ -1,4 +1,4 @@
-// A manifest as text, and what every manifest has to hold.
+// Writes a manifest as text, and checks what every manifest must satisfy.
 
 #include "runtime/checkpoint/Checksum.h"
 #include "runtime/checkpoint/Manifest.h"

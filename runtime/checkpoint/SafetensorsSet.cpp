@@ -1,4 +1,4 @@
-// Reads and writes indices, and holds them against their files.
+// Reads and writes indices, and checks them against their files.
 
 #include "runtime/checkpoint/SafetensorsSet.h"
 
@@ -15,12 +15,12 @@ namespace polyrank::runtime {
 namespace {
 
 using nlohmann::json;
-constexpr uint64_t indexLimit = 100'000'000; // as of a safetensors header
+constexpr uint64_t indexLimit = 100'000'000; // as for a safetensors header
 
 bool exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
-/// The JSON of an index, in which no object has a key twice: a tree of values
-/// would keep the last of them without a word.
+/// Parses the JSON of an index, and rejects duplicate keys: a tree of values
+/// would silently keep the last one.
 Result<json> parseIndex(const std::string &path, const std::string &text) {
   if (Budget budget(text.size()); !takeJson(budget, text))
     return Error{path + ": " + budget.describe()};
@@ -33,7 +33,7 @@ Result<json> parseIndex(const std::string &path, const std::string &text) {
   return index;
 }
 
-/// Tensor -> file, of an index.
+/// Returns the map tensor -> file of an index.
 Result<std::map<std::string, std::string>> weightMap(const std::string &path) {
   POLYRANK_ASSIGN(file, InputFile::open(path));
   if (file.size() > indexLimit)
@@ -55,7 +55,7 @@ Result<std::map<std::string, std::string>> weightMap(const std::string &path) {
                                "file it is",
                                path, tensor)};
     std::string name = file.get<std::string>();
-    // An index is data: it must not lead out of its folder.
+    // An index is untrusted: it must not name files outside its folder.
     if (name.empty() || name == "." || name == ".." ||
         name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos)

@@ -1,4 +1,4 @@
-// One safetensors file, in the background.
+// Writes one safetensors file in the background.
 
 #include "runtime/checkpoint/ShardWriter.h"
 
@@ -51,7 +51,7 @@ Result<ShardWriter> ShardWriter::create(std::vector<TensorSpec> tensors) {
     return Error{"no memory for the " + std::to_string(bytes) +
                      " bytes of this rank's part of a checkpoint",
                  Error::Fault::Rank};
-  // Touched, so that it is there.
+  // Touches the memory, so that it is resident.
   std::memset(writer.memory.get(), 0, bytes);
   return std::move(writer);
 }

@@ -44,15 +44,15 @@ const DTypeRow dtypeRows[] = {{"BOOL", 8, DType::BOOL},
                               {"F6_E2M3", 6, std::nullopt},
                               {"F6_E3M2", 6, std::nullopt}};
 
-/// Consumes the header's JSON event by event: nothing that the format does not
-/// have is accepted, and duplicate keys, which a document tree would swallow,
-/// are seen. The parser itself does not recurse.
+/// Consumes the header's JSON event by event: it accepts only what the format
+/// defines, and sees duplicate keys, which a document tree would drop. The
+/// parser itself does not recurse.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 public:
   struct Entry {
     std::string name, dtype;
     std::vector<int64_t> shape;
-    std::vector<uint64_t> offsets; // relative to the data
+    std::vector<uint64_t> offsets; // from the begin of the data
     bool hasDtype = false, hasShape = false, hasOffsets = false;
   };
   std::vector<Entry> entries;

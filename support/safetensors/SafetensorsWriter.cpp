@@ -1,4 +1,4 @@
-// Lays out and writes safetensors files, and commits them.
+// Lays out and writes safetensors files.
 
 #include "support/safetensors/Safetensors.h"
 
@@ -44,12 +44,13 @@ const char *safetensorsName(DType dtype) {
   return "BOOL";
 }
 
-/// Of an element as the file has it.
+/// The bytes of an element in the file.
 int64_t elementBytes(const TensorSpec &tensor) {
   return bytesOf(tensor.dtype) * (tensor.complex ? 2 : 1);
 }
 
-/// Is this UTF-8 as RFC 3629 has it? Readers refuse a header that is not.
+/// Returns true if the text is UTF-8 (RFC 3629). Readers refuse any other
+/// header.
 bool isUtf8(std::string_view text) {
   for (size_t n = 0; n < text.size();) {
     auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -185,7 +186,7 @@ SafetensorsWriter::open(const std::string &path, int file,
   writer.descriptor = Descriptor(fcntl(file, F_DUPFD_CLOEXEC, 0));
   if (writer.descriptor.get() < 0)
     return fileError(path, "cannot be opened", Error::Fault::Rank);
-  // Another way to the same file, which has no name.
+  // Opens the same file, which has no name, for direct I/O.
   writer.direct =
       Descriptor(::open(("/proc/self/fd/" + std::to_string(file)).c_str(),
                         O_WRONLY | O_CLOEXEC | O_DIRECT));
@@ -197,7 +198,8 @@ SafetensorsWriter::create(const std::string &path, int file,
                           std::span<const TensorSpec> tensors,
                           const std::map<std::string, std::string> &metadata) {
   POLYRANK_ASSIGN(writer, open(path, file, tensors, metadata));
-  // Have the disk say now that it is too small, where it can.
+  // Reserves the space now, so that a full disk fails early, if the file system
+  // can.
   int failing = failpoint("save.before_allocate");
   if (failing)
     errno = failing;
@@ -281,7 +283,7 @@ Result<void> SafetensorsWriter::writeData(uint64_t offset,
                  std::to_string(offset) + " + " + std::to_string(data.size()) +
                  ") of data from " + std::to_string(dataBegin()) + " to " +
                  std::to_string(fileSize)};
-  // Pages of the file that the data covers wholly.
+  // The pages of the file that the data covers completely.
   uint64_t end = offset + data.size(),
            pages = std::min((offset + page - 1) / page * page, end),
            pagesEnd = std::max(end / page * page, pages);
@@ -290,8 +292,8 @@ Result<void> SafetensorsWriter::writeData(uint64_t offset,
     pagesEnd = pages;
   Result<void> done =
       writeAt(descriptor, path, offset, data.data(), pages - offset);
-  // What the file system refuses, though it opened the file so, goes the other
-  // way; an error of the disk will be met there again.
+  // If direct I/O fails although the file was opened for it, the data is
+  // written through the page cache; an error of the disk will recur there.
   if (done && pagesEnd > pages &&
       !writeAt(direct, path, pages, from, pagesEnd - pages))
     pagesEnd = pages;
@@ -300,7 +302,8 @@ Result<void> SafetensorsWriter::writeData(uint64_t offset,
                    end - pagesEnd);
   if (!done)
     std::atomic_ref(failed).store(true);
-  // Advice: finish() waits for the disk, which should not begin only then.
+  // A hint: the disk should start writing now, not only when finish() waits for
+  // it.
   sync_file_range(descriptor.get(), static_cast<off64_t>(offset),
                   static_cast<off64_t>(data.size()), SYNC_FILE_RANGE_WRITE);
   return done;
