@@ -1,6 +1,6 @@
-// Elementwise reductions: plain loops that the compiler vectorises. Bound by
-// memory, so each element is read once from each source and written once to
-// each result.
+// Elementwise reductions: plain loops that the compiler vectorises. They are
+// memory-bound, so each element is read once from each source and written once
+// to each result.
 
 #include "runtime/comm/Reduce.h"
 
@@ -22,7 +22,7 @@ struct SumOf {
       return a + b;
   }
 };
-// A NaN on either side is the result.
+// A NaN in either operand is the result.
 struct MaxOf {
   template <typename T>
   static T apply(T a, T b) {
@@ -36,12 +36,12 @@ struct MinOf {
   }
 };
 
-/// Bytes that are reduced at once, in registers, and how far ahead memory is
-/// asked for: the sources are in other cores' caches or in none.
+/// The bytes that are reduced at once, in registers, and the prefetch distance:
+/// the sources are in other cores' caches or in no cache.
 constexpr int64_t pieceBytes = 64, prefetchBytes = 2048;
 
-/// Elements [first, first + count) of all sources to all results; Acc is what
-/// sums are kept in.
+/// Reduces elements [first, first + count) of all sources into all results; Acc
+/// is the accumulator type.
 template <typename Op, typename T, typename Acc, Acc (*load)(T),
           T (*store)(Acc)>
 void reducePiece(std::span<const std::byte *const> sources,
@@ -119,8 +119,8 @@ void reduceWith(DType dtype, std::span<const std::byte *const> sources,
 void reduceElements(DType dtype, Reduction reduction,
                     std::span<const std::byte *const> sources, int64_t elements,
                     std::span<std::byte *const> results) {
-  // Parts of booleans of which at most one is true: a gather's, say, of a table
-  // that is split.
+  // A sum of booleans has at most one true summand, such as the parts of a
+  // gather from a split table, so it is a maximum.
   if (dtype == DType::BOOL && reduction == Reduction::Sum)
     reduction = Reduction::Max;
   switch (reduction) {

@@ -11,8 +11,8 @@
 namespace polyrank::runtime {
 namespace {
 
-/// What the widened row of member `me` has in common with the row of another:
-/// elements [begin, end), counted from the first member's.
+/// Returns the overlap of the widened row of member `me` with the row of member
+/// `other`: elements [begin, end), counted from the first member's row.
 std::pair<int64_t, int64_t> overlapOf(const Transfer &transfer, int me,
                                       int other) {
   int64_t inner = transfer.inner;
@@ -27,7 +27,8 @@ Error malformed(const Collective &collective, const std::string &what) {
           Error::Fault::Rank};
 }
 
-/// Does [a, a + sizeA) meet [b, b + sizeB)? Neither range wraps.
+/// Returns true if [a, a + sizeA) and [b, b + sizeB) overlap. Neither range
+/// wraps.
 bool overlap(uint64_t a, uint64_t sizeA, uint64_t b, uint64_t sizeB) {
   return a < b + sizeB && b < a + sizeA;
 }
@@ -97,7 +98,8 @@ RowCopy copyOf(const Collective &collective, const Transfer &transfer,
   int64_t element = bytesOf(collective.dtype);
   int64_t inner = transfer.inner * element;
   RowCopy copy;
-  // Members begin with their own data, so that they read different memories.
+  // Each member begins with its own data, so that members read from different
+  // memory.
   copy.source = (me + number) % members;
   switch (collective.kind) {
   case CollectiveKind::AllGather:
@@ -164,7 +166,7 @@ void copyElements(const std::byte *from, int64_t fromStride, std::byte *to,
     std::memcpy(to + row * toStride, from + row * fromStride, sizeof(T));
 }
 
-/// A row; with `past`, its whole cache lines past the caches.
+/// Copies a row; with `past`, its whole cache lines bypass the caches.
 void copyRow(const std::byte *from, std::byte *to, int64_t bytes, bool past) {
   using Vector = int64_t __attribute__((vector_size(16)));
   constexpr int64_t line = 64, shortest = 4096;
@@ -179,7 +181,7 @@ void copyRow(const std::byte *from, std::byte *to, int64_t bytes, bool past) {
         __builtin_nontemporal_store(values[v],
                                     reinterpret_cast<Vector *>(to) + v);
     }
-    // Such stores are ordered by a fence alone.
+    // Non-temporal stores are ordered only by a fence.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   std::memcpy(to, from, bytes);

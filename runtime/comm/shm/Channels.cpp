@@ -1,9 +1,8 @@
-// What one rank sends to another: through slots in the sender's arena, which
-// both see.
+// Sends and receives through slots in the sender's arena, which both ranks map.
 //
-// The sender alone counts what it has sent, and the receiver what it has
-// received. Whoever waits sleeps on the channel's bell, which the other one
-// rings.
+// Only the sender changes the count of sent values, and only the receiver that
+// of received values. A rank that waits sleeps on the channel's bell, which the
+// other one rings.
 
 #include "runtime/comm/shm/ShmTransport.h"
 #include "runtime/comm/shm/Spin.h"
@@ -15,7 +14,7 @@
 
 namespace polyrank::runtime::shm {
 
-/// Below this, waking the team costs more than it saves.
+/// For fewer bytes, waking the team costs more than it saves.
 static constexpr uint64_t bytesWorthThreads = 1 << 20;
 
 Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
@@ -197,20 +196,21 @@ Result<Completion> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
                     std::max(now, times.arrives), self};
 }
 
-/// Until it has sent this rank's next value, or received one and made room.
+/// Waits until the peer has sent this rank's next value, or has received one
+/// and freed its slot.
 Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
   if (auto alive = control.health(); !alive)
     return alive;
   RankState &state = control.rank(self);
   state.operation.store(channel.id, std::memory_order_relaxed);
   ChannelHeader &header = *channel.header;
-  // Of the sender the slots are known here, and the header's to nobody else
-  // yet.
+  // Only a sender's wait reads the header's `slots`, which the sender has
+  // written itself.
   ChannelWait wait{channel.sends, uint32_t(channel.peer),
                    uint32_t(channel.count)};
   if (header.isOver(wait))
     return {};
-  // The word says that this rank waits in a channel: in this one.
+  // Publishes the channel to which the word of the wait belongs.
   state.channel.store(channel.offset);
   Result<bool> slept = await({wait.word(), header.bell, header.sleepers,
                               [&] { return header.isOver(wait); },
@@ -227,7 +227,7 @@ Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
       phase == RankPhase::Attaching ||
       (phase == RankPhase::Running && isAlive(peer.process)))
     return {};
-  // It may have done it between the two looks, and left in good order.
+  // The peer may have done it between the two checks, and left normally.
   if (channel.header->isOver(
           {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
@@ -237,7 +237,8 @@ Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
                 "; " + describeWait(self));
 }
 
-/// Of another rank, whose channel may lie in an arena that is not mapped yet.
+/// Returns true if another rank's channel wait is over. The channel may lie in
+/// an arena that is not mapped yet.
 bool ShmTransport::isOver(int rank, uint64_t word) {
   ChannelWait wait = ChannelWait::of(word);
   const RankState &state = control.rank(rank);

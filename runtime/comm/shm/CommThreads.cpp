@@ -1,8 +1,10 @@
-// Threads of a rank that do the work of what it has started, while it computes.
+// Communication threads: they work on the operations that their rank has
+// started, while it computes.
 //
-// They claim pieces like any rank that waits (Work.cpp), with no team. The rank
-// writes down for them what it has in flight; the rank that starts an operation
-// last rings the bell of each member that has such threads.
+// They claim pieces like a waiting rank (Work.cpp), each without a team. The
+// rank keeps a list of its operations in flight for them; the rank that starts
+// an operation last rings the bell of each member that has communication
+// threads.
 
 #include "runtime/comm/shm/ShmTransport.h"
 #include "runtime/comm/shm/Spin.h"
@@ -17,7 +19,8 @@ void ShmTransport::setCommThreads(int count) {
   if (count <= 0)
     return;
   control.rank(self).helpers.store(static_cast<uint32_t>(count));
-  // Signals are for the rank's own thread.
+  // The communication threads block signals, which are for the rank's own
+  // thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -41,7 +44,7 @@ void ShmTransport::stopCommThreads() {
   shared.clear();
 }
 
-/// Before anybody may begin with it.
+/// Called before any rank can begin to work on the operation.
 void ShmTransport::share(const Operation &operation) {
   if (commThreads.empty())
     return;
@@ -67,7 +70,7 @@ void ShmTransport::unshare(const Operation &operation) {
   });
 }
 
-/// After the operation's turn has come.
+/// Called after the operation's turn has come.
 void ShmTransport::ring(const LocalGroup &group) const {
   for (int32_t rank : group.ranks) {
     RankState &state = control.rank(rank);
@@ -79,12 +82,12 @@ void ShmTransport::ring(const LocalGroup &group) const {
   }
 }
 
-/// Of one thread, until it is told to end.
+/// The main function of a communication thread, until it is told to end.
 void ShmTransport::help() {
   const RankState &state = control.rank(self);
   std::vector<std::shared_ptr<const SharedTask>> tasks;
   while (true) {
-    uint32_t bell = state.bell.load(); // what rings from here on is not lost
+    uint32_t bell = state.bell.load(); // a ring from here on is not lost
     if (commThreadsEnd)
       return;
     {
@@ -102,7 +105,7 @@ void ShmTransport::help() {
   }
 }
 
-/// Until the bell has rung since then, or some time has passed.
+/// Waits until the bell differs from `bell`, or some time has passed.
 void ShmTransport::awaitBell(uint32_t bell) const {
   RankState &state = control.rank(self);
   if (spinUntil(monotonicNanoseconds(), control.header().spinNanoseconds,

@@ -1,4 +1,4 @@
-// Layout of the control page, abort, liveness of processes, futexes.
+// The layout of the control page, abort, liveness of processes, futexes.
 
 #include "runtime/comm/shm/ControlPage.h"
 
@@ -129,7 +129,7 @@ std::span<TransferRecord> ControlPage::records(int rank) const {
 
 std::vector<int> ControlPage::blockersOf(const Wait &wait) const {
   std::vector<int> blockers;
-  if (!wait.isForStarts()) // who has a piece in hand waits for nobody
+  if (!wait.isForStarts()) // a rank that works on a piece waits for nobody
     return blockers;
   for (uint32_t m = 0; m < group(wait.group).size; ++m) {
     const GroupMember &each = member(wait.group, static_cast<int>(m));
@@ -171,8 +171,8 @@ Result<void> ControlPage::health() const {
   AbortState state = job.aborted.load(std::memory_order_acquire);
   if (state == AbortState::Running)
     return {};
-  // Its author writes at once, unless the machine gave its core to somebody
-  // else; but it may also die in the middle.
+  // The author writes the message promptly, unless it was preempted; but it may
+  // also die while writing.
   for (int wait = 0; state == AbortState::Writing && wait < 100; ++wait) {
     usleep(1000);
     state = job.aborted.load(std::memory_order_acquire);
@@ -184,7 +184,7 @@ Result<void> ControlPage::health() const {
 
 namespace {
 
-/// Fields 3 (state) and 22 (start time) of /proc/PID/stat.
+/// Reads fields 3 (state) and 22 (start time) of /proc/PID/stat.
 bool readProcess(int32_t pid, char &state, uint64_t &startTime) {
   std::string path = "/proc/" + std::to_string(pid) + "/stat";
   int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -226,9 +226,8 @@ ProcessName thisProcess() {
 bool isAlive(const ProcessName &process) {
   char state;
   uint64_t startTime;
-  // That nothing can be read there says little: no descriptor may be left, or
-  // no /proc be mounted. Only the kernel's word that there is no such process
-  // counts.
+  // A failed read proves little: there may be no free descriptor, or no /proc.
+  // Only ESRCH from the kernel proves that there is no such process.
   if (!readProcess(process.pid, state, startTime))
     return kill(process.pid, 0) == 0 || errno != ESRCH;
   return state != 'Z' && state != 'X' &&

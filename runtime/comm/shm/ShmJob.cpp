@@ -1,4 +1,4 @@
-// Makes the memfds of a job and passes them on.
+// Creates the memfds of a job and passes them on.
 
 #include "runtime/comm/shm/ShmJob.h"
 
@@ -18,11 +18,12 @@ namespace polyrank::runtime::shm {
 namespace {
 
 constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
-/// More processes than any machine has cores for, and few enough for what grows
-/// with their square.
+/// More ranks than any machine has cores for, and few enough for sizes that
+/// grow with the square of the number of ranks.
 constexpr int maxRanksOfOneMachine = 4096;
 
-/// An anonymous file of fixed size: nobody can shrink it under a mapping.
+/// Creates an anonymous file of fixed size: nobody can shrink it under a
+/// mapping.
 Result<int> createMemory(const char *name, uint64_t size) {
   int descriptor = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0 || ftruncate(descriptor, size) != 0 ||
@@ -38,8 +39,8 @@ Result<int> createMemory(const char *name, uint64_t size) {
   return descriptor;
 }
 
-/// Each rank needs a descriptor of its arena and one of its reports, besides
-/// what libraries open.
+/// Raises the limit of descriptors: the job has one for each rank's arena and
+/// one for its reports, besides those of libraries.
 Result<void> allowDescriptors(int ranks) {
   constexpr rlim_t others = 64;
   rlim_t needed = 2 * rlim_t(ranks) + others;
@@ -111,7 +112,7 @@ Result<Job> Job::create(const JobOptions &options) {
     POLYRANK_ASSIGN(arena, createMemory("polyrank-arena", size));
     job.files.arenas.push_back(arena);
   }
-  // Spinning pays only where nobody needs the core meanwhile.
+  // Spinning pays only if nobody else needs the core meanwhile.
   bool fits = options.alone.value_or(int64_t(ranks) * options.threadsPerRank <=
                                      usableCores());
   POLYRANK_ASSIGN(page,

@@ -1,5 +1,5 @@
-// A rank's groups, and how it starts operations and waits for them. Who does
-// the work is in Work.cpp, how ranks wait for each other in Wait.cpp.
+// A rank's groups, and the start and end of operations. Work.cpp has the work
+// of operations, Wait.cpp how ranks wait for each other.
 
 #include "runtime/comm/shm/ShmTransport.h"
 
@@ -123,7 +123,7 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank,
 }
 
 ShmTransport::~ShmTransport() {
-  stopCommThreads(); // who has left in good order has no piece in hand
+  stopCommThreads(); // a rank that has left normally works on no piece
   control.rank(self).phase.store(RankPhase::Left, std::memory_order_release);
   for (Arena &arena : arenas)
     if (arena.base)
@@ -135,7 +135,7 @@ ShmTransport::~ShmTransport() {
 
 Error ShmTransport::failed(const std::string &message) {
   control.abort(message);
-  return control.health().error(); // of whoever was first
+  return control.health().error(); // of the first rank that failed
 }
 
 Result<void> ShmTransport::mapArena(int rank) {
@@ -156,7 +156,7 @@ Result<void> ShmTransport::mapArena(int rank) {
                      std::to_string(status.st_size) +
                      " bytes: " + std::strerror(errno),
                  Error::Fault::Rank};
-  // A rank that crashes would dump the memory of all others, again and again.
+  // Otherwise every rank that crashes would dump the memory of all others.
   if (rank != self)
     madvise(memory, status.st_size, MADV_DONTDUMP);
   arena.base = static_cast<std::byte *>(memory);
@@ -196,8 +196,8 @@ Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
   return Group{static_cast<uint32_t>(groups.size() - 1)};
 }
 
-/// The entry of this list of ranks in the control page: found, or claimed and
-/// filled by whichever member comes first.
+/// Returns the entry of this list of ranks in the control page: an existing
+/// one, or a free one that the first member claims and fills.
 Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
   std::vector<int64_t> wide(ranks.begin(), ranks.end());
   uint64_t key = hashOf(wide);
@@ -246,7 +246,7 @@ Result<void> ShmTransport::check(const Collective &collective) const {
 
 void ShmTransport::pace(Group handle, const PacedLink &link) {
   groups[handle.index].link = link;
-  // Otherwise Linux wakes who sleeps up to 50 us late, to wake several at once.
+  // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
   prctl(PR_SET_TIMERSLACK, 1);
 }
 
@@ -329,7 +329,7 @@ ShmTransport::startRounds(const Collective &collective) {
   return &started;
 }
 
-/// The collective's memory is used again for another one.
+/// The collective's memory is reused for another one.
 Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   for (size_t r = 0; r < collective.numRounds; ++r)
     if (auto done = finish(collective.rounds[r]); !done)
@@ -365,7 +365,7 @@ Result<void> ShmTransport::barrier(Group handle) {
   return finish(operation);
 }
 
-/// Takes the operation's slot, and publishes this member's part of it.
+/// Takes the operation's slot, and publishes this member's record of it.
 Result<void> ShmTransport::startOperation(Operation &operation,
                                           const OperationRecord &record) {
   LocalGroup &group = *operation.group;
@@ -399,8 +399,8 @@ Result<void> ShmTransport::startOperation(Operation &operation,
   return {};
 }
 
-/// Finishes what still uses the operation's slot, and the oldest operations
-/// until its transfers' places can be published.
+/// Finishes the operation that still uses the slot, and the oldest operations
+/// until there is room to publish the transfers' offsets.
 Result<void> ShmTransport::makeRoom(Operation &operation) {
   uint32_t entry = operation.group->entry;
   auto isDone = [&](const Published &each) {
@@ -455,8 +455,8 @@ void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
                        operation.turn(), transfers.size()});
 }
 
-/// Of the member that starts it last: compares what all have started, and lets
-/// them begin with the work.
+/// Called by the member that starts the operation last: compares the records of
+/// all members, and lets them begin the work.
 Result<void> ShmTransport::completeStart(const Operation &operation) {
   const LocalGroup &group = *operation.group;
   const OperationRecord &first = memberOf(operation, 0).record;
@@ -477,7 +477,8 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   slot.startedAt = monotonicNanoseconds();
   slot.linkEndsAt = 0;
   if (int64_t time = linkNanoseconds(operation, first.round)) {
-    // Whoever started the operation before last has started it before this one.
+    // Operations of a group are started in order, so `linkFreeAt` already
+    // includes the previous one.
     int64_t &free = control.group(group.entry).linkFreeAt;
     free = std::max(free, slot.startedAt) + time;
     slot.linkEndsAt = free;
@@ -494,8 +495,8 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   return {};
 }
 
-/// What the operation takes on the group's link; the latency counts once for a
-/// collective.
+/// Returns the time of the operation on the group's link; the latency counts
+/// once per collective.
 int64_t ShmTransport::linkNanoseconds(const Operation &operation,
                                       uint32_t round) const {
   const PacedLink &link = operation.group->link;

@@ -1,4 +1,4 @@
-// How a rank waits for its groups, and finds out that the wait will never end.
+// Waiting for other ranks, and the detection of waits that will never end.
 
 #include "runtime/comm/shm/ShmTransport.h"
 #include "runtime/comm/shm/Spin.h"
@@ -8,7 +8,7 @@
 #include <ctime>
 
 namespace polyrank::runtime::shm {
-/// Returns when the operation is done, having done what was left of it.
+/// Works on what is left of the operation, and returns when it is done.
 Result<void> ShmTransport::finish(Operation &operation) {
   if (operation.isDone)
     return {};
@@ -64,15 +64,16 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
     }
     int64_t before = monotonicNanoseconds();
     sleepWhile(awaited.bell, bell);
-    // A wake, or a signal: look at the peers only once in a while.
+    // After a wake or a signal the peers are not checked, but only once in a
+    // while.
     if (awaited.isOver() || monotonicNanoseconds() - before < 90'000'000)
       continue;
     if (auto possible = awaited.checkPeers(); !possible) {
       result = possible.error();
       break;
     }
-    // All of these waits lasted from the first look to the second, so each was
-    // waiting for the next at one and the same time: none will ever arrive.
+    // All of these waits lasted from the first check to the second, so all were
+    // in progress at the same time: none will ever end.
     auto found = findCircle();
     if (!found.empty() && found == circle) {
       std::string message = "ranks wait for each other:";
@@ -88,7 +89,7 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
   return result;
 }
 
-/// Until the operation's turn is this one no more.
+/// Waits until the operation's turn is no longer `turn`.
 Result<void> ShmTransport::awaitTurn(const Operation &operation,
                                      uint32_t turn) {
   OperationSlot &slot = slotOf(operation);
@@ -100,7 +101,7 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
              [&] { return checkPeers(operation, turn); }});
   if (!slept)
     return slept.error();
-  // Who let it begin stays noted until this rank starts the slot's next one.
+  // `lastStarter` is valid until this rank starts the slot's next operation.
   if (*slept && turn == operation.turn())
     control.rank(slot.lastStarter)
         .awaitedNanoseconds.fetch_add(monotonicNanoseconds() - begin,
@@ -108,14 +109,14 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
   return {};
 }
 
-/// Sleeps until then. On a core of its own it watches the clock for the last
-/// moment; where others want the core, each look at the clock would cost one of
-/// their slices.
+/// Sleeps until `end`. With a core of its own the rank polls the clock at the
+/// end of the sleep; on a shared core, polling would take time slices from
+/// others.
 Result<void> ShmTransport::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
   for (; now < end; now = monotonicNanoseconds()) {
-    beat(); // however slow the link, the rank gets on
+    beat(); // a slow link is progress, too
     if (auto alive = control.health(); !alive)
       return alive;
     int64_t watched = control.header().spinNanoseconds > 0 ? moment : 0;
@@ -146,7 +147,8 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
     return memberOf(operation, m).arrival.load(std::memory_order_acquire) ==
            operation.turn() + 1;
   };
-  // The last to start is at work before it lets the others begin.
+  // The last member to start the operation still works before it lets the
+  // others begin.
   bool isForStarts = false;
   if (turn == operation.turn())
     for (int m = 0; m < group.members(); ++m)
@@ -160,10 +162,10 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
         phase == RankPhase::Attaching ||
         (phase == RankPhase::Running && isAlive(peer.process)))
       continue;
-    // Who has left in good order has no piece in hand.
+    // A rank that has left normally works on no piece.
     if (!isForStarts && phase == RankPhase::Left)
       continue;
-    // It may have started it between the two looks, and left in good order.
+    // The peer may have started it between the two checks, and left normally.
     if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
     return failed("rank " + std::to_string(group.ranks[m]) + " (process " +
@@ -205,8 +207,8 @@ ShmTransport::WaitPath ShmTransport::findCircle() {
   return path;
 }
 
-/// The rank may not have woken up yet: then its wait leads nowhere, and what
-/// its peers have done meanwhile is something else.
+/// The rank may not have woken up yet, although its wait is over: then it has
+/// no blockers, whatever its peers do meanwhile.
 std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
   std::vector<int> blockers;
   if (word == 0)

@@ -1,16 +1,15 @@
-// The work of a collective, cut into pieces that whoever is there claims.
+// The work of a collective, cut into pieces that any available rank claims.
 //
-// Each member owns a part of the work: of an all-reduce a range of the
-// elements, of everything else its own outputs. Its part is cut into pieces; a
-// piece is claimed by counting down the owner's counter, and each rank begins
-// with its own part, whose memory is near. What nobody has claimed when a rank
-// comes is done by it, so that one that comes late finds its outputs there.
-// Which rank does a piece changes no bit: an element is summed in group order
-// by one of them.
+// Each member owns a part of the work: in an all-reduce a range of the
+// elements, otherwise its own outputs. Its part is cut into pieces; a rank
+// claims a piece by decrementing the owner's counter. Each rank begins with its
+// own part, whose memory is near, and then works on unclaimed pieces of other
+// members, so that a late member finds its outputs done. No bit depends on
+// which rank does a piece: one rank sums each element in group order.
 //
-// The places that members publish may be read by who has claimed a piece and
-// not finished it, and by nobody else: the operation cannot end meanwhile, and
-// its slot not be used again.
+// The offsets that members publish may be read only between claiming and
+// finishing a piece: meanwhile the operation cannot end, and its slot cannot be
+// reused.
 
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/shm/ShmTransport.h"
@@ -22,14 +21,15 @@
 namespace polyrank::runtime::shm {
 namespace {
 
-/// Below this, waking the team costs more than it saves.
+/// For fewer bytes, waking the team costs more than it saves.
 constexpr int64_t bytesWorthThreads = 1 << 17;
-/// What is copied at once and does not stay in a core's caches.
+/// From this size on, a copy does not stay in a core's caches.
 constexpr int64_t bytesPastCaches = 8 << 20;
-/// Of all members' outputs together. What is as small as that is done by the
-/// last member that starts it: ranks meet once instead of twice.
+/// The bytes of all members' outputs up to which the last member to start an
+/// operation does all of it: ranks synchronize once instead of twice.
 constexpr int64_t smallBytes = 1 << 14;
-/// Of a piece: claiming it takes less than a thousandth of moving it.
+/// The bytes of a piece: claiming it takes less than a thousandth of the time
+/// to move it.
 constexpr int64_t pieceBytes = 1 << 17;
 
 bool reduces(const Collective &collective) {
@@ -38,7 +38,7 @@ bool reduces(const Collective &collective) {
 
 } // namespace
 
-/// Where a member's buffers are, as this rank sees them.
+/// The addresses of a member's buffers in this rank's mapping.
 struct ShmTransport::Places {
   std::byte *base;
   const BufferOffsets *ring;
@@ -69,7 +69,7 @@ ShmTransport::allPlaces(const Task &operation) const {
   return places;
 }
 
-/// The same on all members: of extents alone.
+/// Depends only on extents, so it is the same on all members.
 bool ShmTransport::isSmall(const Task &operation) const {
   const Collective &collective = operation.collective;
   int64_t members = operation.group->members();
@@ -114,7 +114,7 @@ void ShmTransport::fillRow(const Task &operation, int owner,
       for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
         RowCopy copy =
             copyOf(collective, collective.transfers[t], members, owner, n);
-        // The owner's own part of an in-place collective.
+        // Skips the owner's own part of an in-place collective.
         if (copy.source == owner) {
           const BufferOffsets &at = places.at(t);
           if (at.input + copy.from == at.output + copy.to)
@@ -134,7 +134,8 @@ void ShmTransport::fillRow(const Task &operation, int owner,
   row.pieces = static_cast<uint32_t>((length + row.size - 1) / row.size);
 }
 
-/// Whether there was a piece, and then how many of the owner's are left.
+/// Claims a piece. Returns false if there was none; else `left` is the number
+/// of the owner's remaining pieces.
 bool ShmTransport::claim(const Task &operation, int owner,
                          uint32_t &left) const {
   std::atomic<uint64_t> &claims = claimsOf(operation, owner);
@@ -147,7 +148,8 @@ bool ShmTransport::claim(const Task &operation, int owner,
   return false;
 }
 
-/// Of this thread, which has none of the operation in hand any more.
+/// Notes that this thread has finished `count` pieces. It must not hold any
+/// other piece of the operation.
 void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
   OperationSlot &slot = slotOf(operation);
   if (slot.progress.fetch_sub(count, std::memory_order_acq_rel) != count)
@@ -159,9 +161,9 @@ void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
     wakeAll(slot.turn);
 }
 
-/// All of it, by this thread.
+/// Does the whole operation on this thread.
 void ShmTransport::workAlone(const Task &operation) const {
-  // One owner's elements of an all-reduce are everybody's.
+  // In an all-reduce one owner can cover the elements of all members.
   bool isShared = operation.collective.kind == CollectiveKind::AllReduce;
   int owners = isShared ? 1 : operation.group->members();
   WorkRow row;
@@ -186,7 +188,7 @@ bool ShmTransport::work(const Task &operation, const WorkRow &own,
     if (n != 0)
       fillRow(operation, owner, others);
     const WorkRow &row = n == 0 ? own : others;
-    // From the first to the last. `piece` is one that is claimed already.
+    // Works on pieces in order. `piece` is one that was claimed before.
     auto doPieces = [&](std::optional<uint32_t> piece) {
       uint32_t next = 0, done = 0;
       if (!piece && claim(operation, owner, next))
@@ -231,8 +233,8 @@ void ShmTransport::workOn(const Task &operation, const WorkRow &row, int owner,
     reducePiece(operation, row, owner, from, to);
 }
 
-/// Elements [from, to) of all outputs in one row: of all members (AllReduce) or
-/// of the owner (ReduceScatter).
+/// Reduces elements [from, to) of the row, for the outputs of all members
+/// (AllReduce) or of the owner (ReduceScatter).
 void ShmTransport::reducePiece(const Task &operation, const WorkRow &row,
                                int owner, int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
@@ -289,7 +291,7 @@ void ShmTransport::addBordersPiece(const Task &operation, const WorkRow &row,
       int64_t at = (owner - m) * inner + within + low;
       if (at >= wide)
         continue;
-      // As far as the same members take part.
+      // The run extends as far as the same members contribute.
       if (at < 0) {
         count = std::min(count, -at);
         continue;
@@ -306,7 +308,7 @@ void ShmTransport::addBordersPiece(const Task &operation, const WorkRow &row,
   }
 }
 
-/// Bytes [from, to) of all that is copied into the owner's outputs.
+/// Copies bytes [from, to) of all that goes into the owner's outputs.
 void ShmTransport::copyPiece(const Task &operation, const WorkRow &row,
                              int owner, int64_t from, int64_t to) const {
   std::span<const Places> places = allPlaces(operation);
