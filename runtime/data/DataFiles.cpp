@@ -1,4 +1,4 @@
-// glob(3), and the number behind the last colon.
+// Expands patterns with glob(3), and parses weights.
 
 #include "runtime/data/DataFiles.h"
 
@@ -14,8 +14,9 @@ namespace {
 
 bool exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
-/// The weight behind the last colon; `text` is what is before it then. What is
-/// no number there belongs to the name.
+/// Takes the weight after the last colon, and leaves the text before it in
+/// `text`. If it is not a number there is no weight, and the colon belongs to
+/// the name.
 Result<std::optional<double>> takeWeight(std::string &text) {
   size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || exists(text))
@@ -35,7 +36,7 @@ Result<std::optional<double>> takeWeight(std::string &text) {
 
 Result<std::vector<std::string>> expand(const std::string &pattern) {
   if (exists(pattern) || pattern.find_first_of("*?[") == std::string::npos)
-    return std::vector{pattern}; // opening it says what is wrong
+    return std::vector{pattern}; // opening it reports the error
   glob_t found{};
   int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<std::string> paths(found.gl_pathv,
@@ -43,9 +44,10 @@ Result<std::vector<std::string>> expand(const std::string &pattern) {
   globfree(&found);
   if (status != 0)
     return Error{"--data " + pattern + ": no file has such a name"};
-  // The order of a folder, and that of a language, are the machine's.
+  // Folder order and locale order depend on the machine, so the paths are
+  // sorted bytewise.
   std::sort(paths.begin(), paths.end());
-  // Megatron's pairs are one source each, named by their index.
+  // A Megatron pair is one source, named by its index.
   std::erase_if(paths, [&](const std::string &path) {
     return path.ends_with(".bin") &&
            std::binary_search(paths.begin(), paths.end(),

@@ -1,4 +1,4 @@
-// Positions of the order, as samples of files.
+// Maps positions of the order to samples of files.
 
 #include "runtime/data/DataSource.h"
 
@@ -10,7 +10,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// Whether labels that count, of which there are any, are the inputs.
+/// Returns true if all labels that count, at least one, equal the inputs.
 bool isEqualWhereCounted(const InputSpec &spec,
                          const std::vector<int64_t> &labels,
                          const std::vector<int64_t> &inputs) {
@@ -25,7 +25,8 @@ bool isEqualWhereCounted(const InputSpec &spec,
   return counts;
 }
 
-/// Rounded up, but 0.07 of 100 is 7, though the double is a little more.
+/// Returns the fraction, rounded up; 0.07 of 100 is 7, although the double is a
+/// little more.
 uint64_t heldOutOf(uint64_t samples, double holdout) {
   double exact = static_cast<double>(samples) * holdout;
   double whole = std::round(exact);
@@ -53,7 +54,7 @@ Result<DataSource> DataSource::open(const DataOptions &options,
   data.options = options;
   std::vector<double> weights;
   for (DataFiles &given : found) {
-    // Without weights they are one long sequence.
+    // Without weights all files form one sequence.
     if (data.sources.empty() || given.weight)
       data.sources.emplace_back();
     Source &source = data.sources.back();
@@ -106,7 +107,7 @@ DataSource::Sample DataSource::sampleAt(Split split, uint64_t position) const {
       SourceMix::Place place = mix->at(position);
       source += place.source;
       position = place.index;
-      // Sources of one size do not go in step.
+      // Sources of equal size get different permutations.
       seed += place.source * 0x9e3779b97f4a7c15;
     }
     sample = runtime::sampleAt(options.order, source->samples(split), seed,
@@ -161,11 +162,12 @@ std::string DataSource::findNan(Split split, uint64_t step) const {
 }
 
 std::string DataSource::findUnshifted() const {
-  constexpr uint64_t rows = 16; // equal by chance is another 16
+  constexpr uint64_t rows = 16; // no 16 rows are equal by chance
   const SampleFile &file = *sampleAt(Split::Train, 0).file;
   for (size_t labels = 0; labels < file.inputs(); ++labels) {
     const InputSpec &spec = file.input(labels);
-    // Of a token file they are shifted, and one number is no row of tokens.
+    // Labels of a token file are shifted anyway, and a single number is not a
+    // row of tokens.
     if (!spec.labels || spec.dtype != DType::I64 || spec.rowElements() < 2 ||
         !file.isWhole(labels))
       continue;
@@ -176,7 +178,7 @@ std::string DataSource::findUnshifted() const {
         continue;
       uint64_t count = std::min({rows, trainSamples, options.batch});
       std::vector<int64_t> a(count * spec.rowElements()), b = a;
-      // What cannot be read is said when a step reads it.
+      // A read error is reported when a step reads the samples.
       if (!read(Split::Train, 0, labels, 0, count,
                 std::as_writable_bytes(std::span(a)).data()) ||
           !read(Split::Train, 0, input, 0, count,

@@ -1,4 +1,4 @@
-// The layout is that of megatron/core/datasets/indexed_dataset.py.
+// Reads the index format of megatron/core/datasets/indexed_dataset.py.
 
 #include "runtime/data/MegatronIndex.h"
 
@@ -99,7 +99,7 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
     return Error{fmt::format("{}: holds values of type {}, which are no "
                              "tokens: those are integers (1 to 5, and 8)",
                              path, code)};
-  // With limits on both the sum cannot overflow.
+  // The counts are clamped so that the sum cannot overflow.
   uint64_t most = index.size(), lengthsAt = headerBytes,
            offsetsAt = lengthsAt + 4 * std::min(sequences, most),
            boundsAt = offsetsAt + 8 * std::min(sequences, most),
@@ -125,7 +125,7 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
                              "not at 0",
                              path, firstBound)};
   uint64_t boundsRead = 1, bound = 0;
-  // Takes the bounds at sequence `s`, which begins at token result.tokens.
+  // Reads the bounds at sequence `s`, which begins at token result.tokens.
   auto takeBounds = [&](uint64_t s) -> Result<void> {
     while (bound == s && boundsRead < bounds) {
       if (result.tokens >

@@ -1,4 +1,5 @@
-// What a data file is, and whether it has what the inputs need.
+// Detects the format of a data file, and checks that it has what the inputs
+// need.
 
 #include "runtime/data/MegatronIndex.h"
 #include "runtime/data/SampleFile.h"
@@ -49,7 +50,7 @@ Result<StoredArray> openTokenFile(const std::string &path,
   return std::move(array);
 }
 
-/// A file that is neither tokens nor arrays.
+/// Fails if the file is neither tokens nor arrays.
 Result<void> refuseForeign(const std::string &path) {
   POLYRANK_ASSIGN(file, InputFile::open(path));
   std::string start(std::min<uint64_t>(file.size(), formatBytes), '\0');
@@ -72,7 +73,8 @@ Error cannotConvert(const std::string &where, ValueType from,
           "' takes " + nameOf(spec.dtype)};
 }
 
-/// The index of a Megatron pair that is given by any of its names, or nothing.
+/// Returns the index of a Megatron pair that is given by any of its names, or
+/// nothing.
 Result<std::string> indexOf(const std::string &path) {
   std::string suffix = suffixOf(path), index = path;
   if (suffix == ".bin")
@@ -89,8 +91,8 @@ Result<std::string> indexOf(const std::string &path) {
   return suffix == ".idx" ? path : "";
 }
 
-/// The size of the smallest table that ids of tokens are looked up in, or that
-/// they are classes of; 0 where none is known.
+/// Returns the least bound on token ids: the size of an embedding table or a
+/// number of classes; 0 if none is known.
 int64_t vocabularyOf(std::span<const InputSpec> inputs) {
   int64_t limit = 0;
   for (const InputSpec &spec : inputs)
@@ -99,7 +101,7 @@ int64_t vocabularyOf(std::span<const InputSpec> inputs) {
   return limit;
 }
 
-/// Whether labels that do not count are allowed there.
+/// Returns true if the input allows labels that are ignored.
 bool canIgnore(const InputSpec &spec) {
   return spec.range.ignore != std::numeric_limits<int64_t>::min();
 }
@@ -110,7 +112,7 @@ Result<SampleFile> SampleFile::open(const std::string &path,
                                     const std::string &tokenType,
                                     const DocumentOptions &documents,
                                     std::span<const InputSpec> inputs) {
-  // Any bytes may be tokens of a type that the user names.
+  // If the user states the type, any bytes may be tokens.
   if (tokenType.empty()) {
     POLYRANK_ASSIGN(index, indexOf(path));
     if (!index.empty())
@@ -182,7 +184,7 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
                 : spec.name == positionsName ? Kind::Positions
                 : spec.name == maskName      ? Kind::Mask
                                              : Kind::Tokens;
-    // More than one input of a kind: which of them is the text?
+    // Several inputs of one kind are ambiguous.
     const InputSpec *&other = seen[int(kind)];
     bool isMask = kind == Kind::Mask && spec.dtype == DType::BOOL,
          isSameInAll = kind == Kind::Positions || kind == Kind::Mask;

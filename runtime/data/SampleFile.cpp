@@ -1,4 +1,4 @@
-// Rows of a data file, in the types of the inputs.
+// Reads rows of a data file in the types of the inputs.
 
 #include "runtime/data/SampleFile.h"
 
@@ -11,7 +11,8 @@
 namespace polyrank::runtime {
 namespace {
 
-/// What does not count beside the classes, and how another value would not.
+/// Describes the ignored label besides the classes, and how another value can
+/// be ignored.
 std::string describeIgnored(const InputSpec &spec, const std::string &value) {
   int64_t ignore = spec.range.ignore;
   if (ignore >= 0 || ignore == std::numeric_limits<int64_t>::min())
@@ -25,8 +26,8 @@ std::string describeIgnored(const InputSpec &spec, const std::string &value) {
   return text;
 }
 
-/// Puts a number where `count` elements of the input's type are. One that does
-/// not fit is returned as text.
+/// Fills `count` elements of the input's type with a number. Returns the number
+/// as text if it does not fit.
 std::string fill(const InputSpec &spec, int64_t number, int64_t count,
                  std::byte *into) {
   int64_t bytes = bytesOf(spec.dtype);
@@ -72,7 +73,7 @@ std::string SampleFile::findNan(uint64_t sample, size_t input) const {
   if (isInteger(column.spec.dtype) || column.kind != Kind::Values)
     return "";
   std::vector<std::byte> stored, row(column.spec.rowBytes());
-  // The step has read it: what cannot be read has been said.
+  // The step has read this sample before, and has reported any read error.
   if (!read(sample, input, stored, row.data()))
     return "";
   int64_t elements = column.spec.rowElements(),
@@ -183,7 +184,7 @@ Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,
   case ValueType::I32:
     find(int32_t());
     break;
-  default: // .npy files and pairs hold integers alone
+  default: // .npy files and pairs hold only integers
     find(int64_t());
   }
   return {};
@@ -197,7 +198,8 @@ Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
           position = 0;
   bool isStream = documents.rule == DocumentRule::Stream;
   Result<void> result;
-  // Pieces of other rules end with the document, and have no label of another.
+  // With the other rules a piece ends with its document, so that no label is of
+  // another one.
   std::vector<int64_t> ends;
   rows.forEachPiece(sample, [&](const TokenRows::Piece &piece) {
     std::byte *at = into + filled * bytes;
@@ -277,7 +279,7 @@ Result<void> SampleFile::checkRanges() const {
   if (!isTokens)
     return checkAll();
   const StoredArray &array = arrays[0];
-  // What all inputs that read tokens take.
+  // The strictest range of all inputs that read tokens.
   InputSpec strictest;
   strictest.dtype = DType::I64;
   for (const Column &column : columns)
@@ -297,12 +299,14 @@ Result<void> SampleFile::checkRanges() const {
     int64_t count = std::min(block, all - begin);
     if (auto done = array.read(begin, count, stored.data()); !done)
       return done;
-    // Not every token is in a row, and not every label counts.
+    // Not every token is in a row, and not every label counts, so the rows have
+    // to be checked one by one.
     if (convertValues(array.type(), stored.data(), count, strictest.dtype,
                       strictest.range, converted.data()))
       return checkAll();
   }
-  // Rows of documents have other values, but of few kinds.
+  // Rows also have padding, positions and masks. These values are of few kinds,
+  // so the first and the last row suffice.
   std::vector<std::byte> row;
   for (size_t input = 0; input < columns.size() && numSamples > 0; ++input) {
     row.resize(columns[input].spec.rowBytes());

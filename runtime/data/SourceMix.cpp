@@ -1,4 +1,4 @@
-// Counting in van der Corput's sequence, bit by bit.
+// Counts in van der Corput's sequence, bit by bit.
 
 #include "runtime/data/SourceMix.h"
 
@@ -14,9 +14,10 @@ uint64_t mirror(uint64_t bits) {
   return mirrored;
 }
 
-/// How many of the first `count` numbers of the sequence are below `bound`. The
-/// numbers of a block of 2^b positions that begins at a multiple of it are
-/// 2^-b apart, and begin with the mirrored bits of its first position.
+/// Returns how many of the first `count` numbers of the sequence are below
+/// `bound`. In a block of 2^b positions that begins at a multiple of 2^b the
+/// numbers are 2^-b apart, and the least one has the mirrored bits of the
+/// block's first position.
 uint64_t countBelow(uint64_t count, uint64_t bound) {
   uint64_t sum = 0, first = 0;
   for (int b = 63; b >= 0; --b) {
@@ -41,8 +42,8 @@ SourceMix::SourceMix(std::span<const double> weights) {
     sum += weight;
   for (size_t source = 0; source + 1 < weights.size(); ++source) {
     before += weights[source];
-    // A double has no number between 1 - 2^-53 and 1, which is beyond the last
-    // place: what comes behind so large a part gets the last place there is.
+    // There is no double between 1 - 2^-53 and 1, and 1 is out of range: a
+    // source after so large a part begins at the last representable bound.
     auto bound = static_cast<uint64_t>(before / sum * 0x1p63);
     bounds.push_back(std::min(bound, (uint64_t(1) << 63) - 1) * 2);
   }

@@ -1,4 +1,4 @@
-// Documents into rows, in one pass.
+// Cuts documents into rows in one pass.
 
 #include "runtime/data/TokenRows.h"
 

@@ -1,4 +1,4 @@
-// Types by name, and types by what the bytes look like.
+// Token types by name, and by the look of the bytes.
 
 #include "runtime/data/TokenTypes.h"
 
@@ -11,18 +11,19 @@
 namespace polyrank::runtime {
 namespace {
 
-/// What --token-type takes.
+/// The values of --token-type.
 constexpr ValueType tokenTypes[] = {ValueType::U8, ValueType::U16,
                                     ValueType::U32, ValueType::I32,
                                     ValueType::I64};
 constexpr const char *namesOfTypes = "uint8, uint16, uint32, int32 or int64";
 
-// How much of a file is looked at: this many blocks, spread over it.
+// The sampled part of a file: this many blocks, spread over it.
 constexpr int64_t blocks = 16, blockBytes = 4096;
-// Of fewer values nothing is concluded: a few may look like anything.
+// Fewer values are not conclusive.
 constexpr size_t leastValues = 16;
 
-/// Some of the file's bytes, from places that are whole values of every type.
+/// Reads some of the file's bytes, from offsets that are aligned for every
+/// type.
 Result<std::vector<std::byte>> sampleOf(const StoredArray &tokens) {
   int64_t width = bytesOf(tokens.type()), bytes = tokens.elements() * width;
   std::vector<std::byte> sample;
@@ -41,7 +42,7 @@ Result<std::vector<std::byte>> sampleOf(const StoredArray &tokens) {
   return std::move(sample);
 }
 
-/// The value number `index` of so many bytes each.
+/// Returns value number `index`, of `width` bytes each.
 uint64_t valueAt(const std::vector<std::byte> &bytes, size_t index,
                  size_t width) {
   uint64_t value = 0;
@@ -49,18 +50,19 @@ uint64_t valueAt(const std::vector<std::byte> &bytes, size_t index,
   return value;
 }
 
-/// Whether these are ids below `limit` of `width` bytes each, and would
-/// hardly be by chance if each were `narrow` bytes.
+/// Returns true if the values, read as `width` bytes each, are ids below
+/// `limit`, and are unlikely to be so by chance if each is really `narrow`
+/// bytes.
 bool areWider(const std::vector<std::byte> &sample, size_t narrow, size_t width,
               uint64_t limit) {
   size_t count = sample.size() / width;
-  // How large the upper parts may be. Narrow ids may all be below a large
-  // bound.
+  // The bound on the upper parts. If it is large, narrow ids may all be below
+  // it.
   constexpr uint64_t largest = 8;
   uint64_t bound = (limit - 1) >> (8 * narrow);
   if (count < leastValues || bound >= largest)
     return false;
-  bool anyLarger = false; // else both halves look alike
+  bool anyLarger = false; // else both halves look the same
   for (size_t v = 0; v < count; ++v) {
     uint64_t value = valueAt(sample, v, width);
     if (value >= limit)
@@ -146,8 +148,8 @@ std::string otherTypeThatFits(const StoredArray &tokens, int64_t limit) {
   uint64_t bytes = uint64_t(tokens.elements()) * bytesOf(tokens.type());
   if (!sample || sample->empty())
     return "";
-  // Bytes fit nearly any vocabulary, so they come last. Ids of 32 bits are the
-  // same with a sign and without.
+  // Bytes fit nearly any vocabulary, so they are tried last. 32-bit ids are the
+  // same signed and unsigned.
   for (ValueType type :
        {ValueType::U16, ValueType::I32, ValueType::I64, ValueType::U8}) {
     size_t width = bytesOf(type), count = sample->size() / width;
