@@ -1,4 +1,4 @@
-// Launches, products and copies on the CPU.
+// Kernel launches, GEMMs and copies on the CPU.
 
 #include "runtime/device/cpu/CpuDevice.h"
 
@@ -69,7 +69,7 @@ private:
   int64_t range, grain;
   std::vector<HostPlace> places;
   std::vector<void *> pointers;
-  bool moves = false; // whether an address differs between its turns
+  bool moves = false; // an address depends on the turn
 };
 
 class GemmOperation : public Operation {
@@ -101,7 +101,7 @@ public:
 private:
   PreparedGemm &product;
   HostPlace a, b, c, scratch;
-  std::optional<std::pair<HostPlace, HostPlace>> numbers; // of groups, and ids
+  std::optional<std::pair<HostPlace, HostPlace>> numbers; // groups, ids
 };
 
 class CopyOperation : public Operation {
@@ -113,7 +113,7 @@ public:
         rowBytes(copy.inner() * copy.element()),
         pitch(copy.count() * rowBytes) {
     input.address.base = input.address.base + index * rowBytes;
-    if (pitch == rowBytes) { // contiguous: cut anywhere
+    if (pitch == rowBytes) { // contiguous: may be cut anywhere
       rowBytes = pitch = 64;
       tail = copy.outer() * copy.inner() * copy.element() % 64;
       rows = copy.outer() * copy.inner() * copy.element() / 64;

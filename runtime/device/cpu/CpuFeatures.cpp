@@ -1,4 +1,4 @@
-// Reads /proc/cpuinfo, where the kernel lists what the CPU has and programs may
+// Reads /proc/cpuinfo, in which the kernel lists the features that programs may
 // use; its names differ from LLVM's in underscores and in some words.
 
 #include "runtime/device/cpu/CpuFeatures.h"
@@ -42,7 +42,7 @@ std::set<std::string> readFlags() {
   return flags;
 }
 
-// LLVM's word and Linux's, where they differ by more than marks.
+// LLVM's and Linux's names, if they differ in more than punctuation.
 constexpr std::pair<std::string_view, std::string_view> aliases[] = {
     {"sse3", "pni"},        {"lzcnt", "abm"},   {"pclmul", "pclmulqdq"},
     {"rdrnd", "rdrand"},    {"sahf", "lahflm"}, {"prfchw", "3dnowprefetch"},

@@ -1,5 +1,5 @@
-// The CPU's memory: mmap with alignment to huge pages. The host sees it, so
-// copies to and from it are none: whoever fills or reads it does so in place.
+// The CPU's memory: mmap with alignment to huge pages. The host can access it,
+// so uploads and downloads fill and read it in place, without a copy.
 
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuDevice.h"
@@ -26,7 +26,7 @@ Result<DeviceMemory> CpuDevice::allocate(uint64_t bytes, uint64_t alignment) {
   if (bytes == 0)
     return DeviceMemory();
   uint64_t rounded = roundUp(bytes, page);
-  // Addresses cost nothing: take more, keep what starts where it should.
+  // Address space is free: reserves more, and keeps the aligned part.
   uint64_t step = std::max(alignment, hugePage), reserved = rounded + step;
   void *mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -41,7 +41,7 @@ Result<DeviceMemory> CpuDevice::allocate(uint64_t bytes, uint64_t alignment) {
   if (uint64_t behind = start + reserved - (aligned + rounded); behind > 0)
     munmap(reinterpret_cast<void *>(aligned + rounded), behind);
   auto *memory = reinterpret_cast<std::byte *>(aligned);
-  // Advice: without it the program is right and slower.
+  // A hint: without it the program is correct but slower.
   madvise(memory, rounded, MADV_HUGEPAGE);
   DeviceMemory result(DeviceAccess::spanOf({memory, bytes}),
                       [rounded](DeviceSpan span) {
@@ -60,8 +60,8 @@ Result<void> CpuDevice::adopt(DeviceSpan memory) {
   return findPages(DeviceAccess::bytesOf(memory));
 }
 
-/// Has the system find the memory's pages now, on all threads: the first touch
-/// is slow, and there may be too little.
+/// Lets the system allocate the memory's pages now, on all threads: the first
+/// touch is slow, and may fail for lack of memory.
 Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
   constexpr int64_t piece = 32 << 20; // whole huge pages
   std::atomic<int> failure = 0;
@@ -71,7 +71,7 @@ Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
                                std::min<uint64_t>(end * piece, memory.size()) -
                                    begin * piece);
     if (madvise(part.data(), part.size(), MADV_POPULATE_WRITE) != 0 &&
-        errno != EINVAL) // before Linux 5.14: pages come as they are used
+        errno != EINVAL) // before Linux 5.14: pages are allocated on use
       failure = errno;
   });
   if (failure)

@@ -13,7 +13,7 @@
 namespace polyrank::runtime {
 namespace {
 
-// Sorted. Each has a float twin (expf) that is allowed too.
+// Sorted. The float variant of each (expf) is allowed too.
 constexpr std::string_view mathFunctions[] = {
     "acos", "acosh", "asin",     "asinh",     "atan",  "atan2", "atanh",
     "cbrt", "ceil",  "copysign", "cos",       "cosh",  "erf",   "erfc",
@@ -57,7 +57,7 @@ private:
     return true;
   }
 
-  /// The file offset of `size` bytes that are mapped at `address`.
+  /// Finds the file offset of `size` bytes that are mapped at `address`.
   bool locate(uint64_t address, uint64_t size, uint64_t &offset) const {
     for (const Elf64_Phdr &load : loads)
       if (address >= load.p_vaddr && address - load.p_vaddr <= load.p_filesz &&
@@ -104,8 +104,9 @@ private:
         if ((segment.p_flags & PF_W) && (segment.p_flags & PF_X))
           return fail("segment " + std::to_string(number) +
                       " is writable code");
-        // The loader maps whole pages, a later segment over an earlier one.
-        // What is checked here must be what is mapped there.
+        // The loader maps whole pages, a later segment over an earlier one, so
+        // segments must not share pages: else it would map other bytes than
+        // those checked here.
         if ((segment.p_vaddr - segment.p_offset) % pageSize != 0 ||
             (!loads.empty() &&
              segment.p_vaddr / pageSize <=

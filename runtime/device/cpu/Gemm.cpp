@@ -1,4 +1,5 @@
-// oneDNN behind PreparedGemm. Its C++ interface throws; nothing leaves here.
+// PreparedGemm by oneDNN. Its C++ interface throws; no exception leaves this
+// file.
 
 #include "runtime/device/cpu/Gemm.h"
 
@@ -18,8 +19,8 @@ Error libraryError(const GemmShape &shape, const char *what) {
                Error::Fault::Rank};
 }
 
-/// The same products with fewer batch dims: dims of one are dropped, and
-/// neighbours that one stride walks through are merged.
+/// Returns the same products with fewer batch dims: dims of size one are
+/// dropped, and neighbours that one stride covers are merged.
 std::vector<GemmBatchDim> merged(const std::vector<GemmBatchDim> &batch) {
   std::vector<GemmBatchDim> result;
   for (const GemmBatchDim &dim : batch) {
@@ -40,8 +41,8 @@ std::vector<GemmBatchDim> merged(const std::vector<GemmBatchDim> &batch) {
   return result;
 }
 
-/// A batch whose products share B and whose rows follow each other is one
-/// product of more rows.
+/// Folds a batch whose products share B and have consecutive rows into one
+/// product with more rows.
 void foldBatchIntoRows(GemmShape &shape) {
   while (!shape.batch.empty()) {
     const GemmBatchDim &dim = shape.batch.back();
@@ -54,7 +55,7 @@ void foldBatchIntoRows(GemmShape &shape) {
   }
 }
 
-/// The same product without needless batch dims.
+/// Returns the same product without needless batch dims.
 GemmShape simplified(GemmShape shape) {
   shape.batch = merged(shape.batch);
   foldBatchIntoRows(shape);
@@ -147,8 +148,8 @@ public:
   uint64_t scratchBytes() const override { return scratchPerThread * threads; }
 
 private:
-  /// The primitive for one size of tile; memory objects carry the addresses,
-  /// so each thread has its own.
+  /// The primitive for one tile size. Memory objects carry the addresses, so
+  /// each thread has its own.
   struct Primitive {
     int64_t rows, columns;
     dnnl::matmul matmul;
@@ -172,9 +173,9 @@ private:
   }
 
   void add(const dnnl::engine &cpu, int64_t rows, int64_t columns) {
-    // oneDNN keeps primitives and finds them again by dims and strides, but not
-    // by the stride of a dim of one: those that differ only there must not
-    // differ, or the scratch would depend on which came first.
+    // oneDNN caches primitives by dims and strides, but ignores the stride of a
+    // dim of size one. Descriptions that differ only there must be made equal,
+    // or the scratch size would depend on which was created first.
     auto description = [](int64_t rows, int64_t columns, bool transpose,
                           int64_t leading) {
       dnnl::memory::dims strides = transpose ? dnnl::memory::dims{1, leading}

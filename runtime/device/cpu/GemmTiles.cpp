@@ -1,4 +1,4 @@
-// How products are cut into tasks, and who computes these.
+// The division of GEMMs into tasks, and the threads that run them.
 
 #include "runtime/device/cpu/GemmTiles.h"
 
@@ -15,7 +15,7 @@ void omp_set_num_threads(int threads);
 namespace polyrank::runtime {
 namespace {
 
-/// Tiles begin at multiples of this.
+/// Tiles begin at multiples of this number.
 constexpr int64_t tileAlign = 16;
 
 } // namespace
@@ -75,7 +75,7 @@ bool runTasks(int threads, int64_t tasks,
     }
   } call{run, tasks};
   if (threads > 1) {
-    // oneDNN sees that it is called inside the team and uses one thread.
+    // Called inside an OpenMP team, oneDNN uses one thread.
     GOMP_parallel(
         [](void *data) {
           static_cast<Call *>(data)->work(omp_get_thread_num());

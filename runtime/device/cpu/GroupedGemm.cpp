@@ -1,5 +1,5 @@
-// Products of groups: which rows belong together is found when they run, and
-// the rest is oneDNN's sgemm, tile by tile.
+// Grouped GEMMs: finds the rows of each group at run time, and calls oneDNN's
+// sgemm tile by tile.
 
 #include "runtime/device/cpu/GroupedGemm.h"
 
@@ -14,14 +14,14 @@
 namespace polyrank::runtime {
 namespace {
 
-/// Rows, or elements of the inner dim, of one group.
+/// The rows, or the elements of the inner dim, of one group.
 struct Members {
   const int64_t *numbers = nullptr; // ascending
   int64_t count = 0;
   bool areNeighbours = true; // first, first + 1, ..
 };
 
-/// All groups that there are, ascending.
+/// All groups that occur, ascending.
 class Membership {
 public:
   Membership(const int64_t *groups, int64_t count) : groups(groups) {
@@ -43,7 +43,7 @@ public:
   int64_t getGroup(const Members &members) const {
     return groups[members.numbers[0]];
   }
-  /// None where nobody is in the group.
+  /// Returns the members of a group; none if it is empty.
   Members find(int64_t group) const {
     auto found = std::lower_bound(all.begin(), all.end(), group,
                                   [&](const Members &each, int64_t group) {
@@ -58,10 +58,10 @@ private:
   std::vector<Members> all;
 };
 
-/// Rows of C: of one group, or all of one product.
+/// Rows of C: those of one group, or all rows of one product.
 struct Block {
   Members members;
-  std::vector<int64_t> products; // of which they are the sum
+  std::vector<int64_t> products; // whose sum they are
   int64_t rows;
   int64_t c = 0; // where the rows of a product begin
 };
@@ -108,7 +108,7 @@ public:
   }
 
 private:
-  /// So many are brought together at once.
+  /// The most rows that are gathered at once.
   static constexpr int64_t most = 64;
 
   uint64_t bytesPerThread() const {
@@ -127,7 +127,8 @@ private:
                   : block.c + row * shape.ldc;
   }
 
-  /// The rows of each group: all, or as many as are brought together.
+  /// The blocks of each group: all its rows, or as many as are gathered at
+  /// once.
   std::vector<Block> blocksOfRows(const GemmOperands &operands,
                                   const Membership &membership) const {
     std::vector<Block> blocks;
@@ -155,7 +156,7 @@ private:
     return blocks;
   }
 
-  /// By the sizes and the groups alone.
+  /// Cuts the blocks into tasks, depending only on the sizes and the groups.
   std::vector<Piece> cut(const std::vector<Block> &blocks) const {
     std::vector<Piece> pieces;
     for (const Block &block : blocks) {
@@ -173,7 +174,7 @@ private:
     return pieces;
   }
 
-  /// C = beta C, where there is no product.
+  /// C = beta C, for rows without a product.
   bool scale(const GemmOperands &operands, const Piece &piece) const {
     for (int64_t m = 0; m < piece.rows; ++m) {
       float *c = operands.c + atC(*piece.block, piece.m0 + m) + piece.n0;
@@ -203,7 +204,8 @@ private:
     return true;
   }
 
-  /// Rows that lie apart: brought together, and their results taken back.
+  /// Multiplies rows that are not contiguous: gathers them, and scatters the
+  /// results.
   bool multiplyRows(const GemmOperands &operands, const Piece &piece,
                     float *scratch) const {
     const Block &block = *piece.block;
@@ -231,7 +233,8 @@ private:
     return true;
   }
 
-  /// What lies apart in the inner dim: brought together, a few at a time.
+  /// Sums over elements of the inner dim that are not contiguous: gathers a few
+  /// at a time.
   bool sumProducts(const GemmOperands &operands, const Piece &piece,
                    float *scratch) const {
     const Block &block = *piece.block;

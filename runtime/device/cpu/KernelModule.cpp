@@ -1,4 +1,4 @@
-// memfd, seals, dlopen.
+// Loads kernels with memfd, seals and dlopen.
 
 #include "runtime/device/cpu/KernelModule.h"
 

@@ -1,5 +1,5 @@
-// The functions of oneDNN's C interface that dnnl.hpp calls for us: each is
-// defined here as a call through a table, which dlopen fills.
+// The functions of oneDNN's C interface that dnnl.hpp calls: each is defined
+// here as a call through a table, which is filled after dlopen.
 
 #include "runtime/device/cpu/OneDnn.h"
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
-// Each with how many arguments it has. A function that is missing here is an
-// error when our programs are linked.
+// Each with its number of arguments. A function that is missing here is a link
+// error.
 #define POLYRANK_ONEDNN(F)                                                     \
   F(dnnl_engine_create, 3)                                                     \
   F(dnnl_engine_destroy, 1)                                                    \
@@ -61,7 +61,7 @@ struct Table {
 } table;
 
 std::string load() {
-  // The programs of a bundle find it in their own folder.
+  // The programs of a bundle find the library in their own folder.
   void *library = dlopen(oneDnnLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return std::string("matrix products need oneDNN 2, and it cannot be loaded "

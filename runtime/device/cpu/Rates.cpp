@@ -1,4 +1,5 @@
-// What this CPU reaches: the floor under the times of commands.
+// Measures the rates of this CPU, from which the floors of command times
+// follow.
 
 #include "runtime/device/cpu/CpuDevice.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int repetitions = 4;
 
-/// Zeros on huge pages, as a plan's memory is.
+/// Zeros on huge pages, like a plan's memory.
 struct FloatArray {
   explicit FloatArray(int64_t size) : size(size) {
     constexpr uint64_t hugePage = 2 << 20;
@@ -36,7 +37,7 @@ struct FloatArray {
 template <typename Work>
 Result<double> leastSeconds(const Work &work) {
   double least = std::numeric_limits<double>::infinity();
-  for (int n = -1; n < repetitions; ++n) { // the first is not counted
+  for (int n = -1; n < repetitions; ++n) { // the first is a warm-up
     auto start = std::chrono::steady_clock::now();
     if (Result<void> done = work(); !done)
       return done.error();

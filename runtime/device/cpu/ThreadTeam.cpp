@@ -1,5 +1,5 @@
-// libgomp by its ABI: we are compiled by clang, whose -fopenmp would bring
-// another library and a second team of threads.
+// Calls libgomp by its ABI: clang's -fopenmp would bring another library and a
+// second team of threads.
 
 #include "runtime/device/cpu/ThreadTeam.h"
 
@@ -28,7 +28,7 @@ void setFlush(void *enable) {
   _mm_setcsr(enable ? control | flushToZero | denormalsAreZero : control);
 }
 
-/// A range in pieces of `piece`, a multiple of the grain.
+/// A range that is cut into pieces of size `piece`, a multiple of the grain.
 struct Work {
   int64_t range, piece;
   void (*body)(void *, int64_t, int64_t);
@@ -36,7 +36,7 @@ struct Work {
   std::atomic<int64_t> next = 0;
 };
 
-/// A thread that is slowed down by others takes fewer pieces.
+/// Pieces are taken dynamically, so a thread that is slowed down takes fewer.
 void runPieces(void *data) {
   Work &work = *static_cast<Work *>(data);
   while (true) {
@@ -68,7 +68,7 @@ void ThreadTeam::parallelFor(int64_t range, int64_t grain,
     return;
   if (threads == 1 || range <= grain)
     return body(context, 0, range);
-  // A few for each thread: the last ones end at about the same time.
+  // A few pieces per thread, so that all threads end at about the same time.
   constexpr int64_t piecesPerThread = 4;
   int64_t grains = (range - 1) / grain + 1;
   int64_t piece = (grains - 1) / (piecesPerThread * threads) + 1;
