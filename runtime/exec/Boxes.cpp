@@ -1,4 +1,4 @@
-// Takes placements apart along the dims of their tensors.
+// Splits placements along the dims of their tensors.
 
 #include "runtime/exec/Boxes.h"
 
@@ -14,7 +14,7 @@ public:
   Decomposer(std::span<const int64_t> shape)
       : shape(shape), strides(stridesOf(shape)) {}
 
-  /// False where there would be too many.
+  /// Returns false if there would be too many boxes.
   bool add(int64_t stored, int64_t local,
            std::vector<Placement::Extent> extents) {
     std::vector<int64_t> index = indexOf(stored), reach = index;
@@ -35,10 +35,11 @@ public:
         along[d].push_back(e);
         continue;
       }
-      // It runs on into the next index of the dim before.
+      // The extent crosses into the next index of the previous dim.
       if (!along[d].empty())
         return addEach(stored, local, extents, along[d].front(), 1);
-      int64_t row = (shape[d] - 1 - index[d]) / step + 1; // of it, in the first
+      int64_t row =
+          (shape[d] - 1 - index[d]) / step + 1; // steps in the first row
       bool isWhole = index[d] == 0 && shape[d] % step == 0;
       if (isWhole && extent.count % row == 0) {
         extents[e] = {row, extent.stored, extent.local};
@@ -83,8 +84,8 @@ private:
     return true;
   }
 
-  /// All extents stay within a dim. One of each may become a side of a box, if
-  /// it goes from element to element.
+  /// All extents stay within a dim. One extent of each dim may become a side of
+  /// a box, if it steps from element to element.
   bool finish(int64_t stored, int64_t local,
               const std::vector<Placement::Extent> &extents,
               const std::vector<int64_t> &index,

@@ -1,4 +1,4 @@
-// Deals the tensors of a plan out to the ranks.
+// Distributes the tensors of a plan over the ranks.
 
 #include "runtime/exec/CheckpointLayout.h"
 
@@ -11,7 +11,7 @@
 namespace polyrank::runtime {
 namespace {
 
-// Of replicas of less than this, one writes all.
+// A block with fewer bytes is written by one of its replicas alone.
 constexpr int64_t splitBytes = 1 << 20;
 
 std::string textOf(const flatbuffers::String *text) {
@@ -27,7 +27,7 @@ public:
   }
 
   Result<CheckpointLayout> build() {
-    std::set<std::string_view> seen; // of one that programs share, the first's
+    std::set<std::string_view> seen; // if programs share one, the first's
     for (uint32_t program = 0; program < plan.programs()->size(); ++program)
       for (const plan::Argument *argument :
            *plan.programs()->Get(program)->arguments())
@@ -45,7 +45,8 @@ public:
   }
 
 private:
-  /// The tensor of this name, which is new or has these properties.
+  /// Returns the tensor of this name, which is new or must have these
+  /// properties.
   Result<uint32_t> tensorFor(const CheckpointName &name, DType dtype,
                              std::vector<int64_t> shape) {
     auto [place, isNew] = numbers.try_emplace(
@@ -66,7 +67,7 @@ private:
       return Error{"no checkpoint can be written of this plan: parts of '" +
                    name.name + "' are of different types or shapes"};
     if (name.role == TensorRole::Parameter)
-      tensor.role = name.role; // a part of it is trained
+      tensor.role = name.role; // a part of the tensor is trained
     return place->second;
   }
 
@@ -106,8 +107,8 @@ private:
     return {};
   }
 
-  /// What no argument has: tensors that the model does not use, or parts of
-  /// them.
+  /// Adds what no argument has: tensors that the model does not use, or parts
+  /// of them.
   Result<void> addConstants() {
     std::vector<std::pair<int64_t, int64_t>> all;
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
@@ -131,8 +132,8 @@ private:
       if (left == 0)
         continue;
       for (const Box &rest : subtract(wholeBox(shapeOf(stored)), covered)) {
-        // As it is in the tensor, so that one that is held transposed is read
-        // by rows and columns.
+        // The placement refers to the tensor's own order, so that a tensor that
+        // is stored transposed is read by rows and columns.
         std::vector<int64_t> inTensor = stridesOf(shapeOf(stored)),
                              inChunk = stridesOf(rest.sizes);
         Placement placement;
@@ -147,7 +148,7 @@ private:
     return {};
   }
 
-  /// Among so many replicas, of which each may write a part.
+  /// Splits a box among `replicas` replicas, each of which may write a part.
   static std::vector<Box> piecesOf(const Box &box, size_t replicas,
                                    int64_t elementBytes) {
     auto pieces = static_cast<int64_t>(replicas);
@@ -186,9 +187,9 @@ private:
     part.tensor = number;
     part.chunk = static_cast<uint32_t>(tensor.chunks.size());
     ManifestChunk chunk;
-    chunk.file = static_cast<uint32_t>(rank); // its number follows
+    chunk.file = static_cast<uint32_t>(rank); // see nameFiles
     chunk.box = box;
-    // A name that its rank's file does not have yet.
+    // Chooses a key that is new in the rank's file.
     std::string name =
         (tensor.role == TensorRole::State ? "state." : "") + tensor.name;
     chunk.key = name;
@@ -234,8 +235,8 @@ CheckpointName checkpointNameOf(const plan::Plan &plan,
             plan.stored()->Get(argument.view()->stored())->name()->str(),
             {},
             {}};
-  // Of the step as a whole: its argument may have given way to an input of that
-  // name.
+  // The state belongs to the whole step. Its argument may have been renamed
+  // because of an input of the same name.
   if (!argument.state_of()) {
     std::string name = argument.state_suffix() ? textOf(argument.state_suffix())
                                                : argument.name()->str();

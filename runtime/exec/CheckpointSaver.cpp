@@ -39,7 +39,7 @@ CheckpointSaver::create(const CheckpointLayout &layout, int64_t rank,
     const CheckpointPart &part = saver->parts[p];
     if (part.argument)
       continue;
-    // Zeros where the model's file has none.
+    // The values are zeros if the model's file has none.
     const StoredSource &source = initial.sources()[part.stored];
     if (!source.read)
       continue;

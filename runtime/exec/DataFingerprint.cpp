@@ -1,4 +1,4 @@
-// Reads a few samples.
+// Computes the fingerprint from a few samples.
 
 #include "runtime/exec/DataFingerprint.h"
 
@@ -17,7 +17,7 @@ Result<std::string> fingerprintOf(const DataSource &data,
   std::string text = std::to_string(samples);
   std::vector<std::byte> row;
   for (uint64_t number = 0; number < count; ++number) {
-    // Without overflow, for any number of samples.
+    // Does not overflow for any number of samples.
     uint64_t position =
         samples / count * number + samples % count * number / count;
     auto at = static_cast<int64_t>(position % batch);

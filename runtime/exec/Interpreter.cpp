@@ -1,5 +1,5 @@
-// Prepares commands and runs them in order, measuring each. Of collectives that
-// are started, a rank has as many in flight as its segment has tickets.
+// Prepares commands, runs them in order, and measures each. At most as many
+// started collectives are in flight as the segment has tickets.
 
 #include "runtime/exec/Interpreter.h"
 
@@ -28,8 +28,8 @@ public:
     collective.transfers = transfers;
   }
 
-  /// Whether the transport can do this in all microbatches: in the first place
-  /// of each buffer, and in the last.
+  /// Fails unless the transport can run this in all microbatches: checks the
+  /// first and the last place of each buffer.
   Result<void> check(uint32_t microbatches) {
     enter(0);
     if (Result<void> fits = transport.check(collective); !fits)
@@ -76,7 +76,7 @@ private:
 
   const plan::Collective &source;
   Transport &transport;
-  std::vector<Transfer> first, transfers; // in the first microbatch; in one
+  std::vector<Transfer> first, transfers; // in microbatch 0; in this one
 };
 
 class WaitOperation : public Operation {
@@ -90,7 +90,7 @@ private:
   CollectiveOperation &collective;
 };
 
-/// Where a value of a transfer is in the arena.
+/// A send or a receive, with the place of its value in the arena.
 class Moving : public TransferOperation {
 public:
   Moving(const plan::BufferRef &buffer, ChannelEnd end, int32_t peer,
@@ -127,7 +127,7 @@ public:
   }
 };
 
-/// Of a Send or a Receive, which moves what is in `value`.
+/// Returns the channel of a Send or a Receive, which moves `value`.
 template <typename End>
 Channel channelOf(const End &source, const plan::BufferRef &value,
                   Group group) {
@@ -182,7 +182,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   interpreter.rehearsal = rehearsal;
   std::vector<Group> groups;
   std::vector<std::vector<uint32_t>> ranksOf; // the groups
-  std::map<uint32_t, PacedLink> paced; // two lists of axes may be one group
+  std::map<uint32_t, PacedLink> paced; // two lists of axes may give one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = mesh.group(rank, list->axes());
     std::vector<int32_t> ranks(members.begin(), members.end());
@@ -318,13 +318,12 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   return interpreter;
 }
 
-/// What a device computes goes on its queue. A collective reads and writes the
-/// arena from its start on, a send or a receive until it returns, so the device
-/// has to be done with all before it; when the wait for it returns, so is the
-/// transport.
+/// Computation is enqueued on the device. A collective accesses the arena from
+/// its start to its wait, a send or a receive until it returns, so the device
+/// must first finish all earlier operations.
 Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
                                 QueueTicket &latest) {
-  // A rehearsal stands in for the device.
+  // In a rehearsal the operation replaces the device.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
     return command.operation->run({microbatch});
   if (command.kind == plan::CommandBody::Collective ||
@@ -347,7 +346,7 @@ Result<void> Interpreter::enqueue(const Command &command, Turn turn,
   return {};
 }
 
-/// A long one says after each iteration that it gets on.
+/// Signals progress after each iteration, since a loop may be long.
 Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
                                   const ProfilePlace &place,
                                   QueueTicket &latest) {
@@ -386,7 +385,7 @@ Result<void> Interpreter::runStep(uint64_t step, QueueTicket &latest) {
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
       transport->setProgress(step, number);
-      // With a rehearsal it is one sleep.
+      // In a rehearsal a loop is one sleep.
       bool isLoop = !command.nested.empty();
       Result<void> result = isLoop
                                 ? runLoop(command, action.microbatch(),

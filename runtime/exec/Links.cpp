@@ -92,7 +92,8 @@ StepTimes Links::timesOver(StepTimes times, const LoadedPlan &plan) const {
   return times;
 }
 
-/// Of what moves something, in picoseconds.
+/// Returns the time of a send or a collective in picoseconds, nothing for other
+/// commands.
 std::optional<int64_t> Links::timeOf(const plan::Program &program,
                                      const plan::Command &command) const {
   auto axesOf = [&](uint32_t group) {

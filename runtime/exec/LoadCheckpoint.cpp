@@ -1,4 +1,4 @@
-// Intersects the boxes of shards with those of chunks.
+// Loads shards from the intersections of their boxes with those of chunks.
 
 #include "runtime/exec/LoadCheckpoint.h"
 
@@ -13,7 +13,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// The placement's elements of a tensor, into a shard.
+/// Loads the placement's elements of a tensor into a shard.
 Result<void> loadElements(CheckpointReader &reader,
                           const ManifestTensor &tensor,
                           const Placement &placement, DType type,
@@ -39,7 +39,7 @@ Result<void> loadElements(CheckpointReader &reader,
   return {};
 }
 
-/// The first of some names, and how many more there are.
+/// Returns the first of some names, and the number of the others.
 std::string someOf(const std::set<std::string> &names) {
   constexpr size_t shown = 4;
   std::string text;

@@ -80,10 +80,10 @@ namespace {
 
 constexpr size_t maxTransposedParts = 1 << 20;
 
-/// Appends to `parts`; false where they become too many.
+/// Appends to `parts`. Returns false if they become too many.
 bool transpose(const Placement &placement, int64_t rows, int64_t columns,
                std::vector<Placement> &parts) {
-  // Each extent is a step over rows or over columns; together the latter stay
+  // Each extent steps over rows or over columns; together the latter stay
   // within the row in which they begin.
   Placement result;
   result.empty = placement.empty;
@@ -104,8 +104,8 @@ bool transpose(const Placement &placement, int64_t rows, int64_t columns,
           {extent.count, extent.stored * rows, extent.local});
       continue;
     }
-    // It leaves the row: whole rows are an extent of their own, anything else
-    // is taken apart by the rows.
+    // The extent leaves the row: whole rows become an extent of their own,
+    // everything else is split by rows.
     Placement part = placement;
     int64_t perRow = columns / extent.stored;
     if (placement.storedBase % columns == 0 && columns % extent.stored == 0 &&

@@ -43,17 +43,17 @@ void describe(const plan::Collective &collective, const plan::Program &program,
               double executions, const DeviceRates &rates, ProfileLine &line) {
   for (const plan::Transfer *transfer : *collective.transfers())
     line.bytes += executions * transfer->input()->size();
-  // What is sent is read and written.
+  // The bytes sent are read once and written once.
   const auto *reasons = program.reasons();
   if (reasons && collective.why() < reasons->size())
     line.floor = 2 * executions * reasons->Get(collective.why())->bytes() /
                  rates.bytesPerSecond;
 }
 
-/// The collectives of a segment that are started, by ticket.
+/// The started collectives of a segment, by ticket.
 using Started = std::map<uint32_t, const plan::Collective *>;
 
-/// What the command runs: all of the line but its time and count.
+/// Returns the command's line without its time and count.
 ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
                      const plan::Program &program, double executions,
                      const DeviceRates &rates, Started &started) {
@@ -73,7 +73,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   case plan::CommandBody::Gemm: {
     const plan::Gemm &gemm = *command.body_as_Gemm();
     double work = 2.0 * gemm.m() * gemm.n() * gemm.k();
-    // Each row of a grouped product is in one of its products.
+    // Each row of a grouped GEMM is in only one of its products.
     if (gemm.batch() && gemm.grouped() == plan::GemmGrouping::None)
       for (const plan::GemmBatch *dim : *gemm.batch())
         work *= dim->count();
@@ -108,7 +108,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
         send ? *send->input() : *command.body_as_Receive()->output();
     line.kind = send ? "send" : "receive";
     line.command = fmt::format("{} {} bytes", line.kind, value.size());
-    // Each end reads and writes it once.
+    // Each end reads and writes the value once.
     line.bytes = 2 * executions * static_cast<double>(value.size());
     line.floor = line.bytes / rates.bytesPerSecond;
     return line;
@@ -128,7 +128,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
 }
 
-/// How many entries a command has.
+/// The number of entries of a command.
 size_t entriesOf(const plan::Command &command) {
   const plan::Loop *loop = command.body_as_Loop();
   return loop ? loop->commands()->size() : 1;

@@ -19,8 +19,8 @@ bool isInput(const plan::Argument &argument) {
          argument.role() == plan::Role::Labels;
 }
 
-/// Calls body(program, argument) with each argument of a plan: of those that
-/// have one name the first.
+/// Calls body(program, argument) for each argument of a plan, and of those with
+/// the same name only for the first.
 template <typename Body>
 void forEachArgument(const plan::Plan &plan, const Body &body) {
   std::set<std::string_view> seen;
@@ -31,12 +31,13 @@ void forEachArgument(const plan::Plan &plan, const Body &body) {
         body(number, *argument);
 }
 
-/// Optimizer state has the view of its parameter, only to be stored like it.
+/// Optimizer state has the view of its parameter only so that it is saved like
+/// it.
 bool isStored(const plan::Argument &argument) {
   return argument.view() && !argument.state_of();
 }
 
-/// What a step may change, to be there in the next one.
+/// True for arguments that a step changes for the next one.
 bool isKept(const plan::Argument &argument) {
   return argument.role() == plan::Role::Parameter ||
          argument.role() == plan::Role::State;
@@ -49,7 +50,7 @@ bool hasPadding(const std::vector<BlockDim> &blocks) {
   return false;
 }
 
-/// What is beside the elements that exist, to be zero whatever was there.
+/// Zeroes a shard that has padding.
 void clearPadding(const std::vector<BlockDim> &blocks,
                   std::span<std::byte> shard) {
   if (hasPadding(blocks))
@@ -127,7 +128,7 @@ RankProgram::create(const plan::Plan &plan, Device &device,
                              "needs {}",
                              shared.size, program.shared_size()),
                  Error::Fault::Rank};
-  // A rehearsal uses none.
+  // A rehearsal does not use the memory.
   if (!rehearsal)
     if (Result<void> adopted = device.adopt(shared); !adopted)
       return adopted.error();
@@ -380,7 +381,7 @@ Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
     localRow *= blocks[d].block;
     globalRow *= blocks[d].size;
   }
-  bool wholeRows = true; // a block of padding may be as large, and is not
+  bool wholeRows = true; // false if a block of padding has the same size
   for (size_t d = 2; d < blocks.size(); ++d)
     wholeRows &=
         blocks[d].block == blocks[d].size && blocks[d].valid == blocks[d].size;
@@ -406,7 +407,7 @@ Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
     }
   }
   if (failpoint("input.filled") == failWithNan)
-    std::fill_n(shard.data(), element, std::byte(0xff)); // of floats a NaN
+    std::fill_n(shard.data(), element, std::byte(0xff)); // a NaN for floats
   return {};
 }
 
@@ -443,8 +444,8 @@ Result<std::vector<Metric>> RankProgram::metrics() const {
 
 namespace {
 
-/// The arguments that hold the values of the stored tensors: calls
-/// body(program, argument, is it state in a parameter's place).
+/// Calls body(program, argument, isState) for each argument that holds values
+/// of stored tensors; isState is true for state that replaces a parameter.
 template <typename Body>
 void forEachSaved(const plan::Plan &plan, const std::string &suffix,
                   const Body &body) {
@@ -479,7 +480,8 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
       if (stored->shape())
         for (int64_t size : *stored->shape())
           elements *= size;
-      // Complex numbers that no program has: files have them of F32 alone.
+      // No program has these complex numbers; files have complex numbers only
+      // of F32.
       DType dtype = stored->complex() ? DType::F32 : DType(stored->dtype());
       saved.push_back({dtype, elements == 0});
       missing.push_back(elements);
@@ -535,7 +537,7 @@ Result<void> RankProgram::storeOutput(size_t number, const Batch &from,
     if (hasBatch && int64_t(d) >= output.batch_dim())
       sampleBytes *= blocks[d].size;
   }
-  // The array has one of its samples where the model has the batch.
+  // The array's dim of samples is where the model has the batch dim.
   if (hasBatch)
     blocks.insert(
         blocks.begin() + output.batch_dim(),

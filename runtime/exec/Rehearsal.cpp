@@ -1,4 +1,4 @@
-// Sleeps in place of commands.
+// Replaces commands by sleeping.
 
 #include "runtime/exec/Rehearsal.h"
 
@@ -74,7 +74,8 @@ private:
   bool isOver = true;
 };
 
-/// A value is sent when the rank should have come to it, and a slot was free.
+/// A value is sent at the planned time of the command, or when a slot became
+/// free if that is later.
 class Rehearsal::Sending : public TransferOperation {
 public:
   Sending(Rehearsal &rehearsal, int64_t time, const Channel &channel,
@@ -166,7 +167,8 @@ void Rehearsal::beginStep() {
     queue.freeFrom = 0;
 }
 
-/// In parts: however long it sleeps, the rank gets on, and ends with the job.
+/// Sleeps in parts, so that a long sleep counts as progress and the rank ends
+/// with the job.
 Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
   constexpr int64_t longest = 100'000'000;
   int64_t end = begin + picoseconds / nanosecond;
@@ -181,8 +183,8 @@ Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
   return {};
 }
 
-/// When a collective ends depends on those that the group started before it:
-/// all members have started these, or will before they start this one.
+/// A collective's end depends on the earlier ones of its group. All members
+/// have started these, or will before they start this one.
 Result<void> Rehearsal::await(Flight &flight) {
   Queue &queue = queues[flight.collective.group.index];
   while (!flight.isOver) {

@@ -1,4 +1,4 @@
-// Puts the ranks' shards together, window by window.
+// Assembles the ranks' shards, window by window.
 
 #include "runtime/exec/SaveWeights.h"
 
@@ -11,8 +11,8 @@
 namespace polyrank::runtime {
 namespace {
 
-// Two halves: while one is written, the ranks fill the other. Ranks wait for
-// each other once in a round, so rounds are large.
+// The memory has two halves: while one is written, the ranks fill the other.
+// Ranks synchronize once per round, so rounds are large.
 constexpr uint64_t roundBytes = saveMemoryBytes / 2;
 constexpr uint64_t grain = 128 << 10; // of a thread or replica
 
@@ -23,8 +23,8 @@ struct Place {
   uint64_t elementBytes;
 };
 
-/// Calls body(place, begin, end) for what is between two offsets of the file,
-/// in bytes of the place's tensor.
+/// Calls body(place, begin, end) for each tensor between two offsets of the
+/// file; `begin` and `end` are bytes of the tensor.
 template <typename Body>
 void forEachPlace(const std::vector<Place> &places, uint64_t begin,
                   uint64_t end, const Body &body) {
@@ -65,8 +65,8 @@ public:
     }
     std::sort(places.begin(), places.end(),
               [](const Place &a, const Place &b) { return a.begin < b.begin; });
-    // Rounds begin at round offsets of the file, so that no page is written
-    // twice.
+    // Rounds begin at multiples of `roundBytes` in the file, so that no page is
+    // written twice.
     for (uint64_t begin = writer.dataBegin(); begin < writer.size();) {
       uint64_t round = begin / roundBytes,
                end = std::min((round + 1) * roundBytes, writer.size());
@@ -130,7 +130,7 @@ private:
                         memory + (at - begin));
           }
         });
-    // Now the other half is free on this rank, and then on all.
+    // Now the other half is free on this rank, and after the barrier on all.
     if (Result<void> done = awaitWriting(); !done)
       return done;
     if (Result<void> all = transport.barrier(everyone); !all)
@@ -147,7 +147,8 @@ private:
     return writing.valid() ? writing.get() : Result<void>();
   }
 
-  /// What no rank has, or not wholly, comes first: the ranks write over it.
+  /// Tensors that no rank holds completely are copied first; the ranks then
+  /// overwrite their parts.
   Result<void> copyInitial(uint64_t begin, uint64_t end, uint64_t mine,
                            uint64_t mineEnd, std::byte *memory) {
     bool any = false;
@@ -171,8 +172,8 @@ private:
     return transport.barrier(everyone);
   }
 
-  /// Elements [begin, end) of a stored tensor from where it came; zeros where
-  /// it came from nowhere.
+  /// Loads elements [begin, end) of a stored tensor from its source; zeros if
+  /// it has none.
   Result<void> loadInitial(const Place &place, int64_t begin, int64_t end,
                            std::byte *into) const {
     const StoredSource &source = initial.sources()[place.stored];
@@ -180,7 +181,8 @@ private:
       std::memset(into, 0, (end - begin) * place.elementBytes);
       return {};
     }
-    // Of a matrix that is held transposed, rows one by one or whole ones.
+    // A matrix that is stored transposed is read by parts of a row or by whole
+    // rows.
     int64_t columns = source.columns ? source.columns : end;
     while (begin < end) {
       int64_t upTo = begin % columns || end - begin < columns
@@ -199,7 +201,8 @@ private:
     return {};
   }
 
-  /// Those that have a part in this round of the file, and no others.
+  /// Downloads the shards that have a part in this round of the file, and
+  /// releases the others.
   Result<void> downloadShards(uint64_t begin, uint64_t end) {
     std::set<uint32_t> needed;
     forEachPlace(places, begin, end,
@@ -218,7 +221,7 @@ private:
     return {};
   }
 
-  /// Of replicas of a block, each takes its turn with pieces of the file.
+  /// The replicas of a block take turns with the pieces of the file.
   void storeShards(uint64_t begin, uint64_t end, uint64_t piece,
                    std::byte *memory) const {
     forEachPlace(
@@ -238,7 +241,7 @@ private:
         });
   }
 
-  /// A shard of this rank, and what it holds while it is written.
+  /// A shard of this rank, and its values while it is written.
   struct Held {
     StoredShard shard;
     std::optional<Downloaded> data;
@@ -254,7 +257,7 @@ private:
   std::vector<uint32_t> numbers;   // of their stored tensors
   std::vector<Place> places;       // by offset
   std::optional<SafetensorsWriter> file;
-  std::future<Result<void>> writing; // of the window before; ends before `file`
+  std::future<Result<void>> writing; // of the last window; ends before `file`
   std::map<uint32_t, std::vector<Held>> shards; // this rank's, by tensor
 };
 

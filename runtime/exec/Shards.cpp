@@ -11,10 +11,10 @@
 namespace polyrank::runtime {
 namespace {
 
-// One read of a stored tensor is at most this long, unless it goes straight
-// into the shard.
+// The most bytes of one read of a stored tensor, unless it goes directly into
+// the shard.
 constexpr int64_t window = 4 << 20;
-// Runs shorter than this are read together with what lies between them.
+// Shorter runs are read together with the bytes between them.
 constexpr int64_t shortRun = 16 << 10;
 
 bool isFloat(DType type) {
@@ -100,8 +100,8 @@ public:
       return read(stored * storedBytes, shard + local * localBytes,
                   extent.count * localBytes);
 
-    // As many indices of this dim at once as the window holds, unless most of
-    // that would be read in vain.
+    // Reads as many indices of this dim at once as the window holds, unless
+    // most of the bytes would be unused.
     int64_t span = 1, needed = 1;
     for (size_t d = dim + 1; d < extents.size(); ++d) {
       span += (extents[d].count - 1) * extents[d].stored;
@@ -131,7 +131,8 @@ public:
   }
 
 private:
-  /// Reads the span of `count` indices of `dim` at once and spreads it.
+  /// Reads the span of `count` indices of `dim` at once, and scatters it into
+  /// the shard.
   Result<void> loadWindow(size_t dim, int64_t count, int64_t stored,
                           int64_t local) {
     std::vector<Placement::Extent> part(
@@ -244,7 +245,7 @@ public:
     };
     if (dim + 2 != extents.size() || extent.local != 1)
       return storeEach(first, last);
-    // A transpose: in tiles, but for rows that the window cuts.
+    // A transpose is done in tiles, except for rows that the window cuts.
     int64_t wholeFirst =
         std::min(indicesFrom(dim, begin - stored, stored).first, last);
     int64_t wholeLast = std::clamp(
@@ -261,8 +262,8 @@ private:
     return a >= 0 ? a / b : -((-a + b - 1) / b);
   }
 
-  /// The indices of a dim from the one at offset `least` on that begin before
-  /// the window's end.
+  /// Returns the indices of a dim, from the one at offset `least` on, that
+  /// begin before the window's end.
   std::pair<int64_t, int64_t> indicesFrom(size_t dim, int64_t least,
                                           int64_t stored) const {
     const Placement::Extent &extent = extents[dim];
@@ -276,7 +277,7 @@ private:
   void storeTiles(int64_t first, int64_t last, int64_t rowStride,
                   Placement::Extent column, int64_t stored,
                   int64_t local) const {
-    constexpr int64_t tile = 64 / sizeof(Element); // a cache line each way
+    constexpr int64_t tile = 64 / sizeof(Element); // a cache line in each dim
     for (int64_t i = first; i < last; i += tile)
       for (int64_t j = 0; j < column.count; j += tile) {
         int64_t rows = std::min(i + tile, last),

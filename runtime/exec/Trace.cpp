@@ -13,7 +13,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// Of one rank: some 200 MB in the file.
+/// The most commands of one rank: some 200 MB in the file.
 constexpr size_t mostCommands = 1 << 20;
 constexpr int computeTrack = 0;
 
@@ -22,15 +22,15 @@ std::string inQuotes(const std::string &text) {
                                    nlohmann::json::error_handler_t::replace);
 }
 
-/// What is the same in all executions of a command.
+/// The description of a command, the same in all its executions.
 struct Described {
   std::string name, kind, arguments;            // in JSON
-  const plan::Collective *collective = nullptr; // that it is, or waits for
+  const plan::Collective *collective = nullptr; // itself, or awaited
   uint32_t ticket = 0;
   bool isWait = false;
-  /// Of what another rank is sent or has sent.
+  /// True for a send, or for a receive.
   bool isSend = false, isReceive = false;
-  /// Of a collective or a transfer: what its track is called, and its bytes.
+  /// For a collective or a transfer: the name of its track, and its bytes.
   std::string track;
   uint64_t bytes = 0;
 };
@@ -64,7 +64,7 @@ public:
     return segments[program.schedule()->Get(action)->segment()][command];
   }
 
-  /// Of a command, on the track of what the rank computes.
+  /// Writes a command's slice on the rank's own track.
   void slice(const Described &command, uint64_t step, uint32_t action,
              int64_t begin, int64_t end, const Completion *completion) {
     complete(computeTrack, begin, end, command.name, command.kind,
@@ -80,10 +80,10 @@ public:
           "waiting", fmt::format("\"rank\":{}", completion->lastStarter));
   }
 
-  /// Of a collective or a transfer, on a track of its group.
+  /// Writes the flight of a collective or a transfer on a track of its group.
   void flight(const Described &command, uint64_t step, uint32_t action,
               int64_t begin, const Completion &completion) {
-    // What is received left the other rank before, maybe long before.
+    // A received value was sent earlier, maybe long before.
     if (command.isReceive)
       begin = std::min(begin, completion.started);
     int64_t end = std::max(begin, completion.finished);
@@ -222,8 +222,8 @@ private:
                    kind, rank, track, name, rest);
   }
 
-  /// Nanoseconds as microseconds with three digits: a double has not enough for
-  /// the time since the machine started.
+  /// Writes nanoseconds as microseconds with three decimals: a double is not
+  /// precise enough for the time since the machine started.
   void complete(int track, int64_t begin, int64_t end, const std::string &name,
                 const std::string &kind, const std::string &arguments) {
     int64_t length = end - begin;
@@ -276,7 +276,7 @@ std::string Trace::prologue(bool rehearsed,
                      "\"traceEvents\":[\n",
                      toHex(plan.bytes.hash), rehearsed, list.dump());
 }
-// The last event has no comma behind it.
+// The last event is not followed by a comma.
 std::string_view Trace::epilogue() {
   return "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"name\":\"process_labels\","
          "\"args\":{\"labels\":\"polyrank-run\"}}\n]}\n";
@@ -286,7 +286,7 @@ Result<void> Trace::write(const Sink &sink) const {
   constexpr size_t pieceBytes = 1 << 20;
   Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
-  std::map<uint32_t, int64_t> starts; // of what is in flight, by ticket
+  std::map<uint32_t, int64_t> starts; // of collectives in flight, by ticket
   for (const Record &record : commands) {
     const Described &command = writer.described(record.action, record.command);
     const Completion *completion =

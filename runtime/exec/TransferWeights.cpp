@@ -1,4 +1,4 @@
-// All ranks put their shards together, then each takes what it needs.
+// All ranks assemble their shards, then each takes what it needs.
 
 #include "runtime/exec/TransferWeights.h"
 
@@ -59,7 +59,7 @@ Result<WeightTransfer> WeightTransfer::prepare(const LoadedPlan &from,
               0};
     if (pair.bytes() == 0)
       continue;
-    // As many in a round as the memory for saving holds.
+    // A round has as many tensors as the memory for saving holds.
     if (end > 0 && end + pair.bytes() > saveMemoryBytes)
       ++transfer.rounds, end = 0;
     pair.round = transfer.rounds;
@@ -89,7 +89,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
   };
   for (uint32_t round = 0; round < rounds; ++round) {
     transport.beat();
-    // Nobody needs what was there.
+    // After the barrier nobody needs the previous contents.
     if (Result<void> all = transport.barrier(everyone); !all)
       return all;
     // What no rank has, or not wholly, comes first: the ranks write over it.
@@ -121,7 +121,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
       for (const StoredShard &shard : held->second) {
         POLYRANK_ASSIGN(data, source.download(*shard.buffer));
         int64_t bytes = bytesOf(pair.dtype);
-        // Of replicas of a block, each takes its turn with pieces.
+        // The replicas of a block take turns with the pieces.
         parallelFor((pair.elements + pieceElements - 1) / pieceElements, 1,
                     [&](int64_t from, int64_t to) {
                       for (int64_t piece = from; piece < to; ++piece) {

@@ -21,7 +21,7 @@ uint64_t bytesAs(DType type, const std::vector<int64_t> &shape) {
   return bytes;
 }
 
-/// Of an element as the file has it: of complex numbers both parts.
+/// The bytes of an element in the file; for a complex number, of both parts.
 int64_t elementBytes(const StoredTensorSpan &span) {
   uint64_t elements = 1;
   for (int64_t extent : span.shape)
@@ -29,7 +29,7 @@ int64_t elementBytes(const StoredTensorSpan &span) {
   return elements ? static_cast<int64_t>(span.length / elements) : 1;
 }
 
-/// Files of weights have complex numbers as elements of one type.
+/// The type of complex numbers in files of weights.
 constexpr const char *complexName = "C64";
 
 bool endsAlike(std::string_view a, std::string_view b) {
@@ -40,9 +40,9 @@ bool endsAlike(std::string_view a, std::string_view b) {
   return isTail(a, b) || isTail(b, a);
 }
 
-/// The tensors of the set that are this one of the plan: under its name and its
-/// aliases, or, where none has such a name, under the only names that end
-/// alike.
+/// Returns the tensors of the set that are this tensor of the plan: those under
+/// its name and its aliases or, if there are none, those under the only names
+/// with the same ending.
 std::vector<const SafetensorsSet::Tensor *>
 findTensors(const SafetensorsSet &set, const plan::StoredTensor &stored) {
   std::vector<std::string> names = namesOf(stored);
@@ -60,13 +60,13 @@ findTensors(const SafetensorsSet &set, const plan::StoredTensor &stored) {
     if (alike.size() == 1)
       found.push_back(alike[0]);
     else if (alike.size() > 1 && found.empty())
-      return {}; // whichever were taken might be the wrong one
+      return {}; // ambiguous: any choice might be wrong
   }
   return found;
 }
 
-/// The number of the first element in which two tensors of one type and shape
-/// differ, or nothing.
+/// Returns the number of the first element in which two tensors of equal type
+/// and shape differ, or nothing.
 Result<std::optional<int64_t>>
 firstDifference(const SafetensorsSet::Tensor &a,
                 const SafetensorsSet::Tensor &b) {
@@ -86,9 +86,9 @@ firstDifference(const SafetensorsSet::Tensor &a,
   return std::optional<int64_t>();
 }
 
-/// The file of weights that a plan names, from the plan's own folder; where
-/// that is gone, the file of its name beside the plan: both may have been
-/// moved, or copied to this machine.
+/// Opens the file of weights that a plan names, relative to the plan's folder.
+/// If it is gone, opens the file of the same name beside the plan: both may
+/// have been moved, or copied to this machine.
 Result<InputFile> openWeights(const std::string &plan,
                               const std::string &named) {
   std::string folder = plan.substr(0, plan.rfind('/') + 1),
@@ -101,7 +101,7 @@ Result<InputFile> openWeights(const std::string &plan,
   return beside ? std::move(beside) : std::move(opened);
 }
 
-/// `[3,7]`, from a row-major position.
+/// Returns `[3,7]` for a row-major position.
 std::string indexText(int64_t position, const std::vector<int64_t> &shape) {
   std::vector<int64_t> index(shape.size());
   for (size_t d = shape.size(); d-- > 0; position /= shape[d])
@@ -370,8 +370,8 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
                                stored->name()->str(), span->offset(),
                                span->offset() + span->length(), file->path(),
                                file->size())};
-    // Who made the plan must have known the bytes: else a plan could name any
-    // file that its user can read, for the run to copy.
+    // The plan must have the digests of the bytes: otherwise a plan could name
+    // any file that its user can read, and the run would copy it.
     if (!span->digests() && span->length() > 0)
       return Error{fmt::format(
           "weights of '{}': the plan does not say what bytes {} to {} of '{}' "
