@@ -11,9 +11,9 @@ namespace polyrank::runtime {
 namespace {
 
 /// Calls `visit` with the folder of this process's group for one controller
-/// ("cpu", "memory"), of each group above it, and of the mount itself, and
+/// ("cpu", "memory"), of each group above it, and of the mount itself, and with
 /// whether they are of cgroup v2. A container may see a path that is not below
-/// its own mount: then only the mount is there.
+/// its own mount: then only the mount is visited.
 template <typename Visit>
 void forEachGroup(const std::string &root, const std::string &controller,
                   const Visit &visit) {
@@ -45,7 +45,8 @@ void forEachGroup(const std::string &root, const std::string &controller,
   }
 }
 
-/// "max 100000" or "150000 100000", in microseconds.
+/// Parses "max 100000" or "150000 100000", in microseconds, into a number of
+/// cores.
 double quotaOf(const std::string &text) {
   std::istringstream words(text);
   double quota = 0, period = 0;
@@ -53,14 +54,15 @@ double quotaOf(const std::string &text) {
                                                              : unlimited;
 }
 
-/// The number in a file that holds one, or `otherwise` ("max", or no file).
+/// Returns the number in a file, or `otherwise` if there is none ("max", or no
+/// file).
 uint64_t numberIn(const std::string &path, uint64_t otherwise) {
   std::istringstream text(firstLine(path));
   uint64_t number = 0;
   return text >> number ? number : otherwise;
 }
 
-/// The number after `name` in a file of lines "name number".
+/// Returns the number after `name` in a file of lines "name number".
 uint64_t entryOf(const std::string &path, const std::string &name) {
   std::ifstream file(path);
   std::string word;

@@ -1,4 +1,4 @@
-// Affinity, memory nodes, and claims of cores between jobs.
+// Affinity, NUMA nodes, and claims of cores between jobs.
 
 #include "runtime/launch/Cores.h"
 
@@ -33,7 +33,7 @@ std::vector<int> allowedCores() {
   return cores;
 }
 
-/// Busy ticks of each core.
+/// Returns the busy ticks of each core.
 std::map<int, uint64_t> busyTicks() {
   std::map<int, uint64_t> ticks;
   std::ifstream file("/proc/stat");
@@ -48,8 +48,8 @@ std::map<int, uint64_t> busyTicks() {
   return ticks;
 }
 
-/// The cores on which nothing runs first. Looks only where anything runs at
-/// all, besides this.
+/// Moves idle cores to the front. Measures only if anything else runs on the
+/// machine.
 void putFreeFirst(std::vector<int> &cores) {
   std::istringstream load(firstLine("/proc/loadavg"));
   double average;
@@ -67,8 +67,9 @@ void putFreeFirst(std::vector<int> &cores) {
             [&](int a, int b) { return key(a) < key(b); });
 }
 
-/// Takes a core before other jobs, by a name that only one socket can have and
-/// that vanishes with it. Where there are no such names, every core is free.
+/// Claims a core against other jobs, by a socket name that only one socket can
+/// have and that vanishes with it. If the system has no such names, every core
+/// is free.
 bool claim(int core, std::vector<Descriptor> &claims) {
   Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -85,7 +86,7 @@ bool claim(int core, std::vector<Descriptor> &claims) {
   return true;
 }
 
-/// The cores of each memory node that has any of `cores`.
+/// Returns the cores of each NUMA node that has any of `cores`.
 std::vector<std::vector<int>> nodesOf(const std::vector<int> &cores) {
   std::vector<std::vector<int>> nodes;
   const std::string folder = "/sys/devices/system/node/";

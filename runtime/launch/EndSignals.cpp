@@ -1,4 +1,4 @@
-// Signals that wait until somebody takes them.
+// Signals that stay pending until they are taken.
 
 #include "runtime/launch/Launcher.h"
 
@@ -30,7 +30,7 @@ bool isIgnored(int signal) {
 
 void EndSignals::endAtOnce() {
   struct sigaction action{};
-  action.sa_handler = [](int) { // only what a handler may call
+  action.sa_handler = [](int) { // only async-signal-safe calls
     constexpr std::string_view text =
         "polyrank-run: interrupted by a signal before the ranks were started\n";
     [[maybe_unused]] ssize_t written =
@@ -44,14 +44,14 @@ void EndSignals::endAtOnce() {
 
 Result<EndSignals> EndSignals::block() {
   EndSignals result;
-  // A parent that ignores its children's ends hands that on to us, and ours
-  // would vanish without a word.
+  // If the parent process ignores SIGCHLD, that is inherited, and our
+  // children's exit statuses would be lost.
   signal(SIGCHLD, SIG_DFL);
   sigset_t blocked;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
   for (int signal : endSignals) {
-    // A blocked signal comes to the descriptor even where it is ignored.
+    // A blocked signal arrives at the descriptor even if it is ignored.
     if (isIgnored(signal))
       continue;
     sigaddset(&blocked, signal);
@@ -69,7 +69,7 @@ Result<EndSignals> EndSignals::block() {
 EndSignals::~EndSignals() {
   if (file.get() < 0)
     return;
-  // One that waits would end the process as soon as it is let through.
+  // A pending signal would end the process as soon as it is unblocked.
   for (int signal : handled)
     ::signal(signal, SIG_IGN);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
@@ -103,7 +103,8 @@ volatile sig_atomic_t lateSignal = 0;
 void EndSignals::letOne() {
   lateSignal = taken;
   struct sigaction action{};
-  // Schedulers repeat themselves; only a user who insists is in a hurry.
+  // Schedulers repeat their signals; only a second SIGINT means that a user
+  // insists.
   action.sa_handler = [](int signal) {
     if (lateSignal && signal == SIGINT) {
       ::signal(SIGINT, SIG_DFL);

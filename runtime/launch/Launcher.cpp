@@ -1,4 +1,4 @@
-// fork, exec, poll.
+// Starts and watches the ranks with fork, exec and poll.
 
 #include "runtime/launch/Launcher.h"
 
@@ -24,24 +24,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto grace = std::chrono::milliseconds(400);
-// Without a step forward for so long, the user is told who holds the job up.
+// After so long without progress, the user is told which ranks delay the job.
 constexpr auto patience = std::chrono::seconds(10);
 
 struct RankProcess {
   pid_t pid = -1;
   Descriptor pipe;
-  std::string line;      // read, not yet whole
+  std::string line;      // read so far, incomplete
   bool running = false;  // not yet reaped
-  bool finished = false; // said that it was done
+  bool finished = false; // reported its end
   bool killed = false;   // by us
   std::optional<Error> error;
   int status = 0;
 };
 
-/// The variables that a rank is started with: ours, OpenMP's, and the user's.
-/// libgomp reads its policy when it is loaded, hence before main: where each
-/// thread has a core of its own they spin a while (0.1 to 0.3 ms) before
-/// they sleep, else they sleep at once.
+/// Returns the environment of a rank: our variables, OpenMP's, and the user's.
+/// libgomp reads its wait policy when it is loaded, hence before main: threads
+/// with a core of their own spin a while (0.1 to 0.3 ms) before they sleep,
+/// otherwise they sleep at once.
 std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
                                        int pipe, const std::string &job,
                                        bool alone) {
@@ -87,7 +87,8 @@ std::string describeEnd(int status) {
                      WEXITSTATUS(status));
 }
 
-/// Whether a process brings this signal on itself; others come from outside.
+/// Returns true if a process causes this signal itself; others come from
+/// outside.
 bool isOwnSignal(int signal) {
   switch (signal) {
   case SIGSEGV:
@@ -172,7 +173,8 @@ private:
       // A Ctrl-C at the terminal is for the launcher, which ends the ranks.
       signal(SIGINT, SIG_IGN);
       signal(SIGHUP, SIG_IGN);
-      // And what a scheduler sends to all processes of a job.
+      // The launcher also handles what a scheduler sends to all processes of a
+      // job.
       signal(SIGUSR1, SIG_IGN);
       if (options.finishesStep)
         signal(SIGTERM, SIG_IGN);
@@ -220,8 +222,8 @@ private:
         return;
       }
     }
-    // A job that has failed ends already. A scheduler repeats itself; only a
-    // user who insists is in a hurry.
+    // A job that has failed is ending already. Schedulers repeat their signals;
+    // only a SIGINT means that a user insists.
     if (interrupted || ending || (stopping && signal != SIGINT))
       return;
     interrupted = signal;
@@ -256,7 +258,7 @@ private:
           100 * found->timeLost, 100 * found->share));
   }
 
-  /// Ends a job that does not get on, after the user has been told why.
+  /// Ends a job that makes no progress, after telling the user why.
   void look() {
     auto still = watch.look(watched());
     if (still < patience)
@@ -305,14 +307,15 @@ private:
                                   : describeEnd(process.status)));
   }
 
-  /// Where all ranks are, before the one that failed, or -1, ends them.
+  /// Shows where all ranks are, before they are ended because of rank `failed`
+  /// (-1: none).
   void showRanks(int failed) const {
     if (!ending)
       warn(watch.table(watch.snapshot(watched()), failed));
   }
 
-  /// Tells all ranks that the job is over; those that do not listen are killed
-  /// after the time of grace.
+  /// Tells all ranks that the job is over; those that do not react are killed
+  /// after the grace period.
   void end(const std::string &message) {
     if (ending)
       return;
@@ -381,7 +384,7 @@ private:
   }
 
   Result<void> verdict() const {
-    // Nothing is lost of a job that was done when the signal came.
+    // A job that was done when the signal arrived has lost nothing.
     bool done =
         std::all_of(ranks.begin(), ranks.end(), [](const RankProcess &rank) {
           return rank.finished && !rank.error && WIFEXITED(rank.status) &&
@@ -400,7 +403,8 @@ private:
                    Error::Fault::Rank};
     if (stalled)
       return *stalled;
-    // A death explains more than what others say about it.
+    // A rank's death explains more than the errors that other ranks report
+    // about it.
     for (int rank = 0; rank < options.ranks; ++rank)
       if (diedOfSignal(ranks[rank]))
         return Error{fmt::format("{} {}", options.nameOf(rank),
@@ -439,13 +443,13 @@ private:
   std::vector<RankProcess> ranks;
   Watch watch;
   Stragglers stragglers;
-  bool warned = false; // of what lasts
+  bool warned = false; // about lack of progress
   int first = -1;      // the rank that failed before all others
   int stopping = 0;    // the signal for which the ranks finish their step
   int interrupted = 0; // the signal that ended them at once
   std::optional<uint64_t> stoppedAfter;
   std::optional<Error> stalled;
-  bool isStopped = false; // a rank, of a job that stalled
+  bool isStopped = false; // a rank of the stalled job is stopped
   std::optional<Clock::time_point> ending;
 };
 

@@ -1,4 +1,4 @@
-// The variables by which launchers tell their tasks who they are.
+// The environment variables of other launchers' tasks.
 
 #include "runtime/launch/OtherLaunchers.h"
 
@@ -14,7 +14,8 @@ namespace {
 struct OtherLauncher {
   const char *name;
   const char *rank, *tasks;
-  /// Tasks on this machine, or machines: whichever the launcher says.
+  /// The variable of the tasks on this machine, or of the number of machines,
+  /// whichever the launcher sets.
   const char *local, *machines;
   /// How to start one task.
   const char *remedy;
@@ -57,7 +58,8 @@ Result<void> checkStartedOnce(const Environment &environment) {
       continue;
     std::optional<int64_t> local = numberIn(environment, each.local),
                            machines = numberIn(environment, each.machines);
-    // Without the rank: all tasks say the same, and launchers merge such lines.
+    // The message does not name the rank: so all tasks say the same, and
+    // launchers merge such lines.
     std::string found = fmt::format("{} has started {} tasks ({}={})",
                                     each.name, *tasks, each.tasks, *tasks);
     if (machines.value_or(1) > 1 || local.value_or(*tasks) < *tasks)

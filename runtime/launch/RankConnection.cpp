@@ -1,4 +1,4 @@
-// What a rank finds in its environment, and says through its pipe.
+// A rank's environment, and its reports through the pipe.
 
 #include "runtime/launch/Launcher.h"
 
@@ -44,7 +44,7 @@ void RankConnection::report(const nlohmann::json &report) const {
   for (size_t done = 0; done < line.size();) {
     ssize_t written = write(pipe, line.data() + done, line.size() - done);
     if (written < 0 && errno != EINTR)
-      return; // the launcher is gone, and this rank with it
+      return; // the launcher is gone, and this rank ends too
     done += written > 0 ? written : 0;
   }
 }

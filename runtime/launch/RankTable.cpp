@@ -1,4 +1,4 @@
-// Ranks that say the same share a line.
+// Formats ranks; those in the same state share a line.
 
 #include "runtime/launch/RankTable.h"
 
@@ -9,7 +9,7 @@
 namespace polyrank::runtime {
 namespace {
 
-// Of more ranks those that are alike share a line.
+// With more ranks, those in the same state share a line.
 constexpr size_t mostAlone = 16;
 constexpr size_t mostCulprits = 8, mostSorts = 12, mostNamed = 3;
 
@@ -125,7 +125,8 @@ std::string rankTable(const std::vector<RankSnapshot> &ranks,
   if (culprits.size() > mostCulprits)
     table += fmt::format("\n> and {} more, for which others wait",
                          culprits.size() - mostCulprits);
-  // What the first says of each sort, with how many say it, in their order.
+  // The first rank of each kind, and the number of ranks of that kind, in
+  // order.
   std::vector<std::pair<size_t, size_t>> sorts;
   std::map<std::string, size_t> known;
   for (size_t r = 0; r < ranks.size(); ++r) {

@@ -1,4 +1,4 @@
-// Pauses, and the ends of a job that fails again and again.
+// The pauses between restarts, and the reasons to give up.
 
 #include "runtime/launch/Restarts.h"
 
@@ -8,7 +8,8 @@
 namespace polyrank::runtime {
 namespace {
 
-// Attempts without progress that may be chance, whoever ended them.
+// The number of attempts in a row without progress after which restarting ends,
+// whatever ended them.
 constexpr uint32_t mostInARow = 3;
 
 } // namespace

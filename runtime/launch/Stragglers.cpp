@@ -1,4 +1,4 @@
-// Shares of what was waited in a window.
+// Finds stragglers by their share of the waiting in a window.
 
 #include "runtime/launch/Stragglers.h"
 
@@ -6,8 +6,8 @@
 
 namespace polyrank::runtime {
 
-// Most of the waits, and much of the time: ranks that take turns on a core are
-// last by turns, and small waits are everybody's.
+// A straggler causes most of the waiting, and much of it: ranks that share a
+// core are last by turns, and short waits occur on all ranks.
 constexpr double leastShare = 0.75, leastTimeLost = 0.2;
 
 std::optional<Stragglers::Found>

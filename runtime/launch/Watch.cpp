@@ -1,4 +1,4 @@
-// Compares what the ranks publish with what they published before.
+// Detects progress by comparing the ranks' reports with the previous ones.
 
 #include "runtime/launch/Watch.h"
 
@@ -16,7 +16,8 @@ constexpr size_t stepsKept = 101; // for their median
 
 Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   auto now = Clock::now();
-  // Of a longer pause than between two looks this process has seen nothing.
+  // A longer pause means that this process itself did not run, so it does not
+  // count.
   auto passed = std::min<Clock::duration>(now - last, 1s);
   last = now;
   bool moved = false;
@@ -78,7 +79,7 @@ Watch::snapshot(const std::vector<WatchedRank> &ranks) const {
 std::string Watch::table(const std::vector<RankSnapshot> &ranks,
                          int failed) const {
   std::vector<int> culprits = findCulprits(ranks);
-  // What one says has failed may be another's death.
+  // The reported failure may be a consequence of another rank's death.
   bool hasDead = !culprits.empty() && ranks[culprits.front()].isGone();
   if (failed >= 0 && !hasDead)
     culprits = {failed};
