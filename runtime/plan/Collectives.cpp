@@ -1,4 +1,4 @@
-// The rules that need more than a table.
+// The rules of collectives that are not in the table.
 
 #include "runtime/plan/Collectives.h"
 
@@ -91,7 +91,8 @@ std::string findFault(CollectiveKind kind, const TransferShape &shape,
     return "outer=" + std::to_string(shape.outer) + " instead of 1";
   auto [input, output] =
       countElements<Checked>(kind, shape, members, Checked::of);
-  // All members' together, so that places counted from the first one fit too.
+  // Bounds the bytes of all members together, so that offsets from the first
+  // member fit, too.
   constexpr uint64_t most = uint64_t(1) << 62;
   Checked all = Checked::of(members) * Checked::of(elementBytes);
   if (!(input * all).fits(most) || !(output * all).fits(most))

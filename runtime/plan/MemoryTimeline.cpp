@@ -1,4 +1,4 @@
-// Follows the commands of a step and notes what they write and read.
+// Follows the commands of a step, and records what they write and read.
 
 #include "runtime/plan/MemoryTimeline.h"
 
@@ -54,14 +54,15 @@ private:
     std::string kind, name;
     bool isGathered = false;
   };
-  using LiveMap = std::map<uint64_t, Live>; // by where it begins
+  using LiveMap = std::map<uint64_t, Live>; // by begin
 
   struct Range {
     LiveMap *live;
     plan::Region region;
     uint64_t begin, end;
   };
-  /// Within a loop from its first byte in any iteration to its last one.
+  /// Returns the range of a buffer; in a loop from its first to its last byte
+  /// in any iteration.
   Range rangeOf(const plan::BufferRef &buffer) {
     uint64_t begin = buffer.offset() + shiftOf(buffer, microbatch);
     LoopReach reach = reachOf(buffer, iterations);
@@ -69,7 +70,7 @@ private:
             begin + reach.ahead + buffer.size()};
   }
 
-  /// Whether values of several microbatches wait for later segments.
+  /// True if values of several microbatches are live between segments at once.
   bool hasSlots() const {
     bool found = false;
     for (const plan::Segment *segment : *program.segments())
@@ -113,7 +114,7 @@ private:
     if (program.axis_indices())
       for (const plan::AxisIndex *index : *program.axis_indices())
         add(*index->buffer(), "the rank's index", MemoryUse::Constants);
-    std::set<uint64_t> channels; // which several commands may send through
+    std::set<uint64_t> channels; // several commands may send through one
     for (const plan::Segment *segment : *program.segments())
       if (segment->commands())
         for (const plan::Command *command : *segment->commands())
@@ -140,8 +141,8 @@ private:
         at->second.last = now;
   }
 
-  /// Ends what is held there, up to the last command before this one: what this
-  /// one reads and overwrites is the new value's place already.
+  /// Ends the values held in a range at the last command before the current
+  /// one: what the current one overwrites belongs to the new value.
   void carve(const Range &range) {
     LiveMap &live = *range.live;
     auto at = live.upper_bound(range.begin);
@@ -170,7 +171,7 @@ private:
     }
   }
 
-  /// A collective that puts parameters together.
+  /// Returns true for an all-gather of parameters.
   bool gathersParameters(const plan::Command &command) const {
     const auto *collective = command.body_as_Collective();
     if (!collective || collective->kind() != plan::CollectiveKind::AllGather)
@@ -183,14 +184,14 @@ private:
         });
   }
 
-  /// Of a value whose last reader is known.
+  /// Returns the use of a value whose last reader is known.
   MemoryUse useOf(const Live &value) const {
     plan::Phase written = phases[value.first], read = phases[value.last];
     if (value.isGathered)
       return MemoryUse::GatheredParameters;
     if (written == plan::Phase::Forward && read == plan::Phase::Backward)
       return MemoryUse::SavedActivations;
-    // What is added up is read by the next microbatch.
+    // Accumulated values are read by the next microbatch.
     bool isKept =
         &timeline.segmentOf(value.first) != &timeline.segmentOf(value.last);
     if (written == plan::Phase::Backward &&
@@ -199,7 +200,7 @@ private:
     return MemoryUse::Temporary;
   }
 
-  /// What a collective in flight reads and writes is held until its wait.
+  /// The buffers of a collective in flight are held until its wait.
   void holdUntilNow(const plan::Collective &collective) {
     for (const plan::Transfer *transfer : *collective.transfers())
       for (const plan::BufferRef *buffer :
@@ -237,7 +238,7 @@ private:
     uint32_t end = now ? now - 1 : 0;
     for (size_t i = 0; i < numFixed; ++i)
       timeline.held[i].last = end;
-    // The host reads them after the step.
+    // The host reads the outputs after the step.
     microbatch = 0, iterations = 1;
     now = end;
     for (const plan::Output *output : *program.outputs())
@@ -260,21 +261,22 @@ private:
   const plan::Program &program;
   MemoryTimeline timeline;
   LiveMap lives[2]; // by region
-  /// Of what is there all the time: begin and end.
+  /// The ranges that are live all the time: begin and end.
   std::map<uint64_t, uint64_t> fixed[2];
   /// Where parameters begin.
   std::set<std::pair<plan::Region, uint64_t>> parameters;
   size_t numFixed = 0;
   uint32_t microbatch = 0;
-  uint32_t iterations = 1; // of the command that is followed
+  uint32_t iterations = 1; // of the current command
   uint32_t now = 0;
   std::map<uint32_t, const plan::Collective *> started; // by ticket
   std::vector<std::string> origins;
   std::vector<plan::Phase> phases;
 };
 
-/// "transformer.h.0.attn/node_matmul" -> "transformer.h.0.attn". A name without
-/// a node is a parameter's, or the step's own.
+/// Returns the module: "transformer.h.0.attn/node_matmul" ->
+/// "transformer.h.0.attn". A name without a node is that of a parameter or of
+/// the step itself.
 std::string moduleOf(const HeldBytes &held) {
   size_t slash = held.name.rfind('/');
   if (slash != std::string::npos)
@@ -302,7 +304,7 @@ MemoryTimeline::heldBytes(std::optional<MemoryUse> use) const {
     if (use && value.use != *use)
       continue;
     changes[value.first] += value.size;
-    changes[value.last + 1] -= value.size; // modulo 2^64, which comes out right
+    changes[value.last + 1] -= value.size; // modulo 2^64; the sum is right
   }
   for (uint32_t i = 1; i <= commands; ++i)
     changes[i] += changes[i - 1];

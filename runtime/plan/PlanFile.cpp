@@ -20,8 +20,8 @@ namespace {
 
 constexpr char magic[8] = {'P', 'O', 'L', 'Y', 'R', 'A', 'N', 'K'};
 
-// Little-endian, as every machine that we run on. The payload starts at 64, so
-// that the alignment inside the flatbuffer holds in the file too.
+// Little-endian, like every supported machine. The payload starts at byte 64,
+// so that the alignment inside the flatbuffer holds in the file, too.
 struct Header {
   char magic[8];
   uint32_t schemaVersion;
@@ -122,7 +122,7 @@ Result<PlanBytes> readPlan(int descriptor, const std::string &path) {
       if (got < 0 && errno == EINTR)
         continue;
       if (got == 0)
-        errno = ENODATA; // it became shorter
+        errno = ENODATA; // the file became shorter
       if (got <= 0)
         return false;
       at += got, offset += got, size -= got;

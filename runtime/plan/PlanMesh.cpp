@@ -150,7 +150,7 @@ int64_t ranksOf(const Mesh &mesh, const Places *at) {
 
 bool ownsBlock(const Mesh &mesh, int64_t rank, const Dims *dims,
                const Places *at) {
-  // What is left of each coordinate once the layout's digits are taken out.
+  // Each coordinate without the digits that the layout uses.
   std::vector<int64_t> unused(mesh.axes());
   for (int64_t axis = 0; axis < mesh.axes(); ++axis)
     unused[axis] = mesh.coordinate(rank, axis);

@@ -1,4 +1,4 @@
-// Walks a verified plan and counts.
+// Walks a verified plan and collects the report.
 
 #include "runtime/plan/PlanReport.h"
 
@@ -21,7 +21,7 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : "";
 }
 
-/// The larger of input and output; of an exchange of borders, the borders.
+/// The larger of input and output; for a halo exchange, the borders.
 uint64_t payloadOf(const plan::Collective &collective) {
   bool hasBorders = ruleOf(kindOf(collective.kind())).hasBorders();
   uint64_t bytes = 0;
@@ -166,7 +166,7 @@ private:
               executions);
   }
 
-  /// What goes to one rank or comes from it: the sender says why.
+  /// Adds a send or a receive; only the send has a reason.
   template <typename End>
   void addTransfer(const plan::Segment &segment, const plan::Command &command,
                    const char *kind, const End &end, uint64_t bytes,
@@ -217,7 +217,7 @@ private:
 
   const Mesh &mesh;
   PlanReport &report;
-  const plan::Program *source = nullptr; // that is counted
+  const plan::Program *source = nullptr; // being counted
   ProgramReport *own = nullptr;
   /// By axes, kind, segment and place.
   std::map<std::array<std::string, 4>, CommunicationLine> lines;

@@ -1,4 +1,4 @@
-// Finds the programs of the ranks of a group by the digits that are in `at`.
+// Finds the programs of a group's ranks by the coordinates in `at`.
 
 #include "runtime/plan/ProgramGroups.h"
 
@@ -9,8 +9,8 @@ namespace polyrank::runtime {
 
 ProgramGroups::ProgramGroups(const plan::Plan &plan, const Mesh &mesh)
     : plan(plan), mesh(mesh) {
-  // What is left of a first rank's number once the digits of a group are taken
-  // out: the same for all members.
+  // A first rank's number without the digits of a group, which is the same for
+  // all members.
   auto restOf = [&](int64_t rank, const AxisRefs *axes) {
     for (const plan::AxisRef *ref : *axes)
       rank -= mesh.digit(rank, *ref) *

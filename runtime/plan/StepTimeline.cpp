@@ -1,8 +1,8 @@
-// Follows the schedules of a plan's programs on the clocks of their queues.
+// Simulates the schedules of a plan's programs on the clocks of their queues.
 //
-// A rank of each program stands for all of its ranks (ProgramGroups.h). A
-// program is followed until it waits for what another one has not done yet;
-// since a plan is verified to end, none waits for ever.
+// One rank of each program represents all of its ranks (ProgramGroups.h). A
+// program is followed until it waits for what another one has not done yet; a
+// verified plan has no deadlock, so none waits forever.
 
 #include "runtime/plan/StepTimeline.h"
 
@@ -18,10 +18,10 @@
 namespace polyrank::runtime {
 namespace {
 
-/// What programs know of each other.
+/// The shared state of programs that communicate.
 struct Meetings {
-  /// Values of one id from one program to another: when each has arrived, and
-  /// when its slot was free again.
+  /// The values of one id from one program to another: when each was sent and
+  /// arrived, and when its slot was free again.
   struct Channel {
     std::vector<QueueClock::Interval> sent;
     std::vector<int64_t> freed;
@@ -29,16 +29,16 @@ struct Meetings {
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, Channel> channels;
   /// When a link from one program to another is free.
   std::map<std::tuple<ProgramGroups::Key, uint32_t, uint32_t>, int64_t> links;
-  /// The collectives of a group of several programs, one behind the other.
+  /// The collectives of a group of several programs, in order.
   struct Group {
     struct Operation {
       size_t started = 0;
       int64_t allStarted = 0; // so far
-      bool isKnown = false;   // when it runs
+      bool isKnown = false;   // `time` is known
       QueueClock::Interval time;
     };
     std::vector<Operation> operations;
-    std::map<uint32_t, size_t> next; // of each program
+    std::map<uint32_t, size_t> next; // by program
     int64_t freeFrom = 0;
   };
   std::map<ProgramGroups::Key, Group> groups;
@@ -58,7 +58,7 @@ public:
     work.resize(timeline.queues.size());
   }
 
-  /// As far as it goes; whether that is anywhere.
+  /// Follows the program as far as possible. Returns whether it made progress.
   bool follow() {
     bool hasMoved = false;
     while (action < program.schedule()->size()) {
@@ -98,11 +98,11 @@ public:
 
 private:
   struct InFlight {
-    QueueClock::Interval time; // where the group is of this program alone
+    QueueClock::Interval time; // if the group is of this program alone
     OverlapLine *line = nullptr;
-    size_t command = 0; // of timeline.commands
+    size_t command = 0; // in timeline.commands
     Meetings::Group *group = nullptr;
-    size_t operation = 0; // of the group
+    size_t operation = 0; // in the group
   };
 
   void add(uint32_t queue, QueueClock::Interval time,
@@ -112,7 +112,7 @@ private:
       work[queue] += time.end - time.start;
   }
 
-  /// Whether it could run.
+  /// Follows one command. Returns whether it could run.
   bool follow(const plan::Command &source, int64_t duration) {
     if (const plan::Wait *wait = source.body_as_Wait()) {
       auto flight = inFlight.find(wait->ticket());
@@ -134,7 +134,7 @@ private:
 
   bool follow(const plan::Command &source, const plan::Collective &collective,
               int64_t duration) {
-    if (isStarted) // and waits for other programs
+    if (isStarted) // it waits for other programs
       return finishNow();
     uint32_t queue = 1 + collective.group();
     OverlapLine &line = lineOf(collective);
@@ -166,7 +166,7 @@ private:
     return !isStarted;
   }
 
-  /// This program's part in the next operation of the group.
+  /// Starts this program's next operation of the group, and returns its number.
   size_t start(Meetings::Group &group, const plan::Collective &collective,
                int64_t duration) {
     size_t operation = group.next[number]++;
@@ -182,8 +182,8 @@ private:
     return operation;
   }
 
-  /// What the rank stands is not hidden. Where others of the group run in front
-  /// of a collective, it stands for these too.
+  /// Time that the rank stalls is not overlapped. If earlier collectives of the
+  /// group run before this one, the rank stalls for these, too.
   bool await(InFlight &one) {
     if (one.group) {
       const auto &operation = one.group->operations[one.operation];
@@ -203,7 +203,7 @@ private:
     return meetings.channels[{id, from, to}];
   }
 
-  /// The row of a link, and the line of what goes over it.
+  /// Returns the row of a link, and the line of its transfers.
   template <typename End>
   std::pair<uint32_t, OverlapLine *> linkOf(const End &end, const char *kind,
                                             int kindNumber) {
@@ -265,7 +265,7 @@ private:
     int64_t duration = time.end - time.start;
     line->time += duration;
     line->hidden += duration - std::min(stood, duration);
-    // It is the sender's work.
+    // The transfer counts as the sender's work.
     add(queue, time, source, /*isWork=*/false);
     timeline.commands.back().stood = stood;
     return true;
@@ -296,10 +296,10 @@ private:
   const ProgramGroups &groups;
   const ProgramTimes &times;
   Meetings &meetings;
-  uint32_t action = 0, command = 0; // where it is
-  int64_t begin = 0;                // of the action
+  uint32_t action = 0, command = 0; // the position in the schedule
+  int64_t begin = 0;                // of the current action
   bool isBegun = false;
-  bool isStarted = false; // the collective at hand, which has no ticket
+  bool isStarted = false; // the current collective, without a ticket
   InFlight current;
   QueueClock clock;
   StepTimeline timeline;

@@ -38,7 +38,7 @@ std::string placeOf(const LoadedPlan &plan, size_t program) {
                         plan.program(static_cast<uint32_t>(program)).at());
 }
 
-/// "segment 'update'", of several programs with its place.
+/// Returns "segment 'update'", with its place if there are several programs.
 std::string describeSegment(const LoadedPlan &plan, SegmentNumber at) {
   std::string place = placeOf(plan, at.program);
   return fmt::format("segment '{}'{}{}", segmentOf(plan, at).name()->str(),
@@ -49,7 +49,7 @@ std::string originOf(const plan::Command &command) {
   return command.origin() ? command.origin()->str() : "";
 }
 
-/// Takes one file apart; `path` is for messages.
+/// Parses one file; `path` is for messages.
 class Reader {
 public:
   Reader(const std::string &path, const LoadedPlan &plan)
@@ -104,7 +104,7 @@ private:
         originOf(command).empty() ? "" : " of ", originOf(command), what));
   }
 
-  /// Empty where it is not there or no text.
+  /// Returns a field's text; empty if it is missing or no text.
   static std::string textOf(const json &object, const char *field) {
     json value = object.value(field, json());
     return value.is_string() ? value.get<std::string>() : "";

@@ -11,7 +11,8 @@ namespace polyrank::runtime {
 
 using namespace plan;
 
-// Collectives and copies name exactly the bytes that they move.
+// The buffers of collectives and copies must have exactly the bytes that they
+// move.
 bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
                               Checked bytes) {
   if (!bytes.is(buffer.size()))
@@ -20,8 +21,7 @@ bool PlanVerifier::verifySize(const std::string &what, const BufferRef &buffer,
   return true;
 }
 
-// Whether distance + i * drift lies between low and high for an i in [0,
-// count).
+// Returns true if low < distance + i * drift < high for an i in [0, count).
 static bool meets(__int128 distance, __int128 drift, uint64_t count,
                   __int128 low, __int128 high) {
   if (drift < 0) {
@@ -34,11 +34,11 @@ static bool meets(__int128 distance, __int128 drift, uint64_t count,
   return first < count && distance + first * drift < high;
 }
 
-// Whether two buffers share a byte in some microbatch and iteration on some
-// rank: in one of them, a's start minus b's is distance + m * drift + i * each,
-// and they do where that lies in (-a.size, b.size). What is a block is taken as
-// all of its blocks, and what has other slots than the other one as all of its
-// slots.
+// Returns true if two buffers share a byte in some microbatch and iteration on
+// some rank. In microbatch m and iteration i, a's start minus b's is distance +
+// m * drift + i * each, and they overlap if that lies in (-a.size, b.size). A
+// buffer that is a block counts as all of its blocks, and one whose slots
+// differ from the other's as all of its slots.
 bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   if (a.region() != b.region() || a.size() == 0 || b.size() == 0)
     return false;
@@ -51,7 +51,7 @@ bool PlanVerifier::overlap(const BufferRef &a, const BufferRef &b) const {
   __int128 drift = __int128(a.stride()) - b.stride();
   __int128 each = __int128(a.each()) - b.each();
   __int128 low = -reach(a), high = reach(b);
-  // The fewer of the two one by one.
+  // Loops over the smaller of the two counts.
   uint64_t count = drift == 0 ? 1 : plan.microbatches(),
            others = each == 0 ? 1 : iterations();
   if (count > others) {
@@ -99,7 +99,8 @@ bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
   return true;
 }
 
-// The last element that any product of the batch touches lies in the buffer.
+// The last element that any product of the batch accesses must lie in the
+// buffer.
 bool PlanVerifier::verifyMatrix(const std::string &what,
                                 const BufferRef &buffer, int64_t rows,
                                 int64_t columns, int64_t leading,
@@ -124,9 +125,9 @@ bool PlanVerifier::verifyMatrix(const std::string &what,
   return true;
 }
 
-// A grouped product has a number for each row, or each element of the inner
-// dim, and one for each product of its one batch dim; all rows of C are its
-// own.
+// A grouped GEMM has a group number for each row, or each element of the inner
+// dim, and one for each product of its only batch dim; all rows of C belong to
+// it.
 bool PlanVerifier::verifyGroups(const std::string &what, const Gemm &gemm) {
   if (gemm.grouped() < GemmGrouping::MIN || gemm.grouped() > GemmGrouping::MAX)
     return fail("{}: groups of kind {} do not exist", what,
@@ -202,7 +203,7 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
       !verifyMatrix(what + ", c", *gemm.c(), m, n, gemm.ldc(), gemm,
                     &GemmBatch::c_stride))
     return false;
-  // First: what overlaps is only known of buffers that are one.
+  // The scratch is verified first: overlap is defined only for valid buffers.
   if (gemm.scratch() &&
       !verifyBuffer(what + ", scratch", *gemm.scratch(), gemmScratchAlignment))
     return false;
@@ -218,7 +219,7 @@ bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
 }
 
 namespace {
-/// Where a buffer lies, for all ranks.
+/// The place of a buffer on all ranks.
 struct Location {
   Region region;
   uint64_t offset, stride, step;
@@ -227,15 +228,14 @@ struct Location {
 };
 } // namespace
 
-/// Whether input and output may share bytes as they do, by the rule of the
-/// kind.
+/// Returns true if the kind's rule allows input and output to alias as they do.
 static bool mayAlias(const Collective &collective, const Transfer &transfer,
                      int64_t groupSize) {
   uint32_t group = collective.group() + 1;
   auto locationOf = [&](const BufferRef &buffer) {
     Location at{buffer.region(), buffer.offset(), buffer.stride(),
                 buffer.step(),   buffer.slots(),  buffer.axes()};
-    // The only rank of a group has block 0.
+    // The only rank of a group has block 0, so `step` has no effect.
     if (groupSize == 1 && at.axes == group && at.step == buffer.size())
       at.axes = at.step = 0;
     return at;
@@ -345,8 +345,8 @@ bool PlanVerifier::verifyReason(const std::string &what, uint32_t why) {
          fail("{}: reason {} of {}", what, why, reasons);
 }
 
-/// Whether a channel that a Receive names is in the sender's arena follows from
-/// the Send, which must name the same one.
+/// The bounds of a Receive's channel, which is in the sender's arena, follow
+/// from the Send, which must name the same one.
 template <typename End>
 bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
                                     const BufferRef &value, uint32_t me) {
@@ -358,7 +358,8 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
   if (end.from() >= size || end.to() >= size || end.from() == end.to())
     return fail("{}: goes from index {} to {} of a group of {}", what,
                 end.from(), end.to(), size);
-  // All ranks of the program run it, so all must be the one that it says.
+  // All ranks of the program run the command, so all must have the index that
+  // it states.
   Mesh mesh(plan);
   for (const AxisRef *ref : *axes)
     if (ref->size() > 1 &&
@@ -399,7 +400,7 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
   return true;
 }
 
-/// Of the loop that is `loop`.
+/// Verifies the current loop (`loop`).
 bool PlanVerifier::verifyLoop(const std::string &what) {
   if (loop->count() < 1)
     return fail("{}: runs its commands 0 times; 1 is the least", what);
@@ -443,7 +444,7 @@ bool PlanVerifier::verifyCommand(const std::string &what,
   }
   case CommandBody::Loop:
     return verifyLoop(what);
-  case CommandBody::Wait: // verifyTicket
+  case CommandBody::Wait: // verified by verifyTicket
     return true;
   case CommandBody::NONE:
     break;

@@ -1,25 +1,15 @@
-// Follows the programs of a plan beside each other through one step: what they
-// wait for comes, whatever their speeds.
+// Proves that the programs of a plan do not deadlock: follows them together
+// through one step, for any relative speeds.
 //
-// The compiler has proven the same of its own program (runtime/progress), with
-// an order of all events and a shortest counterexample at the user's ops, for
-// which it unrolls the step of every rank. A plan is a file that anybody may
-// have written, so its reader proves it again, in memory that grows with the
-// file and not with the length of a step: segments are kept once, however often
-// they run, and what ranks of one program do among themselves is left out,
-// since they do it in one order. Both take how much can be in flight from
-// progress::Limits.
-//
-// A rank of each program stands for all of its ranks, which do the same with
-// the corresponding ranks of the other programs. What ranks of one program do
-// among themselves they do in one order, so only what meets other programs is
-// looked at: sends, receives, and collectives over the axes by which programs
-// differ. What a program waits for is what others have done, so there is one
-// furthest point that all reach, in whatever order they are followed.
+// One rank of each program represents all of its ranks, which do the same with
+// the corresponding ranks of the other programs. Collectives among ranks of one
+// program run in the same order on all of them, so only communication between
+// programs matters: sends, receives, and collectives over the axes by which
+// programs differ. A program waits only for what others have done, so there is
+// one furthest point that all reach, in whatever order they are followed.
 
 #include "runtime/plan/ProgramGroups.h"
 #include "runtime/plan/Verifier.h"
-#include "runtime/progress/RankPrograms.h"
 
 #include <algorithm>
 #include <map>
@@ -31,21 +21,22 @@ using namespace plan;
 
 namespace {
 
-/// What a command does that meets another program.
+/// A command that communicates with another program.
 struct Event {
   uint32_t command = 0;
   const Send *send = nullptr;
   const Receive *receive = nullptr;
-  const Collective *collective = nullptr; // that is started
-  uint32_t ends = 0;                      // ticket of one that is waited for
+  const Collective *collective = nullptr; // the collective that is started
+  uint32_t ends = 0;                      // ticket of a wait
   uint32_t queue = 0;                     // of a collective or a transfer
 };
 
 /// The collectives of one group of ranks of several programs.
 struct GroupQueue {
   std::vector<uint32_t> programs;
-  std::map<uint32_t, uint64_t> started; // how many, by each of them
-  /// What the first to start each said, and who that was.
+  std::map<uint32_t, uint64_t> started; // operations started, by program
+  /// For each operation the collective of the program that started it first,
+  /// and that program.
   std::vector<std::pair<const Collective *, uint32_t>> first;
 };
 
@@ -79,17 +70,17 @@ bool isAlike(const Collective &a, const Collective &b) {
   return true;
 }
 
-/// Operations that a group may have in flight (docs/time.md).
-constexpr uint64_t mostInFlight = progress::Limits().operationsOfAGroup;
+/// The most operations of a group in flight (docs/time.md).
+constexpr uint64_t mostInFlight = 16;
 
-/// One program on its way through a step.
+/// The position of one program in a step.
 struct Walker {
   std::vector<std::vector<Event>> events; // by segment
   uint32_t action = 0;
   size_t next = 0;
-  /// By ticket: queue and number of what is in flight.
+  /// By ticket: queue and number of the operation in flight.
   std::map<uint32_t, std::pair<uint32_t, uint64_t>> flights;
-  /// Of the collective without a ticket that it has come to and started.
+  /// True once the current collective, which has no ticket, has been started.
   bool isStarted = false;
 };
 
@@ -120,7 +111,7 @@ bool PlanVerifier::verifyEnd() {
     };
     for (const Segment *segment : *each.segments()) {
       auto &events = walkers[number].events.emplace_back();
-      std::map<uint32_t, uint32_t> tickets; // of such collectives: queues
+      std::map<uint32_t, uint32_t> tickets; // queues of started collectives
       uint32_t commands = segment->commands() ? segment->commands()->size() : 0;
       for (uint32_t c = 0; c < commands; ++c) {
         const Command &command = *segment->commands()->Get(c);
@@ -168,7 +159,7 @@ bool PlanVerifier::verifyEnd() {
   auto placeOf = [&](uint32_t number) {
     return describePlaces(mesh, plan.programs()->Get(number)->at());
   };
-  // Whether all members have started operation `number`.
+  // Returns true if all members have started operation `number`.
   auto isOver = [&](const GroupQueue &queue, uint64_t number) {
     return std::all_of(
         queue.programs.begin(), queue.programs.end(), [&](uint32_t each) {

@@ -24,7 +24,7 @@ bool PlanVerifier::verifyAxes(const std::string &what, const AxisRefs *refs,
   if (!verifyAligned(what, refs))
     return false;
   for (const AxisRef *ref : *refs) {
-    // Of size 1 there could be any number.
+    // Otherwise there could be any number of refs of size 1.
     if (used.size() >= maxAxes)
       return fail("{}: names more than {} sub-axes", what, maxAxes);
     if (ref->axis() < 0 || uint64_t(ref->axis()) >= plan.mesh()->size())
@@ -99,7 +99,7 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
     return fail("{}: starts {} bytes further in each iteration, and is in no "
                 "loop",
                 what, buffer.each());
-  // Of the last iteration, which may be below 0 and above 2^64.
+  // The offset in the last iteration may be below 0 or above 2^64.
   __int128 moved = __int128(buffer.each()) * (iterations() - 1);
   if (__int128(buffer.offset()) + moved < 0)
     return fail("{}: offset {} and {} bytes in each of {} iterations: the last "
@@ -132,7 +132,7 @@ bool PlanVerifier::verifyType(const std::string &what, DType type) {
   return true;
 }
 
-// The block's bytes must be exactly the buffer's.
+// The buffer must have exactly the block's bytes.
 bool PlanVerifier::verifyShard(const std::string &what, DType type,
                                const Dims *dims, const BufferRef &buffer) {
   if (!verifyType(what, type) || !verifyBuffer(what, buffer, elementSize(type)))
@@ -276,7 +276,7 @@ bool PlanVerifier::verifyView(const std::string &what,
   __int128 lowest = view->base(), highest = view->base();
   for (uint64_t d = 0; d < rank; ++d) {
     if (argument.dims()->Get(d)->size() == 0)
-      return true; // It reads no element.
+      return true; // The view reads no element.
     __int128 reach =
         __int128(argument.dims()->Get(d)->size() - 1) * view->strides()->Get(d);
     (reach < 0 ? lowest : highest) += reach;
@@ -331,7 +331,7 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
 }
 
 bool PlanVerifier::verifyData() {
-  // First: buffers name them.
+  // Groups are verified first, since buffers refer to them.
   if (program->groups()->size() > maxGroups)
     return fail("has {} groups of ranks; at most {} are possible",
                 program->groups()->size(), maxGroups);

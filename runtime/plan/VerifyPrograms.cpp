@@ -1,5 +1,5 @@
-// Verifies the programs of a plan beside each other: each rank has one, they
-// agree on what has one name, and what one sends another one receives.
+// Verifies the programs of a plan together: each rank has one, they agree on
+// what they share by name, and every send has its receive.
 
 #include "runtime/plan/CommandBuffers.h"
 #include "runtime/plan/ProgramGroups.h"
@@ -12,7 +12,8 @@ namespace polyrank::runtime {
 
 using namespace plan;
 
-/// All name the same axes, and each coordinate there is one program's.
+/// All programs name the same axes, and each coordinate of these belongs to one
+/// program.
 bool PlanVerifier::verifyPlaces() {
   const auto &programs = *plan.programs();
   if (programs.size() == 0 || programs.size() > maxPrograms)
@@ -70,7 +71,7 @@ bool PlanVerifier::verifyPlaces() {
   return true;
 }
 
-/// A channel is of one value alone, and no command touches it as a buffer.
+/// A channel belongs to one value id, and no command accesses it as a buffer.
 bool PlanVerifier::verifyChannels() {
   struct Channel {
     const BufferRef *buffer;
@@ -108,7 +109,7 @@ bool PlanVerifier::verifyChannels() {
   auto isApart = [&](const std::string &what, const BufferRef &buffer) {
     if (buffer.region() != Region::Shared || buffer.size() == 0)
       return true;
-    // They are disjoint, so their ends ascend as their begins do.
+    // The channels are disjoint, so their ends ascend like their begins.
     auto at = std::partition_point(
         channels.begin(), channels.end(), [&](const Channel &channel) {
           return channel.buffer->offset() + channel.buffer->size() <=
@@ -169,7 +170,7 @@ std::string textOf(const flatbuffers::String *text) {
   return text ? text->str() : "";
 }
 
-/// What is wrong with two arguments of one name; empty where nothing is.
+/// Returns how two arguments of one name differ; empty if they agree.
 std::string findDifference(const Argument &a, const Argument &b) {
   if (a.role() != b.role())
     return "the role";
@@ -205,7 +206,8 @@ std::string findDifference(const Argument &a, const Argument &b) {
 
 } // namespace
 
-/// Inputs, files and metrics are found by name, whatever program has them.
+/// Arguments and outputs of the same name must agree in all programs, since
+/// inputs, files and metrics are found by name.
 bool PlanVerifier::verifySharedNames() {
   Mesh mesh(plan);
   std::map<std::string, std::pair<const Argument *, const Program *>> arguments;
@@ -246,15 +248,15 @@ bool PlanVerifier::verifySharedNames() {
 
 namespace {
 
-/// What a program says of the values of one id that it sends to another
-/// program, or receives from there.
+/// How a program sends values of one id to another program, or receives them
+/// from it.
 struct ChannelEnd {
   uint32_t from, to, slots;
   uint64_t bytes, offset;
   std::string what; // the command
   uint64_t executions = 0;
 };
-/// By id and the other program.
+/// Keyed by id and the other program.
 using ChannelEnds = std::map<std::pair<uint64_t, uint32_t>, ChannelEnd>;
 
 struct ProgramEnds {
@@ -263,7 +265,7 @@ struct ProgramEnds {
 
 } // namespace
 
-/// So that sums of times are numbers.
+/// The sum of all times must not overflow.
 bool PlanVerifier::verifyTimes() {
   Checked all = 0;
   auto timesOf = [](const auto &commands) {

@@ -1,5 +1,5 @@
-// Verifies the commands of a segment in their order: what a collective in
-// flight reads and writes, nobody else disturbs until it has been waited for.
+// Verifies the commands of a segment in order: no other command conflicts with
+// the buffers of a collective in flight until its wait.
 
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
@@ -34,25 +34,24 @@ uint64_t PlanVerifier::endOf(const BufferRef &buffer) const {
          buffer.step() * (blocksOf(buffer) - 1) + buffer.size();
 }
 
-/// The collectives that have been started and not been waited for, at some
-/// command of a segment, and their buffers.
+/// The collectives in flight at some command of a segment, and their buffers.
 class PlanVerifier::InFlight {
 public:
   explicit InFlight(const PlanVerifier &verifier) : verifier(verifier) {}
 
   struct Use {
     uint64_t begin, end; // of all its blocks in all microbatches
-    uint64_t longest;    // the last end of this one and of those before it
+    uint64_t longest;    // the largest end up to this one
     const BufferRef *buffer;
     uint32_t ticket;
     bool isOutput;
   };
   struct Started {
     uint64_t command;
-    const Collective *collective; // null: it has been waited for
+    const Collective *collective; // null once it has been waited for
   };
 
-  /// By ticket, of all commands so far.
+  /// By ticket, for all commands so far.
   std::map<uint32_t, Started> tickets;
 
   bool isEmpty() const { return uses[0].empty() && uses[1].empty(); }
@@ -74,8 +73,8 @@ public:
     arrange();
   }
 
-  /// What is in the way of a command that reads or writes the buffer; null
-  /// where nothing is.
+  /// Returns a use by a collective in flight that conflicts with a command that
+  /// reads or writes the buffer; null if there is none.
   const Use *findConflict(const BufferRef &buffer, bool writes) {
     auto &region = usesIn(buffer);
     uint64_t begin = verifier.beginOf(buffer), end = verifier.endOf(buffer);
@@ -104,10 +103,10 @@ private:
   }
 
   const PlanVerifier &verifier;
-  std::vector<Use> uses[2]; // by region, and in the order of their begins
+  std::vector<Use> uses[2]; // by region, sorted by begin
 };
 
-/// Of a command whose buffers are verified.
+/// Requires that the command's buffers have been verified.
 bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
                                 InFlight &inFlight) {
   if (const Wait *wait = command.body_as_Wait()) {
