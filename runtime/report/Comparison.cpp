@@ -1,4 +1,4 @@
-// Follows a step of a trace beside the planned timeline.
+// Compares a step of a trace with the planned timeline.
 
 #include "runtime/report/Comparison.h"
 
@@ -32,10 +32,10 @@ int64_t lengthOf(const TracedStep &step) {
 /// One command of a program's schedule.
 struct PlacedCommand {
   const plan::Command *command = nullptr;
-  const PlannedCommand *planned = nullptr; // none of a wait
+  const PlannedCommand *planned = nullptr; // none for a wait
   int64_t linkTime = 0;
-  /// Where the collective was started that ends here; of what is sent or
-  /// received itself; of no other command any.
+  /// The command that started the collective that ends here; the command itself
+  /// for a send or a receive; null for any other command.
   const PlacedCommand *collective = nullptr;
 };
 
@@ -55,7 +55,7 @@ public:
     for (const StepTimeline &program : timeline.programs)
       for (const std::string &queue : program.queues)
         queueOf(queue);
-    // A mean over ranks, of which each program has as many.
+    // The mean over ranks; all programs have the same number of ranks.
     weight = 1.0 / static_cast<double>(plan.programs());
     for (uint32_t number = 0; number < plan.programs(); ++number) {
       program = &timeline.programs[number];
@@ -145,7 +145,8 @@ private:
   Op &opOf(const PlacedCommand &place) {
     const plan::Command &command = *place.command;
     std::string work = describeWork(*plan.plan, command);
-    // In quotes, as ops are: then the exporter's name of the node is left out.
+    // The name is quoted, like ops: then the exporter's name of the node is
+    // left out.
     std::string name =
         "'" + (command.origin() ? command.origin()->str() : work) + "'";
     std::string phase = nameOf(command.phase());
@@ -165,7 +166,7 @@ private:
     return line;
   }
 
-  /// Of a program that stands in `program`.
+  /// Adds the planned time of a command of the program `program`.
   void addPlanned(const PlacedCommand &place) {
     if (!place.planned)
       return;
@@ -184,12 +185,12 @@ private:
     ++line.count;
     line.started += collective && collective->ticket() != 0;
     line.time.planned += time;
-    // Those in front of it are not its own time.
+    // The time of earlier collectives is not its own.
     line.stood.planned += std::min(time, stood);
     comparison.stood.planned += stood;
   }
 
-  /// Of one rank.
+  /// Adds the measured step of one rank.
   void addMeasured(uint32_t number, const TracedStep &step) {
     program = &timeline.programs[number];
     double within = 0, computing = 0;
@@ -213,14 +214,14 @@ private:
     comparison.outside += length - within;
   }
 
-  /// Of a collective, by itself or by the wait for it, or of what is sent or
-  /// received.
+  /// Adds the end of a collective, by itself or by its wait, or of a send or a
+  /// receive.
   void addEnd(const PlacedCommand &start, const TracedCommand &command) {
     CollectiveLine &line = lineOf(start);
     int64_t others = std::clamp(command.allStarted, command.begin, command.end);
     double forOthers = share * static_cast<double>(others - command.begin);
     double stood = share * static_cast<double>(command.end - others);
-    // A mean over ranks, of which each takes as long.
+    // The mean over ranks, each of which takes as long.
     double link =
         secondsOf(start.linkTime) / static_cast<double>(comparison.ranks);
     double time = std::max(link, stood);
@@ -233,7 +234,7 @@ private:
   }
 
   void finish() {
-    // A step is over when the last program's part is.
+    // A step ends when its last program ends.
     comparison.makespan.measured =
         *std::max_element(lengths.begin(), lengths.end());
     for (ProgramLine &line : comparison.programs)
@@ -264,12 +265,12 @@ private:
   const TraceFile &trace;
   PlanTimeline timeline;
   std::vector<std::vector<PlacedCommand>> places; // by program
-  const StepTimeline *program = nullptr;          // that is being added
+  const StepTimeline *program = nullptr;          // being added
   double weight = 1;
-  std::vector<double> lengths; // of the step, in each program
+  std::vector<double> lengths; // of the step, by program
   Comparison comparison;
   std::map<std::string, size_t> queues;
-  double share = 0; // seconds of the mean that a rank's nanosecond is
+  double share = 0; // seconds in the mean per nanosecond of one rank
   std::map<std::tuple<std::string, std::string, std::string>, Op> ops;
   std::map<std::pair<std::string, std::string>, CollectiveLine> collectives;
 };

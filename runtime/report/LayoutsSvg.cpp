@@ -19,7 +19,7 @@ namespace {
 constexpr double left = 16, nameWidth = 430, gridWidth = 300, width = 1160,
                  top = 76, rowGap = 14;
 
-/// Arguments of a program that differ in the numbers of layers only.
+/// Arguments of a program that differ only in layer numbers.
 struct Row {
   const plan::Argument *argument = nullptr;
   const plan::Program *program = nullptr;
@@ -116,7 +116,7 @@ private:
     }
   }
 
-  /// The dims that are drawn downwards and to the right; -1 for none.
+  /// The dims that are drawn vertically and horizontally; -1 for none.
   struct Plane {
     int down = -1, across = -1;
   };
@@ -240,8 +240,8 @@ private:
     }
   }
 
-  /// A hue for each set of ranks that share a block: neighbours in the order of
-  /// their coming are far apart, by the golden angle.
+  /// Returns a hue for each set of ranks that share a block: consecutive sets
+  /// are far apart, by the golden angle.
   std::string colourOf(const std::vector<int64_t> &ranks) {
     if (int64_t(ranks.size()) == mesh.ranks())
       return "#d9d9d9";

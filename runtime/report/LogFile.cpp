@@ -1,4 +1,4 @@
-// Reads logs, shortens them, and says of a run where and how it was started.
+// Reads and truncates logs, and writes the first record of a start.
 
 #include "runtime/report/LogFile.h"
 
@@ -21,14 +21,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls body(line, record) for each whole line.
+/// Calls body(line, record) for each complete line.
 Result<void>
 forEachLine(const std::string &path, std::ifstream &file,
             const std::function<Result<void>(const std::string &line,
                                              const json &record)> &body) {
   std::string line;
   for (uint64_t number = 1; std::getline(file, line); ++number) {
-    bool isWhole = !file.eof(); // it ends with its newline
+    bool isWhole = !file.eof(); // it ends with a newline
     json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!isWhole)
       break;
@@ -49,7 +49,7 @@ std::string randomId() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// As the kernel calls it; empty where it does not say.
+/// Returns the kernel's name of the CPU; empty if unknown.
 std::string cpuName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)

@@ -18,8 +18,8 @@ constexpr double left = 84, right = 28, width = 1000, gap = 46, top = 74,
                  plotWidth = width - left - right;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// Told apart by people who do not see red or green too (Okabe and Ito's
-/// palette), and in grey by their patterns.
+/// Colours that colour-blind people can tell apart (Okabe and Ito's palette);
+/// the patterns tell the curves apart in grey.
 struct Look {
   const char *colour, *dashes;
 };
@@ -28,7 +28,7 @@ constexpr Look looks[] = {{"#0072b2", ""},    {"#d55e00", "7 3"},
                           {"#000000", "4 4"}, {"#e69f00", "12 4"},
                           {"#56b4e9", "2 5"}, {"#777777", "9 3 2 3 2 3"}};
 
-/// 1, 2 or 5 times a power of ten, about a `parts`-th of the range.
+/// Returns 1, 2 or 5 times a power of ten, about a `parts`-th of the range.
 double tickOf(double range, int parts) {
   double rough = range / parts,
          power = std::pow(10, std::floor(std::log10(rough)));
@@ -38,7 +38,7 @@ double tickOf(double range, int parts) {
   return 10 * power;
 }
 
-/// 1234567.8 -> "1.23M"; what is small as it is.
+/// Returns "1.23M" for 1234567.8; small numbers are not shortened.
 std::string shortNumber(double value) {
   double size = std::fabs(value);
   if (size >= 1e9)
@@ -50,7 +50,7 @@ std::string shortNumber(double value) {
   return fmt::format("{:.4g}", value);
 }
 
-/// One plot: its place in the picture, and what its axes go over.
+/// One plot: its place in the picture, and the ranges of its axes.
 struct Panel {
   double y, height;
   double first, last; // steps
@@ -64,7 +64,7 @@ struct Panel {
         most = std::max(most, value);
       }
   }
-  /// When all is covered.
+  /// To be called after all curves have been covered.
   void settle(bool fromZero, bool mayBeLogarithmic) {
     if (least > most)
       least = 0, most = 1;
@@ -184,7 +184,8 @@ private:
     return Panel{y, height, first, last};
   }
 
-  /// Steps that a mean is over: about a fiftieth of a run. 0: it is too short.
+  /// The number of steps of a mean: about a fiftieth of a run. 0 if the run is
+  /// too short.
   static size_t windowOf(const Curve &curve) {
     return curve.size() < 30 ? 0 : std::max<size_t>(5, curve.size() / 50);
   }
@@ -224,7 +225,7 @@ private:
       svg.text(left + 60 + 7.2 * static_cast<double>(runs[n].name.size()), y,
                wordsOf(runs[n]), 12);
     }
-    // What the kinds of lines are.
+    // The legend of the kinds of lines.
     const LoggedRun &run = runs[0];
     double x = left;
     size_t window = windowOf(run.loss);
@@ -279,8 +280,8 @@ private:
     }
   }
 
-  /// A line through what is finite, or dots where there are few points or no
-  /// neighbour to draw a line to.
+  /// Draws a line through the finite points, or dots if there are few points or
+  /// a point has no neighbour.
   void trace(const Panel &panel, const Curve &curve, const Svg::Pen &pen) {
     bool isFew = curve.size() <= 40;
     Curve part;
@@ -331,7 +332,8 @@ private:
       svg.text(left + plotWidth, panel.y - 7, missing, 11, Svg::Anchor::End);
   }
 
-  /// A cross for each column of pixels with such a step, at the upper edge.
+  /// Draws a cross at the upper edge for each column of pixels with a
+  /// non-finite loss.
   void markNotFinite(const Panel &panel, const Curve &loss,
                      std::string &missing) {
     uint64_t count = 0;

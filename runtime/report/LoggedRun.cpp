@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// Of a metric; nothing where there is none, NaN where it is null.
+/// Returns the value of a metric; nothing if it is missing, NaN if it is null.
 std::optional<double> numberIn(const json &record, const char *name) {
   auto found = record.find(name);
   if (found == record.end())
@@ -44,7 +44,7 @@ Curve thinned(const Curve &curve, double first, double last, int columns) {
         hole = std::min(hole, end);
         continue;
       }
-      // Whatever is compared with NaN is false.
+      // Negated, since a comparison with NaN is false.
       if (!(curve[least].second <= value))
         least = end;
       if (!(curve[most].second >= value))
@@ -67,7 +67,7 @@ Curve thinned(const Curve &curve, double first, double last, int columns) {
 }
 
 Curve smoothed(const Curve &curve, size_t window) {
-  // Sums and counts of all that is finite before each value.
+  // Prefix sums and counts of the finite values.
   std::vector<double> sums{0}, counts{0};
   for (auto [step, value] : curve) {
     bool isFinite = std::isfinite(value);

@@ -14,8 +14,7 @@ namespace {
 struct Kind {
   const char *name, *colour;
 };
-// Told apart by people who do not see red or green too (Okabe and Ito's
-// palette).
+// Colours that colour-blind people can tell apart (Okabe and Ito's palette).
 constexpr Kind kinds[] = {
     {"parameters", "#0072b2"}, {"optimizer state", "#56b4e9"},
     {"inputs", "#999999"},     {"constants", "#cccccc"},
@@ -35,7 +34,7 @@ constexpr double left = 84, right = 24, width = 1280, arenaHeight = 520,
                  plotWidth = width - left - right,
                  heldTop = top + arenaHeight + gap,
                  height = heldTop + heldHeight + 56;
-/// What is not as high as this, in pixels, cannot be seen.
+/// Lower rectangles, in pixels, are invisible.
 constexpr double leastHeight = 0.2;
 
 class Picture {
@@ -81,7 +80,7 @@ private:
     }
   }
 
-  /// Addresses grow upwards; what peers share lies at the bottom.
+  /// Addresses grow upwards; the shared region is at the bottom.
   void drawArena() {
     double total = std::max<double>(1, double(report.arenaBytes()));
     double scale = arenaHeight / total;

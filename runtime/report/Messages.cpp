@@ -59,11 +59,12 @@ private:
   };
 
   Messages() {
-    // Signals are for the thread that waits for them.
+    // The new thread blocks signals, which are for the thread that waits for
+    // them.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    // Where the system gives no thread, who tells waits for the reader.
+    // If the system has no thread to give, the caller waits for the reader.
     try {
       std::thread([this] { run(); }).detach();
       hasThread = true;
@@ -98,7 +99,7 @@ private:
         ++written;
         changed.notify_all();
       } else if (count < 0 &&
-                 errno == EAGAIN) { // somebody made it non-blocking
+                 errno == EAGAIN) { // another process made it non-blocking
         pollfd file{STDERR_FILENO, POLLOUT, 0};
         poll(&file, 1, -1);
       } else if (count == 0 || errno != EINTR) {
@@ -112,7 +113,7 @@ private:
   std::condition_variable changed;
   std::deque<Message> queue;
   bool writing = false;
-  uint64_t written = 0; // counts what got through
+  uint64_t written = 0; // counts written bytes
 };
 
 } // namespace
@@ -130,7 +131,7 @@ void finishTelling() { Messages::instance().finish(); }
 void takeStandardDescriptors() {
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(descriptor, F_GETFD) < 0)
-      open("/", O_PATH); // the lowest number that is free; fails when used
+      open("/", O_PATH); // takes the lowest free number; fails when used
 }
 
 bool print(const std::string &text) {

@@ -95,7 +95,7 @@ std::string_view StepReport::withoutTargets() const {
 }
 
 bool StepReport::hasTargets() const {
-  // Of a single term the count is the loss's own.
+  // With a single term the count is the loss's own.
   const double *targets = targetsOf("loss");
   return targets ? *targets != 0 : withoutTargets().empty();
 }
@@ -113,7 +113,7 @@ static nlohmann::ordered_json toJson(int rank, const RankStep &step) {
           {"waiting_seconds", step.waitingSeconds}};
 }
 
-/// Numbers as text: JSON has no NaN.
+/// Returns the numbers as text, because JSON has no NaN.
 static nlohmann::json
 toTexts(const std::vector<std::pair<std::string, double>> &numbers) {
   nlohmann::json texts = nlohmann::json::array();
@@ -249,10 +249,11 @@ void Progress::step(const StepReport &report) {
       continue;
     }
     const double *targets = step.targetsOf(name);
-    // A loss of several terms has no count; without one of them it is NaN.
+    // A loss of several terms has no count; if one of the terms has no targets
+    // it is NaN.
     bool ofNothing = name == "loss" && std::isnan(value) && !step.hasTargets();
     double weight = targets ? *targets : ofNothing ? 0 : step.share;
-    if (weight != 0) // else it is a mean of nothing
+    if (weight != 0) // else it is a mean over nothing
       sums[i].sum += (isGeometric(name) ? std::log(value) : value) * weight;
     sums[i].weight += weight;
   }
@@ -295,8 +296,8 @@ EvaluationReport evaluationFromJson(const nlohmann::json &json) {
 }
 
 void Progress::evaluated(const EvaluationReport &report) {
-  // What comes once more after a restart has come already, unless a rank died
-  // before it was whole.
+  // An evaluation that is repeated after a restart was logged before, unless a
+  // rank died before it was complete.
   if (report.step <= evaluatedUpTo)
     return;
   evaluatedUpTo = report.step;
@@ -331,7 +332,7 @@ void Progress::stopped(const nlohmann::json &report) {
                    report.value("best_loss", std::string())));
 }
 
-/// To the log, if there is one that can be written.
+/// Appends to the log, if there is one and it can be written.
 void Progress::append(const nlohmann::ordered_json &record) {
   if (!log || logFailure)
     return;

@@ -1,4 +1,4 @@
-// Puts the reports of a step together.
+// Assembles the reports of a step.
 
 #include "runtime/report/RankSteps.h"
 
@@ -47,7 +47,7 @@ StepReport StepCollector::finish(Pending step) const {
   StepReport report = std::move(step.report);
   if (static_cast<int64_t>(step.ranks.size()) < ranks)
     return report;
-  // The slowest is the one that the others wait for.
+  // The slowest rank is the one for which the others wait.
   auto isLess = [](const RankStep &a, const RankStep &b) {
     return a.busySeconds() < b.busySeconds();
   };

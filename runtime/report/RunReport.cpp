@@ -1,4 +1,4 @@
-// What a run did, as the report "run" of docs/reports.md.
+// Writes the report "run" of docs/reports.md.
 
 #include "runtime/report/RunReport.h"
 
@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// JSON has no NaN and no infinity: null.
+/// Returns an object of the metrics. NaN and infinity become null, since JSON
+/// has neither.
 ordered_json
 toJson(const std::vector<std::pair<std::string, double>> &metrics) {
   ordered_json object = ordered_json::object();
@@ -34,7 +35,7 @@ const char *statusOf(Error::Fault fault) {
   case Error::Fault::NotFinite:
     return "not_finite";
   }
-  return "error"; // which every other number is
+  return "error"; // for every other number
 }
 
 ordered_json start(const char *status, const RunFiles &files) {

@@ -1,4 +1,4 @@
-// What a rank does when, as a picture.
+// A picture of what each rank does over a step.
 
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
@@ -13,24 +13,24 @@ namespace {
 
 struct Look {
   const char *name, *colour;
-  double height; // of its row: told apart without colours
+  double height; // of its row, to tell kinds apart without colours
 };
 // Okabe and Ito's palette, by plan::Phase.
 constexpr Look phases[] = {{"forward", "#009e73", 1.0},
                            {"backward", "#e69f00", 0.72},
                            {"update", "#cc79a7", 0.44}};
-/// Of a backward in two parts, the second.
+/// The second part of a split backward.
 constexpr Look weights = {"gradients of weights", "#f0e442", 0.58};
 constexpr Look communication = {"communication", "#0072b2", 1.0};
 
 constexpr double left = 120, right = 24, width = 1280, top = 84, row = 54,
                  rowGap = 16, programGap = 26, plotWidth = width - left - right,
-                 // Of several programs, what each does at a glance.
+                 // The overview of several programs: one lane for each.
     lane = 28, laneGap = 6, laneEnd = 34;
-/// What is not as wide as this, in pixels, cannot be seen.
+/// Narrower boxes, in pixels, are invisible.
 constexpr double leastWidth = 0.05;
 
-/// A queue of a program, and where its row is.
+/// A queue of a program, and the place of its row.
 struct Row {
   std::string name;
   double top;
@@ -98,8 +98,8 @@ private:
   }
   double xOf(int64_t time) const { return left + double(time) * scale; }
 
-  /// Fills `rows`; where they end. Of several programs each row of what is
-  /// computed has the program's place for a name.
+  /// Fills `rows` and returns where they end. With several programs each
+  /// compute row has the program's place as its name.
   double placeRows() {
     double y = top;
     if (!isOne)
@@ -140,7 +140,7 @@ private:
     svg.text(x, 68, "white: the queue stands", 11);
   }
 
-  /// Whether a segment is one of gradients of weights alone.
+  /// Returns true if a segment computes only gradients of weights.
   static bool isOfWeights(const std::string &segment) {
     return segment.starts_with("weights");
   }
@@ -152,7 +152,7 @@ private:
     return false;
   }
 
-  /// A lane for each program: a box for each phase of a segment, with the
+  /// Draws a lane for each program: a box for each phase of a segment, with the
   /// number of the microbatch.
   void drawOverview() {
     for (size_t number = 0; number < timeline.programs.size(); ++number) {
@@ -239,7 +239,7 @@ private:
               ? fmt::format("{} {}", segment.name, segment.microbatch)
               : segment.name;
       if (x < labelled)
-        continue; // there are too many to name each
+        continue; // too many to name each
       svg.text(x + 3, end + 6, text, 11);
       labelled = x + 12 + 6.5 * double(text.size());
     }

@@ -1,5 +1,5 @@
-// Event, Summary and SessionLog of TensorFlow's event.proto and summary.proto:
-// the few fields that scalars need.
+// Writes Event, Summary and SessionLog of TensorFlow's event.proto and
+// summary.proto, with the few fields that scalars need.
 
 #include "runtime/report/TensorBoard.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view prefix = "events.out.tfevents.";
 
-// Numbers of fields, and of the one value that is no scalar.
+// Field numbers, and the one enum value.
 constexpr int eventWallTime = 1, eventStep = 2, eventFileVersion = 3,
               eventSummary = 5, eventSessionLog = 7;
 constexpr int summaryValue = 1, valueTag = 1, valueNumber = 2;
@@ -46,7 +46,8 @@ constexpr std::array<uint32_t, 256> crcTable = [] {
   return table;
 }();
 
-/// A second later than the latest event file in the folder, or now.
+/// Returns the current time, or one second after the latest event file in the
+/// folder if that is later.
 uint64_t timeForName(const std::string &folder) {
   auto time = static_cast<uint64_t>(wallTime());
   std::unique_ptr<DIR, int (*)(DIR *)> entries(opendir(folder.c_str()),
@@ -109,7 +110,7 @@ Result<EventFile> EventFile::create(const std::string &folder,
   first.add_string(eventFileVersion, "brain.Event:2");
   if (Result<void> written = events.append(version); !written)
     return written.error();
-  // "START": what was shown from this step on is of a run that is taken back.
+  // "START": TensorBoard discards earlier events from this step on.
   std::string begin;
   {
     protozero::pbf_writer writer(begin);

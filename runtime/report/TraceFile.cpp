@@ -15,7 +15,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// What is read of an event; what else it has is passed over.
+/// The fields that are read of an event; others are skipped.
 struct Event {
   std::string kind, category, segment; // ph, cat, args.segment
   std::optional<int64_t> rank, number, microbatch, step;
@@ -30,7 +30,7 @@ int64_t nanosecondsOf(double microseconds) {
 struct Expected {
   const plan::Segment *segment = nullptr;
   uint32_t number = 0, microbatch = 0;
-  const char *category = ""; // as a trace calls its kind
+  const char *category = ""; // its kind's name in a trace
   bool endsCollective = false;
 };
 
@@ -78,7 +78,7 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
   return commands;
 }
 
-/// Puts events in their places.
+/// Assigns events to their commands.
 class Collector {
 public:
   explicit Collector(const LoadedPlan &plan)
@@ -90,7 +90,7 @@ public:
           &programs[programOf(*plan.plan, mesh, int64_t(rank))];
   }
 
-  /// What is wrong with the event; empty where nothing is.
+  /// Takes an event. Returns what is wrong with it, or an empty string.
   std::string take(const Event &event) {
     if (event.kind != "X")
       return ""; // the names of tracks
@@ -104,7 +104,7 @@ public:
                          "microseconds, of which the second is not negative",
                          *event.rank);
     if (event.category == "waiting")
-      return ""; // lies in the command before it
+      return ""; // it is within the command before it
     Rank &rank = ranks[static_cast<size_t>(*event.rank)];
     if (rank.expected->empty())
       return "the plan has no commands";
@@ -112,7 +112,7 @@ public:
                                          : takeCommand(event, rank);
   }
 
-  /// When all has come.
+  /// To be called after the last event.
   Result<void> finish(TraceFile &trace) {
     for (size_t r = 0; r < ranks.size(); ++r) {
       Rank &rank = ranks[r];
@@ -144,7 +144,7 @@ private:
     const std::vector<Expected> *expected = nullptr; // of its program
     uint64_t firstStep = 0;
     std::vector<TracedStep> steps;
-    bool needsFlight = false; // of the command that came last
+    bool needsFlight = false; // of the latest command
   };
 
   static std::string textOf(std::optional<int64_t> number) {
@@ -156,7 +156,7 @@ private:
                        command.microbatch, command.category);
   }
 
-  /// What should have come by now.
+  /// Returns what is missing in the rank's events so far.
   std::string findMissing(const Rank &rank) const {
     const std::vector<Expected> &expected = *rank.expected;
     if (rank.needsFlight)
@@ -239,8 +239,8 @@ private:
   std::vector<Rank> ranks;
 };
 
-/// Consumes the JSON: the events of "traceEvents" one by one, and before them
-/// "otherData". The parser does not recurse, and neither does this.
+/// Consumes the JSON: first "otherData", then the events of "traceEvents" one
+/// by one. Neither the parser nor this handler recurses.
 class Handler : public nlohmann::json_sax<nlohmann::json> {
 public:
   Handler(const LoadedPlan &plan, TraceFile &trace)
@@ -330,8 +330,8 @@ private:
   static constexpr const char *notATrace =
       "is no trace of polyrank-run: it has no list of \"traceEvents\"";
 
-  /// Whether the value at hand is of the top's field `field`, so many levels
-  /// down; keys[n] is the last key of each.
+  /// Returns true if the current value is below the top-level field `field`, at
+  /// this depth; keys[n] is the latest key at level n.
   bool isIn(const char *field, size_t depth) const {
     return keys.size() == depth && keys[0] == field;
   }
