@@ -1,12 +1,12 @@
-// polyrank-bench-allreduce: how long the shared-memory transport takes to sum
-// float32 values over ranks, each a process with one thread; or for one half of
-// that, reduce_scatter or all_gather.
+// polyrank-bench-allreduce measures how long the shared-memory transport takes
+// to sum float32 values over ranks, each a process with one thread; or for one
+// half of that, a reduce_scatter or an all_gather.
 //
 //   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20 --kind all_reduce
 //
 // prints {"kind": "all_reduce", "ranks": 2, "mib": 64, "repeats": 20,
-// "least_ms": .., "median_ms": ..}. A repetition's time is that of its slowest
-// rank, from a barrier on. Every value is checked.
+// "least_ms": .., "median_ms": ..}. The time of a repetition is that of its
+// slowest rank, measured from a barrier. Every value is checked.
 
 #include "runtime/comm/shm/ShmJob.h"
 #include "runtime/device/DeviceAccess.h"
@@ -65,13 +65,13 @@ bool parse(int argc, char **argv, Options &options) {
   return true;
 }
 
-/// What a rank holds at first: exact in float32, and different in each.
+/// The initial values of a rank: exact in float32, and different on each rank.
 float valueOf(int rank, size_t element) {
   return float((rank + 1) * int(1 + element % 7));
 }
 
-/// What `rank` holds in the end; `block` is the number of the element's block,
-/// of one for each rank.
+/// The final value on `rank`; `block` is the number of the element's block,
+/// where each rank has one block.
 float expectedOf(const Options &options, int rank, int block, size_t element) {
   float sum =
       float(options.ranks * (options.ranks + 1) / 2) * float(1 + element % 7);
@@ -85,7 +85,8 @@ float expectedOf(const Options &options, int rank, int block, size_t element) {
   }
 }
 
-/// In place, as in a plan; times[n] are the seconds of repetition n.
+/// Runs the collective in place, as in a plan; times[n] is set to the seconds
+/// of repetition n.
 Result<void> runRank(Transport &transport, const Options &options,
                      double *times) {
   std::vector<int32_t> everyone(options.ranks);
@@ -107,7 +108,7 @@ Result<void> runRank(Transport &transport, const Options &options,
                         .group = group};
   collective.transfers = {&transfer, 1};
 
-  for (int n = -1; n < options.repeats; ++n) { // the first is not counted
+  for (int n = -1; n < options.repeats; ++n) { // the first is a warm-up
     for (size_t e = 0; e < elements; ++e)
       values[e] = valueOf(transport.rank(), e);
     if (Result<void> ready = transport.barrier(group); !ready)
@@ -129,7 +130,7 @@ Result<void> runRank(Transport &transport, const Options &options,
                          std::to_string(expected),
                      Error::Fault::Rank};
   }
-  return transport.barrier(group); // no rank leaves before all are through
+  return transport.barrier(group); // no rank leaves before all are done
 }
 
 int rankMain(const shm::Job &job, int rank, const Options &options,

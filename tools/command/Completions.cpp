@@ -1,4 +1,4 @@
-// Completions: what an option may be followed by, in the words of each shell.
+// Writes completions for each shell: the options and their possible values.
 
 #include "tools/command/Config.h"
 #include "tools/command/Documents.h"
@@ -20,10 +20,10 @@ struct Item {
     if (!option.get_snames().empty())
       shortName = option.get_snames().front();
     std::string text = option.get_description();
-    // "NAME=SIZE: the size of a dim" is about the size.
+    // In "NAME=SIZE: the size of a dim" the description follows the colon.
     if (size_t colon = text.find(": "); colon < text.find(' '))
       text = text.substr(colon + 2);
-    // The first sentence, or what comes before its details.
+    // Keeps the first sentence, up to its details.
     size_t end = std::min({text.find(". "), text.find(": "), text.find("; "),
                            text.find(" ("), text.size()});
     about = text.substr(0, end);
@@ -32,7 +32,7 @@ struct Item {
     type = option.get_type_name();
     type = type.substr(0, type.find(':'));
     optional = option.get_expected_min() == 0;
-    // "FILE|FOLDER/" is a file first.
+    // For "FILE|FOLDER/" the first type counts.
     std::string first = type.substr(0, type.find('|'));
     value = first == "FILE" || first == "PLAN" || first == "TRACE" ? Value::File
             : first == "DIR" || first == "FOLDER" ? Value::Folder
@@ -43,7 +43,7 @@ struct Item {
                   ->get_description();
       value = Value::Words;
     } catch (const CLI::OptionNotFound &) {
-      // Anything may follow.
+      // Any value is possible.
     }
   }
 
@@ -60,7 +60,7 @@ std::vector<Item> itemsOf(const CLI::App &app) {
   return items;
 }
 
-/// In single quotes, for all three shells.
+/// Returns the text in single quotes, for all three shells.
 std::string inQuotes(const std::string &text) {
   std::string result = "'";
   for (char letter : text)
@@ -119,7 +119,8 @@ std::string bash(const CLI::App &app) {
          function + " " + app.get_name() + "\n";
 }
 
-/// A part of a specification of _arguments, where : and [ ] have a meaning.
+/// Escapes a part of a specification of _arguments, in which : and [ ] are
+/// special.
 std::string zshText(const std::string &text) {
   std::string result;
   for (char letter : text)
@@ -144,7 +145,7 @@ std::string zsh(const CLI::App &app) {
                                              : "");
     std::string tail = "[" + zshText(item.about) + "]" + value;
     std::string name = "--" + item.longName, star = item.repeatable ? "*" : "";
-    // An optional value is only taken after "=".
+    // An optional value is accepted only after "=".
     const char *joint = item.value == Value::None ? ""
                         : item.optional           ? "=-"
                                                   : "=";
@@ -188,7 +189,7 @@ std::string fish(const CLI::App &app) {
       text += item.optional ? " -f" : " -x";
       break;
     }
-    // Between single quotes fish knows \' and \\ alone.
+    // In single quotes fish has only the escapes \' and \\.
     std::string about;
     for (char letter : item.about)
       about += (letter == '\'' || letter == '\\' ? "\\" : "") +

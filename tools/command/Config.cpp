@@ -1,10 +1,10 @@
-// TOML is read and written by toml++; CLI11 decides between file and command
+// Reads and writes TOML with toml++; CLI11 decides between file and command
 // line.
 //
-// toml++ asserts where some texts are no TOML ("[#name]"), and in a release
-// build goes on. Here its assertions are exceptions in every build (`parsed`).
-// Its tables of characters call what is in none of them impossible ("ü"): that
-// is false.
+// toml++ has assertions that fail for some texts that are not TOML ("[#name]"),
+// and that a release build ignores. Here its assertions are exceptions in every
+// build (`parsed`). Its assumption that characters outside its tables ("ü")
+// cannot occur is false.
 
 #include "tools/command/Config.h"
 
@@ -23,7 +23,7 @@
 
 namespace polyrank {
 namespace {
-/// What an assertion of toml++ throws.
+/// Thrown by an assertion of toml++.
 struct NotToml {
   uint32_t line = 0; // from 1, once it is known
 };
@@ -46,14 +46,14 @@ struct NotToml {
 namespace polyrank {
 namespace {
 
-/// The table of a TOML text. Throws toml::parse_error, or NotToml with the line
-/// where toml++ states no reason.
+/// Returns the table of a TOML text. Throws toml::parse_error, or NotToml with
+/// the line if toml++ gives no reason.
 toml::table parsed(const std::string &text) {
   auto reads = [&](size_t size) {
     try {
       static_cast<void>(toml::parse(std::string_view(text).substr(0, size)));
     } catch (const toml::parse_error &) {
-      // What comes later makes it whole, or it is the error of the whole text.
+      // Later lines complete the text, or the error is that of the whole text.
     } catch (const NotToml &) {
       return false;
     }
@@ -78,7 +78,7 @@ std::string lowered(std::string text) {
   return text;
 }
 
-/// What an option is called in a file; empty where it cannot stand in one.
+/// Returns the name of an option in a file; empty if a file cannot have it.
 std::string keyOf(const CLI::Option &option) {
   if (!option.get_configurable())
     return "";
@@ -94,8 +94,7 @@ bool isRepeatable(const CLI::Option &option) {
   return option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
 }
 
-/// A text or a number as the command line would have it; nothing where it is
-/// neither.
+/// Returns a text or a number as on the command line; nothing if it is neither.
 std::optional<std::string> textOf(const toml::node &node) {
   if (auto text = node.value_exact<std::string>())
     return *text;
@@ -116,7 +115,8 @@ public:
   }
 
   std::vector<CLI::ConfigItem> from_config(std::istream &input) const override {
-    // toml++ would go back to the start, which a pipe cannot.
+    // Reads the whole input first: toml++ would seek to the start, which a pipe
+    // cannot.
     std::string whole(std::istreambuf_iterator<char>(input), {});
     constexpr size_t longest = 1 << 20;
     if (whole.size() > longest)
@@ -155,7 +155,8 @@ public:
     return items;
   }
 
-  /// Where an option of this name ("--steps") stands, of those that count.
+  /// Returns the line of the option of this name ("--steps"), if the file sets
+  /// it.
   std::optional<uint32_t> lineOf(const std::string &name) const {
     auto found = lines.find(name);
     return found == lines.end() ? std::nullopt : std::optional(found->second);
@@ -190,7 +191,7 @@ private:
                                         nearestWords(key, known)));
   }
 
-  /// Throws a ConfigError without the place.
+  /// Throws a ConfigError that does not name the place.
   void read(const std::string &key, const toml::node &value, uint32_t line,
             std::vector<CLI::ConfigItem> &items) const {
     const CLI::Option *option = find(key);
@@ -208,7 +209,7 @@ private:
       if (!given)
         throw CLI::ConfigError(
             fmt::format("'{}' is a flag: write {} = true or false", key, key));
-      // A flag that is false was not given: it must not exclude others.
+      // A flag that is false counts as not given: it must not exclude others.
       if (!*given)
         return;
       item.inputs = {"true"};
@@ -243,7 +244,8 @@ private:
   mutable std::map<std::string, uint32_t> lines; // by the option's name
 };
 
-/// Whether this value of a file is this text of the command line.
+/// Returns true if this value in a file is read as this text of the command
+/// line.
 bool reads(const std::string &value, const std::string &text) {
   try {
     toml::table table = toml::parse("x = " + value);
@@ -253,7 +255,8 @@ bool reads(const std::string &value, const std::string &text) {
   }
 }
 
-/// A number where that reads back as the same text, else quoted.
+/// Returns the text as a number if that reads back as the same text, else
+/// quoted.
 std::string tomlOf(const std::string &name, const std::string &text) {
   bool mayBeNumber = !text.empty() && text.find_first_not_of("0123456789.-") ==
                                           std::string::npos;
@@ -262,7 +265,7 @@ std::string tomlOf(const std::string &name, const std::string &text) {
   std::ostringstream out;
   out << toml::toml_formatter(toml::value<std::string>(text),
                               toml::format_flags::none);
-  // Such as the name of a file that is no UTF-8.
+  // Fails, for example, for a file name that is not UTF-8.
   if (!reads(out.str(), text))
     throw CLI::ValidationError(
         "--write-config",
@@ -362,7 +365,7 @@ std::vector<std::string> effectiveArguments(const CLI::App &app,
       arguments.push_back(name);
     else
       for (const std::string &value : option->results()) {
-        // CLI11 takes what follows "--name=" for the value of an empty one.
+        // CLI11 takes the argument after "--name=" as its value if it is empty.
         if (value.empty())
           arguments.insert(arguments.end(), {name, value});
         else

@@ -1,4 +1,4 @@
-// The options that print what is made of a command line.
+// The options that print the documents of a command line.
 
 #include "tools/command/Documents.h"
 
@@ -7,7 +7,8 @@
 
 namespace polyrank {
 
-// Both come before what is required: they work without a file.
+// Both are handled before required arguments are checked: they work without a
+// file.
 void addDocumentOptions(CLI::App &app) {
   app.add_option_function<std::string>(
          "--completions",

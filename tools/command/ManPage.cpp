@@ -1,4 +1,4 @@
-// A man page out of a command line: the same words as --help.
+// Writes a man page from a command line, with the texts of --help.
 
 #include "support/Version.h"
 #include "tools/command/Documents.h"
@@ -9,7 +9,7 @@
 namespace polyrank {
 namespace {
 
-/// A text in which roff finds no commands.
+/// Escapes a text so that roff finds no commands in it.
 std::string escaped(const std::string &line) {
   std::string text;
   for (char letter : line)
@@ -19,7 +19,7 @@ std::string escaped(const std::string &line) {
   return text.starts_with('.') || text.starts_with('\'') ? "\\&" + text : text;
 }
 
-/// Paragraphs in lines that are short enough for people who read the source.
+/// Wraps paragraphs into lines that are short enough for readers of the source.
 std::string filled(const std::string &text) {
   constexpr size_t width = 76;
   std::string page, line;
@@ -49,7 +49,8 @@ std::string upper(std::string text) {
 
 std::string inQuotes(const std::string &text) { return "\"" + text + "\""; }
 
-/// "polyrank-run model.plan --steps 3" under a line that ends in a colon.
+/// Formats the example: "polyrank-run model.plan --steps 3" under a line that
+/// ends in a colon.
 std::string example(const std::string &footer) {
   std::string page;
   std::istringstream lines(footer);
@@ -59,7 +60,7 @@ std::string example(const std::string &footer) {
     isCode = line.starts_with("  ");
     if (isCode != wasCode && (isCode || !page.empty()))
       page += isCode ? ".RS\n.nf\n" : ".fi\n.RE\n";
-    // The heading says it.
+    // The heading says it already.
     if (line != "Example:")
       page += escaped(isCode ? line.substr(2) : line) + "\n";
   }
@@ -99,7 +100,7 @@ std::string manPage(const CLI::App &app) {
       positionals += ".TP\n\\fI" + escaped(argument) + "\\fR\n" +
                      filled(option->get_description());
     }
-  // What the first sentence says.
+  // The first sentence of the description.
   std::string brief = app.get_description();
   brief = brief.substr(0, brief.find_first_of(".:"));
   brief.front() = static_cast<char>(

@@ -1,4 +1,4 @@
-// polyrank-compile: an exported model to a plan.
+// polyrank-compile compiles an exported model to a plan.
 
 #include "runtime/report/Messages.h"
 #include "support/OutOfMemory.h"
@@ -9,8 +9,8 @@
 #include <csignal>
 #include <malloc.h>
 
-/// The status of a call whose output may have been lost. LLVM would end it
-/// with a signal; what standard error has lost is no reason to.
+/// Returns the exit status, an error if output was lost. LLVM would end the
+/// process with a signal. Losses on standard error are ignored.
 static int checkStandardOutput(int status) {
   llvm::outs().flush();
   if (llvm::outs().has_error()) {
@@ -26,15 +26,15 @@ static int checkStandardOutput(int status) {
 int main(int argc, char **argv) {
   polyrank::runtime::takeStandardDescriptors();
   polyrank::endWhenOutOfMemory("polyrank-compile");
-  // LLVM's own containers ask malloc.
+  // LLVM's own containers call malloc, not operator new.
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { polyrank::endOutOfMemory(); });
   // A file that reaches the limit of `ulimit -f`, and a reader that is gone,
-  // are write errors and no signals.
+  // become write errors instead of signals.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  // Tensors of masks and tables come and go; given back to the system, each of
-  // them would be made of new, zeroed pages.
+  // Tensors of masks and tables are allocated and freed often. If freed memory
+  // went back to the system, each of them would need new, zeroed pages.
   constexpr int keptBytes = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, keptBytes);
   mallopt(M_TRIM_THRESHOLD, keptBytes);

@@ -1,10 +1,10 @@
-// Command line of polyrank-compile.
+// The command line of polyrank-compile.
 
 #include "tools/polyrank-compile/Options.h"
 
 #include "tools/Help.h"
 
-/// A headline of --help over these options.
+/// Groups these options under a headline of --help.
 static void group(CLI::App &app, const std::string &title,
                   std::initializer_list<const char *> names) {
   for (const char *name : names)

@@ -83,7 +83,7 @@ void printCheckpoint(const FoundCheckpoint &found) {
     fmt::print("  {:>10} in all of {}s\n", bytesText(bytes), role);
 }
 
-/// What is wrong with it; empty where nothing is found.
+/// Opens a checkpoint, with `check` also reads it all. Returns the first fault.
 Result<FoundCheckpoint> examine(const std::string &path, bool check) {
   POLYRANK_ASSIGN(found, openCheckpoint(path));
   if (check) {
@@ -115,7 +115,7 @@ Result<void> inspectCheckpoint(const std::string &given, bool json,
   }
   nlohmann::ordered_json list = newReport("checkpoints");
   list["checkpoints"] = nlohmann::ordered_json::array();
-  std::optional<Error> problem; // of the last that has one
+  std::optional<Error> problem; // of the last checkpoint with one
   for (uint64_t step : steps) {
     Result<FoundCheckpoint> found = examine(checkpointPath(path, step), check);
     std::string wrong = found ? "" : found.error().message;

@@ -1,4 +1,4 @@
-// Tables of what was planned and what was measured.
+// Prints tables of planned and measured times.
 
 #include "tools/polyrank-inspect/Compare.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t columns = 100;
 constexpr size_t mostOps = 30;
 
-/// "planned measured more ratio", in milliseconds.
+/// Returns "planned measured excess ratio", in milliseconds.
 std::string timesOf(const Planned &time) {
   return fmt::format("{:>9.3f} {:>9.3f} {:>+9.3f} {:>6}", 1e3 * time.planned,
                      1e3 * time.measured, 1e3 * time.excess(),

@@ -1,4 +1,5 @@
-// polyrank-inspect: what a plan holds, moves and runs, without running it.
+// polyrank-inspect prints the tensors, communication and commands of a plan
+// without running it.
 
 #include "runtime/device/cpu/OneDnn.h"
 #include "runtime/exec/Links.h"
@@ -38,7 +39,7 @@ struct InspectOptions {
        check = false;
 };
 
-/// One a line, for scripts.
+/// Prints one file per line, for scripts.
 void printFiles(const PlanReport &report) {
   for (const std::string &path : report.weightFiles)
     fmt::print("weights {}\n", path);
@@ -46,7 +47,7 @@ void printFiles(const PlanReport &report) {
     fmt::print("library {}\n", oneDnnLibrary);
 }
 
-/// Of a rank at each coordinate.
+/// Prints a line for a rank of each program.
 void printPrograms(const PlanReport &report) {
   fmt::print("\nprograms: a rank of each, a step of {:.3f} ms as planned\n",
              1e3 * report.stepSeconds);
@@ -95,7 +96,7 @@ void printOverview(const PlanReport &report) {
     printPrograms(report);
 }
 
-/// Those that differ in the numbers of layers only make one line.
+/// Prints arguments; those that differ only in layer numbers are one line.
 void printAlike(const std::vector<const HeldArgument *> &all,
                 const char *ending) {
   std::vector<std::string> keys;
@@ -127,7 +128,7 @@ void printAlike(const std::vector<const HeldArgument *> &all,
   }
 }
 
-/// What the ranks of one program hold.
+/// Prints what the ranks of one program hold.
 void printHeld(const PlanReport &report, const ProgramReport &program) {
   if (!program.place.empty())
     fmt::print("each rank at {}: {} elements, {} and {} of state\n",
@@ -143,7 +144,7 @@ void printHeld(const PlanReport &report, const ProgramReport &program) {
     }
   printAlike(listed, "");
 
-  // States that lie as their parameters do, by their own name.
+  // States with the same layout as their parameters, by state name.
   std::vector<std::string> names;
   std::map<std::string, std::pair<uint64_t, uint64_t>> sums;
   for (const HeldArgument &held : report.held) {
@@ -182,7 +183,7 @@ void printParameters(const PlanReport &report) {
     printHeld(report, program);
 }
 
-/// What is in the arena when most is, by module and phase.
+/// Prints the arena's contents at its peak, by module and phase.
 void printPeak(const PeakReport &peak) {
   if (peak.lines.empty())
     return;
@@ -235,7 +236,7 @@ void printMemory(const ProgramReport &report) {
                report.libraryBytes());
 }
 
-/// Of the ranks of one program.
+/// Prints the communication of the ranks of one program.
 void printCommunication(const PlanReport &report, const std::string &place) {
   if (!place.empty())
     fmt::print("at {}:\n", place);
@@ -293,7 +294,7 @@ void printOverlap(const StepTimeline &timeline) {
                          : 0);
 }
 
-/// Times by the model that the compiler schedules by.
+/// Prints times by the model by which the compiler orders commands.
 void printOverlap(const PlanTimeline &timeline) {
   fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n",
              milliseconds(timeline.makespan),
@@ -362,7 +363,7 @@ Result<void> writePictures(const InspectOptions &options,
   return writeText(options.layoutsSvg, layoutsSvg(plan));
 }
 
-/// The picture of what trainings have logged. No plan is needed.
+/// Draws the logs of trainings. Needs no plan.
 Result<void> drawLogs(const InspectOptions &options) {
   std::vector<InputUse> inputs;
   std::vector<LoggedRun> runs;

@@ -12,7 +12,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// `name` is part of a name, or a glob of one.
+/// Returns true if `name` is a part of the text, or a glob that matches a part.
 bool mentions(const std::string &text, const std::string &name) {
   return text.find(name) != std::string::npos ||
          fnmatch(("*" + name + "*").c_str(), text.c_str(), 0) == 0;
@@ -33,8 +33,8 @@ bool mentions(const CollectiveReason &reason, const std::string &name) {
 
 namespace {
 
-/// The user's name in what a reason says: of mul 'fc1.weight' what is in
-/// quotes.
+/// Returns the user's name in a text of a reason: the quoted part of "mul
+/// 'fc1.weight'".
 std::string nameIn(const std::string &text) {
   size_t first = text.find('\''), last = text.rfind('\'');
   return first < last ? text.substr(first + 1, last - first - 1) : text;
@@ -69,7 +69,8 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
   for (const CollectiveReason &reason : report.reasons) {
     if (!mentions(reason, name))
       continue;
-    // In quotes, as ops are: then the exporter's name of the node is left out.
+    // The name is quoted, like ops: then the exporter's name of the node is
+    // left out.
     std::string value = fmt::format(
         "'{}'", reason.value.empty() ? reason.origin : reason.value);
     std::string key = fmt::format(

@@ -1,4 +1,4 @@
-// polyrank-opt: runs passes on MLIR text, and evaluates the result.
+// polyrank-opt runs passes on MLIR text, and evaluates the result.
 
 #include "compiler/evaluate/Passes.h"
 #include "compiler/target/cpu/CpuTarget.h"
@@ -18,8 +18,8 @@
 
 namespace cl = llvm::cl;
 
-// LLVM is built without -debug-only; LLVM_DEBUG of our own files works with it.
-// A release build has no debug output.
+// LLVM is built without -debug-only, so it is defined here for LLVM_DEBUG in
+// Polyrank's files. A release build has no debug output.
 #ifndef NDEBUG
 static cl::opt<std::string>
     debugOnly("debug-only", cl::desc("Print the debug output of one component"),
@@ -54,8 +54,9 @@ static cl::opt<uint64_t, true>
     seed("seed", cl::location(evaluation.seed),
          cl::desc("Arguments that --inputs does not give are drawn from this"));
 
-/// Leaves in --help what is ours and what MLIR is about to register: LLVM's
-/// back ends have some hundred options of their own (--help-hidden shows them).
+/// Keeps in --help only our options and those that MLIR is about to register:
+/// LLVM's back ends have some hundred options of their own (--help-hidden shows
+/// them).
 static void hideOtherOptions() {
   const llvm::StringSet<> ours{"debug-only", "evaluate",  "inputs", "outputs",
                                "expect",     "tolerance", "seed"};
@@ -90,7 +91,7 @@ int main(int argc, char **argv) {
       manager.addPass(polyrank::evaluate::createEvaluatePass(evaluation));
       return mlir::success();
     });
-    // The results are the output.
+    // The output is the results, not the IR.
     output = "/dev/null";
   }
   std::string error;

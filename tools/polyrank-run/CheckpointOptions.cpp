@@ -1,4 +1,4 @@
-// --checkpoint, --resume and what belongs to them.
+// The option --checkpoint, --resume and related ones.
 
 #include "tools/polyrank-run/CheckpointOptions.h"
 
@@ -8,7 +8,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// "50" steps, or "30s", "10m" or "2h" of time.
+/// Parses "50" as steps, and "30s", "10m" or "2h" as time.
 void setEvery(CheckpointOptions &options, const std::string &text) {
   constexpr std::pair<char, uint64_t> units[] = {
       {'s', 1}, {'m', 60}, {'h', 3600}}; // in seconds
@@ -31,7 +31,7 @@ void setEvery(CheckpointOptions &options, const std::string &text) {
     options.everySteps = number;
 }
 
-/// "loss" or "accuracy:max".
+/// Parses "loss" or "accuracy:max".
 void setBest(CheckpointOptions &options, const std::string &text) {
   size_t colon = text.rfind(':');
   std::string direction =

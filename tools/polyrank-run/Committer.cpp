@@ -1,4 +1,4 @@
-// Gathers the ranks' reports, and commits in the background.
+// Collects the ranks' reports, and commits in the background.
 
 #include "tools/polyrank-run/Committer.h"
 
@@ -67,7 +67,7 @@ void Committer::note(uint64_t step,
   auto &known = metrics[step];
   for (auto &each : noted)
     known.push_back(each);
-  // Ranks are at most some steps apart; a checkpoint takes longer.
+  // Ranks are only some steps apart, but a checkpoint takes longer.
   constexpr size_t kept = 4096;
   while (metrics.size() > kept)
     metrics.erase(metrics.begin());
@@ -82,7 +82,8 @@ void Committer::beginWith(const FoundCheckpoint *resumed,
       resumed->path != checkpointPath(options.folder, resumed->manifest.step))
     return;
   const Manifest &manifest = resumed->manifest;
-  // An evaluation after it that is still to be made belongs to it, too.
+  // An evaluation after this step that is still to be made belongs to the
+  // checkpoint, too.
   given[manifest.step] = manifest;
   std::lock_guard lock(mutex);
   whole.insert(manifest.step);
@@ -152,7 +153,8 @@ void Committer::take(int rank, const ShardReport &shard) {
     each.manifest.evaluation = std::prev(next)->second;
     evaluations.erase(evaluations.begin(), std::prev(next));
   }
-  // Of one that an evaluation of an earlier step might change still.
+  // An evaluation of an earlier step may still change one of the latest
+  // manifests.
   constexpr size_t remembered = 4;
   given[shard.step] = each.manifest;
   if (given.size() > remembered)
@@ -217,7 +219,7 @@ Committer::Outcome Committer::commit(Pending &&next) {
   return outcome;
 }
 
-/// A warning, or nothing.
+/// Replaces the manifest of a committed checkpoint. Returns a warning, or "".
 std::string Committer::amend(const Manifest &manifest) {
   if (!whole.contains(manifest.step))
     return "";
@@ -229,9 +231,8 @@ std::string Committer::amend(const Manifest &manifest) {
   return tidy(manifest, true);
 }
 
-/// Removes what is not kept beside a checkpoint that is new, or has new
-/// metrics; all of them where that is final. What cannot be removed is told,
-/// and stays.
+/// Applies the retention after a checkpoint is new, or has new metrics; with
+/// `isFinal` it has all its metrics. Returns a warning, or "".
 std::string Committer::tidy(const Manifest &manifest, bool isFinal) {
   if (Result<void> removed =
           applyRetention(files, options.folder, options.retention, run);
@@ -255,7 +256,7 @@ void Committer::tick(Progress &progress) {
   for (const Outcome &outcome : done) {
     numEnded += !outcome.isAmended;
     if (outcome.isAmended) {
-      // It is whole, as it was.
+      // The checkpoint is intact, with its old manifest.
     } else if (outcome.error.empty()) {
       failure.reset();
       committed = outcome.report.step;

@@ -1,4 +1,4 @@
-// Samples, from the command line to what is opened.
+// The options about samples, and opening them.
 
 #include "tools/polyrank-run/DataOptions.h"
 
@@ -13,7 +13,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// A list at its commas. Where there is a file of that whole name, it is meant.
+/// Splits a list at its commas, unless a file has the whole text as its name.
 std::vector<std::string> splitPaths(const std::vector<std::string> &given) {
   std::vector<std::string> paths;
   for (const std::string &text : given) {
@@ -47,7 +47,7 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
           ->expected(1)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
           ->type_name("FILE");
-  // What a shell makes of a pattern without quotes stands behind --data.
+  // The files into which a shell expands an unquoted pattern follow --data.
   app.add_option("more", texts.more)->expected(-1)->group("");
   app.add_option("--token-type", options.tokenType,
                  "Type of the tokens in --data, where its name does not say: "
@@ -139,7 +139,7 @@ void takeDataOptions(CLI::App &app, RunOptions &options,
         "--eval-every", "there are no samples to evaluate: give --eval-data "
                         "FILE, or keep some apart with --holdout FRACTION");
   options.data.insert(options.data.end(), texts.more.begin(), texts.more.end());
-  // So that ranks and --write-config have them, too.
+  // Added to --data, so that ranks and --write-config have them, too.
   for (const std::string &path : texts.more)
     app.get_option("--data")->add_result(path);
   if (texts.order == "sequential")
@@ -154,7 +154,7 @@ uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {
   double exact =
              epochs * static_cast<double>(samples) / static_cast<double>(batch),
          whole = std::round(exact);
-  // 0.1 of 30 samples are 3, though the double is a little more.
+  // 0.1 of 30 samples are 3, although the double is a little more.
   bool isWhole = std::abs(exact - whole) <= 1e-12 * exact;
   return std::max<uint64_t>(1, uint64_t(isWhole ? whole : std::ceil(exact)));
 }
@@ -245,7 +245,7 @@ uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
   if (evaluatesAll(options, plan))
     return evaluatedBatchesOf(options, plan, data).size();
   uint64_t samples = data.samples(splitOf(options, plan));
-  // Outputs are wanted for every sample.
+  // With --outputs every sample needs an output.
   return options.outputs.empty() ? samples / batch
                                  : (samples + batch - 1) / batch;
 }

@@ -1,4 +1,4 @@
-// Opens and checks what evaluates, and puts its results together.
+// Opens and checks the parts of an evaluation, and combines its results.
 
 #include "tools/polyrank-run/Evaluation.h"
 
@@ -12,7 +12,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// How to make a plan that can evaluate for this one.
+/// Returns the command that compiles an evaluating plan for this one.
 std::string compileCommand(const plan::Plan &plan) {
   std::string mesh;
   for (const plan::Axis *axis : *plan.mesh())
@@ -27,7 +27,7 @@ std::string compileCommand(const plan::Plan &plan) {
       plan.threads() > 1 ? fmt::format(" --threads {}", plan.threads()) : "");
 }
 
-/// Does any command read this argument, or, with `writes`, write it?
+/// Returns true if any command reads this argument, or with `writes` writes it.
 bool isUsed(const plan::Program &program, const plan::Argument &argument,
             bool writes) {
   const plan::BufferRef &buffer = *argument.buffer();
@@ -59,13 +59,13 @@ bool isUsed(const plan::Program &program, const plan::Argument &argument,
   return false;
 }
 
-/// A training plan whose steps would not say what the model does in use.
+/// Fails for a training plan whose steps behave differently from inference.
 Result<void> checkTrainingEvaluates(const LoadedPlan &training) {
   for (uint32_t number = 0; number < training.programs(); ++number)
     for (const plan::Argument *argument :
          *training.program(number).arguments()) {
       const char *reason = nullptr;
-      // What no optimizer changes, but a step does, are running statistics.
+      // What a step changes and no optimizer does are running statistics.
       bool isTrained = argument->trainable() || argument->state_of();
       if (argument->role() == plan::Role::Seed &&
           isUsed(training.program(number), *argument, /*writes=*/false))
@@ -192,7 +192,7 @@ void EvaluationMeans::add(const StepReport &batch, uint64_t count,
     });
     if (mean == means.end())
       mean = means.insert(means.end(), {name, 0, 0});
-    if (counts.contains(name)) { // which are sums themselves
+    if (counts.contains(name)) { // counts are sums
       mean->sum += value * share;
       mean->weight = 1;
       continue;
@@ -200,7 +200,7 @@ void EvaluationMeans::add(const StepReport &batch, uint64_t count,
     const double *targets = batch.targetsOf(name);
     double weight = targets ? *targets * share : static_cast<double>(count);
     if (weight == 0)
-      continue; // a mean of nothing
+      continue; // a mean over nothing
     mean->sum += (geometric.contains(name) ? std::log(value) : value) * weight;
     mean->weight += weight;
   }

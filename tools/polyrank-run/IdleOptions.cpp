@@ -1,4 +1,4 @@
-// The rules by which an option of a run is found to change nothing.
+// The rules by which an option of a run has no effect.
 
 #include "tools/polyrank-run/IdleOptions.h"
 
@@ -18,7 +18,7 @@ struct Situation {
   bool trains() const { return plan.plan->mode() == plan::Mode::Train; }
 };
 
-/// Why an option changes nothing; empty where it does.
+/// Why an option has no effect; empty if it has one.
 using Reason = std::string;
 
 struct Rule {
@@ -47,7 +47,7 @@ Reason endsBefore(const Situation &run) {
 
 Reason hasFewEvaluations(const Situation &run) {
   uint64_t every = run.options.evalEvery;
-  // A checkpoint may say what came before.
+  // A checkpoint may have earlier evaluations.
   if (every == 0 || run.stepsBefore > 0)
     return "";
   uint64_t evaluations = (run.steps + every - 1) / every;

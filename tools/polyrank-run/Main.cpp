@@ -1,5 +1,5 @@
-// polyrank-run: checks what the user gave, starts the ranks and shows how they
-// get on. The same program is the ranks' (Rank.cpp).
+// polyrank-run checks the user's input, starts the ranks and shows their
+// progress. The ranks run the same program (Rank.cpp).
 
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/launch/OtherLaunchers.h"
@@ -34,7 +34,8 @@ namespace {
 
 class Run : Preparation {
 public:
-  /// `hasBegun` becomes true once all that is read before a run was read.
+  /// `hasBegun` becomes true once all input that precedes the run has been
+  /// read.
   Run(const RunOptions &given, bool &hasBegun)
       : Preparation(given), hasBegun(hasBegun), restarts(given.restarts) {}
 
@@ -98,7 +99,7 @@ public:
     shm::JobOptions jobOptions;
     for (int64_t rank = 0; rank < report.ranks; ++rank)
       jobOptions.sharedSizes.push_back(report.programOf(rank).sharedBytes);
-    // A rehearsal sleeps: it needs no cores, and must not take others'.
+    // A rehearsal sleeps: it needs no cores, and must not claim any.
     int threads = times ? 1 : int(report.threads);
     Binding binding = times ? Binding::None : Binding::Core;
     jobOptions.threadsPerRank = threads + options.commThreads;
@@ -221,13 +222,14 @@ public:
     return {};
   }
 
-  /// Of a run without an error.
+  /// The exit status of a run without an error.
   int status() const {
     return progress->meanLossIsNan() ? int(Error::Fault::NotFinite) : 0;
   }
 
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
-  /// The user would not wait for a disk at which a thread still is.
+  /// True if the user interrupted the wait for a thread that still writes to
+  /// the disk.
   bool isAbandoned() const { return abandoned; }
   RunFiles files() const {
     return {options.plan,
@@ -250,8 +252,8 @@ private:
 
   void finish(const StepReport &step) { progress->step(step); }
 
-  /// Told by the step that a rank has begun, not by reports: a rank may die
-  /// before another one's report of the step before has come.
+  /// Judged by the step that a rank has begun, not by reports: a rank may die
+  /// before another one's report of the previous step has arrived.
   Attempt howFar(bool fromOutside) const {
     uint64_t before = page->facts().step;
     uint64_t begun = std::max(page->lastBegun(), before + 1);
@@ -259,7 +261,8 @@ private:
   }
   bool hasBegunStep() const { return page->lastBegun() > page->facts().step; }
 
-  /// Nothing of a failed attempt comes into the next one's files.
+  /// Discards all results of a failed attempt, so that none gets into the files
+  /// of the next one.
   Result<void> forgetAttempt() {
     makeCollector();
     evaluated.clear();
@@ -282,8 +285,7 @@ private:
     return {};
   }
 
-  /// Looks at the loss when the first ranks of all programs have reported a
-  /// step.
+  /// Checks the loss once the first ranks of all programs have reported a step.
   void take(int rank, StepReport report) {
     std::optional<StepReport> step = collector->add(rank, std::move(report));
     if (!step)
@@ -299,7 +301,7 @@ private:
     }
   }
 
-  /// What ranks and launcher have to know before the first step.
+  /// Prepares the page that ranks and launcher share before the first step.
   Result<void> prepareCheckpoints() {
     POLYRANK_ASSIGN(created, RunPage::create());
     page.emplace(std::move(created));
@@ -330,17 +332,18 @@ private:
     return {};
   }
 
-  /// Tells the ranks which files they must find under the names of the options.
+  /// Tells the ranks the identities of the files that they must find under the
+  /// names in the options.
   Result<void> setIdentities() {
     RunPage::Facts &facts = page->facts();
-    // A run that goes on reads no --init but for a plan that evaluates.
+    // A resumed run reads --init only for an evaluating plan.
     if (!options.init.empty() && !times &&
         (!resumed || !options.evalPlan.empty())) {
       POLYRANK_ASSIGN(set, SafetensorsSet::open(options.init));
       POLYRANK_ASSIGN(identity, set.identity());
       identity.copy(facts.init, sizeof(facts.init) - 1);
     }
-    // Those of --holdout are in the data, which have a fingerprint.
+    // The samples of --holdout are in the data, which have a fingerprint.
     if (evaluation && !options.evalData.empty()) {
       POLYRANK_ASSIGN(identity, identityOf(*evaluation));
       identity.copy(facts.evaluated, sizeof(facts.evaluated) - 1);
@@ -348,12 +351,12 @@ private:
     return {};
   }
 
-  /// Tells the ranks which checkpoint they begin with.
+  /// Tells the ranks from which checkpoint they begin.
   Result<void> setResumed() {
     RunPage::Facts &facts = page->facts();
     facts.step = stepsBefore();
     page->startAfter(stepsBefore());
-    // Ranks that load an older checkpoint have not done what was asked for.
+    // Ranks that load an older checkpoint have not done the requested saves.
     endedBefore = requests = committer ? committer->ended() : 0;
     lastRequest = std::chrono::steady_clock::now();
     facts.origin = dataState.origin;
@@ -379,9 +382,9 @@ private:
     return {};
   }
 
-  /// Starts the ranks, and again as long as that may help: where they find the
-  /// checkpoint damaged from which they were to go on, from the one before;
-  /// where they fail, from the newest.
+  /// Starts the ranks, and restarts them as long as that may help: from an
+  /// older checkpoint if they find theirs damaged, from the newest one if they
+  /// fail.
   Result<void> launchAll(LaunchOptions &launch,
                          const shm::JobOptions &jobOptions,
                          const EndSignals &signals) {
@@ -389,7 +392,8 @@ private:
       damage.clear();
       LaunchEnd end;
       {
-        // Shared memory is the attempt's own, and gone before the next one's.
+        // Each attempt has shared memory of its own, which is gone before the
+        // next attempt's is created.
         POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
         POLYRANK_ASSIGN(evalJob, createEvaluationJob(jobOptions));
         launch.descriptors = descriptorsWith(evalJob);
@@ -401,7 +405,7 @@ private:
       Result<void> &ran = end.result;
       if (Result<void> finished = finishCheckpoints(signals); !finished)
         return finished;
-      // And nothing stays of what ranks had begun, which are gone.
+      // Removes what the ranks, which are gone, have left unfinished.
       if (!ran && checkpoint)
         if (Result<void> removed =
                 removeLeftovers(diskFiles, options.checkpoints.folder);
@@ -409,12 +413,11 @@ private:
           progress->warn(removed.error().message);
       if (ran || notFinite)
         return ran;
-      // While ranks load what a checkpoint has, nothing is lost.
+      // While ranks load a checkpoint, nothing is lost.
       if (end.signal && ran.error().fault == Error::Fault::Rank &&
           !hasBegunStep() && checkpoint && resumed)
         return Error{ran.error().message, Error::Fault::Preempted};
-      // Whoever ends the run may end its ranks too: that is no failure of
-      // theirs.
+      // Whoever ends the run may also end its ranks: that is not their failure.
       if (end.signal && end.fromOutside && checkpoint &&
           ran.error().fault == Error::Fault::Rank)
         return Error{fmt::format("{}; interrupted by signal {} ({})",
@@ -449,9 +452,9 @@ private:
     }
   }
 
-  /// Waits until what all ranks have written of a checkpoint is durable, as
-  /// that counts. Schedulers repeat their signals meanwhile; a SIGINT after
-  /// another signal ends the waiting.
+  /// Waits until the checkpoints that all ranks have written are committed.
+  /// Schedulers may repeat their signals meanwhile; a SIGINT after another
+  /// signal ends the wait.
   Result<void> finishCheckpoints(const EndSignals &signals) {
     if (!committer)
       return {};
@@ -471,7 +474,8 @@ private:
                  Error::Fault::Rank};
   }
 
-  /// No rank is there. With checkpoints all that can be saved is.
+  /// Called while no rank runs. With checkpoints all that can be saved is
+  /// saved.
   Error endBetweenAttempts(int signal, const std::string &why = "") const {
     return {fmt::format("{}interrupted by signal {} ({}) before the ranks were "
                         "started again",
@@ -479,8 +483,8 @@ private:
             checkpoint ? Error::Fault::Preempted : Error::Fault::Rank};
   }
 
-  /// After a failure the ranks go on from the newest checkpoint that the run
-  /// has made, if there is one, else from where they began.
+  /// After a failure the ranks resume from the newest checkpoint that the run
+  /// has made, or else from where they began.
   Result<void> takeNewest() {
     if (!checkpoint)
       return setResumed();
@@ -492,7 +496,7 @@ private:
                        reason));
     if (choice.found && choice.found->manifest.step > stepsBefore()) {
       resumed = std::move(choice.found);
-      // It is this run's own, with all that belongs to it.
+      // The checkpoint is this run's own, with its optimizer and data.
       options.checkpoints.resume = folder;
       options.checkpoints.resetOptimizer = false;
       options.checkpoints.resetData = false;
@@ -506,7 +510,7 @@ private:
   Result<void> takeOlder() {
     tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
                      damage));
-    // This run will come to its step again.
+    // This run will reach the checkpoint's step again.
     if (checkpoint &&
         resumed->path ==
             checkpointPath(options.checkpoints.folder, stepsBefore()))
@@ -544,7 +548,7 @@ private:
     committer->tick(*progress);
     page->setEndedSaves(committer->ended() - endedBefore);
     auto now = std::chrono::steady_clock::now();
-    // Not before all ranks have done what was asked for last.
+    // A save is not requested before all ranks have done the previous one.
     if (options.checkpoints.everySeconds > 0 &&
         committer->ended() >= requests &&
         now - lastRequest >=
@@ -555,7 +559,7 @@ private:
     }
   }
 
-  /// Says so of the 1st, the 10th, the 100th ..
+  /// Warns about the 1st, the 10th, the 100th .. skipped save.
   void noteSkipped(uint64_t step) {
     ++skipped;
     uint64_t power = 1;
@@ -568,7 +572,7 @@ private:
           step, skipped));
   }
 
-  /// Where the run can go on.
+  /// Returns the checkpoint from which the run can be resumed.
   std::string keptCheckpoint() const {
     uint64_t step = committer && committer->lastStep() ? committer->lastStep()
                     : checkpoint                       ? stepsBefore()
@@ -579,7 +583,7 @@ private:
                 : "";
   }
 
-  /// What ranks inherit, in the order of JobFile.
+  /// Returns the descriptors that ranks inherit, in the order of JobFile.
   std::vector<int>
   descriptorsWith(const std::optional<shm::Job> &evalJob) const {
     auto numberOf = [](const std::optional<OutputFile> &file) {
@@ -599,7 +603,7 @@ private:
     return all;
   }
 
-  /// The memory of a plan that evaluates, on the same processes.
+  /// Creates the shared memory of an evaluating plan, for the same processes.
   Result<std::optional<shm::Job>>
   createEvaluationJob(const shm::JobOptions &training) const {
     if (!evaluation || !evaluation->plan)
@@ -614,7 +618,8 @@ private:
     return std::optional<shm::Job>(std::move(made));
   }
 
-  /// One is done when the first ranks of all programs have said so.
+  /// An evaluation is done once the first ranks of all programs have reported
+  /// it.
   void takeEvaluation(EvaluationReport report) {
     auto &[whole, count] = evaluated[report.step];
     if (count == 0)
@@ -623,7 +628,7 @@ private:
       whole.add(report);
     if (++count < evaluation->planOr(*plan).programs()->size())
       return;
-    // Without a loss nothing is the best.
+    // Without a loss no evaluation is the best.
     auto loss = std::find_if(
         whole.metrics.begin(), whole.metrics.end(),
         [](const auto &metric) { return metric.first == "eval_loss"; });
@@ -636,26 +641,26 @@ private:
     evaluated.erase(whole.step);
   }
 
-  /// A run that begins the optimizer or the samples anew is another one, to
-  /// which losses of the one before say nothing.
+  /// A run that resets the optimizer or the samples is a new one: losses of the
+  /// earlier run do not count.
   bool isAnotherRun() const {
     return options.checkpoints.resetOptimizer || options.checkpoints.resetData;
   }
 
-  /// What the evaluations until the checkpoint came to that the run goes on
-  /// from.
+  /// The result of the evaluations up to the checkpoint from which the run
+  /// resumes.
   std::optional<ManifestEvaluation> evaluationsBefore() const {
     return resumed && !isAnotherRun() ? resumed->manifest.evaluation
                                       : std::nullopt;
   }
 
-  /// Whether the ranks evaluate before the first step.
+  /// True if the ranks evaluate before the first step.
   bool isToEvaluate() const {
     return evaluation && resumed && !isAnotherRun() &&
            evaluatesAgain(options, resumed->manifest, steps);
   }
 
-  /// What a run that ended early has not written.
+  /// Describes what a run that ended early has not written.
   std::string keptFiles() const {
     if (!options.savesAny())
       return "";
@@ -670,7 +675,8 @@ private:
     return kept.empty() ? "; nothing is saved" : kept;
   }
 
-  /// Gives what the ranks have written its name, and writes the rest.
+  /// Commits the files that the ranks have written, and writes the other
+  /// outputs.
   Result<void> writeOutputs() {
     for (SaveOutput &save : saveOutputs)
       if (Result<void> committed = save.commit(); !committed)
@@ -682,8 +688,8 @@ private:
     return npzOutput ? writeArrays() : Result<void>();
   }
 
-  /// --outputs: the tensors that the ranks have assembled, and each output that
-  /// is one number as the mean that is printed.
+  /// Writes --outputs: the tensors that the ranks have assembled, and the
+  /// printed mean of each scalar output.
   Result<void> writeArrays() {
     NpzWriter writer(*std::move(npzOutput));
     if (!outputs.empty()) {
@@ -757,23 +763,23 @@ private:
   FileOperations diskFiles;      // of checkpoints
   std::optional<RunPage> page;
   std::optional<Committer> committer;
-  std::string damage; // that a rank found in the checkpoint
+  std::string damage; // found by a rank in the checkpoint
   std::chrono::steady_clock::time_point lastRequest; // of a save
-  uint64_t requests = 0, endedBefore = 0; // the latter: before this attempt
-  uint64_t skipped = 0; // saves, for which the disk was too slow
+  uint64_t requests = 0, endedBefore = 0; // `endedBefore`: before this attempt
+  uint64_t skipped = 0;                   // saves that were skipped: slow disk
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::vector<RankUse> uses;
   std::optional<StepCollector> collector;
   Restarts restarts;
-  std::optional<Error> notFinite; // the loss, for which the job was ended
+  std::optional<Error> notFinite; // the NaN loss that ended the job
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
-  Patience patience{0}; // with what is known of evaluations
-  bool isKept = false;  // the weights, by a run whose data has an error
+  Patience patience{0}; // knows all evaluations so far
+  bool isKept = false;  // weights are kept despite a data error
   bool abandoned = false;
 };
 
-/// What --check says, and the exit status.
+/// Prints the results of --check. Returns the exit status.
 int checkMain(const RunOptions &options) {
   std::vector<CheckLine> lines = Preparation(options).checkAll();
   bool ok = std::all_of(lines.begin(), lines.end(),
@@ -815,22 +821,22 @@ int launcherMain(const RunOptions &options) {
     if (options.json)
       print(toText(
           reportOfFailure(result.error(), run.stepsDone(), run.files())));
-    if (run.isAbandoned()) { // its thread could not be joined
+    if (run.isAbandoned()) { // its thread cannot be joined
       finishTelling();
       std::_Exit(int(result.error().fault));
     }
     return int(result.error().fault);
   } catch (const std::exception &exception) {
     tell(fmt::format("polyrank-run: {}\n", describe(exception)));
-    // A file that asks for all memory when it is read is wrong input.
+    // A file whose reading exhausts memory is invalid input.
     bool isInput =
         !hasBegun && dynamic_cast<const std::bad_alloc *>(&exception);
     return int(isInput ? Error::Fault::Input : Error::Fault::Rank);
   }
 }
 
-/// A run may have thousands of data files open, and shells allow 1024 by
-/// default where the system allows more. Ranks inherit it.
+/// Raises the limit of open files: a run may have thousands of data files, and
+/// the default limit is 1024 although the system allows more. Ranks inherit it.
 void allowOpenFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -847,7 +853,7 @@ int main(int argc, char **argv) {
   takeStandardDescriptors();
   polyrank::failpoint("start");
   // A file that reaches the limit of `ulimit -f`, and a reader that is gone,
-  // are write errors and no signals.
+  // become write errors instead of signals.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   allowOpenFiles();

@@ -1,4 +1,4 @@
-// Command line, and what follows from it and the plan.
+// The command line, and the options that follow from it and from the plan.
 
 #include "tools/polyrank-run/Options.h"
 
@@ -257,7 +257,7 @@ Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
   return std::move(plan);
 }
 
-/// Whether any collective has a ticket.
+/// Returns true if any collective has a ticket.
 static bool startsAny(const plan::Plan &plan) {
   for (const plan::Program *program : *plan.programs())
     for (const plan::Segment *segment : *program->segments())

@@ -1,5 +1,5 @@
-// flock on the folder of checkpoints, which other machines see too; a socket's
-// name, which leaves nothing on a disk, for a file.
+// Locks the folder of checkpoints by flock, which other machines see too, and a
+// file by the name of a socket, which leaves nothing on a disk.
 
 #include "tools/polyrank-run/OutputLocks.h"
 
@@ -27,9 +27,10 @@ namespace {
 
 constexpr auto patience = std::chrono::seconds(5);
 
-/// A name that all processes give to this file, whatever is there now: the
-/// folder behind all links, by device and inode, and the name in it. Nothing
-/// for what is no file and will be none.
+/// Returns a key of a file that is the same in all processes, whether or not
+/// the file exists: the folder after resolving all links, by device and inode,
+/// and the name in it. Nothing for what is not and cannot become a regular
+/// file.
 std::optional<std::string> keyOf(const std::string &path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
@@ -39,7 +40,7 @@ std::optional<std::string> keyOf(const std::string &path) {
   if (!error)
     real = std::filesystem::weakly_canonical(real, error);
   if (error)
-    return std::nullopt; // whoever opens it says why
+    return std::nullopt; // opening it reports the error
   std::string name = real.filename();
   std::filesystem::path folder = real.parent_path();
   while (stat(folder.c_str(), &status) != 0) {
@@ -51,7 +52,7 @@ std::optional<std::string> keyOf(const std::string &path) {
   return fmt::format("{}:{}:{}", status.st_dev, status.st_ino, name);
 }
 
-/// Calls `lock` until it holds (true) or fails, or time is up. `what` is for
+/// Calls `lock` until it returns true, fails, or the time is up. `what` is for
 /// messages: "--log run.jsonl".
 Result<void> await(const std::string &what, const std::string &doing,
                    const std::function<Result<bool>()> &lock) {
@@ -78,7 +79,7 @@ Result<void> await(const std::string &what, const std::string &doing,
 
 OutputLocks::~OutputLocks() {
   if (!madeFolder.empty())
-    rmdir(madeFolder.c_str()); // which fails where something is in it
+    rmdir(madeFolder.c_str()); // fails if it is not empty
 }
 
 Result<void> OutputLocks::lockFolder(const std::string &folder) {
@@ -96,10 +97,10 @@ Result<void> OutputLocks::lockFolder(const std::string &folder) {
       return Error{what + ": it is no folder"};
     Descriptor file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (file.get() < 0 && errno == ENOENT)
-      return false; // its maker has just taken it away
+      return false; // its creator has just removed it
     if (file.get() < 0)
       return cannot();
-    // A file system that has no locks says something else.
+    // Any other error means that the file system has no locks.
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       return false;
     if (fstat(file.get(), &opened) != 0 || stat(folder.c_str(), &named) != 0 ||
@@ -114,8 +115,8 @@ Result<void> OutputLocks::lockName(const OutputUse &file,
                                    const std::string &key) {
   Sha256 hash;
   hash.add({reinterpret_cast<const uint8_t *>(key.data()), key.size()});
-  // In Linux's abstract namespace, which begins with a zero: such a name goes
-  // when the process does.
+  // A name in Linux's abstract namespace, which begins with a zero byte,
+  // vanishes with its process.
   std::string name = std::string(1, '\0') + "polyrank-output-" + hash.hex();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -127,7 +128,7 @@ Result<void> OutputLocks::lockName(const OutputUse &file,
         Descriptor lock(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         if (bind(lock.get(), reinterpret_cast<sockaddr *>(&address), length) !=
             0)
-          // A system without such sockets has no locks.
+          // On a system without such sockets there is no lock.
           return errno != EADDRINUSE;
         held.push_back(std::move(lock));
         return true;
@@ -140,7 +141,7 @@ Result<OutputLocks> OutputLocks::take(const std::string &checkpoints,
   if (!checkpoints.empty())
     if (Result<void> locked = locks.lockFolder(checkpoints); !locked)
       return locked.error();
-  // Sorted, so that no two runs wait for each other.
+  // The locks are taken in sorted order, so that no two runs deadlock.
   std::map<std::string, const OutputUse *> byKey;
   for (const OutputUse &file : files)
     if (std::optional<std::string> key = keyOf(file.path))

@@ -1,4 +1,4 @@
-// The checks before a run, in their order.
+// The checks before a run, in order.
 
 #include "tools/polyrank-run/Prepare.h"
 
@@ -37,7 +37,8 @@ std::string plural(uint64_t count, const char *thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// A tensor that each batch makes one of, or null.
+/// Returns a tensor output without a batch dim, of which each batch makes one,
+/// or null.
 const plan::Output *findOutputWithoutBatch(const plan::Plan &plan) {
   for (const plan::Program *program : *plan.programs())
     for (const plan::Output *output : *program->outputs())
@@ -47,7 +48,7 @@ const plan::Output *findOutputWithoutBatch(const plan::Plan &plan) {
   return nullptr;
 }
 
-/// "4 ranks x 1 thread"
+/// Returns "4 ranks x 1 thread".
 std::string crewOf(const PlanReport &report) {
   return plural(report.ranks, "rank") + " x " +
          plural(report.threads, "thread");
@@ -59,7 +60,7 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
                                         uint64_t samples) {
   std::vector<OutputArray> arrays;
   uint64_t end = 0;
-  std::set<std::string> seen; // of one that several programs have, the first is
+  std::set<std::string> seen; // if several programs have one, the first is
   for (uint32_t program = 0; program < plan.programs()->size(); ++program) {
     const auto &outputs = *plan.programs()->Get(program)->outputs();
     for (uint32_t number = 0; number < outputs.size(); ++number) {
@@ -88,7 +89,7 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
   return arrays;
 }
 
-/// A check, and those that must hold before it can be made.
+/// A check, and the checks that must hold before it can be made.
 struct Preparation::Check {
   const char *name;
   Result<std::string> (Preparation::*make)(bool whole);
@@ -112,7 +113,8 @@ Result<void> Preparation::run() {
       return found.error();
     if (&check != &checks.front())
       continue;
-    // What the other checks find in files and folders must stay as it is.
+    // The locks come first: what the other checks find in files and folders
+    // must not change.
     POLYRANK_ASSIGN(uses, outputUses());
     POLYRANK_ASSIGN(taken, OutputLocks::take(options.checkpoints.folder, uses));
     locks = std::move(taken);
@@ -138,7 +140,7 @@ std::vector<CheckLine> Preparation::checkAll() {
     lines.push_back(
         {check.name, bool(found), found ? *found : found.error().message});
   }
-  // The number of steps is known when the data is.
+  // The number of steps is known only after the data.
   if (held("options") && held("data") && held("weights"))
     for (CheckLine &line : lines)
       if (std::string_view(line.name) == "options")
@@ -164,7 +166,8 @@ Result<std::string> Preparation::checkPlan(bool) {
                      plan->bytes.sha256());
 }
 
-/// What the options say of this plan, and files of which they say all.
+/// Checks the options against the plan, and opens files that depend on the
+/// options alone.
 Result<std::string> Preparation::checkOptions(bool) {
   POLYRANK_ASSIGN(completed, completeOptions(options, *plan->plan));
   options = completed;
@@ -204,7 +207,8 @@ Result<std::string> Preparation::checkCores(bool whole) {
                      usableCores()));
   if (!whole)
     return std::string();
-  // Taken again when a run starts; until then they are everybody's.
+  // The cores are chosen again when a run starts; until then they are not
+  // claimed.
   POLYRANK_ASSIGN(choice, chooseCores(int(report.ranks), int(report.threads),
                                       options.commThreads,
                                       options.binding.value_or(Binding::Core),
@@ -227,8 +231,8 @@ Result<std::string> Preparation::checkWeights(bool whole) {
     return checkResumed(whole);
   POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
   weights.emplace(std::move(opened));
-  // The ranks look at all; a model that was exported anew is refused here,
-  // before an older log makes room for this run's.
+  // The ranks check all blocks; a model that was exported again is refused
+  // here, before this run's log replaces an older one.
   if (Result<void> same = whole ? weights->checkAll(options.allowNan)
                                 : weights->checkDigests(0, 64);
       !same)
@@ -269,7 +273,7 @@ Result<std::string> Preparation::checkResumed(bool whole) {
                      whole ? ", all read and as they were written" : "");
 }
 
-/// All files that the run writes, those of checkpoints apart.
+/// Returns all files that the run writes, except those of checkpoints.
 Result<std::vector<OutputUse>> Preparation::outputUses() const {
   std::vector<OutputUse> written;
   for (const SaveFile &save : options.saves()) {
@@ -290,7 +294,7 @@ Result<std::vector<OutputUse>> Preparation::outputUses() const {
   return std::move(written);
 }
 
-/// No output may be what this run reads, nor what another output goes to.
+/// No output may be a file that this run reads, or that another output goes to.
 Result<std::string> Preparation::checkFiles(bool) {
   std::vector<InputUse> inputs{{"the plan", options.plan},
                                {"the inputs (--inputs)", options.inputs},
@@ -300,7 +304,7 @@ Result<std::string> Preparation::checkFiles(bool) {
   if (weights)
     for (const std::string &path : weights->files())
       inputs.push_back({"the weights", path});
-  // What cannot be found is said when it is opened.
+  // A missing file is reported when it is opened.
   for (auto &[what, given] : {std::pair("the data (--data)", &options.data),
                               {"the data (--eval-data)", &options.evalData}})
     if (Result<std::vector<DataFiles>> found = findDataFiles(*given))
@@ -353,7 +357,7 @@ Result<std::string> Preparation::checkData(bool whole) {
           "samples makes another one, and there are {} samples; give one "
           "batch, or --steps 1",
           whole->name()->str(), report.samplesPerStep, samples)};
-    // Outputs that are one number need no room of their own.
+    // Scalar outputs need no memory of their own.
     bool hasAny = std::any_of(
         plan->plan->programs()->begin(), plan->plan->programs()->end(),
         [](const plan::Program *each) { return each->outputs()->size() > 0; });
@@ -363,7 +367,8 @@ Result<std::string> Preparation::checkData(bool whole) {
   if (Result<void> done = checkEvaluation(whole); !done)
     return done.error();
   if (!whole) {
-    // Before an older log makes room for this run's, and before any step.
+    // The values are checked before this run's log replaces an older one, and
+    // before any step.
     if (Result<void> values = data->checkRanges(); !values)
       return values.error();
     return std::string();
@@ -402,7 +407,7 @@ uint64_t Preparation::evaluationBytes(const ProgramReport &program) const {
   if (!evaluation->plan) // a copy of what the steps change
     return held + program.parameterBytes + program.stateBytes;
   PlanReport own = reportOf(*evaluation->plan);
-  uint64_t most = 0; // a pipeline may be cut elsewhere
+  uint64_t most = 0; // the stage assignments may differ
   for (const ProgramReport &each : own.programs)
     most = std::max(most, each.arenaBytes() + each.libraryBytes());
   return held + most;
@@ -419,14 +424,15 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     return std::string();
   if (times)
     return std::string("the ranks' arenas stay empty (--rehearse)");
-  // Arenas are touched before the first step: a run that starts has them.
+  // Arenas are touched before the first step, so a run that has started has its
+  // memory.
   uint64_t held = data ? data->memoryBytes() : 0;
   auto bytesOf = [&](const ProgramReport &program) {
     return program.arenaBytes() + program.libraryBytes() + programBytes + held +
            evaluationBytes(program);
   };
-  uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the most
-  uint64_t copies = 0; // of what is saved, which the ranks make at a step's end
+  uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the maximum
+  uint64_t copies = 0; // made by the ranks for a checkpoint
   for (int64_t rank = 0; checkpoint && rank < report.ranks; ++rank)
     copies += CheckpointSaver::memoryBytes(*checkpoint, rank);
   needed += copies;
@@ -538,7 +544,7 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     npzOutput.emplace(std::move(file));
     add("--outputs", options.outputs, sharedMemoryBytes());
   }
-  if (whole) // a run writes these in their place
+  if (whole) // a run writes these in place
     for (auto &[option, path] : {std::pair("--log", options.log),
                                  {"--tensorboard", options.tensorboard}}) {
       if (path.empty())

@@ -1,4 +1,4 @@
-// One rank: load, run the steps, save, report.
+// Runs one rank: loads, runs the steps, saves, reports.
 
 #include "tools/polyrank-run/Rank.h"
 
@@ -66,7 +66,8 @@ public:
         return done;
       if (badData)
         break;
-      // First, so that a run that ends while it evaluates has it.
+      // The checkpoint is first, so that a run that ends while it evaluates has
+      // it.
       if (Result<void> saved = checkpointAfter(step + 1); !saved)
         return saved;
       if (evaluation && isEvaluated(options, step + 1, steps))
@@ -76,7 +77,7 @@ public:
     }
     if (Result<void> finite = checkWeights(); !finite)
       return finite;
-    // Else those of the last step that could be taken are saved below.
+    // Without it, the weights of the last possible step are saved below.
     if (badData && saver && steps > page->facts().step && savedStep != steps)
       if (Result<void> saved = saveCheckpoint(steps); !saved)
         return saved;
@@ -94,7 +95,7 @@ public:
     }
     if (Result<void> measured = measureRates(); !measured)
       return measured;
-    // No rank leaves, and unmaps its arena, before all are through.
+    // No rank leaves, and unmaps its arena, before all are done.
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
     failpoint("end.before");
@@ -127,7 +128,8 @@ private:
                                                    {int(plan->plan->threads()),
                                                     options.flushDenormals}));
     device = std::move(cpu);
-    // From here on this thread computes as the device's do.
+    // From here on this thread has the floating-point mode of the device's
+    // threads.
     transport->setCommThreads(options.commThreads);
     auto start = std::chrono::steady_clock::now();
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
@@ -191,7 +193,7 @@ private:
     return {};
   }
 
-  /// A rehearsal launches nothing, whatever the kernels were compiled for.
+  /// A rehearsal launches no kernels, so they may be for another CPU.
   static Result<std::unique_ptr<CpuDevice>> createIdleDevice() {
     flatbuffers::FlatBufferBuilder builder;
     plan::KernelsT none;
@@ -224,8 +226,8 @@ private:
                          weights->identity());
   }
 
-  /// What the launcher has chosen. Where that is damaged, the launcher may know
-  /// of another one.
+  /// Loads the checkpoint that the launcher has chosen. If it is damaged,
+  /// reports that, since the launcher may find another one.
   Result<void> resume() {
     Result<void> loaded = loadResumed();
     if (!loaded && isDamage(loaded.error()))
@@ -264,8 +266,8 @@ private:
       connection.report({{"shard", toJson(*shard)}});
   }
 
-  /// Saves where --checkpoint wants it after this step, which is the same one
-  /// on all ranks.
+  /// Saves if --checkpoint requires it after this step, which is the same on
+  /// all ranks.
   Result<void> checkpointAfter(uint64_t step) {
     if (!saver)
       return {};
@@ -279,11 +281,12 @@ private:
     return saves ? saveCheckpoint(step) : Result<void>();
   }
 
-  /// Whether the disk keeps up, or the save after this step is left out, by all
-  /// ranks. The training waits for the disk 2 s and 1 % of its time at most.
+  /// Returns true if the disk keeps up, or false if all ranks skip the save
+  /// after this step. The training waits for the disk at most 2 s plus 1 % of
+  /// its time.
   Result<bool> isSavedInTurn(uint64_t step) {
     uint64_t number = due++;
-    // So that no rank is too far behind to learn what was decided.
+    // Keeps every rank close enough to read what was decided.
     if (number % (RunPage::turns / 2) == 0)
       if (Result<void> all = transport->barrier(everyone); !all)
         return all.error();
@@ -307,7 +310,7 @@ private:
 
   /// Called by all ranks after the same step.
   Result<void> saveCheckpoint(uint64_t step) {
-    // What would spoil the run must not take the place of what is good.
+    // Non-finite weights must not replace a good checkpoint.
     if (Result<void> finite = checkFiniteWeights(fmt::format("step {}", step));
         !finite)
       return finite;
@@ -326,7 +329,7 @@ private:
       return {};
     samples = outputSamplesOf(options, *plan->plan, *data);
     outputs = outputArraysOf(*plan->plan, samples);
-    if (outputs.empty()) // all are numbers, which the launcher is told
+    if (outputs.empty()) // all are scalars, which are reported
       return {};
     return mapMemory(outputs.back().offset + outputs.back().bytes);
   }
@@ -345,9 +348,9 @@ private:
     return {};
   }
 
-  /// All files of weights, as they are after the last step that ran.
+  /// Writes all files of weights, after the last step that ran.
   Result<void> saveAll() {
-    // Those of an evaluating plan's job stand in front of them.
+    // The descriptors of an evaluating plan's job come before them.
     int descriptor =
         numJobFiles + (options.evalPlan.empty() ? 0 : transport->worldSize());
     for (const SaveFile &file : options.saves())
@@ -357,15 +360,16 @@ private:
     return {};
   }
 
-  /// After step `step`, from 1; the last one where patience is over.
+  /// Evaluates after step `step`, counted from 1. The run ends if patience is
+  /// exhausted.
   Result<void> evaluate(uint64_t step) {
     if (Result<void> done = evaluation->run(step); !done)
       return done;
     return endWithoutPatience(step);
   }
 
-  /// What is due before the first step: the run before may have ended while it
-  /// evaluated, or with no patience left.
+  /// Does what is due before the first step: the earlier run may have ended
+  /// while it evaluated, or with its patience exhausted.
   Result<void> evaluateFirst() {
     uint64_t step = page->facts().step;
     return page->facts().evaluatesAgain ? evaluate(step)
@@ -389,8 +393,8 @@ private:
                : Result<void>();
   }
 
-  /// Whether the next batch of the evaluation after this step is evaluated, by
-  /// all ranks.
+  /// Returns true if all ranks evaluate the next batch of the evaluation after
+  /// this step.
   bool mayEvaluate(uint64_t step) {
     if (saver)
       report(saver->poll());
@@ -399,16 +403,16 @@ private:
     return page->batches().mayBegin(++begunBatches);
   }
 
-  /// The samples of a step, from 0.
+  /// The samples of a step, counted from 0.
   Batch batchOf(uint64_t step) const {
     return batches.empty() ? data->batchOf(splitOf(options, *plan->plan),
                                            step - page->facts().origin)
                            : batches[step];
   }
 
-  /// The samples of a step, or their error. Where it was not known before the
-  /// run that all of them can be read, all ranks agree before any of them
-  /// begins the step, so that what was trained until then can be saved.
+  /// Fills the samples of a step, or returns their error. Unless all samples
+  /// were checked before the run, all ranks agree before any of them begins the
+  /// step, so that the training up to there can be saved.
   Result<void> fillInputs(uint64_t step) {
     Result<void> filled = program->fillInputs(*data, batchOf(step));
     if (!filled)
@@ -429,8 +433,8 @@ private:
     return {};
   }
 
-  /// Writes to the descriptors from number `descriptor` on, and leaves it
-  /// behind them.
+  /// Writes to the descriptors from number `descriptor` on, and advances it
+  /// past them.
   Result<void> save(const SaveFile &save, int &descriptor) {
     auto start = std::chrono::steady_clock::now();
     std::vector<SavedFile> files =
@@ -462,7 +466,7 @@ private:
   }
 
   Result<void> runStep(uint64_t step) {
-    // Programs that meet keep to one clock.
+    // Programs that communicate must begin a step together.
     if (rehearsal && plan->programs() > 1)
       if (Result<void> all = transport->barrier(everyone); !all)
         return all;
@@ -505,7 +509,7 @@ private:
     for (int kind = 0; kind < numCommandKinds; ++kind)
       times.nanoseconds[kind] -= before.nanoseconds[kind];
     report.communicationShare = times.communicationShare();
-    if (!rehearsal) { // which has no values
+    if (!rehearsal) { // a rehearsal has no values
       POLYRANK_ASSIGN(metrics, program->metrics());
       for (const Metric &metric : metrics)
         report.metrics.emplace_back(metric.name, metric.value);
@@ -516,7 +520,8 @@ private:
     if (measured)
       message["rank_step"] = toJson(*measured);
     connection.report(message);
-    // Of several programs the launcher looks: loss and count may be of two.
+    // With several programs the launcher checks the loss: loss and count may be
+    // in two programs.
     return plan->programs() == 1 ? checkLoss(report) : Result<void>();
   }
 
@@ -526,7 +531,8 @@ private:
     return fault ? Result<void>(*fault) : Result<void>();
   }
 
-  /// Whether the launcher had all ranks end when this many steps are done.
+  /// Returns true if the launcher has asked all ranks to end after this many
+  /// steps.
   bool stopsHere(uint64_t done) { return !transport->mayBegin(done + 1); }
 
   Result<void> endEarly(uint64_t done) {
@@ -543,7 +549,7 @@ private:
     return {};
   }
 
-  /// No rank goes on to save before all have looked.
+  /// No rank begins to save before all have checked.
   Result<void> checkWeights() {
     if (Result<void> finite = checkFiniteWeights("the last step"); !finite)
       return finite;
@@ -561,9 +567,9 @@ private:
     return {};
   }
 
-  /// For the profile's floors. All ranks measure at the same time, as they run;
-  /// what other programs take from the machine meanwhile varies, so the best of
-  /// several times counts.
+  /// Measures the rates for the profile's floors. All ranks measure at the same
+  /// time, as they also compute at the same time. The load by other processes
+  /// varies, so the best of several measurements counts.
   Result<void> measureRates() {
     if (options.profile.empty())
       return {};
@@ -588,7 +594,7 @@ private:
     return writeAt(file, options.profile, 0, text.data(), text.size());
   }
 
-  /// One rank behind the other, each from where the file ends.
+  /// Ranks write one after another, each from the end of the file on.
   Result<void> writeTrace() {
     if (options.trace.empty())
       return {};
@@ -631,7 +637,7 @@ private:
     RankUse use;
     ResidentMemory memory = residentMemory();
     use.peakResident = memory.peak;
-    // What others share is theirs: of the memfds, this rank's own counts.
+    // Of the shared memory, only this rank's own region counts.
     uint64_t own = transport->sharedMemory().size;
     use.peakOwn =
         memory.peak - std::min(memory.peak, std::max(memory.shared, own) - own);
@@ -658,21 +664,21 @@ private:
   std::optional<RunPage> page;
   std::optional<CheckpointLayout> layout;
   FileOperations files;
-  std::unique_ptr<CheckpointSaver> saver; // ends before what it refers to
+  std::unique_ptr<CheckpointSaver> saver; // destroyed before what it refers to
   std::optional<DataSource> data;
   std::unique_ptr<RankEvaluation> evaluation;
-  /// The samples of step `steps` + 1 cannot be taken: by this rank where it is
-  /// an error.
+  /// Set if the samples of step `steps` + 1 cannot be read; an error if this
+  /// rank cannot read them.
   std::optional<Result<void>> badData;
   Group everyone;
   DeviceRates rates;
   std::optional<Trace> trace;
   std::optional<StepMeter> meter;
-  std::vector<Batch> batches; // of an evaluation's steps
+  std::vector<Batch> batches; // of the steps, if each sample is taken once
   uint64_t steps = 0, samples = 0;
-  uint64_t begunBatches = 0; // of all evaluations, that this rank has come to
+  uint64_t begunBatches = 0; // of all evaluations, reached by this rank
   uint64_t savedStep = 0;    // of the latest checkpoint
-  uint64_t due = 0;          // saves that were
+  uint64_t due = 0;          // saves that were due
   double waitedForDisk = 0;  // seconds
   std::chrono::steady_clock::time_point began =
       std::chrono::steady_clock::now();

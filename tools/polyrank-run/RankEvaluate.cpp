@@ -1,4 +1,4 @@
-// Evaluates on the ranks that train.
+// Evaluates on the training ranks.
 
 #include "tools/polyrank-run/RankEvaluate.h"
 
@@ -70,7 +70,7 @@ Result<void> RankEvaluation::loadPlan() {
   POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
                                                options.seed));
   program = std::move(created);
-  // What the training does not hold stays as it is in the file.
+  // Weights that the training does not hold keep their values in the file.
   POLYRANK_ASSIGN(weights, Weights::open(plan, options.init));
   if (Result<void> same =
           weights.checkDigests(transport->rank(), transport->worldSize());
@@ -130,7 +130,7 @@ Result<void> RankEvaluation::run(uint64_t step) {
   failpoint("evaluate.after");
   if (options.patience == 0)
     return {};
-  // Of a pipeline one program has the loss; all ranks must know it.
+  // In a pipeline only one program has the loss; all ranks must know it.
   if (reports)
     for (auto &[name, value] : last)
       if (name == "eval_loss")
@@ -139,7 +139,7 @@ Result<void> RankEvaluation::run(uint64_t step) {
     return all;
   double loss = 0;
   std::memcpy(&loss, memory.data(), sizeof(loss));
-  // Before anybody writes the next one.
+  // All ranks read the loss before the next one is written.
   if (Result<void> all = training.transport.barrier(training.everyone); !all)
     return all;
   left.add(step, loss);
@@ -166,7 +166,7 @@ Result<bool> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
     for (const Metric &metric : metrics)
       report.metrics.emplace_back(metric.name, metric.value);
     means.add(report, batch.count, size);
-    // The next batch meets the same weights, and so does the next step.
+    // The next batch and the next step must see the same weights.
     if (!program)
       if (Result<void> restored = evaluated.restoreState(state); !restored)
         return restored.error();

@@ -10,7 +10,7 @@
 namespace polyrank::runtime {
 namespace {
 
-/// DIR/step-000000100, whatever is in it.
+/// Returns true for DIR/step-000000100, whatever its contents.
 bool namesCheckpoint(const std::string &path) {
   std::string name = path.substr(path.rfind('/') + 1);
   return name.starts_with("step-") &&
@@ -147,7 +147,7 @@ Result<void> checkFolder(const CheckpointOptions &options, uint64_t step) {
     if (Result<FoundCheckpoint> opened = openCheckpoint(path); !opened) {
       if (!isDamage(opened.error()))
         return opened.error();
-      continue; // set aside when its step comes
+      continue; // set aside once its step is saved again
     }
     return Error{
         step == 0

@@ -1,4 +1,4 @@
-// One word that ranks and launcher agree by.
+// The atomic words by which ranks and launcher agree.
 
 #include "tools/polyrank-run/RunPage.h"
 
@@ -75,7 +75,8 @@ RunPage::Turn RunPage::turnOf(uint64_t number, uint64_t step, bool givesUp) {
   constexpr uint64_t most = 2;
   std::atomic<uint64_t> &slot = page->decided[number % turns];
   for (uint64_t seen = slot.load(); seen >> 1 != step;) {
-    // Counted before all know of it: there are never more than `most`.
+    // The count is raised before the decision is published, so there are never
+    // more than `most`.
     bool saves = page->begun.fetch_add(1) < page->ended.load() + most;
     if (!saves && !givesUp) {
       --page->begun;

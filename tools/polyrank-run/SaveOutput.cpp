@@ -1,4 +1,4 @@
-// Makes the files of weights, and puts a set of them in place.
+// Creates the files of weights, and moves a set of them into place.
 
 #include "tools/polyrank-run/SaveOutput.h"
 
@@ -66,7 +66,7 @@ SaveOutput::SaveOutput(SaveOutput &&other) noexcept
       indexOutput(std::move(other.indexOutput)) {}
 
 SaveOutput::~SaveOutput() {
-  outputs.clear(); // where these have names meanwhile, they go first
+  outputs.clear(); // files that were named temporarily are removed first
   indexOutput.reset();
   if (madeFolder)
     rmdir(folder.c_str());
@@ -83,7 +83,7 @@ Result<SaveOutput> SaveOutput::create(const SaveFile &save,
                                save.option, save.path, std::strerror(errno))};
     output.index = indexOf(files);
   }
-  // The disk must have room for all of them, and keeps it.
+  // Reserves space on the disk for all files.
   for (const SavedFile &file : files) {
     POLYRANK_ASSIGN(layout, layoutOf(file));
     POLYRANK_ASSIGN(made, OutputFile::create(file.path, layout.size()));
@@ -125,7 +125,7 @@ Result<void> SaveOutput::commit() {
                        Error::Fault::Disk);
     }
   }
-  madeFolder = false; // it is not in vain
+  madeFolder = false; // something is committed in it
   for (OutputFile &output : outputs)
     if (Result<void> committed = output.commit(); !committed)
       return committed;
