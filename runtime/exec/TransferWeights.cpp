@@ -92,7 +92,8 @@ Result<void> WeightTransfer::run(const RankProgram &source,
     // After the barrier nobody needs the previous contents.
     if (Result<void> all = transport.barrier(everyone); !all)
       return all;
-    // What no rank has, or not wholly, comes first: the ranks write over it.
+    // Tensors that no rank holds completely are copied first; the ranks then
+    // overwrite their parts.
     bool anyInitial = false;
     Result<void> done =
         inRound(round, [&](const Pair &pair, std::byte *at) -> Result<void> {
