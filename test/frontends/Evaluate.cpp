@@ -174,7 +174,7 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
   auto outputs = evaluateForward(*module, inputs);
   if (!outputs)
     return outputs.error().message;
-  // Behind the outputs are the next values of running statistics.
+  // After the outputs come the next values of running statistics.
   outputs->resize(std::min(outputs->size(), model->graph.outputs.size()));
   for (auto [i, output] : llvm::enumerate(*outputs)) {
     auto expected =
@@ -191,8 +191,8 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
 
 std::string checkNodeTest(MLIRContext &context, const std::string &modelPath,
                           const std::string &folder) {
-  // ONNX's own tolerances are 1e-3 and 1e-7; the latter less than float32 has
-  // for what is near zero by cancellation.
+  // ONNX's own tolerances are 1e-3 and 1e-7; the latter is too small for
+  // float32 results that are near zero by cancellation.
   std::string wrong;
   for (size_t arguments : {SIZE_MAX, size_t(1), size_t(0)}) {
     std::string result =

@@ -13,8 +13,8 @@
 
 namespace polyrank::test {
 
-/// The results of @forward for inputs by name. Parameters are read from the
-/// spans that the module names.
+/// Returns the results of @forward for named inputs. Parameters are read from
+/// the spans that the module names.
 Result<std::vector<graph::Tensor>> evaluateForward(
     mlir::ModuleOp module,
     const std::vector<std::pair<std::string, graph::Tensor>> &inputs);
@@ -34,8 +34,9 @@ std::string checkOnTestData(mlir::MLIRContext &context,
 std::string checkNodeTest(mlir::MLIRContext &context, const std::string &model,
                           const std::string &folder);
 
-/// Why ONNX's node test `name` is not run: an op that the importer's table
-/// lacks, or something of an op in the table. Empty where it is run.
+/// Returns why ONNX's node test `name` is not run: it has an op that the
+/// importer's table lacks, or an unsupported feature of an op. Empty if it is
+/// run.
 std::string whyLeftOut(const frontends::onnx::Model &model,
                        const std::string &name);
 

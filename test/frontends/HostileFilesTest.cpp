@@ -1,8 +1,8 @@
 // Files that attack their reader, in each of PyTorch's formats: what is known
 // of archives (CVE-2022-25882 and its successors, archives that unpack to more
-// than any disk holds) and of pickles (CVE-2025-32434, CVE-2026-24747). Each is
-// a file that is read, but for one thing; only the check of that thing refuses
-// it.
+// than any disk holds) and of pickles (CVE-2025-32434, CVE-2026-24747). Each
+// file is valid except for one defect, and only the check of that defect
+// refuses it.
 
 #include "frontends/exported_program/Archive.h"
 #include "frontends/torchscript/Archive.h"
@@ -194,7 +194,8 @@ TEST_P(HostileFiles, OverlappingSpans) {
 }
 
 TEST_P(HostileFiles, Bombs) {
-  // What states more than it can inflate to, or than is read, is not inflated.
+  // A member that states more bytes than it can inflate to, or than the limit,
+  // is not inflated.
   for (auto [shift, problem] :
        {std::pair(26, "cannot inflate to 67108864 bytes"),
         std::pair(31, "has 2147483648 bytes, where at most")}) {
@@ -204,7 +205,7 @@ TEST_P(HostileFiles, Bombs) {
         member.statedSize = int64_t(1) << shift;
     expectProblem(buildZip(members), problem);
   }
-  // What inflates to more than it states ends there.
+  // Inflating stops at the stated size.
   Members members = good();
   for (BuiltMember &member : members)
     if (member.deflate) {
@@ -256,7 +257,7 @@ TEST_P(HostilePickles, Globals) {
   expectPickle("(" + text("true") + "ios\nsystem\n", "opcode INST");
   expectPickle("(cos\nsystem\n" + text("true") + "o", "names `os.system`");
   expectPickle(bytesOf("\x82\1"), "opcode EXT1");
-  // What is allowed is no function, and what is a function takes no others.
+  // Allowed names are not functions, or do not take these arguments.
   expectPickle("ctorch\nfloat32\n)R", "calls `torch.float32`");
   expectPickle("ctorch._utils\n_rebuild_tensor_v2\nctorch\nfloat32\n\x85R",
                "with arguments that it does not take");
@@ -372,7 +373,7 @@ TEST(HostileExportedProgram, JsonOfAnyDepthAndTablesThatLeaveTheArchive) {
             std::string::npos);
 }
 
-/// A module M whose attributes are these opcodes, and what is said of it.
+/// Returns the error for a module M with these opcodes as attributes.
 std::string problemOfState(const std::string &attributes,
                            const std::string &more = "") {
   Members members = torchScript("");
@@ -391,8 +392,7 @@ std::string problemOfState(const std::string &attributes,
                : found.error().message;
 }
 
-/// What the attributes share is made once, and what is not is taken from the
-/// file's budget.
+/// Shared values are created once; others count against the file's budget.
 TEST(HostileTorchScript, AttributesThatShareWhatTheyHold) {
   std::string lists = text("a") + bytesOf("](K\1eq\0"),
               dicts = text("a") + bytesOf("}K\1K\2sq\0");

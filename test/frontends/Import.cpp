@@ -1,4 +1,4 @@
-// What the importer makes of weights and names, and of files that are damaged.
+// The import of weights, names, and damaged files.
 
 #include "frontends/onnx/Import.h"
 

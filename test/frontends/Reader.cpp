@@ -1,5 +1,5 @@
-// The ONNX file reader: what it finds in a well-formed file, and that no file
-// makes it do anything but return a model or a message.
+// The ONNX file reader: the contents of a well-formed file, and that any file
+// yields a model or a message.
 
 #include "frontends/onnx/Model.h"
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char *file = "manifest.json";
 
-/// Shorter files than so are written.
+/// Only shorter files are written.
 constexpr uint64_t maxBytes = 1 << 16;
 
 void writeFiles(const Manifest &manifest, const std::string &folder,
@@ -28,7 +28,7 @@ void writeFiles(const Manifest &manifest, const std::string &folder,
   }
 }
 
-/// Every tensor, in parts that do not end where blocks do.
+/// Reads every tensor, in parts that do not end at block bounds.
 void readAll(CheckpointReader &reader) {
   for (const ManifestTensor &tensor : reader.manifest().tensors)
     for (const ManifestChunk &chunk : tensor.chunks) {
@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::abort();
     return 0;
   }
-  // What is read is written and read again.
+  // Writes what was read, and reads it again.
   auto again = manifestFromText(file, textOf(*manifest));
   if (!again || textOf(*again) != textOf(*manifest))
     std::abort();
@@ -76,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   writeFiles(*manifest, "checkpoints/" + name, bytes);
   CheckpointChoice choice = *newestCheckpoint(folder);
   if (!choice.found) {
-    // The newest step that there is has none before it to be taken instead.
+    // The largest possible step number is excluded by `before`.
     if (manifest->step != ~uint64_t(0) && choice.damaged.size() != 1)
       std::abort();
     return 0;

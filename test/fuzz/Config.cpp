@@ -24,7 +24,7 @@ struct Command {
     app.add_flag("--quiet", quiet);
   }
 
-  /// What went wrong, or nothing.
+  /// Returns the error, or nothing.
   std::string parse(std::vector<std::string> arguments) {
     std::reverse(arguments.begin(), arguments.end());
     try {
@@ -46,7 +46,7 @@ struct Command {
   bool quiet = false;
 };
 
-/// What --write-config prints; nothing where TOML cannot have it.
+/// Returns what --write-config prints; nothing if TOML cannot express it.
 std::string written(Command &command) {
   std::ostringstream out;
   std::streambuf *before = std::cout.rdbuf(out.rdbuf());
@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             .empty() ||
        second.values() != first.values()))
     std::abort();
-  // And so does the call without the file.
+  // So does the call without the file.
   std::vector<std::string> arguments = effectiveArguments(first.app, "command");
   arguments.erase(arguments.begin());
   Command third;

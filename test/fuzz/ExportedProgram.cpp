@@ -16,7 +16,7 @@ void useProgram(const Program &program) {
   for (const auto &[name, tensor] : program.graph.tensors)
     for (const SymbolicInt &size : tensor.sizes) {
       SymbolicExpression expression(size.expression);
-      // What is shown is understood as what it shows.
+      // A printed expression is parsed back to the same value.
       auto valueOf = [](llvm::StringRef symbol) -> std::optional<int64_t> {
         return static_cast<int64_t>(symbol.size());
       };

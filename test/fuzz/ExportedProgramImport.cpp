@@ -71,7 +71,7 @@ void add(std::vector<BuiltMember> &members, const std::string &folder,
   members.push_back({"m/" + folder + config, text});
 }
 
-/// What is in the file beside the program.
+/// The members of the file besides the program.
 std::vector<BuiltMember> members() {
   std::vector<BuiltMember> made = {{"m/archive_format", "pt2"},
                                    {"m/archive_version", "0"},
@@ -118,7 +118,7 @@ const char *const unionKinds[] = {
     "as_device", "as_graph",   "as_scalar_type", "as_optional_tensors",
     "as_name",   "as_operator"};
 
-/// One change of a value of the document, to what is like another.
+/// Changes one value of the document to one like another.
 void change(json::Value &root, const std::vector<json::Value *> &from,
             fuzz::Chance &chance) {
   std::vector<json::Value *> all;
@@ -202,7 +202,7 @@ size_t changed(llvm::StringRef text, llvm::StringRef other, uint8_t *out,
   if (!root || !second)
     return 0;
   for (size_t changes = 1 + chance(3); changes > 0; --changes) {
-    // A copy: what is changed may hold what it is changed to.
+    // Copies the source, since the changed value may contain its replacement.
     json::Value source = &text == &other ? *root : *second;
     std::vector<json::Value *> from;
     collect(source, from);

@@ -1,4 +1,4 @@
-// What libFuzzer hands over, for readers that want a file of some name.
+// Passes libFuzzer's input to readers that take a named file.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace polyrank::fuzz {
 
-/// A folder of this process's own, below TMPDIR; removed when it exits.
+/// A folder of this process, below TMPDIR, which is removed when it exits.
 inline const std::filesystem::path &folder() {
   struct Folder {
     Folder() {
@@ -47,7 +47,7 @@ inline std::string_view text(const uint8_t *data, size_t size) {
   return {reinterpret_cast<const char *>(data), size};
 }
 
-/// Reads every byte, so that the sanitizer sees those that are not there.
+/// Reads every byte, so that the sanitizer detects invalid ones.
 inline void touch(std::span<const char> bytes) {
   volatile unsigned sum = 0;
   for (char byte : bytes)

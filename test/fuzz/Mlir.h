@@ -1,4 +1,4 @@
-// What the targets on MLIR share.
+// Helpers of the fuzz targets that use MLIR.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace polyrank::fuzz {
 
-/// A context takes long to make, and keeps every attribute: a new one for each
-/// few inputs.
+/// Gives out a new context every few inputs: creating one takes long, and each
+/// keeps every attribute.
 class Context {
 public:
   mlir::MLIRContext &next() {
@@ -29,12 +29,12 @@ private:
   unsigned uses = 0;
 };
 
-/// Swallows diagnostics, and sees to it that whatever fails has said why.
+/// Collects diagnostics, and checks that every failure has one.
 class Diagnostics {
 public:
   explicit Diagnostics(mlir::MLIRContext &context)
       : handler(&context, [this](mlir::Diagnostic &diagnostic) {
-          std::string text = diagnostic.str(); // printing is tested as well
+          std::string text = diagnostic.str(); // printing is tested, too
           errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
           empty |= text.empty();
         }) {}
@@ -53,8 +53,9 @@ private:
   bool empty = false;
 };
 
-/// How a program is imported, by the last bits of its size. Its bounds are so
-/// low that an import takes a part of a second with the sanitizers too.
+/// Returns the options of an import, chosen by the last bits of the program's
+/// size. The bounds are so low that an import takes a fraction of a second even
+/// with the sanitizers.
 inline frontends::ImportOptions programOptions(size_t size) {
   frontends::ImportOptions options;
   options.training = size & 1;
@@ -67,7 +68,8 @@ inline frontends::ImportOptions programOptions(size_t size) {
   return options;
 }
 
-/// What was imported is a right module; what was not has said why.
+/// Checks that an imported module is valid, and that a failure has a
+/// diagnostic.
 inline void checkImported(mlir::OwningOpRef<mlir::ModuleOp> module,
                           Diagnostics &diagnostics) {
   diagnostics.checkOutcome(bool(module));

@@ -17,7 +17,7 @@ void read(const StoredArray &array, const std::string &path) {
     if (!array.read(first, count, bytes.data()))
       std::abort();
   };
-  // Those of the ends: an array of many zeros deflates to nothing.
+  // Reads only both ends: an array of many zeros deflates to almost nothing.
   int64_t some = std::min<int64_t>(array.elements(), 1 << 10);
   read(0, some);
   read(array.elements() - some, some);

@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz::Diagnostics diagnostics(context);
   frontends::ImportOptions options;
   options.training = size % 2;
-  // So much takes a part of a second with the sanitizers too.
+  // This much takes a fraction of a second even with the sanitizers.
   options.foldingBudget = 1 << 16;
   OwningOpRef<ModuleOp> module = frontends::importOnnx(context, path, options);
   diagnostics.checkOutcome(bool(module));

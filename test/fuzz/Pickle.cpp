@@ -10,7 +10,7 @@ using namespace polyrank::frontends::archive;
 
 namespace {
 
-/// Each value once; no way down is longer than the reader allows.
+/// Visits each value once; no path is longer than the reader allows.
 void visit(const PickleValue &value, std::set<const PickleValue *> &seen,
            size_t depth) {
   if (depth > Pickle::maxDepth)

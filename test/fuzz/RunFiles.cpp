@@ -24,7 +24,7 @@ const LoadedPlan &loadedPlan() {
   return loaded;
 }
 
-/// A message names the file.
+/// Returns true on success; a message must name the file.
 template <typename T>
 bool isRead(const Result<T> &read, const std::string &path) {
   if (!read && read.error().message.find(path) == std::string::npos)
@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string path = fuzz::writeFile("file.json", text);
   if (auto times = readTimes(path, loadedPlan()); isRead(times, path)) {
     planTimelineOf(loadedPlan(), *times);
-    // What is read is written and read again.
+    // Writes what was read, and reads it again.
     auto again =
         readTimes(fuzz::writeFile("again.json",
                                   timesText(*times, loadedPlan(), "planned")),

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Times times;
   times.slots = options.slots;
   auto simulation = simulate(*schedule, times);
-  // What is accepted ends, in no less than the bound.
+  // An accepted schedule ends, and takes at least the bound.
   if (ok && (!simulation || simulation->makespan < simulation->lowerBound ||
              toSvg(*schedule, *simulation).empty()))
     std::abort();

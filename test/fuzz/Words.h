@@ -1,5 +1,4 @@
-// Changes texts by their words and lines, so that more of what a fuzzer tries
-// is code.
+// Mutates texts by words and lines, so that more of a fuzzer's inputs are code.
 
 #pragma once
 
@@ -15,18 +14,18 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 namespace polyrank::fuzz {
 
-/// Chooses, the same way for the same seed.
+/// A deterministic random choice, given a seed.
 class Chance {
 public:
   explicit Chance(unsigned seed) : engine(seed) {}
 
-  /// Below `count`, which is not 0.
+  /// Returns a number below `count`, which is not 0.
   size_t operator()(size_t count) { return engine() % count; }
   template <typename T>
   auto &of(T &values) {
     return values[(*this)(std::size(values))];
   }
-  /// Numbers at which something happens.
+  /// Returns a boundary value.
   int64_t number() {
     static constexpr int64_t numbers[] = {
         0,         1,         2,         3,
@@ -50,7 +49,7 @@ inline size_t copyTo(const std::string &text, uint8_t *data, size_t maxSize) {
   return size;
 }
 
-/// Names, numbers, and single characters.
+/// Splits a text into names, numbers, and single characters.
 inline std::vector<std::string> wordsOf(std::string_view text) {
   std::vector<std::string> words;
   auto isWord = [](char c) {
@@ -84,8 +83,8 @@ inline std::string joined(const std::vector<std::string> &parts) {
   return text;
 }
 
-/// One change of `data`, as text of a program: of a word, of a line, or, now
-/// and then, of bytes. `calls`: what is called instead of "torch.add".
+/// Makes one change to `data` as the text of a program: to a word, a line, or
+/// sometimes bytes. `calls` has the names that may replace "torch.add".
 inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
                          unsigned seed, const std::vector<std::string> &calls) {
   Chance chance(seed);
@@ -111,7 +110,7 @@ inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
     return std::isalpha(first) || first == '_' ? 1 : 2;
   };
   for (size_t changes = 1 + chance(3); changes > 0; --changes) {
-    // Blanks and punctuation change least.
+    // Blanks and punctuation are rarely changed.
     size_t at = chance(words.size());
     for (int tries = 0; tries < 8 && kindOf(words[at]) == 2; ++tries)
       at = chance(words.size());
@@ -123,7 +122,7 @@ inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
     } else if (what >= 4 && word.starts_with("torch.")) {
       word = chance.of(calls);
     } else if (what == 3) {
-      // Another value where this one is.
+      // Replaces the value by another one.
       static const char *const values[] = {
           "None",   "True",   "[]",     "[1, 2]",       "self.m",
           "self.i", "self.n", "x",      "-1",           "self",
@@ -131,7 +130,7 @@ inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
           "nan",    "self.e", "self.q", "self.sizes",   "self.v"};
       word = chance.of(values);
     } else {
-      // Another word of the same kind.
+      // Replaces the word by another one of the same kind.
       for (int tries = 0; tries < 16; ++tries)
         if (const std::string &other = chance.of(words);
             other != word && kindOf(other) == kindOf(word)) {
@@ -143,7 +142,7 @@ inline size_t mutateCode(uint8_t *data, size_t size, size_t maxSize,
   return copyTo(joined(words), data, maxSize);
 }
 
-/// Some lines of `other` among those of `text`.
+/// Inserts some lines of `other` into `text`.
 inline size_t mixLines(std::string_view text, std::string_view other,
                        uint8_t *out, size_t maxSize, unsigned seed) {
   Chance chance(seed);

@@ -1,4 +1,5 @@
-// What holds of every program, from the model to the programs of its ranks.
+// Checks the properties that hold for every program, from the model to the
+// programs of its ranks.
 
 #include "test/random/Check.h"
 
@@ -22,10 +23,10 @@ using graph::Tensor;
 
 std::string polyrank::test::atWork;
 
-// The distributed evaluation computes the global one beside it, compares after
-// each op, and returns it: no other is needed where it runs.
+// The distributed evaluation also computes the global one, compares after each
+// op, and returns it, so no other evaluation is needed.
 
-/// Where a composite is taken apart, constants of its parts are in f32.
+/// When a composite is decomposed, constants of its parts are in f32.
 constexpr double partsTolerance = 1e-5;
 
 static func::FuncOp functionOf(ModuleOp module) {
@@ -33,7 +34,8 @@ static func::FuncOp functionOf(ModuleOp module) {
   return step ? step : module.lookupSymbol<func::FuncOp>("forward");
 }
 
-/// What is evaluated: that function, or those of the ranks of different places.
+/// Returns what is evaluated: that function, or those of the ranks at different
+/// places.
 static evaluate::JointFunction jointOf(ModuleOp module) {
   auto all = evaluate::JointFunction::allOf(module);
   if (succeeded(all) && !all->empty() && all->back().isPlaced())
@@ -206,8 +208,8 @@ bool Checker::runConstraints(ModuleOp module) {
          compare(module, Distributed) && decompose();
 }
 
-/// Moves what starts, waits or stands in between: what check-buffers accepts
-/// must compute the same, whenever collectives in flight happen.
+/// Moves starts, waits and commands between them: what check-buffers accepts
+/// must compute the same, whenever the collectives in flight are executed.
 bool Checker::checkQueues(ModuleOp module) {
   Random random(seed ^ 0x9e0e);
   OwningOpRef<ModuleOp> mutated(module.clone());
@@ -338,7 +340,7 @@ std::optional<Failure> Checker::run(ModuleOp module, Start start) {
   return std::move(failure);
 }
 
-/// Each op a location of its own, by which it is found after passes.
+/// Gives each op a location of its own, by which it is found after passes.
 static void nameOps(ModuleOp module) {
   int64_t next = 0;
   module.walk([&](graph::GraphOp op) {
@@ -349,7 +351,8 @@ static void nameOps(ModuleOp module) {
   });
 }
 
-/// A schedule, and other options for one of the parameters, or neither.
+/// Draws a learning-rate schedule, and other options for one of the parameters,
+/// or neither.
 static void drawGroup(ModuleOp module, Random &random,
                       training::BuildStepPassOptions &step) {
   if (random.chance(20))

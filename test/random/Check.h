@@ -1,4 +1,5 @@
-// What holds of every program, from the model to the programs of its ranks.
+// Checks the properties that hold for every program, from the model to the
+// programs of its ranks.
 
 #pragma once
 
@@ -12,21 +13,21 @@
 
 namespace polyrank::test {
 
-/// With which `ahead` form-segments cuts microbatches.
+/// Returns the `ahead` with which form-segments cuts microbatches.
 int64_t drawAhead(uint64_t seed);
 
-/// What went wrong, and the module that the failing part of the way began with.
+/// What went wrong, and the module with which the failing part began.
 struct Failure {
-  /// `plan-reshards distributed`: the pass, and what was asked then.
+  /// `plan-reshards distributed`: the pass, and the check after it.
   std::string stage, message;
-  /// Where the way can be taken up again (see `Checker`).
+  /// The part to restart from (see `Checker`).
   int start = 0;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Takes a module through the passes of the compiler. After each pass it is
-/// evaluated and compared with what came before: whole, with real devices as
-/// soon as it has layouts, as ranks when it is local. The way has three parts:
+/// Runs the passes of the compiler on a module. After each pass the module is
+/// evaluated and compared with the result before: as a whole, on devices as
+/// soon as it has layouts, as ranks once it is local. There are three parts:
 ///
 ///   Model       @forward, through raise-composites, unflatten,
 ///               find-logical-parameters
@@ -39,24 +40,25 @@ public:
 
   Checker(uint64_t seed) : seed(seed) {}
 
-  /// The whole way of the program of this seed.
+  /// Checks all parts for the program of this seed.
   std::optional<Failure> runProgram(mlir::MLIRContext &context);
-  /// From one part on.
+  /// Checks from one part on.
   std::optional<Failure> run(mlir::ModuleOp module, Start start);
 
-  /// Is shown the module at the start of each part; the way ends there where
-  /// it says false.
+  /// Called with the module at the start of each part. The check ends there if
+  /// it returns false.
   std::function<bool(mlir::ModuleOp, int start)> onPart;
-  /// Draws layouts and counts what they cover, and evaluates nothing.
+  /// Only draws layouts and counts their coverage, without evaluation.
   bool onlyDraws = false;
-  /// Counts what partitioned modules have, if set.
+  /// Counts the contents of partitioned modules, if set.
   Coverage *coverage = nullptr;
-  /// Is shown each module with its buffers assigned, its partitioned one, and
-  /// how it was built, and says what is wrong with it ("" nothing).
+  /// Called with each module with assigned buffers, its partitioned one, and
+  /// how it was built. Returns what is wrong with it ("" if nothing).
   std::function<std::string(mlir::ModuleOp lowered, mlir::ModuleOp partitioned,
                             const Program *program)>
       onLowered;
-  /// Of the starts and waits of collectives, where `onLowered` is set.
+  /// Counts of mutations of the starts and waits of collectives, if `onLowered`
+  /// is set.
   MutationCounts queueMutations;
 
 private:
@@ -67,7 +69,7 @@ private:
                std::unique_ptr<mlir::Pass> pass, bool onFunctions = false);
   /// Evaluates @step (or @forward) and compares with `reference`.
   enum Mode { Global, Distributed, Ranks, Arena };
-  /// What is random in the evaluation is drawn from `draw`, or else from
+  /// Random choices of the evaluation are drawn from `draw`, or else from
   /// `seed`.
   bool compare(mlir::ModuleOp module, Mode mode,
                std::optional<uint64_t> draw = std::nullopt);
@@ -83,7 +85,7 @@ private:
   const Program *current = nullptr;
 };
 
-/// Where a crash says it is: the seed and stage at work.
+/// The seed and the stage in progress, for the message of a crash.
 extern std::string atWork;
 
 } // namespace polyrank::test

@@ -34,7 +34,7 @@ static std::string getRole(const ShardingRule &rule, int factor) {
   return text;
 }
 
-/// Whether every dim that has the factor is this factor alone.
+/// Returns true if every dim with the factor has only this factor.
 static bool isWholeDim(const ShardingRule &rule, int factor) {
   for (const auto *tensors : {&rule.operands, &rule.results})
     for (const graph::TensorFactors &tensor : *tensors)
@@ -44,7 +44,7 @@ static bool isWholeDim(const ShardingRule &rule, int factor) {
   return true;
 }
 
-/// Why no layout can have this; "" where some can.
+/// Returns why no layout can have this; "" if one can.
 static std::string whyImpossible(const ShardingRule &rule, int factor,
                                  Coverage::Aspect aspect) {
   const graph::Factor &entry = rule.factors[factor];

@@ -1,8 +1,9 @@
-// Which factor of which op the programs split, padded, and split beside a
-// partial of each kind.
+// Counts which factors of which ops the programs split, padded, and split
+// together with a partial of each kind.
 //
-// Factors of one op are told apart by their *role*: their kind and the operands
-// and results that have them, `reduction 0,1->` for what a matmul contracts.
+// Factors of one op are identified by their *role*: their kind and the operands
+// and results that have them, such as `reduction 0,1->` for the contracted dim
+// of a matmul.
 
 #pragma once
 
@@ -20,14 +21,15 @@ public:
   enum Aspect { Split, SubAxis, Padded, PartialSum, PartialMax, PartialMin };
   static constexpr int numAspects = 6;
 
-  /// Counts the ops of a model that no step has any more.
+  /// Counts the ops of a model that a step no longer has.
   void recordModel(mlir::ModuleOp module);
   /// Counts the ops of a partitioned module.
   void record(mlir::ModuleOp module);
-  /// Prints the table. Returns the cells that nothing filled and that have no
-  /// reason, and the ops that no program has.
+  /// Prints the table. Returns the empty cells without a reason, and the ops
+  /// that no program has.
   std::vector<std::string> print() const;
-  /// Whether some program has each op that passes make for layouts.
+  /// Returns true if every op that passes create for layouts is in some
+  /// program.
   bool hasOpsOfLayouts() const;
   /// The graph ops that the generator has no entry for.
   static std::vector<std::string> findUnknownOps(mlir::MLIRContext &context);
@@ -35,7 +37,8 @@ public:
 private:
   struct Cell {
     int64_t count = 0;
-    /// Some op of this kind and role could have it; else why none can.
+    /// True if an op of this kind and role can have the layout; otherwise
+    /// `reason` says why not.
     bool isPossible = false;
     std::string reason;
   };

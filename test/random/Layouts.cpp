@@ -164,7 +164,7 @@ static LayoutAttr layOut(const graph::ShardingRule &rule, unsigned number,
   return LayoutAttr::get(mesh, dims, drawn.kind, partial);
 }
 
-/// Whether the verifier accepts `op` with these layouts.
+/// Returns true if the verifier accepts `op` with these layouts.
 static bool accepts(graph::GraphOp op, const graph::ShardingRule &rule,
                     const Labelling &labelling) {
   Block block;
@@ -186,9 +186,9 @@ static bool accepts(graph::GraphOp op, const graph::ShardingRule &rule,
   return accepted;
 }
 
-/// Whether a square root is taken of what the op computes, a few ops later. An
-/// optimizer's second moment is never negative, but parts of it are, and
-/// rounded they may add up to less than zero.
+/// Returns true if a square root of the op's result is taken within a few ops.
+/// An optimizer's second moment is never negative, but its partial summands may
+/// be, and with rounding their sum may be below zero.
 static bool feedsRoot(Operation *op, int distance = 4) {
   return llvm::any_of(op->getUsers(), [&](Operation *user) {
     return isa<graph::SqrtOp>(user) ||
@@ -351,7 +351,7 @@ private:
         sharding::withLayout(cast<RankedTensorType>(value.getType()), nullptr),
         mesh, random, mayBePartial, fill, numFixed);
   }
-  /// Gives a use the layout that it wants.
+  /// Reshards a use to the layout that it requires.
   void demand(OpOperand &use, LayoutAttr layout);
   void writeBlock(Block &block);
   void writeMicrobatches(graph::MicrobatchesOp op);

@@ -12,7 +12,7 @@ namespace polyrank::test {
 /// A mesh of one to three axes, and the sub-axes over which its tensors are
 /// split: whole axes, or the two parts of an axis of 4 or 6.
 struct RandomMesh {
-  /// With `pipe` other than 0 there is an axis of stages of that size besides.
+  /// If `pipe` is not 0 there is also an axis of stages of that size.
   RandomMesh(mlir::MLIRContext &context, Random &random, int64_t pipe = 0);
 
   sharding::MeshAttr mesh;

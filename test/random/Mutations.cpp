@@ -17,7 +17,7 @@ namespace {
 
 using Sequence = std::vector<Communication>;
 
-/// What a member of a group says in it, command by command.
+/// The communication of a member of a group, command by command.
 using Said =
     std::vector<std::tuple<uint64_t, std::string, std::vector<int64_t>>>;
 
@@ -31,7 +31,7 @@ static std::map<std::vector<int64_t>, Said> byGroup(const Sequence &sequence) {
   return groups;
 }
 
-/// Another value than it has, of those that this program uses.
+/// Returns another group that this program uses.
 static std::vector<int64_t> otherGroup(const RankSequences &ranks,
                                        const std::vector<int64_t> &group,
                                        Random &random) {
@@ -47,7 +47,7 @@ static std::vector<int64_t> otherGroup(const RankSequences &ranks,
   return random.pick(list);
 }
 
-/// Waits name commands by their numbers: one that is gone is none.
+/// Waits refer to commands by number; a removed command becomes none.
 static void erase(Sequence &sequence, int64_t at) {
   sequence.erase(sequence.begin() + at);
   for (Communication &each : sequence)
@@ -62,7 +62,7 @@ static void insert(Sequence &sequence, int64_t at, Communication command) {
   sequence.insert(sequence.begin() + at, std::move(command));
 }
 
-/// Its wait, where it has one, still waits for it.
+/// If it has a wait, that still waits for it.
 static void move(Sequence &sequence, int64_t from, int64_t to) {
   Communication moved = sequence[from];
   std::vector<int64_t> waits;
@@ -77,7 +77,7 @@ static void move(Sequence &sequence, int64_t from, int64_t to) {
     sequence[wait + (wait >= to)].started = to;
 }
 
-/// One change of one rank's sequence, in words.
+/// Makes one change of one rank's sequence, and describes it.
 static std::string mutate(RankSequences &ranks, Random &random) {
   int64_t rank = random.below(ranks.size());
   Sequence &sequence = ranks[rank];
@@ -85,7 +85,7 @@ static std::string mutate(RankSequences &ranks, Random &random) {
   Communication &command = sequence[at];
   std::string where =
       "rank " + std::to_string(rank) + ", command " + std::to_string(at);
-  // A wait says nothing of its own.
+  // A wait has no content of its own.
   switch (command.isWait() ? random.pick({5, 6, 7}) : random.below(8)) {
   case 0:
     command.id = random.chance(50) ? command.id + 1000
@@ -157,11 +157,11 @@ std::string polyrank::test::checkMutations(ModuleOp module, int64_t count,
   return "";
 }
 
-/// The ops in front of which `op` may stand in its block.
+/// The ops before which `op` may be placed in its block.
 static SmallVector<Operation *> getPlaces(Operation *op) {
   Block *block = op->getBlock();
   SmallVector<Operation *> places;
-  Operation *first = nullptr; // behind the last of those that it uses
+  Operation *first = nullptr; // after the last op that it uses
   for (Value operand : op->getOperands())
     if (Operation *producer = operand.getDefiningOp();
         producer && producer->getBlock() == block &&

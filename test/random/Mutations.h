@@ -1,4 +1,5 @@
-// Mutations of what one rank says: check-ranks finds exactly those that matter.
+// Mutations of one rank's communication: check-ranks finds exactly those that
+// matter.
 
 #pragma once
 
@@ -13,16 +14,16 @@ struct MutationCounts {
 
 /// Changes one rank's communication of `module` (with segments formed) in
 /// `count` ways, each on its own: another id, kind, peer, size or group, a
-/// command that is missing, doubled, or at another place. A change that alters
-/// a group's sequence of ids, a peer, a size or a group, or that makes a cycle
-/// of waits must be rejected; of any other it is shown that all groups do what
-/// they did and that all ranks end. Returns what is wrong, or "".
+/// command that is missing, duplicated, or moved. A change that alters a
+/// group's sequence of ids, a peer, a size or a group, or that makes a cycle of
+/// waits must be rejected; for any other it is shown that all groups do the
+/// same as before and that all ranks end. Returns what is wrong, or "".
 std::string checkMutations(mlir::ModuleOp module, int64_t count, Random &random,
                            MutationCounts &counts);
 
-/// Moves a collective that is started, its wait or another command of their
-/// block to another place that their operands and users allow, or repeats or
-/// drops the wait, and says what it did: "" where nothing is started.
+/// Moves a started collective, its wait or another command of their block to
+/// another place that its operands and users allow, or repeats or drops the
+/// wait. Returns what it did; "" if no collective is started.
 std::string mutateQueue(mlir::ModuleOp module, Random &random);
 
 } // namespace polyrank::test

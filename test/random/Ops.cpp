@@ -1,4 +1,4 @@
-// The table of ops: how a random program comes to each.
+// The table of ops: how a random program creates each.
 
 #include <cmath>
 
@@ -18,7 +18,7 @@ static Type elementOf(Value value) {
   return graph::getGlobalType(value).getElementType();
 }
 
-/// `value` as it is: exact where its operand is.
+/// Adds `value`, which is exact if its operand is.
 static bool putLike(ProgramBuilder &b, Value value, Value operand) {
   return b.put(value, b.bound(operand), b.known(operand).bits);
 }
@@ -123,7 +123,7 @@ static bool logical(ProgramBuilder &b) {
   return b.put(b.parts.apply<OpType>(x, b.pickBool(shape)), 1, 0);
 }
 
-/// Of negative numbers it is at most twice as far from zero.
+/// For negative numbers the result is at most twice as far from zero.
 static bool bitAnd(ProgramBuilder &b) {
   Value x = b.pickInteger(), y = b.integersOf(shapeOf(x));
   return b.put(b.parts.apply<graph::BitAndOp>(x, y),
@@ -271,7 +271,7 @@ static bool slice(ProgramBuilder &b) {
   Value x = anything(b, 1, 4);
   Shape starts, limits, strides;
   for (int64_t size : shapeOf(x)) {
-    // Whole, thinned out (a halo factor), or taken apart.
+    // Whole, strided (a halo factor), or sliced.
     bool whole = b.random.chance(50), thinned = b.random.chance(40);
     starts.push_back(whole || thinned ? 0 : b.random.below(size));
     limits.push_back(
@@ -657,12 +657,11 @@ static bool uniform(ProgramBuilder &b) {
       1, 24);
 }
 
-/// By autodiff or by the step, of what is in the table beside it.
+/// The op is created by autodiff or by the step.
 constexpr bool (*byPasses)(ProgramBuilder &) = nullptr;
 
 ArrayRef<OpEntry> polyrank::test::opTable() {
-  // Where a factor is one of many, or the op a rare one, it stands here more
-  // than once.
+  // Ops with many factors, and rare ops, are listed more than once.
   static const OpEntry table[] = {
       {"attention", attention},
       {"attention", attention},

@@ -1,4 +1,4 @@
-// The compiled program on real processes.
+// Runs the compiled program on real processes.
 
 #include "test/random/Processes.h"
 
@@ -23,8 +23,8 @@ using namespace polyrank;
 using namespace polyrank::test;
 using graph::Tensor;
 
-/// Of one step in f32. The kernels' functions are within some ulps, and sums of
-/// what they give cancel.
+/// The tolerance of one step in f32. The kernels' functions are within some
+/// ulps, and sums of their results may cancel.
 constexpr double tolerance = 2e-4;
 
 namespace {

@@ -1,4 +1,4 @@
-// The compiled program on real processes.
+// Runs the compiled program on real processes.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 namespace polyrank::test {
 
 /// Writes weights, inputs and a plan of `partitioned` (a module with layouts
-/// and collectives), runs it by polyrank-run and compares what it saves, logs
-/// and puts out with the global evaluation. Returns what is wrong, or "".
+/// and collectives), runs it with polyrank-run and compares its weights, log
+/// and outputs with the global evaluation. Returns what is wrong, or "".
 std::string checkOnProcesses(mlir::ModuleOp partitioned, const Program &program,
                              uint64_t seed);
 

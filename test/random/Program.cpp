@@ -148,7 +148,8 @@ Value ProgramBuilder::pickFloat(int64_t minRank, int64_t maxRank) {
       found.push_back(value);
   }
   if (!found.empty() && random.chance(85)) {
-    // The newest as often as all others: programs are deep, not only wide.
+    // The newest value is chosen as often as all others, so that programs are
+    // deep, not only wide.
     return random.chance(40) ? found.back() : random.pick(found);
   }
   SmallVector<int64_t> shape{batch};
@@ -311,8 +312,8 @@ Program ProgramBuilder::finish() {
       addResult(over, graph::CountAttr::get(builder.getContext(), batch,
                                             /*least=*/FloatAttr()));
     };
-    // Of several sums the last is a term of its own where targets are counted,
-    // and logged.
+    // With several sums the last is a term of its own if targets are counted,
+    // and is logged.
     Value last = sums.back();
     bool isTerm = sums.size() > 1 && count != most;
     if (isTerm)
@@ -350,8 +351,8 @@ Program ProgramBuilder::finish() {
   program.module = std::move(module);
   program.mode = training ? "train" : "forward";
   program.microbatches = training ? random.pick({1, 1, 2, 3}) : 1;
-  // Adam divides by the root of what may be zero: with a small epsilon it
-  // makes a gradient of rounding errors as large as any.
+  // Adam divides by a root that may be zero: with a small epsilon it would
+  // scale a gradient of rounding errors up to full size.
   program.optimizer =
       random.pick({"sgd(lr=0.5)", "sgd(lr=0.5,momentum=0.5)",
                    "sgd(lr=0.25,momentum=0.5,nesterov=true,weight_decay=0.125)",
@@ -370,7 +371,7 @@ Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed) {
   for (const OpEntry &entry : opTable())
     if (entry.build)
       entries.push_back(entry);
-  // Each op in turn, so that none depends on luck.
+  // Each op is the focus in turn, so that none is missed by chance.
   const OpEntry &focus = entries[seed % entries.size()];
   int64_t numOps = random.between(1, 7), position = random.below(numOps);
   for (int64_t i = 0; i < numOps; ++i) {

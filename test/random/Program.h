@@ -1,4 +1,4 @@
-// Random typed programs: @forward of a model that nobody wrote.
+// Random typed programs: the @forward of a random model.
 
 #pragma once
 
@@ -9,40 +9,41 @@
 
 namespace polyrank::test {
 
-/// A model, and how its step is built.
+/// A model, and the options by which its step is built.
 struct Program {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// `build-step`: train or forward, the optimizer, the number of microbatches.
+  /// Options of `build-step`: train or forward, the optimizer, the number of
+  /// microbatches.
   std::string mode, optimizer;
   int64_t microbatches = 1;
 };
 
-/// The program of this seed: parameters (some frozen, some used twice), running
-/// statistics, inputs with a batch dim, random ops among which is `focus` (an
-/// index into `opTable`), and a loss or outputs.
+/// Returns the program of this seed: parameters (some frozen, some used twice),
+/// running statistics, inputs with a batch dim, random ops among which is
+/// `focus` (an index into `opTable`), and a loss or outputs.
 Program drawProgram(mlir::MLIRContext &context, uint64_t seed);
 
-/// The arguments of a function of `module`, or of those that its ranks run
-/// together, drawn by name: the same for every function that takes them, be it
+/// Draws the arguments of a function of `module`, or of those that its ranks
+/// run together, by name: they are the same for every function that takes them,
 /// whole, as views or with microbatches. Floats are multiples of 1/2, so that
 /// their sums are exact in any order.
 llvm::SmallVector<graph::Tensor>
 drawArguments(const evaluate::JointFunction &joint, uint64_t seed);
-/// A stored tensor as drawArguments draws it.
+/// Draws a stored tensor like drawArguments.
 graph::Tensor drawStored(graph::ParameterOp parameter, uint64_t seed);
 
 /// Builds a program op by op. Values carry how large they can be, and whether
 /// they are *exact*: multiples of a power of two with few bits, the same in
-/// every order of sums. Ops that jump (comparisons, maxima with their
-/// gradients, rounding) are put on exact values only, since elsewhere the last
-/// bit decides, and layouts differ in the last bit.
+/// every order of sums. Discontinuous ops (comparisons, maxima with their
+/// gradients, rounding) take only exact values, since elsewhere the last bit
+/// decides, and layouts differ in the last bit.
 class ProgramBuilder {
 public:
   ProgramBuilder(mlir::MLIRContext &context, Random &random, bool isTraining);
 
   struct Known {
     double bound = 0;
-    /// After the binary point; -1: not exact.
+    /// The number of bits after the binary point; -1: not exact.
     int bits = -1;
   };
 
@@ -54,35 +55,36 @@ public:
     return graph::getShape(value);
   }
 
-  /// Enters a value into the pool; false where it is too large to go on with.
+  /// Adds a value to the pool. Returns false if it is too large to be used.
   bool put(mlir::Value value, double bound, int bits = -1);
 
-  /// A float of some shape: from the pool, or a new input.
+  /// Returns a float tensor of some shape: from the pool, or a new input.
   mlir::Value pickFloat(int64_t minRank = 0, int64_t maxRank = 4);
-  /// The same, exact.
+  /// The same with exact values.
   mlir::Value pickExact(int64_t minRank = 0, int64_t maxRank = 4);
   mlir::Value pickInteger(int64_t minRank = 0, int64_t maxRank = 3);
   mlir::Value pickBool(llvm::ArrayRef<int64_t> shape);
-  /// A float of this shape: from the pool, a parameter or a constant.
+  /// Returns a float tensor of this shape: from the pool, a parameter or a
+  /// constant.
   mlir::Value floatOf(llvm::ArrayRef<int64_t> shape, bool exact = false);
   mlir::Value integersOf(llvm::ArrayRef<int64_t> shape);
-  /// Not larger than `limit`: itself, or its tanh.
+  /// Returns the value if it is at most `limit`, else its tanh.
   mlir::Value bounded(mlir::Value value, double limit);
-  /// In [1/2, 1025].
+  /// Returns a value in [1/2, 1025] computed from `value`.
   mlir::Value positive(mlir::Value value);
 
   llvm::SmallVector<int64_t> drawShape(int64_t rank);
-  /// Whether a tensor of this shape is small enough.
+  /// Returns true if a tensor of this shape is small enough.
   static bool fits(llvm::ArrayRef<int64_t> shape);
   mlir::Value addParameter(llvm::ArrayRef<int64_t> shape, bool trainable);
   mlir::Value addInput(llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  /// Labels below `classes`, or `ignored`.
+  /// Adds an input of labels below `classes`, or `ignored`.
   mlir::Value addLabels(llvm::ArrayRef<int64_t> shape, int64_t classes,
                         int64_t ignored);
-  /// The scalar of that role.
+  /// Returns the scalar argument of that role.
   mlir::Value getCounter(graph::RandomCounter counter);
   mlir::Value addConstant(llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  /// A parameter of `value`'s shape that follows it: running statistics.
+  /// Adds a parameter of `value`'s shape that tracks it: running statistics.
   void addState(mlir::Value value);
 
   Program finish();
@@ -90,13 +92,13 @@ public:
   Random &random;
   mlir::OpBuilder builder;
   graph::Parts parts;
-  /// Of every input.
+  /// The batch size of every input.
   int64_t batch;
 
 private:
   mlir::Value addArgument(mlir::Type type, llvm::StringRef name,
                           mlir::Attribute role);
-  /// What nobody uses yet, as floats.
+  /// The values without users, as floats.
   llvm::SmallVector<mlir::Value> leaves();
 
   bool training;
@@ -109,14 +111,14 @@ private:
   int64_t numParameters = 0, numInputs = 0;
 };
 
-/// How the generator comes to an op: every graph op has an entry.
+/// How the generator creates an op: every graph op has an entry.
 struct OpEntry {
   const char *op;
-  /// Builds one, with what it needs; false where this draw leads nowhere. Null
-  /// where passes make the op: autodiff, or the step.
+  /// Builds the op with its operands. Returns false if this draw fails. Null if
+  /// only passes create the op: autodiff, or the step.
   bool (*build)(ProgramBuilder &);
-  /// A pass behind propagation makes it: no program has it whose layouts are
-  /// drawn.
+  /// A pass after propagation creates the op: programs with drawn layouts do
+  /// not have it.
   bool isOfLayouts = false;
 };
 llvm::ArrayRef<OpEntry> opTable();

@@ -12,11 +12,11 @@ class Random {
 public:
   explicit Random(uint64_t seed) : engine(seed * 0x9E3779B97F4A7C15 + 1) {}
 
-  /// In [0, count).
+  /// Returns a number in [0, count).
   int64_t below(int64_t count) {
     return static_cast<int64_t>(engine() % static_cast<uint64_t>(count));
   }
-  /// In [low, high].
+  /// Returns a number in [low, high].
   int64_t between(int64_t low, int64_t high) {
     return low + below(high - low + 1);
   }

@@ -1,4 +1,5 @@
-// Random programs: a step means the same whole, on devices and as ranks.
+// Random programs: a step has the same meaning as a whole, on devices and as
+// ranks.
 //
 //   random-programs-test --seed 1 --programs 1000   programs 1 .. 1000
 //   random-programs-test --seed 17 --programs 1 --shrink
@@ -28,7 +29,7 @@ struct Options {
   int64_t programs = 200;
   int64_t seconds = 0;
   int64_t failures = 5;
-  /// Every so many programs one runs on real processes; 0: none.
+  /// One of this many programs runs on real processes; 0: none.
   int64_t processes = 100;
   bool shrink = false, print = false, coverage = false, onlyDraws = false;
 };

@@ -1,4 +1,4 @@
-// A failing program in its smallest form, as a lit test.
+// Shrinks a failing program to a minimal lit test.
 
 #include "test/random/Shrink.h"
 
@@ -28,8 +28,8 @@ public:
       function = each;
   }
 
-  /// Makes edit number `index`, counted over all kinds. False where it cannot
-  /// be made; `isLast` where there are no more.
+  /// Makes edit number `index`, counted over all kinds. Returns false if it
+  /// cannot be made; `isLast` is set if there are no more.
   bool apply(int64_t index, bool &isLast);
 
   OwningOpRef<ModuleOp> module;
@@ -57,8 +57,8 @@ Value Edit::addInput(Type type, StringRef name) {
       NameLoc::get(text));
 }
 
-/// An output goes, or a mean with its count; what takes an argument's place
-/// makes that argument an input of a step.
+/// Removes an output, or a mean with its count. If the result replaced an
+/// argument, the argument becomes an input of the step.
 bool Edit::dropResult(unsigned number) {
   graph::Boundary boundary(function);
   if (boundary.getResult<graph::CountAttr>(number))
@@ -103,7 +103,7 @@ bool Edit::dropConstraint(unsigned argument) {
   return true;
 }
 
-/// Its body once, on inputs of their own.
+/// Inlines its body once, with new inputs.
 bool Edit::inlineMicrobatches(graph::MicrobatchesOp op) {
   Block &body = op.getBody().front();
   IRMapping mapping;
@@ -171,8 +171,7 @@ bool Edit::becomeOperand(Operation *op) {
   return false;
 }
 
-/// Without ops that nobody uses, arguments that nobody reads, unnamed
-/// parameters.
+/// Removes unused ops, unused arguments, and parameters without references.
 void Edit::clean() {
   for (bool changed = true; changed;) {
     changed = false;
@@ -316,7 +315,8 @@ polyrank::test::runInChild(function_ref<std::optional<Failure>()> run) {
   return std::pair(stage.str(), message.str());
 }
 
-/// What two messages have in common if they say the same of other programs.
+/// Returns the part of a message that is equal for the same failure of other
+/// programs.
 static std::string kindOf(StringRef message) {
   std::string kind;
   for (char c : message)
@@ -325,7 +325,7 @@ static std::string kindOf(StringRef message) {
   return kind.substr(0, 24);
 }
 
-/// The passes that the tool runs to come to a stage, by the part of the way.
+/// Returns the passes that the tool runs to reach a stage, by part.
 static std::string passesTo(StringRef stage, int start, uint64_t seed) {
   static const std::vector<const char *> passes[] = {
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
@@ -355,7 +355,7 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
 }
 
 std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
-  // With real processes where it takes them to fail.
+  // With real processes if the failure needs them.
   std::string mode = drawProgram(context, seed).mode;
   bool onProcesses = false;
   auto makeChecker = [&] {
@@ -377,7 +377,7 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
   }
   if (!first)
     return "";
-  // Once more here, to have the module: up to the part that crashes.
+  // Runs again in this process to get the module, up to the part that crashes.
   OwningOpRef<ModuleOp> module;
   int start = 0;
   Checker checker = makeChecker();

@@ -1,4 +1,4 @@
-// The shrinker keeps what fails and leaves out the rest.
+// The shrinker keeps the failing part and removes the rest.
 
 #include "test/random/Shrink.h"
 #include "compiler/target/cpu/CpuTarget.h"

@@ -24,9 +24,9 @@ static const Form forms[] = {
     {"zero-bubble", 2, 1}, {"zero-bubble", 3, 1},   {"zero-bubble-v", 2, 2},
     {"gpipe", 4, 1},       {"zero-bubble-v", 1, 2}, {"interleaved", 1, 3}};
 
-/// Whether a stage reads what another one makes of a parameter for the next
-/// microbatch. Two chunks of a coordinate cannot: no microbatch goes forward in
-/// between.
+/// Returns true if a stage reads a parameter that another stage updates for the
+/// next microbatch. Two chunks of one coordinate cannot do this: no microbatch
+/// goes forward in between.
 static bool hasCarriedApart(func::FuncOp forward) {
   graph::Boundary boundary(forward);
   for (BlockArgument argument : forward.getArguments()) {

@@ -8,10 +8,9 @@
 
 namespace polyrank::test {
 
-/// Puts the ops of @forward that depend on a parameter on up to four stages, in
-/// any way in which values only go to later ones, and draws a schedule for
-/// them. Returns the size of the pipe axis, or 0 where the program is left as
-/// it is.
+/// Assigns the ops of @forward that depend on a parameter to up to four stages,
+/// at random but so that values only go to later ones, and draws a schedule for
+/// them. Returns the size of the pipe axis, or 0 if the program is unchanged.
 int64_t drawStages(mlir::ModuleOp module, Random &random);
 
 /// The name of the pipe axis of random programs.

@@ -1,5 +1,5 @@
-// Memory that ends where nothing is mapped: a read behind the end is a crash,
-// with the sanitizer or without.
+// Memory that is followed by an unmapped page: a read past the end crashes,
+// with or without the sanitizer.
 
 #pragma once
 
@@ -26,8 +26,7 @@ public:
   GuardedMemory(const GuardedMemory &) = delete;
   ~GuardedMemory() { munmap(memory, capacity + page); }
 
-  /// The bytes, so that the last is the last of this memory. Until the next
-  /// call.
+  /// Copies the bytes to the end of this memory. Valid until the next call.
   std::span<uint8_t> copyOf(std::span<const uint8_t> bytes) {
     uint8_t *begin = memory + capacity - bytes.size();
     std::copy(bytes.begin(), bytes.end(), begin);

@@ -14,7 +14,7 @@ std::vector<AxisRef> dataAxes(const PipelineModel &model) {
   return {AxisRef(0, 1, model.data)};
 }
 
-/// Both programs: the header of the plan, and what is stored.
+/// Returns the plan's header and stored tensors, common to both programs.
 PlanT planOf(const PipelineModel &model, Mode mode) {
   PlanT plan;
   plan.version = planSchemaVersion;
@@ -88,7 +88,7 @@ public:
     return buffer;
   }
 
-  /// Where each microbatch's is.
+  /// Adds an input, and returns its buffer for each microbatch.
   BufferRef addInput(const char *name, Role role, int64_t width) {
     uint64_t bytes = 4 * uint64_t(batch * width),
              count = uint64_t(model.microbatches);
@@ -122,7 +122,7 @@ public:
     program->outputs.push_back(std::move(metric));
   }
 
-  /// In the arena of the program that sends, where it must be taken first.
+  /// Allocates a channel in the sender's arena, before other buffers.
   BufferRef takeChannel() {
     return arena.take(Region::Shared,
                       channelBytesOf(valueBytes(), model.slots));

@@ -1,5 +1,5 @@
-// A hand-built plan of two programs: y = x V W, of which the ranks at pipe=0
-// have V and those at pipe=1 W, trained as the linear model is.
+// A hand-built plan of two programs: y = x V W, where the ranks at pipe=0 have
+// V and those at pipe=1 have W, trained like the linear model.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace polyrank::runtime::test {
 struct PipelineModel {
   int64_t data = 1, microbatches = 4, batch = 4;
   uint32_t slots = 2;
-  /// How many forwards the first program runs before its first backward.
+  /// The number of forwards of the first program before its first backward.
   int64_t warmUp = 2;
   std::string weights; // a file with 9 and 12 floats at byte 16
 };
@@ -25,13 +25,13 @@ enum FirstSegments {
   nextBackwardSegment,
   descentSegment
 };
-/// Numbers of its groups.
+/// The numbers of the plan's groups.
 enum PipelineGroups { dataGroup, pipeGroup, everyGroup };
-/// The ids of what moves.
+/// The ids of the values that move.
 constexpr uint64_t activation = 7, gradientId = 8;
 
-/// The metric "loss" is of both programs, summed over all ranks by a
-/// collective; "rows", of the first alone, and "targets", of the second alone.
+/// The metric "loss" is in both programs, summed over all ranks by a
+/// collective; "rows" is only in the first and "targets" only in the second.
 plan::PlanT pipelinePlan(const PipelineModel &model);
 /// A forward plan: the output "y" of the second program.
 plan::PlanT pipelineForwardPlan(const PipelineModel &model);

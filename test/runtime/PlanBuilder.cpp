@@ -33,7 +33,7 @@ struct Parts {
   int64_t batch = 0, width = 0; // local
 };
 
-/// What training and forward share: header, weight, inputs, product.
+/// Builds what training and forward plans share: header, weight, inputs, GEMM.
 Parts linearParts(const LinearModel &model, Mode mode) {
   Parts parts;
   PlanT &plan = parts.plan;

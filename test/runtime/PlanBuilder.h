@@ -22,7 +22,7 @@ struct LinearModel {
 };
 constexpr int64_t features = 3, targets = 4;
 
-/// Numbers of its parts, for tests that change them.
+/// The numbers of its parts, for tests that change them.
 enum Segments { firstSegment, nextSegment, updateSegment };
 enum Arguments { weightArgument, inputArgument, labelArgument };
 
@@ -36,12 +36,12 @@ void startEarly(plan::PlanT &plan, int segment, int number, int wait,
 /// A forward plan of the same model: output "y".
 plan::PlanT linearForwardPlan(const LinearModel &model);
 
-/// Gives the span the digests of what is there, if anything is.
+/// Sets the span's digests from the file, if it exists.
 void sign(plan::FileSpanT &span);
 
 std::vector<uint8_t> serialise(const plan::PlanT &plan);
 
-/// `plan` as a file of it is loaded; throws where that is refused.
+/// Loads `plan` as from a file. Throws if it is refused.
 LoadedPlan load(const plan::PlanT &plan);
 
 /// The kernels of test/runtime/kernels.c, as an ELF image.

@@ -1,4 +1,4 @@
-// What hand-built plans are put together from.
+// The parts of hand-built plans.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace polyrank::runtime::test {
 
 using namespace plan;
 
-/// Gives out the arena, 64 bytes at a time.
+/// Allocates buffers in the arena, in units of 64 bytes.
 class Arena {
 public:
   BufferRef take(Region region, uint64_t size, uint64_t count = 1) {
@@ -71,7 +71,7 @@ inline LaunchT launch(uint32_t kernel, int64_t range,
   result.grain = 1;
   result.inputs = std::move(inputs);
   result.outputs = std::move(outputs);
-  result.bytes = 1 << 20; // so that the team takes part
+  result.bytes = 1 << 20; // large enough for the team
   return result;
 }
 
@@ -106,7 +106,7 @@ inline CollectiveT allReduce(uint32_t group, uint64_t id,
 
 inline const std::vector<std::string> kernelNames = {
     "difference", "squares4", "zero", "total", "descend", "crash", "spin"};
-/// Of kernels.c, by their numbers in plans.
+/// The kernels of kernels.c, by their numbers in plans.
 enum Kernel { difference, squares4, zero, total, descend };
 
 } // namespace polyrank::runtime::test

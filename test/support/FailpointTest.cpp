@@ -1,4 +1,4 @@
-// What POLYRANK_FAIL asks for, in a process of its own each time.
+// The effect of POLYRANK_FAIL, in a process of its own each time.
 
 #include "support/Failpoint.h"
 
@@ -21,9 +21,9 @@ struct Process {
   const char *rank = nullptr, *attempt = nullptr; // variables
 };
 
-/// What the first hits of the point "here" return in a process with this
-/// variable; or, alone, 1000 + its exit status or minus the signal that ended
-/// it.
+/// Returns the results of the first hits of the point "here" in a process with
+/// this variable; or, if the process ends, only 1000 + its exit status, or
+/// minus the signal that ended it.
 std::vector<int> hits(const std::string &fail, const Process &process = {"1"},
                       const char *name = "here", int count = 3) {
   int ends[2];

@@ -1,4 +1,4 @@
-// Files that are something else than what was asked for.
+// Files of another format than the requested one.
 
 #include "support/FileFormat.h"
 
@@ -79,7 +79,7 @@ TEST(FileFormat, WhatOnePartReadsIsForeignToTheOthers) {
   }
 }
 
-/// Tokens and texts begin with anything.
+/// Tokens and texts may begin with any bytes.
 TEST(FileFormat, WhatOnlyLooksLikeAnotherIsTakenAsItIs) {
   expectForAll("", "");
   expectForAll("BZhang wrote", "");

@@ -1,6 +1,6 @@
-// Schedules of learning rates: their formulas, where they end, and what is
-// wrong with a text. test/parity/test_learning_rates.py compares whole runs
-// with PyTorch's.
+// Learning-rate schedules: their formulas, their ends, and the errors of
+// invalid texts. test/parity/test_learning_rates.py compares whole runs with
+// PyTorch's.
 
 #include "support/LearningRate.h"
 
@@ -66,7 +66,8 @@ TEST(LearningRate, BehindAWarmUpASheduleBeginsAtItsFirstStep) {
   EXPECT_EQ(ratesOf("inverse_sqrt(warmup=4)", {4, 16}), (Rates{8, 4}));
 }
 
-// A cosine would rise again, and one cycle fall below its end.
+// Past its end a cosine would rise again, and a one-cycle schedule fall below
+// its end.
 TEST(LearningRate, StaysWhereItsScheduleEnds) {
   for (std::string text :
        {"linear(total=6,end=0.5)", "polynomial(total=6,min=4)",

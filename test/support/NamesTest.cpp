@@ -1,4 +1,5 @@
-// Names that were meant, and names that belong together.
+// Suggestions for misspelled names, and names that differ only in layer
+// numbers.
 
 #include "support/Names.h"
 

@@ -1,4 +1,4 @@
-// Files that take their name when they are whole, and SHA-256.
+// Files that get their name once they are complete, and SHA-256.
 
 #include "support/OutputFile.h"
 #include "support/Sha256.h"
@@ -23,8 +23,8 @@ OutputFile create(const std::string &path, const std::string &text) {
   return *std::move(file);
 }
 
-/// Runs `body` in a process that sees no /proc, without which a file needs a
-/// name from the beginning. Its exit status, 77 where that is not allowed.
+/// Runs `body` in a process without /proc, in which a file needs a name from
+/// the beginning. Returns the exit status, 77 if that is not permitted.
 int withNames(const std::function<int()> &body) {
   pid_t child = fork();
   if (child == 0) {
@@ -196,7 +196,7 @@ TEST(OutputFile, RoomIsKeptAndWhatIsNotNeededIsGivenBack) {
   struct stat status;
   ASSERT_EQ(stat(path.c_str(), &status), 0);
   EXPECT_LT(uint64_t(status.st_blocks) * 512, room);
-  // Without room of its own it is emptied.
+  // Without reserved space the file is truncated.
   OutputFile plain = create(path, "words");
   ASSERT_TRUE(plain.clear());
   ASSERT_TRUE(plain.commit());

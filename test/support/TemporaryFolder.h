@@ -31,7 +31,7 @@ public:
     std::ifstream file(path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// Number of files in it.
+  /// The number of files in the folder.
   size_t count() const {
     size_t files = 0;
     for ([[maybe_unused]] auto &entry :

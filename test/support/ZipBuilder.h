@@ -1,4 +1,4 @@
-// Builds zip archives, good ones and damaged ones, for those who read them.
+// Builds zip archives, valid and damaged ones, for tests of readers.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace polyrank::runtime::test {
 
-/// Fields that are not given are those of a good archive.
+/// Fields that are not set are those of a valid archive.
 struct BuiltMember {
   std::string name, contents;
   bool deflate = false;
@@ -44,8 +44,8 @@ inline std::string deflated(const std::string &contents) {
   return result;
 }
 
-/// `isWide`: with a zip64 end record, as PyTorch writes one, in whose place
-/// nothing of the old record counts if `escaped`.
+/// `isWide` adds a zip64 end record, as PyTorch writes it; with `escaped` the
+/// old record's fields only refer to it.
 inline std::string buildZip(const std::vector<BuiltMember> &members,
                             bool isWide = false, bool escaped = false) {
   std::string archive, directory;

@@ -1,5 +1,5 @@
-// The reader of zip archives: what is in good ones, and one archive for each
-// condition that refuses it.
+// The reader of zip archives: the contents of valid ones, and one invalid
+// archive for each check.
 
 #include "support/ZipFile.h"
 
@@ -129,7 +129,7 @@ TEST(ZipFile, AnAmbiguousDirectoryIsAnError) {
                 "not where its end says");
   expectProblem(replaced(buildZip({{"a", "weights"}}, true), record + 32, 0, 8),
                 "end records disagree");
-  // Every beginning of an archive is refused, and nothing crashes.
+  // Every proper prefix of an archive is refused, without a crash.
   TemporaryFolder folder;
   for (size_t length = 0; length < wide.size(); ++length)
     EXPECT_FALSE(openZip(folder, wide.substr(0, length))) << length;
@@ -211,8 +211,8 @@ TEST(ZipFile, AContentThatIsNotWhatTheArchiveStatesIsAnError) {
   }
 }
 
-/// What is read of all members together is bounded by the file, which may be a
-/// thousand times as small.
+/// The bytes read of all members together are bounded by the file's budget; the
+/// file may be a thousand times smaller.
 TEST(ZipFile, MembersTogetherInflateToNoMoreThanTheBudget) {
   TemporaryFolder folder;
   std::string many(40 << 20, 'x');

@@ -1,4 +1,4 @@
-// Runs a function of graph ops twice.
+// Runs a function of graph ops by reference and as kernels.
 
 #include "test/compiler/codegen/KernelRunner.h"
 
@@ -128,8 +128,7 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
 }
 
 void KernelRunner::load() {
-  // The loader knows libraries by their path, so that the number must stay
-  // ours.
+  // The loader identifies libraries by path, so the descriptor must stay open.
   file = memfd_create("kernels", MFD_CLOEXEC);
   ASSERT_EQ(write(file, kernels.image.data(), kernels.image.size()),
             static_cast<ssize_t>(kernels.image.size()));
@@ -180,7 +179,7 @@ std::vector<Tensor> KernelRunner::evaluate(const std::vector<Tensor> &inputs) {
   return results;
 }
 
-/// Room behind each buffer that kernels must not touch.
+/// A guard after each buffer, which kernels must not touch.
 static constexpr size_t guardSize = 256;
 static constexpr unsigned char guardByte = 0xA5;
 
@@ -225,7 +224,7 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
       std::vector<void *> buffers;
       for (Bytes &argument : arguments)
         buffers.push_back(argument.data());
-      // Per result, the argument whose buffer it takes.
+      // For each result, the argument whose buffer it takes.
       std::vector<int64_t> taken(launch.getNumResults(), -1);
       for (auto [r, result] : llvm::enumerate(launch.getResults())) {
         for (int64_t argument : kernel.getInPlace(r))

@@ -14,36 +14,37 @@ namespace polyrank::codegen {
 /// A dense tensor in the form that kernels see.
 using Bytes = std::vector<unsigned char>;
 
-/// Bytes of a tensor: floats rounded to their type, booleans as bytes.
+/// Returns the bytes of a tensor: floats rounded to their type, booleans as
+/// bytes.
 Bytes toBytes(const graph::Tensor &tensor);
 graph::Tensor fromBytes(const Bytes &bytes, mlir::RankedTensorType type);
-/// Floats in (low, high), integers likewise; by a fixed generator.
+/// Returns random floats or integers in (low, high), from a fixed generator.
 graph::Tensor randomTensor(mlir::RankedTensorType type, double low, double high,
                            unsigned seed);
 
-/// A function of graph ops, compiled.
+/// A compiled function of graph ops.
 class KernelRunner {
 public:
-  /// `body` is the text of `func.func @main`; test failure where it is wrong.
+  /// `text` has `func.func @main`. Fails the test if it is invalid.
   explicit KernelRunner(const std::string &text, bool fuse = true,
                         const std::string &machine = "native");
   ~KernelRunner();
 
   mlir::FunctionType getType() const { return type; }
-  /// How many kernels the function became; of one launch each, or shared.
+  /// The number of kernels of the function, which several launches may share.
   int64_t getNumKernels() const { return kernels.kernels.size(); }
   int64_t getNumLaunches() const { return numLaunches; }
   rank::KernelOp getKernel(unsigned index);
   const target::CompiledKernels &getCompiled() const { return kernels; }
 
-  /// By each op's reference implementation.
+  /// Evaluates each op's reference implementation.
   std::vector<graph::Tensor> evaluate(const std::vector<graph::Tensor> &inputs);
-  /// By kernels, each in pieces of `piece` items (a multiple of its grain is
-  /// not needed), from the last piece to the first if `backwards`. Fails the
-  /// test where a kernel writes outside of its results or leaves a part out.
+  /// Runs the kernels, each in pieces of `piece` items (not necessarily a
+  /// multiple of its grain), from the last piece to the first if `backwards`.
+  /// Fails the test if a kernel writes outside its results or omits a part.
   std::vector<Bytes> run(const std::vector<Bytes> &inputs,
                          int64_t piece = 1 << 30, bool backwards = false);
-  /// The same where each result takes the buffer of the first argument that it
+  /// The same, but each result takes the buffer of the first argument that it
   /// may take.
   std::vector<Bytes> runInPlace(const std::vector<Bytes> &inputs);
   /// Milliseconds of the fastest of `repeats` runs of all launches.

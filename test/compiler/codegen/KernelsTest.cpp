@@ -13,7 +13,7 @@ using namespace polyrank;
 using namespace polyrank::codegen;
 using graph::Tensor;
 
-/// `text` with each $X replaced.
+/// Returns `text` with each $X replaced.
 static std::string
 withSizes(std::string text,
           std::initializer_list<std::pair<char, int64_t>> sizes) {
@@ -31,7 +31,8 @@ withSizes(std::string text,
   return result;
 }
 
-/// The largest |a - b| / (1 + |b|); NaN equals NaN, infinities themselves.
+/// The largest |a - b| / (1 + |b|), where NaN equals NaN and infinities equal
+/// themselves.
 static double distance(const Tensor &a, const Tensor &b) {
   double largest = 0;
   for (int64_t i = 0, n = a.size(); i < n; ++i) {
@@ -45,7 +46,7 @@ static double distance(const Tensor &a, const Tensor &b) {
 }
 
 /// Runs a function of graph ops as kernels, fused and not, in several
-/// partitions: all give the same bits, and those of the reference up to
+/// partitions: all give the same bits, and agree with the reference up to
 /// `tolerance`.
 static void check(const std::string &text, double tolerance = 1e-6,
                   double low = -4, double high = 4) {
@@ -167,7 +168,7 @@ func.func @main(%x: tensor<300x1000xf32>) -> tensor<f32> {
 )mlir");
 }
 
-/// Added one after another, 65,537 times 0.1 errs by 6e-4 of itself.
+/// Adding 0.1 sequentially 65,537 times has a relative error of 6e-4.
 TEST(Kernels, SumsOfLongColumnsKeepTheirPrecision) {
   check(R"mlir(
 func.func @main(%x: tensor<65537x17xf32>) -> (tensor<17xf32>, tensor<17xf32>) {
@@ -179,7 +180,7 @@ func.func @main(%x: tensor<65537x17xf32>) -> (tensor<17xf32>, tensor<17xf32>) {
         1e-5, 0.1, 0.1);
 }
 
-/// What lies behind its rows does not count.
+/// Memory after the rows does not count.
 TEST(Kernels, SumsOfLongColumnsEndWhereTheirRowsEnd) {
   check(R"mlir(
 func.func @main(%x: tensor<1400x17xf32>) -> tensor<17xf32> {
@@ -314,7 +315,7 @@ func.func @main(%i: tensor<4x9xi64>, %u: tensor<4x9x$Nxf32>, %j: tensor<6x5xi32>
           1e-5, -3, 75);
 }
 
-/// Stored the other way round, the updates are one loop in another order.
+/// With transposed storage the updates are one loop in another order.
 TEST(Kernels, ScatterAddKeepsTheOrderOfTransposedUpdates) {
   check(R"mlir(
 func.func @main(%i: tensor<5x40xi64>, %u: tensor<5x40xf32>) -> tensor<3xf32> {
@@ -340,7 +341,7 @@ func.func @main(%i: tensor<5xi64>, %u: tensor<5x33xf32>) -> tensor<5x33xf32> {
   EXPECT_TRUE(runner.getKernel(0).getInPlace(0).empty());
 }
 
-// The rows are summed before any is added: a kernel of its own.
+// The rows are summed before they are added, in a kernel of their own.
 TEST(Kernels, ScatterAddBeginsWithWhatItIsAddedTo) {
   for (int64_t n : sizes)
     check(withSizes(R"mlir(
@@ -539,7 +540,7 @@ func.func @main(%p: tensor<50x33xf32>, %m: tensor<50x33xf32>, %v: tensor<50x33xf
 }
 
 TEST(Kernels, AllReadsComeBeforeTheFirstResultIsWritten) {
-  // Result 0 can only take the place of %x, which only result 1 reads: element
+  // Result 0 can only take the buffer of %x, which only result 1 reads: element
   // by element, and in the last pass over a row.
   for (const char *body : {R"mlir(
 func.func @main(%x: tensor<50x$Nxf32>, %y: tensor<50x$Nxi32>) -> (tensor<50x$Nxf32>, tensor<50x$Nxf32>) {

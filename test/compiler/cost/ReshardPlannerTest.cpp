@@ -1,5 +1,5 @@
 // The planner's paths against brute force: every layout, every op between any
-// two of them, and the cheapest way of bounded length.
+// two of them, and the cheapest path of bounded length.
 
 #include "compiler/cost/ReshardPlanner.h"
 
@@ -44,16 +44,16 @@ protected:
     return MeshAttr::get(&context, names, sizes);
   }
 
-  /// Every layout of `shape` over subsets of `subAxes`, where dim d may be
-  /// padded to an extent of `extents[d]` (0: not padded).
+  /// Returns every layout of `shape` over subsets of `atoms`, where dim d may
+  /// be padded to an extent of `extents[d]` (0: not padded).
   SmallVector<LayoutAttr> enumerate(MeshAttr mesh, ArrayRef<int64_t> shape,
-                                    ArrayRef<AxisRef> subAxes,
+                                    ArrayRef<AxisRef> atoms,
                                     ArrayRef<SmallVector<int64_t>> extents,
                                     ArrayRef<ReductionKind> kinds) {
     llvm::SetVector<LayoutAttr> layouts;
     SmallVector<SmallVector<AxisRef>> stacks(shape.size());
     SmallVector<AxisRef> partial;
-    SmallVector<bool> used(subAxes.size());
+    SmallVector<bool> used(atoms.size());
     std::function<void(size_t, SmallVector<DimAttr>)> addExtents =
         [&](size_t dim, SmallVector<DimAttr> dims) {
           if (dim == shape.size()) {
@@ -72,16 +72,16 @@ protected:
         };
     std::function<void()> extend = [&] {
       addExtents(0, {});
-      for (auto [i, subAxis] : llvm::enumerate(subAxes)) {
+      for (auto [i, atom] : llvm::enumerate(atoms)) {
         if (used[i])
           continue;
         used[i] = true;
         for (SmallVector<AxisRef> &stack : stacks) {
-          stack.push_back(subAxis);
+          stack.push_back(atom);
           extend();
           stack.pop_back();
         }
-        partial.push_back(subAxis);
+        partial.push_back(atom);
         extend();
         partial.pop_back();
         used[i] = false;
@@ -91,24 +91,24 @@ protected:
     return layouts.takeVector();
   }
 
-  /// Which of `subAxes` a layout uses.
-  static uint32_t usedSubAxes(LayoutAttr layout, ArrayRef<AxisRef> subAxes) {
+  /// Returns a mask of the `atoms` that a layout uses.
+  static uint32_t usedAtoms(LayoutAttr layout, ArrayRef<AxisRef> atoms) {
     uint32_t mask = 0;
     for (AxisRef ref : layout.getUsedAxes())
-      for (auto [i, subAxis] : llvm::enumerate(subAxes))
-        if (ref.overlaps(subAxis))
+      for (auto [i, atom] : llvm::enumerate(atoms))
+        if (ref.overlaps(atom))
           mask |= 1u << i;
     return mask;
   }
 
-  /// Checks every pair of layouts; paths of at most `length` ops. A plan is
-  /// the cheapest, and of the cheapest one with the fewest collectives.
+  /// Checks every pair of layouts against paths of at most `length` ops. A plan
+  /// is a cheapest path with the fewest collectives.
   void check(MeshAttr mesh, ArrayRef<int64_t> shape, Type element,
-             ArrayRef<AxisRef> subAxes, ArrayRef<SmallVector<int64_t>> extents,
+             ArrayRef<AxisRef> atoms, ArrayRef<SmallVector<int64_t>> extents,
              ArrayRef<ReductionKind> kinds, const CostModel &model,
              int length) {
     SmallVector<LayoutAttr> layouts =
-        enumerate(mesh, shape, subAxes, extents, kinds);
+        enumerate(mesh, shape, atoms, extents, kinds);
     size_t count = layouts.size();
     constexpr int64_t none = -1;
     std::vector<int64_t> edges(count * count, none);
@@ -135,8 +135,8 @@ protected:
       std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<Way>>
           best;
       for (size_t to = 0; to < count; ++to) {
-        uint32_t used = usedSubAxes(layouts[from], subAxes) |
-                        usedSubAxes(layouts[to], subAxes);
+        uint32_t used =
+            usedAtoms(layouts[from], atoms) | usedAtoms(layouts[to], atoms);
         SmallVector<int64_t> padded;
         for (DimAttr dim : layouts[to].getDims())
           padded.push_back(dim.getPadded());
@@ -145,7 +145,7 @@ protected:
             if (dim.getPadded() != padded[d] &&
                 dim.getPadded() != layouts[from].getDim(d).getPadded())
               return false;
-          return (usedSubAxes(layout, subAxes) & ~used) == 0;
+          return (usedAtoms(layout, atoms) & ~used) == 0;
         };
         auto [it, isNew] =
             best.try_emplace({used, padded}, count, Way{INT64_MAX, 0});

@@ -1,4 +1,4 @@
-// Programs of which one runs at a time.
+// Programs that run one at a time.
 
 #include "compiler/evaluate/Interleaving.h"
 
@@ -15,8 +15,8 @@ class InterleavingTest : public testing::Test {
 protected:
   InterleavingTest() { context.printOpOnDiagnostic(false); }
 
-  /// Three programs that each say their number four times, and let others go on
-  /// in between.
+  /// Runs three programs that each print their number four times, and yield to
+  /// the others in between.
   std::string talk(std::optional<uint64_t> seed) {
     Interleaving interleaving(3, seed);
     std::string said;

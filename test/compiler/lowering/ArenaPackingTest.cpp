@@ -1,4 +1,4 @@
-// The regions of an arena.
+// Packing of an arena's regions.
 
 #include "compiler/lowering/ArenaPacking.h"
 
@@ -47,7 +47,7 @@ TEST(ArenaPacking, TheSharedRegionGrowsWhereNothingFitsIntoItsGaps) {
       unit(64, {0, 9}, rank::Region::Private, /*isPersistent=*/true),
       unit(6400, {0, 1}, rank::Region::Shared),
       unit(3200, {1, 1}, rank::Region::Private),
-      // Larger than the gap that the first leaves.
+      // The buffer is larger than the gap that the first leaves.
       unit(9600, {2, 2}, rank::Region::Private)};
   ArenaPacking arena = packArena(units, 64);
   EXPECT_EQ(arena.lowerBound, 128 + 9600);

@@ -42,7 +42,7 @@ TEST(BufferPacking, LiveBuffersNeverOverlapAndAreAligned) {
 }
 
 TEST(BufferPacking, NestedLifetimesReachTheLowerBound) {
-  // As in a forward and backward pass: first in, last out.
+  // Lifetimes as in a forward and backward pass: first in, last out.
   std::vector<PackedBuffer> buffers;
   for (int64_t layer = 0; layer < 20; ++layer)
     buffers.push_back({64 * (1 + layer % 3), {{layer, 40 - layer}}});
@@ -94,7 +94,7 @@ TEST(BufferPacking, NothingCrossesTheBarrierAndLowBuffersLieBelowIt) {
   for (const PackedBuffer &buffer : buffers)
     EXPECT_TRUE(buffer.offset >= 960 || buffer.offset + buffer.size <= 960);
   EXPECT_EQ(packing.size, 960 + 1280); // the third is larger than the barrier
-  // The barrier is too low for what must lie below it.
+  // The barrier is too low for the buffers that must lie below it.
   EXPECT_EQ(packBuffers(buffers, 64, 256).size, INT64_MAX);
 }
 

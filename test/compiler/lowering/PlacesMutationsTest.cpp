@@ -1,5 +1,5 @@
-// Changes of what the functions of three stages send, receive and reduce
-// together: each is refused, or means the same.
+// Mutations of the communication of three stages' functions: each is refused,
+// or has the same meaning.
 
 #include "compiler/codegen/Passes.h"
 #include "compiler/evaluate/Evaluator.h"
@@ -21,9 +21,8 @@ using namespace polyrank::test;
 
 namespace {
 
-/// One forward and one backward in turn, four microbatches, two samples each on
-/// ranks of their own; a value skips a stage, and the norm of all gradients is
-/// known to all.
+/// 1F1B with four microbatches of two samples, each on a rank of its own; a
+/// value skips a stage, and all stages know the norm of all gradients.
 const char *const threeStages = R"mlir(
 #mesh = #sharding.mesh<["data"=2, "pipe"=3]>
 #w0 = #sharding.layout<#mesh, [{}], at {"pipe" = 0}>
@@ -158,7 +157,7 @@ public:
 
   SmallVector<Operation *> ops;
 
-  /// This one, or, of its id, all of both ends.
+  /// Returns the op alone, or all sends and receives of its id.
   SmallVector<Operation *> alike(Operation *op, bool all) const {
     if (!all)
       return {op};
@@ -179,7 +178,7 @@ public:
         change(cast<rank::RecvOp>(op));
   }
 
-  /// A channel as large as the verifier wants it.
+  /// Resizes the channels as the verifier requires.
   static void fit(ArrayRef<Operation *> ops) {
     change(ops, [](auto op) {
       rank::BufferAttr channel = op.getChannelAttr();
@@ -194,7 +193,7 @@ public:
   }
 };
 
-/// Changes one thing, and returns what kind of thing; "" where that cannot be.
+/// Makes one change, and returns its kind; "" if it cannot be made.
 class Mutator {
 public:
   Mutator(ModuleOp module, Random &random)
@@ -336,7 +335,7 @@ std::string Mutator::changeId(Operation *op, ArrayRef<Operation *> ops) {
   int64_t id = random.chance(50) ? 100 : other;
   if (id == rank::getTransfer(op)->id)
     return "";
-  // Or the two exchange theirs.
+  // Or the two exchange their ids.
   if (id == other && random.chance(50))
     Ends::change(ends.alike(random.pick(ends.ops), true), [&](auto end) {
       if (static_cast<int64_t>(end.getId()) == other)
@@ -433,7 +432,7 @@ protected:
     return evaluate::randomArguments(joint(module), 1);
   }
 
-  /// The verifier, check-buffers and check-ranks have nothing against it.
+  /// True if the verifier, check-buffers and check-ranks accept the module.
   bool isAccepted(ModuleOp module, bool assigns) {
     if (failed(verify(module)))
       return false;
@@ -455,7 +454,7 @@ protected:
            });
   }
 
-  /// Of a program that is accepted.
+  /// Returns true if an accepted program has the same meaning as before.
   bool meansTheSame(ModuleOp module, uint64_t seed) {
     return isSame(evaluate::evaluateRanks(joint(module), arguments(module)),
                   reference) &&
@@ -467,7 +466,7 @@ protected:
   struct Counts {
     int64_t rejected = 0, equivalent = 0;
   };
-  /// By kind of the change.
+  /// Returns counts by kind of mutation.
   std::map<std::string, Counts> mutate(int64_t count, bool hasBuffers);
 
   MLIRContext context;
@@ -528,10 +527,10 @@ TEST_F(PlacesMutations, OfProgramsWithBuffersAreRefusedOrEquivalent) {
   EXPECT_GT(counts["moved"].equivalent, 0);
 }
 
-// check-ranks is not stricter about slots than it must be: what it refuses does
-// stand still. Stage 0 does all forwards first, while stage 1 sends it the
-// gradient of each before it takes the next one: so two must fit into each
-// channel that stage 0 fills.
+// check-ranks is not stricter about slots than necessary: what it refuses does
+// deadlock. Stage 0 does all forwards first, while stage 1 sends it the
+// gradient of each before it takes the next one: so two values must fit into
+// each channel that stage 0 fills.
 TEST_F(PlacesMutations, SlotsAreRefusedExactlyWhereProgramsStandStill) {
   std::string said;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

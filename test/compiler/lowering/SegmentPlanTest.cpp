@@ -1,4 +1,4 @@
-// How many slots what waits between two segments needs.
+// The number of slots of values that are live between two segments.
 
 #include "compiler/lowering/SegmentPlan.h"
 
@@ -32,8 +32,8 @@ TEST(CountSlots, MicrobatchesInTurnNeedAsManyAsAreThere) {
   expectSlots({{0, 3}, {1, 5}, {2, 7}, {4, 8}, {6, 9}}, 3, 3);
 }
 
-// The first waits longer than the second: with two slots the third would take
-// the first one's place.
+// The first value lives longer than the second: with two slots the third would
+// overwrite it.
 TEST(CountSlots, WhereOneWaitsLongerThanALaterOneMoreAreNeeded) {
   expectSlots({{0, 9}, {1, 2}, {3, 4}, {5, 6}}, 2, 4);
   expectSlots({{0, 5}, {1, 2}, {3, 4}, {6, 7}}, 2, 3);

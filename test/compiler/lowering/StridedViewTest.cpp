@@ -1,4 +1,4 @@
-// A strided view reads the element that the ops it stands for would give.
+// A strided view reads the same elements as the ops that it replaces.
 
 #include "compiler/lowering/GemmForm.h"
 
@@ -13,7 +13,7 @@ using llvm::SmallVector;
 
 namespace {
 
-/// The element number in the base of a view's element.
+/// Returns the number in the base of a view's element.
 int64_t locate(const StridedView &view, ArrayRef<int64_t> index) {
   int64_t element = view.offset;
   for (auto [digits, i] : llvm::zip_equal(view.dims, index)) {
@@ -69,7 +69,7 @@ TEST(StridedView, ReshapesOfTransposesThatAreStridedReadTheRightElements) {
       view.transpose(permutation);
       shape = view.getShape();
       EXPECT_EQ(elementsOf(view), expected);
-      // Merge two neighbours or cut one.
+      // Merges two neighbouring dims or splits one.
       if (random() % 2 && shape.size() > 1) {
         size_t d = random() % (shape.size() - 1);
         shape[d] *= shape[d + 1];
@@ -121,13 +121,13 @@ TEST(Refine, ListsAreCutAtEachOthersBoundaries) {
   EXPECT_FALSE(refine(unlike));
 }
 
-/// Products of more rows than columns take longer.
+/// A GEMM with more rows than columns takes longer.
 double estimate(int64_t m, int64_t n, int64_t k, int64_t products) {
   return static_cast<double>(products * (3 * m + n + k));
 }
 
-/// Computes a gemm form on numbered elements and compares it with the sum that
-/// the contraction is.
+/// Computes a gemm form on numbered elements and compares it with the
+/// contraction's sum.
 void expectComputes(const ContractionDims &dims, const StridedView &lhs,
                     const StridedView &rhs, const StridedView &result) {
   auto form = findGemmForm(dims, lhs, rhs, result, estimate);

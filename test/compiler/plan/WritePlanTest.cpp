@@ -200,7 +200,7 @@ TEST_F(WritePlanTest, EachFunctionIsAProgramAtItsCoordinates) {
   runtime::Mesh mesh(*plan->plan);
   EXPECT_EQ(runtime::describePlaces(mesh, plan->program(0).at()), "pipe=0");
   EXPECT_EQ(runtime::describePlaces(mesh, plan->program(1).at()), "pipe=1");
-  // Stored once; what both programs have has one name.
+  // Tensors are stored once; what both programs have has one name.
   EXPECT_EQ(plan->plan->stored()->size(), 2u);
   runtime::PlanReport report = runtime::reportOf(*plan);
   EXPECT_EQ(report.parameterElements, 32);

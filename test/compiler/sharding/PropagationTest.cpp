@@ -1,7 +1,7 @@
-// Propagation on random programs: the solution against every assignment, the
+// Propagation on random programs: the solution against every labelling, the
 // same solution whatever the order of ops, and types that every op accepts.
 
-#include "compiler/sharding/Candidates.h"
+#include "compiler/sharding/Labels.h"
 #include "compiler/sharding/WriteLayouts.h"
 
 #include <random>
@@ -38,8 +38,8 @@ protected:
     return MeshAttr::get(&context, names, sizes);
   }
 
-  /// A random program of at most `numOps` ops on matrices, with random
-  /// constraints. In another order of ops for each `shuffle`.
+  /// Returns a random program of at most `numOps` ops on matrices, with random
+  /// constraints. The order of ops depends on `shuffle`.
   OwningOpRef<ModuleOp> random(unsigned seed, int numOps, MeshAttr mesh,
                                unsigned shuffle = 0);
 
@@ -63,7 +63,7 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
   SmallVector<Value> values(block->getArguments());
   graph::Boundary boundary(function);
   for (int i = 0; i < numArguments; ++i) {
-    // Half of them parameters, most of them constrained.
+    // Half of the arguments are parameters, and most are constrained.
     std::string name(1, static_cast<char>('a' + i));
     if (pick(2))
       boundary.setArgument(
@@ -116,7 +116,7 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
     values.push_back(result);
     ops.push_back(result.getDefiningOp());
   }
-  // Parameters come back as they are; the last value is the output.
+  // Parameters are returned unchanged; the last value is the output.
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> roles;
   for (int i = 0; i < numArguments; ++i)
@@ -132,7 +132,7 @@ OwningOpRef<ModuleOp> PropagationTest::random(unsigned seed, int numOps,
   function.setType(builder.getFunctionType(
       arguments, SmallVector<Type>(results.size(), type)));
   function.setAllResultAttrs(roles);
-  // Each op as early as it can stand, in a random order.
+  // Moves ops in a random order, each to the earliest possible place.
   std::mt19937 order(shuffle);
   if (shuffle)
     for (size_t round = 0; round < 4 * ops.size(); ++round) {
@@ -150,7 +150,7 @@ func::FuncOp functionOf(ModuleOp module) {
   return *module.getOps<func::FuncOp>().begin();
 }
 
-/// All that the nodes of a function may do, before anything is chosen.
+/// All choices of a function's nodes, before propagation.
 struct Choices {
   Choices(MeshAttr mesh, func::FuncOp function)
       : table(readFunction(mesh, function)) {
@@ -158,53 +158,52 @@ struct Choices {
       return;
     Reach reach = findReach(*table);
     CompositeCosts composites;
-    candidates =
-        enumerateCandidates(*table, reach, Extents(*table, reach), composites);
+    labels = enumerateLabels(*table, reach, Extents(*table, reach), composites);
   }
   FailureOr<SideTable> table;
-  FailureOr<Candidates> candidates;
+  FailureOr<Labels> labels;
 };
 
-void checkAgainstEveryAssignment(ModuleOp module, MeshAttr mesh,
-                                 int64_t &compared) {
+void checkAgainstEveryLabelling(ModuleOp module, MeshAttr mesh,
+                                int64_t &compared) {
   Choices choices(mesh, functionOf(module));
-  ASSERT_TRUE(succeeded(choices.candidates));
+  ASSERT_TRUE(succeeded(choices.labels));
   ReshardCosts costs(mesh);
-  Solver solver(*choices.table, *choices.candidates, costs);
+  Solver solver(*choices.table, *choices.labels, costs);
   Solution solution = solver.solve();
   EXPECT_EQ(solution.objective, solution.bound);
-  double assignments = 1;
-  for (const auto &list : *choices.candidates)
-    assignments *= list.size();
+  double labellings = 1;
+  for (const auto &list : *choices.labels)
+    labellings *= list.size();
   constexpr double most = 20'000;
-  if (assignments > most)
+  if (labellings > most)
     return;
   ++compared;
-  std::vector<int> candidates(choices.candidates->size(), 0);
+  std::vector<int> labels(choices.labels->size(), 0);
   std::optional<Objective> best;
   while (true) {
-    Objective objective = solver.evaluate(candidates);
+    Objective objective = solver.evaluate(labels);
     if (!best || objective < *best)
       best = objective;
     size_t i = 0;
-    for (; i < candidates.size(); ++i) {
-      if (++candidates[i] < static_cast<int>((*choices.candidates)[i].size()))
+    for (; i < labels.size(); ++i) {
+      if (++labels[i] < static_cast<int>((*choices.labels)[i].size()))
         break;
-      candidates[i] = 0;
+      labels[i] = 0;
     }
-    if (i == candidates.size())
+    if (i == labels.size())
       break;
   }
   EXPECT_EQ(solution.objective, *best);
 }
 
-TEST_F(PropagationTest, NoAssignmentOfARandomProgramIsBetterThanTheSolution) {
+TEST_F(PropagationTest, NoLabellingOfARandomProgramIsBetterThanTheSolution) {
   int64_t compared = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     MeshAttr m = seed % 2 ? mesh({{"x", 2}}) : mesh({{"x", 2}, {"y", 2}});
     OwningOpRef<ModuleOp> module = random(seed, 2 + seed % 5, m);
     SCOPED_TRACE(seed);
-    checkAgainstEveryAssignment(*module, m, compared);
+    checkAgainstEveryLabelling(*module, m, compared);
     if (HasFatalFailure() || HasNonfatalFailure())
       return;
   }
@@ -239,11 +238,11 @@ TEST_F(PropagationTest, TheOrderOfOpsDoesNotMatter) {
     for (unsigned shuffle = 0; shuffle < 4; ++shuffle) {
       OwningOpRef<ModuleOp> module = random(seed, 6, m, shuffle);
       Choices choices(m, functionOf(*module));
-      ASSERT_TRUE(succeeded(choices.candidates));
+      ASSERT_TRUE(succeeded(choices.labels));
       ReshardCosts costs(m);
       Solution solution =
-          Solver(*choices.table, *choices.candidates, costs).solve();
-      // The last part of the objective tells assignments apart.
+          Solver(*choices.table, *choices.labels, costs).solve();
+      // The last part of the objective makes labellings distinct.
       if (!first)
         first = solution.objective;
       EXPECT_EQ(solution.objective, *first) << seed;

@@ -1,4 +1,4 @@
-// Each condition on a schedule, by one that breaks it alone.
+// Each condition on a schedule, tested by a schedule that violates only it.
 
 #include "compiler/stage_order/Check.h"
 #include "compiler/stage_order/ScheduleText.h"
@@ -41,7 +41,7 @@ TEST(CheckSchedule, SizesFit) {
   bad.coordinates = {0, 0};
   EXPECT_EQ(getError(bad), "rank 1 has no stage");
   EXPECT_EQ(getError(Schedule()), "a schedule without ranks");
-  // Nothing is kept for entries that are not there.
+  // No memory is used for missing entries.
   std::string text;
   for (int i = 0; i < 16; ++i)
     text += "F1048575\n";
@@ -150,7 +150,8 @@ TEST(CheckSchedule, StagesOfOneRankComeInTurn) {
   EXPECT_EQ(getError("F0.0 F1.0 B1.0 B0.0 W0.0 W1.0\n"), "");
 }
 
-// Condition 6. Rank 0 wants the gradient before it lets go of what it is of.
+// Condition 6. Rank 0 waits for the gradient of microbatch 0 before it runs F1,
+// which rank 1 needs first.
 TEST(CheckSchedule, RanksThatWaitInACircleAreRefused) {
   EXPECT_EQ(getError("F0 B0 F1 B1\nF0 F1 B0 B1\n"),
             "ranks wait for each other without end: rank 0, entry 1 (B0.0): "
@@ -159,7 +160,7 @@ TEST(CheckSchedule, RanksThatWaitInACircleAreRefused) {
             "what goes from stage 0 to 1 of microbatch 1");
 }
 
-// Ranks 1 and 2 alone are shown, of four that do not get on.
+// Only ranks 1 and 2 are shown, of four that make no progress.
 TEST(CheckSchedule, TheCounterexampleHasTheFewestRanks) {
   std::string error = getError("F0 F1 F2 B0 B1 B2\n"
                                "F0 B0 F1 B1 F2 B2\n"
@@ -172,7 +173,7 @@ TEST(CheckSchedule, TheCounterexampleHasTheFewestRanks) {
             "what goes from stage 1 to 2 of microbatch 1");
 }
 
-// Chunk 0's values wait on rank 1 until rank 0 is through with its own.
+// Chunk 0's values wait on rank 1 until rank 0 has finished its own.
 TEST(CheckSchedule, SlotsLimitWhatWaits) {
   Schedule gpipe = *makeSchedule("gpipe", 2, 2, 8);
   CheckOptions options;
@@ -202,8 +203,8 @@ TEST(CheckSchedule, OfALongCircleTheFirstRanksAreShown) {
 }
 
 TEST(CheckSchedule, SkipsAreTransfersToo) {
-  // Rank 3 gives back the second gradient of the skip before rank 0, which is
-  // still at forwards, has taken the first.
+  // Rank 3 sends the second gradient of the skip before rank 0, which still
+  // runs forwards, has received the first.
   Schedule schedule = *makeSchedule("1f1b", 4, 1, 4);
   CheckOptions options;
   options.slots = 1;
@@ -230,7 +231,7 @@ TEST(CheckSchedule, RanksHoldNoMoreThanIsAllowed) {
             "holds, and 2 are allowed; it would be 3 at the most");
   options.mostHeld = 3;
   EXPECT_EQ(getError(schedule, options), "");
-  // The weights' part of the backward reads what is held.
+  // The weight part of the backward reads what is held.
   options.mostHeld = 1;
   EXPECT_EQ(getError("F0 B0 F1 B1 W0 W1\n", options),
             "rank 0, entry 2 (F0.1) is microbatch number 2 that the rank "

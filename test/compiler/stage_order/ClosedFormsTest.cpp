@@ -1,4 +1,4 @@
-// Formulas against the simulator.
+// Closed forms compared with the simulator.
 
 #include "compiler/stage_order/ClosedForms.h"
 #include "compiler/stage_order/Simulate.h"
@@ -31,8 +31,8 @@ TEST(ClosedForms, AreWhatIsSimulated) {
   EXPECT_EQ(compared, (2 * 4 + 3) * 8 * 64);
 }
 
-// The bound is what is reached, but with so few microbatches that chunks wait
-// for each other.
+// The bound is reached, except with so few microbatches that chunks wait for
+// each other.
 TEST(ClosedForms, ReachTheLowerBound) {
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
     auto simulation = simulate(
@@ -44,7 +44,7 @@ TEST(ClosedForms, ReachTheLowerBound) {
   });
 }
 
-// Of V chunks each is 1/V of a stage, so times are compared as multiples.
+// Each of V chunks is 1/V of a stage, so times are compared as multiples.
 TEST(ClosedForms, BubblesAreNotAboveThoseOfOneForwardOneBackward) {
   forEachSchedule(8, 64, [&](const NamedSchedule &each) {
     if (each.text == "gpipe" || each.text == "1f1b")
@@ -56,7 +56,7 @@ TEST(ClosedForms, BubblesAreNotAboveThoseOfOneForwardOneBackward) {
   });
 }
 
-// What the papers say, for as many microbatches as fill the pipeline.
+// The formulas of the papers, for enough microbatches to fill the pipeline.
 TEST(ClosedForms, AreThePapers) {
   for (int64_t p = 2; p <= 8; ++p) {
     EXPECT_EQ(getClosedForm("1f1b", p, 1, 16)->bubble, 3 * (p - 1));

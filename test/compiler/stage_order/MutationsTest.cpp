@@ -1,6 +1,6 @@
-// Random schedules, and changed ones, against the definition: a schedule is
-// good if each part of each microbatch runs once, in ascending order, and all
-// can run one after another, each behind what it needs.
+// Random and mutated schedules against the definition: a schedule is valid if
+// each part of each microbatch runs once, in ascending order, and all can run
+// one after another, each after what it needs.
 
 #include "compiler/stage_order/Check.h"
 #include "compiler/stage_order/Simulate.h"
@@ -25,7 +25,7 @@ int64_t draw(Random &random, int64_t least, int64_t most) {
   return std::uniform_int_distribution<int64_t>(least, most)(random);
 }
 
-/// What a job needs, wherever it runs.
+/// Returns the jobs that a job needs, on any rank.
 std::vector<Job> getNeeds(const Schedule &schedule, const Job &job) {
   auto [stage, part, m] = job;
   int64_t last = schedule.coordinates.size() - 1;
@@ -42,7 +42,7 @@ std::vector<Job> getNeeds(const Schedule &schedule, const Job &job) {
   return needs;
 }
 
-/// Stages of each rank by what the coordinates say.
+/// Returns the stage of a rank's chunk by the coordinates.
 int64_t getStage(const Schedule &schedule, int64_t rank, int64_t chunk) {
   for (size_t stage = 0; stage < schedule.coordinates.size(); ++stage)
     if (schedule.coordinates[stage] == rank && chunk-- == 0)
@@ -84,7 +84,8 @@ bool isGood(const Schedule &schedule, int64_t slots) {
     }
   if (!left.empty())
     return false;
-  // Begun: received what it needs. Done: sent what it makes.
+  // A job has begun once it has received its inputs, and is done once it has
+  // sent its outputs.
   std::set<Job> begun;
   std::vector<size_t> next(jobs.size());
   for (bool moved = true; moved;) {
@@ -135,8 +136,8 @@ Times drawTimes(Random &random, const Schedule &schedule) {
   return times;
 }
 
-/// All is done behind what it needs and one thing after another, in no less
-/// than the bound.
+/// Expects that each job runs after what it needs, one at a time on each rank,
+/// and that the makespan is at least the bound.
 void expectInOrder(const Schedule &schedule, const Times &times) {
   auto simulation = simulate(schedule, times);
   ASSERT_TRUE(simulation) << simulation.error().message;
@@ -166,8 +167,8 @@ void expectInOrder(const Schedule &schedule, const Times &times) {
     }
 }
 
-/// Any order of all that there is to do, each behind what it needs and
-/// ascending, as the ranks see it.
+/// Draws a schedule with any order of all jobs, each after what it needs and
+/// with ascending microbatches.
 Schedule drawSchedule(Random &random) {
   Schedule schedule;
   int64_t ranks = draw(random, 1, 4), chunks = draw(random, 1, 3);
@@ -256,7 +257,8 @@ TEST(ScheduleMutations, RandomSchedulesPassWithSlotsEnough) {
   }
 }
 
-// Refused, or shown to do all there is to do in the order of what is needed.
+// A mutated schedule is refused, or does all jobs in an order that satisfies
+// their needs.
 TEST(ScheduleMutations, AreRefusedOrEquivalent) {
   Random random(2);
   int64_t refused = 0, equivalent = 0, waiting = 0;
@@ -282,7 +284,7 @@ TEST(ScheduleMutations, AreRefusedOrEquivalent) {
       waiting += ok.error().message.starts_with("ranks wait for each other");
     }
   }
-  // Each outcome is there often enough to mean something.
+  // Each outcome occurs often enough to be meaningful.
   EXPECT_GT(refused, 5000);
   EXPECT_GT(equivalent, 500);
   EXPECT_GT(waiting, 100);

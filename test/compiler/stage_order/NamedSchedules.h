@@ -1,4 +1,4 @@
-// All schedules that have a name, for tests that hold for each.
+// All named schedules, for tests that hold for each.
 
 #pragma once
 
@@ -21,8 +21,8 @@ struct NamedSchedule {
   }
 };
 
-/// Of 1 to `ranks` ranks, 1 to 4 chunks where the schedule takes them, and 1 to
-/// `microbatches` microbatches.
+/// Calls `act` for 1 to `ranks` ranks, 1 to 4 chunks if the schedule supports
+/// them, and 1 to `microbatches` microbatches.
 inline void
 forEachSchedule(int64_t ranks, int64_t microbatches,
                 const std::function<void(const NamedSchedule &)> &act) {

@@ -1,4 +1,4 @@
-// What the picture of a schedule shows.
+// The contents of a schedule's picture.
 
 #include "compiler/stage_order/Picture.h"
 
@@ -32,7 +32,7 @@ TEST(Picture, HasABoxForAllThatHappens) {
   for (size_t rank = 0; rank < 2; ++rank)
     standing += count(svg, "<title>rank " + std::to_string(rank) + " stands");
   EXPECT_GT(standing, 0);
-  // Boxes, in which microbatches are written.
+  // Boxes have the numbers of microbatches.
   EXPECT_EQ(count(svg, "text-anchor=\"middle\">2<"), 6);
   EXPECT_NE(svg.find("two &amp; three"), std::string::npos);
   EXPECT_NE(svg.find("2 ranks, 2 stages, 3 microbatches"), std::string::npos);

@@ -1,4 +1,4 @@
-// What docs/schedules.md has of numbers and pictures.
+// Generates the numbers and pictures of docs/schedules.md.
 //
 //   schedule-pages picture NAME   the picture of a schedule
 //   schedule-pages page FILE      the page with its table brought up to date
@@ -29,7 +29,7 @@ constexpr Row rows[] = {{"gpipe", 1},        {"1f1b", 1},
                         {"interleaved", 4},  {"zero-bubble", 1},
                         {"zero-bubble-v", 2}};
 
-/// Whole ranks take the same time, so chunks take less.
+/// All whole ranks take the same time, so chunks take less.
 int drawPicture(const std::string &text) {
   const Row *row =
       std::find_if(std::begin(rows), std::end(rows),

@@ -1,4 +1,4 @@
-// The orders that names stand for.
+// The named schedules.
 
 #include "compiler/stage_order/Check.h"
 #include "compiler/stage_order/Generators.h"
@@ -82,7 +82,7 @@ TEST(Schedules, ZeroBubbleKeepsWeightsForTheEnd) {
             "F0.0 B0.0 F0.1 B0.1 F0.2 B0.2 W0.0 W0.1 W0.2\n");
 }
 
-// Figure 1 of Qi et al., 2024: the last rank turns.
+// Figure 1 of Qi et al., 2024: the chunks turn around at the last rank.
 TEST(Schedules, ZeroBubbleVHasFirstAndLastStageOnTheFirstRank) {
   EXPECT_EQ(write("zero-bubble-v", 2, 2, 3),
             "stages 0 1 1 0\n"
@@ -124,8 +124,8 @@ TEST(Schedules, AllOfThemPassTheChecker) {
   EXPECT_EQ(checked, 2 * (2 * 4 + 3) * 8 * 64);
 }
 
-// 1f1b's first rank holds most of all: no rank of zero-bubble holds more, and
-// zero-bubble-v, whose chunks are half as large, neither.
+// The first rank of 1f1b holds the most: no rank of zero-bubble holds more, nor
+// does zero-bubble-v, whose chunks are half as large.
 TEST(Schedules, ZeroBubbleHoldsNoMoreThanOneForwardOneBackward) {
   for (int64_t ranks = 1; ranks <= 8; ++ranks)
     for (int64_t microbatches = 2 * ranks; microbatches <= 20; ++microbatches) {

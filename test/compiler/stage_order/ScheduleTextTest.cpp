@@ -1,4 +1,5 @@
-// Schedules in files: what is read, what is refused, and that both agree.
+// Schedules in files: what is read and what is refused; reading inverts
+// writing.
 
 #include "compiler/stage_order/ScheduleText.h"
 #include "test/compiler/stage_order/NamedSchedules.h"

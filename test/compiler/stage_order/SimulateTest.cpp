@@ -1,4 +1,4 @@
-// When entries run, by examples that are small enough to follow.
+// The times of entries, in examples that are small enough to follow.
 
 #include "compiler/stage_order/Simulate.h"
 #include "compiler/stage_order/ScheduleText.h"
@@ -84,8 +84,8 @@ TEST(Simulate, SkipsAreWaitedFor) {
   EXPECT_EQ(show(simulation.entries[0]), "0-1 34-36");
 }
 
-// Rank 0 sends its second value only when the first has been received, though
-// it could go on.
+// Rank 0 sends its second value only once the first has been received, although
+// it could continue.
 TEST(Simulate, ASenderStandsWithoutASlot) {
   Schedule schedule = read("F0 F1 F2 B0 B1 B2\nF0 F1 F2 B0 B1 B2\n");
   Times times;
@@ -125,8 +125,8 @@ TEST(Simulate, UpdatesWaitForAllGradientsWithClipping) {
   EXPECT_EQ(simulation.period, 16);
 }
 
-// Without clipping a rank of zero-bubble-v is never early or late; with it all
-// stand until the last one has come.
+// Without clipping no rank of zero-bubble-v waits; with clipping all wait for
+// the last one.
 TEST(Simulate, ClippingCostsZeroBubbleItsFill) {
   Times times;
   Schedule schedule = *makeSchedule("zero-bubble-v", 4, 2, 8);

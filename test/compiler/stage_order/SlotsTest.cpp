@@ -1,4 +1,4 @@
-// How many slots transfers need.
+// The number of slots that transfers need.
 
 #include "compiler/stage_order/Slots.h"
 #include "compiler/stage_order/Check.h"
@@ -12,8 +12,8 @@ using namespace polyrank::test;
 
 namespace {
 
-// What goes from the last rank to the next chunk of the first waits there while
-// the first is not through with its group.
+// A value from the last rank to the next chunk of the first waits there until
+// the first has finished its group.
 TEST(Slots, OneIsEnoughButWhereChunksWaitForGroups) {
   forEachSchedule(6, 24, [&](const NamedSchedule &each) {
     Schedule schedule =
@@ -56,8 +56,8 @@ TEST(Slots, AreTheLeast) {
   });
 }
 
-// With one, the last rank could not give back its second gradient before the
-// first rank, which begins four microbatches before that, has taken the first.
+// With one slot the last rank could not send its second gradient before the
+// first rank, which begins four microbatches earlier, has received the first.
 TEST(Slots, ASkipHoldsWhatIsOnItsWay) {
   Schedule schedule = *makeSchedule("1f1b", 4, 1, 8);
   EXPECT_EQ(getLeastSlots(schedule, {{0, 3}}), 2);

@@ -1,4 +1,5 @@
-// The cut is the best one: compared with all cuts of small orders.
+// The stage assignment is optimal: compared with all assignments of small
+// orders.
 
 #include "compiler/stages/StageCut.h"
 
@@ -25,8 +26,8 @@ CutProblem makeChain(const std::vector<int64_t> &times, int stages) {
   return problem;
 }
 
-/// Some graph of ops, with skips, parameters that several use, and maybe
-/// stages that the user fixed.
+/// Draws a graph of ops, with skips, shared parameters, and maybe stages that
+/// the user has fixed.
 CutProblem makeRandom(std::mt19937 &random, int mostOps, bool isFixed) {
   auto draw = [&](int most) {
     return std::uniform_int_distribution<int>(0, most)(random);
@@ -86,7 +87,7 @@ bool isAllowed(const CutProblem &problem, const std::vector<int> &ends) {
   return true;
 }
 
-/// The best of all cuts; nullopt where none is allowed.
+/// Returns the best of all cuts; nullopt if none is allowed.
 std::optional<CutObjective> findBest(const CutProblem &problem) {
   std::optional<CutObjective> best;
   std::vector<int> ends(problem.stages, static_cast<int>(problem.ops.size()));
@@ -127,8 +128,8 @@ TEST(StageCut, OfEqualTimesCutsWhereFewestBytesCross) {
 }
 
 TEST(StageCut, OfEqualBytesTakesTheLeastMemory) {
-  // Two ops without time or parameters, then one with parameters: it goes to
-  // the stage that has none.
+  // The middle op takes no time, so both cuts are equally fast: it goes to the
+  // stage that holds less.
   CutProblem problem = makeChain({5, 0, 5}, 2);
   problem.parameters = {{10, 10}, {10, 10}, {10, 10}};
   problem.ops[0].parameters = {0};
@@ -258,8 +259,8 @@ TEST(StageCut, SaysWhereOpsAreTooFew) {
 }
 
 TEST(StageCut, TowersThatAreMixedAreKeptTogether) {
-  // Ops of two towers in turn, and one that joins them: cut between the towers
-  // only one value crosses.
+  // The ops of two towers alternate, and one op joins them: in a cut between
+  // the towers only one value crosses.
   CutProblem problem;
   for (int i = 0; i < 20; ++i) {
     CutOp &op = problem.ops.emplace_back();
@@ -278,7 +279,7 @@ TEST(StageCut, TowersThatAreMixedAreKeptTogether) {
 }
 
 TEST(StageCut, ATowerIsPutOnAStage) {
-  // The second tower in front, though it comes later in the program.
+  // The second tower comes first, although it is later in the program.
   CutProblem problem;
   for (int i = 0; i < 8; ++i) {
     CutOp &op = problem.ops.emplace_back();
@@ -300,7 +301,7 @@ TEST(StageCut, EachOrderHasOperandsInFront) {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     CutProblem problem = makeRandom(random, 30, i % 2);
-    // What is fixed is consistent with what depends on it here.
+    // Makes the fixed stages consistent with the dependencies.
     int highest = 0;
     for (CutOp &op : problem.ops)
       if (op.fixed >= 0)
@@ -350,7 +351,7 @@ CutProblem makeLarge(int ops, int stages, int64_t head) {
 
 // Each takes some 20 nanoseconds.
 TEST(StageCut, LooksAtFewStagesOfALongOrder) {
-  // Where one op takes as long as several stages, there are many good cuts.
+  // If one op takes as long as several stages, there are many good cuts.
   for (int64_t head : {5'000'000, 50'000'000})
     for (int stages : {2, 12, 96}) {
       CutProblem problem = makeLarge(20'000, stages, head);

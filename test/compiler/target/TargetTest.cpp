@@ -1,5 +1,5 @@
-// The compiler asks its target, and nothing else, how kernels and products run:
-// with another one, all passes do what that one says.
+// The compiler asks only its target how kernels and GEMMs run: with another
+// target, all passes follow it.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ constexpr int64_t abacusScratch = 4096;
 int64_t sumPart = 3;
 
 /// A target that computes one function at a time, finds exp and abs together
-/// too large for a kernel, sums three values at once, copies for nothing, likes
-/// products of few columns and needs the same scratch for every one.
+/// too large for a kernel, sums three values at once, copies at no cost,
+/// prefers GEMMs with few columns and needs the same scratch for every GEMM.
 struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   StringRef getName(Attribute) const { return "abacus"; }
   Result<void> checkMachine(Attribute) const { return {}; }
@@ -161,7 +161,7 @@ TEST_F(Targets, SayWhatIsTooLargeForAKernel) {
       << "one for exp, one for abs and neg";
 }
 
-/// How many values each sum of the kernels adds up, in their order.
+/// Returns the number of values that each sum of the kernels adds, in order.
 SmallVector<int64_t> sumsOf(ModuleOp module) {
   SmallVector<int64_t> sums;
   module.walk([&](kernel::LoopsOp loops) {

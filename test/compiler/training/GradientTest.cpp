@@ -22,9 +22,9 @@ struct Case {
 
 void PrintTo(const Case &each, std::ostream *out) { *out << each.name; }
 
-// Arguments are normal with deviation 0.5; logarithms and roots are of
-// exponentials. All is f64, so that no constant that a gradient or a
-// decomposition brings is rounded.
+// Arguments are normal with deviation 0.5; logarithms and roots take
+// exponentials. Everything is f64, so that no constant of a gradient or a
+// decomposition is rounded.
 const Case cases[] = {
     {"neg", "%x: tensor<2x3xf64>", "tensor<2x3xf64>",
      "%r = graph.neg %x : tensor<2x3xf64>"},
@@ -223,7 +223,7 @@ const Case cases[] = {
      "tensor<2xf64>", R"(
       %l, %s = graph.cross_entropy %x, %i {axis = 1 : i64, ignore_index = 2 : i64} : (tensor<2x4xf64>, tensor<2xi64>) -> (tensor<2xf64>, tensor<2xf64>)
       %r = graph.mul %l, %s : tensor<2xf64>)"},
-    {"scan", // products and sums are added up behind it
+    {"scan", // products and sums are accumulated after it
      "%x: tensor<3x2x2xf64>, %h: tensor<2x2xf64>, %w: tensor<2x2xf64>, %b: "
      "tensor<2xf64>",
      "tensor<2x2xf64>", R"(
@@ -315,7 +315,7 @@ protected:
 class Gradient : public GradientTest,
                  public ::testing::WithParamInterface<Case> {
 protected:
-  /// The case as a function whose one result is a weighted sum of %r's
+  /// Builds the case as a function whose only result is a weighted sum of %r's
   /// elements.
   OwningOpRef<ModuleOp> build() {
     const Case &each = GetParam();
@@ -395,7 +395,8 @@ TEST_P(Gradient, OfPartsIsThatOfTheWhole) {
   expectEqual(evaluate(function(*parts), arguments),
               evaluate(function(*module), arguments));
 
-  // Backward in parts with the residuals of the whole, then all in parts.
+  // First the backward is decomposed, with the residuals of the composite, then
+  // everything.
   differentiate(function(*module));
   SmallVector<Tensor> expected = evaluate(function(*module), arguments);
   OwningOpRef<ModuleOp> both(module->clone());
@@ -480,7 +481,8 @@ TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
   EXPECT_EQ(gradients[1].floats[1], 0);
 }
 
-// The same numbers for the same four, others where one of them is another.
+// The numbers are the same for the same four values, and differ if one of them
+// differs.
 TEST_F(TrainingTest, DropoutDependsOnSeedStepMicrobatchAndOp) {
   auto drawn = [&](const char *id, int64_t seed, int64_t step,
                    int64_t microbatch) {

@@ -1,5 +1,5 @@
-// A loss that the model computes is that of the global batch, in however many
-// microbatches: two of two samples give what one of four does.
+// A loss that the model computes is that of the global batch for any number of
+// microbatches: two of two samples give the same as one of four.
 
 #include "compiler/training/Passes.h"
 #include "dialects/graph/Boundary.h"
@@ -162,7 +162,7 @@ TEST_F(LossPartsTest, SeveralMicrobatchesHaveTheLossOfTheirSamplesTogether) {
       EXPECT_NEAR(whole.first[i], parts.first[i], 1e-12);
     std::vector<std::string> names;
     for (auto &[name, value] : parts.second) {
-      // Where nothing is counted the count is that of the microbatches.
+      // If nothing is counted the count is the number of microbatches.
       bool isTheirs = StringRef(each.name) == "no count" && name == "count";
       EXPECT_NEAR(whole.second[name] * (isTheirs ? 2 : 1), value, 1e-12)
           << name;

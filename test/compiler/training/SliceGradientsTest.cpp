@@ -1,5 +1,5 @@
-// Gradients of values that many slices take apart: the numbers, and how many
-// elements it takes to join them.
+// Gradients of values that many slices split: their values, and the number of
+// elements that are written to join them.
 
 #include <random>
 
@@ -103,7 +103,7 @@ protected:
     ASSERT_TRUE(succeeded(verify(forward)));
   }
 
-  /// The gradient is what the parts say, element by element.
+  /// Expects the gradient that the parts imply, element by element.
   void expectRight(const Numbers &shape, const std::vector<Part> &parts,
                    bool isRead) {
     auto module = build(shape, parts, isRead);
@@ -129,7 +129,7 @@ protected:
     expectEqual(evaluate(forward, arguments), expected);
   }
 
-  /// How many elements the ops of this kind make that were added to @forward.
+  /// Returns the number of elements that ops of this kind in @forward produce.
   template <typename Op>
   static int64_t countElements(func::FuncOp forward) {
     int64_t count = 0;

@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(
                         adam(each, gradient, 0.05, 0.9, 0.999, 1e-8, 0.01,
                              true);
                       }},
-        // As PyTorch writes it.
+        // In PyTorch's notation.
         OptimizerCase{"torch.optim.SGD(model.parameters(), 0.1, 0.5, nesterov, "
                       "foreach=None)",
                       1,
@@ -357,7 +357,8 @@ TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereInputsAloneCount) {
        {std::tuple("%f", (3. + 9.) / 4, std::vector<double>{5. / 4, 7. / 4}),
         // A mask may be of floats.
         {"%x", 1., {5. / 12, 7. / 12}},
-        // One that is trained is no count: the mean of both quotients.
+        // A trained divisor is no count: the loss is the mean of both
+        // quotients.
         {"%p", 1., {0, 0}}}) {
     std::string text = quotient;
     text.replace(text.find("DIVISOR"), 7, divisor);
@@ -376,7 +377,7 @@ TEST_F(StepTest, AModelsOwnLossIsASumOverACountWhereInputsAloneCount) {
   }
 }
 
-/// What does not count is multiplied by 0, and infinity times 0 would be NaN.
+/// Ignored targets are multiplied by 0, and infinity times 0 would be NaN.
 TEST_F(StepTest, ATermWithoutTargetsGivesNoGradient) {
   for (int64_t microbatches : {1, 2}) {
     auto module = parse(R"(
@@ -426,12 +427,12 @@ TEST_F(StepTest, LabelsMayHaveWhatAllOfTheirUsesAllow) {
   };
   using Range = std::pair<std::optional<int64_t>, std::optional<int64_t>>;
   EXPECT_EQ(rangeOf(""), Range(3, -100));
-  // Also looked up in a table, which has no row for the ignored.
+  // The labels also index a table, which has no row for ignored labels.
   EXPECT_EQ(rangeOf(" range 5"), Range(3, std::nullopt));
   EXPECT_EQ(rangeOf(" range 2"), Range(2, std::nullopt));
 }
 
-/// The same inputs in both microbatches, and a gradient that says how often
+/// Both microbatches have the same inputs, and the gradient tells how often
 /// each element is kept.
 TEST_F(StepTest, WhatIsDroppedDiffersBetweenMicrobatchesAndSteps) {
   auto kept = [&](int64_t microbatches, int64_t number) {
@@ -613,7 +614,7 @@ TEST_F(StepTest, GroupsThatCannotBeMeantAreRefused) {
       "--group 'fc.*: lr=1' and --group 'bias: lr=2' both name 'fc.bias'");
 }
 
-// As PyTorch's groups do, each has the optimizer's options but for its own.
+// Like PyTorch's groups, each group has the optimizer's options except its own.
 TEST_F(StepTest, AGroupHasItsOwnStatesAndLearningRate) {
   auto module = parse(linearOf(2));
   BuildStepPassOptions step;

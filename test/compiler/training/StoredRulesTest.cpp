@@ -134,7 +134,8 @@ Numbers product(const Numbers &a, const Numbers &b, int n, int m, int k) {
   return result;
 }
 
-/// Always from the left: of a tall matrix too. What is none is AdamW's.
+/// The products are always from the left, for tall matrices too. What is not a
+/// matrix is updated by AdamW.
 void muon(Reference &each, const Numbers &gradient, double lr, double decay,
           double momentum, bool nesterov, Numbers abc, double epsilon,
           int steps, bool isOriginal) {
@@ -374,7 +375,7 @@ INSTANTIATE_TEST_SUITE_P(
              viewCases[std::get<1>(info.param)].name;
     });
 
-/// In PyTorch's shapes; of a part there is no row of its own.
+/// State has PyTorch's shapes; a part of a tensor has no row of its own.
 TEST_F(StoredRulesTest, StateIsOfTheStoredTensorOrOfItsViews) {
   auto statesOf = [&](const ViewCase &seen, llvm::StringRef optimizer) {
     auto module = parse(moduleOf(seen));

@@ -1,4 +1,4 @@
-// Modules from text, and how tests evaluate and compare them.
+// Helpers that parse, evaluate and compare modules.
 
 #pragma once
 
@@ -26,7 +26,7 @@ protected:
     return module;
   }
 
-  /// The diagnostics of running the pass; "" where it passes.
+  /// Runs the pass. Returns its diagnostics; "" if it succeeds.
   std::string run(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
     std::string messages;
     mlir::ScopedDiagnosticHandler handler(

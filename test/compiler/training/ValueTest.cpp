@@ -186,7 +186,7 @@ TEST_F(ValueTest, OfRmsNormInParts) {
   EXPECT_EQ(count<graph::DivOp>(*module), 0);
 }
 
-// The square is of another value, so it is no norm.
+// The square is of another value, so it is not a norm.
 TEST_F(ValueTest, OfWhatOnlyLooksLikeRmsNorm) {
   auto module = checkPasses(R"(
     func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}, %z: tensor<2x4xf32> {graph.role = #graph.input<"z">}) -> tensor<2x4xf32> {

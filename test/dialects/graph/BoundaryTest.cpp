@@ -1,5 +1,4 @@
-// Arguments that come and go leave results tied to those that they were tied
-// to.
+// Adding and removing arguments keeps results tied to the same arguments.
 
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
@@ -32,7 +31,7 @@ protected:
     function = module->lookupSymbol<func::FuncOp>("forward");
   }
 
-  /// Which arguments the two results take the place of.
+  /// Returns the arguments that the two results replace.
   std::vector<unsigned> replaced() {
     graph::Boundary boundary(function);
     return {*boundary.getReplaced(0), *boundary.getReplaced(1)};
@@ -78,7 +77,7 @@ TEST(ParameterSymbols, KeepNamesOfTheModelApartFromTheCompilersOwn) {
   EXPECT_EQ(symbols.size(), names.size());
   for (const char *own : {"step", "step_1", "forward", "kernel", "kernel.add"})
     EXPECT_FALSE(symbols.contains(own)) << own;
-  // Others are as the user has them.
+  // Other names are the user's.
   for (const char *name : {"w", "step.weight", "step_size", "kernels"})
     EXPECT_TRUE(symbols.contains(name)) << name;
 }

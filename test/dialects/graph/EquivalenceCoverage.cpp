@@ -35,7 +35,7 @@ static std::string whyNeverAccepted(const Coverage::Row &row, Aspect aspect) {
            "partial in one";
   if (!row.isWholeDim && row.size % 2 != 0)
     return "an odd size in a dim that cannot be padded";
-  // A factor is split behind the whole of the more major ones.
+  // A factor can be split only if the more major ones are split completely.
   if (row.majorSize * 2 * (isPartial ? 2 : 1) > numDevices)
     return "more major factors of the dim take the devices";
   return "";

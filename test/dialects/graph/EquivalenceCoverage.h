@@ -1,4 +1,4 @@
-// What the equivalence test has tried: for each op and factor, how often
+// The coverage of the equivalence test: for each op and factor, how often
 // splitting, padding and partials were accepted and rejected.
 
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace polyrank::test {
 
-/// What a combination can do to a factor of an op.
+/// The ways in which a combination can treat a factor of an op.
 enum Aspect { Split, SubAxis, Padded, PartialSum, PartialMax, PartialMin };
 constexpr int numAspects = 6;
-/// Of the largest mesh.
+/// The number of devices of the largest mesh.
 constexpr int64_t numDevices = 4;
 inline const char *const aspectNames[numAspects] = {
     "split", "sub-axis", "padded", "sum", "max", "min"};
@@ -32,21 +32,21 @@ public:
   struct Row {
     std::string op, factor;
     graph::FactorKind kind;
-    std::string passes;      // kinds of partial that some operand passes
-    bool isWholeDim = false; // of all dims that have it
+    std::string passes;      // the kinds of partial that some operand passes on
+    bool isWholeDim = false; // in all dims that have it
     int64_t size = 1;
     int64_t majorSize = 1; // of the factors before it in a dim
-    /// What results that lack it are partial in where it is split.
+    /// The kind of partial of results that lack the factor, if it is split.
     std::optional<sharding::ReductionKind> makesPartial;
     std::array<size_t, numAspects> accepted{}, rejected{};
   };
 
   std::vector<Row> &getRows(const char *op, const graph::ShardingRule &rule);
-  /// Prints the table, and fails where a cell is missing without a reason.
+  /// Prints the table, and fails if a cell is missing without a reason.
   void TearDown() override;
 
 private:
-  /// A deque: rows stay where they are.
+  /// A deque, so that the addresses of rows stay valid.
   std::deque<std::vector<Row>> ops;
   std::vector<std::string> missing;
 };

@@ -1,4 +1,4 @@
-// The verifier accepts a laid-out op exactly where running it on every device
+// The verifier accepts an op with layouts exactly if running it on every device
 // gives the right result.
 //
 // For each op, small layouts of all its operands and results are enumerated:
@@ -57,8 +57,8 @@ using Combination = SmallVector<LayoutAttr>;
 class Equivalence {
 public:
   Equivalence(const Case &test, MLIRContext &context, MeshAttr mesh,
-              SmallVector<AxisRef> subAxes)
-      : context(context), mesh(mesh), subAxes(std::move(subAxes)), random(7) {
+              SmallVector<AxisRef> atoms)
+      : context(context), mesh(mesh), atoms(std::move(atoms)), random(7) {
     context.getOrLoadDialect<func::FuncDialect>();
     module = parseSourceString<ModuleOp>(test.text, &context);
     EXPECT_TRUE(module) << test.text;
@@ -78,8 +78,8 @@ public:
     for (uint64_t seed = 1; seed <= (hasBooleans ? 16 : 3); ++seed) {
       auto &arguments =
           inputs.emplace_back(evaluate::randomArguments(function, seed));
-      // Wide enough that no function is monotone by chance; with indices that
-      // are out of range.
+      // The values are wide enough that no function is monotone by chance, and
+      // some indices are out of range.
       for (Tensor &argument : arguments) {
         for (double &value : argument.floats)
           value *= 8;
@@ -98,9 +98,9 @@ public:
     }
   }
 
-  /// Every combination, or where these are too many: all that the rule
-  /// derives from one assignment of axes to factors, each of these with any
-  /// one tensor laid out otherwise, and random ones.
+  /// Returns every combination, or if these are too many: all that the rule
+  /// derives from an assignment of axes to factors, each of these with one
+  /// tensor's layout changed, and random ones.
   std::vector<Combination> combinations(size_t limit) {
     double total = 1;
     for (const auto &list : candidates)
@@ -153,7 +153,7 @@ public:
     return succeeded(graph::verifyLayouts(op, rule));
   }
 
-  /// Whether the devices compute the right result from random inputs.
+  /// Returns true if the devices compute the right result from random inputs.
   bool isRight() {
     ScopedDiagnosticHandler quiet(&context, [&](Diagnostic &diagnostic) {
       message = diagnostic.str();
@@ -187,7 +187,7 @@ public:
     return text + "\n  (" + message + ")";
   }
 
-  /// Rules of policy: right, and still rejected. Each has a reason.
+  /// Returns the policy by which a correct combination is rejected.
   std::string policy() {
     // A device whose block is all padding holds anything: other axes than the
     // rule's can be right there.
@@ -196,8 +196,8 @@ public:
       auto shape = cast<RankedTensorType>(value.getType()).getShape();
       for (auto [dim, size] : llvm::zip_equal(layout.getDims(), shape)) {
         int64_t extent = dim.getExtent(size);
-        // Ops that take a dim apart want it without padding, which a repad
-        // removes at no cost.
+        // Ops that split a dim need it without padding, which a repad removes
+        // at no cost.
         if (dim.getPadded() && dim.getAxes().empty())
           return "padded dim that is whole on every device";
         if (extent - size >= extent / dim.getNumBlocks())
@@ -212,15 +212,15 @@ public:
           return "numbers of groups without a fill";
     for (Value operand : op->getOperands()) {
       LayoutAttr layout = sharding::getLayout(operand);
-      // Each part would be rounded on its own: a pass that wants this reduces
-      // first, or converts later.
+      // Each summand would be rounded on its own: a pass reduces first, or
+      // converts later.
       if (isa<graph::ConvertOp>(op) && layout.isPartial())
         return "convert of a partial";
       // Passing is declared for all results of an op; one that does not depend
       // on the operand at all (attention's lse on v) is whole.
       if (op->getNumResults() > 1 && layout.isPartial())
         return "one of several results is linear";
-      // Where no two updates meet, adding is moving.
+      // If no two updates collide, adding is moving.
       if (isa<graph::ScatterAddOp>(op) && layout.isPartial() &&
           layout.getPartialKind() != ReductionKind::Sum)
         return "scatter_add of a partial extremum without collisions";
@@ -246,8 +246,8 @@ public:
                 sharding::getLayout(result).getPartialKind())
           return "antitone op of a partial extremum";
     }
-    // What every device has is also the maximum of what they have. A layout
-    // says the stronger of the two.
+    // A replicated value is also the maximum over the devices. A layout states
+    // the stronger property.
     if (acceptsWithLessPartialExtrema())
       return "replicated value taken as a partial extremum";
     // An all-zero constant is a partial sum of zeros.
@@ -278,7 +278,7 @@ public:
     return split;
   }
 
-  /// Whether the verifier accepts the op with some axes removed from a
+  /// Returns true if the verifier accepts the op with some axes removed from a
   /// result's partial maximum or minimum.
   bool acceptsWithLessPartialExtrema() {
     graph::ShardingRule rule = op.getShardingRule();
@@ -287,12 +287,12 @@ public:
       LayoutAttr layout = sharding::getLayout(type);
       if (!layout.isPartial() || layout.getPartialKind() == ReductionKind::Sum)
         continue;
-      for (size_t kept = 0; kept < (size_t(1) << subAxes.size()) - 1; ++kept) {
+      for (size_t kept = 0; kept < (size_t(1) << atoms.size()) - 1; ++kept) {
         SmallVector<AxisRef> axes;
-        for (auto [i, subAxis] : llvm::enumerate(subAxes))
+        for (auto [i, atom] : llvm::enumerate(atoms))
           if ((kept >> i & 1) &&
-              sharding::overlap(layout.getPartialAxes(), subAxis))
-            axes.push_back(subAxis);
+              sharding::overlap(layout.getPartialAxes(), atom))
+            axes.push_back(atom);
         if (sharding::product(axes) >=
             sharding::product(layout.getPartialAxes()))
           continue;
@@ -348,35 +348,35 @@ public:
   graph::GraphOp op;
 
 private:
-  /// Layouts of one tensor: each sub-axis splits a dim (major or minor to the
+  /// Layouts of one tensor: each atom splits a dim (major or minor to the
   /// others there), is partial, or is not used.
   SmallVector<LayoutAttr> enumerate(RankedTensorType type, bool isResult) {
     SmallVector<LayoutAttr> layouts;
     int64_t rank = type.getRank(), options = 1 + rank + 3;
     int64_t total = 1;
-    for (size_t i = 0; i < subAxes.size(); ++i)
+    for (size_t i = 0; i < atoms.size(); ++i)
       total *= options;
     for (int64_t code = 0; code < total; ++code)
       for (bool reversed : {false, true}) {
-        if (reversed && subAxes.size() < 2)
+        if (reversed && atoms.size() < 2)
           continue;
         SmallVector<SmallVector<AxisRef>> dims(rank);
         SmallVector<AxisRef> partial;
         std::optional<int64_t> kind;
         bool valid = true;
         int64_t rest = code;
-        for (AxisRef subAxis : subAxes) {
+        for (AxisRef atom : atoms) {
           int64_t choice = rest % options;
           rest /= options;
           if (choice == 0)
             continue;
           if (choice <= rank) {
             auto &axes = dims[choice - 1];
-            axes.insert(reversed ? axes.begin() : axes.end(), subAxis);
+            axes.insert(reversed ? axes.begin() : axes.end(), atom);
           } else {
             valid &= !kind || *kind == choice - rank - 1;
             kind = choice - rank - 1;
-            partial.push_back(subAxis);
+            partial.push_back(atom);
           }
         }
         if (!valid)
@@ -385,7 +385,7 @@ private:
         addPadded(type, dims, partial, reduction, isResult, layouts);
       }
     // Padded, but whole on every device.
-    for (int64_t d = 0; d < rank && subAxes.size() == 1; ++d) {
+    for (int64_t d = 0; d < rank && atoms.size() == 1; ++d) {
       SmallVector<DimAttr> dims(rank, DimAttr::get(mesh, {}));
       dims[d] = DimAttr::get(mesh, {}, type.getDimSize(d) + 1);
       layouts.push_back(LayoutAttr::get(mesh, dims));
@@ -397,7 +397,8 @@ private:
     return layouts;
   }
 
-  /// The same with the borders and extents of halo factors, and with others.
+  /// Adds layouts with the borders and extents of halo factors, and with
+  /// others.
   void addBordered(unsigned i, SmallVector<LayoutAttr> &layouts) {
     graph::ShardingRule rule = op.getShardingRule();
     unsigned numOperands = op->getNumOperands();
@@ -466,7 +467,7 @@ private:
     }
   }
 
-  /// Operands as the rule lays them out for each assignment of sub-axes to
+  /// Returns the operand layouts of the rule for each assignment of atoms to
   /// factors, with the results that follow, and with results that are typed as
   /// whole where they would be partial: for each kind of partial with its fill,
   /// with padding where it is needed and wherever a dim is split.
@@ -486,25 +487,25 @@ private:
     // Not used, a factor, partial in one operand, or in all that go together.
     int64_t options = 1 + rule.factors.size() + numOperands + 1;
     int64_t total = 1;
-    for (size_t i = 0; i < subAxes.size(); ++i)
+    for (size_t i = 0; i < atoms.size(); ++i)
       total *= options;
     for (int64_t code = 0; code < total; ++code) {
       int64_t rest = code;
       SmallVector<SmallVector<AxisRef>> factors(rule.factors.size()),
           partial(numOperands);
-      for (AxisRef subAxis : subAxes) {
+      for (AxisRef atom : atoms) {
         int64_t choice = rest % options;
         rest /= options;
         if (choice == 0)
           continue;
         if (choice <= static_cast<int64_t>(rule.factors.size()))
-          factors[choice - 1].push_back(subAxis);
+          factors[choice - 1].push_back(atom);
         else if (choice < options - 1)
-          partial[choice - 1 - rule.factors.size()].push_back(subAxis);
+          partial[choice - 1 - rule.factors.size()].push_back(atom);
         else
           for (unsigned i = 0; i < numOperands; ++i)
             if (rule.getPass(kind, i) == graph::PartialPass::Together)
-              partial[i].push_back(subAxis);
+              partial[i].push_back(atom);
       }
       Combination combination;
       auto lay = [&](bool isResult, unsigned number, RankedTensorType type,
@@ -570,7 +571,7 @@ private:
 
   MLIRContext &context;
   MeshAttr mesh;
-  SmallVector<AxisRef> subAxes;
+  SmallVector<AxisRef> atoms;
   std::mt19937_64 random;
   OwningOpRef<ModuleOp> module;
   SmallVector<Value> values;
@@ -604,14 +605,15 @@ protected:
 TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
   size_t right = 0, wrong = 0;
   std::map<std::string, size_t> policies;
-  // Per flip of one factor's kind: whether any combination contradicts it.
+  // For each flip of one factor's kind: true if some combination contradicts
+  // it.
   std::map<std::pair<int, graph::FactorKind>, bool> caught;
-  for (auto &[mesh, subAxes] : meshes) {
-    Equivalence test(GetParam(), context, mesh, subAxes);
+  for (auto &[mesh, atoms] : meshes) {
+    Equivalence test(GetParam(), context, mesh, atoms);
     graph::ShardingRule rule = test.op.getShardingRule();
     std::vector<Coverage::Row> &rows = coverage->getRows(GetParam().name, rule);
     for (const Combination &combination :
-         test.combinations(subAxes.size() == 1 ? 1500 : 600)) {
+         test.combinations(atoms.size() == 1 ? 1500 : 600)) {
       test.apply(combination);
       bool accepted = test.accepts(rule), computed = test.isRight();
       (computed ? right : wrong) += 1;
@@ -623,7 +625,7 @@ TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
       ASSERT_EQ(accepted, computed)
           << (accepted ? "accepted, but wrong: " : "right, but rejected: ")
           << test.describe();
-      // A flip shows where a layout splits the factor (a closed one: where one
+      // A flip is visible if a layout splits the factor (a closed one: if one
       // tries to). On 4 devices not every minor factor can be split.
       for (int f : test.splitFactors(rule))
         for (graph::FactorKind kind :

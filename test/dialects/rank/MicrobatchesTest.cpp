@@ -1,4 +1,4 @@
-// The runs of segments that are enough to see what all of them do.
+// The runs of segments that suffice to check all of them.
 
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/Builders.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Runs = std::vector<std::pair<int64_t, int64_t>>;
 
-/// What is to be checked of a schedule with stashes of so many slots.
+/// Returns the runs to check of a schedule whose stashes have these slots.
 Runs runsToCheck(const Runs &runs, ArrayRef<int64_t> slots = {}) {
   MLIRContext context;
   context.loadDialect<rank::RankDialect>();
@@ -42,7 +42,7 @@ Runs oneByOne(int64_t count) {
   return runs;
 }
 
-/// One forward, one backward, `ahead` of them on their way.
+/// Returns 1F1B runs with `ahead` forwards in flight.
 Runs inTurn(int64_t count, int64_t ahead) {
   Runs runs;
   for (int64_t i = 0; i < ahead; ++i)
@@ -69,7 +69,7 @@ TEST(RunsToCheck, ALongOneIsThatOfFewerMicrobatches) {
 }
 
 TEST(RunsToCheck, WhatComesBackToMicrobatchesIsCheckedWhole) {
-  // All backwards behind all forwards, and forwards that were put off.
+  // All backwards after all forwards, and delayed forwards.
   EXPECT_EQ(runsToCheck(inTurn(8, 8)), inTurn(8, 8));
   Runs late = {{0, 0},  {0, 1},  {0, 2},  {0, 3},  {0, 7},  {0, 8},
                {0, 9},  {0, 10}, {0, 11}, {0, 12}, {0, 13}, {0, 14},

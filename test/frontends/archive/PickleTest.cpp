@@ -1,5 +1,5 @@
-// Pickles as data: what is in good ones, and one pickle for each condition that
-// refuses it.
+// Pickles as data: the contents of valid ones, and one invalid pickle for each
+// check.
 
 #include "frontends/archive/Pickle.h"
 
@@ -167,7 +167,7 @@ TEST(Pickle, WhatIsCutOffIsAnErrorAtEveryLength) {
   ASSERT_TRUE(readPickle(whole));
   for (size_t length = 0; length < whole.size(); ++length)
     EXPECT_FALSE(readPickle(whole.substr(0, length))) << length;
-  // A length that the file does not have takes no memory.
+  // A length beyond the file's end allocates no memory.
   expectProblem(pickle("X\xff\xff\xff\xff"), "is cut off");
 }
 
@@ -181,12 +181,12 @@ TEST(Pickle, DepthIsLimitedAndNothingContainsItself) {
   expectProblem(pickle("]q\1h\1\x85"
                        "a"),
                 "contains itself");
-  // Shared, not repeated: 2^60 ways lead to the innermost value.
+  // Values are shared, not repeated: 2^60 paths lead to the innermost value.
   std::string doubled = "\x80\2N\x85";
   for (int i = 0; i < 60; ++i)
     doubled += "q\1h\1\x86";
   EXPECT_TRUE(readPickle(doubled + "."));
-  // As deep on a way that is met second.
+  // The same depth on the second path.
   std::string late = "\x80\2(N";
   for (size_t depth = 0; depth < 200; ++depth)
     late += '\x85';
@@ -240,7 +240,7 @@ TEST(Pickle, ValuesAndTextsAreTakenFromTheBudget) {
                     bytesOf("X\0\0\x10\0") + name +
                     bytesOf("X\3\0\0\0cpuK\6tq\1");
   expectProblem("\x80\2(" + key + twoHundred("h\1Q") + "l.", budget);
-  // A list that is looked at again takes nothing.
+  // A list that is referenced again takes no memory.
   std::string same = "\x80\2(]q\1";
   for (int i = 0; i < 100'000; ++i)
     same += "h\1";

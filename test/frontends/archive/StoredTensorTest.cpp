@@ -1,4 +1,4 @@
-// Tensors as spans of an archive: where they are, and which are refused.
+// Tensors as spans of an archive: their places, and which are refused.
 
 #include "frontends/archive/StoredTensor.h"
 

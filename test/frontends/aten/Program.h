@@ -1,4 +1,4 @@
-// A function to which PyTorch's operators add what they compute.
+// A test fixture with a function to which PyTorch's operators add ops.
 
 #pragma once
 
@@ -25,7 +25,7 @@ protected:
   }
 
   void SetUp() override {
-    // A float input and one of integers.
+    // One input of floats and one of integers.
     mlir::OpBuilder b(&context);
     builder.createFunction(
         {},
@@ -41,7 +41,7 @@ protected:
   static Value tensor(Imported contents, ScalarType type) {
     return std::make_shared<aten::Tensor>(std::move(contents), type);
   }
-  /// A tensor of integers that are known.
+  /// Returns a tensor of known integers.
   Value known(llvm::ArrayRef<int64_t> values) {
     return tensor(builder.getEmitter().integers(values), ScalarType::Long);
   }
@@ -51,7 +51,7 @@ protected:
              std::optional<llvm::StringRef> overload = std::nullopt) {
     return aten::call(operators, name, overload, arguments, keywords);
   }
-  /// Why nothing could be imported, so far.
+  /// Returns the reasons of all failures so far.
   std::string reasons() {
     std::vector<UnsupportedNodes> all;
     (void)failures.report(builder.getLocation(), &all);
@@ -60,7 +60,7 @@ protected:
       text += each.reason + "\n";
     return text;
   }
-  /// The one element of a tensor that is known.
+  /// Returns the only element of a known tensor.
   double number(const Value &value) {
     Imported elements = value.getTensor()->read(builder.getEmitter());
     EXPECT_TRUE(elements.isConstant());

@@ -14,7 +14,7 @@ using runtime::test::TemporaryFolder;
 
 namespace {
 
-/// What is said of a program that takes x, float32[65536, 2], apart `times`
+/// Returns the error for a program that unbinds x, float32[65536, 2], `times`
 /// times along its first dim, and returns it.
 std::string problemOf(int times) {
   std::string nodes;

@@ -1,4 +1,4 @@
-// TorchScript files as a whole: what is found in one, and which archives are
+// TorchScript files as a whole: the contents of one, and which archives are
 // refused with what they are instead.
 
 #include "frontends/torchscript/Archive.h"
@@ -158,9 +158,9 @@ TEST_F(Archives, APlaceThatItsTextHasNotIsNoLineOfTheUsers) {
   EXPECT_EQ(fileOf(many(257)), "m/code/__torch__/a.py");
 }
 
-/// As a scripted function of that many lines has them: one text of as many
-/// parts, and a record for each. Memory for each part of each record would be
-/// 80 GB, and so would be what is read for all of them.
+/// Like a scripted function of that many lines: one text with as many parts,
+/// and a record for each. Memory for each part of each record would be 80 GB,
+/// and so would be the bytes read for all of them.
 TEST_F(Archives, RecordsShareTheTextThatTheyAreOf) {
   constexpr int lines = 100'000;
   auto integer = [](int value) {
@@ -249,7 +249,7 @@ TEST_F(Archives, DebugInformationThatIsNoneIsAnError) {
        {bytesOf("\x80\2N."), bytesOf("\x80\2K\1\x85."),
         bytesOf("\x80\2X\1\0\0\0x\x85."),
         bytesOf("\x80\2X\x18\0\0\0FORMAT_WITH_STRING_TABLE)N\x87."),
-        // A text that the table has not, and offsets that go back.
+        // A text that is not in the table, and offsets that decrease.
         bytesOf("\x80\2X\x18\0\0\0FORMAT_WITH_STRING_TABLE)(K\0(](K\0eK\0K\0tK"
                 "\0K\0\x87K\0\x87t\x87."),
         bytesOf("\x80\2(K\2(X\0\0\0\0NK\0tK\0K\0\x87\x86K\1(X\0\0\0\0NK\0tK\0K"

@@ -17,8 +17,8 @@ namespace {
 
 class Programs : public testing::Test {
 protected:
-  /// What the import of a module with this body of `forward` says; nothing
-  /// where it is imported. `more`: what else is in the file of its code.
+  /// Returns the error of importing a module with this body of `forward`; empty
+  /// if it is imported. `more` is further code in the file.
   std::string import(const std::vector<std::string> &body,
                      const std::string &more = "") {
     std::string code = "class M(Module):\n  def forward(self, x: Tensor) -> "
@@ -89,7 +89,7 @@ TEST_F(Programs, NothingGrowsWithoutAnEnd) {
                 "a list of more than 1048576 elements");
 }
 
-/// What copies many elements counts as many steps.
+/// Copying many elements counts as many steps.
 TEST_F(Programs, LongListsTakeSteps) {
   expectProblem(
       {"l = torch.mul([1], 1000000)", "while True:", "  m = torch.add(l, [2])"},
@@ -143,8 +143,8 @@ TEST_F(Programs, ObjectsMayHoldOneAnother) {
       "");
 }
 
-/// An expanded tensor takes no memory, so its dims may be of any size; what is
-/// made of them at import may not.
+/// An expanded tensor takes no memory, so its dims may have any size; values
+/// computed from them at import may not.
 TEST_F(Programs, OperatorsAskForNoMoreThanThereIs) {
   const std::string large = "torch.expand(x, [500000000000, 2, 3])";
   struct Row {
@@ -199,8 +199,8 @@ TEST_F(Programs, BlocksAndCallsAreCountedTogether) {
                 function);
 }
 
-/// What a line compares, copies or makes counts as many steps, however few
-/// words ask for it.
+/// Comparing, copying or creating many elements counts as many steps, however
+/// short the line.
 TEST_F(Programs, WhatALineComparesAndMakesTakesSteps) {
   auto repeated = [](const std::string &text, int count) {
     std::string all;

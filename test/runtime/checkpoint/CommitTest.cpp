@@ -1,5 +1,5 @@
-// The commit protocol under loss of power and under errors of the disk: every
-// state that either can leave is looked at, not some of them.
+// The commit protocol under power failures and disk errors: every state that
+// either can leave is checked.
 
 #include "test/support/TemporaryFolder.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Does what it is told and writes it down; may fail at one of the calls.
+/// Performs and records the operations; may fail at one of the calls.
 class RecordedOperations : public FileOperations {
 public:
   enum Kind {
@@ -35,7 +35,7 @@ public:
   struct Operation {
     Kind kind;
     std::string path, to = {};
-    std::string content = {}; // of a file that is synced
+    std::string content = {}; // of a synced file
   };
 
   std::vector<Operation> log;
@@ -109,7 +109,8 @@ Retention keepOne() {
   return retention;
 }
 
-/// Two ranks' parts of a vector that has the step's number everywhere.
+/// Writes two ranks' parts of a vector whose elements all are the step's
+/// number.
 Result<Manifest> writeShards(FileOperations &files, const std::string &folder,
                              uint64_t step) {
   Manifest manifest;
@@ -147,7 +148,7 @@ Result<void> save(FileOperations &files, const std::string &folder,
   return applyRetention(files, folder, retention, 7);
 }
 
-/// Whether the newest one that the reader finds has all its elements; its step.
+/// Returns the step of the newest checkpoint, whose elements must all be right.
 uint64_t wholeStepIn(const std::string &folder) {
   CheckpointChoice choice = *newestCheckpoint(folder);
   if (!choice.found)
@@ -170,15 +171,15 @@ std::string parentOf(const std::string &path) {
   return path.substr(0, path.rfind('/'));
 }
 
-/// Names in folders change by these.
+/// Returns true for operations that change names in folders.
 bool isOfNames(const Op &op) {
   return op.kind == Kind::Create || op.kind == Kind::MakeFolder ||
          op.kind == Kind::Rename || op.kind == Kind::Replace ||
          op.kind == Kind::RemoveFile || op.kind == Kind::RemoveFolder;
 }
 
-/// What a disk holds on which a subset of the effects of some calls has
-/// arrived.
+/// The contents of a disk that has received a subset of the effects of some
+/// calls.
 class Disk {
 public:
   explicit Disk(const std::map<std::string, std::string> &files)
@@ -271,7 +272,7 @@ size_t checkCrashes(const std::vector<Op> &log,
       finals[op.path] = op.content;
   size_t states = 0;
   for (size_t length = 0; length <= log.size(); ++length) {
-    std::vector<size_t> loose; // changes of names that may not have arrived
+    std::vector<size_t> loose; // name changes that may be lost
     std::set<std::string> synced;
     for (size_t n = 0; n < length; ++n) {
       if (isOfNames(log[n]))
@@ -329,7 +330,8 @@ TEST(Commit, AfterAnyLossOfPowerThereIsAWholeCheckpoint) {
   FileOperations plain;
   ASSERT_TRUE(save(plain, folder, 1, {}));
   auto before = contentsOf(folder);
-  // Of the second save with removal of the first, as of one call.
+  // Tests the second save and the removal of the first, as one sequence of
+  // calls.
   RecordedOperations recorded;
   ASSERT_TRUE(save(recorded, folder, 2, keepOne()));
   ASSERT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{2});
@@ -345,7 +347,7 @@ TEST(Commit, AfterTheFirstSaveNothingThatIsNotWholeIsFound) {
   EXPECT_GT(checkCrashes(recorded.log, {}, folder, scratch, 0, 1), 100u);
 }
 
-// The test of the test: without any one of the syncs some state is lost.
+// Tests the test: without any one of the syncs some state is lost.
 TEST(Commit, EachSyncIsNeeded) {
   TemporaryFolder root;
   std::string folder = root.path("c"), scratch = root.path("s");
@@ -360,12 +362,13 @@ TEST(Commit, EachSyncIsNeeded) {
     ++syncs;
     std::vector<Op> less = recorded.log;
     Op dropped = less[n];
-    // Nothing is durable by it, but what was written is known.
+    // The disk makes nothing durable, but the written contents are known.
     std::map<std::string, std::string> before;
     less.erase(less.begin() + static_cast<ptrdiff_t>(n));
     bool found = false;
     for (uint64_t lost = 0; lost < 2 && !found; ++lost) {
-      // All names arrive, and of the file nothing; or all but this folder's.
+      // Either all names arrive and the file's contents are lost, or all names
+      // but this folder's.
       Disk disk(before);
       for (const Op &op : less) {
         bool loose = dropped.kind == Kind::SyncFolder &&
@@ -403,7 +406,7 @@ TEST(Commit, AnErrorOfAnyCallLeavesTheLastOneWhole) {
     EXPECT_EQ(saved.error().fault, Error::Fault::Disk);
     EXPECT_NE(saved.error().message.find("no space left"), std::string::npos);
     ASSERT_GE(wholeStepIn(folder), 1u) << failing;
-    // What is left is removed, and the next save goes well.
+    // Leftovers are removed, and the next save succeeds.
     ASSERT_TRUE(removeLeftovers(plain, folder));
     ASSERT_TRUE(save(plain, folder, 3, keepOne()));
     EXPECT_EQ(*checkpointsIn(folder), std::vector<uint64_t>{3});
@@ -425,7 +428,7 @@ TEST(Commit, ACheckpointIsWholeWhileItGetsAnotherManifest) {
   ASSERT_TRUE(amendCheckpoint(recorded, folder, manifest));
   EXPECT_GT(checkCrashes(recorded.log, before, folder, scratch, 1, 1), 10u);
   EXPECT_EQ(newestCheckpoint(folder)->found->manifest.metrics.size(), 2u);
-  // What a run that was killed has left of it does not stand in the way.
+  // What a killed run has left of it is no obstacle.
   std::string left = folder + "/step-000000001/manifest.json.new";
   std::ofstream(left) << "half";
   EXPECT_EQ(wholeStepIn(folder), 1u);
@@ -458,7 +461,7 @@ TEST(Commit, WhatALinkLeadsToIsLeftAlone) {
   fs::create_directory(folder);
   fs::create_directory(other);
   FileOperations files;
-  // A checkpoint of elsewhere, and an unfinished one, by links.
+  // A checkpoint in another folder, and an unfinished one, through links.
   ASSERT_TRUE(save(files, other, 1, {}));
   std::string there = other + "/step-000000001";
   fs::create_directory_symlink(there, folder + "/step-000000001");
@@ -482,7 +485,7 @@ TEST(Commit, WhatIsThereIsNeverWrittenOver) {
   ASSERT_FALSE(again);
   EXPECT_NE(again.error().message.find("is there already, and whole"),
             std::string::npos);
-  // A damaged one makes room, and stays under another name.
+  // A damaged checkpoint is kept under another name.
   fs::remove(folder + "/step-000000001/" + shardFileName(0, 2));
   ASSERT_TRUE(removeLeftovers(files, folder));
   ASSERT_TRUE(save(files, folder, 1, {}));
@@ -634,7 +637,7 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
       ASSERT_EQ(into[i], std::byte((begin + i) * 7 / 5 & 255)) << begin;
   }
   ASSERT_TRUE(reader.checkAll());
-  // A bit of the second block: whoever reads another one does not see it.
+  // Flips a bit of the second block: a read of another block does not see it.
   std::fstream file(path + "/" + shardFileName(0, 1),
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(written->bytes - 200));

@@ -1,5 +1,5 @@
-// Manifests: what is written is read back, and whatever else is refused, each
-// thing by a condition of its own.
+// Manifests: what is written is read back; everything else is refused, each
+// defect by a check of its own.
 
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/Checksum.h"
@@ -306,8 +306,8 @@ TEST(Box, WhatIsLeftTilesTheRest) {
                                            std::vector<int64_t>(11, 1)}}));
 }
 
-/// A matrix whose boxes are its elements, but that one lies on another, which
-/// leaves a hole.
+/// The boxes are the single elements of a matrix, except that one overlaps
+/// another and so leaves a hole.
 TEST(Box, AnOverlapBesideAHoleOfItsSizeIsFound) {
   constexpr int64_t rows = 200, columns = 100;
   std::vector<int64_t> shape{rows, columns};
@@ -323,8 +323,8 @@ TEST(Box, AnOverlapBesideAHoleOfItsSizeIsFound) {
             "some elements are there more than once, and others not at all");
 }
 
-// A box of many dims has two to the power of them corners, which are not looked
-// at one by one: 32,768 boxes of 15 dims have a billion of them.
+// A box of n dims has 2^n corners, which are not visited one by one: 32,768
+// boxes of 15 dims have a billion of them.
 TEST(Box, ManyBoxesOfManyDimsAreChecked) {
   constexpr size_t rank = 15;
   std::vector<int64_t> shape(rank, 2);

@@ -1,4 +1,4 @@
-// Folders of weights: read where index and files agree, refused where not.
+// Folders of weights: read if index and files agree, else refused.
 
 #include "runtime/checkpoint/SafetensorsSet.h"
 #include "test/support/TemporaryFolder.h"
@@ -33,7 +33,7 @@ protected:
     folder.write("two", safetensors({"z"}));
   }
   void writeIndex(const std::string &text) { folder.write(indexName, text); }
-  /// With these entries in the map.
+  /// Writes an index with these entries in the map.
   void writeMap(const std::string &map) {
     writeIndex(R"({"metadata":{"total_size":3},"weight_map":{)" + map + "}}");
   }
@@ -122,7 +122,7 @@ TEST_F(SafetensorsSetTest, AnIndexThatIsNoneIsRefused) {
     many += "[],";
   writeIndex(many + "0]");
   EXPECT_SAYS(error(), "takes more than 134217728 bytes of memory");
-  // Names in other objects are theirs.
+  // Names in other objects are ignored.
   writeIndex(R"({"x":{"z":1},"weight_map":{"z":"two"}})");
   EXPECT_EQ(error(), "");
 }
@@ -134,7 +134,7 @@ TEST_F(SafetensorsSetTest, AnIndexThatDisagreesWithItsFilesIsRefused) {
   EXPECT_SAYS(error(), "one: has tensor 'y', of which");
   writeMap(R"("x":"one","y":"two","z":"two")");
   EXPECT_SAYS(error(), "one: has tensor 'y', which by");
-  // A tensor that two files have.
+  // A tensor in two files is an error.
   folder.write("two", safetensors({"z", "x"}));
   writeMap(good);
   EXPECT_SAYS(error(), "two: has tensor 'x', which by");

@@ -1,4 +1,4 @@
-// What one rank sends to another, over every transport.
+// Sends and receives between ranks, over every transport.
 
 #include "runtime/plan/Channels.h"
 #include "runtime/device/DeviceAccess.h"
@@ -16,7 +16,7 @@ namespace {
 
 class ChannelsTest : public TransportTest {};
 
-/// From rank 0 to rank 1 of two, at `offset`.
+/// Returns a channel from rank 0 to rank 1 of two, at `offset`.
 Channel channelOf(Group group, uint32_t slots, uint64_t bytes,
                   uint64_t offset = 0) {
   Channel channel;
@@ -29,7 +29,7 @@ Channel channelOf(Group group, uint32_t slots, uint64_t bytes,
   return channel;
 }
 
-/// The value of this number, of so many bytes.
+/// Returns value number `number`, of `bytes` bytes.
 std::vector<std::byte> valueOf(uint64_t number, uint64_t bytes) {
   std::vector<std::byte> value(bytes);
   for (uint64_t i = 0; i < bytes; ++i)
@@ -125,7 +125,7 @@ TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
   expectAllWell({.ranks = 4}, [](Transport &transport) -> std::string {
     int self = transport.rank(), ranks = 4;
     auto group = transport.createGroup(allRanks(transport));
-    // To the next and to the one before, and from both.
+    // Channels to and from the next rank and the previous one.
     std::vector<ChannelEnd> ends;
     for (int step : {1, 3}) {
       Channel out = channelOf(*group, 2, 40, step * 1024);
@@ -157,8 +157,8 @@ TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
   });
 }
 
-// A value arrives latency + bytes * time per byte after it was sent, those of
-// one direction one behind the other; the other direction has a link of its
+// A value arrives latency + bytes * time per byte after it was sent. Values of
+// one direction go one after another; the other direction has a link of its
 // own.
 TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
   constexpr int64_t each = 20'000'000; // 15 ms + 1000 * 5 us
@@ -275,7 +275,7 @@ TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
   expectErrorEverywhere(outcomes, {"rank 0 sends value 70", "value 71"});
 }
 
-/// Rank 1 does something else than to meet rank 0, which sends or receives.
+/// Rank 1 runs `other` instead of the receive or send that rank 0 waits for.
 std::vector<RankOutcome>
 runWithout(const TransportUnderTest &transport, bool sends,
            const std::function<std::string(Transport &)> &other) {

@@ -1,4 +1,4 @@
-// What communication threads do, and when they stop.
+// The work of communication threads, and their end.
 
 #include "test/runtime/comm/Sum.h"
 
@@ -19,7 +19,7 @@ void fill(Transport &transport, Sum &sum) {
     sum.input[e] = static_cast<float>(e % 100 + transport.rank());
 }
 
-/// Whether the last output is there within ten seconds, though nobody waits.
+/// Returns true if the last output arrives within ten seconds, without a wait.
 bool comesByItself(const Sum &sum) {
   int64_t last = sum.transfer.inner - 1;
   auto expected = static_cast<float>(2 * (last % 100) + 1);
@@ -39,7 +39,7 @@ void expectAllWell(int ranks, const RankMain &main) {
   }
 }
 
-// One rank's threads do it all, where only that one has any.
+// If only one rank has communication threads, they do all the work.
 TEST(CommThreads, WorkWhileNobodyWaits) {
   for (int helped : {1, 2}) {
     Flags flags;
@@ -103,7 +103,8 @@ TEST(CommThreads, DoNothingOnceTheyAreStopped) {
   });
 }
 
-// As on the thread that has asked for them: else bits would depend on who sums.
+// Like the thread that has created them: otherwise bits would depend on which
+// thread sums.
 TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
   for (bool flushes : {false, true}) {
     Flags flags;
@@ -133,8 +134,8 @@ TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
   }
 }
 
-// The rank is killed at some moment of the work that its threads do, or when it
-// is done; the others have two in flight.
+// The rank is killed at some moment during its threads' work, or after it; the
+// other ranks have two operations in flight.
 TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
   for (useconds_t after : {0u, 200u, 1000u, 3000u}) {
     Flags flags;

@@ -1,4 +1,4 @@
-// The conformance suite, of collectives that are started and waited for later.
+// The conformance suite for collectives that are started and waited for later.
 
 #include "test/runtime/comm/Sum.h"
 #include "test/runtime/comm/TransportCases.h"
@@ -22,8 +22,8 @@ int64_t draw(Random &random, int64_t least, int64_t most) {
   return least + static_cast<int64_t>(random() % uint64_t(most - least + 1));
 }
 
-/// Any kind, type and reduction, in place where that is possible, of some
-/// transfers; the same on all ranks that have drawn as much.
+/// Draws a collective of any kind, type and reduction, in place if possible,
+/// with some transfers; the same on all ranks that have drawn equally often.
 Case drawCase(Random &random, int members) {
   auto kind = static_cast<CollectiveKind>(draw(random, 0, 7));
   Reduction reduction = sumIfReducing(kind);
@@ -89,7 +89,7 @@ std::string startAndWait(Transport &transport, int count, uint64_t seed,
   return "";
 }
 
-// More than a group's ring holds, too: a start then finishes an older one.
+// If there are more than a group's ring holds, a start finishes an older one.
 TEST_P(InFlightTest, EightTwentyAndFiftyCollectivesAreInFlightAtOnce) {
   auto inOrder = [](std::vector<Flying> &, int) {};
   auto backwards = [](std::vector<Flying> &all, int) {
@@ -144,7 +144,8 @@ TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
   });
 }
 
-// As much of two groups as fits, and a third one's: older ones are finished.
+// Operations of two groups fill the limit; one of a third group makes older
+// ones finish.
 TEST_P(InFlightTest, WhatIsPublishedStaysUntilItIsRead) {
   expectAllWell({.ranks = 2, .sharedSize = 64 << 20}, [](Transport &transport) {
     std::vector<Flying> flying;
@@ -177,8 +178,9 @@ TEST_P(InFlightTest, WhatIsPublishedStaysUntilItIsRead) {
   });
 }
 
-/// A program of starts, waits, runs and barriers in crossing groups, which all
-/// ranks draw; when a rank waits, and how long it dawdles, it draws for itself.
+/// Runs a program of starts, waits, runs and barriers in crossing groups, which
+/// all ranks draw alike; each rank draws by itself when it waits and how long
+/// it delays.
 std::string runRandomProgram(Transport &transport, uint64_t seed) {
   Random shared(seed), own(seed * 1000 + transport.rank());
   int world = transport.worldSize();
@@ -256,7 +258,7 @@ TEST_P(InFlightTest,
           });
 }
 
-// Small ones are done by whoever starts last, others by whoever waits.
+// The last rank to start does a small operation, waiting ranks do the others.
 TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
   for (int64_t elements : {3, 5000, 300'000}) {
     Flags flags;
@@ -335,7 +337,7 @@ TEST_P(InFlightTest, ATicketIsWaitedForOnce) {
                                    "started, or has waited for"});
 }
 
-// The first that starts finds out in its wait, the last at once.
+// The first rank to start gets the error in its wait, the last one at once.
 TEST_P(InFlightTest, MembersThatStartDifferentCollectivesAreAnErrorOnEach) {
   for (int64_t elements : {100, 100'000}) {
     auto outcomes = run({.ranks = 3}, [&](Transport &transport) -> std::string {
@@ -373,13 +375,12 @@ TEST_P(InFlightTest, CirclesOfWaitsAreFoundBehindWhatIsInFlight) {
                  "rank 1 waits at value 41", "rank 2 waits at value 42"});
 }
 
-/// Rank 1 of 3 dies when `die` says so, and the others go on until they hear of
-/// it.
+/// Rank 1 of 3 dies in `die`, and the others continue until they are told.
 using Death = void (*)(Transport &transport, Sum &sum, Flags &flags);
 
-// Before it starts, when it has started and not waited, while it waits for
-// others, and with a piece of the work in hand. Each time the others have two
-// in flight.
+// The rank dies before its start, between start and wait, while it waits for
+// others, or while it works on a piece. Each time the others have two
+// operations in flight.
 TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
   const std::pair<const char *, Death> deaths[] = {
       {"not started", [](Transport &, Sum &, Flags &) { raise(SIGKILL); }},
@@ -456,7 +457,7 @@ TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
   expectErrorEverywhere(outcomes, {"interrupted by the user"});
 }
 
-/// How long a paced collective must take at least, in nanoseconds.
+/// A paced collective takes at least the time of its link, in nanoseconds.
 TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
   expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
     constexpr int64_t latency = 2'000'000, elements = 10'000;
@@ -484,7 +485,7 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
         return "the wait returned before its end";
       before = done->finished;
     }
-    // In time that passes meanwhile it is over.
+    // It ends during the time that passes before the wait.
     auto ticket = transport.start(sum.collective);
     usleep(50'000);
     auto done = transport.wait(*ticket);

@@ -1,4 +1,4 @@
-// Who is alive, who waits for whom, and who belongs to a job.
+// The liveness of ranks, which ranks wait for which, and which belong to a job.
 
 #include "runtime/comm/shm/ShmJob.h"
 
@@ -17,7 +17,7 @@
 namespace polyrank::runtime::shm {
 namespace {
 
-/// Runs `body` in a process of its own; the exit status.
+/// Runs `body` in a process of its own. Returns the exit status.
 int inChild(const std::function<int()> &body) {
   pid_t child = fork();
   if (child == 0)
@@ -175,7 +175,7 @@ TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
   EXPECT_EQ(rank.wait(), "+--");
 }
 
-/// How often a process went to sleep.
+/// Returns how often a process went to sleep.
 int64_t sleepsOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(file, line);)
@@ -184,7 +184,7 @@ int64_t sleepsOf(pid_t pid) {
   return 0;
 }
 
-/// Starts so many sums of nothing, and waits for the last.
+/// Starts `count` empty sums, and waits for the last.
 std::string startMany(Transport &transport, std::vector<int32_t> ranks,
                       uint64_t count) {
   auto group = transport.createGroup(ranks);
@@ -202,8 +202,8 @@ std::string startMany(Transport &transport, std::vector<int32_t> ranks,
   return done ? "" : done.error().message;
 }
 
-/// Rank 1 sleeps in {0, 1, 2} and is stopped; the wait ends, and the others go
-/// on to wait for it, in `next`: in a barrier, or in the last of `started`
+/// Rank 1 sleeps in {0, 1, 2} and is stopped. Its wait ends, and the others
+/// then wait for it in `next`: in a barrier, or in the last of `started`
 /// collectives.
 void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});

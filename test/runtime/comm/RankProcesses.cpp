@@ -72,8 +72,8 @@ std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     job->abort(abortMessage);
   }
-  // A rank's end is the end of its pipe. Nobody is reaped before the last one
-  // ended: ranks must see the death of one that is still a zombie.
+  // A rank has ended when its pipe is closed. No rank is reaped before the last
+  // one has ended: ranks must detect the death of one that is still a zombie.
   for (int open = shape.ranks; open > 0;) {
     std::vector<pollfd> watched;
     for (RankProcess &process : processes)

@@ -19,23 +19,23 @@ struct JobShape {
 };
 
 struct RankOutcome {
-  std::string text;   // what the rank's function returned
-  int signal = 0;     // that ended the process
+  std::string text;   // the result of the rank's function
+  int signal = 0;     // the signal that ended the process
   double seconds = 0; // from the start of the job to the end of this rank
 };
 
-/// Returns an empty text where all went as it should.
+/// Returns an empty text on success.
 using RankMain = std::function<std::string(Transport &transport)>;
 
-/// A transport that the conformance suite is run on.
+/// A transport for the conformance suite.
 struct TransportUnderTest {
   std::string name;
-  /// Forks the ranks and returns when all have ended; a rank that runs for
-  /// more than 20 s is killed, and its text says so. Where `abortMessage` is
-  /// given, the launcher aborts the job with it after 50 ms.
+  /// Forks the ranks and returns when all have ended; a rank that runs for more
+  /// than 20 s is killed, and its text says so. If `abortMessage` is given, the
+  /// launcher aborts the job with it after 50 ms.
   std::vector<RankOutcome> (*run)(const JobShape &shape, const RankMain &main,
                                   const std::string &abortMessage);
-  /// Whether ranks have threads that work before they wait.
+  /// True if ranks have communication threads, which work before the wait.
   bool hasCommThreads = false;
 
   friend void PrintTo(const TransportUnderTest &transport, std::ostream *out) {
@@ -45,7 +45,8 @@ struct TransportUnderTest {
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
-/// Each rank with two communication threads; they are many more than cores.
+/// Runs each rank with two communication threads, which oversubscribes the
+/// cores.
 std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,
                                             const RankMain &main,
                                             const std::string &abortMessage);

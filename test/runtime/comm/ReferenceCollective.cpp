@@ -1,4 +1,4 @@
-// Literal transcription of the formulas at plan::Transfer.
+// A literal transcription of the formulas at plan::Transfer.
 
 #include "test/runtime/comm/ReferenceCollective.h"
 
@@ -171,7 +171,7 @@ Bytes referenceOutput(const Collective &c, const Transfer &t,
       copy(i, 0, i);
     break;
   case CollectiveKind::Halo:
-    // What is left alone holds what was there.
+    // Elements that are not written keep their values.
     std::fill(out.begin(), out.end(), std::byte(0xcd));
     for (int64_t o = 0; o < t.outer; ++o)
       for (int64_t i = 0; i < t.low + t.inner + t.high; ++i) {

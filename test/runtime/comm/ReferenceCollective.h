@@ -1,5 +1,5 @@
-// The collectives as plan.fbs defines them, element by element: what every
-// transport is compared with.
+// The reference for all transports: the collectives as plan.fbs defines them,
+// element by element.
 
 #pragma once
 
@@ -12,8 +12,8 @@ namespace polyrank::runtime::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// A deterministic input: small integers for integer types, fractions for
-/// floats.
+/// Returns a deterministic input: small integers for integer types, fractions
+/// for floats.
 Bytes makeInput(DType dtype, int64_t elements, int rank, uint64_t salt);
 
 int64_t inputElements(const Collective &collective, const Transfer &transfer,
@@ -21,7 +21,7 @@ int64_t inputElements(const Collective &collective, const Transfer &transfer,
 int64_t outputElements(const Collective &collective, const Transfer &transfer,
                        int members);
 
-/// The output of member `me`, from the inputs of all members.
+/// Returns the output of member `me`, from the inputs of all members.
 Bytes referenceOutput(const Collective &collective, const Transfer &transfer,
                       const std::vector<Bytes> &inputs, int me);
 

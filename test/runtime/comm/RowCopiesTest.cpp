@@ -1,4 +1,4 @@
-// What a collective may be, condition by condition, and what it counts.
+// The conditions on a collective, one by one, and its statistics.
 
 #include "runtime/comm/RowCopies.h"
 
@@ -11,15 +11,14 @@ namespace {
 constexpr uint64_t sharedSize = 1024;
 constexpr int members = 2;
 
-/// A collective of one f32 transfer that is in order: 4 elements from byte 0 to
-/// byte 512.
+/// A valid collective of one f32 transfer: 4 elements from byte 0 to byte 512.
 struct Proposal {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
   std::vector<Transfer> transfers = {{{.inner = 4}, 0, 512}};
   std::vector<int32_t> permutation;
 
-  /// What is wrong with it for member `me`, or "".
+  /// Returns what is wrong with it for member `me`, or "".
   std::string check(int me = 0) const {
     auto ok = checkCollective(collective(), members, me, sharedSize);
     return ok ? "" : ok.error().message;

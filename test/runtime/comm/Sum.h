@@ -1,5 +1,4 @@
-// One sum over all ranks, and words by which they tell each other something
-// outside the transport.
+// A sum over all ranks, and flags that ranks share outside the transport.
 
 #pragma once
 
@@ -11,7 +10,8 @@
 
 namespace polyrank::runtime::test {
 
-/// A sum over all ranks, of `elements` at byte 64 into the place behind them.
+/// A sum over all ranks of `elements` elements at byte 64; the result follows
+/// them.
 struct Sum {
   Sum(Transport &transport, int64_t elements, uint64_t id = 5) {
     transfer = rows(1, elements);
@@ -29,8 +29,7 @@ struct Sum {
   float *input, *output;
 };
 
-/// Words by which ranks, which are forked, tell each other something outside
-/// the transport.
+/// Shared words by which the forked ranks communicate outside the transport.
 struct Flags {
   Flags()
       : words(static_cast<std::atomic<int> *>(

@@ -27,7 +27,8 @@ protected:
   }
 };
 
-/// All ranks but `except` end soon, with a text that has these parts.
+/// Expects that all ranks but `except` end soon, with a text that has these
+/// parts.
 void expectErrorEverywhere(const std::vector<RankOutcome> &outcomes,
                            const std::vector<std::string> &parts,
                            int except = -1);
@@ -44,20 +45,20 @@ Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
 Transfer rows(int64_t outer, int64_t inner);
 Reduction sumIfReducing(CollectiveKind kind);
 Ranks allRanks(const Transport &transport);
-/// Its shared region.
+/// The bytes of the transport's shared region.
 std::byte *memoryOf(Transport &transport);
 
-/// A collective over `ranks` between buffers of this rank, with what it must
-/// give.
+/// A collective over `ranks` between buffers of this rank, with its expected
+/// outputs.
 class PlacedCase {
 public:
-  /// Buffers lie from byte `cursor` on, which moves behind them. `error` is
-  /// empty where that went well.
+  /// Places buffers from byte `cursor` on, and advances it past them. `error`
+  /// is empty on success.
   PlacedCase(Transport &transport, const Ranks &ranks, Case test, uint64_t salt,
              uint64_t &cursor);
   PlacedCase(const PlacedCase &) = delete;
 
-  /// Empty where each output is what the definition says.
+  /// Returns an error text; empty if each output is as defined.
   std::string check() const;
 
   Collective collective;
@@ -74,7 +75,7 @@ private:
 std::string runCase(Transport &transport, const Ranks &ranks, Case test,
                     uint64_t salt, uint64_t skew = 0);
 
-/// A team as a device has it, cutting as finely as it may.
+/// A team like a device's, which cuts ranges as finely as allowed.
 void onThreeThreads(int64_t range, int64_t grain, const RangeBody &body);
 
 } // namespace polyrank::runtime::test

@@ -18,7 +18,7 @@ const CollectiveKind plainKinds[] = {CollectiveKind::AllReduce,
 const CollectiveKind rowKinds[] = {CollectiveKind::AllGather,
                                    CollectiveKind::ReduceScatter};
 
-/// Every kind, over the extents that a group of any size must manage.
+/// Runs every kind, with extents that a group of any size must support.
 std::string runAllKinds(Transport &transport, const Ranks &ranks) {
   int members = static_cast<int>(ranks.size());
   uint64_t salt = 0;
@@ -242,7 +242,7 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
           transport, allRanks(transport),
           makeCase(kind, sumIfReducing(kind), DType::F32, {rows(1, 100)}, 4),
           1);
-    // The borders that lie in other ranks: the first has none before it.
+    // Only borders in other ranks count: the first rank has none before it.
     Transfer bordered = rows(2, 100);
     bordered.low = 10;
     bordered.high = 20;
@@ -311,7 +311,7 @@ TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
     });
 }
 
-// What goes wrong is an error on all ranks, soon, and never a hang.
+// Every failure is soon an error on all ranks, never a hang.
 
 std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
                     int64_t elements, DType dtype = DType::F32) {
@@ -349,7 +349,7 @@ TEST_P(TransportTest, DifferentTypesAreAnErrorThatNamesBoth) {
   expectErrorEverywhere(outcomes, {"f32", "i32"});
 }
 
-// Whatever it is in which one collective differs from the other ranks'.
+// Any difference between the ranks' collectives is an error.
 TEST_P(TransportTest, CollectivesThatDifferInAnythingAreAnError) {
   Transfer plain = rows(1, 6), bordered = plain, wider = plain, sixths = plain;
   bordered.low = 1, bordered.high = 2, wider.low = 2, wider.high = 1;

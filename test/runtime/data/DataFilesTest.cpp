@@ -1,4 +1,4 @@
-// What --data means.
+// The meaning of --data.
 
 #include "test/support/TemporaryFolder.h"
 
@@ -51,7 +51,7 @@ TEST(DataFiles, AWeightStandsBehindTheLastColon) {
   EXPECT_EQ((*found)[0].weight, 0.25);
   EXPECT_EQ((*found)[1].paths, (std::vector<std::string>{"b:x.bin"}));
   EXPECT_EQ((*found)[1].weight, 30);
-  // A file that is really called so.
+  // A file that literally has this name.
   const std::string real[] = {folder.path("b:2")};
   found = findDataFiles(real);
   EXPECT_EQ((*found)[0].paths, (std::vector{folder.path("b:2")}));

@@ -1,4 +1,4 @@
-// Which sample stands where in which batch, and which files are refused.
+// The places of samples in batches, and the files that are refused.
 
 #include "test/support/TemporaryFolder.h"
 #include "test/support/ZipBuilder.h"

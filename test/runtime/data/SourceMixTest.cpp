@@ -1,4 +1,4 @@
-// Whose turn it is, by weights.
+// The choice of sources by weights.
 
 #include "runtime/data/SourceMix.h"
 

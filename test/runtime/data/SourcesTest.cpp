@@ -1,4 +1,4 @@
-// Several files, weights, documents: which sample stands where.
+// Several files, weights, documents: the places of samples.
 
 #include "test/support/TemporaryFolder.h"
 
@@ -33,7 +33,7 @@ std::string bytesFrom(int first, int count) {
 
 using Row = std::vector<int64_t>;
 
-/// One input of `count` rows from position `first` of the split on.
+/// Reads rows [begin, end) of one input of a batch.
 Row read(const DataSource &data, const Batch &batch, size_t input,
          int64_t begin, int64_t end, int64_t length) {
   Row values((end - begin) * length);
@@ -199,7 +199,7 @@ TEST(Sources, WhatIsOutOfRangeIsFoundWhenTheDataIsOpened) {
   EXPECT_EQ(bad.error().message,
             b + ": value 255 at element 150 (sample 37), but input 'ids' takes "
                 "i64 in [0, 255)");
-  // The last row is looked at as well.
+  // The last row is checked, too.
   text = bytesFrom(0, 200);
   text[194] = static_cast<char>(255);
   folder.write("b.u8", text);
@@ -208,7 +208,7 @@ TEST(Sources, WhatIsOutOfRangeIsFoundWhenTheDataIsOpened) {
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().message.find("(sample 48)"), std::string::npos)
       << bad.error().message;
-  // One that is in no row is nobody's.
+  // A token in no row is not checked.
   text = bytesFrom(0, 200);
   text[199] = static_cast<char>(255);
   folder.write("b.u8", text.substr(0, 198) + text[199]);
@@ -289,7 +289,7 @@ TEST(Documents, PadBeginsARowWithEachAndWholeFillsRows) {
       documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
       {input("ids", 6)});
   EXPECT_EQ(rows.inputs[0], (Row{1, 2, 3, 4, 5, 9, 17, 18, 9, 25, 9, 7}));
-  // What does not fit into the rest of a row begins another, whatever is left.
+  // A document that does not fit into the rest of a row begins another row.
   rows = rowsOf(
       documentsOf(path, {.rule = DocumentRule::Whole, .eos = 9, .pad = 7}),
       {input("ids", 5)});
@@ -383,7 +383,7 @@ TEST(Documents, WhatCannotBeDoneIsAnErrorThatSaysWhatItNeeds) {
               std::string::npos)
         << messageOf(documentsOf(path, each.rules), each.inputs);
   }
-  // What fills rows up, and positions, must be in range too.
+  // Padding and positions must be in range, too.
   InputSpec ids = input("ids", 4), positions = input("position_ids", 4);
   ids.range.limit = 100, positions.range.limit = 3;
   InputSpec inputs[] = {ids, labels(4)}, few[] = {ids, positions};

@@ -1,4 +1,4 @@
-// Of which type the tokens of a file are, and which files are refused for it.
+// The type of a file's tokens, and the files that are refused because of it.
 
 #include "test/support/TemporaryFolder.h"
 
@@ -68,7 +68,8 @@ TEST(TokenTypes, WiderOnesUnderTheNameOfNarrowOnesAreRefused) {
              Row{"a.bin", bytesOf<int64_t>(count, upTo96), 96, "int64"},
              {"a.bin", bytesOf<uint32_t>(count, upTo96), 96, "int32"},
              {"a.bin", bytesOf<uint16_t>(count, upTo96), 96, ""},
-             // Also where ids have more than 16 bits, or nobody knows how many.
+             // Also if ids have more than 16 bits, or an unknown number of
+             // bits.
              {"a.bin", bytesOf<int64_t>(count, upTo128000), 128000, "int64"},
              {"a.bin", bytesOf<int32_t>(count, upTo128000), 128000, "int32"},
              {"a.bin", bytesOf<uint16_t>(count, upTo65536), 128000, ""},
@@ -80,7 +81,7 @@ TEST(TokenTypes, WiderOnesUnderTheNameOfNarrowOnesAreRefused) {
              {"a.u8", bytesOf<int64_t>(count, upTo96), 256, "int64"},
              // Nearly any two bytes are an id of so many.
              {"a.u8", bytesOf<uint8_t>(count, upTo190And256), 50257, ""},
-             // What is the same in both says nothing.
+             // Bytes that are valid as both types prove nothing.
              {"a.bin", std::string(8 * count, '\0'), 96, ""},
              {"a.bin", bytesOf<uint16_t>(count, [](auto) { return 1; }), 96,
               ""},
@@ -99,8 +100,7 @@ TEST(TokenTypes, WiderOnesUnderTheNameOfNarrowOnesAreRefused) {
             "or --token-type uint16 if they are meant so");
 }
 
-// A place in the middle may be all that shows that a file is what its name
-// says.
+// A single value in the middle may prove that a file is what its name says.
 TEST(TokenTypes, OneValueThatIsSeenIsEnoughToTakeTheNameAtItsWord) {
   std::string bytes = bytesOf<int32_t>(1 << 15, upTo96);
   bytes[(1 << 16) + 2] = 1;
@@ -108,7 +108,7 @@ TEST(TokenTypes, OneValueThatIsSeenIsEnoughToTakeTheNameAtItsWord) {
   for (int i = 2; i < 1 << 17; i += 4)
     bytes[i] = i > 1 << 16 ? 5 : 0;
   EXPECT_EQ(open("a.bin", bytes, 96).error, "");
-  // Nothing is concluded from a few.
+  // Few values are not conclusive.
   EXPECT_EQ(open("a.bin", bytesOf<int32_t>(15, upTo96), 96).error, "");
   EXPECT_NE(open("a.bin", bytesOf<int32_t>(16, upTo96), 96).error, "");
 }
@@ -134,7 +134,7 @@ TEST(TokenTypes, AnIdBeyondTheVocabularyNamesTheTypeThatFits) {
   error = open("a.bin", bytesOf<uint8_t>(64, upTo96), 96).error;
   EXPECT_NE(error.find("is it --token-type uint8?"), std::string::npos)
       << error;
-  // Where none fits, none is named.
+  // If no type fits, none is named.
   error = open("a.bin", bytesOf<uint16_t>(64, upTo65536), 96).error;
   EXPECT_NE(error.find("takes i64 in [0, 96)"), std::string::npos) << error;
   EXPECT_EQ(error.find("--token-type"), std::string::npos) << error;

@@ -1,4 +1,4 @@
-// The CPU device: products against a plain loop, bits that do not depend on the
+// The CPU device: GEMMs against a plain loop, bits that do not depend on the
 // threads, kernels that are loaded and those that are refused.
 
 #include "runtime/device/cpu/CpuDevice.h"
@@ -108,13 +108,13 @@ std::vector<GemmShape> shapes() {
       result.push_back(shapeFrom(8, 4, 40000, ta, tb, 0));
       // A batch that shares b, and is folded into rows.
       result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {{5, 800, 0, 600}}));
-      // Batches that are not: other operands, or gaps.
+      // Batches that are not folded: other operands, or gaps.
       for (GemmBatchDim batch : {GemmBatchDim{5, 800, 1200, 600},
                                  {5, 840, 0, 600},
                                  {5, 800, 0, 640}})
         result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {batch}));
       result.push_back(shapeFrom(20, 30, 20, ta, tb, 0, {{5, 400, 0, 600}}));
-      // Two dims that are one, and that are not by one operand alone.
+      // Two dims that merge, and that do not because of one operand.
       for (GemmBatchDim outer : {GemmBatchDim{2, 126, 189, 96},
                                  {2, 127, 189, 96},
                                  {2, 126, 190, 96},
@@ -137,7 +137,7 @@ std::vector<GemmShape> shapes() {
   return result;
 }
 
-/// Shapes, cut into so many pieces.
+/// Shapes with various numbers of pieces.
 std::vector<GemmShape> cutShapes(GemmLibrary library) {
   std::vector<GemmShape> result;
   for (GemmShape shape : shapes())
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Libraries, Products,
 
 //===-- groups -----------------------------------------------------------===//
 
-/// Which rows, or elements of the inner dim, are in which group.
+/// The group of each row, or of each element of the inner dim.
 struct Groups {
   std::vector<int64_t> groups, ids;
 };
@@ -189,7 +189,7 @@ std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
   auto prepared = prepareGemm(shape, threads);
   EXPECT_TRUE(prepared) << prepared.error().message;
   EXPECT_EQ((*prepared)->scratchBytes(), *gemmScratchBytes(shape, threads));
-  // It works in what it asked for, and no further.
+  // It writes only within the scratch that it asked for.
   constexpr size_t guard = 64;
   std::vector<std::byte> memory((*prepared)->scratchBytes() + 2 * guard,
                                 std::byte(7));
@@ -205,7 +205,7 @@ std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
   return operands.c;
 }
 
-/// By its definition, in double precision.
+/// Computes a grouped GEMM by its definition, in double precision.
 std::vector<float> defineGrouped(const GemmShape &shape, const Groups &groups) {
   Operands operands = operandsFor(shape);
   std::vector<double> c(operands.c.begin(), operands.c.end());
@@ -281,7 +281,7 @@ TEST(GroupedProducts, AreThoseOfTheirDefinition) {
       std::vector<float> expected = defineGrouped(shape, groups),
                          got = runGrouped(shape, groups, 2);
       float tolerance = 1e-5f * std::sqrt(static_cast<float>(shape.k)) * 8;
-      // What lies between rows stays as it is.
+      // The gaps between rows are unchanged.
       for (size_t i = 0; i < got.size(); ++i)
         ASSERT_NEAR(got[i], expected[i], tolerance)
             << describe(shape) << " element " << i;
@@ -541,7 +541,7 @@ TEST(Commands, AGemmWorksOnItsMicrobatch) {
 }
 
 TEST(Commands, AGemmIsRefusedWhereItsScratchIsTooSmall) {
-  // One whose library asks for scratch.
+  // A GEMM whose library needs scratch.
   GemmShape shape = shapeFrom(64, 48, 64, true, true, 0);
   shape.library = GemmLibrary::Matmul;
   uint64_t needed = *gemmScratchBytes(shape, 2);

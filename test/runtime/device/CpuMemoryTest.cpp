@@ -1,5 +1,5 @@
-// Memory that the CPU device gives: zeros, aligned as was asked for, and filled
-// and read in place.
+// Memory of the CPU device: zeroed, aligned as requested, filled and read in
+// place.
 
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuDevice.h"

@@ -1,5 +1,5 @@
-// Which images of kernels are loaded: each thing that one may not have is
-// refused, and nothing behind its end is read.
+// The check of kernel images: each forbidden property is refused, and nothing
+// past the end is read.
 
 #include "runtime/device/cpu/ElfCheck.h"
 #include "test/runtime/GuardedMemory.h"

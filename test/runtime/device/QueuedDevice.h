@@ -1,5 +1,6 @@
-// A device as a GPU is one: its addresses are none of this process's, it works
-// in the background, and nothing is in order but by its queues and tickets.
+// A device that behaves like a GPU: its addresses are not valid in this
+// process, it works in the background, and only queues and tickets order its
+// work.
 
 #pragma once
 
@@ -19,9 +20,9 @@
 
 namespace polyrank::runtime::test {
 
-/// Computes what a CpuDevice computes. Each queue is a thread that dawdles
-/// before all that it does, so that a ticket that is missing shows. What is
-/// uploaded is taken from a copy, of which all that was not filled is 0xcd.
+/// Computes what a CpuDevice computes. Each queue is a thread that delays every
+/// operation, so that a missing ticket is detected. Uploads go through a copy,
+/// in which all bytes that were not filled are 0xcd.
 class QueuedDevice : public Device {
 public:
   explicit QueuedDevice(std::unique_ptr<CpuDevice> given,
@@ -46,7 +47,7 @@ public:
     if (!memory)
       return memory.error();
     std::lock_guard lock(mutex);
-    uint64_t begin = ++regions << 40; // of nothing that is mapped here
+    uint64_t begin = ++regions << 40; // not mapped in this process
     DeviceSpan host = memory->span();
     held.emplace(begin, *std::move(memory));
     return DeviceMemory({DeviceAccess::addressOf(begin), host.size},
@@ -106,7 +107,7 @@ public:
   }
   Result<DeviceRates> measureRates() override { return cpu->measureRates(); }
 
-  /// How much is not over yet.
+  /// The number of operations that are not over yet.
   uint64_t pending() {
     std::lock_guard lock(mutex);
     uint64_t sum = 0;

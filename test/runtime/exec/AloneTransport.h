@@ -10,8 +10,7 @@
 
 namespace polyrank::runtime::test {
 
-/// A rank that never meets the others, and keeps what it should have done with
-/// them.
+/// A rank without others, which records its communication.
 class AloneTransport : public Transport {
 public:
   AloneTransport(int rank, int ranks, DeviceMemory region)
@@ -68,7 +67,7 @@ public:
   };
   std::vector<std::vector<int32_t>> groups;
   std::vector<Done> collectives; // a ticket's number counts them from 1
-  std::vector<uint64_t> waits;   // for these tickets
+  std::vector<uint64_t> waits;   // the tickets waited for
   std::function<void()> onStart;
 
 private:

@@ -1,5 +1,5 @@
-// What of a plan goes into a checkpoint: boxes that are a shard, parts that are
-// dealt out to the ranks, and what is held by none.
+// The layout of a plan's checkpoint: the boxes of a shard, the distribution of
+// parts over ranks, and what no rank holds.
 
 #include "runtime/exec/CheckpointLayout.h"
 #include "runtime/exec/Shards.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Elements = std::map<int64_t, int64_t>; // stored element -> local one
 
-/// Empty where an element would be there twice, or outside.
+/// Returns the placement's elements; empty if one occurs twice or is outside.
 Elements elementsOf(const Placement &placement, int64_t size) {
   Elements elements;
   bool valid = true;
@@ -95,14 +95,14 @@ TEST(Boxes, OfARangeOfElementsAreFew) {
   auto boxes = boxesOf(range, std::vector<int64_t>{3000, 7});
   ASSERT_TRUE(boxes);
   EXPECT_EQ(boxes->size(), 3u); // the rest of a row, rows, a part of one
-  // Columns of a matrix are one.
+  // Columns of a matrix are one box.
   Placement columns;
   columns.storedBase = 2;
   columns.extents = {{3000, 7, 3}, {3, 1, 1}};
   boxes = boxesOf(columns, std::vector<int64_t>{3000, 7});
   ASSERT_TRUE(boxes);
   EXPECT_EQ(boxes->size(), 1u);
-  // Every other element of all is each by itself, and that may be too much.
+  // Every other element is a box by itself, and that may be too many.
   Placement sparse;
   sparse.extents = {{1 << 21, 2, 1}};
   EXPECT_FALSE(boxesOf(sparse, std::vector<int64_t>{1 << 22}));
@@ -261,7 +261,7 @@ TEST(CheckpointLayout, StateIsNamedAfterTheTensorThatIsStored) {
   EXPECT_EQ(step->parameter, "");
   EXPECT_EQ(count->parameter, "linear.weight");
   EXPECT_EQ(count->suffix, "count");
-  // Two that could not be told apart make no checkpoint.
+  // Two tensors with the same name cannot be in a checkpoint.
   add("again", "linear.weight", "count");
   EXPECT_FALSE(layoutOf(plan, bytes));
 }

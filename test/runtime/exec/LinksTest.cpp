@@ -1,4 +1,4 @@
-// --link, and which link a group of ranks has.
+// The option --link, and the link of a group of ranks.
 
 #include "runtime/exec/Links.h"
 #include "test/runtime/PlanBuilder.h"

@@ -27,7 +27,7 @@ LinearModel twoMicrobatches() {
   return model;
 }
 
-/// For a transport that meets nobody.
+/// Removes collectives, for a transport without other ranks.
 void removeCollectives(plan::PlanT &plan) {
   std::erase_if(plan.programs[0]->segments[updateSegment]->commands,
                 [](const auto &command) {
@@ -47,7 +47,7 @@ struct Recurrent {
     return *CpuDevice::create(*packed->kernels(), {});
   }
 
-  /// Runs steps on the device; empty, or what went wrong.
+  /// Runs steps on the device. Returns an error, or an empty text.
   std::string run(Device &device, int steps = 1) {
     transport = std::make_unique<AloneTransport>(
         0, 1,
@@ -148,7 +148,7 @@ TEST(Loop, AProfileCountsItsCommandsInAllIterations) {
   EXPECT_EQ(differences, (2 * times + 1) * microbatches);
 }
 
-/// Gives up at one of what is enqueued.
+/// A device that fails at one of the enqueued operations.
 class Failing : public QueuedDevice {
 public:
   Failing(std::unique_ptr<CpuDevice> cpu, uint32_t last)
@@ -247,7 +247,8 @@ TEST(Loop, ARehearsalSleepsThroughAllIterations) {
   EXPECT_GE(measured.nanoseconds[int(plan::CommandBody::Loop)], 39'000'000u);
 }
 
-// From the loop that writes them to the last one that reads them, all rows.
+// All rows are held from the loop that writes them to the last one that reads
+// them.
 TEST(Loop, HoldsWhatAllItsIterationsWrite) {
   Recurrent recurrent;
   MemoryTimeline timeline = timelineOf(load(recurrent.at.plan));

@@ -1,6 +1,6 @@
-// That nothing above the device relies on its memory being the host's, or on
-// its work being done when a call returns: the same program on a CPU and on a
-// device that works as GPUs do.
+// Nothing above the device relies on host access to its memory, or on work
+// being done when a call returns: runs the same program on a CPU and on a
+// device that works like a GPU.
 
 #include "test/runtime/device/QueuedDevice.h"
 #include "runtime/exec/RankProgram.h"

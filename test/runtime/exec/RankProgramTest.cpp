@@ -1,5 +1,5 @@
-// What a rank's program holds before its first step, and what it says of its
-// stored tensors.
+// The contents of a rank's program before its first step, and its stored
+// tensors.
 
 #include "runtime/exec/RankProgram.h"
 #include "runtime/device/cpu/CpuDevice.h"
@@ -50,7 +50,7 @@ plan::BufferRef bufferAt(uint64_t offset, uint64_t size) {
   return plan::BufferRef(offset, size, 0, 0, 0, 0, 0, plan::Region::Private);
 }
 
-/// Lets a metric tell what is at some place of the private region.
+/// Adds a metric that shows the value at an offset of the private region.
 void lookAt(plan::PlanT &plan, const std::string &name, plan::DType type,
             uint64_t offset) {
   auto output = std::make_unique<plan::OutputT>();
@@ -102,7 +102,8 @@ TEST(RankProgram, MetricsOfEveryTypeHaveTheirValue) {
   EXPECT_EQ(rank.metric("i32"), -70000);
 }
 
-// Before each step, since its memory is somebody else's in between.
+// The rates are computed before each step, since other buffers use their memory
+// in between.
 TEST(RankProgram, ComputesTheLearningRatesOfAStepBeforeItRuns) {
   plan::PlanT plan = linearPlan({});
   plan.learning_rate = 8;
@@ -391,7 +392,7 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   arguments[weightArgument]->dims[0]->size = 2;
   EXPECT_FALSE(savedOf(plan)[0].complete);
 
-  // Optimizer state of the parameter is stored like it, and is not it.
+  // Optimizer state is stored like its parameter, but is not the parameter.
   auto state = argument("moment", plan::Role::State, plan::DType::F64, 0, 0);
   state->view = std::make_unique<plan::ViewT>();
   state->state_of = "linear.weight";
@@ -405,7 +406,7 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
   EXPECT_FALSE(savedOf(plan)[0].isState);
 
-  // Unless it is what is to be saved in its place.
+  // Unless the state is to be saved in the parameter's place.
   SavedTensor moment = savedOf(plan, {.state = "moment"})[0];
   EXPECT_TRUE(moment.isState);
   EXPECT_TRUE(moment.complete);

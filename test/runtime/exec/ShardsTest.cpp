@@ -1,5 +1,5 @@
-// Shards: every element of a stored tensor reaches the one place where the
-// layout wants it, and comes back from its owner.
+// Shards: every element of a stored tensor reaches its place in the layout, and
+// comes back from its owner.
 
 #include "runtime/exec/Shards.h"
 #include "test/runtime/PlanBuilder.h"
@@ -85,7 +85,7 @@ void checkRoundTrip(const Case &test) {
     }
     if (!ownsBlock(mesh, rank, layout.dims()))
       continue;
-    // In windows that cut rows anywhere; what is not the rank's stays.
+    // The windows cut rows anywhere; elements of other ranks are unchanged.
     int64_t window = std::max<int64_t>(1, test.stored / 7);
     for (int64_t begin = 0; begin < test.stored; begin += window) {
       int64_t end = std::min(begin + window, test.stored);

@@ -1,4 +1,4 @@
-// The events of a trace, of commands with given times.
+// The events of a trace of commands with given times.
 
 #include "runtime/exec/Trace.h"
 #include "test/runtime/PlanBuilder.h"
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What rank 0 of two does in `updateSegment`; times in nanoseconds.
+/// Records commands of rank 0 of two in `updateSegment`; times in nanoseconds.
 class Recorded {
 public:
   explicit Recorded(const plan::PlanT &plan) : loaded(load(plan)) {
@@ -30,7 +30,7 @@ public:
            const Completion &completion) {
     trace->add(action, command, begin, end, &completion);
   }
-  /// Those of a category, in the order of the file.
+  /// The events of a category, in the order of the file.
   std::vector<json> events(const std::string &category) const {
     std::string text = trace->prologue(/*rehearsed=*/false, /*links=*/{});
     EXPECT_TRUE(trace->write([&](std::string_view piece) -> Result<void> {
@@ -93,7 +93,7 @@ TEST(Trace, ACollectiveInFlightLastsFromItsStartOnATrackThatIsFree) {
     EXPECT_EQ(gradient["ts"], t);
     EXPECT_EQ(gradient["dur"], 9);
     EXPECT_NE(gradient["tid"], loss["tid"]);
-    // What is over leaves its track to the next step's.
+    // Flights that are over leave their tracks to those of the next step.
     EXPECT_EQ(loss["tid"], flights[0]["tid"]);
     EXPECT_EQ(gradient["tid"], flights[1]["tid"]);
     EXPECT_EQ(loss["args"]["last finisher"], 1);

@@ -32,7 +32,7 @@ protected:
     model.weights = weights;
     plan = linearPlan(model);
   }
-  /// Where the plan looks for them, behind 16 bytes of something else.
+  /// Writes the values where the plan expects them, after 16 other bytes.
   void writeValues() {
     std::vector<float> file(4, 0);
     file.insert(file.end(), values.begin(), values.end());
@@ -61,7 +61,7 @@ protected:
     }
     ASSERT_TRUE(writer->finish() && output->commit());
   }
-  /// The first value, or why there is none.
+  /// Returns the first value, or the error.
   std::string first(const std::string &init, bool withoutNan = false) {
     LoadedPlan loaded = load();
     auto opened = Weights::open(loaded, init);
@@ -101,8 +101,8 @@ TEST_F(WeightsTest, OfARelativePathAreThoseBesideThePlanWhereverItRuns) {
   std::filesystem::current_path(before);
 }
 
-// A plan is data: it must not make the run of another user copy what its author
-// has never seen.
+// A plan is untrusted: it must not make another user's run copy data that its
+// author has never seen.
 TEST_F(WeightsTest, ThatThePlanDoesNotKnowAreNotRead) {
   plan.stored[0]->source->digests.clear();
   EXPECT_SAYS(first(""), "the plan does not say what bytes 16 to 64 of '" +
@@ -190,8 +190,8 @@ TEST_F(WeightsTest, OfComplexNumbersAreThoseOfAFile) {
   writeInit({{"other", DType::F32, {targets, features}},
              {"linear.weight", DType::F32, pairs, true}});
   EXPECT_EQ(first(init), "101");
-  // Values that differ under two names do so at a number of the file. What is
-  // added to the first one is lost to rounding.
+  // The reported position of a difference counts the file's elements. What is
+  // added to the first value is lost to rounding.
   values[0] = values[1] = 1e20f;
   writeInit({{"linear.weight", DType::F32, pairs, true},
              {"tied.weight", DType::F32, pairs, true}});

@@ -1,4 +1,4 @@
-// polyrank-run --check: each thing that it looks at, made wrong alone.
+// polyrank-run --check: each check fails on a defect of its own.
 
 #include "test/runtime/launch/RunFixture.h"
 
@@ -14,7 +14,7 @@ protected:
     int status = 0;
     nlohmann::json report;
 
-    /// The checks that do not hold.
+    /// The names of the failed checks.
     std::vector<std::string> wrong() const {
       std::vector<std::string> names;
       for (const auto &check : report["checks"])
@@ -133,7 +133,7 @@ TEST_F(CheckTest, ReadsEveryByteOfTheWeights) {
                                        "compiled with"),
             std::string::npos)
       << found.report;
-  // What needs no weights is checked all the same.
+  // Checks that need no weights still run.
   EXPECT_EQ(found.names(),
             (std::vector<std::string>{"plan", "options", "cpu", "cores",
                                       "weights", "data", "memory"}));

@@ -1,4 +1,4 @@
-// What control groups of both versions allow, from made-up ones.
+// The limits of control groups of both versions, with synthetic files.
 
 #include "runtime/launch/ControlGroups.h"
 #include "test/support/TemporaryFolder.h"
@@ -80,7 +80,7 @@ TEST(ControlGroups, TheRoomIsTheLeastThatAnyGroupAboveHasLeft) {
                             {"/sys/fs/cgroup/a/b/memory.current", "1000"}});
   EXPECT_EQ(room.bytes, 100000u);
   EXPECT_EQ(room.limit, 300000u);
-  // What is over its limit has nothing, and the page cache gives way.
+  // A group over its limit has no room left, and the page cache counts as free.
   Files files{machine,
               {"/sys/fs/cgroup/a/memory.max", "300000"},
               {"/sys/fs/cgroup/a/memory.current", "310000"}};

@@ -1,4 +1,4 @@
-// Which cores a job takes.
+// The cores that a job takes.
 
 #include "runtime/launch/Cores.h"
 

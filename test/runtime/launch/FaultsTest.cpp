@@ -1,4 +1,4 @@
-// What a run outlives, what ends it, and what is left then.
+// The faults that a run survives, those that end it, and what is left then.
 
 #include "support/Sha256.h"
 #include "support/safetensors/Safetensors.h"
@@ -24,7 +24,7 @@ char stateOf(pid_t pid) {
 
 class FaultsTest : public RunTest {
 protected:
-  /// The bytes that a run of so many steps saves when nothing happens.
+  /// Returns the bytes that an undisturbed run of `steps` steps saves.
   std::string undisturbed(const std::string &steps) {
     EXPECT_EQ(runTraining(steps), 0) << readFile(errors);
     std::string bytes = readFile(saved);
@@ -83,7 +83,7 @@ TEST_F(FaultsTest, ARunOutlivesStopsAHangupIgnoredChildrenAndANeighbour) {
   for (pid_t rank : ranks) {
     stop(rank);
     kill(process.pid, SIGHUP);
-    usleep(1'000'000); // far longer than anyone waits before they look around
+    usleep(1'000'000); // far longer than the interval of checks
     kill(rank, SIGCONT);
     size_t before = logged();
     ASSERT_TRUE(eventually([&] { return logged() > before + 10; }));
@@ -120,7 +120,7 @@ TEST_F(FaultsTest, StandardErrorThatFailsEndsNothing) {
     Process process(training("5"), errors, prepare);
     EXPECT_EQ(process.wait(), 0) << process.output();
     EXPECT_EQ(readFile(saved), expected);
-    // No message has gone into a file that got the number.
+    // No message went into a file with that descriptor number.
     auto lines = linesOf(log);
     EXPECT_EQ(lines.size(), 5u);
     for (const nlohmann::json &line : lines)
@@ -218,7 +218,7 @@ TEST_F(FaultsTest, ASignalAfterTheLastStepLosesNoOutputs) {
   ASSERT_TRUE(eventually([&] { return process.children().size() == 4; }));
   std::vector<pid_t> ranks = process.children();
   stop(process.pid);
-  // They need nobody to come to their end.
+  // The ranks end on their own.
   for (pid_t rank : ranks)
     ASSERT_TRUE(eventually([&] { return stateOf(rank) == 'Z'; }));
   kill(process.pid, SIGINT);
@@ -259,8 +259,8 @@ TEST_F(FaultsTest, ADiskThatFillsUpMeanwhileHasKeptTheRoomForTheSave) {
   EXPECT_EQ(process.wait(), 0) << process.output();
   std::string trained = readFile(weights);
   EXPECT_GT(trained.size(), old.size());
-  // Where it is full from the start, no step is run. What was replaced has left
-  // some room.
+  // If the disk is full from the start, no step is run. The replaced file has
+  // left some space.
   writeFile(disk + "/rest", all.data(), all.size());
   Process another({plan, "--data", data, "--steps", "1", "--save", weights},
                   errors);

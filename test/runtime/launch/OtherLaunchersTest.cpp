@@ -1,5 +1,5 @@
-// What the variables of other launchers mean, as those set them: torchrun 2.8,
-// Open MPI 4.1, MPICH 4.0, Slurm 22.05.
+// The variables of other launchers, as they set them: torchrun 2.8, Open MPI
+// 4.1, MPICH 4.0, Slurm 22.05.
 
 #include "runtime/launch/OtherLaunchers.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The error; empty where there is none.
+/// Returns the error; empty if there is none.
 std::string refusal(const Variables &variables) {
   Result<void> checked = checkStartedOnce([&](const char *name) {
     auto found = variables.find(name);

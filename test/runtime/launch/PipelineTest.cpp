@@ -1,5 +1,5 @@
-// polyrank-run with plans of two programs: what it computes, logs and saves,
-// and how it ends.
+// polyrank-run with plans of two programs: its results, logs and files, and its
+// end.
 
 #include "runtime/plan/StepTimes.h"
 #include "support/safetensors/Safetensors.h"
@@ -217,7 +217,7 @@ TEST_F(PipelineRunTest, TheTraceHasWhatMovesAndWhoWaits) {
       ++flights[name];
     else if (event.value("cat", "") == "waiting")
       ++waits[name];
-    // What goes over the link takes as long as that does.
+    // A send over the link takes the link's time.
     if (event.value("cat", "") == "in flight" && name == "send")
       EXPECT_GE(event["dur"].get<double>(), 2000 - 1);
   }

@@ -1,4 +1,4 @@
-// What the table of the ranks says of each, and of many.
+// The table of ranks, for few ranks and for many.
 
 #include "runtime/launch/RankTable.h"
 

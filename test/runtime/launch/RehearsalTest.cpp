@@ -13,7 +13,7 @@ protected:
   std::string times = directory / "times.json",
               trace = directory / "trace.json";
 
-  /// Of two ranks, whose commands take so many picoseconds.
+  /// Makes times for two ranks whose kernels take `kernel` picoseconds.
   void makeTimes(int64_t kernel) {
     LinearModel model;
     model.data = 2, model.microbatches = 2, model.batch = 4;
@@ -47,9 +47,9 @@ protected:
   }
 };
 
-// 11 commands of 2 ms and two collectives of 30 ms in one group, the first one
-// beside one of the commands: 9 commands, the collectives, and the last command
-// follow each other.
+// There are 11 commands of 2 ms and two collectives of 30 ms in one group; the
+// first collective overlaps one command. So 9 commands, the collectives, and
+// the last command run one after another.
 TEST_F(RehearsalTest, AStepTakesTheTimesOfTheFileAndOfTheLinks) {
   makeTimes(2'000'000'000);
   Process process(rehearsal({"--link", "data=15000:1", "--trace", trace}),

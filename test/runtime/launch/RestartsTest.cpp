@@ -1,4 +1,4 @@
-// Whether a job is started again, and after which pause.
+// Which jobs are started again, and after which pause.
 
 #include "runtime/launch/Restarts.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 const Error died{"rank 1 was killed", Error::Fault::Rank};
 
-/// Attempts that do `steps` steps each, every one from where the last was.
+/// Returns an attempt that does `steps` steps and ends after `step`.
 Attempt upTo(uint64_t step, uint64_t steps = 10) {
   return {steps, step, true, false};
 }
@@ -50,7 +50,7 @@ TEST(Restarts, OnlyAFailedRankAndAHangAreTriedAgain) {
   EXPECT_TRUE(Restarts(5).after({"", Fault::Hang}, upTo(3)));
 }
 
-/// Of which another process, or the machine, killed a rank.
+/// Returns an attempt in which another process, or the machine, killed a rank.
 Attempt killed(uint64_t step, uint64_t steps, bool inStep = true) {
   return {steps, step, inStep, true};
 }
@@ -83,13 +83,13 @@ TEST(Restarts, WhatRanksMakeFailInTheSameStepTwiceIsNotTriedAgain) {
   EXPECT_TRUE(restarts.after(died, upTo(120, 120)));
   expectGivesUp(restarts.after(died, upTo(120, 20)),
                 "it failed in the same place before, after step 120");
-  // Elsewhere is another fault, be it before.
+  // A failure in another step is another fault, even if it is earlier.
   Restarts others(5);
   EXPECT_TRUE(others.after(died, upTo(120, 120)));
   EXPECT_TRUE(others.after(died, upTo(110, 10)));
   EXPECT_TRUE(others.after(died, upTo(120, 20)));
-  // One that another process ends between two says nothing about the step, and
-  // neither does one that never came to it.
+  // An attempt in between that another process ended says nothing about the
+  // step, nor does one that did not reach it.
   Restarts broken(9);
   EXPECT_TRUE(broken.after(died, upTo(120, 120)));
   EXPECT_TRUE(broken.after(died, killed(110, 10)));

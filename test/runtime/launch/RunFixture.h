@@ -53,7 +53,7 @@ public:
     }
   }
 
-  /// The exit status, or minus the signal.
+  /// Waits for the process. Returns the exit status, or minus the signal.
   int wait() {
     int status = 0;
     waitpid(pid, &status, 0);
@@ -62,7 +62,7 @@ public:
   }
   std::string output() const { return readFile(errors); }
 
-  /// The ranks, in the order in which they were started.
+  /// The processes of the ranks, in the order in which they were started.
   std::vector<pid_t> children() const {
     std::set<pid_t> found;
     std::string number = std::to_string(pid);
@@ -87,7 +87,7 @@ inline std::vector<nlohmann::json> recordsOf(const std::string &path) {
   return records;
 }
 
-/// Those of steps.
+/// Returns the records of steps.
 inline std::vector<nlohmann::json> linesOf(const std::string &path) {
   std::vector<nlohmann::json> lines = recordsOf(path);
   std::erase_if(lines, [](const nlohmann::json &record) {
@@ -148,13 +148,13 @@ protected:
             log,  "--order", "sequential", "--save",  saved};
   }
 
-  /// Runs to the end; the exit status.
+  /// Runs a training to its end. Returns the exit status.
   int runTraining(const std::string &steps = "5") {
     Process process(training(steps), errors);
     return process.wait();
   }
 
-  /// Five steps of gradient descent by plain loops.
+  /// Computes five steps of gradient descent by plain loops.
   void reference(std::vector<double> &weight, std::vector<double> &losses) {
     weight.assign(w.begin(), w.end());
     for (int step = 0; step < 5; ++step) {
@@ -189,7 +189,7 @@ protected:
     return process;
   }
 
-  /// Whether it comes true within a minute.
+  /// Returns true if the condition becomes true within a minute.
   static bool eventually(const std::function<bool()> &condition) {
     auto limit = Clock::now() + std::chrono::seconds(60);
     while (!condition())
@@ -200,7 +200,7 @@ protected:
     return true;
   }
 
-  /// All of `ranks` are gone within two seconds from `since`.
+  /// Expects that all of `ranks` are gone within two seconds from `since`.
   static void expectGone(const std::vector<pid_t> &ranks,
                          Clock::time_point since) {
     for (pid_t rank : ranks)

@@ -1,4 +1,4 @@
-// polyrank-run from outside: what it computes, logs and saves, and how it ends.
+// polyrank-run as a process: its results, logs and files, and its end.
 
 #include "support/safetensors/Safetensors.h"
 #include "test/runtime/launch/RunFixture.h"

@@ -1,4 +1,4 @@
-// Who holds the others up.
+// The rank that delays the others.
 
 #include "runtime/launch/Stragglers.h"
 
@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t second = 1'000'000'000;
 
-/// What is found of four ranks after one window in which others waited so many
-/// seconds for each.
+/// Returns the straggler among four ranks after one window in which others
+/// waited `seconds` for each.
 std::optional<Stragglers::Found> after(std::vector<uint64_t> seconds) {
   Stragglers stragglers;
   std::vector<uint64_t> begin{100, 200, 300, 400}, end = begin;

@@ -1,4 +1,4 @@
-// polyrank-run --trace: what the file says of a run.
+// polyrank-run --trace: the contents of the file.
 
 #include "test/runtime/launch/RunFixture.h"
 
@@ -108,7 +108,7 @@ TEST_F(TraceTest, TracksDoNotOverlapAndWaitsLieInTheirCommands) {
   for (auto &[track, events] : tracks) {
     EXPECT_TRUE(names.contains(track));
     EXPECT_EQ(names[track] == "compute", track.second == 0);
-    // Waits follow the command in which they lie.
+    // A wait follows the command that contains it.
     int64_t end = 0;
     std::pair<int64_t, int64_t> command;
     for (const json &event : events) {
@@ -129,8 +129,8 @@ TEST_F(TraceTest, TracksDoNotOverlapAndWaitsLieInTheirCommands) {
   EXPECT_EQ(tracks.size(), 2u * 3); // the second one flies beside the first
 }
 
-// A collective begins on each rank when that starts it, and cannot end before
-// all have; all have one clock.
+// A collective begins on each rank at its start there, and cannot end before
+// all ranks have started it; all ranks share one clock.
 TEST_F(TraceTest, CollectivesEndAfterTheLastStartOnOneClock) {
   plan::PlanT given = startedPlan();
   std::map<std::pair<int, int>, std::vector<json>>

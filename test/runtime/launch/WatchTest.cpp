@@ -1,4 +1,4 @@
-// How long no rank may get on.
+// The time without progress after which a job is ended.
 
 #include "runtime/launch/Watch.h"
 

@@ -1,5 +1,5 @@
-// Lies that a plan can tell, for tests of the verifier: each is one change of a
-// good plan, and most can be seen by one check alone.
+// Invalid plans for tests of the verifier: each is one change of a valid plan,
+// and most are detected by only one check.
 
 #pragma once
 
@@ -13,10 +13,10 @@ namespace polyrank::runtime::test {
 
 using namespace plan;
 
-/// On 2 x 2 ranks, with two microbatches. Private are, from byte 0 on and every
-/// 64 bytes: weight (24 bytes), inputs (2 x 48, to byte 192), labels, y, d (32
-/// each), squares, row count; to byte 512. Shared are gradient (24 bytes) and,
-/// at 64, loss; to byte 128.
+/// A valid plan on 2 x 2 ranks, with two microbatches. The private region has,
+/// from byte 0 on and aligned to 64 bytes: weight (24 bytes), inputs (2 x 48,
+/// to byte 192), labels, y, d (32 each), squares, row count; to byte 512. The
+/// shared region has the gradient (24 bytes) and, at 64, loss; to byte 128.
 inline PlanT goodPlan() {
   LinearModel model;
   model.data = 2, model.tensor = 2, model.microbatches = 2, model.batch = 8;
@@ -87,12 +87,12 @@ inline BufferRef withEach(const BufferRef &buffer, int64_t each) {
 struct Lie {
   const char *name;
   std::function<void(PlanT &)> tell;
-  const char *message; // a part of what the verifier must say
+  const char *message; // a part of the verifier's message
 };
 
 inline void PrintTo(const Lie &lie, std::ostream *out) { *out << lie.name; }
 
-/// `plan` is good, but for the lie.
+/// `plan` is valid, except for the lie.
 inline void expectRefused(const Lie &lie, PlanT plan = goodPlan()) {
   lie.tell(plan);
   auto verified = verifyPlan(serialise(plan));

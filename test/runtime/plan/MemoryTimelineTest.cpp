@@ -1,4 +1,4 @@
-// What a plan's commands hold, on plans that are small enough to follow by
+// The memory that a plan's commands hold, on plans small enough to check by
 // hand.
 
 #include "runtime/plan/MemoryTimeline.h"
@@ -20,7 +20,7 @@ plan::PlanT training(int64_t microbatches) {
   return linearPlan(model);
 }
 
-/// "FIRST-LAST SIZE KIND NAME", in the order of their coming.
+/// Returns lines "FIRST-LAST SIZE KIND NAME", in the order of the timeline.
 std::vector<std::string> describe(const MemoryTimeline &timeline) {
   std::vector<std::string> lines;
   for (const HeldBytes &held : timeline.held)
@@ -59,7 +59,8 @@ TEST(MemoryTimeline, FollowsWhatIsWrittenUntilItIsLastRead) {
   EXPECT_EQ(timeline.commands, 13u);
   EXPECT_EQ(describe(timeline),
             (std::vector<std::string>{
-                // What a command reads and overwrites is its own from then on.
+                // A value that a command reads and overwrites is the command's
+                // from then on.
                 "0-0 8 forward loss",    // squares: the kernel reads no operand
                 "1-2 32 forward linear", // y
                 "10-10 4 forward loss",  // the loss, summed
@@ -126,7 +127,8 @@ TEST(MemoryTimeline, WhatACollectiveReadsAndWritesIsHeldUntilItsWait) {
   startEarly(plan, updateSegment, 0, 3, 4);
   EXPECT_TRUE(has(plan, "8-8 24 forward linear.gradient"));
   EXPECT_TRUE(has(plan, "9-13 24 forward linear.gradient"));
-  // Into another place, which nobody reads: both are held until then.
+  // The output has another place, which nobody reads: both are held until the
+  // wait.
   plan::TransferT &transfer = *plan.programs[0]
                                    ->segments[updateSegment]
                                    ->commands[0]

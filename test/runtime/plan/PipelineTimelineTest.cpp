@@ -1,5 +1,5 @@
-// When the commands of several programs run, on pipelines that are small enough
-// to follow by hand.
+// The times of several programs' commands, on pipelines small enough to check
+// by hand.
 
 #include "runtime/plan/StepTimeline.h"
 
@@ -10,10 +10,10 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// Of each stage's segments for a microbatch, whatever is in them: the first
-/// stage's forward and backward take 10 each, the second's both 20. The updates
-/// take nothing, but for their collectives: the gradient's none, the loss's 30.
-/// A value takes `link`.
+/// Sets the times of each stage's segments per microbatch: the first stage's
+/// forward and backward take 10 each, both of the second stage together 20. The
+/// updates take nothing except the loss's collective, which takes 30. A value
+/// takes `link`.
 plan::PlanT timed(const PipelineModel &model, int64_t link) {
   plan::PlanT plan = pipelinePlan(model);
   for (size_t p = 0; p < 2; ++p)
@@ -65,7 +65,7 @@ TEST(PipelineTimeline, WithoutWarmUpTheStagesTakeTurns) {
   EXPECT_EQ(timeline.makespan, 4 * 40 + 30);
 }
 
-// A value arrives later over a link, whose queue each direction has by itself.
+// A value arrives later over a link. Each direction has its own queue.
 TEST(PipelineTimeline, ALinkIsPassedTwiceOnTheWay) {
   PlanTimeline timeline = planTimelineOf(load(timed(modelOf(1, 1, 1), 7)));
   EXPECT_EQ(timeline.makespan, 10 + 7 + 20 + 7 + 10 + 30);
@@ -105,8 +105,8 @@ TEST(PipelineTimeline, ValuesOfOneDirectionGoOneBehindTheOther) {
   EXPECT_EQ(timeline.programs[1].communication, 0); // it is the sender's
 }
 
-// With one slot the third value waits until the first has made room: the sender
-// stands until it has been received.
+// With one slot the third value waits until the first has been received: the
+// sender stalls.
 TEST(PipelineTimeline, ASenderStandsWhileNoSlotIsFree) {
   plan::PlanT plan = pipelineForwardPlan(modelOf(3, 1, 1));
   plan.programs[0]->segments[0]->commands[0]->picoseconds = 10;

@@ -1,4 +1,4 @@
-// The file around a plan: what was written is read, anything else is refused.
+// The plan file: what was written is read, everything else is refused.
 
 #include "runtime/plan/VerifyPlan.h"
 #include "test/runtime/PlanBuilder.h"

@@ -1,5 +1,5 @@
-// Where ranks stand in a mesh and what they hold, with axes that are split into
-// sub-axes: against the definitions, rank by rank.
+// The coordinates of ranks in a mesh and their blocks, with axes that are split
+// into sub-axes: against the definitions, rank by rank.
 
 #include "runtime/plan/PlanMesh.h"
 #include "test/runtime/plan/Lies.h"

@@ -1,4 +1,4 @@
-// When commands run, on a plan that is small enough to follow by hand.
+// The times of commands, on a plan small enough to check by hand.
 
 #include "runtime/plan/StepTimeline.h"
 
@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kernel = 10, collective = 30;
 
 /// Of three microbatches with 5, 4 and 4 commands; the update reduces the
-/// gradient, totals the loss, reduces it and descends. Where it is `overlapped`
-/// the gradient's reduction is waited for in front of the descent.
+/// gradient, totals the loss, reduces it and descends. If `overlapped` the
+/// gradient's reduction is waited for just before the descent.
 plan::PlanT timed(bool overlapped) {
   LinearModel model;
   model.data = 2, model.tensor = 2, model.microbatches = 3, model.batch = 12;
@@ -61,8 +61,8 @@ TEST(StepTimeline, OneAfterAnother) {
   EXPECT_EQ(gradient.hidden, 0);
 }
 
-// The loss is reduced in a group of its own, beside the gradient, for which
-// then nobody stands.
+// The loss is reduced in a group of its own, concurrently with the gradient,
+// for which the rank then does not stall.
 TEST(StepTimeline, QueuesRunBesideEachOther) {
   StepTimeline timeline = planTimelineOf(load(timed(true))).programs[0];
   int64_t begin = 13 * kernel;

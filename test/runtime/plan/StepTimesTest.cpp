@@ -134,7 +134,7 @@ TEST_F(StepTimesTest, WhatIsWrongIsNamed) {
             {{"number", 0}, {"microseconds", 1}});
       },
       "has a time, and takes as long as it takes; --link");
-  // Each by itself would do.
+  // Each time by itself would be accepted.
   expectRefused(
       [](json &file) {
         for (json &each : file["segments"][firstSegment]["commands"])

@@ -1,5 +1,5 @@
-// What the plan verifier refuses in commands, with the place and both values in
-// the message.
+// What the plan verifier refuses in commands; the message has the place and
+// both values.
 
 #include "test/runtime/plan/Lies.h"
 
@@ -188,7 +188,8 @@ const Lie lies[] = {
     {"phase",
      [](PlanT &p) { commandOf(p, firstSegment, 1).phase = Phase(3); },
      "segment 'first', command 1 (Gemm, linear): phase 3 does not exist"},
-    // They meet in no microbatch, but the rule for unlike slots is a simpler one.
+    // They overlap in no microbatch, but the rule for different slots is
+    // simpler.
     {"gemmBetweenSlotsAtAnotherDistance",
      [](PlanT &p) {
        programOf(p).private_size = 4096;
@@ -740,7 +741,8 @@ TEST(VerifyCommands, AcceptsCopiesOfAWholeAndOfAPart) {
   expectAccepted(plan);
 }
 
-// Buffers that share numbers, but no byte in any microbatch on any rank.
+// The buffers have offsets in common, but share no byte in any microbatch on
+// any rank.
 TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
   auto check = [](const char *what,
                   const std::function<void(GemmT &)> &change) {

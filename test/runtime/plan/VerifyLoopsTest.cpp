@@ -1,4 +1,4 @@
-// What the plan verifier refuses of loops.
+// What the plan verifier refuses in loops.
 
 #include "test/runtime/PipelineBuilder.h"
 #include "test/runtime/plan/Lies.h"
@@ -194,7 +194,7 @@ TEST_P(RefusedLoop, NamesThePlaceAndTheValues) {
 INSTANTIATE_TEST_SUITE_P(VerifyLoops, RefusedLoop, testing::ValuesIn(lies),
                          [](const auto &info) { return info.param.name; });
 
-// As far as they can go, and past each other.
+// Buffers may move as far as they fit, and past each other.
 TEST(VerifyLoops, AcceptsWhatFits) {
   auto check = [](const char *what,
                   const std::function<void(PlanT &)> &change) {

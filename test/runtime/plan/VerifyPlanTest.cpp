@@ -1,5 +1,5 @@
-// The plan verifier: each kind of lie that a plan can tell is refused, with the
-// place and both values in the message.
+// The plan verifier: each kind of invalid plan is refused; the message has the
+// place and both values.
 
 #include "test/runtime/GuardedMemory.h"
 #include "test/runtime/plan/Lies.h"
@@ -425,7 +425,7 @@ TEST(VerifyPlan, AcceptsALearningRateWithItsSchedule) {
   expectAccepted(plan);
 }
 
-// Wherever its length comes to lie.
+// The list is accepted at any alignment of its length.
 TEST(VerifyPlan, AcceptsAGroupWithoutAxes) {
   for (const char *model : {"linear", "a linear"}) {
     PlanT plan = goodPlan();
@@ -450,7 +450,7 @@ TEST(VerifyPlan, RefusesWhatIsNoFlatbufferOfAPlan) {
   EXPECT_NE(refusalOf(bytes).find("are not a plan"), std::string::npos);
 }
 
-/// Where a field of a table of the flatbuffer is.
+/// Returns the offset of a field of a table in the flatbuffer.
 template <typename Table>
 size_t placeOf(const std::vector<uint8_t> &bytes, const Table &table,
                flatbuffers::voffset_t field) {
@@ -458,8 +458,8 @@ size_t placeOf(const std::vector<uint8_t> &bytes, const Table &table,
   return fields.GetAddressOf(field) - bytes.data();
 }
 
-// Structures of a flatbuffer are aligned to 8 bytes; its own verifier looks at
-// the length in front of them alone.
+// Structures of a flatbuffer are aligned to 8 bytes; its own verifier checks
+// only the length before them.
 TEST(VerifyPlan, RefusesElementsThatAreMisaligned) {
   PlanT plan = goodPlan();
   gemmOf(plan).batch.emplace_back(1, 0, 0, 0);
@@ -486,7 +486,7 @@ TEST(VerifyPlan, RefusesElementsThatAreMisaligned) {
          sizeof(BufferRef), "Launch"},
         {placeOf(good, *commands[2]->body_as_Launch(), Launch::VT_OUTPUTS),
          sizeof(BufferRef), "Launch"}}) {
-    // A copy of them behind everything else.
+    // Appends a copy of the elements.
     std::vector<uint8_t> bytes = good;
     bytes.resize((bytes.size() + 7) / 8 * 8);
     size_t from = place + flatbuffers::ReadScalar<uint32_t>(&good[place]);
@@ -585,8 +585,8 @@ TEST(VerifyPlan, RefusesEveryByteOfABufferThatLeadsOutOfTheArena) {
 }
 
 TEST(VerifyPlan, SurvivesEveryDamagedByte) {
-  // Whatever a damaged byte makes of a plan: refused or verified, never a
-  // crash, and never a look behind its end.
+  // A plan with a damaged byte is refused or verified; the verifier never
+  // crashes and never reads past its end.
   std::vector<uint8_t> good = planWithEveryBuffer();
   GuardedMemory memory(good.size());
   std::span<uint8_t> bytes = memory.copyOf(good);

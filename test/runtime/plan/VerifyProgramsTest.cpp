@@ -1,5 +1,5 @@
-// What the plan verifier refuses of several programs: places, channels, and
-// what one program says of another.
+// What the plan verifier refuses in several programs: places, channels, and
+// disagreements between programs.
 
 #include "runtime/plan/PlanMesh.h"
 #include "test/runtime/PipelineBuilder.h"
@@ -323,7 +323,7 @@ TEST(VerifyPrograms, GoodPlansAreAccepted) {
         }
 }
 
-// With as many slots as forwards go first the same schedule ends.
+// With as many slots as there are leading forwards, the same schedule ends.
 TEST(VerifyPrograms, SlotsDecideWhetherAScheduleEnds) {
   for (uint32_t slots : {1u, 2u, 3u}) {
     PipelineModel model;
@@ -363,7 +363,8 @@ TEST(VerifyPrograms, ARankRunsTheProgramOfItsCoordinates) {
     EXPECT_EQ(ranksOf(mesh, plan.program(number).at()), 2);
     EXPECT_EQ(describePlaces(mesh, plan.program(number).at()),
               rank % 2 == 0 ? "pipe=0" : "pipe=1");
-    // Of replicas in one program one owns a block, whatever the others hold.
+    // Among the replicas in one program one owns the block, whatever other
+    // programs hold.
     const auto *dims = plan.program(number).arguments()->Get(0)->dims();
     const Places *at = plan.program(number).at();
     EXPECT_EQ(ownsBlock(mesh, rank, dims, at), rank < 2);

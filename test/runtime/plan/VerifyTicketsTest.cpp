@@ -1,4 +1,4 @@
-// What the plan verifier refuses of collectives that are started and waited
+// What the plan verifier refuses in collectives that are started and waited
 // for.
 
 #include "test/runtime/plan/Lies.h"
@@ -60,7 +60,7 @@ BufferRef shared(uint64_t offset, uint64_t size = 8, uint64_t stride = 0) {
   return bufferAt(offset, size, stride, Region::Shared);
 }
 
-/// A product whose operands lie apart, from 4096 on, in 64 bytes each.
+/// A GEMM whose operands are disjoint, from 4096 on, in 64 bytes each.
 GemmT product() {
   GemmT gemm;
   gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 2;
@@ -71,8 +71,8 @@ GemmT product() {
   return gemm;
 }
 
-/// Its two rows become a group, whose numbers lie apart as well if they are not
-/// there.
+/// Turns the two rows into a group, whose numbers get buffers of their own if
+/// they have none.
 void group(GemmT &gemm) {
   gemm.grouped = GemmGrouping::Rows;
   gemm.batch = {GemmBatch(1, 0, 0, 0)};
@@ -88,7 +88,7 @@ LaunchT zeroAt(const BufferRef &input, const BufferRef &output) {
   return launch;
 }
 
-/// A second collective, of 24 bytes, behind the start of the gather.
+/// Inserts a second collective, of 24 bytes, after the start of the gather.
 void insertCopyOfAll(PlanT &plan, uint64_t from, uint64_t to,
                      uint32_t ticket = 0) {
   CollectiveT second;
@@ -240,7 +240,7 @@ const Lie lies[] = {
      },
      readsWritten},
     {"startedBeforeAndWaitedForLater",
-     [](PlanT &p) { // what the other wait ends is not this one
+     [](PlanT &p) { // the other wait ends another collective
        gather(p);
        insertCopyOfAll(p, 4096, 4160, 6);
        insert(p, 2, waitFor(6));
@@ -248,7 +248,7 @@ const Lie lies[] = {
      },
      "command 0 (ticket 5)"},
     {"behindAnotherWhoseRangeIsShorter",
-     [](PlanT &p) { // what begins first ends last, in the second microbatch
+     [](PlanT &p) { // the first to begin ends last in microbatch 1
        gather(p);
        *transferOf(p).output = shared(2048, 48, 512);
        insertCopyOfAll(p, 4096, 2112, 6);

@@ -13,7 +13,7 @@ using polyrank::progress::Limits;
 
 namespace {
 
-/// Four ranks on a mesh of 2 x 2: over the rows, the columns, and all.
+/// Four ranks on a 2 x 2 mesh, with groups over rows, columns, and all.
 RankSequences program() {
   RankSequences ranks(4);
   auto add = [&](uint64_t id, std::string kind, std::vector<int64_t> bytes,
@@ -34,8 +34,8 @@ RankSequences program() {
   return ranks;
 }
 
-/// What is wrong with them, where each rank is a class of its own. The product
-/// of all ranks must find as much.
+/// Returns what is wrong with the ranks, each a class of its own. The product
+/// of all ranks must agree.
 std::optional<std::string> findError(const RankSequences &ranks,
                                      Limits limits = {}) {
   auto fault = checkPrograms(toPrograms(ranks, limits)).fault;
@@ -147,7 +147,7 @@ TEST(CheckPrograms, AGroupHasRanksThatExist) {
 }
 
 TEST(CheckPrograms, ACycleOfWaitsIsRejectedAndNamed) {
-  // Rank 0 is at the row first, rank 3 too; 1 and 2 at the column first.
+  // Ranks 0 and 3 begin with the row, ranks 1 and 2 with the column.
   RankSequences ranks = {
       {{1, "k", {4}, {0, 1}, "row"}, {2, "k", {4}, {0, 2}, "column"}},
       {{3, "k", {4}, {1, 3}, "column"}, {1, "k", {4}, {0, 1}, "row"}},
@@ -180,8 +180,8 @@ TEST(CheckPrograms, OfTwoCirclesTheShorterIsShown) {
   EXPECT_EQ(error->find("rank 0"), std::string::npos) << *error;
 }
 
-// Two values for which there is memory by itself may be received in another
-// order than they are sent.
+// Two values with memory of their own may be received in another order than
+// they are sent.
 TEST(CheckPrograms, GroupsOfOtherChannelsHaveNothingToDoWithEachOther) {
   using Action = Command::Action;
   auto make = [](uint64_t id, Action action, int64_t channel) {
@@ -199,10 +199,10 @@ TEST(CheckPrograms, GroupsOfOtherChannelsHaveNothingToDoWithEachOther) {
       {make(1, Action::Start, 0), make(2, Action::Start, 1), wait(0), wait(1)},
       {make(2, Action::Run, 1), make(1, Action::Run, 0)}};
   EXPECT_EQ(findError(ranks), std::nullopt);
-  // Of one channel they are a queue.
+  // Values of one channel are a queue.
   ranks[0][1].channel = ranks[1][0].channel = 0;
   EXPECT_NE(findError(ranks), std::nullopt);
-  // Each is first sent when it has been received.
+  // Each rank sends only after it has received.
   ranks[0][1].channel = ranks[1][0].channel = 1;
   ranks[0] = {make(1, Action::Run, 0), make(2, Action::Run, 1)};
   EXPECT_NE(findError(ranks), std::nullopt);

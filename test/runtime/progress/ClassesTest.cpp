@@ -1,5 +1,5 @@
-// Of ranks that are alike one is enough: on every mesh of up to 64 ranks the
-// verdict about classes is that about the product of all ranks.
+// One rank of each class is enough: on every mesh of up to 64 ranks the verdict
+// about classes equals that about the product of all ranks.
 
 #include "runtime/progress/CheckPrograms.h"
 #include "test/runtime/progress/FullProduct.h"
@@ -25,7 +25,7 @@ std::vector<std::vector<int64_t>> meshes(int64_t most) {
   return all;
 }
 
-/// Draws programs that agree and end, most of the time, and then changes some.
+/// Draws programs that mostly agree and end, and then changes some.
 class Draw {
 public:
   explicit Draw(std::mt19937 &random) : random(random) {}
@@ -36,7 +36,7 @@ private:
   int64_t below(int64_t bound) { return random() % bound; }
   bool chance(int percent) { return below(100) < percent; }
 
-  /// What becomes a command: a movement as a whole, its start or its wait.
+  /// A command in the making: a movement as a whole, its start or its wait.
   struct Item {
     int32_t movement;
     Command::Action action;
@@ -77,7 +77,7 @@ Group Draw::drawGroup(const std::vector<int64_t> &sizes) {
   return group;
 }
 
-/// With its wait at some later place.
+/// Adds a movement, with its wait at some later place.
 void Draw::add(Draft &draft, int32_t movement) {
   if (chance(60)) {
     draft.push_back({movement, Command::Action::Run});
@@ -140,7 +140,8 @@ RankPrograms Draw::draw(const std::vector<int64_t> &sizes) {
   if (chance(50))
     ranks.limits = {1 + below(3), 2, 4 + below(5)};
 
-  // What all do, and transfers between two coordinates along one axis.
+  // Collectives of all ranks, and transfers between two coordinates along one
+  // axis.
   std::vector<Draft> drafts(classes);
   int64_t movements = 2 + below(7);
   bool hasQueues = chance(30);
@@ -219,7 +220,7 @@ TEST(Classes, HaveTheVerdictOfTheProductOfAllRanks) {
       ++(error ? rejected : accepted);
       fewer += verdict.classes < ranks.mesh.getNumRanks();
     }
-  // All kinds of cases came up.
+  // All kinds of cases occurred.
   EXPECT_GT(accepted, 300);
   EXPECT_GT(rejected, 300);
   EXPECT_GT(fewer, 300);
@@ -245,8 +246,8 @@ TEST(Classes, OneRankStandsForAllThatRunOneProgram) {
   EXPECT_FALSE(verdict.fault);
   EXPECT_EQ(verdict.classes, 6);
 
-  // The last stage does something with all ranks before it does something with
-  // the other stages, and they the other way round.
+  // The last stage communicates with all ranks before it does so with the other
+  // stages, which do it in the opposite order.
   std::swap(ranks.programs[5][9998], ranks.programs[5][9999]);
   verdict = checkPrograms(ranks);
   ASSERT_TRUE(verdict.fault);
@@ -255,8 +256,8 @@ TEST(Classes, OneRankStandsForAllThatRunOneProgram) {
 }
 
 TEST(Classes, PickedMembersMakeTheirAxisOneOfClasses) {
-  // All run one program, but of each pair of rows only the first two ranks of
-  // four could do this: rank 2 is in no such group.
+  // All ranks run one program, but only the first two of four ranks can take
+  // part: rank 2 is in no such group.
   RankPrograms ranks;
   ranks.mesh = Mesh({{"data", 2}, {"pipe", 4}});
   ranks.groups = {{{{1, 1, 4}}, {0, 1}}};

@@ -1,4 +1,4 @@
-// The product of all ranks, by the definition: slow and plain.
+// The product of all ranks, by the definition: slow but simple.
 
 #include "test/runtime/progress/FullProduct.h"
 
@@ -8,9 +8,9 @@
 
 using namespace polyrank;
 using namespace polyrank::test;
-using progress::Command;
+using communication::Command;
 
-RankSequences polyrank::test::expand(const progress::RankPrograms &ranks) {
+RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
   RankSequences sequences(ranks.mesh.getNumRanks());
   for (int64_t rank = 0; rank < ranks.mesh.getNumRanks(); ++rank) {
     int64_t index = 0;
@@ -22,7 +22,8 @@ RankSequences polyrank::test::expand(const progress::RankPrograms &ranks) {
       each.action = command.action;
       each.started = command.started;
       if (!each.isWait()) {
-        const progress::Movement &movement = ranks.movements[command.movement];
+        const communication::Movement &movement =
+            ranks.movements[command.movement];
         each.id = movement.id;
         each.kind = movement.kind;
         each.bytes = movement.bytes;
@@ -39,18 +40,18 @@ RankSequences polyrank::test::expand(const progress::RankPrograms &ranks) {
   return sequences;
 }
 
-progress::RankPrograms
+communication::RankPrograms
 polyrank::test::toPrograms(const RankSequences &sequences,
-                           progress::Limits limits) {
+                           communication::Limits limits) {
   int64_t count = sequences.size();
-  progress::RankPrograms ranks;
+  communication::RankPrograms ranks;
   ranks.limits = limits;
-  ranks.mesh = progress::Mesh({{"rank", count}});
+  ranks.mesh = communication::Mesh({{"rank", count}});
   ranks.classAxes = {0};
   ranks.programOf.clear();
   for (int64_t rank = 0; rank < count; ++rank) {
     ranks.programOf.push_back(rank);
-    progress::Program program;
+    communication::Program program;
     for (const Communication &each : sequences[rank]) {
       Command command;
       command.action = each.action;
@@ -61,8 +62,8 @@ polyrank::test::toPrograms(const RankSequences &sequences,
         command.movement = ranks.movements.size();
         ranks.movements.push_back(
             {each.id, each.kind, each.bytes, each.command, each.transfers});
-        progress::Group group{{{0, 1, count}}, each.group, each.channel};
-        // An empty list would be all of them.
+        communication::Group group{{{0, 1, count}}, each.group, each.channel};
+        // An empty list would mean all programs.
         if (group.members.empty())
           group.members = {-1};
         auto known = std::find(ranks.groups.begin(), ranks.groups.end(), group);
@@ -81,7 +82,7 @@ namespace {
 
 class Product {
 public:
-  Product(const RankSequences &ranks, const progress::Limits &limits)
+  Product(const RankSequences &ranks, const communication::Limits &limits)
       : ranks(ranks), limits(limits), states(ranks.size()) {}
 
   std::optional<std::string> run();
@@ -121,7 +122,7 @@ private:
   bool advance(int64_t rank);
 
   const RankSequences &ranks;
-  const progress::Limits &limits;
+  const communication::Limits &limits;
   std::vector<State> states;
   std::set<Key> done;
 };
@@ -170,12 +171,12 @@ std::optional<size_t> Product::find(int64_t rank, const Key &key) const {
   return std::nullopt;
 }
 
-/// The ring of the group has a place for each part of it, and all that the rank
-/// has published since an older one, with that, is not too much.
+/// True if the group's ring has a slot for each part of the command, and the
+/// rank can publish its transfers in addition to those still published.
 bool Product::mayStart(int64_t rank, size_t command) const {
   const auto &sequence = ranks[rank];
   const Communication &mine = sequence[command];
-  if (mine.transfers == 0) // it has room of its own
+  if (mine.transfers == 0) // it has memory of its own
     return true;
   int64_t since = mine.transfers, sinceInGroup = places(mine);
   for (size_t i = command; i-- > 0;) {
@@ -188,14 +189,15 @@ bool Product::mayStart(int64_t rank, size_t command) const {
     if (!older.isOfGroup(mine))
       continue;
     sinceInGroup += places(older);
-    // Its first place is used again.
+    // Its first slot is reused.
     if (sinceInGroup > limits.operationsOfAGroup && !isDone(rank, i))
       return false;
   }
   return true;
 }
 
-/// All members have started it, and nothing is before it in a queue.
+/// True if all members have started the operation, and none is before it in a
+/// queue.
 bool Product::happens(const Key &key) const {
   for (int64_t rank : key.group) {
     std::optional<size_t> command = find(rank, key);
@@ -289,6 +291,6 @@ std::optional<std::string> Product::run() {
 
 std::optional<std::string>
 polyrank::test::findCommunicationError(const RankSequences &ranks,
-                                       const progress::Limits &limits) {
+                                       const communication::Limits &limits) {
   return Product(ranks, limits).run();
 }

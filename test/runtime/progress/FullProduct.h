@@ -1,6 +1,5 @@
-// What ranks say to each other, rank by rank, and whether it agrees and ends by
-// the definition: the product of all ranks. What runtime/progress is
-// compared with.
+// The reference for runtime/progress: the communication of every rank,
+// and whether it agrees and ends, by the definition (the product of all ranks).
 
 #pragma once
 
@@ -17,33 +16,33 @@ struct Communication {
   std::vector<int64_t> bytes;
   std::vector<int64_t> group; // all members, in the group's order
   std::string command;        // for messages
-  progress::Command::Action action = progress::Command::Action::Run;
-  int64_t started = 0; // of a wait: the command that started it
-  int32_t queue = progress::Command::ownQueue;
+  communication::Command::Action action = communication::Command::Action::Run;
+  int64_t started = 0; // for a wait: the command that started it
+  int32_t queue = communication::Command::ownQueue;
   int32_t microbatch = 0;
   int64_t transfers = 1;
   int64_t channel = 0; // of the group
 
-  /// Whether both are of one sequence of operations.
+  /// Returns true if both belong to one sequence of operations.
   bool isOfGroup(const Communication &other) const {
     return group == other.group && channel == other.channel;
   }
-  bool isWait() const { return action == progress::Command::Action::Wait; }
+  bool isWait() const { return action == communication::Command::Action::Wait; }
 };
 
-/// What each rank runs, in order.
+/// The commands of each rank, in order.
 using RankSequences = std::vector<std::vector<Communication>>;
 
-/// Every rank's program by itself.
-RankSequences expand(const progress::RankPrograms &ranks);
+/// Expands the program of every rank.
+RankSequences expand(const communication::RankPrograms &ranks);
 
-/// The other way: each rank is a class of its own.
-progress::RankPrograms toPrograms(const RankSequences &ranks,
-                                  progress::Limits limits = {});
+/// The inverse: each rank is a class of its own.
+communication::RankPrograms toPrograms(const RankSequences &ranks,
+                                       communication::Limits limits = {});
 
-/// Runs the product of all ranks. Returns what is wrong or nothing.
+/// Runs the product of all ranks. Returns what is wrong, or nothing.
 std::optional<std::string>
 findCommunicationError(const RankSequences &ranks,
-                       const progress::Limits &limits = {});
+                       const communication::Limits &limits = {});
 
 } // namespace polyrank::test

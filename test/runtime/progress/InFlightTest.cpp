@@ -1,5 +1,5 @@
-// What starts, waits and limits of what is in flight mean for who waits for
-// whom.
+// The effect of starts, waits and in-flight limits on which rank waits for
+// which.
 
 #include "runtime/comm/shm/ControlPage.h"
 #include "runtime/progress/CheckPrograms.h"
@@ -14,14 +14,14 @@ using Action = Command::Action;
 
 namespace {
 
-// What check-ranks assumes is what the transport has.
+// check-ranks assumes the limits of the transport.
 static_assert(Limits().operationsOfAGroup == polyrank::runtime::shm::ringSlots);
 static_assert(Limits().transfersOfAnOperation ==
               polyrank::runtime::shm::roundTransfers);
 static_assert(Limits().transfers == polyrank::runtime::shm::publishedTransfers);
 
-/// Rank 0 starts `count` things in group 0 and then one in group 1. Rank 1
-/// first does that one, and then the others.
+/// Rank 0 starts `count` collectives in group 0 and then one in group 1. Rank 1
+/// runs that one first, and then the others.
 RankPrograms crossing(int64_t count, int64_t transfers = 1) {
   RankPrograms ranks;
   ranks.mesh = Mesh({{"data", 2}});
@@ -72,7 +72,7 @@ TEST(InFlight, ABucketOfManyTransfersTakesSeveralPlaces) {
   EXPECT_EQ(check(crossing(16, 1024)), "");
   EXPECT_EQ(check(crossing(8, 1025)), "");
   EXPECT_NE(check(crossing(9, 1025)), "");
-  // By itself it fills the ring, and more.
+  // One collective alone fills the ring, or exceeds it.
   EXPECT_EQ(check(crossing(1, 16 * 1024)), "");
   EXPECT_NE(check(crossing(1, 16 * 1024 + 1)), "");
 }
@@ -80,10 +80,10 @@ TEST(InFlight, ABucketOfManyTransfersTakesSeveralPlaces) {
 TEST(InFlight, AllGroupsTogetherPublishSoManyTransfers) {
   RankPrograms ranks = crossing(16, 1024);
   ranks.limits.transfers = 16 * 1024;
-  EXPECT_NE(check(ranks), ""); // that of group 1 is one more
+  EXPECT_NE(check(ranks), ""); // the one of group 1 is one too many
   ranks.limits.transfers = 16 * 1024 + 1;
   EXPECT_EQ(check(ranks), "");
-  // What is more than all by itself is published part by part.
+  // A collective that exceeds the limit by itself is published in parts.
   ranks = crossing(1, 5);
   ranks.limits.transfers = 4;
   EXPECT_NE(check(ranks), "");

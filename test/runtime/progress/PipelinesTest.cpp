@@ -16,7 +16,7 @@ namespace {
 /// How a stage sends.
 enum class Sends {
   AtOnce, // waits until the next stage receives
-  Slots   // goes on; waits when it needs the memory again
+  Slots   // continues; waits when it needs the memory again
 };
 
 class Pipeline {
@@ -107,8 +107,8 @@ std::string check(const RankPrograms &ranks) {
   return verdict.fault ? verdict.fault->toString() : "";
 }
 
-// Where each send waits for its receive, stage 0 sends its second activation
-// while stage 1 sends its first gradient: neither receives.
+// If each send waits for its receive, stage 0 sends its second activation while
+// stage 1 sends its first gradient: neither receives.
 TEST(Pipelines, OneForwardOneBackwardWithSendsAtOnceIsRejected) {
   EXPECT_EQ(check(Pipeline(2, 4, Sends::AtOnce).build()),
             "ranks wait for each other without end: rank 0 (data=0,pipe=0) "
@@ -117,7 +117,7 @@ TEST(Pipelines, OneForwardOneBackwardWithSendsAtOnceIsRejected) {
             "(command 1, transfer, id 2, microbatch 0, bytes 8, group 1 0)");
 }
 
-// However long the pipeline is, two ranks are enough to show it.
+// Two ranks are enough to show it, however long the pipeline is.
 TEST(Pipelines, TheCounterexampleIsTheShortest) {
   for (int64_t stages = 2; stages <= 8; ++stages)
     for (int32_t microbatches = 2; microbatches <= 12; ++microbatches) {
@@ -136,15 +136,15 @@ TEST(Pipelines, OneForwardOneBackwardWithSlotsEnds) {
           << stages << " stages, " << microbatches;
 }
 
-// A slot does not help where one queue carries both directions.
+// A slot does not help if one queue carries both directions.
 TEST(Pipelines, BothDirectionsOnOneQueueAreRejected) {
   std::string error = check(Pipeline(2, 4, Sends::Slots, 0).build());
   EXPECT_NE(error.find("in a queue behind"), std::string::npos) << error;
 }
 
-/// Two values from stage 0 to stage 1, received in the other order; with
-/// channels of their own or without. Each has `transfers` of what can be in
-/// flight, and that is one.
+/// Two values from stage 0 to stage 1, received in the opposite order, with or
+/// without channels of their own. Each has `transfers` transfers, and one can
+/// be in flight.
 RankPrograms crossed(bool hasChannels, int64_t transfers = 0) {
   RankPrograms ranks;
   ranks.mesh = Mesh({{"pipe", 2}});
@@ -183,7 +183,7 @@ TEST(Pipelines, ChangesOfOneStageAreFound) {
         continue;
       RankPrograms microbatch = good, direction = good, missing = good;
       microbatch.programs[stage][i].microbatch += 1;
-      // The last thing that all do over `data` has no partner among stages.
+      // The last collective over `data` has no partner among stages.
       if (good.programs[stage][i].group != 0)
         EXPECT_NE(check(microbatch), "") << stage << ", " << i;
       if (good.programs[stage][i].action != Action::Run ||

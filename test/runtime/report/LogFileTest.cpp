@@ -1,4 +1,4 @@
-// Logs are shortened where a run goes on, and nothing else of them is lost.
+// Logs are truncated where a run resumes, and lose nothing else.
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Progress.h"
@@ -22,7 +22,7 @@ constexpr const char *records = "{\"run\":{\"first_step\":1}}\n"
                                 "{\"eval\":{\"step\":3,\"eval_loss\":1.5}}\n"
                                 "{\"checkpoint\":{\"step\":3}}\n";
 
-/// The first so many lines.
+/// Returns the first `count` lines.
 std::string firstLines(int count) {
   std::istringstream lines(records);
   std::string text;
@@ -101,7 +101,7 @@ TEST(LogFile, StepsBelongToRecordsInOnePlace) {
   EXPECT_EQ(step("{\"eval\":7}"), std::nullopt);
 }
 
-/// What a run writes to it.
+/// Returns what a run writes to the log.
 std::string logOf(TemporaryFolder &folder, uint64_t stepsBefore,
                   std::vector<uint64_t> steps) {
   PlanReport plan;
@@ -183,12 +183,12 @@ TEST(LogFile, HasEachEvaluationOnceWhoeverDiedMeanwhile) {
     return text;
   };
   step(1), evaluate(1), step(2);
-  // A rank died in the evaluation after step 2; all go on after step 1.
+  // A rank died in the evaluation after step 2; all ranks resume after step 1.
   (*progress)->startAgain(1);
   evaluate(1), step(2), evaluate(2), step(3);
   ASSERT_TRUE((*progress)->close());
   EXPECT_EQ(logged(), "1 eval1 2 eval2 3 ");
-  // So does a run that makes the evaluation after its checkpoint again.
+  // So does a run that repeats the evaluation after its checkpoint.
   options.stepsBefore = 2;
   options.evaluatesAgain = true;
   progress = Progress::open(plan, options);

@@ -1,4 +1,4 @@
-// Curves keep what can be seen of them, and pictures hold to their frame.
+// Thinned curves keep what is visible, and pictures stay within their frame.
 
 #include "runtime/report/LogSvg.h"
 #include "test/support/TemporaryFolder.h"
@@ -29,7 +29,7 @@ TEST(Thinned, FirstLeastGreatestAndLastOfAColumnStay) {
   Curve curve = curveOf({5, 6, 1, 7, 9, 8, 3, 4, 4, 4});
   EXPECT_EQ(stepsOf(thinned(curve, 0, 10, 1)),
             (std::vector<double>{0, 2, 4, 9}));
-  // Where each has a column, all stay.
+  // If each value has a column, all are kept.
   EXPECT_EQ(thinned(curve, 0, 10, 10), curve);
   EXPECT_EQ(stepsOf(thinned(curve, 0, 10, 2)),
             (std::vector<double>{0, 2, 4, 5, 6, 9}));

@@ -1,4 +1,4 @@
-// A step is whole when all ranks have said what they have to say.
+// A step is complete once all ranks have reported.
 
 #include "runtime/report/RankSteps.h"
 
@@ -65,7 +65,7 @@ TEST(StepCollector, GivesStepsInOrderAndAtTheEndWhatThereIs) {
   std::vector<StepReport> whole = steps.takeWhole();
   ASSERT_EQ(whole.size(), 2u);
   EXPECT_EQ(whole[1].step, 2u);
-  // Of a step without metrics nothing is known.
+  // A step without metrics is not returned.
   steps.add(1, rankStep(4, 1, 0));
   whole = steps.takeRest();
   ASSERT_EQ(whole.size(), 1u);

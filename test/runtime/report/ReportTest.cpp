@@ -1,4 +1,4 @@
-// What is counted in a plan, and what a run's steps add up to.
+// The counts in a plan's report, and the totals over a run's steps.
 
 #include "runtime/plan/PlanReport.h"
 #include "runtime/report/Progress.h"
@@ -51,7 +51,7 @@ TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {
   ASSERT_EQ(counted.reasons.size(), 2u);
   EXPECT_EQ(counted.reasons[1].value, "loss");
 
-  // The larger of input and output; of borders, the borders alone.
+  // The payload is the larger of input and output; for a halo only the borders.
   using plan::CollectiveKind;
   struct Row {
     CollectiveKind kind;

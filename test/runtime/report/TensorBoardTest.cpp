@@ -17,7 +17,7 @@ TEST(Crc32c, IsThatOfTheStandard) { // RFC 3720, B.4
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
 }
 
-/// As TensorFlow's documentation of the format has it.
+/// Builds a record as TensorFlow's documentation of the format defines it.
 std::string recordOf(const std::string &data) {
   auto word = [](auto value) {
     return std::string(reinterpret_cast<const char *>(&value), sizeof(value));
@@ -42,7 +42,7 @@ std::vector<std::string> recordsIn(const std::string &text) {
   return records;
 }
 
-/// A message of which the first field, wall_time (9 bytes), is left out.
+/// Returns a message without its first field, wall_time (9 bytes).
 std::string withoutTime(const std::string &event) {
   EXPECT_EQ(event[0], '\x09');
   return event.substr(9);

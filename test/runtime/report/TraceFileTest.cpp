@@ -1,5 +1,4 @@
-// Traces are read again, and compared with their plan; what is wrong is
-// refused.
+// Traces are read back and compared with their plan; invalid ones are refused.
 
 #include "runtime/report/TraceFile.h"
 
@@ -82,7 +81,7 @@ protected:
                      const std::string &message) {
     json file = json::parse(trace());
     change(file);
-    // "otherData" stands in front of "traceEvents" in alphabetical order, too.
+    // "otherData" comes before "traceEvents" in alphabetical order, too.
     Result<TraceFile> read = this->read(file.dump());
     ASSERT_FALSE(read) << message;
     EXPECT_NE(read.error().message.find(message), std::string::npos)
@@ -163,7 +162,7 @@ TEST_F(TraceFileTest, PlannedAndMeasuredStandSideBySide) {
   EXPECT_EQ(report["report"], "comparison");
 }
 
-// Ranks do the work themselves while they stand: nothing of it is hidden.
+// Ranks do the work themselves while they stall: none of it is overlapped.
 TEST_F(TraceFileTest, WithoutALinkWhatARankStandsIsWhatACollectiveTakes) {
   Result<TraceFile> read = this->read(trace());
   ASSERT_TRUE(read) << read.error().message;
@@ -181,7 +180,8 @@ TEST_F(TraceFileTest, WithoutALinkWhatARankStandsIsWhatACollectiveTakes) {
 
 TEST_F(TraceFileTest, MeasuredTimesAreTheLeastOfAllStepsButTheFirst) {
   json file = json::parse(trace());
-  // Of the first command: the first step is faster, one of the second slower.
+  // The first command is faster in the first step, and slower once in the
+  // second.
   find(file, "launch")->at("dur") = 0.25;
   bool isFirst = true;
   for (json &event : file["traceEvents"])

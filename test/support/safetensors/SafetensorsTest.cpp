@@ -1,4 +1,4 @@
-// safetensors files: good ones survive the round trip, all others are refused.
+// safetensors files: valid ones survive the round trip, all others are refused.
 
 #include "test/support/TemporaryFolder.h"
 

@@ -1,4 +1,5 @@
-// Schedules that somebody else wrote: what no code can be made of is refused.
+// Hand-written kernel schedules: those for which no code can be generated are
+// refused.
 
 #include <gtest/gtest.h>
 
@@ -25,8 +26,8 @@ protected:
     });
   }
 
-  /// What is wrong with the schedule of sums over the rows (or, where not
-  /// `reduced`, of copies) of a 4x64 tensor; empty where nothing is.
+  /// Returns what is wrong with a kernel schedule of sums over the rows (or, if
+  /// not `reduced`, of copies) of a 4x64 tensor; empty if it is valid.
   std::string read(const std::string &schedule, bool reduced = true) {
     std::string result = reduced ? "tensor<4xf32>" : "tensor<4x64xf32>";
     std::string text =
