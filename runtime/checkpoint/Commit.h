@@ -43,7 +43,7 @@ Result<void> removeUnfinished(FileOperations &files,
 /// it.
 Result<void> removeLeftovers(FileOperations &files, const std::string &folder);
 
-/// Which checkpoints stay.
+/// The checkpoints that are retained.
 struct Retention {
   uint64_t keep = 0;    // how many of the newest; 0: all
   std::string best;     // also the best by this metric

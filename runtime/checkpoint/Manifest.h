@@ -35,7 +35,7 @@ struct ManifestChunk {
   std::vector<uint64_t> checksums; // of blocks, runtime/checkpoint/Checksum.h
 };
 
-/// What a tensor is to the training.
+/// The role of a tensor in the training.
 enum class TensorRole {
   Parameter, // trained
   Buffer,    // a tensor of the model that no optimizer updates

@@ -38,7 +38,7 @@ struct ArenaView {
   /// This rank's linear index over each of the program's groups.
   std::vector<uint64_t> indices;
 
-  /// Where the buffer starts in its region in the first microbatch.
+  /// Returns the buffer's offset in its region in the first microbatch.
   uint64_t offsetOf(const plan::BufferRef &buffer) const {
     return buffer.offset() +
            (buffer.axes() ? indices[buffer.axes() - 1] * buffer.step() : 0);

@@ -100,7 +100,7 @@ struct PlanReport : ProgramReport {
   std::vector<std::string> learningRates; // as the log calls them
   std::vector<HeldArgument> held;
   std::set<std::string> weightFiles;            // from the plan's folder
-  std::set<std::string> geometricMetrics;       // how steps' are put together
+  std::set<std::string> geometricMetrics;       // geometric mean over steps
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
   std::vector<KernelLine> kernels;
@@ -115,7 +115,7 @@ struct PlanReport : ProgramReport {
   std::vector<uint32_t> programNumbers; // by rank, where there are several
 };
 
-/// Whether any rank computes products, which a library does.
+/// Returns true if any rank computes GEMMs, which need a library.
 bool hasProducts(const PlanReport &report);
 
 PlanReport reportOf(const LoadedPlan &plan);

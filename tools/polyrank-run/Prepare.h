@@ -58,8 +58,8 @@ public:
   std::optional<Evaluation> evaluation;
   Descriptor evalPlanDescriptor, evalMemory;
   uint64_t steps = 0;
-  /// What --resume resumes from, the order of samples from there on, and what
-  /// --checkpoint writes.
+  /// The checkpoint to resume from, the order of samples from there on, and the
+  /// layout of the checkpoints to write.
   std::optional<FoundCheckpoint> resumed;
   ManifestData dataState;
   std::optional<CheckpointLayout> checkpoint;

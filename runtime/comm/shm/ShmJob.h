@@ -32,7 +32,7 @@ struct JobOptions {
   ProgramDigest program{};  // of the plan that all ranks run
 };
 
-/// Where a rank is, for reports.
+/// The position of a rank, for reports.
 struct RankReport {
   RankPhase phase = RankPhase::Starting;
   int pid = 0;
@@ -45,7 +45,7 @@ struct RankReport {
   bool operator==(const RankReport &) const = default;
 };
 
-/// What a rank waits for.
+/// The event that a rank waits for.
 struct RankWait {
   enum class What {
     Nothing,
