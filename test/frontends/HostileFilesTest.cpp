@@ -110,7 +110,7 @@ Members exported(const std::string &) {
       {"m/data/constants/model_constants_config.json", R"({"config": {}})"}};
 }
 
-/// As torch 2.7 wrote them: weights are an archive in the archive.
+/// Members as torch 2.7 wrote them: weights are an archive in the archive.
 Members exportedOld(const std::string &value) {
   Members inner = {{"in/data.pkl", "\x80\2}" + text("w") + value + "s."},
                    {"in/data/0", weight}};
@@ -159,7 +159,7 @@ protected:
   TemporaryFolder folder;
 };
 
-/// Of the formats that have one.
+/// Tests of the formats that have a pickle.
 class HostilePickles : public HostileFiles {};
 
 TEST_P(HostileFiles, TheGoodFileIsRead) {

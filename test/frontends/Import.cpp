@@ -282,7 +282,7 @@ TEST(State, TrainOnlyNamesConstantsToo) {
   EXPECT_EQ(findState(model).parameters.size(), 0u);
   EXPECT_EQ(findState(model, true, nullptr, {"1*"}).parameters.size(), 2u);
   EXPECT_EQ(findState(model, true, nullptr, {"14"}).parameters.size(), 1u);
-  // Where the file says what is a parameter, a pattern means these.
+  // If the file states the parameters, a pattern selects among these.
   model.graph.values.push_back(kind("13", "PARAMETER", "None"));
   EXPECT_EQ(findState(model, true, nullptr, {"*"}).parameters.size(), 1u);
   EXPECT_EQ(findState(model, true, nullptr, {"12"}).parameters.size(), 2u);

@@ -110,7 +110,7 @@ const std::vector<std::string> &operatorNames() {
   return names;
 }
 
-/// The kinds of a union that stand for one thing.
+/// The kinds of a union that hold a single value.
 const char *const unionKinds[] = {
     "as_int",    "as_float",   "as_bool",        "as_none",
     "as_string", "as_tensor",  "as_tensors",     "as_ints",

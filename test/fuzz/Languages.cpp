@@ -88,8 +88,8 @@ void parse(MLIRContext &context, char language, const std::string &text) {
     return;
   }
   case 'a': {
-    // Layouts and meshes as they are printed in MLIR, whose parser complains of
-    // an open string behind an attribute and returns the attribute.
+    // Parses layouts and meshes as printed in MLIR, whose parser reports an
+    // open string after an attribute but returns the attribute.
     Attribute attribute = parseAttribute(text, &context);
     if (!attribute)
       return diagnostics.checkOutcome(false);

@@ -1,5 +1,5 @@
-// Any bytes as a file of times and as a trace of one plan, whose hash stands
-// for each @ in them.
+// Any bytes as a file of times and as a trace of one plan; its hash replaces
+// each @ in them.
 
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Comparison.h"
@@ -13,8 +13,8 @@ using namespace polyrank::runtime;
 
 namespace {
 
-/// Of two ranks and microbatches, as `runtime-test-plan PLAN WEIGHTS 2 1 2`
-/// writes it for the seeds.
+/// The plan of two ranks and microbatches that `runtime-test-plan PLAN WEIGHTS
+/// 2 1 2` writes for the seeds.
 const LoadedPlan &loadedPlan() {
   static const LoadedPlan loaded = [] {
     test::LinearModel model;

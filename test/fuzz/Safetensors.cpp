@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       std::abort(); // a message names the file
     return 0;
   }
-  // What opens has the promised form: every tensor lies in the file.
+  // In a file that opens every tensor lies within the file.
   for (const StoredTensorSpan &tensor : file->tensors()) {
     if (tensor.length > size || file->find(tensor.name) != &tensor)
       std::abort();

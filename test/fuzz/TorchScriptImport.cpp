@@ -82,7 +82,7 @@ std::string state() {
   return p.raw("ub.").bytes;
 }
 
-/// What is in the file beside the code.
+/// The members of the file besides the code.
 std::vector<BuiltMember> members() {
   auto cycle = [](size_t count, size_t width) {
     std::string bytes;

@@ -301,7 +301,7 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "check-buffers", lowering::createCheckBuffers()) ||
       !runPass(module, "check-ranks", lowering::createCheckRanks()))
     return false;
-  // Those of several programs have mutations of their own
+  // Modules of several programs have mutations of their own
   // (test/compiler/lowering).
   if (!onLowered || !functionOf(module))
     return true;
@@ -428,7 +428,7 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
     sharding::setMesh(module, mesh.mesh);
   func::FuncOp function = functionOf(module);
   if (onlyDraws) {
-    // As two of three programs are laid out.
+    // About two of three programs have drawn layouts.
     if (!random.chance(35)) {
       drawLayouts(function, mesh, random);
       coverage->record(module);

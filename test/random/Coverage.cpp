@@ -1,5 +1,5 @@
-// Which factor of which op the programs split, padded, and split beside a
-// partial of each kind.
+// Counts which factors of which ops the programs split, padded, and split
+// together with a partial of each kind.
 
 #include "test/random/Coverage.h"
 

@@ -424,7 +424,7 @@ static bool matmul(ProgramBuilder &b) {
   Shape left = shapeOf(x), right, result;
   Shape lhsBatch, rhsBatch, lhsContract, rhsContract;
   double terms = 1;
-  // What each dim of the right operand is: (its left dim or -1, batch?).
+  // The role of each dim of the right operand: (its left dim or -1, isBatch).
   SmallVector<std::pair<int64_t, bool>> dims;
   for (auto [d, size] : llvm::enumerate(left)) {
     int64_t kind = b.random.below(3);

@@ -48,8 +48,8 @@ TEST(Schedules, FewerMicrobatchesThanRanksAreAllBegunFirst) {
                                     "F0.0 B0.0 F0.1 B0.1\n");
 }
 
-// As in Megatron-LM: groups of two, and two forwards before the first pair on
-// the last rank, which is one group of all chunks but one.
+// The order is that of Megatron-LM: groups of two, and two forwards before the
+// first pair on the last rank, which is one group of all chunks but one.
 TEST(Schedules, InterleavedTakesChunksInTurn) {
   EXPECT_EQ(
       write("interleaved", 2, 2, 4),
@@ -73,7 +73,7 @@ TEST(Schedules, GroupsHaveAsManyMicrobatchesAsRanksOrMore) {
   EXPECT_EQ(getGroupSizes(4, 2), (List{2}));
 }
 
-// As many gradients of weights wait on rank r as there are ranks before it.
+// On rank r, r gradients of weights are deferred.
 TEST(Schedules, ZeroBubbleKeepsWeightsForTheEnd) {
   EXPECT_EQ(write("zero-bubble", 3, 1, 3),
             "stages 0 1 2\n"

@@ -95,7 +95,7 @@ module attributes {rank.target = "abacus"} {
 }
 )mlir";
 
-/// A product of 8x16 and 16x4 matrices that is needed transposed.
+/// A GEMM of 8x16 and 16x4 matrices whose result is needed transposed.
 const char *turned = R"mlir(
 module attributes {rank.target = "abacus"} {
   func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<4x8xf32> {graph.role = #graph.output<"y">}) {

@@ -12,9 +12,9 @@ using graph::Tensor;
 
 namespace {
 
-/// Of each sample `l` is its loss, by the parameters w, and `f` (from integers)
-/// or `m` its weight; ce and masked are means by these, and square one over all
-/// samples.
+/// For each sample `l` is its loss, which depends on the parameters w, and `f`
+/// (from integers) or `m` is its weight; ce and masked are means with these
+/// weights, and square is a mean over all samples.
 constexpr const char *model = R"(
   graph.parameter @w : tensor<2xf64> at "m.onnx" offset 0 length 16 {trainable}
   graph.parameter @k : tensor<f64> at "m.onnx" offset 16 length 8

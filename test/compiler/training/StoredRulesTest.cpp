@@ -309,7 +309,7 @@ protected:
     return run(module, createBuildStepPass({"train", optimizer.str(), 1}));
   }
 
-  /// Where the elements of a view are stored, in their order.
+  /// Returns the stored positions of a view's elements, in their order.
   static std::vector<int64_t> placesOf(const View &view) {
     std::vector<int64_t> places;
     SmallVector<int64_t> strides = graph::getStrides(view.shape);

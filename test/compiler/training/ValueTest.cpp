@@ -27,7 +27,7 @@ protected:
     func::FuncOp forward = function(*module);
     SmallVector<Tensor> arguments = evaluate::randomArguments(forward, 9);
     SmallVector<Tensor> expected = evaluate(forward, arguments);
-    // What is stored under each name, and the inputs.
+    // The stored tensors and the inputs, by name.
     llvm::StringMap<Tensor> stored;
     for (BlockArgument argument : forward.getArguments())
       stored[nameOf(forward, argument)] = arguments[argument.getArgNumber()];
@@ -150,7 +150,7 @@ TEST_F(ValueTest, OfLayerNormInParts) {
   EXPECT_EQ(count<graph::ReduceOp>(*module), 0);
 }
 
-// As Llama writes it, and as x / sqrt(..) without a scale.
+// The form in Llama, and the form x / sqrt(..) without a scale.
 TEST_F(ValueTest, OfRmsNormInParts) {
   std::string mean = R"(
       %s = graph.reduce sum %q over [2] : (tensor<2x3x4xf32>) -> tensor<2x3xf32>

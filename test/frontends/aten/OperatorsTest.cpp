@@ -1,4 +1,4 @@
-// Which overload a call takes, and which type its result has.
+// The overload that a call takes, and the type of its result.
 
 #include "test/frontends/aten/Program.h"
 

@@ -1,4 +1,4 @@
-// What is written in place is seen by every view of the same storage.
+// A write in place is visible in every view of the same storage.
 
 #include "test/frontends/aten/Program.h"
 

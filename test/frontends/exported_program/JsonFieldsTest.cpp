@@ -22,7 +22,7 @@ bool readJson(const Json &value, Pair &into, llvm::json::Path path) {
          fields.mapOptional("flag", into.flag);
 }
 
-/// What is said of `text`; empty where it is a Pair.
+/// Returns the error for `text`; empty if it is a Pair.
 std::string errorOf(llvm::StringRef text, Pair *into = nullptr) {
   auto json = parseJson(text, "x.json");
   if (!json)

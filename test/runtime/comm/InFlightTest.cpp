@@ -111,7 +111,8 @@ TEST_P(InFlightTest, EightTwentyAndFiftyCollectivesAreInFlightAtOnce) {
                   });
 }
 
-// Of one bucket more than are published at once; then more than that in flight.
+// One bucket has more transfers than can be published at once; then more than
+// that are in flight.
 TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
   expectAllWell({.ranks = 2, .sharedSize = 64 << 20}, [](Transport &transport) {
     std::vector<Flying> flying;

@@ -1,5 +1,5 @@
-// What holds for shared memory only: the job's descriptors, its launcher's
-// view, and 16-bit floats.
+// Properties of shared memory only: the job's descriptors, its launcher's view,
+// and 16-bit floats.
 
 #include "runtime/comm/shm/ShmJob.h"
 #include "support/Float16.h"

@@ -551,7 +551,7 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
             "input 'image' has the batch in dim 1: it takes an array of "
             "[6,SAMPLES,4]"},
         Row{{typed}, "holds float64, but input 'image' takes i32"},
-        // Which of the two would `labels` be?
+        // `labels` would be ambiguous between the two.
         Row{{targetInput, second}, "no array 'target'"},
         Row{{imageInput, uneven}, "'short' has 5 samples, but 'image' has 6"},
         Row{{}, "no inputs"}}) {

@@ -79,7 +79,7 @@ TEST(TokenTypes, WiderOnesUnderTheNameOfNarrowOnesAreRefused) {
              {"a.u32", bytesOf<uint32_t>(count, upTo128000), 128000, ""},
              {"a.u8", bytesOf<uint16_t>(count, upTo96), 96, "uint16"},
              {"a.u8", bytesOf<int64_t>(count, upTo96), 256, "int64"},
-             // Nearly any two bytes are an id of so many.
+             // Nearly any two bytes are an id below so large a limit.
              {"a.u8", bytesOf<uint8_t>(count, upTo190And256), 50257, ""},
              // Bytes that are valid as both types prove nothing.
              {"a.bin", std::string(8 * count, '\0'), 96, ""},

@@ -129,7 +129,7 @@ struct Lie {
 
 void PrintTo(const Lie &lie, std::ostream *out) { *out << lie.name; }
 
-const uint64_t far = 1 << 20; // a whole number of pages, and behind the image
+const uint64_t far = 1 << 20; // a whole number of pages, past the image
 
 const Lie lies[] = {
     {"magic", [](Image &i) { i.header().e_ident[0] = 'x'; }, "no ELF image"},

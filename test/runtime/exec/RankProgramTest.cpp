@@ -15,7 +15,7 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// One rank's program of a plan; its metrics are looked at.
+/// One rank's program of a plan; tests read its metrics.
 struct Rank {
   Rank(const plan::PlanT &plan, int rank, int64_t seed = 0)
       : bytes(serialise(plan)) {
@@ -319,7 +319,7 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
   plan::PlanT plan = linearPlan(model);
   plan::ProgramT &program = *plan.programs[0];
   uint64_t inputs = program.arguments[inputArgument]->buffer->offset();
-  // What lived there before.
+  // A state that had the memory before.
   program.arguments.push_back(
       argument("before", plan::Role::State, plan::DType::F32, inputs, 4 * 9));
   program.arguments.back()->dims.push_back(std::make_unique<plan::DimT>());

@@ -149,8 +149,7 @@ TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
               "'linear.weight' has shape [3,4], the plan has [4,3]");
 }
 
-// A tied tensor under two names with two values: which of them did the user
-// mean?
+// A tied tensor with different values under two names is ambiguous.
 TEST_F(WeightsTest, OfATiedTensorAreTheSameUnderAllItsNames) {
   auto tied = [&](const std::vector<TensorSpec> &tensors) -> std::string {
     writeInit(tensors);

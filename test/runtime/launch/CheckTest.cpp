@@ -160,7 +160,7 @@ TEST_F(CheckTest, RefusesToWriteOverWhatIsRead) {
 
 TEST_F(CheckTest, ReadsEveryValueOfTheData) {
   plan::PlanT strict = model();
-  // As if x were an index: then values are integers in a range.
+  // Makes x an index: then values are integers in a range.
   plan::ArgumentT &x = *strict.programs[0]->arguments[inputArgument];
   x.index_limit = 3;
   x.dtype = plan::DType::I32;

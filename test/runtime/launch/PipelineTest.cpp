@@ -113,7 +113,7 @@ TEST_F(PipelineRunTest, TrainsAsOneProgramWould) {
     for (size_t step = 0; step < 5; ++step) {
       EXPECT_NEAR(lines[step]["loss"].get<double>(), losses[step],
                   1e-5 * losses[step]);
-      // Of the first program, and of the second.
+      // The first metric is of the first program, the second of the second.
       EXPECT_EQ(lines[step]["rows"], 8 / microbatches / dataAxis);
       EXPECT_EQ(lines[step]["targets"], targets);
     }

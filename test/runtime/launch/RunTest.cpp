@@ -44,8 +44,8 @@ TEST_F(RunTest, GivesTheSameBitsTwiceAndStartsFromWhatItSaved) {
   ASSERT_EQ(runTraining("4"), 0);
   EXPECT_EQ(first, readFile(saved));
 
-  // Two and two steps, through a file and another mesh, are four: the data
-  // begins anew, so take a step count that is a whole epoch.
+  // Two runs of two steps, connected by a file and on different meshes, equal
+  // one of four: the data restart, so the number of steps is a whole epoch.
   std::string half = directory / "half.safetensors";
   ASSERT_EQ(rename(saved.c_str(), half.c_str()), 0);
   makePlan(1, 1, 2);

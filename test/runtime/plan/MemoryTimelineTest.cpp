@@ -32,7 +32,7 @@ std::vector<std::string> describe(const MemoryTimeline &timeline) {
   return lines;
 }
 
-// As of a model whose output is its input.
+// The plan is like that of a model whose output is its input.
 TEST(MemoryTimeline, AStepWithoutCommandsHoldsWhatIsFixed) {
   plan::PlanT plan = training(1);
   for (auto &segment : plan.programs[0]->segments)

@@ -38,9 +38,8 @@ PipelineModel modelOf(int64_t microbatches, uint32_t slots, int64_t warmUp) {
   return model;
 }
 
-// F0 F1 on the first stage, then B F in turn: the second stage always has
-// something to do between its first microbatch and its last. 10 + 4 * 20 + 10,
-// and the loss.
+// F0 F1 on the first stage, then B and F alternate: the second stage is busy
+// from its first microbatch to its last. 10 + 4 * 20 + 10, and the loss.
 TEST(PipelineTimeline, OneForwardOneBackward) {
   PlanTimeline timeline = planTimelineOf(load(timed(modelOf(4, 2, 2), 0)));
   ASSERT_EQ(timeline.programs.size(), 2u);

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kernel = 10, collective = 30;
 
-/// Of three microbatches with 5, 4 and 4 commands; the update reduces the
-/// gradient, totals the loss, reduces it and descends. If `overlapped` the
-/// gradient's reduction is waited for just before the descent.
+/// Returns a plan of three microbatches with 5, 4 and 4 commands; the update
+/// reduces the gradient, totals the loss, reduces it and descends. If
+/// `overlapped` the gradient's reduction is waited for just before the descent.
 plan::PlanT timed(bool overlapped) {
   LinearModel model;
   model.data = 2, model.tensor = 2, model.microbatches = 3, model.batch = 12;

@@ -37,8 +37,8 @@ TransferT &become(PlanT &plan, CollectiveKind kind, int64_t outer,
   return transfer;
 }
 
-/// The product of 4 x 3 and 3 x 2 in two groups of rows, or of elements of its
-/// inner dim.
+/// Turns the 4 x 3 times 3 x 2 GEMM into two groups of rows, or of elements of
+/// its inner dim.
 GemmT &group(PlanT &plan, bool ofRows) {
   programOf(plan).private_size = programOf(plan).shared_size = 4096;
   GemmT &gemm = gemmOf(plan);
@@ -700,7 +700,8 @@ TEST(VerifyCommands, AcceptsEveryKindOfCollective) {
 TEST(VerifyCommands, AcceptsASlotThatIsReducedInPlace) {
   PlanT plan = goodPlan();
   auto &in = *transferOf(plan).input, &out = *transferOf(plan).output;
-  // Of one slot: with a stride alone it would end behind the region.
+  // The buffers have one slot: with only a stride they would end past the
+  // region.
   in = withSlots(withStride(in, 1 << 20), 1), out = in;
   expectAccepted(plan);
 }

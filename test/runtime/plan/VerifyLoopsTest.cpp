@@ -26,9 +26,10 @@ std::unique_ptr<CommandT> commandWith(Body body) {
   return command;
 }
 
-/// Of four iterations in two microbatches; both regions have 4096 bytes.
-/// Command 0 is a product of 2 x 2 matrices, of which `a` goes forwards from
-/// 1024 on, by 64 bytes, and c back from 2240 on; b is at 1536, scratch at
+/// Returns a plan with a loop of four iterations in two microbatches; both
+/// regions have 4096 bytes. Command 0 is a product of 2 x 2 matrices, of which
+/// `a` goes forwards from 1024 on, by 64 bytes, and c back from 2240 on; b is
+/// at 1536, scratch at
 /// 3072. Command 1 writes 4 bytes at 2560 and so on, command 2 copies 8 of a's
 /// to 3584 and so on.
 PlanT loopPlan() {

@@ -546,7 +546,7 @@ std::vector<const BufferRef *> buffersOf(const Plan &plan) {
 /// A plan with a buffer of every kind.
 std::vector<uint8_t> planWithEveryBuffer() {
   PlanT plan = goodPlan();
-  plan.kernels->object.clear(); // most of the bytes, and not looked at here
+  plan.kernels->object.clear(); // most of the bytes, not tested here
   addAxisIndex(plan, bufferAt(0, 8));
   CopyT copy;
   copy.element = 4, copy.inner = 2;
@@ -568,8 +568,8 @@ TEST(VerifyPlan, RefusesEveryByteOfABufferThatLeadsOutOfTheArena) {
     size_t place = reinterpret_cast<const uint8_t *>(buffer) - bytes.data();
     for (size_t field = 0; field < 40; field += 8)
       for (size_t byte = 0; byte < 8; ++byte) {
-        // Slots, of which there may be any number behind a stride, the number
-        // of the axes, the region, and padding.
+        // Skips slots, of which there may be any number with a stride, the
+        // number of axes, the region, and padding.
         if (field == 32 ? byte == 7 || (byte < 4 && buffer->stride())
                         : byte < 2)
           continue;

@@ -156,7 +156,7 @@ const std::vector<Lie> lies = {
        first(p).axis_indices.push_back(std::move(index));
      },
      "axis index: 8 bytes at offset 0 lie in the channel"},
-    // What has one name in two programs is one thing.
+    // Arguments and outputs of one name must agree in all programs.
     {"roleOfAName",
      [](PlanT &p) {
        second(p).arguments[1]->name = "x";

@@ -1,5 +1,5 @@
-// Pipelines: a program for each stage, transfers between neighbours, one
-// forward and one backward in turn (1F1B; Narayanan et al., Memory-Efficient
+// Pipelines: a program for each stage, transfers between neighbours,
+// alternating forwards and backwards (1F1B; Narayanan et al., Memory-Efficient
 // Pipeline-Parallel DNN Training, 2021).
 
 #include "runtime/progress/CheckPrograms.h"

@@ -266,7 +266,7 @@ TEST_F(TraceFileTest, WhatIsWrongIsNamed) {
         (*find(file, "in flight"))["args"].erase("all started after us");
       },
       "does not say when all had started it");
-  // What is missing at the end: a command, a step of one rank, a rank.
+  // Missing at the end: a command, a step of one rank, a rank.
   auto eraseRank = [](json &file, const std::function<bool(json &)> &is) {
     json kept = json::array();
     for (json &event : file["traceEvents"])
