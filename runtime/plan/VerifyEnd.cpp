@@ -1,6 +1,14 @@
 // Proves that the programs of a plan do not deadlock: follows them together
 // through one step, for any relative speeds.
 //
+// The compiler has proven the same of its own program (runtime/progress), with
+// an order of all events and a shortest counterexample at the user's ops; for
+// that it unrolls the step of every rank. A plan is a file that anybody may
+// have written, so its reader proves it again, in memory that grows with the
+// file and not with the length of a step: it keeps each segment once, however
+// often the segment runs. Both take what can be in flight from
+// progress::Limits.
+//
 // One rank of each program represents all of its ranks, which do the same with
 // the corresponding ranks of the other programs. Collectives among ranks of one
 // program run in the same order on all of them, so only communication between
@@ -10,6 +18,7 @@
 
 #include "runtime/plan/ProgramGroups.h"
 #include "runtime/plan/Verifier.h"
+#include "runtime/progress/RankPrograms.h"
 
 #include <algorithm>
 #include <map>
@@ -71,7 +80,7 @@ bool isAlike(const Collective &a, const Collective &b) {
 }
 
 /// The most operations of a group in flight (docs/time.md).
-constexpr uint64_t mostInFlight = 16;
+constexpr uint64_t mostInFlight = progress::Limits().operationsOfAGroup;
 
 /// The position of one program in a step.
 struct Walker {

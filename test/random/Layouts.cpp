@@ -43,12 +43,12 @@ RandomMesh::RandomMesh(MLIRContext &context, Random &random, int64_t pipe) {
        llvm::enumerate(ArrayRef(sizes).take_front(numAxes))) {
     auto number = static_cast<int32_t>(axis);
     if (size < 4 || random.chance(40)) {
-      atoms.push_back(mesh.getAxis(number));
+      subAxes.push_back(mesh.getAxis(number));
       continue;
     }
     int64_t major = size == 6 ? random.pick({2, 3}) : 2;
-    atoms.push_back({number, 1, major});
-    atoms.push_back({number, major, size / major});
+    subAxes.push_back({number, 1, major});
+    subAxes.push_back({number, major, size / major});
   }
 }
 
@@ -58,7 +58,7 @@ static bool isClosed(const graph::Factor &factor) {
 }
 
 namespace {
-/// The use of each atom in one op.
+/// The use of each sub-axis in one op.
 struct Assignment {
   ReductionKind kind = ReductionKind::Sum;
   SmallVector<SmallVector<AxisRef>> factors, partial; // per factor, operand
@@ -86,24 +86,24 @@ static Assignment drawAssignment(const graph::ShardingRule &rule,
     else if (pass != graph::PartialPass::None)
       passing.push_back(i);
   }
-  SmallVector<AxisRef> atoms(mesh.atoms);
+  SmallVector<AxisRef> subAxes(mesh.subAxes);
   if (random.chance(50))
-    std::reverse(atoms.begin(), atoms.end());
-  for (AxisRef atom : atoms) {
+    std::reverse(subAxes.begin(), subAxes.end());
+  for (AxisRef subAxis : subAxes) {
     int64_t choice = random.below(10);
     if (choice < 5 && !open.empty()) {
-      drawn.factors[random.pick(open)].push_back(atom);
+      drawn.factors[random.pick(open)].push_back(subAxis);
     } else if (choice < 7 && !passing.empty()) {
       unsigned operand = random.pick(passing);
-      drawn.partial[operand].push_back(atom);
+      drawn.partial[operand].push_back(subAxis);
       if (rule.getPass(drawn.kind, operand) == graph::PartialPass::Any)
         for (unsigned other : passing)
           if (other != operand && random.chance(50) &&
               rule.getPass(drawn.kind, other) == graph::PartialPass::Any)
-            drawn.partial[other].push_back(atom);
+            drawn.partial[other].push_back(subAxis);
     } else if (choice < 9 && !together.empty()) {
       for (unsigned operand : together)
-        drawn.partial[operand].push_back(atom);
+        drawn.partial[operand].push_back(subAxis);
     }
   }
   for (int factor : open) {
@@ -271,15 +271,15 @@ static LayoutAttr drawLayout(RankedTensorType type, const RandomMesh &mesh,
   for (int64_t d = numFixed; d < type.getRank(); ++d)
     if (type.getDimSize(d) > 1)
       dims.push_back(d);
-  for (AxisRef atom : mesh.atoms) {
+  for (AxisRef subAxis : mesh.subAxes) {
     int64_t choice = random.below(10);
     if (choice < 5 && !dims.empty()) {
       int64_t dim = random.pick(dims);
       if (hasEmptyBlocks ||
-          sharding::product(axes[dim]) * atom.size <= type.getDimSize(dim))
-        axes[dim].push_back(atom);
+          sharding::product(axes[dim]) * subAxis.size <= type.getDimSize(dim))
+        axes[dim].push_back(subAxis);
     } else if (choice < 7 && mayBePartial) {
-      partial.push_back(atom);
+      partial.push_back(subAxis);
     }
   }
   SmallVector<DimAttr> layout;

@@ -44,16 +44,16 @@ protected:
     return MeshAttr::get(&context, names, sizes);
   }
 
-  /// Returns every layout of `shape` over subsets of `atoms`, where dim d may
-  /// be padded to an extent of `extents[d]` (0: not padded).
+  /// Returns every layout of `shape` over subsets of `sub-axes`, where dim d
+  /// may be padded to an extent of `extents[d]` (0: not padded).
   SmallVector<LayoutAttr> enumerate(MeshAttr mesh, ArrayRef<int64_t> shape,
-                                    ArrayRef<AxisRef> atoms,
+                                    ArrayRef<AxisRef> subAxes,
                                     ArrayRef<SmallVector<int64_t>> extents,
                                     ArrayRef<ReductionKind> kinds) {
     llvm::SetVector<LayoutAttr> layouts;
     SmallVector<SmallVector<AxisRef>> stacks(shape.size());
     SmallVector<AxisRef> partial;
-    SmallVector<bool> used(atoms.size());
+    SmallVector<bool> used(subAxes.size());
     std::function<void(size_t, SmallVector<DimAttr>)> addExtents =
         [&](size_t dim, SmallVector<DimAttr> dims) {
           if (dim == shape.size()) {
@@ -72,16 +72,16 @@ protected:
         };
     std::function<void()> extend = [&] {
       addExtents(0, {});
-      for (auto [i, atom] : llvm::enumerate(atoms)) {
+      for (auto [i, subAxis] : llvm::enumerate(subAxes)) {
         if (used[i])
           continue;
         used[i] = true;
         for (SmallVector<AxisRef> &stack : stacks) {
-          stack.push_back(atom);
+          stack.push_back(subAxis);
           extend();
           stack.pop_back();
         }
-        partial.push_back(atom);
+        partial.push_back(subAxis);
         extend();
         partial.pop_back();
         used[i] = false;
@@ -91,12 +91,12 @@ protected:
     return layouts.takeVector();
   }
 
-  /// Returns a mask of the `atoms` that a layout uses.
-  static uint32_t usedAtoms(LayoutAttr layout, ArrayRef<AxisRef> atoms) {
+  /// Returns a mask of the `sub-axes` that a layout uses.
+  static uint32_t usedSubAxes(LayoutAttr layout, ArrayRef<AxisRef> subAxes) {
     uint32_t mask = 0;
     for (AxisRef ref : layout.getUsedAxes())
-      for (auto [i, atom] : llvm::enumerate(atoms))
-        if (ref.overlaps(atom))
+      for (auto [i, subAxis] : llvm::enumerate(subAxes))
+        if (ref.overlaps(subAxis))
           mask |= 1u << i;
     return mask;
   }
@@ -104,11 +104,11 @@ protected:
   /// Checks every pair of layouts against paths of at most `length` ops. A plan
   /// is a cheapest path with the fewest collectives.
   void check(MeshAttr mesh, ArrayRef<int64_t> shape, Type element,
-             ArrayRef<AxisRef> atoms, ArrayRef<SmallVector<int64_t>> extents,
+             ArrayRef<AxisRef> subAxes, ArrayRef<SmallVector<int64_t>> extents,
              ArrayRef<ReductionKind> kinds, const CostModel &model,
              int length) {
     SmallVector<LayoutAttr> layouts =
-        enumerate(mesh, shape, atoms, extents, kinds);
+        enumerate(mesh, shape, subAxes, extents, kinds);
     size_t count = layouts.size();
     constexpr int64_t none = -1;
     std::vector<int64_t> edges(count * count, none);
@@ -135,8 +135,8 @@ protected:
       std::map<std::pair<uint32_t, SmallVector<int64_t>>, std::vector<Way>>
           best;
       for (size_t to = 0; to < count; ++to) {
-        uint32_t used =
-            usedAtoms(layouts[from], atoms) | usedAtoms(layouts[to], atoms);
+        uint32_t used = usedSubAxes(layouts[from], subAxes) |
+                        usedSubAxes(layouts[to], subAxes);
         SmallVector<int64_t> padded;
         for (DimAttr dim : layouts[to].getDims())
           padded.push_back(dim.getPadded());
@@ -145,7 +145,7 @@ protected:
             if (dim.getPadded() != padded[d] &&
                 dim.getPadded() != layouts[from].getDim(d).getPadded())
               return false;
-          return (usedAtoms(layout, atoms) & ~used) == 0;
+          return (usedSubAxes(layout, subAxes) & ~used) == 0;
         };
         auto [it, isNew] =
             best.try_emplace({used, padded}, count, Way{INT64_MAX, 0});

@@ -1,7 +1,7 @@
-// Propagation on random programs: the solution against every labelling, the
+// Propagation on random programs: the solution against every assignment, the
 // same solution whatever the order of ops, and types that every op accepts.
 
-#include "compiler/sharding/Labels.h"
+#include "compiler/sharding/Candidates.h"
 #include "compiler/sharding/WriteLayouts.h"
 
 #include <random>
@@ -158,52 +158,53 @@ struct Choices {
       return;
     Reach reach = findReach(*table);
     CompositeCosts composites;
-    labels = enumerateLabels(*table, reach, Extents(*table, reach), composites);
+    candidates =
+        enumerateCandidates(*table, reach, Extents(*table, reach), composites);
   }
   FailureOr<SideTable> table;
-  FailureOr<Labels> labels;
+  FailureOr<Candidates> candidates;
 };
 
-void checkAgainstEveryLabelling(ModuleOp module, MeshAttr mesh,
-                                int64_t &compared) {
+void checkAgainstEveryAssignment(ModuleOp module, MeshAttr mesh,
+                                 int64_t &compared) {
   Choices choices(mesh, functionOf(module));
-  ASSERT_TRUE(succeeded(choices.labels));
+  ASSERT_TRUE(succeeded(choices.candidates));
   ReshardCosts costs(mesh);
-  Solver solver(*choices.table, *choices.labels, costs);
+  Solver solver(*choices.table, *choices.candidates, costs);
   Solution solution = solver.solve();
   EXPECT_EQ(solution.objective, solution.bound);
-  double labellings = 1;
-  for (const auto &list : *choices.labels)
-    labellings *= list.size();
+  double assignments = 1;
+  for (const auto &list : *choices.candidates)
+    assignments *= list.size();
   constexpr double most = 20'000;
-  if (labellings > most)
+  if (assignments > most)
     return;
   ++compared;
-  std::vector<int> labels(choices.labels->size(), 0);
+  std::vector<int> candidates(choices.candidates->size(), 0);
   std::optional<Objective> best;
   while (true) {
-    Objective objective = solver.evaluate(labels);
+    Objective objective = solver.evaluate(candidates);
     if (!best || objective < *best)
       best = objective;
     size_t i = 0;
-    for (; i < labels.size(); ++i) {
-      if (++labels[i] < static_cast<int>((*choices.labels)[i].size()))
+    for (; i < candidates.size(); ++i) {
+      if (++candidates[i] < static_cast<int>((*choices.candidates)[i].size()))
         break;
-      labels[i] = 0;
+      candidates[i] = 0;
     }
-    if (i == labels.size())
+    if (i == candidates.size())
       break;
   }
   EXPECT_EQ(solution.objective, *best);
 }
 
-TEST_F(PropagationTest, NoLabellingOfARandomProgramIsBetterThanTheSolution) {
+TEST_F(PropagationTest, NoAssignmentOfARandomProgramIsBetterThanTheSolution) {
   int64_t compared = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     MeshAttr m = seed % 2 ? mesh({{"x", 2}}) : mesh({{"x", 2}, {"y", 2}});
     OwningOpRef<ModuleOp> module = random(seed, 2 + seed % 5, m);
     SCOPED_TRACE(seed);
-    checkAgainstEveryLabelling(*module, m, compared);
+    checkAgainstEveryAssignment(*module, m, compared);
     if (HasFatalFailure() || HasNonfatalFailure())
       return;
   }
@@ -238,11 +239,11 @@ TEST_F(PropagationTest, TheOrderOfOpsDoesNotMatter) {
     for (unsigned shuffle = 0; shuffle < 4; ++shuffle) {
       OwningOpRef<ModuleOp> module = random(seed, 6, m, shuffle);
       Choices choices(m, functionOf(*module));
-      ASSERT_TRUE(succeeded(choices.labels));
+      ASSERT_TRUE(succeeded(choices.candidates));
       ReshardCosts costs(m);
       Solution solution =
-          Solver(*choices.table, *choices.labels, costs).solve();
-      // The last part of the objective makes labellings distinct.
+          Solver(*choices.table, *choices.candidates, costs).solve();
+      // The last part of the objective makes assignments distinct.
       if (!first)
         first = solution.objective;
       EXPECT_EQ(solution.objective, *first) << seed;

@@ -57,8 +57,8 @@ using Combination = SmallVector<LayoutAttr>;
 class Equivalence {
 public:
   Equivalence(const Case &test, MLIRContext &context, MeshAttr mesh,
-              SmallVector<AxisRef> atoms)
-      : context(context), mesh(mesh), atoms(std::move(atoms)), random(7) {
+              SmallVector<AxisRef> subAxes)
+      : context(context), mesh(mesh), subAxes(std::move(subAxes)), random(7) {
     context.getOrLoadDialect<func::FuncDialect>();
     module = parseSourceString<ModuleOp>(test.text, &context);
     EXPECT_TRUE(module) << test.text;
@@ -287,12 +287,12 @@ public:
       LayoutAttr layout = sharding::getLayout(type);
       if (!layout.isPartial() || layout.getPartialKind() == ReductionKind::Sum)
         continue;
-      for (size_t kept = 0; kept < (size_t(1) << atoms.size()) - 1; ++kept) {
+      for (size_t kept = 0; kept < (size_t(1) << subAxes.size()) - 1; ++kept) {
         SmallVector<AxisRef> axes;
-        for (auto [i, atom] : llvm::enumerate(atoms))
+        for (auto [i, subAxis] : llvm::enumerate(subAxes))
           if ((kept >> i & 1) &&
-              sharding::overlap(layout.getPartialAxes(), atom))
-            axes.push_back(atom);
+              sharding::overlap(layout.getPartialAxes(), subAxis))
+            axes.push_back(subAxis);
         if (sharding::product(axes) >=
             sharding::product(layout.getPartialAxes()))
           continue;
@@ -348,35 +348,35 @@ public:
   graph::GraphOp op;
 
 private:
-  /// Layouts of one tensor: each atom splits a dim (major or minor to the
+  /// Layouts of one tensor: each sub-axis splits a dim (major or minor to the
   /// others there), is partial, or is not used.
   SmallVector<LayoutAttr> enumerate(RankedTensorType type, bool isResult) {
     SmallVector<LayoutAttr> layouts;
     int64_t rank = type.getRank(), options = 1 + rank + 3;
     int64_t total = 1;
-    for (size_t i = 0; i < atoms.size(); ++i)
+    for (size_t i = 0; i < subAxes.size(); ++i)
       total *= options;
     for (int64_t code = 0; code < total; ++code)
       for (bool reversed : {false, true}) {
-        if (reversed && atoms.size() < 2)
+        if (reversed && subAxes.size() < 2)
           continue;
         SmallVector<SmallVector<AxisRef>> dims(rank);
         SmallVector<AxisRef> partial;
         std::optional<int64_t> kind;
         bool valid = true;
         int64_t rest = code;
-        for (AxisRef atom : atoms) {
+        for (AxisRef subAxis : subAxes) {
           int64_t choice = rest % options;
           rest /= options;
           if (choice == 0)
             continue;
           if (choice <= rank) {
             auto &axes = dims[choice - 1];
-            axes.insert(reversed ? axes.begin() : axes.end(), atom);
+            axes.insert(reversed ? axes.begin() : axes.end(), subAxis);
           } else {
             valid &= !kind || *kind == choice - rank - 1;
             kind = choice - rank - 1;
-            partial.push_back(atom);
+            partial.push_back(subAxis);
           }
         }
         if (!valid)
@@ -385,7 +385,7 @@ private:
         addPadded(type, dims, partial, reduction, isResult, layouts);
       }
     // Padded, but whole on every device.
-    for (int64_t d = 0; d < rank && atoms.size() == 1; ++d) {
+    for (int64_t d = 0; d < rank && subAxes.size() == 1; ++d) {
       SmallVector<DimAttr> dims(rank, DimAttr::get(mesh, {}));
       dims[d] = DimAttr::get(mesh, {}, type.getDimSize(d) + 1);
       layouts.push_back(LayoutAttr::get(mesh, dims));
@@ -467,7 +467,7 @@ private:
     }
   }
 
-  /// Returns the operand layouts of the rule for each assignment of atoms to
+  /// Returns the operand layouts of the rule for each assignment of sub-axes to
   /// factors, with the results that follow, and with results that are typed as
   /// whole where they would be partial: for each kind of partial with its fill,
   /// with padding where it is needed and wherever a dim is split.
@@ -487,25 +487,25 @@ private:
     // Not used, a factor, partial in one operand, or in all that go together.
     int64_t options = 1 + rule.factors.size() + numOperands + 1;
     int64_t total = 1;
-    for (size_t i = 0; i < atoms.size(); ++i)
+    for (size_t i = 0; i < subAxes.size(); ++i)
       total *= options;
     for (int64_t code = 0; code < total; ++code) {
       int64_t rest = code;
       SmallVector<SmallVector<AxisRef>> factors(rule.factors.size()),
           partial(numOperands);
-      for (AxisRef atom : atoms) {
+      for (AxisRef subAxis : subAxes) {
         int64_t choice = rest % options;
         rest /= options;
         if (choice == 0)
           continue;
         if (choice <= static_cast<int64_t>(rule.factors.size()))
-          factors[choice - 1].push_back(atom);
+          factors[choice - 1].push_back(subAxis);
         else if (choice < options - 1)
-          partial[choice - 1 - rule.factors.size()].push_back(atom);
+          partial[choice - 1 - rule.factors.size()].push_back(subAxis);
         else
           for (unsigned i = 0; i < numOperands; ++i)
             if (rule.getPass(kind, i) == graph::PartialPass::Together)
-              partial[i].push_back(atom);
+              partial[i].push_back(subAxis);
       }
       Combination combination;
       auto lay = [&](bool isResult, unsigned number, RankedTensorType type,
@@ -571,7 +571,7 @@ private:
 
   MLIRContext &context;
   MeshAttr mesh;
-  SmallVector<AxisRef> atoms;
+  SmallVector<AxisRef> subAxes;
   std::mt19937_64 random;
   OwningOpRef<ModuleOp> module;
   SmallVector<Value> values;
@@ -608,12 +608,12 @@ TEST_P(EquivalenceTest, TheVerifierAcceptsExactlyWhatDevicesComputeRightly) {
   // For each flip of one factor's kind: true if some combination contradicts
   // it.
   std::map<std::pair<int, graph::FactorKind>, bool> caught;
-  for (auto &[mesh, atoms] : meshes) {
-    Equivalence test(GetParam(), context, mesh, atoms);
+  for (auto &[mesh, subAxes] : meshes) {
+    Equivalence test(GetParam(), context, mesh, subAxes);
     graph::ShardingRule rule = test.op.getShardingRule();
     std::vector<Coverage::Row> &rows = coverage->getRows(GetParam().name, rule);
     for (const Combination &combination :
-         test.combinations(atoms.size() == 1 ? 1500 : 600)) {
+         test.combinations(subAxes.size() == 1 ? 1500 : 600)) {
       test.apply(combination);
       bool accepted = test.accepts(rule), computed = test.isRight();
       (computed ? right : wrong) += 1;

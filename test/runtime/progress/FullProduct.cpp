@@ -8,9 +8,9 @@
 
 using namespace polyrank;
 using namespace polyrank::test;
-using communication::Command;
+using progress::Command;
 
-RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
+RankSequences polyrank::test::expand(const progress::RankPrograms &ranks) {
   RankSequences sequences(ranks.mesh.getNumRanks());
   for (int64_t rank = 0; rank < ranks.mesh.getNumRanks(); ++rank) {
     int64_t index = 0;
@@ -22,8 +22,7 @@ RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
       each.action = command.action;
       each.started = command.started;
       if (!each.isWait()) {
-        const communication::Movement &movement =
-            ranks.movements[command.movement];
+        const progress::Movement &movement = ranks.movements[command.movement];
         each.id = movement.id;
         each.kind = movement.kind;
         each.bytes = movement.bytes;
@@ -40,18 +39,18 @@ RankSequences polyrank::test::expand(const communication::RankPrograms &ranks) {
   return sequences;
 }
 
-communication::RankPrograms
+progress::RankPrograms
 polyrank::test::toPrograms(const RankSequences &sequences,
-                           communication::Limits limits) {
+                           progress::Limits limits) {
   int64_t count = sequences.size();
-  communication::RankPrograms ranks;
+  progress::RankPrograms ranks;
   ranks.limits = limits;
-  ranks.mesh = communication::Mesh({{"rank", count}});
+  ranks.mesh = progress::Mesh({{"rank", count}});
   ranks.classAxes = {0};
   ranks.programOf.clear();
   for (int64_t rank = 0; rank < count; ++rank) {
     ranks.programOf.push_back(rank);
-    communication::Program program;
+    progress::Program program;
     for (const Communication &each : sequences[rank]) {
       Command command;
       command.action = each.action;
@@ -62,7 +61,7 @@ polyrank::test::toPrograms(const RankSequences &sequences,
         command.movement = ranks.movements.size();
         ranks.movements.push_back(
             {each.id, each.kind, each.bytes, each.command, each.transfers});
-        communication::Group group{{{0, 1, count}}, each.group, each.channel};
+        progress::Group group{{{0, 1, count}}, each.group, each.channel};
         // An empty list would mean all programs.
         if (group.members.empty())
           group.members = {-1};
@@ -82,7 +81,7 @@ namespace {
 
 class Product {
 public:
-  Product(const RankSequences &ranks, const communication::Limits &limits)
+  Product(const RankSequences &ranks, const progress::Limits &limits)
       : ranks(ranks), limits(limits), states(ranks.size()) {}
 
   std::optional<std::string> run();
@@ -122,7 +121,7 @@ private:
   bool advance(int64_t rank);
 
   const RankSequences &ranks;
-  const communication::Limits &limits;
+  const progress::Limits &limits;
   std::vector<State> states;
   std::set<Key> done;
 };
@@ -291,6 +290,6 @@ std::optional<std::string> Product::run() {
 
 std::optional<std::string>
 polyrank::test::findCommunicationError(const RankSequences &ranks,
-                                       const communication::Limits &limits) {
+                                       const progress::Limits &limits) {
   return Product(ranks, limits).run();
 }

@@ -16,9 +16,9 @@ struct Communication {
   std::vector<int64_t> bytes;
   std::vector<int64_t> group; // all members, in the group's order
   std::string command;        // for messages
-  communication::Command::Action action = communication::Command::Action::Run;
+  progress::Command::Action action = progress::Command::Action::Run;
   int64_t started = 0; // for a wait: the command that started it
-  int32_t queue = communication::Command::ownQueue;
+  int32_t queue = progress::Command::ownQueue;
   int32_t microbatch = 0;
   int64_t transfers = 1;
   int64_t channel = 0; // of the group
@@ -27,22 +27,22 @@ struct Communication {
   bool isOfGroup(const Communication &other) const {
     return group == other.group && channel == other.channel;
   }
-  bool isWait() const { return action == communication::Command::Action::Wait; }
+  bool isWait() const { return action == progress::Command::Action::Wait; }
 };
 
 /// The commands of each rank, in order.
 using RankSequences = std::vector<std::vector<Communication>>;
 
 /// Expands the program of every rank.
-RankSequences expand(const communication::RankPrograms &ranks);
+RankSequences expand(const progress::RankPrograms &ranks);
 
 /// The inverse: each rank is a class of its own.
-communication::RankPrograms toPrograms(const RankSequences &ranks,
-                                       communication::Limits limits = {});
+progress::RankPrograms toPrograms(const RankSequences &ranks,
+                                  progress::Limits limits = {});
 
 /// Runs the product of all ranks. Returns what is wrong, or nothing.
 std::optional<std::string>
 findCommunicationError(const RankSequences &ranks,
-                       const communication::Limits &limits = {});
+                       const progress::Limits &limits = {});
 
 } // namespace polyrank::test
