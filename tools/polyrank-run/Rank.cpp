@@ -287,24 +287,24 @@ private:
   Result<bool> isSavedInTurn(uint64_t step) {
     uint64_t number = due++;
     // Keeps every rank close enough to read what was decided.
-    if (number % (RunPage::turns / 2) == 0)
+    if (number % (RunPage::decisions / 2) == 0)
       if (Result<void> all = transport->barrier(everyone); !all)
         return all.error();
     auto start = std::chrono::steady_clock::now();
     for (;;) {
       double now = waitedForDisk + secondsSince(start);
-      RunPage::Turn turn =
-          page->turnOf(number, step, now > 2 + 0.01 * secondsSince(began));
-      if (turn == RunPage::Turn::Wait) {
+      RunPage::SaveDecision decision =
+          page->decideSave(number, step, now > 2 + 0.01 * secondsSince(began));
+      if (decision == RunPage::SaveDecision::Wait) {
         transport->beat();
         report(saver->poll());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
       waitedForDisk = now;
-      if (turn == RunPage::Turn::SkipAndSay)
+      if (decision == RunPage::SaveDecision::SkipAndSay)
         connection.report({{"skipped_save", step}});
-      return turn == RunPage::Turn::Save;
+      return decision == RunPage::SaveDecision::Save;
     }
   }
 

@@ -71,26 +71,27 @@ void RunPage::requestSave() {
     ;
 }
 
-RunPage::Turn RunPage::turnOf(uint64_t number, uint64_t step, bool givesUp) {
+RunPage::SaveDecision RunPage::decideSave(uint64_t number, uint64_t step,
+                                          bool givesUp) {
   constexpr uint64_t most = 2;
-  std::atomic<uint64_t> &slot = page->decided[number % turns];
+  std::atomic<uint64_t> &slot = page->decided[number % decisions];
   for (uint64_t seen = slot.load(); seen >> 1 != step;) {
     // The count is raised before the decision is published, so there are never
     // more than `most`.
     bool saves = page->begun.fetch_add(1) < page->ended.load() + most;
     if (!saves && !givesUp) {
       --page->begun;
-      return Turn::Wait;
+      return SaveDecision::Wait;
     }
     if (slot.compare_exchange_strong(seen, step << 1 | uint64_t(saves))) {
       if (saves)
-        return Turn::Save;
+        return SaveDecision::Save;
       --page->begun;
-      return Turn::SkipAndSay;
+      return SaveDecision::SkipAndSay;
     }
     --page->begun; // another rank has decided
   }
-  return slot.load() & 1 ? Turn::Save : Turn::Skip;
+  return slot.load() & 1 ? SaveDecision::Save : SaveDecision::Skip;
 }
 
 bool RunPage::isSaveAfter(uint64_t step) const {

@@ -67,7 +67,7 @@ public:
 
   /// What all ranks do when a save is due. At most two saves are in progress at
   /// a time, one that is being written and one that waits.
-  enum class Turn {
+  enum class SaveDecision {
     Save,
     Wait, // two are in progress: ask again, or give up
     Skip,
@@ -75,9 +75,9 @@ public:
   };
   /// Called by all ranks for save number `number`, counted from 0, which is due
   /// after `step`. With `givesUp` the answer is not Wait. No rank may lag
-  /// `turns` numbers behind another.
-  Turn turnOf(uint64_t number, uint64_t step, bool givesUp);
-  static constexpr uint64_t turns = 64;
+  /// `decisions` numbers behind another.
+  SaveDecision decideSave(uint64_t number, uint64_t step, bool givesUp);
+  static constexpr uint64_t decisions = 64;
   /// Sets how many of these ranks' saves have ended, committed or failed.
   void setEndedSaves(uint64_t count) { page->ended = count; }
 
@@ -98,7 +98,7 @@ private:
     /// the latest save numbers `decided` has twice the step, plus 1 if it is
     /// saved.
     std::atomic<uint64_t> begun, ended;
-    std::array<std::atomic<uint64_t>, turns> decided;
+    std::array<std::atomic<uint64_t>, decisions> decided;
     Facts facts;
   };
   RunPage() = default;
