@@ -25,9 +25,11 @@ struct Address {
   uint32_t slots = 0;
   int64_t each = 0;
 
-  DeviceAddress at(Turn turn) const {
-    return base + (slots ? turn.microbatch % slots : turn.microbatch) * stride +
-           turn.iteration * uint64_t(each);
+  DeviceAddress at(Invocation invocation) const {
+    return base +
+           (slots ? invocation.microbatch % slots : invocation.microbatch) *
+               stride +
+           invocation.iteration * uint64_t(each);
   }
 };
 
@@ -61,7 +63,7 @@ struct ArenaView {
 class Operation {
 public:
   virtual ~Operation() = default;
-  virtual Result<void> run(Turn turn) = 0;
+  virtual Result<void> run(Invocation invocation) = 0;
 };
 
 /// The queues of a device (CUDA: streams). The operations on one queue run in
@@ -117,8 +119,8 @@ public:
 
   /// Enqueues an operation that this device has prepared on the queue Compute;
   /// it runs once `after` is over.
-  virtual Result<QueueTicket> enqueue(Operation &operation, Turn turn,
-                                      QueueTicket after) = 0;
+  virtual Result<QueueTicket>
+  enqueue(Operation &operation, Invocation invocation, QueueTicket after) = 0;
   /// Waits until the ticket is over, and returns the first error of everything
   /// run so far.
   virtual Result<void> synchronize(QueueTicket ticket) = 0;

@@ -45,8 +45,8 @@ public:
     return transport.check(collective);
   }
 
-  Result<void> run(Turn turn) override {
-    enter(turn.microbatch);
+  Result<void> run(Invocation invocation) override {
+    enter(invocation.microbatch);
     if (hasTicket) {
       POLYRANK_ASSIGN(started, transport.start(collective));
       ticket = started;
@@ -84,7 +84,7 @@ public:
   explicit WaitOperation(CollectiveOperation &collective)
       : collective(collective) {}
 
-  Result<void> run(Turn) override { return collective.wait(); }
+  Result<void> run(Invocation) override { return collective.wait(); }
 
 private:
   CollectiveOperation &collective;
@@ -99,7 +99,9 @@ public:
         bytes(buffer.size()), end(end), transport(transport) {}
 
 protected:
-  DeviceSpan valueOf(Turn turn) const { return {address.at(turn), bytes}; }
+  DeviceSpan valueOf(Invocation invocation) const {
+    return {address.at(invocation), bytes};
+  }
 
   Address address;
   uint64_t bytes;
@@ -110,8 +112,8 @@ protected:
 class SendOperation : public Moving {
 public:
   using Moving::Moving;
-  Result<void> run(Turn turn) override {
-    POLYRANK_ASSIGN(done, transport.send(end, valueOf(turn)));
+  Result<void> run(Invocation invocation) override {
+    POLYRANK_ASSIGN(done, transport.send(end, valueOf(invocation)));
     last = done;
     return {};
   }
@@ -120,8 +122,8 @@ public:
 class ReceiveOperation : public Moving {
 public:
   using Moving::Moving;
-  Result<void> run(Turn turn) override {
-    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(turn)));
+  Result<void> run(Invocation invocation) override {
+    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(invocation)));
     last = done;
     return {};
   }
@@ -336,10 +338,10 @@ Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
   return enqueue(command, {microbatch}, latest);
 }
 
-Result<void> Interpreter::enqueue(const Command &command, Turn turn,
+Result<void> Interpreter::enqueue(const Command &command, Invocation invocation,
                                   QueueTicket &latest) {
   Result<QueueTicket> ticket =
-      device->enqueue(*command.operation, turn, latest);
+      device->enqueue(*command.operation, invocation, latest);
   if (!ticket)
     return ticket.error();
   latest = *ticket;

@@ -81,7 +81,8 @@ private:
                      QueueTicket &latest);
   Result<void> runLoop(const Command &loop, uint32_t microbatch,
                        const ProfilePlace &place, QueueTicket &latest);
-  Result<void> enqueue(const Command &command, Turn turn, QueueTicket &latest);
+  Result<void> enqueue(const Command &command, Invocation invocation,
+                       QueueTicket &latest);
 
   Device *device;
   Transport *transport;

@@ -40,7 +40,7 @@ public:
   Sleep(Rehearsal &rehearsal, int64_t time)
       : rehearsal(rehearsal), time(time) {}
 
-  Result<void> run(Turn) override {
+  Result<void> run(Invocation) override {
     rehearsal.planned += time;
     return rehearsal.sleepUntil(rehearsal.planned);
   }
@@ -56,7 +56,7 @@ public:
          Group group)
       : CollectiveOperation(source, group), rehearsal(rehearsal), time(time) {}
 
-  Result<void> run(Turn) override {
+  Result<void> run(Invocation) override {
     POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
     ticket = started;
     isOver = false;
@@ -83,7 +83,7 @@ public:
       : TransferOperation(peer), rehearsal(rehearsal), time(time),
         link(channel.group.index, channel.to), end(end) {}
 
-  Result<void> run(Turn) override {
+  Result<void> run(Invocation) override {
     POLYRANK_ASSIGN(freed, rehearsal.transport.awaitRoom(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(freed); !done)
@@ -112,7 +112,7 @@ public:
   Receiving(Rehearsal &rehearsal, ChannelEnd end, int32_t peer)
       : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
 
-  Result<void> run(Turn) override {
+  Result<void> run(Invocation) override {
     POLYRANK_ASSIGN(times, rehearsal.transport.awaitValue(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)

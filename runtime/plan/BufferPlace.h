@@ -11,7 +11,7 @@ namespace polyrank::runtime {
 
 /// Identifies one execution of a command: its microbatch and, in a loop, its
 /// iteration.
-struct Turn {
+struct Invocation {
   uint32_t microbatch = 0, iteration = 0;
 };
 

@@ -17,8 +17,8 @@ using namespace plan;
 struct HostPlace {
   Address address;
 
-  std::byte *at(Turn turn) const {
-    return DeviceAccess::pointerTo(address.at(turn));
+  std::byte *at(Invocation invocation) const {
+    return DeviceAccess::pointerTo(address.at(invocation));
   }
 };
 
@@ -41,7 +41,7 @@ public:
           bytes += buffer->size();
         }
     for (const HostPlace &place : places)
-      pointers.push_back(place.at(Turn()));
+      pointers.push_back(place.at(Invocation()));
     if (launch.bytes())
       bytes = launch.bytes();
     // Any partition gives the same bits, so small work stays on one thread.
@@ -49,10 +49,10 @@ public:
       grain = std::max<int64_t>(range, 1);
   }
 
-  Result<void> run(Turn turn) override {
+  Result<void> run(Invocation invocation) override {
     if (moves)
       for (size_t i = 0; i < places.size(); ++i)
-        pointers[i] = places[i].at(turn);
+        pointers[i] = places[i].at(invocation);
     team.parallelFor(
         range, grain,
         [](void *context, int64_t begin, int64_t end) {
@@ -84,16 +84,16 @@ public:
                       placeOf(*gemm.ids(), arena));
   }
 
-  Result<void> run(Turn turn) override {
-    GemmOperands operands{reinterpret_cast<const float *>(a.at(turn)),
-                          reinterpret_cast<const float *>(b.at(turn)),
-                          reinterpret_cast<float *>(c.at(turn)),
-                          scratch.at(turn)};
+  Result<void> run(Invocation invocation) override {
+    GemmOperands operands{reinterpret_cast<const float *>(a.at(invocation)),
+                          reinterpret_cast<const float *>(b.at(invocation)),
+                          reinterpret_cast<float *>(c.at(invocation)),
+                          scratch.at(invocation)};
     if (numbers) {
       operands.groups =
-          reinterpret_cast<const int64_t *>(numbers->first.at(turn));
+          reinterpret_cast<const int64_t *>(numbers->first.at(invocation));
       operands.ids =
-          reinterpret_cast<const int64_t *>(numbers->second.at(turn));
+          reinterpret_cast<const int64_t *>(numbers->second.at(invocation));
     }
     return product.run(operands);
   }
@@ -123,8 +123,8 @@ public:
                 : std::max<int64_t>(4096 / rowBytes, 1);
   }
 
-  Result<void> run(Turn turn) override {
-    from = input.at(turn), to = output.at(turn);
+  Result<void> run(Invocation invocation) override {
+    from = input.at(invocation), to = output.at(invocation);
     team.parallelFor(
         rows, grain,
         [](void *context, int64_t begin, int64_t end) {

@@ -29,9 +29,9 @@ public:
                              QueueTicket after) override;
   Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;
   /// Runs the operation at once, on the calling thread and its team.
-  Result<QueueTicket> enqueue(Operation &operation, Turn turn,
+  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
                               QueueTicket) override {
-    if (Result<void> done = operation.run(turn); !done)
+    if (Result<void> done = operation.run(invocation); !done)
       return done.error();
     return QueueTicket();
   }

@@ -79,10 +79,10 @@ public:
     return Downloaded(std::move(copy), from.size);
   }
 
-  Result<QueueTicket> enqueue(Operation &operation, Turn turn,
+  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
                               QueueTicket after) override {
     return put(Queue::Compute, after,
-               [&operation, turn] { return operation.run(turn); });
+               [&operation, invocation] { return operation.run(invocation); });
   }
   Result<void> synchronize(QueueTicket ticket) override {
     std::unique_lock lock(mutex);

@@ -153,11 +153,11 @@ class Failing : public QueuedDevice {
 public:
   Failing(std::unique_ptr<CpuDevice> cpu, uint32_t last)
       : QueuedDevice(std::move(cpu)), left(last) {}
-  Result<QueueTicket> enqueue(Operation &operation, Turn turn,
+  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
                               QueueTicket after) override {
     if (left-- == 0)
       return Error{"out of paper"};
-    return QueuedDevice::enqueue(operation, turn, after);
+    return QueuedDevice::enqueue(operation, invocation, after);
   }
 
 private:

@@ -142,7 +142,7 @@ TEST_F(QueuedDeviceTest, IsThroughWithAllBeforeACollectiveStarts) {
 
 TEST_F(QueuedDeviceTest, AnErrorInTheBackgroundIsThatOfALaterCall) {
   class Broken : public Operation {
-    Result<void> run(Turn) override { return Error{"out of paper"}; }
+    Result<void> run(Invocation) override { return Error{"out of paper"}; }
   } broken;
   QueuedDevice queued(cpuOf(linearPlan({})));
   auto ticket = queued.enqueue(broken, {}, {});
