@@ -72,8 +72,8 @@ private:
   std::map<std::string, uint32_t> kernelNumbers;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;
-  /// Tickets of the started collectives, from 1.
-  llvm::DenseMap<mlir::Operation *, uint32_t> tickets;
+  /// Requests of the started collectives, from 1.
+  llvm::DenseMap<mlir::Operation *, uint32_t> requests;
 };
 
 /// Fills in the plan's stored tensors, and the arguments of its programs, which

@@ -162,7 +162,7 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
   collective.id = op.getId();
   collective.why = writeReason(op.getWhy(), op.getSentBytes());
   if (op.isStarted())
-    collective.ticket = tickets[op] = tickets.size() + 1;
+    collective.request = requests[op] = requests.size() + 1;
   FailureOr<fb::DType> dtype =
       getDType(op, typeOf(op->getOperand(0)).getElementType());
   if (failed(dtype))
@@ -268,7 +268,7 @@ CommandWriter::write(Operation &op,
           })
           .Case([&](rank::WaitOp wait) {
             fb::WaitT body;
-            body.ticket = tickets.at(wait.getCollective());
+            body.request = requests.at(wait.getCollective());
             command->body.Set(std::move(body));
             return success();
           })

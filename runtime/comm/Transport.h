@@ -49,7 +49,7 @@ struct Collective {
 };
 
 /// Identifies a collective from its start to its wait.
-struct Ticket {
+struct Request {
   uint64_t number = 0;
 };
 
@@ -143,25 +143,25 @@ public:
   virtual Result<void> check(const Collective &collective) const = 0;
 
   /// Starts a collective that `check` accepts. From now until the wait for the
-  /// ticket returns, this rank's inputs must stay as they are, and its outputs
+  /// request returns, this rank's inputs must stay as they are, and its outputs
   /// may be written at any time. Any number of collectives may be in flight;
   /// but if a group has more than 16, or all groups together more than some ten
   /// thousand transfers, a start first finishes older ones, as their wait
   /// would. If the members do not agree on id, kind, type or extents, each of
   /// them gets an error, here or in the wait.
-  virtual Result<Ticket> start(const Collective &collective) = 0;
+  virtual Result<Request> start(const Collective &collective) = 0;
 
   /// Returns when this rank's outputs are complete and its inputs may be
-  /// overwritten. Called once for each ticket, in any order. Sums are taken in
+  /// overwritten. Called once for each request, in any order. Sums are taken in
   /// group order, so all ranks get equal bits, independent of timing and of the
   /// number of threads; f16 and bf16 are summed in f32 and rounded once;
   /// integers wrap; max and min propagate NaN.
-  virtual Result<Completion> wait(Ticket ticket) = 0;
+  virtual Result<Completion> wait(Request request) = 0;
 
   /// Starts a collective and waits for it.
   virtual Result<Completion> run(const Collective &collective) {
-    POLYRANK_ASSIGN(ticket, start(collective));
-    return wait(ticket);
+    POLYRANK_ASSIGN(request, start(collective));
+    return wait(request);
   }
 
   /// Opens this rank's end of a channel, once, before the first value is sent.

@@ -74,7 +74,7 @@ inline constexpr int numQueues = 2;
 
 /// A position in a queue (CUDA: an event). It is over when everything enqueued
 /// up to it is done. Number 0 is over from the start.
-struct QueueTicket {
+struct Event {
   Queue queue = Queue::Compute;
   uint64_t number = 0;
 };
@@ -91,7 +91,7 @@ struct DeviceRates {
 ///
 /// Enqueued operations and uploads may run later, in the background; their
 /// errors are returned by a later call. They are ordered by their queue and by
-/// the tickets that they wait for. A synchronous device returns tickets of
+/// the events that they wait for. A synchronous device returns events of
 /// number 0.
 class Device {
 public:
@@ -112,18 +112,18 @@ public:
   /// Fills device memory on the queue Copies, once `after` is over. `fill` is
   /// called before this returns, directly on the device's memory if the host
   /// can access it; its error is returned.
-  virtual Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
-                                     QueueTicket after) = 0;
+  virtual Result<Event> upload(DeviceSpan to, const Fill &fill,
+                               Event after) = 0;
   /// Waits until `after` is over, and returns the contents of the memory then.
-  virtual Result<Downloaded> download(DeviceSpan from, QueueTicket after) = 0;
+  virtual Result<Downloaded> download(DeviceSpan from, Event after) = 0;
 
   /// Enqueues an operation that this device has prepared on the queue Compute;
   /// it runs once `after` is over.
-  virtual Result<QueueTicket>
-  enqueue(Operation &operation, Invocation invocation, QueueTicket after) = 0;
-  /// Waits until the ticket is over, and returns the first error of everything
+  virtual Result<Event> enqueue(Operation &operation, Invocation invocation,
+                                Event after) = 0;
+  /// Waits until the event is over, and returns the first error of everything
   /// run so far.
-  virtual Result<void> synchronize(QueueTicket ticket) = 0;
+  virtual Result<void> synchronize(Event event) = 0;
 
   virtual Prepared prepare(const plan::Launch &launch,
                            const ArenaView &arena) = 0;

@@ -1,5 +1,5 @@
 // Prepares commands, runs them in order, and measures each. At most as many
-// started collectives are in flight as the segment has tickets.
+// started collectives are in flight as the segment has requests.
 
 #include "runtime/exec/Interpreter.h"
 
@@ -47,9 +47,9 @@ public:
 
   Result<void> run(Invocation invocation) override {
     enter(invocation.microbatch);
-    if (hasTicket) {
+    if (hasRequest) {
       POLYRANK_ASSIGN(started, transport.start(collective));
-      ticket = started;
+      request = started;
     } else {
       POLYRANK_ASSIGN(done, transport.run(collective));
       last = done;
@@ -58,7 +58,7 @@ public:
   }
 
   Result<void> wait() override {
-    POLYRANK_ASSIGN(done, transport.wait(ticket));
+    POLYRANK_ASSIGN(done, transport.wait(request));
     last = done;
     return {};
   }
@@ -214,7 +214,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
     auto &commands = interpreter.segments.emplace_back();
     if (!segment->commands())
       continue;
-    std::map<uint32_t, CollectiveOperation *> started; // by ticket
+    std::map<uint32_t, CollectiveOperation *> started; // by request
     for (const plan::Command *command : *segment->commands()) {
       const Completion *completion = nullptr;
       std::vector<Command> nested; // of a loop
@@ -245,7 +245,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
           return std::unique_ptr<Operation>();
         case plan::CommandBody::Wait: {
           CollectiveOperation &collective =
-              *started.at(command->body_as_Wait()->ticket());
+              *started.at(command->body_as_Wait()->request());
           completion = &collective.completion();
           return std::unique_ptr<Operation>(
               std::make_unique<WaitOperation>(collective));
@@ -295,8 +295,8 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
               return fits.error();
             operation = std::move(real);
           }
-          if (collective.ticket())
-            started[collective.ticket()] = operation.get();
+          if (collective.request())
+            started[collective.request()] = operation.get();
           else
             completion = &operation->completion();
           return std::unique_ptr<Operation>(std::move(operation));
@@ -324,7 +324,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
 /// its start to its wait, a send or a receive until it returns, so the device
 /// must first finish all earlier operations.
 Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
-                                QueueTicket &latest) {
+                                Event &latest) {
   // In a rehearsal the operation replaces the device.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
     return command.operation->run({microbatch});
@@ -339,19 +339,18 @@ Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
 }
 
 Result<void> Interpreter::enqueue(const Command &command, Invocation invocation,
-                                  QueueTicket &latest) {
-  Result<QueueTicket> ticket =
+                                  Event &latest) {
+  Result<Event> request =
       device->enqueue(*command.operation, invocation, latest);
-  if (!ticket)
-    return ticket.error();
-  latest = *ticket;
+  if (!request)
+    return request.error();
+  latest = *request;
   return {};
 }
 
 /// Signals progress after each iteration, since a loop may be long.
 Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
-                                  const ProfilePlace &place,
-                                  QueueTicket &latest) {
+                                  const ProfilePlace &place, Event &latest) {
   uint32_t iterations = iterationsOf(*loop.source);
   uint64_t start = profiled ? now() : 0;
   for (uint32_t iteration = 0; iteration < iterations; ++iteration) {
@@ -374,7 +373,7 @@ Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
   return {};
 }
 
-Result<void> Interpreter::runStep(uint64_t step, QueueTicket &latest) {
+Result<void> Interpreter::runStep(uint64_t step, Event &latest) {
   uint32_t number = 0;
   uint64_t start = now();
   if (traced)

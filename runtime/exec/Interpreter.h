@@ -42,10 +42,10 @@ public:
                                      const Links &links = {},
                                      Rehearsal *rehearsal = nullptr);
 
-  /// Runs the schedule once, after the ticket `latest`, and sets `latest` to
-  /// the ticket of the device's last operation, which may still be running. An
+  /// Runs the schedule once, after the request `latest`, and sets `latest` to
+  /// the request of the device's last operation, which may still be running. An
   /// error names the command's origin in the model.
-  Result<void> runStep(uint64_t step, QueueTicket &latest);
+  Result<void> runStep(uint64_t step, Event &latest);
 
   const CommandTimes &times() const { return measured; }
 
@@ -78,11 +78,11 @@ private:
       : device(&device), transport(&transport) {}
 
   Result<void> issue(const Command &command, uint32_t microbatch,
-                     QueueTicket &latest);
+                     Event &latest);
   Result<void> runLoop(const Command &loop, uint32_t microbatch,
-                       const ProfilePlace &place, QueueTicket &latest);
+                       const ProfilePlace &place, Event &latest);
   Result<void> enqueue(const Command &command, Invocation invocation,
-                       QueueTicket &latest);
+                       Event &latest);
 
   Device *device;
   Transport *transport;

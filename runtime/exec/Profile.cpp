@@ -50,7 +50,7 @@ void describe(const plan::Collective &collective, const plan::Program &program,
                  rates.bytesPerSecond;
 }
 
-/// The started collectives of a segment, by ticket.
+/// The started collectives of a segment, by request.
 using Started = std::map<uint32_t, const plan::Collective *>;
 
 /// Returns the command's line without its time and count.
@@ -94,7 +94,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
   case plan::CommandBody::Wait: {
     const plan::Collective &collective =
-        *started.at(command.body_as_Wait()->ticket());
+        *started.at(command.body_as_Wait()->request());
     describe(collective, program, executions, rates, line);
     line.kind = "wait";
     line.command = fmt::format("wait for {}",
@@ -117,10 +117,10 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     const plan::Collective &collective = *command.body_as_Collective();
     line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
-    if (collective.ticket() == 0) {
+    if (collective.request() == 0) {
       describe(collective, program, executions, rates, line);
     } else {
-      started[collective.ticket()] = &collective;
+      started[collective.request()] = &collective;
       line.command = "start " + line.command;
     }
     return line;

@@ -167,8 +167,8 @@ RankProgram::create(const plan::Plan &plan, Device &device,
 }
 
 Result<void> RankProgram::upload(DeviceSpan to, const Device::Fill &fill) {
-  POLYRANK_ASSIGN(ticket, device.upload(to, fill, latest));
-  latest = ticket;
+  POLYRANK_ASSIGN(request, device.upload(to, fill, latest));
+  latest = request;
   return {};
 }
 

@@ -167,9 +167,9 @@ private:
   LearningRates rates;
   bool isRehearsed = false; // without values; the arena stays empty
   std::unique_ptr<Interpreter> interpreter;
-  /// The ticket of the latest operation or upload: each upload waits for the
+  /// The request of the latest operation or upload: each upload waits for the
   /// step before it, each step for the uploads before it.
-  QueueTicket latest;
+  Event latest;
   std::vector<bool> finite; // by argument: finite when it was loaded
   /// For each of the program's inputs, in their order, its number among the
   /// plan's inputs.

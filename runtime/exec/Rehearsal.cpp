@@ -23,7 +23,7 @@ int64_t now() {
 
 CollectiveOperation::CollectiveOperation(const plan::Collective &source,
                                          Group group)
-    : hasTicket(source.ticket() != 0) {
+    : hasRequest(source.request() != 0) {
   collective.kind = kindOf(source.kind());
   collective.reduction = reductionOf(source.reduction());
   collective.dtype = DType(source.dtype());
@@ -58,10 +58,10 @@ public:
 
   Result<void> run(Invocation) override {
     POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
-    ticket = started;
+    request = started;
     isOver = false;
     rehearsal.queues[collective.group.index].started.push_back(this);
-    return hasTicket ? Result<void>() : wait();
+    return hasRequest ? Result<void>() : wait();
   }
 
   Result<void> wait() override { return rehearsal.await(*this); }
@@ -190,7 +190,7 @@ Result<void> Rehearsal::await(Flight &flight) {
   while (!flight.isOver) {
     Flight &next = *queue.started.front();
     queue.started.pop_front();
-    POLYRANK_ASSIGN(completion, transport.wait(next.ticket));
+    POLYRANK_ASSIGN(completion, transport.wait(next.request));
     int64_t allStarted = (completion.started - begin) * nanosecond;
     next.end = queue.freeFrom =
         std::max(queue.freeFrom, allStarted) + next.time;

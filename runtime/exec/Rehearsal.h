@@ -15,7 +15,7 @@
 namespace polyrank::runtime {
 
 /// A collective of a program. `run` starts it, and also waits for it if it has
-/// no ticket.
+/// no request.
 class CollectiveOperation : public Operation {
 public:
   /// Takes everything but the transfers from `source`.
@@ -28,8 +28,8 @@ public:
 protected:
   Collective collective;
   std::vector<int32_t> permutation;
-  const bool hasTicket;
-  Ticket ticket;
+  const bool hasRequest;
+  Request request;
   Completion last;
 };
 

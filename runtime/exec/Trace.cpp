@@ -26,7 +26,7 @@ std::string inQuotes(const std::string &text) {
 struct Described {
   std::string name, kind, arguments;            // in JSON
   const plan::Collective *collective = nullptr; // itself, or awaited
-  uint32_t ticket = 0;
+  uint32_t request = 0;
   bool isWait = false;
   /// True for a send, or for a receive.
   bool isSend = false, isReceive = false;
@@ -151,8 +151,8 @@ private:
     case plan::CommandBody::Wait:
       result.kind = "wait";
       result.isWait = true;
-      result.ticket = command.body_as_Wait()->ticket();
-      result.collective = started.at(result.ticket);
+      result.request = command.body_as_Wait()->request();
+      result.collective = started.at(result.request);
       what =
           fmt::format("wait for {}",
                       plan::EnumNameCollectiveKind(result.collective->kind()));
@@ -174,9 +174,9 @@ private:
     default:
       result.kind = "collective";
       result.collective = command.body_as_Collective();
-      result.ticket = result.collective->ticket();
-      if (result.ticket)
-        started[result.ticket] = result.collective;
+      result.request = result.collective->request();
+      if (result.request)
+        started[result.request] = result.collective;
     }
     if (result.collective) {
       result.track = mesh.describe(
@@ -286,7 +286,7 @@ Result<void> Trace::write(const Sink &sink) const {
   constexpr size_t pieceBytes = 1 << 20;
   Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
-  std::map<uint32_t, int64_t> starts; // of collectives in flight, by ticket
+  std::map<uint32_t, int64_t> starts; // of collectives in flight, by request
   for (const Record &record : commands) {
     const Described &command = writer.described(record.action, record.command);
     const Completion *completion =
@@ -295,10 +295,10 @@ Result<void> Trace::write(const Sink &sink) const {
                  completion);
     if (completion)
       writer.flight(command, record.step, record.action,
-                    command.isWait ? starts.at(command.ticket) : record.begin,
+                    command.isWait ? starts.at(command.request) : record.begin,
                     *completion);
     else if (command.collective)
-      starts[command.ticket] = record.begin;
+      starts[command.request] = record.begin;
     if (Result<void> written = writer.flush(pieceBytes); !written)
       return written;
   }

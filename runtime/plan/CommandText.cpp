@@ -30,7 +30,7 @@ std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());
-    return collective.ticket() ? "start " + kind : kind;
+    return collective.request() ? "start " + kind : kind;
   }
   }
 }

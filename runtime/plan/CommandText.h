@@ -9,7 +9,7 @@
 namespace polyrank::runtime {
 
 /// Returns "gemm 256x3072x768", the kernel's name, "copy", "AllReduce", "start
-/// AllReduce" if it has a ticket, "send", "receive" or "loop x 12". For a wait
+/// AllReduce" if it has a request, "send", "receive" or "loop x 12". For a wait
 /// it is just "wait"; a caller that knows its collective can say more.
 std::string describeWork(const plan::Plan &plan, const plan::Command &command);
 

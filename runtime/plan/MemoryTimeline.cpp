@@ -210,10 +210,10 @@ private:
 
   void follow(const plan::Command &command) {
     if (const auto *collective = command.body_as_Collective();
-        collective && collective->ticket())
-      started[collective->ticket()] = collective;
+        collective && collective->request())
+      started[collective->request()] = collective;
     else if (const auto *wait = command.body_as_Wait())
-      holdUntilNow(*started.at(wait->ticket()));
+      holdUntilNow(*started.at(wait->request()));
     std::string origin = command.origin() ? command.origin()->str() : "";
     origins.push_back(origin);
     phases.push_back(command.phase());
@@ -269,7 +269,7 @@ private:
   uint32_t microbatch = 0;
   uint32_t iterations = 1; // of the current command
   uint32_t now = 0;
-  std::map<uint32_t, const plan::Collective *> started; // by ticket
+  std::map<uint32_t, const plan::Collective *> started; // by request
   std::vector<std::string> origins;
   std::vector<plan::Phase> phases;
 };

@@ -159,7 +159,7 @@ private:
     uint64_t payload = payloadOf(collective);
     CommunicationLine &line = lineOf(kind, refs, segment);
     line.count += executions;
-    line.started += collective.ticket() ? executions : 0;
+    line.started += collective.request() ? executions : 0;
     line.payload += payload * executions;
     line.sent += sentOf(collective, group) * executions;
     addReason(segment, command, kind, refs, collective.why(), payload,

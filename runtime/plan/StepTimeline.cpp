@@ -115,7 +115,7 @@ private:
   /// Follows one command. Returns whether it could run.
   bool follow(const plan::Command &source, int64_t duration) {
     if (const plan::Wait *wait = source.body_as_Wait()) {
-      auto flight = inFlight.find(wait->ticket());
+      auto flight = inFlight.find(wait->request());
       if (!await(flight->second))
         return false;
       inFlight.erase(flight);
@@ -139,7 +139,7 @@ private:
     uint32_t queue = 1 + collective.group();
     OverlapLine &line = lineOf(collective);
     ++line.count;
-    line.started += collective.ticket() != 0;
+    line.started += collective.request() != 0;
     line.time += duration;
     line.bytes += bytesOf(collective.why());
     InFlight flight{{}, &line, timeline.commands.size(), nullptr, 0};
@@ -152,8 +152,8 @@ private:
       flight.time = clock.start(queue, duration);
       add(queue, flight.time, source);
     }
-    if (collective.ticket()) {
-      inFlight[collective.ticket()] = flight;
+    if (collective.request()) {
+      inFlight[collective.request()] = flight;
       return true;
     }
     current = flight;
@@ -299,12 +299,12 @@ private:
   uint32_t action = 0, command = 0; // the position in the schedule
   int64_t begin = 0;                // of the current action
   bool isBegun = false;
-  bool isStarted = false; // the current collective, without a ticket
+  bool isStarted = false; // the current collective, without a request
   InFlight current;
   QueueClock clock;
   StepTimeline timeline;
   std::vector<int64_t> work;                             // by queue
-  std::map<uint32_t, InFlight> inFlight;                 // by ticket
+  std::map<uint32_t, InFlight> inFlight;                 // by request
   std::map<std::pair<int, uint32_t>, OverlapLine> lines; // by kind and queue
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> links;
 };

@@ -1,5 +1,5 @@
 // The internals of the plan verifier, shared by VerifyPlan.cpp,
-// VerifyCommands.cpp, VerifyTickets.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
+// VerifyCommands.cpp, VerifyRequests.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
 
 #pragma once
 
@@ -74,10 +74,10 @@ private:
                           int64_t batchDim);
 
   bool verifySegment(const plan::Segment &segment);
-  // VerifyTickets.cpp
+  // VerifyRequests.cpp
   class InFlight;
-  bool verifyTicket(const std::string &what, const plan::Command &command,
-                    InFlight &inFlight);
+  bool verifyRequest(const std::string &what, const plan::Command &command,
+                     InFlight &inFlight);
   /// Names a command of a segment.
   static std::string describe(const plan::Segment &segment, uint64_t number);
   /// Names a command by its kind and its origin.

@@ -444,7 +444,7 @@ bool PlanVerifier::verifyCommand(const std::string &what,
   }
   case CommandBody::Loop:
     return verifyLoop(what);
-  case CommandBody::Wait: // verified by verifyTicket
+  case CommandBody::Wait: // verified by verifyRequest
     return true;
   case CommandBody::NONE:
     break;

@@ -36,7 +36,7 @@ struct Event {
   const Send *send = nullptr;
   const Receive *receive = nullptr;
   const Collective *collective = nullptr; // the collective that is started
-  uint32_t ends = 0;                      // ticket of a wait
+  uint32_t ends = 0;                      // request of a wait
   uint32_t queue = 0;                     // of a collective or a transfer
 };
 
@@ -87,9 +87,9 @@ struct Walker {
   std::vector<std::vector<Event>> events; // by segment
   uint32_t action = 0;
   size_t next = 0;
-  /// By ticket: queue and number of the operation in flight.
+  /// By request: queue and number of the operation in flight.
   std::map<uint32_t, std::pair<uint32_t, uint64_t>> flights;
-  /// True once the current collective, which has no ticket, has been started.
+  /// True once the current collective, which has no request, has been started.
   bool isStarted = false;
 };
 
@@ -120,7 +120,7 @@ bool PlanVerifier::verifyEnd() {
     };
     for (const Segment *segment : *each.segments()) {
       auto &events = walkers[number].events.emplace_back();
-      std::map<uint32_t, uint32_t> tickets; // queues of started collectives
+      std::map<uint32_t, uint32_t> requests; // queues of started collectives
       uint32_t commands = segment->commands() ? segment->commands()->size() : 0;
       for (uint32_t c = 0; c < commands; ++c) {
         const Command &command = *segment->commands()->Get(c);
@@ -146,11 +146,11 @@ bool PlanVerifier::verifyEnd() {
             queues.push_back(
                 {groups.membersOf(number, event.collective->group()), {}, {}});
           event.queue = at->second;
-          if (event.collective->ticket())
-            tickets[event.collective->ticket()] = event.queue;
+          if (event.collective->request())
+            requests[event.collective->request()] = event.queue;
         } else if (const Wait *wait = command.body_as_Wait();
-                   wait && tickets.contains(wait->ticket())) {
-          event.ends = wait->ticket();
+                   wait && requests.contains(wait->request())) {
+          event.ends = wait->request();
         } else {
           continue;
         }
@@ -214,8 +214,9 @@ bool PlanVerifier::verifyEnd() {
         return Move::Fails;
       }
       ++started;
-      if (event.collective->ticket()) {
-        walker.flights[event.collective->ticket()] = {event.queue, started - 1};
+      if (event.collective->request()) {
+        walker.flights[event.collective->request()] = {event.queue,
+                                                       started - 1};
         return Move::Goes;
       }
       walker.isStarted = true;

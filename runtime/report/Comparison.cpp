@@ -96,13 +96,13 @@ private:
                           linkTimes[segmentNumber][c]});
       }
     }
-    std::map<uint32_t, const PlacedCommand *> started; // by ticket
+    std::map<uint32_t, const PlacedCommand *> started; // by request
     for (PlacedCommand &place : places)
       if (const plan::Wait *wait = place.command->body_as_Wait())
-        place.collective = started.at(wait->ticket());
+        place.collective = started.at(wait->request());
       else if (const auto *collective = place.command->body_as_Collective()) {
-        if (collective->ticket())
-          started[collective->ticket()] = &place;
+        if (collective->request())
+          started[collective->request()] = &place;
         else
           place.collective = &place;
       } else if (!isComputed(*place.command)) {
@@ -183,7 +183,7 @@ private:
     const auto *collective = place.command->body_as_Collective();
     CollectiveLine &line = lineOf(place);
     ++line.count;
-    line.started += collective && collective->ticket() != 0;
+    line.started += collective && collective->request() != 0;
     line.time.planned += time;
     // The time of earlier collectives is not its own.
     line.stood.planned += std::min(time, stood);

@@ -70,7 +70,7 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
         break;
       default:
         expected.category = "collective";
-        expected.endsCollective = command.body_as_Collective()->ticket() == 0;
+        expected.endsCollective = command.body_as_Collective()->request() == 0;
       }
       commands.push_back(expected);
     }

@@ -14,12 +14,12 @@ namespace polyrank::runtime {
 /// that all ranks of the run shared.
 struct TracedCommand {
   int64_t begin = 0, end = 0;
-  /// For a collective without a ticket, and for the wait of one with a ticket:
-  /// when this rank started it, when all ranks had, and when it was over. For a
-  /// send: when the rank reached it, when a slot was free, and when the value
-  /// arrived. For a receive: when the rank reached it or, if that was earlier,
-  /// the value was sent; when the value had been sent; and when it had arrived.
-  /// Otherwise zero.
+  /// For a collective without a request, and for the wait of one with a
+  /// request: when this rank started it, when all ranks had, and when it was
+  /// over. For a send: when the rank reached it, when a slot was free, and when
+  /// the value arrived. For a receive: when the rank reached it or, if that was
+  /// earlier, the value was sent; when the value had been sent; and when it had
+  /// arrived. Otherwise zero.
   int64_t flightBegin = 0, allStarted = 0, flightEnd = 0;
 };
 

@@ -230,11 +230,11 @@ PlanT linearForwardPlan(const LinearModel &model) {
 }
 
 void startEarly(PlanT &plan, int segment, int number, int wait,
-                uint32_t ticket) {
+                uint32_t request) {
   auto &commands = plan.programs[0]->segments[segment]->commands;
-  commands[number]->body.AsCollective()->ticket = ticket;
+  commands[number]->body.AsCollective()->request = request;
   WaitT body;
-  body.ticket = ticket;
+  body.request = request;
   auto added = command(std::move(body), commands[number]->origin);
   added->phase = commands[number]->phase;
   commands.insert(commands.begin() + wait, std::move(added));

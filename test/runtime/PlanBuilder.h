@@ -31,7 +31,7 @@ plan::PlanT linearPlan(const LinearModel &model);
 /// Starts the collective that is command `number` of a segment, and waits for
 /// it before command `wait` (of the segment as it was, wait > number).
 void startEarly(plan::PlanT &plan, int segment, int number, int wait,
-                uint32_t ticket);
+                uint32_t request);
 
 /// A forward plan of the same model: output "y".
 plan::PlanT linearForwardPlan(const LinearModel &model);

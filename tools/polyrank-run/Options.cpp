@@ -257,14 +257,14 @@ Result<LoadedPlan> loadPlan(const RunOptions &options, int descriptor) {
   return std::move(plan);
 }
 
-/// Returns true if any collective has a ticket.
+/// Returns true if any collective has a request.
 static bool startsAny(const plan::Plan &plan) {
   for (const plan::Program *program : *plan.programs())
     for (const plan::Segment *segment : *program->segments())
       if (segment->commands())
         for (const plan::Command *command : *segment->commands())
           if (const plan::Collective *each = command->body_as_Collective())
-            if (each->ticket())
+            if (each->request())
               return true;
   return false;
 }

@@ -250,7 +250,7 @@ void ShmTransport::pace(Group handle, const PacedLink &link) {
   prctl(PR_SET_TIMERSLACK, 1);
 }
 
-Result<Ticket> ShmTransport::start(const Collective &collective) {
+Result<Request> ShmTransport::start(const Collective &collective) {
   int64_t begin = monotonicNanoseconds();
   Result<OpenCollective *> started = startRounds(collective);
   if (!started)
@@ -261,16 +261,16 @@ Result<Ticket> ShmTransport::start(const Collective &collective) {
   counter.nanoseconds += taken;
   counter.startingNanoseconds += taken - waited;
   counter.waitingNanoseconds += waited;
-  return Ticket{(*started)->ticket};
+  return Request{(*started)->request};
 }
 
-Result<Completion> ShmTransport::wait(Ticket ticket) {
+Result<Completion> ShmTransport::wait(Request request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   if (auto alive = control.health(); !alive)
     return alive.error();
   auto found = std::find_if(open.begin(), open.end(), [&](const auto &each) {
-    return each->ticket == ticket.number;
+    return each->request == request.number;
   });
   if (found == open.end())
     return failed("rank " + std::to_string(self) +
@@ -305,7 +305,7 @@ ShmTransport::startRounds(const Collective &collective) {
     spare.push_back(std::make_unique<OpenCollective>());
   OpenCollective &started = *open.emplace_back(std::move(spare.back()));
   spare.pop_back();
-  started.ticket = ++tickets;
+  started.request = ++requests;
   started.kind = collective.kind;
   started.bytes = bytesMoved(collective, group.members(), group.me);
   size_t all = collective.transfers.size();

@@ -28,8 +28,8 @@ public:
   DeviceSpan sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
-  Result<Ticket> start(const Collective &collective) override;
-  Result<Completion> wait(Ticket ticket) override;
+  Result<Request> start(const Collective &collective) override;
+  Result<Completion> wait(Request request) override;
   Result<Completion> run(const Collective &collective) override;
   Result<ChannelEnd> openChannel(const Channel &channel) override;
   Result<int64_t> awaitRoom(ChannelEnd end) override;
@@ -111,7 +111,7 @@ private:
     std::vector<int32_t> permutation;
   };
   struct OpenCollective {
-    uint64_t ticket = 0;
+    uint64_t request = 0;
     CollectiveKind kind{};
     uint64_t bytes = 0; // that this rank sends
     std::vector<Operation> rounds;
@@ -248,7 +248,7 @@ private:
   /// objects for further ones.
   std::vector<std::unique_ptr<OpenCollective>> open, spare;
   std::deque<Published> published;
-  uint64_t tickets = 0, publishedEnd = 0, publishedCount = 0;
+  uint64_t requests = 0, publishedEnd = 0, publishedCount = 0;
 
   std::vector<std::thread> commThreads;
   std::atomic<bool> commThreadsEnd = false;

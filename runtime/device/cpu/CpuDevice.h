@@ -25,17 +25,16 @@ public:
 
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
   Result<void> adopt(DeviceSpan memory) override;
-  Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
-                             QueueTicket after) override;
-  Result<Downloaded> download(DeviceSpan from, QueueTicket after) override;
+  Result<Event> upload(DeviceSpan to, const Fill &fill, Event after) override;
+  Result<Downloaded> download(DeviceSpan from, Event after) override;
   /// Runs the operation at once, on the calling thread and its team.
-  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
-                              QueueTicket) override {
+  Result<Event> enqueue(Operation &operation, Invocation invocation,
+                        Event) override {
     if (Result<void> done = operation.run(invocation); !done)
       return done.error();
-    return QueueTicket();
+    return Event();
   }
-  Result<void> synchronize(QueueTicket) override { return {}; }
+  Result<void> synchronize(Event) override { return {}; }
 
   Prepared prepare(const plan::Launch &launch, const ArenaView &arena) override;
   Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override;

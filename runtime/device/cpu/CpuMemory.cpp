@@ -81,14 +81,13 @@ Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
   return {};
 }
 
-Result<QueueTicket> CpuDevice::upload(DeviceSpan to, const Fill &fill,
-                                      QueueTicket) {
+Result<Event> CpuDevice::upload(DeviceSpan to, const Fill &fill, Event) {
   if (Result<void> filled = fill(DeviceAccess::bytesOf(to)); !filled)
     return filled.error();
-  return QueueTicket{Queue::Copies, 0};
+  return Event{Queue::Copies, 0};
 }
 
-Result<Downloaded> CpuDevice::download(DeviceSpan from, QueueTicket) {
+Result<Downloaded> CpuDevice::download(DeviceSpan from, Event) {
   return Downloaded(DeviceAccess::bytesOf(from));
 }
 

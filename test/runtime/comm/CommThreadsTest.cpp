@@ -50,14 +50,14 @@ TEST(CommThreads, WorkWhileNobodyWaits) {
         Sum sum(transport, 400'000);
         fill(transport, sum);
         std::fill_n(sum.output, sum.transfer.inner, -1.0f);
-        auto ticket = transport.start(sum.collective);
-        if (!ticket)
-          return ticket.error().message;
+        auto request = transport.start(sum.collective);
+        if (!request)
+          return request.error().message;
         if (!comesByItself(sum))
           return "nobody worked";
         ++flags.words[0];
         flags.await(0, 2 * round); // only now may anybody wait
-        auto done = transport.wait(*ticket);
+        auto done = transport.wait(*request);
         if (!done)
           return done.error().message;
         for (int64_t e = 0; e < sum.transfer.inner; ++e)
@@ -116,12 +116,12 @@ TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
       fill(transport, sum);
       for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e)
         sum.input[e] = std::numeric_limits<float>::denorm_min();
-      auto ticket = transport.start(sum.collective);
-      if (!ticket || !comesByItself(sum))
+      auto request = transport.start(sum.collective);
+      if (!request || !comesByItself(sum))
         return "nobody worked";
       ++flags.words[0];
       flags.await(0, 2);
-      if (!transport.wait(*ticket))
+      if (!transport.wait(*request))
         return "failed";
       for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e) {
         uint32_t bits;
@@ -152,10 +152,10 @@ TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
           auto first = transport.start(sum.collective);
           ++flags.words[0];
           auto second = transport.start(sum.collective);
-          for (auto &ticket : {first, second}) {
-            if (!ticket)
-              return ticket.error().message;
-            if (auto done = transport.wait(*ticket); !done)
+          for (auto &request : {first, second}) {
+            if (!request)
+              return request.error().message;
+            if (auto done = transport.wait(*request); !done)
               return done.error().message;
           }
           return "went on without rank 1";
@@ -173,16 +173,16 @@ TEST(CommThreads, OutliveAWaitThatFails) {
       {.ranks = 2, .sharedSize = 200 << 20},
       [](Transport &transport) -> std::string {
         auto sum = std::make_unique<Sum>(transport, 20'000'000);
-        auto ticket = transport.start(sum->collective);
-        if (!ticket)
-          return ticket.error().message;
+        auto request = transport.start(sum->collective);
+        if (!request)
+          return request.error().message;
         if (transport.rank() == 1) {
           usleep(2000); // so that it has begun
           transport.abort("enough");
         }
         while (transport.health())
           sched_yield();
-        auto done = transport.wait(*ticket);
+        auto done = transport.wait(*request);
         std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));
         return done ? "" : done.error().message;
       },

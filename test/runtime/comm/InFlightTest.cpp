@@ -57,7 +57,7 @@ Case drawCase(Random &random, int members) {
 
 struct Flying {
   std::unique_ptr<PlacedCase> placed;
-  Ticket ticket;
+  Request request;
 };
 
 /// Starts `count` drawn collectives of all ranks, and waits for them in the
@@ -74,14 +74,14 @@ std::string startAndWait(Transport &transport, int count, uint64_t seed,
     if (!placed->error.empty())
       return placed->error;
     placed->collective.id = n;
-    auto ticket = transport.start(placed->collective);
-    if (!ticket)
-      return ticket.error().message;
-    flying.push_back({std::move(placed), *ticket});
+    auto request = transport.start(placed->collective);
+    if (!request)
+      return request.error().message;
+    flying.push_back({std::move(placed), *request});
   }
   arrange(flying, transport.rank());
   for (Flying &each : flying) {
-    if (auto done = transport.wait(each.ticket); !done)
+    if (auto done = transport.wait(each.request); !done)
       return done.error().message;
     if (std::string text = each.placed->check(); !text.empty())
       return "of " + std::to_string(count) + ": " + text;
@@ -128,14 +128,14 @@ TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
           count, cursor);
       if (!placed->error.empty())
         return placed->error;
-      auto ticket = transport.start(placed->collective);
-      if (!ticket)
-        return ticket.error().message;
-      flying.push_back({std::move(placed), *ticket});
+      auto request = transport.start(placed->collective);
+      if (!request)
+        return request.error().message;
+      flying.push_back({std::move(placed), *request});
     }
     std::reverse(flying.begin(), flying.end());
     for (Flying &each : flying) {
-      if (auto done = transport.wait(each.ticket); !done)
+      if (auto done = transport.wait(each.request); !done)
         return done.error().message;
       if (std::string text = each.placed->check(); !text.empty())
         return text;
@@ -164,13 +164,13 @@ TEST_P(InFlightTest, WhatIsPublishedStaysUntilItIsRead) {
           count, cursor);
       if (!placed->error.empty())
         return placed->error;
-      auto ticket = transport.start(placed->collective);
-      if (!ticket)
-        return ticket.error().message;
-      flying.push_back({std::move(placed), *ticket});
+      auto request = transport.start(placed->collective);
+      if (!request)
+        return request.error().message;
+      flying.push_back({std::move(placed), *request});
     }
     for (Flying &each : flying) {
-      if (auto done = transport.wait(each.ticket); !done)
+      if (auto done = transport.wait(each.request); !done)
         return done.error().message;
       if (std::string text = each.placed->check(); !text.empty())
         return text;
@@ -195,7 +195,7 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
   uint64_t cursor = 64 * draw(own, 0, 9);
   auto waitForOne = [&]() -> std::string {
     auto each = flying.begin() + draw(own, 0, int64_t(flying.size()) - 1);
-    auto done = transport.wait(each->ticket);
+    auto done = transport.wait(each->request);
     if (!done)
       return done.error().message;
     std::string text = each->placed->check();
@@ -231,10 +231,10 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
         return text;
       continue;
     }
-    auto ticket = transport.start(placed->collective);
-    if (!ticket)
-      return ticket.error().message;
-    flying.push_back({std::move(placed), *ticket});
+    auto request = transport.start(placed->collective);
+    if (!request)
+      return request.error().message;
+    flying.push_back({std::move(placed), *request});
     while (!flying.empty() && draw(own, 0, 2) == 0) {
       dawdle();
       if (std::string text = waitForOne(); !text.empty())
@@ -272,9 +272,9 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
                     bool isLate = transport.rank() == 1;
                     if (!isLate) // so that the other one is the last to start
                       flags.await(0, 1);
-                    auto ticket = transport.start(sum.collective);
-                    if (!ticket)
-                      return ticket.error().message;
+                    auto request = transport.start(sum.collective);
+                    if (!request)
+                      return request.error().message;
                     if (isLate) {
                       ++flags.words[0];
                       flags.await(1, 1); // the other one has waited for it
@@ -282,7 +282,7 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
                           static_cast<float>(2 * ((elements - 1) % 100) + 1))
                         return "the output is not there";
                     }
-                    auto done = transport.wait(*ticket);
+                    auto done = transport.wait(*request);
                     if (!done)
                       return done.error().message;
                     // With communication threads each may have done the last.
@@ -303,10 +303,10 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
 TEST_P(InFlightTest, StatisticsTellStartsWaitsAndWork) {
   expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
     Sum sum(transport, 100);
-    auto ticket = transport.start(sum.collective);
-    if (!ticket || transport.statistics()[0].calls != 0)
+    auto request = transport.start(sum.collective);
+    if (!request || transport.statistics()[0].calls != 0)
       return "counted before its end";
-    if (!transport.wait(*ticket))
+    if (!transport.wait(*request))
       return "failed";
     CollectiveStatistics one = transport.statistics()[0];
     if (one.calls != 1 || one.bytes != 400 || one.startingNanoseconds == 0 ||
@@ -323,15 +323,15 @@ TEST_P(InFlightTest, StatisticsTellStartsWaitsAndWork) {
   });
 }
 
-TEST_P(InFlightTest, ATicketIsWaitedForOnce) {
+TEST_P(InFlightTest, ARequestIsWaitedForOnce) {
   auto outcomes = run({.ranks = 2}, [](Transport &transport) -> std::string {
     Sum sum(transport, 100);
-    auto ticket = transport.start(sum.collective);
-    if (!ticket)
-      return ticket.error().message;
-    if (auto done = transport.wait(*ticket); !done)
+    auto request = transport.start(sum.collective);
+    if (!request)
+      return request.error().message;
+    if (auto done = transport.wait(*request); !done)
       return done.error().message; // the other one was quicker
-    auto again = transport.wait(*ticket);
+    auto again = transport.wait(*request);
     return again ? "" : again.error().message;
   });
   expectErrorEverywhere(outcomes, {"waits for a collective that it has not "
@@ -345,10 +345,10 @@ TEST_P(InFlightTest, MembersThatStartDifferentCollectivesAreAnErrorOnEach) {
       Sum agreed(transport, 10, 4),
           sum(transport, elements, transport.rank() == 1 ? 71 : 70);
       auto first = transport.start(agreed.collective);
-      auto ticket = transport.start(sum.collective);
-      if (!ticket)
-        return ticket.error().message;
-      auto done = transport.wait(*ticket);
+      auto request = transport.start(sum.collective);
+      if (!request)
+        return request.error().message;
+      auto done = transport.wait(*request);
       return done ? "" : done.error().message;
     });
     expectErrorEverywhere(outcomes,
@@ -363,12 +363,12 @@ TEST_P(InFlightTest, CirclesOfWaitsAreFoundBehindWhatIsInFlight) {
     auto flying = transport.start(all.collective);
     Sum sum(transport, 10, 40 + transport.rank());
     sum.collective.group = *transport.createGroup(groups[transport.rank()]);
-    auto ticket = transport.start(sum.collective);
-    if (!flying || !ticket)
+    auto request = transport.start(sum.collective);
+    if (!flying || !request)
       return "failed";
     if (!transport.wait(*flying))
       return "failed";
-    auto done = transport.wait(*ticket);
+    auto done = transport.wait(*request);
     return done ? "" : done.error().message;
   });
   expectErrorEverywhere(
@@ -392,19 +392,19 @@ TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
        }},
       {"in a wait for others",
        [](Transport &transport, Sum &sum, Flags &flags) {
-         auto ticket = transport.start(sum.collective);
+         auto request = transport.start(sum.collective);
          ++flags.words[0]; // now the others begin to think of starting
          std::signal(SIGALRM, [](int) { raise(SIGKILL); });
          ualarm(20'000, 0);
-         (void)transport.wait(*ticket);
+         (void)transport.wait(*request);
          pause();
        }},
       {"at work", [](Transport &transport, Sum &sum, Flags &) {
          transport.setParallelFor([](int64_t, int64_t, const RangeBody &) {
            raise(SIGKILL); // a piece is claimed, and not done
          });
-         auto ticket = transport.start(sum.collective);
-         (void)transport.wait(*ticket);
+         auto request = transport.start(sum.collective);
+         (void)transport.wait(*request);
          raise(SIGKILL); // the others had done all
        }}};
   for (auto &[state, die] : deaths) {
@@ -424,10 +424,10 @@ TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
                           }
                           auto first = transport.start(sum.collective);
                           auto second = transport.start(sum.collective);
-                          for (auto &ticket : {first, second}) {
-                            if (!ticket)
-                              return ticket.error().message;
-                            if (auto done = transport.wait(*ticket); !done)
+                          for (auto &request : {first, second}) {
+                            if (!request)
+                              return request.error().message;
+                            if (auto done = transport.wait(*request); !done)
                               return done.error().message;
                           }
                           return "went on without rank 1";
@@ -448,10 +448,10 @@ TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
           auto started = transport.start(sum.collective);
           return started ? "" : started.error().message;
         }
-        auto ticket = transport.start(sum.collective);
-        if (!ticket)
-          return ticket.error().message;
-        auto done = transport.wait(*ticket);
+        auto request = transport.start(sum.collective);
+        if (!request)
+          return request.error().message;
+        auto done = transport.wait(*request);
         return done ? "" : done.error().message;
       },
       "interrupted by the user");
@@ -469,12 +469,12 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
       return "failed";
     // Two rounds, and what a rank sends: 2 n (g - 1) / g.
     int64_t each = 2 * latency + elements * 4 * picosecondsPerByte / 1000;
-    std::vector<Ticket> tickets;
+    std::vector<Request> requests;
     for (int n = 0; n < 3; ++n)
-      tickets.push_back(*transport.start(sum.collective));
+      requests.push_back(*transport.start(sum.collective));
     int64_t before = 0;
-    for (Ticket ticket : tickets) {
-      auto done = transport.wait(ticket);
+    for (Request request : requests) {
+      auto done = transport.wait(request);
       if (!done)
         return done.error().message;
       timespec now;
@@ -487,9 +487,9 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
       before = done->finished;
     }
     // It ends during the time that passes before the wait.
-    auto ticket = transport.start(sum.collective);
+    auto request = transport.start(sum.collective);
     usleep(50'000);
-    auto done = transport.wait(*ticket);
+    auto done = transport.wait(*request);
     if (!done)
       return done.error().message;
     return transport.statistics()[0].calls == 4 ? "" : "calls";

@@ -191,12 +191,12 @@ std::string startMany(Transport &transport, std::vector<int32_t> ranks,
   if (!group)
     return group.error().message;
   Collective nothing{.reduction = Reduction::Sum, .group = *group};
-  Ticket last;
+  Request last;
   for (uint64_t n = 0; n < count; ++n) {
-    auto ticket = transport.start(nothing);
-    if (!ticket)
-      return ticket.error().message;
-    last = *ticket;
+    auto request = transport.start(nothing);
+    if (!request)
+      return request.error().message;
+    last = *request;
   }
   auto done = transport.wait(last);
   return done ? "" : done.error().message;

@@ -1,5 +1,5 @@
 // A device that behaves like a GPU: its addresses are not valid in this
-// process, it works in the background, and only queues and tickets order its
+// process, it works in the background, and only queues and events order its
 // work.
 
 #pragma once
@@ -21,7 +21,7 @@
 namespace polyrank::runtime::test {
 
 /// Computes what a CpuDevice computes. Each queue is a thread that delays every
-/// operation, so that a missing ticket is detected. Uploads go through a copy,
+/// operation, so that a missing event is detected. Uploads go through a copy,
 /// in which all bytes that were not filled are 0xcd.
 class QueuedDevice : public Device {
 public:
@@ -59,8 +59,7 @@ public:
   }
   Result<void> adopt(DeviceSpan) override { return {}; }
 
-  Result<QueueTicket> upload(DeviceSpan to, const Fill &fill,
-                             QueueTicket after) override {
+  Result<Event> upload(DeviceSpan to, const Fill &fill, Event after) override {
     auto staged =
         std::make_shared<std::vector<std::byte>>(to.size, std::byte(0xcd));
     if (Result<void> filled = fill(*staged); !filled)
@@ -71,7 +70,7 @@ public:
       return {};
     });
   }
-  Result<Downloaded> download(DeviceSpan from, QueueTicket after) override {
+  Result<Downloaded> download(DeviceSpan from, Event after) override {
     if (Result<void> over = synchronize(after); !over)
       return over.error();
     auto copy = std::make_unique<std::byte[]>(from.size);
@@ -79,14 +78,14 @@ public:
     return Downloaded(std::move(copy), from.size);
   }
 
-  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
-                              QueueTicket after) override {
+  Result<Event> enqueue(Operation &operation, Invocation invocation,
+                        Event after) override {
     return put(Queue::Compute, after,
                [&operation, invocation] { return operation.run(invocation); });
   }
-  Result<void> synchronize(QueueTicket ticket) override {
+  Result<void> synchronize(Event event) override {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return isOver(ticket); });
+    changed.wait(lock, [&] { return isOver(event); });
     return failure ? *failure : Result<void>();
   }
 
@@ -118,7 +117,7 @@ public:
 
 private:
   struct Task {
-    QueueTicket after;
+    Event after;
     std::function<Result<void>()> body;
   };
   struct Line {
@@ -127,15 +126,15 @@ private:
     uint64_t given = 0, done = 0;
   };
 
-  Result<QueueTicket> put(Queue queue, QueueTicket after,
-                          std::function<Result<void>()> body) {
+  Result<Event> put(Queue queue, Event after,
+                    std::function<Result<void>()> body) {
     std::lock_guard lock(mutex);
     if (failure)
       return *failure;
     Line &line = lines[int(queue)];
     line.tasks.push_back({after, std::move(body)});
     changed.notify_all();
-    return QueueTicket{queue, ++line.given};
+    return Event{queue, ++line.given};
   }
 
   void work(Line &line) {
@@ -169,8 +168,8 @@ private:
     });
   }
 
-  bool isOver(QueueTicket ticket) const {
-    return lines[int(ticket.queue)].done >= ticket.number;
+  bool isOver(Event event) const {
+    return lines[int(event.queue)].done >= event.number;
   }
   std::byte *hostOf(DeviceAddress address) {
     std::lock_guard lock(mutex);

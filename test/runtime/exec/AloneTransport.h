@@ -24,15 +24,15 @@ public:
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
   Result<void> check(const Collective &) const override { return {}; }
-  Result<Ticket> start(const Collective &collective) override {
+  Result<Request> start(const Collective &collective) override {
     if (onStart)
       onStart();
     collectives.push_back(
         {collective.group.index, collective.id, collective.transfers[0]});
-    return Ticket{collectives.size()};
+    return Request{collectives.size()};
   }
-  Result<Completion> wait(Ticket ticket) override {
-    waits.push_back(ticket.number);
+  Result<Completion> wait(Request request) override {
+    waits.push_back(request.number);
     return Completion{};
   }
   Result<ChannelEnd> openChannel(const Channel &) override {
@@ -66,8 +66,8 @@ public:
     Transfer transfer;
   };
   std::vector<std::vector<int32_t>> groups;
-  std::vector<Done> collectives; // a ticket's number counts them from 1
-  std::vector<uint64_t> waits;   // the tickets waited for
+  std::vector<Done> collectives; // a request's number counts them from 1
+  std::vector<uint64_t> waits;   // the requests waited for
   std::function<void()> onStart;
 
 private:

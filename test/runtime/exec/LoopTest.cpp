@@ -153,8 +153,8 @@ class Failing : public QueuedDevice {
 public:
   Failing(std::unique_ptr<CpuDevice> cpu, uint32_t last)
       : QueuedDevice(std::move(cpu)), left(last) {}
-  Result<QueueTicket> enqueue(Operation &operation, Invocation invocation,
-                              QueueTicket after) override {
+  Result<Event> enqueue(Operation &operation, Invocation invocation,
+                        Event after) override {
     if (left-- == 0)
       return Error{"out of paper"};
     return QueuedDevice::enqueue(operation, invocation, after);

@@ -108,7 +108,7 @@ TEST_F(QueuedDeviceTest, TrainsToTheBitsOfTheCpu) {
   for (const LinearModel &model : models)
     for (bool meets : {true, false}) {
       plan::PlanT plan = linearPlan(model);
-      // Without collectives nothing but tickets holds a step back.
+      // Without collectives nothing but events holds a step back.
       if (!meets)
         std::erase_if(plan.programs[0]->segments[updateSegment]->commands,
                       [](const auto &command) {
@@ -145,9 +145,9 @@ TEST_F(QueuedDeviceTest, AnErrorInTheBackgroundIsThatOfALaterCall) {
     Result<void> run(Invocation) override { return Error{"out of paper"}; }
   } broken;
   QueuedDevice queued(cpuOf(linearPlan({})));
-  auto ticket = queued.enqueue(broken, {}, {});
-  ASSERT_TRUE(ticket);
-  Result<void> over = queued.synchronize(*ticket);
+  auto event = queued.enqueue(broken, {}, {});
+  ASSERT_TRUE(event);
+  Result<void> over = queued.synchronize(*event);
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().message, "out of paper");
 }

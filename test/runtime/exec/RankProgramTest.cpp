@@ -246,7 +246,7 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
   }
 }
 
-TEST(RankProgram, AWaitIsForTheCollectiveOfItsTicketInItsSegment) {
+TEST(RankProgram, AWaitIsForTheCollectiveOfItsRequestInItsSegment) {
   LinearModel model;
   model.data = 2, model.tensor = 2;
   plan::PlanT plan = linearPlan(model);

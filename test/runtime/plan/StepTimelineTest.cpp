@@ -25,10 +25,10 @@ plan::PlanT timed(bool overlapped) {
   if (!overlapped)
     return plan;
   auto &update = plan.programs[0]->segments[updateSegment]->commands;
-  update[0]->body.AsCollective()->ticket = 1;
+  update[0]->body.AsCollective()->request = 1;
   auto wait = std::make_unique<plan::CommandT>();
   plan::WaitT body;
-  body.ticket = 1;
+  body.request = 1;
   wait->body.Set(std::move(body));
   update.insert(update.begin() + 3, std::move(wait));
   return plan;

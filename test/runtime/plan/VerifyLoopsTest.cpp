@@ -176,14 +176,14 @@ const Lie lies[] = {
      "16 bytes at offset 1536 and 16 bytes at offset 1048 overlap"},
     {"writesWhatIsInFlight", [](PlanT &p) { zeroInFlight(p, 5, 36, -4); },
      "command 1 (Loop): writes 4 bytes at offset 36, and the collective of "
-     "command 0 (ticket 5)"},
+     "command 0 (request 5)"},
     {"writesWhatIsInFlightAhead",
      [](PlanT &p) {
        reduceElsewhere(p);
        zeroInFlight(p, 4, 1012, 4);
      },
      "command 1 (Loop): writes 4 bytes at offset 1012, and the collective of "
-     "command 0 (ticket 5)"},
+     "command 0 (request 5)"},
 };
 
 class RefusedLoop : public testing::TestWithParam<Lie> {};

@@ -338,10 +338,10 @@ TEST(VerifyPrograms, ProgramsMayStartWhatTheyShare) {
   PlanT plan = goodPipeline();
   for (auto &program : plan.programs) {
     auto &commands = program->segments.back()->commands;
-    commands[2]->body.AsCollective()->ticket = 3;
+    commands[2]->body.AsCollective()->request = 3;
     auto wait = std::make_unique<CommandT>();
     WaitT body;
-    body.ticket = 3;
+    body.request = 3;
     wait->body.Set(std::move(body));
     commands.push_back(std::move(wait));
   }

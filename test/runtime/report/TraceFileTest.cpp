@@ -57,7 +57,7 @@ protected:
           for (uint32_t c = 0; c < commands.size(); ++c) {
             const plan::Command &command = *commands.Get(c);
             const plan::Collective *one = command.body_as_Collective();
-            bool ends = command.body_as_Wait() || (one && !one->ticket());
+            bool ends = command.body_as_Wait() || (one && !one->request());
             int64_t end = now + (ends ? 2 * time : time);
             Completion completion{now + time, int32_t(1 - rank), end, 0};
             trace.add(a, c, now, end, ends ? &completion : nullptr);

@@ -43,7 +43,7 @@ public:
     uint64_t begin, end; // of all its blocks in all microbatches
     uint64_t longest;    // the largest end up to this one
     const BufferRef *buffer;
-    uint32_t ticket;
+    uint32_t request;
     bool isOutput;
   };
   struct Started {
@@ -51,25 +51,25 @@ public:
     const Collective *collective; // null once it has been waited for
   };
 
-  /// By ticket, for all commands so far.
-  std::map<uint32_t, Started> tickets;
+  /// By request, for all commands so far.
+  std::map<uint32_t, Started> requests;
 
   bool isEmpty() const { return uses[0].empty() && uses[1].empty(); }
 
-  void add(uint32_t ticket, const Collective &collective) {
+  void add(uint32_t request, const Collective &collective) {
     for (const Transfer *transfer : *collective.transfers())
       for (const BufferRef *buffer : {transfer->input(), transfer->output()})
         if (buffer->size())
           usesIn(*buffer).push_back({buffer->offset(), verifier.endOf(*buffer),
-                                     0, buffer, ticket,
+                                     0, buffer, request,
                                      buffer == transfer->output()});
     arrange();
   }
 
-  void remove(uint32_t ticket) {
+  void remove(uint32_t request) {
     for (auto &region : uses)
       std::erase_if(region,
-                    [&](const Use &use) { return use.ticket == ticket; });
+                    [&](const Use &use) { return use.request == request; });
     arrange();
   }
 
@@ -107,20 +107,20 @@ private:
 };
 
 /// Requires that the command's buffers have been verified.
-bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
-                                InFlight &inFlight) {
+bool PlanVerifier::verifyRequest(const std::string &what,
+                                 const Command &command, InFlight &inFlight) {
   if (const Wait *wait = command.body_as_Wait()) {
-    auto started = inFlight.tickets.find(wait->ticket());
-    if (started == inFlight.tickets.end())
-      return fail("{}: waits for ticket {}, under which no command before it "
+    auto started = inFlight.requests.find(wait->request());
+    if (started == inFlight.requests.end())
+      return fail("{}: waits for request {}, under which no command before it "
                   "has started a collective",
-                  what, wait->ticket());
+                  what, wait->request());
     if (!started->second.collective)
-      return fail("{}: waits for ticket {} of command {}, which a command "
+      return fail("{}: waits for request {} of command {}, which a command "
                   "before it has waited for",
-                  what, wait->ticket(), started->second.command);
+                  what, wait->request(), started->second.command);
     started->second.collective = nullptr;
-    inFlight.remove(wait->ticket());
+    inFlight.remove(wait->request());
     return true;
   }
   if (inFlight.isEmpty())
@@ -140,11 +140,12 @@ bool PlanVerifier::verifyTicket(const std::string &what, const Command &command,
   if (!conflict)
     return true;
   return fail("{}: {} {} bytes at offset {}, and the collective of command {} "
-              "(ticket {}), which no command before it has waited for, {} {} "
+              "(request {}), which no command before it has waited for, {} {} "
               "bytes at offset {}",
               what, writes ? "writes" : "reads", touched->size(),
-              touched->offset(), inFlight.tickets.at(conflict->ticket).command,
-              conflict->ticket, conflict->isOutput ? "writes" : "reads",
+              touched->offset(),
+              inFlight.requests.at(conflict->request).command,
+              conflict->request, conflict->isOutput ? "writes" : "reads",
               conflict->buffer->size(), conflict->buffer->offset());
 }
 
@@ -165,23 +166,24 @@ bool PlanVerifier::verifySegment(const Segment &segment) {
     std::string what = describe(segment, number);
     loop = command.body_as_Loop();
     if (!verifyPhase(what, command) || !verifyCommand(what, command) ||
-        !verifyTicket(what, command, inFlight))
+        !verifyRequest(what, command, inFlight))
       return false;
     loop = nullptr;
     const Collective *collective = command.body_as_Collective();
-    if (!collective || collective->ticket() == 0)
+    if (!collective || collective->request() == 0)
       continue;
     auto [earlier, isFirst] =
-        inFlight.tickets.insert({collective->ticket(), {number, collective}});
+        inFlight.requests.insert({collective->request(), {number, collective}});
     if (!isFirst)
-      return fail("{}: starts a collective under ticket {}, as command {} does",
-                  what, collective->ticket(), earlier->second.command);
-    inFlight.add(collective->ticket(), *collective);
+      return fail(
+          "{}: starts a collective under request {}, as command {} does", what,
+          collective->request(), earlier->second.command);
+    inFlight.add(collective->request(), *collective);
   }
-  for (auto &[ticket, started] : inFlight.tickets)
+  for (auto &[request, started] : inFlight.requests)
     if (started.collective)
-      return fail("{}: no command of the segment waits for its ticket {}",
-                  describe(segment, started.command), ticket);
+      return fail("{}: no command of the segment waits for its request {}",
+                  describe(segment, started.command), request);
   return true;
 }
 

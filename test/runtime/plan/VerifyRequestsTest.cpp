@@ -19,9 +19,9 @@ void insert(PlanT &plan, size_t at, Body body) {
                   std::move(command));
 }
 
-WaitT waitFor(uint32_t ticket) {
+WaitT waitFor(uint32_t request) {
   WaitT wait;
-  wait.ticket = ticket;
+  wait.request = request;
   return wait;
 }
 
@@ -30,7 +30,7 @@ CollectiveT &collectiveAt(PlanT &plan, int number) {
 }
 
 /// The update: 0 starts the gradient's reduction, in place (24 bytes at 0),
-/// under ticket 5; 1 totals the loss (4 bytes at 64), 2 reduces it; 3 waits; 4
+/// under request 5; 1 totals the loss (4 bytes at 64), 2 reduces it; 3 waits; 4
 /// descends. All in the shared region.
 PlanT startedPlan() {
   PlanT plan = goodPlan();
@@ -90,11 +90,11 @@ LaunchT zeroAt(const BufferRef &input, const BufferRef &output) {
 
 /// Inserts a second collective, of 24 bytes, after the start of the gather.
 void insertCopyOfAll(PlanT &plan, uint64_t from, uint64_t to,
-                     uint32_t ticket = 0) {
+                     uint32_t request = 0) {
   CollectiveT second;
   second.kind = CollectiveKind::Broadcast;
   second.id = 9;
-  second.ticket = ticket;
+  second.request = request;
   auto transfer = std::make_unique<TransferT>();
   transfer->inner = 6;
   transfer->input = std::make_unique<BufferRef>(shared(from, 24));
@@ -110,37 +110,37 @@ const char *const writesRead =
 
 const Lie lies[] = {
     {"waitForNothing", [](PlanT &p) { insert(p, 1, waitFor(9)); },
-     "command 1 (Wait): waits for ticket 9, under which no command before it"},
-    {"waitForNoTicket", [](PlanT &p) { insert(p, 3, waitFor(0)); },
-     "waits for ticket 0, under which no command"},
+     "command 1 (Wait): waits for request 9, under which no command before it"},
+    {"waitForNoRequest", [](PlanT &p) { insert(p, 3, waitFor(0)); },
+     "waits for request 0, under which no command"},
     {"waitBeforeTheStart",
      [](PlanT &p) { std::swap(update(p)[0], update(p)[3]); },
-     "command 0 (Wait, linear.gradient): waits for ticket 5, under which no "
+     "command 0 (Wait, linear.gradient): waits for request 5, under which no "
      "command"},
     {"waitTwice", [](PlanT &p) { insert(p, 4, waitFor(5)); },
-     "waits for ticket 5 of command 0, which a command before it has waited"},
-    {"startTwiceAtOnce", [](PlanT &p) { collectiveAt(p, 2).ticket = 5; },
-     "command 2 (Collective, loss): starts a collective under ticket 5, as "
+     "waits for request 5 of command 0, which a command before it has waited"},
+    {"startTwiceAtOnce", [](PlanT &p) { collectiveAt(p, 2).request = 5; },
+     "command 2 (Collective, loss): starts a collective under request 5, as "
      "command 0 does"},
     {"startTwiceInARow",
      [](PlanT &p) {
        update(p)[2].swap(update(p)[3]);
-       collectiveAt(p, 3).ticket = 5;
+       collectiveAt(p, 3).request = 5;
        insert(p, 4, waitFor(5));
      },
-     "starts a collective under ticket 5, as command 0 does"},
+     "starts a collective under request 5, as command 0 does"},
     {"neverWaitedFor", [](PlanT &p) { update(p).erase(update(p).begin() + 3); },
-     "reads 24 bytes at offset 0, and the collective of command 0 (ticket 5)"},
-    {"inFlightAtTheEnd", [](PlanT &p) { collectiveAt(p, 2).ticket = 6; },
+     "reads 24 bytes at offset 0, and the collective of command 0 (request 5)"},
+    {"inFlightAtTheEnd", [](PlanT &p) { collectiveAt(p, 2).request = 6; },
      "command 2 (Collective, loss): no command of the segment waits for its "
-     "ticket 6"},
+     "request 6"},
     {"waitInTheNextSegment",
      [](PlanT &p) {
        auto moved = std::move(update(p)[0]);
        update(p).erase(update(p).begin());
        programOf(p).segments[nextSegment]->commands.push_back(std::move(moved));
      },
-     "no command of the segment waits for its ticket 5"},
+     "no command of the segment waits for its request 5"},
     {"kernelReads",
      [](PlanT &p) { insert(p, 1, zeroAt(shared(8), shared(4096))); },
      readsWritten},
@@ -210,7 +210,7 @@ const Lie lies[] = {
        gather(p);
        insert(p, 1, copyBetween(shared(4096), shared(1040)));
      },
-     "writes 8 bytes at offset 1040, and the collective of command 0 (ticket "
+     "writes 8 bytes at offset 1040, and the collective of command 0 (request "
      "5), which no command before it has waited for, reads 24 bytes at offset "
      "1024"},
     {"collectiveReads",
@@ -246,7 +246,7 @@ const Lie lies[] = {
        insert(p, 2, waitFor(6));
        insert(p, 3, copyBetween(shared(2088), shared(4096)));
      },
-     "command 0 (ticket 5)"},
+     "command 0 (request 5)"},
     {"behindAnotherWhoseRangeIsShorter",
      [](PlanT &p) { // the first to begin ends last in microbatch 1
        gather(p);
@@ -271,16 +271,17 @@ const Lie lies[] = {
      readsWritten},
 };
 
-class RefusedTicket : public testing::TestWithParam<Lie> {};
+class RefusedRequest : public testing::TestWithParam<Lie> {};
 
-TEST_P(RefusedTicket, NamesThePlaceAndTheValues) {
+TEST_P(RefusedRequest, NamesThePlaceAndTheValues) {
   expectRefused(GetParam(), startedPlan());
 }
 
-INSTANTIATE_TEST_SUITE_P(VerifyTickets, RefusedTicket, testing::ValuesIn(lies),
+INSTANTIATE_TEST_SUITE_P(VerifyRequests, RefusedRequest,
+                         testing::ValuesIn(lies),
                          [](const auto &info) { return info.param.name; });
 
-TEST(VerifyTickets, AcceptsWhatDoesNotDisturbACollectiveInFlight) {
+TEST(VerifyRequests, AcceptsWhatDoesNotDisturbACollectiveInFlight) {
   auto check = [](const char *what,
                   const std::function<void(PlanT &)> &change) {
     SCOPED_TRACE(what);
@@ -312,7 +313,7 @@ TEST(VerifyTickets, AcceptsWhatDoesNotDisturbACollectiveInFlight) {
     insert(p, 4, waitFor(6));
     std::swap(update(p)[4], update(p)[5]);
   });
-  check("tickets of another segment's numbers", [](PlanT &p) {
+  check("requests of another segment's numbers", [](PlanT &p) {
     auto &commands = programOf(p).segments[nextSegment]->commands;
     for (int number : {0, 3}) {
       auto command = std::make_unique<CommandT>(*update(p)[number]);
