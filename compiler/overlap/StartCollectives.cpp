@@ -342,32 +342,32 @@ struct StartCollectivesPass
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(schedule(function)))
+      if (!function.isExternal() && failed(startIn(function)))
         return signalPassFailure();
   }
 
 private:
-  LogicalResult schedule(func::FuncOp function);
-  void schedule(Block &block, const Durations &durations);
+  LogicalResult startIn(func::FuncOp function);
+  void startIn(Block &block, const Durations &durations);
 };
 } // namespace
 
-void StartCollectivesPass::schedule(Block &block, const Durations &durations) {
+void StartCollectivesPass::startIn(Block &block, const Durations &durations) {
   forEachRange(
       block,
       [&](Block::iterator begin, Block::iterator end) {
         RangeScheduler(begin, end, prefetch, durations).run();
       },
-      [&](Block &part, int64_t) { schedule(part, durations); });
+      [&](Block &part, int64_t) { startIn(part, durations); });
 }
 
-LogicalResult StartCollectivesPass::schedule(func::FuncOp function) {
+LogicalResult StartCollectivesPass::startIn(func::FuncOp function) {
   auto durations = Durations::of(
       function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
   if (failed(durations))
     return failure();
   int64_t synchronous = simulate(function, *durations).makespan;
-  schedule(function.getBody().front(), *durations);
+  startIn(function.getBody().front(), *durations);
   if (!report)
     return success();
   StepTime step = simulate(function, *durations);
