@@ -1,5 +1,6 @@
 # lit: every .mlir and .test below this folder, with our tools and LLVM's on PATH.
 import os
+import subprocess
 
 import lit.formats
 
@@ -9,12 +10,17 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.test_source_root = os.path.dirname(__file__)
 config.environment["PATH"] = os.pathsep.join(
     [config.polyrank_bin_dir, config.llvm_bin_dir, os.environ["PATH"]])
-# lit passes few variables on: these turn on planted bugs (mutations/run.py).
-for name in ("PLANTED_BUG", "PLANTED_BUGS_REACHED"):
+# lit passes few variables on: these turn on mutants (mutations/run.py).
+for name in ("MUTANT", "MUTANTS_REACHED"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# The Python with the packages of parity/requirements.txt, which tools/check.sh makes.
+python = os.path.join(config.test_source_root, os.pardir, ".venv/bin/python")
+if os.path.exists(python) and subprocess.run([python, "-c", "import tree_sitter, tree_sitter_cpp"], capture_output=True).returncode == 0:
+    config.available_features.add("tree-sitter")
 # %models: exports that tests share (models/README.md); %tools: our scripts.
 config.substitutions += [
     ("%models", os.path.join(config.test_source_root, "models")),
+    ("%python", python),
     ("%tools", os.path.join(config.test_source_root, os.pardir, "tools")),
 ]

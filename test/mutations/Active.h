@@ -1,5 +1,5 @@
-// Selects the mutant that a run executes. run.py includes this file in the
-// mutated files of its copy of the sources; no other build sees it.
+// Which mutant a run executes. run.py includes this into the files of its
+// copy of the sources that have mutants; no other build sees it.
 
 #pragma once
 
@@ -12,22 +12,21 @@ namespace polyrank::mutations {
 
 inline constexpr int numbers = 1 << 20;
 
-/// The number in PLANTED_BUG, 0 for none. The name does not begin with
-/// POLYRANK_, since the launcher does not pass such variables on to its ranks,
-/// whose mutants would never be active.
+/// The number in MUTANT, 0 for none. Not POLYRANK_..., which the launcher
+/// keeps from its ranks: their mutants would never be turned on.
 inline int chosen() {
   static const int number = [] {
-    const char *text = std::getenv("PLANTED_BUG");
+    const char *text = std::getenv("MUTANT");
     return text ? std::atoi(text) : 0;
   }();
   return number;
 }
 
-/// One byte per mutant in the file PLANTED_BUGS_REACHED, shared by all
-/// processes of a run and intact however they end; null if it is not requested.
+/// One byte per mutant in the file MUTANTS_REACHED, shared by all
+/// processes of a run and whole however they end; null where none is asked for.
 inline unsigned char *reached() {
   static unsigned char *const bytes = []() -> unsigned char * {
-    const char *path = std::getenv("PLANTED_BUGS_REACHED");
+    const char *path = std::getenv("MUTANTS_REACHED");
     if (!path)
       return nullptr;
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -35,14 +34,14 @@ inline unsigned char *reached() {
                             : mmap(nullptr, numbers, PROT_READ | PROT_WRITE,
                                    MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
-      std::abort(); // without this record a run proves nothing
+      std::abort(); // a run that cannot say what it reached says nothing
     close(file);
     return static_cast<unsigned char *>(mapped);
   }();
   return bytes;
 }
 
-/// Returns true if mutant `number` is active in this run.
+/// True where this run executes the mutant with this number.
 inline bool active(int number) {
   if (unsigned char *bytes = reached())
     bytes[number] = 1;

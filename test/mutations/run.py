@@ -1,13 +1,14 @@
-"""Puts each bug of the lists into the code and demands that a test fails: run.py [FILTER...] [options].
+"""Puts each mutant of the lists into the code and demands that a test fails: run.py [FILTER...] [options].
 
-All bugs are built at once into a copy of the sources (build/mutations), each behind a switch that the environment
-turns on, so that trying one more costs a run of tests and no build. The tests run once without a bug, which says how
-long they take and which bugs they execute; then each bug runs against its area's tests (suites.toml), those that
-execute it, the quickest first, until one fails. A test that does not end, or crashes, has failed.
+All mutants are built at once into a copy of the sources (build/mutations), each behind a switch that the environment
+turns on, so that trying one more costs a run of tests and no build. The tests run once without a mutant, which says
+how long they take and which mutants they execute; then each mutant runs against its area's tests (suites.toml), those
+that execute it, the quickest first, until one fails. A test that does not end, or crashes, has failed.
 
-    test/mutations/run.py                          every bug: some hours on two cores
+    test/mutations/run.py                          every mutant: some hours on two cores
     test/mutations/run.py 'plan:'                  those whose "area: name" contains this
     test/mutations/run.py --check                  only whether the lists fit the sources
+    test/mutations/run.py --repair                 rewrites entries whose code was renamed or moved
     test/mutations/run.py --everywhere             a survivor goes on to all other areas' tests
     test/mutations/run.py --gtest runtime-data-test runtime/data/
                                                    those of these files, against this GoogleTest alone, and no more is
@@ -32,9 +33,11 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planting import HERE, NUMBERS, PlantingError, readLists, writeCopy
+from lists import HERE, NUMBERS, PlantingError, listsOf, readLists
+from places import readTree
+from planting import locate, writeCopy
+from repair import Repairs, writeRepairs
 
-ROOT = HERE.parents[1]
 LIT = "/usr/lib/llvm-22/bin/lit"
 GIB = 1 << 30
 
@@ -86,7 +89,7 @@ class Suite:
 
 
 def setLimits():
-    """A bug may not take the machine with it. A file that is too large is an error that tests see, and not their end."""
+    """A mutant may not take the machine with it. A file that is too large is an error that tests see, and not their end."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 16 * GIB), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(what, (most, most))
@@ -110,14 +113,14 @@ class Outcome:
         return bool(self.caughtBy) != bool(self.mutation.equivalent)
 
 
-def build(mutations, jobs, targets):
+def build(root, spans, jobs, targets):
     """The copy and its build of these targets (none: of all); returns both folders."""
-    folder = ROOT / ("build/mutations-quick" if targets else "build/mutations")
+    folder = root / ("build/mutations-quick" if targets else "build/mutations")
     source, target = folder / "source", folder / "build"
-    files = set(subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+    files = set(subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
                                capture_output=True, text=True).stdout.split("\n")) - {""}
-    writeCopy(ROOT, {f for f in files if (ROOT / f).is_file()}, mutations, source)
-    # Files without a bug come from the cache of other builds, where there is one (.ci/run says what these are for).
+    writeCopy(root, {f for f in files if (root / f).is_file()}, spans, source)
+    # Files without a mutant come from the cache of other builds, where there is one (.ci/run says what these are for).
     environment = os.environ | {
         "CCACHE_BASEDIR": str(source), "CCACHE_NOHASHDIR": "1",
         "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime"}
@@ -131,14 +134,14 @@ def build(mutations, jobs, targets):
 
 
 def measure(suite, source, target):
-    """Runs the suite without a bug: it must pass, and says what it reaches and how long it takes."""
+    """Runs the suite without a mutant: it must pass, and says what it reaches and how long it takes."""
     with tempfile.NamedTemporaryFile(prefix="reached-") as file:
         os.truncate(file.name, NUMBERS)
         start = time.monotonic()
-        problem = suite.run(target, source, {"PLANTED_BUGS_REACHED": file.name}, 3600)
+        problem = suite.run(target, source, {"MUTANTS_REACHED": file.name}, 3600)
         suite.seconds = time.monotonic() - start
         if problem:
-            raise PlantingError(f"{suite.name} fails without a bug: {problem}")
+            raise PlantingError(f"{suite.name} fails without a mutant: {problem}")
         suite.reached = Path(file.name).read_bytes()
     print(f"{suite.seconds:7.1f} s  {suite.name}", flush=True)
 
@@ -151,12 +154,29 @@ def tryOut(mutation, suites, source, target):
         if not suite.reached[mutation.number]:
             continue
         outcome.tried.append(suite.name)
-        problem = suite.run(target, source, {"PLANTED_BUG": str(mutation.number)}, 30 + 5 * suite.seconds)
+        problem = suite.run(target, source, {"MUTANT": str(mutation.number)}, 30 + 5 * suite.seconds)
         if problem:
             outcome.caughtBy, outcome.how = suite.name, problem
             break
     outcome.seconds = time.monotonic() - start
     return outcome
+
+
+def check(tree, mutations):
+    """Says of each entry that does not fit the sources why, and what it may mean; 0 where all fit."""
+    repairs = Repairs(tree, mutations)
+    if not repairs.broken:
+        locate(tree, mutations)
+        print(f"{len(mutations)} mutants fit the sources")
+        return 0
+    for mutation in repairs.broken:
+        try:
+            tree.find(mutation)
+        except PlantingError as error:
+            print(f"{error}\n    {repairs.explain(mutation)}")
+    print(f"{len(repairs.broken)} of {len(mutations)} mutants do not fit the sources; "
+          f"--repair finds {sum(m.number in repairs.changes for m in repairs.broken)}")
+    return 2
 
 
 def main():
@@ -165,23 +185,31 @@ def main():
     parser.add_argument("--gtest", action="append", default=[], metavar="NAME",
                         help="only this GoogleTest, of those of the areas; repeatable")
     parser.add_argument("--check", action="store_true", help="only look whether the lists fit the sources")
+    parser.add_argument("--repair", action="store_true", help="rewrite the entries whose code was renamed or moved")
     parser.add_argument("--everywhere", action="store_true", help="survivors go on to all other areas' tests")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--root", type=Path, default=HERE.parents[1], metavar="FOLDER", help="another checkout to look at")
     options = parser.parse_args()
-    areas = tomllib.loads((HERE / "suites.toml").read_text())["areas"]
+    lists = options.root / "test/mutations"
+    areas = tomllib.loads((lists / "suites.toml").read_text())["areas"]
     try:
-        mutations = readLists()
+        mutations = readLists(lists)
         if unknown := {m.area for m in mutations} - set(areas):
             raise PlantingError(f"suites.toml has no area {', '.join(sorted(unknown))}")
-        if options.check:
-            with tempfile.TemporaryDirectory() as folder:
-                writeCopy(ROOT, {m.file for m in mutations if (ROOT / m.file).is_file()}, mutations, Path(folder))
-            print(f"{len(mutations)} mutations fit the sources")
-            return 0
-        chosen = [m for m in mutations if not options.filters or any(f in str(m) or f in m.file for f in options.filters)]
+        tree = readTree(options.root)
+        if options.repair:
+            for line in writeRepairs(Repairs(tree, mutations), listsOf(lists)):
+                print(line)
+            mutations = readLists(lists)
+        if options.check or options.repair:
+            return check(tree, mutations)
+        spans = locate(tree, mutations)
+        files = {m.number: path for path, inFile in spans.items() for ms in inFile.values() for m in ms}
+        chosen = [m for m in mutations
+                  if not options.filters or any(f in str(m) or f in files[m.number] for f in options.filters)]
         if options.gtest:
             areas = {area: [name for name in names if name.removeprefix("gtest ") in options.gtest] for area, names in areas.items()}
-        source, target = build(chosen if options.gtest else mutations, options.jobs, options.gtest)
+        source, target = build(options.root, locate(tree, chosen) if options.gtest else spans, options.jobs, options.gtest)
         needed = areas if options.everywhere else {m.area for m in chosen}
         suites = {name: Suite(name) for area in sorted(needed) for name in areas[area]}
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -203,7 +231,7 @@ def main():
             outcomes.append(outcome := run.result())
             by = f"  ({outcome.caughtBy})" if outcome.caughtBy else ""
             print(f"{outcome.word:11} {outcome.seconds:7.1f} s  {outcome.mutation}{by}", flush=True)
-    report = [dict(area=o.mutation.area, name=o.mutation.name, file=o.mutation.file, outcome=o.word,
+    report = [dict(area=o.mutation.area, name=o.mutation.name, file=files[o.mutation.number], outcome=o.word,
                    seconds=round(o.seconds, 1), suite=o.caughtBy, how=o.how, tried=o.tried) for o in outcomes]
     (target.parent / "report.json").write_text(json.dumps(report, indent=1))
     caught = sum(bool(o.caughtBy) for o in outcomes)
