@@ -1,5 +1,5 @@
-// Which mutant a run executes. run.py includes this into the files of its
-// copy of the sources that have mutants; no other build sees it.
+// Selects the mutant that a run executes. run.py includes this file in the
+// mutated files of its copy of the sources; no other build sees it.
 
 #pragma once
 
@@ -12,8 +12,9 @@ namespace polyrank::mutations {
 
 inline constexpr int numbers = 1 << 20;
 
-/// The number in MUTANT, 0 for none. Not POLYRANK_..., which the launcher
-/// keeps from its ranks: their mutants would never be turned on.
+/// The number in MUTANT, 0 for none. The name does not begin with
+/// POLYRANK_, since the launcher does not pass such variables on to its ranks,
+/// whose mutants would never be active.
 inline int chosen() {
   static const int number = [] {
     const char *text = std::getenv("MUTANT");
@@ -23,7 +24,7 @@ inline int chosen() {
 }
 
 /// One byte per mutant in the file MUTANTS_REACHED, shared by all
-/// processes of a run and whole however they end; null where none is asked for.
+/// processes of a run and intact however they end; null if it is not requested.
 inline unsigned char *reached() {
   static unsigned char *const bytes = []() -> unsigned char * {
     const char *path = std::getenv("MUTANTS_REACHED");
@@ -34,14 +35,14 @@ inline unsigned char *reached() {
                             : mmap(nullptr, numbers, PROT_READ | PROT_WRITE,
                                    MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
-      std::abort(); // a run that cannot say what it reached says nothing
+      std::abort(); // without this record a run proves nothing
     close(file);
     return static_cast<unsigned char *>(mapped);
   }();
   return bytes;
 }
 
-/// True where this run executes the mutant with this number.
+/// Returns true if mutant `number` is active in this run.
 inline bool active(int number) {
   if (unsigned char *bytes = reached())
     bytes[number] = 1;
