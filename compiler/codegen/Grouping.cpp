@@ -69,7 +69,7 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
     for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         recomputeCheapInputs(i);
-    // Now merge groups that have come to read the same values.
+    // Merge the groups that now read the same values.
     for (int i = 0; i < count; ++i)
       if (candidates[i].isAlive)
         assign(i);
@@ -77,8 +77,8 @@ Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
   finish();
 }
 
-/// A dead op must not count as a user: its operands would be measured as
-/// outputs, which kernels then do not have.
+/// Finds the ops that are not needed. They must not count as users: otherwise
+/// their operands would be measured as outputs that kernels do not write.
 void Grouping::findDead() {
   for (Operation &op : llvm::reverse(block)) {
     bool isNeeded = llvm::any_of(op.getUsers(), [&](Operation *user) {
@@ -90,7 +90,8 @@ void Grouping::findDead() {
   }
 }
 
-/// Finds reshapes that no set of loops can walk through, such as 6x4 to 8x3.
+/// Finds reshapes that one set of loops cannot compute together with their
+/// users, such as 6x4 to 8x3.
 void Grouping::findStored() {
   for (Operation &op : block) {
     if (!isKernelOp(&op) || isa<graph::ReshapeOp>(op) || dead.contains(&op))
@@ -127,7 +128,7 @@ bool Grouping::isNeededOutside(Value value, Operation *producer,
           return true;
       continue;
     }
-    // A stored value is computed from stored values.
+    // An op that is stored reads its operands from memory.
     if (ancestor != user || !isKernelOp(user) || stored.contains(user))
       return true;
     for (Value result : user->getResults())
@@ -157,7 +158,7 @@ bool Grouping::uses(int group, Operation *producer) {
   return found;
 }
 
-/// The union of both lists, by position.
+/// Returns the union of both lists, sorted by position.
 SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
                                          ArrayRef<Operation *> y) {
   llvm::SetVector<Operation *> ops(x.begin(), x.end());
@@ -169,7 +170,7 @@ SmallVector<Operation *> Grouping::unite(ArrayRef<Operation *> x,
   return result;
 }
 
-/// Returns true if an op adds a part to a tensor that microbatches sum up.
+/// Returns true if an op adds a microbatch's part to a sum over microbatches.
 static bool addsToSum(ArrayRef<Operation *> ops) {
   return llvm::any_of(ops, [](Operation *op) {
     return isa<graph::AddOp>(op) &&
@@ -204,9 +205,9 @@ bool Grouping::readsOwnStored(ArrayRef<Operation *> ops) {
 
 bool Grouping::canMerge(int a, int b) {
   const auto &first = candidates[a].ops, &second = candidates[b].ops;
-  // A gradient's last part is added where it is computed, in the buffer of the
-  // partial sum. Fused with the update, which comes later, both would be live
-  // until then.
+  // The last microbatch's part of a gradient is added as soon as it is
+  // computed, in the buffer of the sum. If the add were fused with the update,
+  // which comes later, both the part and the sum would be live until then.
   if ((addsToSum(first) && isOfUpdate(second)) ||
       (addsToSum(second) && isOfUpdate(first)))
     return false;
@@ -214,7 +215,7 @@ bool Grouping::canMerge(int a, int b) {
     return false;
   auto measure = [&](ArrayRef<Operation *> ops, ArrayRef<int> groups) {
     SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, groups);
-    if (outputs.empty()) // dead code computes its last op
+    if (outputs.empty()) // all ops are dead: measure the last one as output
       outputs.push_back(ops.back()->getResult(0));
     return measures.get({inputs, outputs});
   };
@@ -302,9 +303,10 @@ bool Grouping::hasLoops(int group) {
   return outputs.empty() || measures.get({inputs, outputs});
 }
 
-/// Lets the group compute `extended`, its own ops and copies of other groups'
-/// ops. Ops that are then no longer needed in their old group are removed
-/// there. Undoes this if one set of loops can no longer compute a group.
+/// Lets the group compute `extended`: its own ops and copies of other groups'
+/// ops. Removes the ops that their old group then no longer needs from it.
+/// Undoes all this and returns false if one of these groups can then no longer
+/// be computed by one set of loops.
 bool Grouping::tryExtend(int group, ArrayRef<Operation *> extended) {
   struct Former {
     Operation *op;
@@ -388,7 +390,7 @@ void Grouping::recomputeCheapInputs(int group) {
           Operation *op = value.getDefiningOp();
           if (llvm::is_contained(inputs, value) || !op || !owner.contains(op))
             continue;
-          // A value that nothing read so far must be written for this group.
+          // A value that no other group reads yet must be written for this one.
           if (!isNeededOutside(value, op, {owner[op]}))
             after += bytesOf(value);
           if (isCheap(op) && !next)
@@ -408,7 +410,8 @@ void Grouping::recomputeCheapInputs(int group) {
   }
 }
 
-/// Goes back from what ops outside need to what each group needs.
+/// Computes the ops and outputs of each group, backward from the values that
+/// ops outside of kernels need.
 void Grouping::finish() {
   std::vector<llvm::SetVector<Value>> outputs(candidates.size());
   std::vector<DenseSet<Operation *>> members(candidates.size());

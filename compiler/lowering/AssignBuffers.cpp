@@ -49,20 +49,20 @@ private:
   target::TargetInterface target;
   int64_t alignment;
   int64_t threads;
-  /// Units of classes: a unit is a class with all that lies at fixed distances
-  /// from it, the members of a bucket, or scratch.
+  /// What the arena is packed from. A unit is a class (values that share a
+  /// buffer), the classes of a bucket, a channel, or the scratch of a GEMM.
   std::vector<ArenaUnit> units;
   /// The unit of a class, and its offset there.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
   DenseMap<Operation *, int> scratchUnit;
-  /// By the id of the sent value.
+  /// The unit of each channel, by the id of the sent value.
   DenseMap<int64_t, int> channelUnit;
 };
 
 } // namespace
 
 /// Returns true if `value` is, or is a view of, a value that is computed before
-/// the block, so once and not for each microbatch.
+/// the block: it is computed once, not for each microbatch.
 static bool isFromOutside(Value value, Block *block) {
   auto view = value.getDefiningOp<rank::ViewOp>();
   for (; view; view = value.getDefiningOp<rank::ViewOp>())
@@ -71,9 +71,10 @@ static bool isFromOutside(Value value, Block *block) {
 }
 
 /// Makes operand i of the terminator lie at targets[i] (buffer -1: anywhere) at
-/// the end of the block; for a loop, before its first iteration. It is computed
-/// there if nothing prevents that, else copied there after all reads. A value
-/// that occupies the place of another one is copied away first.
+/// the end of the block; if `terminator` is a loop, before its first iteration.
+/// The operand is computed at this place if nothing prevents that, otherwise
+/// copied there after all reads. An operand whose buffer is the target of
+/// another operand is copied to a new buffer first.
 void BufferAssigner::tieBlock(Operation *terminator, ArrayRef<Place> targets) {
   SmallVector<Place> wanted(targets);
   auto isWanted = [&](int buffer) {
@@ -162,7 +163,7 @@ void BufferAssigner::tieResults() {
   tieBlock(terminator, wanted);
 }
 
-/// Gives a product the buffer of its addend.
+/// Gives the result of a GEMM and its addend one buffer.
 void BufferAssigner::tieAddends() {
   function.walk([&](rank::GemmOp gemm) {
     if (!gemm.getAddend())
@@ -183,9 +184,9 @@ void BufferAssigner::tieAddends() {
 }
 
 /// Places the results of reduce_scatter and the operands of all_gather as
-/// blocks inside the other side of the collective, so that a device does not
+/// blocks inside the collective's operand or result, so that a device does not
 /// copy its own block. The containing value then lives as long as the block,
-/// which must not increase the memory of the step.
+/// which must not increase the peak memory of the step.
 void BufferAssigner::placeBlocks() {
   LiveBytes live;
   auto add = [&](LiveBytes &sum, ArrayRef<Lifetime> lifetimes, int buffer,
@@ -230,11 +231,11 @@ void BufferAssigner::placeBlocks() {
   });
 }
 
-/// Lets other results take the place of operands that end where the results
-/// begin.
+/// Lets the results of other commands reuse the buffers of operands that are
+/// not read after the command.
 void BufferAssigner::mergeInPlace() {
   function.walk([&](Operation *op) {
-    // A product takes the place of its addend, and of nothing else.
+    // A GEMM reuses the buffer of its addend (`tieAddends`), and no other.
     if (!isa<rank::LaunchOp, rank::CollectiveOp>(op))
       return;
     for (OpResult result : op->getResults())
@@ -301,9 +302,9 @@ void BufferAssigner::collectUnits() {
   });
 }
 
-/// A sent value lies in a channel until the other rank receives it, whenever
-/// that is: nothing else ever uses these bytes. Segments that send the same
-/// value share a channel.
+/// Adds a unit for each channel. A sent value stays there until the other rank
+/// receives it, at an unknown time, so nothing else ever uses these bytes.
+/// Segments that send the same value share a channel.
 void BufferAssigner::addChannels() {
   function.walk([&](rank::SendOp send) {
     auto [unit, isNew] = channelUnit.try_emplace(send.getId(), units.size());
@@ -319,7 +320,7 @@ void BufferAssigner::addChannels() {
   });
 }
 
-/// Adds the memory that the library needs during a product.
+/// Adds the memory that the library needs during a GEMM.
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
   function.walk([&](rank::GemmOp gemm) {

@@ -52,8 +52,8 @@ std::vector<Objective> Solver::evaluateNodes(ArrayRef<int> chosen) {
 }
 
 void Solver::improve(std::vector<int> &chosen) {
-  // Per node, the values whose cost depends on its candidate: those that it
-  // defines or uses.
+  // For each node, the values that it defines or uses: their cost depends on
+  // its candidate.
   std::vector<SmallVector<int>> touched(candidates.size());
   for (auto [id, value] : llvm::enumerate(values)) {
     touched[value.def].push_back(id);
@@ -110,9 +110,9 @@ Solution Solver::solve() {
       return list[candidate[0]].cost;
     });
   }
-  // Most values have few users with a choice: one table covers them all. For
-  // values with many, a variable says which layouts of the value are made, and
-  // each user requires one of them.
+  // Most values have few users with more than one candidate: one table covers
+  // them all. A value with many such users gets a variable for the set of
+  // layouts to which it is resharded, and each user requires one of them.
   constexpr double largestTable = 4096;
   constexpr size_t mostLayouts = 10;
   bool exact = true;
@@ -226,7 +226,7 @@ Solution Solver::solve() {
   solution.objective = evaluate(solution.candidates);
   solution.bound = fixed + found.bound;
   if (solution.objective != solution.bound) {
-    // The elimination was not exact, because it cut buckets.
+    // The elimination was not exact, because it split tables (mini-buckets).
     improve(solution.candidates);
     solution.objective = evaluate(solution.candidates);
     if (!exact) {
