@@ -1,4 +1,5 @@
-// Solves the stage assignment by dynamic programming over the cuts of an order.
+// Solves the stage assignment by dynamic programming over the places at which
+// an order of the ops can be cut.
 
 #include "compiler/stages/StageCut.h"
 
@@ -54,8 +55,9 @@ std::variant<Ends, TooFewOps> findEnds(const CutProblem &problem) {
   return ends;
 }
 
-/// Chooses some places of the order: the first place where each stage can end
-/// and, for each part of the work, the place where the fewest bytes cross.
+/// Chooses the places that are considered as cuts: the first place where each
+/// stage can end and, in each of `count` parts of the order with equal shares
+/// (`getShare`), the place where the fewest bytes cross.
 std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
                               int count) {
   const int n = static_cast<int>(problem.ops.size());
@@ -74,7 +76,7 @@ std::vector<int> choosePlaces(const CutProblem &problem, const Ends &ends,
   double total = 1;
   for (const CutOp &op : problem.ops)
     total += static_cast<double>(op.time);
-  // An op's share of the places: one half by its time, one half by its count.
+  // Half of an op's share is its share of the time, half is 1/n.
   auto getShare = [&](int op) {
     return 0.5 / n + 0.5 * static_cast<double>(problem.ops[op].time) / total;
   };
@@ -261,8 +263,8 @@ polyrank::stages::cutInOrder(const CutProblem &problem) {
   std::iota(places.begin(), places.end(), 0);
   const int64_t bound = getBound(problem);
   const int64_t base = std::max<int64_t>(bound, 1);
-  // A low limit rules out most cuts immediately. It is raised until some cut is
-  // left; the best of these is the best of all.
+  // A low limit on the time of a stage rules out most cuts immediately. It is
+  // raised until some cut meets it; the best of these is the best of all.
   int64_t excess = base / 64 + 1;
   int wanted = n;
   const int fewest = 2 * problem.stages;
@@ -331,7 +333,7 @@ StageCost polyrank::stages::getStageCost(const CutProblem &problem, int stage,
         sent.insert(operand);
     }
     for (int parameter : op.parameters) {
-      // The first user owns it.
+      // The first stage that uses a parameter owns it.
       if (isInside && parameters.insert(parameter).second)
         cost.memory += problem.parameters[parameter].everywhere +
                        problem.parameters[parameter].owned;

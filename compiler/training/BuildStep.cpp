@@ -204,17 +204,18 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
   if (llvm::none_of(sums->gradients, [](Value value) { return !!value; }))
     return step.emitError("the loss depends on no trainable parameter");
 
-  // Each microbatch was scaled by the static number of targets; now the number
-  // that counted is known. If none did, each gradient is a sum of nothing:
-  // zero, like PyTorch's, though the loss is a mean of nothing. With several
-  // terms the counts were known before.
+  // The gradients were divided by the static number of targets; only now is the
+  // number of targets that counted known. If none did, each gradient is an
+  // empty sum, so zero as in PyTorch, although the loss is the mean of an empty
+  // set (NaN). With several terms the counts were known before the
+  // microbatches.
   Value factor;
   if (Value count = sums->counts[0]; getNumTerms() == 1 && !isStatic(count))
     factor = parts.div(parts.splat(count, static_cast<double>(means[0].targets *
                                                               microbatches)),
                        parts.add(count, buildIsNone(count)));
-  // A norm needs all gradients before the first update; otherwise each gradient
-  // is taken where it is used.
+  // Clipping by norm needs all gradients before the first update. Otherwise
+  // each gradient is taken at its own update.
   SmallVector<Value> gradients;
   if (clip.norm != 0)
     for (Parameter &parameter : parameters)
