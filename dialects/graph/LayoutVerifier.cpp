@@ -1,4 +1,4 @@
-// The verifier of laid-out ops.
+// Verifies the layouts of an op's operands and results by its sharding rule.
 
 #include "dialects/graph/LayoutVerifier.h"
 
@@ -67,7 +67,7 @@ private:
     int64_t d = dimOf(tensor, factor), scale = borderOf(tensor, factor).scale;
     int64_t extent = (*tensor.factors)[d].size() > 1 ? rule.factors[factor].size
                                                      : dimExtent(tensor, d);
-    // An unsplit halo factor is whole everywhere.
+    // An unsplit halo factor has no blocks, so extents need not match.
     if (rule.factors[factor].kind == FactorKind::Halo &&
         tensor.layout.getDim(d).getAxes().empty())
       return {0, 1};

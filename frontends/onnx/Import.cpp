@@ -115,8 +115,8 @@ private:
     }
     builder.createFunction(parameters, inputs);
 
-    // An argument has the orientation in the model; the graph may use its
-    // transpose.
+    // An argument has the orientation of the user's parameter; the nodes of the
+    // file may use its transpose.
     auto valueOf = [&](ParameterUse use) {
       Imported argument{builder.getParameter(use.index)};
       return use.transposed ? emit.transpose(argument, {1, 0}) : argument;
@@ -212,7 +212,8 @@ private:
     llvm_unreachable("covered switch");
   }
 
-  /// Finds where no gradient passes; only training needs it.
+  /// Finds the values through which no gradient passes, if this is a training
+  /// plan.
   LogicalResult findGradients(const ModelState &state,
                               GraphImporter &importer) {
     if (!options.training)
@@ -240,7 +241,7 @@ private:
     spec.computed = toElementType(&context, tensor.type);
     spec.trainable = parameter.trainable;
     spec.transposed = parameter.transposed && tensor.span;
-    // Elements that are encoded one by one have no span in the file.
+    // A tensor whose elements are encoded one by one has no span in the file.
     if (!tensor.span && !tensor.isAbsent && spec.stored.getNumElements() > 0) {
       auto known = toTensor(&context, model, tensor);
       if (!known)
