@@ -40,8 +40,8 @@ void ProgramRun::formClasses() {
   }
 }
 
-/// Checks that each start has one wait after it, whichever rank runs the
-/// program.
+/// Checks that each start is followed by one wait for it. This depends on the
+/// program alone, so it is checked once for each program.
 std::optional<Fault> ProgramRun::checkWaits() const {
   std::set<int32_t> seen;
   for (const Class &rank : classes) {
@@ -145,8 +145,8 @@ std::optional<Fault> ProgramRun::run() {
   return std::nullopt;
 }
 
-/// Returns true if the operation is done; otherwise the class continues when it
-/// is.
+/// Returns true if the class must wait for the operation; it then continues
+/// when the operation is done.
 bool ProgramRun::awaits(Class &rank, int32_t operation) {
   Operation &waited = operations[operation];
   if (waited.isDone)
@@ -156,8 +156,8 @@ bool ProgramRun::awaits(Class &rank, int32_t operation) {
   return true;
 }
 
-/// Returns true if the command can start: everything that must be finished
-/// first is.
+/// Returns true if the limits allow the command to start, and takes its places.
+/// Otherwise the class waits for its oldest operation in flight.
 bool ProgramRun::hasRoom(Class &rank, const Command &command) {
   const Movement &movement = getMovement(command);
   if (movement.transfers == 0)
@@ -238,8 +238,8 @@ void ProgramRun::putAtHead(int32_t operation) {
   }
 }
 
-/// Finishes an operation that all members have reached. The next operations in
-/// their queues may follow, for which `putAtHead` is called.
+/// Finishes an operation that is first in the queues of all members. Adds the
+/// operations that become first to `headed`, from which `putAtHead` goes on.
 void ProgramRun::finish(int32_t number) {
   Operation &operation = operations[number];
   operation.isDone = true;
@@ -279,8 +279,8 @@ std::optional<Fault> ProgramRun::advance(int32_t number) {
       if (auto fault = start(number))
         return fault;
     }
-    // An operation that exceeds the limits by itself waits for its own
-    // beginning.
+    // The start of an operation that exceeds a limit by itself waits until the
+    // operation is done.
     const Limits &limits = ranks.limits;
     int64_t transfers = getMovement(command).transfers;
     bool waits =
