@@ -1,5 +1,5 @@
-// Prepares commands, runs them in order, and measures each. At most as many
-// started collectives are in flight as the segment has requests.
+// Prepares the commands of a program, runs them in order, and measures each.
+// Each request of a segment has at most one collective in flight.
 
 #include "runtime/exec/Interpreter.h"
 
@@ -76,7 +76,7 @@ private:
 
   const plan::Collective &source;
   Transport &transport;
-  std::vector<Transfer> first, transfers; // in microbatch 0; in this one
+  std::vector<Transfer> first, transfers; // of microbatch 0; of this one
 };
 
 class WaitOperation : public Operation {
@@ -183,7 +183,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   Interpreter interpreter(device, transport);
   interpreter.rehearsal = rehearsal;
   std::vector<Group> groups;
-  std::vector<std::vector<uint32_t>> ranksOf; // the groups
+  std::vector<std::vector<uint32_t>> ranksOf; // by group
   std::map<uint32_t, PacedLink> paced; // two lists of axes may give one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = mesh.group(rank, list->axes());
@@ -320,12 +320,12 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   return interpreter;
 }
 
-/// Computation is enqueued on the device. A collective accesses the arena from
-/// its start to its wait, a send or a receive until it returns, so the device
-/// must first finish all earlier operations.
+/// Enqueues computation on the device. A collective accesses the arena from
+/// its start to its wait, and a send or a receive until it returns, so the
+/// device must finish all earlier operations before these run.
 Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
                                 Event &latest) {
-  // In a rehearsal the operation replaces the device.
+  // In a rehearsal the operation sleeps; the device executes nothing.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
     return command.operation->run({microbatch});
   if (command.kind == plan::CommandBody::Collective ||
@@ -348,7 +348,8 @@ Result<void> Interpreter::enqueue(const Command &command, Invocation invocation,
   return {};
 }
 
-/// Signals progress after each iteration, since a loop may be long.
+/// Enqueues all iterations, and signals progress after each, since a loop may
+/// take long.
 Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
                                   const ProfilePlace &place, Event &latest) {
   uint32_t iterations = iterationsOf(*loop.source);

@@ -1,5 +1,5 @@
-// A rank's groups, and the start and end of operations. Work.cpp has the work
-// of operations, Wait.cpp how ranks wait for each other.
+// A rank's groups, and the start and end of operations. Work.cpp does the work
+// of operations; in Wait.cpp ranks wait for each other.
 
 #include "runtime/comm/shm/ShmTransport.h"
 
@@ -123,7 +123,7 @@ ShmTransport::attach(const JobDescriptors &descriptors, int rank,
 }
 
 ShmTransport::~ShmTransport() {
-  stopCommThreads(); // a rank that has left normally works on no piece
+  stopCommThreads(); // a rank that has left must not work on a piece
   control.rank(self).phase.store(RankPhase::Left, std::memory_order_release);
   for (Arena &arena : arenas)
     if (arena.base)
@@ -329,7 +329,7 @@ ShmTransport::startRounds(const Collective &collective) {
   return &started;
 }
 
-/// The collective's memory is reused for another one.
+/// Finishes all rounds, and keeps the memory of `collective` for another one.
 Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   for (size_t r = 0; r < collective.numRounds; ++r)
     if (auto done = finish(collective.rounds[r]); !done)
@@ -365,7 +365,8 @@ Result<void> ShmTransport::barrier(Group handle) {
   return finish(operation);
 }
 
-/// Takes the operation's slot, and publishes this member's record of it.
+/// Takes the operation's slot and publishes this member's record of it. The
+/// last member that does so completes the start.
 Result<void> ShmTransport::startOperation(Operation &operation,
                                           const OperationRecord &record) {
   LocalGroup &group = *operation.group;
@@ -399,8 +400,8 @@ Result<void> ShmTransport::startOperation(Operation &operation,
   return {};
 }
 
-/// Finishes the operation that still uses the slot, and the oldest operations
-/// until there is room to publish the transfers' offsets.
+/// Finishes the previous operation of the slot, if it is still in flight, and
+/// the oldest operations until there is room to publish the transfers' offsets.
 Result<void> ShmTransport::makeRoom(Operation &operation) {
   uint32_t entry = operation.group->entry;
   auto isDone = [&](const Published &each) {
@@ -495,8 +496,8 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   return {};
 }
 
-/// Returns the time of the operation on the group's link; the latency counts
-/// once per collective.
+/// Returns how long the operation occupies the group's link. The latency of a
+/// collective counts only in its first round.
 int64_t ShmTransport::linkNanoseconds(const Operation &operation,
                                       uint32_t round) const {
   const PacedLink &link = operation.group->link;
