@@ -325,7 +325,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
 /// device must finish all earlier operations before these run.
 Result<void> Interpreter::issue(const Command &command, uint32_t microbatch,
                                 Event &latest) {
-  // In a rehearsal the operation sleeps; the device executes nothing.
+  // Operations of a rehearsal run without the device: they sleep and wait.
   if (rehearsal || command.kind == plan::CommandBody::Wait)
     return command.operation->run({microbatch});
   if (command.kind == plan::CommandBody::Collective ||
