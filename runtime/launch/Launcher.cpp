@@ -269,7 +269,7 @@ private:
       return;
     using std::chrono::seconds;
     std::string message =
-        fmt::format("no rank got on for {} s: {}",
+        fmt::format("no rank made progress for {} s: {}",
                     std::chrono::duration_cast<seconds>(still).count(),
                     watch.blame(watch.snapshot(watched())));
     if (!over) {

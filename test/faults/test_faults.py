@@ -111,7 +111,7 @@ def test_2_ranks_end_with_their_launcher(point, trainings, tmp_path):
 
 def test_3_a_rank_that_stays_stopped_is_named(trainings, tmp_path):
     outcome = Run(trainings(), tmp_path / "run", "--timeout", 2, fail="collective.before_start:rank=1:hit=7:action=stop").end()
-    checkEnded(outcome, HANG, "no rank got on for 2 s: rank 1 (data=1) is stopped; it is in step ")
+    checkEnded(outcome, HANG, "no rank made progress for 2 s: rank 1 (data=1) is stopped; it is in step ")
     assert re.search(r"\n> rank 1 \(data=1\)  is stopped", outcome.error)
     assert re.search(r"\n  rank 0 \(data=0\)  is in step \d+, segment .*, waits for rank 1 \(data=1\) \(for \d", outcome.error), outcome.error
 
@@ -134,7 +134,7 @@ def test_3_a_rank_that_goes_on_changes_nothing(trainings, tmp_path):
 
 def test_4_a_rank_that_spins_is_named_with_its_op(trainings, tmp_path):
     outcome = Run(trainings(), tmp_path / "run", "--timeout", 2, fail="collective.before_start:rank=0:hit=7:action=spin").end()
-    checkEnded(outcome, HANG, "no rank got on for 2 s: rank 0 (data=0) is in step ")
+    checkEnded(outcome, HANG, "no rank made progress for 2 s: rank 0 (data=0) is in step ")
     assert re.search(r"\n> rank 0 \(data=0\)  is in step \d+, segment '\w+', .* \(command \d+\)", outcome.error), outcome.error
 
 

@@ -24,7 +24,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
       "Today ranks are processes on the CPUs of one machine, and floats are "
       "float32; low precision, GPUs and several machines come later.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
-      "was interrupted, 3 no rank got on, 4 ended by a signal and saved, 5 the "
+      "was interrupted, 3 no rank made progress, 4 ended by a signal and "
+      "saved, 5 the "
       "disk was full or failed, 6 the loss or weights became NaN (nothing is "
       "saved).",
       "polyrank-run"};
@@ -171,11 +172,12 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
           },
           ""))
       ->type_name("HASH");
-  app.add_option("--timeout", options.timeout,
-                 "End the run when no rank has got on for this many seconds: "
-                 "one is stopped, or goes round in circles (default 60, or as "
-                 "long as 20 steps take where that is longer, and 300 before "
-                 "the first step; 0: never)")
+  app.add_option(
+         "--timeout", options.timeout,
+         "End the run when no rank has made progress for this many seconds: "
+         "one is stopped, or goes round in circles (default 60, or as "
+         "long as 20 steps take where that is longer, and 300 before "
+         "the first step; 0: never)")
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("SECONDS");
   app.add_option(

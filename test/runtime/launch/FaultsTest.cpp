@@ -331,8 +331,9 @@ TEST_F(FaultsTest, ARankThatStaysStoppedEndsTheRunAndIsNamed) {
   std::vector<pid_t> ranks = process->children();
   stop(ranks[2]);
   EXPECT_EQ(process->wait(), 3) << process->output();
-  EXPECT_SAYS(process->output(),
-              "no rank got on for 1 s: rank 2 (data=1,tensor=0) is stopped");
+  EXPECT_SAYS(
+      process->output(),
+      "no rank made progress for 1 s: rank 2 (data=1,tensor=0) is stopped");
   for (pid_t rank : ranks)
     EXPECT_NE(kill(rank, 0), 0);
 }
@@ -360,7 +361,7 @@ TEST_F(FaultsTest, ARankThatGoesRoundInCirclesEndsTheRunWithItsCommand) {
   arguments.insert(arguments.end(), {"--timeout", "1"});
   Process process(arguments, errors);
   EXPECT_EQ(process.wait(), 3) << process.output();
-  EXPECT_SAYS(process.output(), "no rank got on for 1 s: rank 0 (data=0,"
+  EXPECT_SAYS(process.output(), "no rank made progress for 1 s: rank 0 (data=0,"
                                 "tensor=0) is in step 1, segment 'update', "
                                 "optimizer");
 }
