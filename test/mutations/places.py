@@ -134,6 +134,9 @@ class Definition:
             if self.owns(tokens.begins[index], tokens.ends[index + part.exact.count - 1]):
                 yield index
 
+    def calls(self, name):
+        return next(self.source.tokens.exact.find(Joined([name, "("]), *self.tokens), None) is not None
+
     @cached_property
     def names(self):
         """The identifiers that stand in it."""

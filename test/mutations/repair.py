@@ -2,14 +2,19 @@
 
 An entry that no longer fits is repaired where exactly one place can be meant:
 
-- its function has one place with the tokens of `old` but for names that were renamed. The renaming is one to one, and
-  a name that was replaced no longer stands in the function; one of a member or of something that is called no longer
-  stands in the file;
-- its function is gone, and all entries of this function are found in one other;
-- its function is there, but the code of `old` is now in another function of the same class or file.
+- its function has one place with the tokens of `old` but for names that were renamed. The renaming is one to one and
+  replaces at most half of the quoted names and literals, and what it replaces no longer stands in the function. A name
+  of a type, a member or something that is called must be gone from the whole tree, or from the file if two entries at
+  different places agree;
+- its function is gone, and all entries of this function are found in one other, which has none that fit. It is of the
+  same class, has the same name in another class, or the entries quote enough to tell;
+- its function calls another one of the same class or file that has the code of `old`.
 
 Where several places are left, a renaming that other entries prove decides: one in the same function, or one of a name
 that the whole tree no longer has. Else the entry is left alone and the places are printed.
+
+This is evidence and no proof: where an expression was deleted and another one of its shape was there before, it may be
+taken for the renamed one. So every change is printed, to be read.
 """
 
 import difflib
@@ -17,10 +22,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from lists import PlantingError, rewrite
-from places import TOKEN, Place, isName, tokensOf
+from places import KEYWORDS, TOKEN, Place, isName, tokensOf
 
-SMALLEST = 3  # tokens; less has no shape that could be told from others
-
+ENOUGH = 8  # tokens that tell an unrelated function from those that only look alike
 
 @dataclass(frozen=True)
 class Candidate:
@@ -28,10 +32,16 @@ class Candidate:
 
     place: Place
     renames: tuple
+    words: int  # the different names and literals that are quoted
 
     @property
     def isExact(self):
         return not self.renames
+
+    @property
+    def isTelling(self):
+        """False where so little is kept that only proven renames say what the entry has become."""
+        return 2 * len(self.renames) <= self.words
 
     def __str__(self):
         return f"{self.place}" + "".join(f", {old} -> {new}" for old, new in self.renames)
@@ -53,9 +63,10 @@ def merge(one, other):
     return both if isOneToOne and all(both[old] == new for old, new in one.items()) else None
 
 
-def isOfMember(name, tokens):
-    """True where the quoted tokens use the name as something that is defined outside of the function."""
-    return any(token == name and (tokens[i + 1:i + 2] in (["("], ["::"]) or tokens[i - 1:i] in (["."], ["->"], ["::"]))
+def isOfMember(name, mutation):
+    """True where the entry quotes the name as something that is defined outside of the function."""
+    tokens = tokensOf(mutation.after).texts + [""] + tokensOf(mutation.old).texts
+    return name[0].isupper() or any(token == name and (tokens[i + 1:i + 2] in (["("], ["::"]) or tokens[i - 1:i] in (["."], ["->"], ["::"]))
                for i, token in enumerate(tokens))
 
 
@@ -95,8 +106,8 @@ class Repairs:
 
     def search(self, mutation, definitions, kind):
         old, found = tokensOf(mutation.old), {}
-        if kind == "shape" and old.exact.count < SMALLEST:
-            return []
+        quoted = {*old.texts, *tokensOf(mutation.after).texts} - KEYWORDS
+        words = sum(token[0].isalnum() or token[0] in "_\"'" for token in quoted)
         for definition in definitions:
             for start, before in self.starts(mutation, definition, kind):
                 seen = set()
@@ -111,7 +122,7 @@ class Repairs:
                     if place in self.claimed and renames or mutation.after and key in seen:
                         continue
                     seen.add(key)
-                    found.setdefault(place, Candidate(place, key))
+                    found.setdefault(place, Candidate(place, key, words))
         return list(found.values())
 
     def starts(self, mutation, definition, kind):
@@ -133,9 +144,12 @@ class Repairs:
         return found
 
     def isPlausible(self, mutation, renames, definition):
-        quoted = tokensOf(mutation.after).texts + ["", *tokensOf(mutation.old).texts]
-        return all(name not in definition.names and
-                   (name not in definition.source.names or not isOfMember(name, quoted)) for name in renames)
+        return all(name not in definition.names and (name not in definition.source.names or not isOfMember(name, mutation))
+                   for name in renames)
+
+    def isSupported(self, mutation, candidate, votes):
+        return all(votes[pair] > 1 or pair[0] not in self.namesOfTree or not isOfMember(pair[0], mutation)
+                   for pair in candidate.renames)
 
     def owners(self, mutation):
         """All definitions that contain the very tokens of `old`."""
@@ -157,14 +171,17 @@ class Repairs:
                 pending.append((mutation, self.inFunction(mutation)))
             else:
                 missing.setdefault(mutation.function, []).append(mutation)
-        pending = [(m, found) for m, found in pending if not (len(found) == 1 and self.accept(m, found[0]))]
+        votes = Counter(pair for pair, _ in {(pair, c.place) for _, found in pending if len(found) == 1
+                                             for c in found if c.isTelling for pair in c.renames})
+        pending = [(m, found) for m, found in pending if not (
+            len(found) == 1 and found[0].isTelling and self.isSupported(m, found[0], votes) and self.accept(m, found[0]))]
         groups = [(function, group, self.targets(function, group)) for function, group in missing.items()]
         progress = True
         while progress:
             progress = False
             for item in list(groups):
                 function, group, targets = item
-                if target := self.choose(function, targets):
+                if target := self.choose(function, group, targets):
                     groups.remove(item)
                     if all([self.accept(m, c) for m, c in zip(group, targets[target])]):
                         progress = True
@@ -186,15 +203,14 @@ class Repairs:
                 self.refused.setdefault(mutation.number, [found[i] for found in targets.values()])
 
     def inFunction(self, mutation):
-        """The candidates of an entry whose function exists, in its file if that exists too."""
+        """The candidates of an entry whose function exists: there (in its file, if that exists too), or in what it calls."""
         definitions = self.tree.definitions(mutation.function, mutation.file) or self.tree.definitions(mutation.function)
         if found := self.candidates(mutation, definitions):
             return found
-        if tokensOf(mutation.old).exact.count < SMALLEST:
-            return []
-        scope, sources = mutation.function.rpartition("::")[0], {d.source for d in definitions}
-        return self.search(mutation, [d for d in self.owners(mutation) if d.source in sources or
-                                      scope and d.name.rpartition("::")[0] == scope], "exact")
+        sources, scope = {d.source for d in definitions}, mutation.function.rpartition("::")[0]
+        return self.search(mutation, [
+            d for d in self.owners(mutation) if (d.source in sources or scope and d.name.rpartition("::")[0] == scope)
+            and d.name != mutation.function and any(caller.calls(d.name.rpartition("::")[2]) for caller in definitions)], "exact")
 
     def targets(self, function, group):
         """The functions that contain all entries of a function that is gone: name -> a candidate for each."""
@@ -219,18 +235,27 @@ class Repairs:
         otherScope, _, otherLast = name.rpartition("::")
         return last == otherLast or bool(scope) and scope == otherScope
 
-    def choose(self, function, targets):
+    def choose(self, function, group, targets):
+        """The one target that the evidence is for, or None."""
         if (translated := self.translate(function)) in targets:
             return translated
+        # A function that has fitting entries was there before, and is none that was renamed.
+        targets = {name: found for name, found in targets.items() if name not in self.ofFitting}
         exact = [name for name, found in targets.items() if all(candidate.isExact for candidate in found)]
-        for names in (exact, [name for name in exact if self.isRelated(function, name)],
-                      [] if exact else [name for name in targets if self.isRelated(function, name) or any(
-                          (function.rpartition("::")[2], name.rpartition("::")[2]) in c.renames for c in targets[name])]):
-            if len(names) > 1:  # a function that has fitting entries was there before
-                names = [name for name in names if name not in self.ofFitting]
+        related = [name for name in exact if self.isRelated(function, name)]
+        quoted = sum(tokensOf(old).exact.count for old in {mutation.old for mutation in group})
+        renamed = [name for name, found in targets.items() if all(
+            candidate.isTelling and self.isGone(function, name, candidate) for candidate in found)]
+        for names in (exact if quoted >= ENOUGH else [], related, [] if exact else renamed):
             if len(names) == 1:
                 return names[0]
         return None
+
+    def isGone(self, function, name, candidate):
+        """True where what was replaced is the function's own name, or gone from the whole tree."""
+        own = (function.rpartition("::")[2], name.rpartition("::")[2])
+        return all(pair == own or self.isRelated(function, name) and pair[0] not in self.namesOfTree
+                   for pair in candidate.renames)
 
     def everywhere(self):
         """The proven renames of names that are gone from the whole tree."""
