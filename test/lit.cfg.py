@@ -16,7 +16,8 @@ for name in ("MUTANT", "MUTANTS_REACHED"):
         config.environment[name] = os.environ[name]
 # The Python with the packages of parity/requirements.txt, which tools/check.sh makes.
 python = os.path.join(config.test_source_root, os.pardir, ".venv/bin/python")
-if os.path.exists(python) and subprocess.run([python, "-c", "import tree_sitter, tree_sitter_cpp"], capture_output=True).returncode == 0:
+if os.path.exists(python) and subprocess.run(
+        [python, "-c", "import tree_sitter, tree_sitter_cpp"], capture_output=True).returncode == 0:
     config.available_features.add("tree-sitter")
 if os.path.exists(os.path.join(os.path.dirname(python), "clang-format")):
     config.available_features.add("clang-format")

@@ -24,7 +24,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NUMBERS = 1 << 20  # as in Active.h
 KEYS = ("name", "function", "file", "after", "old", "new", "equivalent")  # in the order of an entry
-NO_EXPRESSION = re.compile(r"^(if|for|while|case|return|else|break|continue)\b|^(&&|\|\||[.,=<>?:%/^|;])|[-&|.,=<>?:%/^+*;]$")
+NO_EXPRESSION = re.compile(r"^(if|for|while|case|return|else|break|continue)\b|^(&&|\|\||[.,=<>?:%/^|;])|"
+                           r"[-&|.,=<>?:%/^+*;]$")
 
 
 class PlantingError(Exception):

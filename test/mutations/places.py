@@ -134,8 +134,9 @@ class Definition:
             if self.owns(tokens.begins[index], tokens.ends[index + part.exact.count - 1]):
                 yield index
 
-    def calls(self, name):
-        return next(self.source.tokens.exact.find(Joined([name, "("]), *self.tokens), None) is not None
+    def contains(self, text):
+        """True where the tokens of `text` stand in it, or in a definition within it."""
+        return next(self.source.tokens.exact.find(tokensOf(text).exact, *self.tokens), None) is not None
 
     @cached_property
     def names(self):
@@ -331,15 +332,16 @@ class Tree:
         if len(places) == 1:
             text, begin = places[0].definition.source.text, places[0].begin
             if mutation.isStatement and text[:begin].rstrip().endswith(tuple("?=(,&|+-*/<")):
-                raise PlantingError(f"{mutation}: {mutation.old!r} stands where there is no statement; take the whole expression")
+                raise PlantingError(f"{mutation}: {mutation.old!r} stands where there is no statement; "
+                                    "take the whole expression")
             return places[0]
         where = f"{mutation.function} in {mutation.file}" if mutation.file else mutation.function
         if not places:
             definitions = self.definitions(mutation.function, mutation.file)
             if not definitions:
                 raise PlantingError(f"{mutation}: there is no {where}")
-            missing = mutation.after if mutation.after and not any(
-                list(d.source.tokens.exact.find(tokensOf(mutation.after).exact, *d.tokens)) for d in definitions) else mutation.old
+            hasAfter = any(definition.contains(mutation.after) for definition in definitions)
+            missing = mutation.after if mutation.after and not hasAfter else mutation.old
             raise PlantingError(f"{mutation}: {where} does not contain {missing!r}")
         files = {place.path for place in places}
         advice = "say `after`" if len(files) == 1 else "say more of the path" if mutation.file else "say `file`"

@@ -26,6 +26,7 @@ from places import KEYWORDS, TOKEN, Place, isName, tokensOf
 
 ENOUGH = 8  # tokens that tell an unrelated function from those that only look alike
 
+
 @dataclass(frozen=True)
 class Candidate:
     """A place that an entry may mean, and the names that were replaced there: pairs of old and new."""
@@ -66,8 +67,9 @@ def merge(one, other):
 def isOfMember(name, mutation):
     """True where the entry quotes the name as something that is defined outside of the function."""
     tokens = tokensOf(mutation.after).texts + [""] + tokensOf(mutation.old).texts
-    return name[0].isupper() or any(token == name and (tokens[i + 1:i + 2] in (["("], ["::"]) or tokens[i - 1:i] in (["."], ["->"], ["::"]))
-               for i, token in enumerate(tokens))
+    return name[0].isupper() or any(
+        token == name and (before in (".", "->", "::") or behind in ("(", "::"))
+        for before, token, behind in zip([""] + tokens, tokens, tokens[1:] + [""]))
 
 
 def substitute(text, renames):
@@ -100,7 +102,7 @@ class Repairs:
     # What an entry may mean.
 
     def candidates(self, mutation, definitions):
-        """The places in these definitions: those with the very tokens, else those that renaming explains."""
+        """The places in these definitions that have the same tokens, or else those that renaming explains."""
         exact = self.search(mutation, definitions, "exact")
         return exact or self.search(mutation, definitions, "shape")
 
@@ -126,7 +128,7 @@ class Repairs:
         return list(found.values())
 
     def starts(self, mutation, definition, kind):
-        """Where `old` may begin, behind `after`, and the renaming that `after` shows."""
+        """The tokens from which `old` may begin (those that follow `after`), each with the renaming that `after` shows."""
         first, last = definition.tokens
         if not mutation.after:
             return [(first, {})]
@@ -144,15 +146,17 @@ class Repairs:
         return found
 
     def isPlausible(self, mutation, renames, definition):
+        """True where what was replaced is gone from the function, and from the file if it was defined elsewhere."""
         return all(name not in definition.names and (name not in definition.source.names or not isOfMember(name, mutation))
                    for name in renames)
 
     def isSupported(self, mutation, candidate, votes):
+        """True where what is defined elsewhere is gone from the whole tree, or was replaced so at two places."""
         return all(votes[pair] > 1 or pair[0] not in self.namesOfTree or not isOfMember(pair[0], mutation)
                    for pair in candidate.renames)
 
     def owners(self, mutation):
-        """All definitions that contain the very tokens of `old`."""
+        """All definitions that contain the tokens of `old`."""
         part, found = tokensOf(mutation.old), []
         for source in self.tree.sources:
             tokens = source.tokens
@@ -203,14 +207,17 @@ class Repairs:
                 self.refused.setdefault(mutation.number, [found[i] for found in targets.values()])
 
     def inFunction(self, mutation):
-        """The candidates of an entry whose function exists: there (in its file, if that exists too), or in what it calls."""
-        definitions = self.tree.definitions(mutation.function, mutation.file) or self.tree.definitions(mutation.function)
+        """The candidates of an entry whose function exists: there (in its file, or one of its name), or in what it calls."""
+        folders = mutation.file.split("/")
+        ends = ["/".join(folders[i:]) for i in range(len(folders))] + [""]
+        definitions = next(found for end in ends if (found := self.tree.definitions(mutation.function, end)))
         if found := self.candidates(mutation, definitions):
             return found
         sources, scope = {d.source for d in definitions}, mutation.function.rpartition("::")[0]
         return self.search(mutation, [
             d for d in self.owners(mutation) if (d.source in sources or scope and d.name.rpartition("::")[0] == scope)
-            and d.name != mutation.function and any(caller.calls(d.name.rpartition("::")[2]) for caller in definitions)], "exact")
+            and d.name != mutation.function and any(
+                caller.contains(d.name.rpartition("::")[2] + "(") for caller in definitions)], "exact")
 
     def targets(self, function, group):
         """The functions that contain all entries of a function that is gone: name -> a candidate for each."""
@@ -338,7 +345,8 @@ class Repairs:
         places = []
         for _, definition, begin, size in rated:
             place = definition.source.placeAt(definition, begin, size)
-            if len(places) < most and not any(p.path == place.path and p.begin < place.end and place.begin < p.end for p in places):
+            isNew = not any(p.path == place.path and p.begin < place.end and place.begin < p.end for p in places)
+            if isNew and len(places) < most:
                 places.append(place)
         return places
 
@@ -352,7 +360,8 @@ def writeRepairs(repairs, paths):
                     for key in ("function", "file", "after", "old", "new")
                     if getattr(repaired, key) != getattr(mutation, key)}
             changes.setdefault(mutation.area, {})[mutation.name] = keys
-            yield f"{mutation}: " + "; ".join(f"{key} {getattr(mutation, key)!r} -> {value or ''!r}" for key, value in keys.items())
+            yield f"{mutation}: " + "; ".join(
+                f"{key} {getattr(mutation, key)!r} -> {value or ''!r}" for key, value in keys.items())
     for path in paths:
         if path.stem in changes:
             path.write_text(rewrite(path.read_text(), changes[path.stem]))
