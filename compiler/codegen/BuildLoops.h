@@ -33,7 +33,4 @@ mlir::FailureOr<kernel::LoopsOp> buildLoops(mlir::OpBuilder &builder,
                                             HasCode hasCode,
                                             std::string &reason);
 
-/// FLOPs and bytes of one launch.
-graph::Cost getCost(kernel::LoopsOp loops);
-
 } // namespace polyrank::codegen

@@ -54,13 +54,12 @@ private:
 
 LogicalResult AssignStages::readOptions() {
   ModuleOp module = getOperation();
-  constexpr int64_t stage_order::mostStages = 4096;
-  if (ranks < 1 || chunks < 1 || ranks > stage_order::mostStages ||
-      chunks > stage_order::mostStages / ranks)
+  constexpr int64_t mostStages = 4096;
+  if (ranks < 1 || chunks < 1 || ranks > mostStages ||
+      chunks > mostStages / ranks)
     return emitError(module.getLoc(), "--chunks ")
            << chunks.getValue() << ": there are " << describeAxis()
-           << " times as many stages, which must be 1 to "
-           << stage_order::mostStages;
+           << " times as many stages, which must be 1 to " << mostStages;
   count = ranks * chunks;
   int64_t given = count;
   if (stages != "auto" &&

@@ -67,7 +67,7 @@ def InsertTransfers : Pass<"insert-transfers", "::mlir::ModuleOp"> {
     `graph.parameter` says; other stages receive its value. The count of a mean is
     computed on the stage of its sum.
   }];
-  let dependentDialects = ["::polyrank::stages::PipelineDialect"];
+  let dependentDialects = ["::polyrank::pipeline::PipelineDialect"];
 }
 
 def JoinStages : Pass<"join-stages", "::mlir::ModuleOp"> {
@@ -78,7 +78,7 @@ def JoinStages : Pass<"join-stages", "::mlir::ModuleOp"> {
     needs from another stage (a count, a factor) is joined alone, so that all stages
     have it, and each computes what follows from it.
   }];
-  let dependentDialects = ["::polyrank::stages::PipelineDialect"];
+  let dependentDialects = ["::polyrank::pipeline::PipelineDialect"];
 }
 
 def MarkStages : Pass<"mark-stages", "::mlir::func::FuncOp"> {
@@ -96,7 +96,7 @@ def PlaceValues : Pass<"place-values", "::mlir::func::FuncOp"> {
     %y = pipeline.transfer %x from 0 to 1 : tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 0}>> -> tensor<8xf32, #sharding.layout<#mesh, [{} ], at {"pipe" = 1}>>
     ```
   }];
-  let dependentDialects = ["::polyrank::stages::PipelineDialect", "::polyrank::sharding::ShardingDialect"];
+  let dependentDialects = ["::polyrank::pipeline::PipelineDialect", "::polyrank::sharding::ShardingDialect"];
 }
 
 #endif

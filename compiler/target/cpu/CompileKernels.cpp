@@ -3,6 +3,7 @@
 
 #include "compiler/target/cpu/CompileKernels.h"
 
+#include "compiler/cost/KernelCost.h"
 #include "compiler/target/cpu/EmitLoops.h"
 #include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/Link.h"
@@ -113,7 +114,7 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
       *loops, kernel.getRange().value_or(1), kernel.getGrain().value_or(1));
   if (failed(schedule))
     return failure();
-  graph::Cost cost = codegen::getCost(*loops);
+  graph::Cost cost = cost::getCost(*loops);
   info = {kernel.getSymName().str(),
           schedule->range,
           schedule->grain,
