@@ -1,5 +1,5 @@
 // Builds the loops of a kernel's body: its domain, then the value of each
-// result. Also computes their cost.
+// result.
 
 #include "compiler/codegen/BuildLoops.h"
 
