@@ -305,8 +305,12 @@ protected:
   }
 
   std::string build(ModuleOp module, llvm::StringRef optimizer) {
-    EXPECT_EQ(run(module, createAttachLossPass({"output(loss)"})), "");
-    return run(module, createBuildStepPass({"train", optimizer.str(), 1}));
+    AttachLossPassOptions loss;
+    loss.loss = "output(loss)";
+    EXPECT_EQ(run(module, createAttachLossPass(loss)), "");
+    BuildStepPassOptions step;
+    step.optimizer = optimizer.str();
+    return run(module, createBuildStepPass(step));
   }
 
   /// Returns the stored positions of a view's elements, in their order.
