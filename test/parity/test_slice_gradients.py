@@ -52,7 +52,8 @@ class Experts(nn.Module):
         return self.head(x)
 
 
-@pytest.mark.parametrize("mesh", ["data=1", "data=2", "data=2,tensor=2", "pipe=2"])
+@pytest.mark.parametrize("mesh", ["data=1", "data=2", "data=2,tensor=2", "pipe=2"],
+                         ids=lambda mesh: mesh.replace("=", "").replace(",", "-"))  # pytest -k takes no "=" and ","
 @pytest.mark.parametrize("build", [Cells, Windows, Experts])
 def test_parts_train_as_pytorchs(build, mesh, tmp_path):
     torch.manual_seed(0)
