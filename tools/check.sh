@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Runs every test: lit, GoogleTest, parity with PyTorch, faults, fuzzers. This is what CI runs.
+# Runs the tests: lit, GoogleTest, parity with PyTorch, faults, fuzzers. This is what CI runs.
 #
-#   tools/check.sh              everything
-#   tools/check.sh FILTER       only tests whose name contains FILTER
+#   tools/check.sh              every test; of large tables of combinations a sample (docs/testing.md)
+#   tools/check.sh --all        every row of every table, and the fuzzers for a minute each; POLYRANK_ALL=1 says the same
+#   tools/check.sh FILTER       only tests whose name contains FILTER, in the sample or not
 #
 # Ends with one line "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
 # POLYRANK_PRESET chooses the build (default dev, with assertions). POLYRANK_FUZZ_SECONDS is the time of each
-# fuzzer, of which as many run at once as there are cores (default 60; 0 replays only what once failed). They try the
-# same inputs every time; test/fuzz/run.py looks for new ones.
+# fuzzer, of which as many run at once as there are cores (default 20, with --all 60; 0 replays only what once failed).
+# They try the same inputs every time; test/fuzz/run.py looks for new ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+all=${POLYRANK_ALL:-}
+[ "$all" = 0 ] && all=
+[ "${1:-}" = --all ] && all=1 && shift
 filter=${1:-}
 preset=${POLYRANK_PRESET:-dev}
 build=$PWD/build/$preset
@@ -43,9 +47,9 @@ status=0
 ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
   --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
 POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/parity test/faults -q -n 2 --dist worksteal --junitxml "$results/parity.xml" \
-  ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
+  ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
-.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-60}" \
+.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 20)}" \
   --junit "$results/fuzz.xml" --filter "$filter" || status=1
 
 .venv/bin/python tools/count.py $status "$results"/{lit,ctest,parity,fuzz}.xml

@@ -1,0 +1,43 @@
+"""For all suites of pytest: --all, and what a run without it says of the rows that it left out (sampling.py)."""
+
+import pytest
+import sampling
+from _pytest.junitxml import xml_key
+
+COUNTS = pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    sampling.addOption(parser)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "rest: a row of a table that is not in its sample (sampling.py)")
+
+
+def pytest_collection_modifyitems(config, items):
+    config.stash[COUNTS] = sampling.takeSample(config, items)
+
+
+# A worker of xdist counts for the process that started it; all of them collect the same.
+
+
+@pytest.hookimpl(tryfirst=True)  # before the report is written
+def pytest_sessionfinish(session):
+    counts = session.config.stash.get(COUNTS, (0, 0))
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["sampled"] = counts
+    elif report := session.config.stash.get(xml_key, None):  # for tools/count.py
+        report.add_global_property("left out", counts[0] - counts[1])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    node.config.stash[COUNTS] = tuple(getattr(node, "workeroutput", {}).get("sampled", (0, 0)))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    before, after = config.stash.get(COUNTS, (0, 0))
+    if after < before:
+        terminalreporter.write_line(f"{after} of {before} tests, for of large tables a sample was run; --all runs the other "
+                                    f"{before - after}")
