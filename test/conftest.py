@@ -1,8 +1,14 @@
 """For all suites of pytest: --all, and what a run without it says of the rows that it left out (sampling.py)."""
 
+import os
+
 import pytest
 import sampling
 from _pytest.junitxml import xml_key
+
+# Read when PyTorch loads libgomp, which the suites do later. Its threads would spin while they wait, on cores that other tests
+# need: small models took 20 times as long. Ranks do not inherit it (runtime/launch).
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 COUNTS = pytest.StashKey()
 
