@@ -1,4 +1,4 @@
-"""Exports and data that several tests share, made once per session."""
+"""Exports and data that several tests share, made once per run."""
 
 import logging
 import warnings
@@ -6,27 +6,31 @@ import warnings
 import pytest
 import torch
 
+import exporters
+import shared
 import tools
 from models import MODELS
 
 torch.set_num_threads(2)
+exporters.rememberOperators()
 logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 
 
-@pytest.fixture(scope="session")
-def exported(tmp_path_factory):
-    """Name of a model -> its ONNX file."""
-    folder, made = tmp_path_factory.mktemp("models"), {}
+@pytest.fixture(scope="session", autouse=True)
+def sharedFolder(tmp_path_factory):
+    shared.begin(tmp_path_factory)
 
+
+@pytest.fixture(scope="session")
+def exported(sharedFolder):
+    """Name of a model -> its ONNX file."""
     def get(name):
-        if name not in made:
-            path = folder / name / "model.onnx"
-            path.parent.mkdir()
+        def export(folder):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                MODELS[name].export(path)
-            made[name] = path
-        return made[name]
+                MODELS[name].export(folder / "model.onnx")
+
+        return shared.made(name, export) / "model.onnx"
 
     return get
 

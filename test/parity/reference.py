@@ -1,11 +1,11 @@
 """PyTorch's side: the same steps on the whole batch, and how results compare."""
 
 import copy
-from functools import lru_cache
 
 import torch
 
 from models import BATCH, DATA_STEPS, MODELS
+from shared import remembered
 
 ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 # One SGD step with a learning rate so large that the old weight is lost in the
@@ -20,7 +20,7 @@ def globalBatch(data, step, microbatches):
     return {name: tensor[start:start + size] for name, tensor in data.items()}
 
 
-@lru_cache(maxsize=None)
+@remembered
 def train(modelName, microbatches, optimizer, steps, dtype, threads=2, clip=0):
     """The losses of `steps` steps and the parameters after them, by name; gradients are clipped to a norm of `clip`."""
     torch.set_num_threads(threads)
@@ -45,7 +45,7 @@ def train(modelName, microbatches, optimizer, steps, dtype, threads=2, clip=0):
     return losses, snapshot(model)
 
 
-@lru_cache(maxsize=None)
+@remembered
 def spread(modelName, microbatches, optimizer, steps):
     """How far PyTorch is from itself, on 1 and 2 threads and in fp64: the largest relative difference
     of losses, of updates and of values."""
@@ -62,7 +62,7 @@ def spread(modelName, microbatches, optimizer, steps):
     return losses, updates, values
 
 
-@lru_cache(maxsize=None)
+@remembered
 def gradients(modelName, microbatches):
     """The first step's gradients in fp64, by name."""
     spec = MODELS[modelName]
@@ -73,7 +73,7 @@ def gradients(modelName, microbatches):
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-@lru_cache(maxsize=None)
+@remembered
 def gradientSpread(modelName, microbatches):
     """How far PyTorch's first gradients in fp32, on 1 and 2 threads, are from fp64's: the largest difference."""
     worst = 0

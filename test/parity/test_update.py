@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ import reference
 import tools
 from cases import (BERT_SEQUENCE, BERT_TENSOR, GPT2_SEQUENCE, GPT2_TENSOR, HEIGHT, LLAMA_TENSOR, RESNET50_TENSOR,
                    RESNET_TENSOR, VIT_SEQUENCE)
+from shared import remembered
 from tools import Case
 
 TENSOR = {"gpt2": GPT2_TENSOR, "llama": LLAMA_TENSOR, "bert": BERT_TENSOR, "resnet50": RESNET50_TENSOR,
@@ -98,7 +98,7 @@ def test_each_pair_of_options_is_in_some_row():
         assert set(wanted) == {(row[first], row[second]) for row in table}
 
 
-@lru_cache(maxsize=None)
+@remembered
 def train(model, microbatches, clip, update, dtype, threads=2, nudge=0):
     """PyTorch's losses, norms before clipping, and parameters after the steps. With a nudge, from parameters whose last
     bits are drawn from it."""
