@@ -1,7 +1,5 @@
 """tools/export.py exports a module in one call, and what it writes can be compiled."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -53,17 +51,17 @@ def loop():
 """
 
 
-def export(folder, *args, code=0):
+def export(folder, *args, code=0, fresh=False):
     (folder / "model.py").write_text(MODEL)
-    done = subprocess.run([sys.executable, EXPORT, *args], cwd=folder, capture_output=True, text=True, timeout=100)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
+    ended, output, errors = tools.script(EXPORT, *args, cwd=folder, fresh=fresh)
+    assert ended == code, output + errors
+    return output if code == 0 else errors
 
 
 @pytest.mark.parametrize("factory", ["tiny", "named"])
 @pytest.mark.parametrize("format, ending", [("onnx", "onnx"), ("pt2", "pt2"), ("torchscript", "pt")])
 def test_export_tool_writes_what_compiles(tmp_path, factory, format, ending):
-    said = export(tmp_path, f"model.py:{factory}", "--format", format)
+    said = export(tmp_path, f"model.py:{factory}", "--format", format, fresh=factory == "tiny")
     path = tmp_path / f"{factory}.{ending}"
     assert f"{factory}.{ending}: " in said and f"polyrank-compile {factory}.{ending} --describe" in said
     described, _ = tools.tool("compile", path, "--describe")

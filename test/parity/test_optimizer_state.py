@@ -1,8 +1,6 @@
 """Optimizer state goes between checkpoints and torch.optim: whoever goes on, the losses are the same."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,10 +27,10 @@ OPTIMIZERS = {
 }
 
 
-def convert(*arguments, code=0):
-    done = subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+def convert(*arguments, code=0, fresh=False):
+    ended, output, errors = tools.script(SCRIPT, *arguments, fresh=fresh)
+    assert ended == code, errors
+    return output + errors
 
 
 def steps(spec, model, optimizer, begin, end):
@@ -147,7 +145,7 @@ def test_what_does_not_fit_is_refused(begun, tmp_path):
                                                            tmp_path / "other.pt", code=1)
     # Nothing is left of those, and nothing that is there is replaced.
     assert not any((tmp_path / "out").iterdir())
-    convert(*back, 2, *names)
+    convert(*back, 2, *names, fresh=True)
     assert "exists; give another name" in convert(*back, 2, *names, code=1)
 
 
@@ -162,5 +160,5 @@ def test_a_damaged_checkpoint_is_refused(begun, tmp_path):
     manifest.write_bytes(text.replace(b'"step": 1,', b'"step": 2,'))
     assert "its digest differs" in convert("to-torch", one, tmp_path / "ours.pt", *names, code=1)
     manifest.write_bytes(text)
-    convert("to-torch", one, tmp_path / "ours.pt", *names)
+    convert("to-torch", one, tmp_path / "ours.pt", *names, fresh=True)
     assert json.loads(text)["manifest"]["step"] == 1

@@ -2,12 +2,17 @@
 
 import json
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import tempfile
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors.torch import load_file
 
 from models import MODELS
@@ -48,6 +53,44 @@ def spent(name, *args):
     done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=SECONDS, errors="replace")
     code, seconds, most = json.loads(done.stdout)
     return code, done.stderr, seconds, most
+
+
+def script(path, *args, cwd=None, fresh=False):
+    """Runs a Python script as a process of its own. Returns its exit code, standard output and error. It is forked from this
+    one, which has imported PyTorch already; a `fresh` one is started as users do."""
+    if fresh:
+        done = subprocess.run([sys.executable, str(path), *map(str, args)], cwd=cwd, capture_output=True, text=True, timeout=SECONDS)
+        return done.returncode, done.stdout, done.stderr
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            os._exit(_runScript(path, args, cwd or ".", out.fileno(), err.fileno()))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        out.seek(0), err.seek(0)
+        return code, out.read().decode(errors="replace"), err.read().decode(errors="replace")
+
+
+def _runScript(path, args, cwd, out, err):
+    """The exit code, in the child."""
+    code = 1
+    try:
+        signal.alarm(SECONDS)
+        os.chdir(cwd)
+        os.dup2(out, 1), os.dup2(err, 2)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.argv = [str(path), *map(str, args)]
+        sys.path.insert(0, str(Path(path).parent))
+        torch.set_num_threads(1)  # others do not survive a fork
+        runpy.run_path(str(path), run_name="__main__")
+        code = 0
+    except SystemExit as end:  # as the interpreter does
+        code = end.code if isinstance(end.code, int) else end.code is not None
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush(), sys.stderr.flush()
+    return int(code)
 
 
 @dataclass(frozen=True)
