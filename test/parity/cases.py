@@ -1,5 +1,7 @@
 """The table: which models train on which meshes."""
 
+import sampling
+
 from tools import Case
 
 GPT2_TENSOR = ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,tensor]", "*wte.weight=[tensor,-]")
@@ -115,3 +117,19 @@ REPEATED = [case for case in CASES + STAGES if str(case) in {
     "vit-data2-tensor2-sequence-m1", "resnet-data2-tensor2-m1", "resnet-data2-space2-m1", "resnet50-data4-m1",
     "resnet50-tensor2-m1", "resnet50-space4-m1", "gpt2-data2-m4-zero2", "gpt2-data2-tensor2-m4-zero3"}]
 assert len(REPEATED) == 22, "a name in REPEATED is no case's"
+
+
+def valuesOf(case):
+    """What a row stands for in a sample: each mesh, each stage and what else there is once, and the constraints of each model."""
+    axes = frozenset(axis for axis in ("tensor", "space") if case.size(axis) > 1)
+    return {("mesh", case.mesh), ("stage", case.zero, case.microbatches > 1), ("over", case.zeroAxis), ("model", case.model, axes),
+            ("sequence", "-sequence" in str(case), case.model)}
+
+
+# Bugs are planted against these (test/mutations/suites.toml).
+TRIED_WITH_BUGS = [str(case) for case in CASES + STAGES if str(case).startswith(("gpt2-data2-tensor2", "bert-data2"))]
+
+
+def rows(cases, always=()):
+    """These cases for parametrize, of which a run takes a sample."""
+    return sampling.rows(cases, valuesOf, always)

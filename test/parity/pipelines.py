@@ -67,3 +67,9 @@ def toCase(row):
 
 PIPELINES = [toCase(row) for row in drawRows()]
 assert len(PIPELINES) >= 40 and len(set(map(str, PIPELINES))) == len(PIPELINES)
+
+
+def valuesOf(case):
+    """In a sample each value of each option is once."""
+    return {("model", case.model), ("mesh", case.mesh), ("schedule", case.schedule), ("zero", case.zero), ("clip", case.clip),
+            ("recompute", case.recompute), ("microbatches", case.microbatches), ("sequence", "-sequence" in str(case))}

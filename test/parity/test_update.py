@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import reference
+import sampling
 import tools
 from cases import (BERT_SEQUENCE, BERT_TENSOR, GPT2_SEQUENCE, GPT2_TENSOR, HEIGHT, LLAMA_TENSOR, RESNET50_TENSOR,
                    RESNET_TENSOR, VIT_SEQUENCE)
@@ -86,12 +87,13 @@ ROWS = draw() + [
 ]
 
 
-def test_each_pair_of_options_is_in_some_row():
-    def values(row):
-        return (row.case.model.removesuffix("50"), row.case.mesh, row.case.zero, row.recompute, row.clip, row.update, row.case.microbatches)
+def valuesOf(row):
+    return (row.case.model.removesuffix("50"), row.case.mesh, row.case.zero, row.recompute, row.clip, row.update, row.case.microbatches)
 
+
+def test_each_pair_of_options_is_in_some_row():
     assert len(ROWS) >= 40
-    table = [values(row) for row in draw()]
+    table = [valuesOf(row) for row in draw()]
     for first, second in itertools.combinations(range(7), 2):
         wanted = itertools.product({row[first] for row in table}, {row[second] for row in table})
         # A mesh and a model each decide on the update of half of the rows, and may leave a pair out only with it.
@@ -156,7 +158,8 @@ def checkState(row, held):
             assert entry["bytes_per_rank"] <= -(-parameter // 4 // parts) * 4, entry["name"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+# A sample has each value of each option.
+@pytest.mark.parametrize("row", sampling.rows(ROWS, lambda row: enumerate([*valuesOf(row), "-sequence" in str(row)])))
 def test_steps_are_pytorchs(row, exported, dataset, tmp_path):
     case = row.case
     optimizer = UPDATES[row.update][0].format(rate=case.spec.sgd / 10)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 import tools
-from cases import BERT_SEQUENCE, CASES, GPT2_TENSOR, HEIGHT, LLAMA_SEQUENCE, STAGES
+from cases import BERT_SEQUENCE, CASES, GPT2_TENSOR, HEIGHT, LLAMA_SEQUENCE, STAGES, rows
 from tools import Case
 
 ADAMW = "adamw(lr=1e-2,weight_decay=0.1)"
@@ -48,7 +48,7 @@ def memory(plan):
     return tools.inspect(plan)["memory_per_rank"]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES + STAGES if c.zero and c.size("data") > 1], ids=str)
+@pytest.mark.parametrize("case", rows([c for c in CASES + STAGES if c.zero and c.size("data") > 1]))
 def test_no_row_loses_a_stage_silently(case, exported, tmp_path):
     """What a stage promises to divide is divided, but for the bytes that are said to be whole, and padding to pages."""
     onnx = exported(case.model)
