@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+import shared
 import tools
 from models import MODELS
 
@@ -77,18 +78,20 @@ OWN = {"encoder-decoder": (EncoderDecoder, (WORDS, WORDS), "cross_entropy(logits
 
 
 @pytest.fixture(scope="module")
-def file(exported, tmp_path_factory):
+def file(exported):
     """Name of a model -> its ONNX file and the loss."""
     def get(name):
         if name in MODELS:
             return exported(name), MODELS[name].lossOption, MODELS[name].inputOptions
         build, inputs, loss = OWN[name]
-        path = tmp_path_factory.mktemp(name) / "model.onnx"
-        torch.manual_seed(1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(build(), inputs, path, dynamo=True, output_names=["logits"], verbose=False)
-        return path, loss, ()
+
+        def export(folder):
+            torch.manual_seed(1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(build(), inputs, folder / "model.onnx", dynamo=True, output_names=["logits"], verbose=False)
+
+        return shared.made(f"cutting-{name}", export) / "model.onnx", loss, ()
     return get
 
 

@@ -4,6 +4,7 @@ import resource
 
 import pytest
 
+import shared
 import tools
 from families import export_gpt2
 
@@ -15,14 +16,15 @@ SHARDS = [word for shard in ("*.c_attn.weight=[-,tensor]", "*.c_fc.weight=[-,ten
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
+def models():
     """Layers -> the export."""
-    folder, paths = tmp_path_factory.mktemp("scale"), {}
-    for layers in (24, 48):
-        model = export_gpt2.build(layers, 8, WIDTH, VOCAB, CONTEXT, device="meta")
-        paths[layers] = folder / f"{layers}.onnx"
-        export_gpt2.export(model.eval(), paths[layers], batch=8)
-    return paths
+    def export(folder):
+        for layers in (24, 48):
+            model = export_gpt2.build(layers, 8, WIDTH, VOCAB, CONTEXT, device="meta")
+            export_gpt2.export(model.eval(), folder / f"{layers}.onnx", batch=8)
+
+    folder = shared.made("scale", export)
+    return {layers: folder / f"{layers}.onnx" for layers in (24, 48)}
 
 
 def compiled(model, plan):
