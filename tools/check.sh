@@ -46,7 +46,8 @@ status=0
   ${filter:+--filter "$filter" --allow-empty-runs} || status=1
 ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
   --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
-POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/parity test/faults -q -n 2 --dist worksteal --junitxml "$results/parity.xml" \
+# Faults come first: they wait most of their time, while two other workers compute.
+POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
   ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
 .venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 20)}" \

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -65,9 +64,8 @@ def test_what_is_left_out_is_said(more, run):
     assert "3 of 5 tests, for of large tables a sample was run; --all runs the other 2" in said
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_all_runs_all(more, run):
-    names, said, left = run("--all", *more)
+def test_all_runs_all(run):
+    names, said, left = run("--all")
     assert names == ALL and left == 0 and "--all" not in said
 
 
@@ -78,8 +76,6 @@ def test_the_environment_may_ask_for_all(run, monkeypatch):
 
 def test_what_is_named_runs(run):
     assert run("-k", "small")[0] == {"test_row[small-1]", "test_row[small-2]"}
-    assert run("-k", "small-2", "-n", "2")[0] == {"test_row[small-2]"}
-    assert run("test_table.py::test_row[large-1]")[0] == {"test_row[large-1]"}
     assert run("test_table.py::test_row[large-1]", "-n", "2")[0] == {"test_row[large-1]"}
     assert run("test_table.py::test_row")[0] == ALL - {"test_alone"}
     assert run("-m", "rest")[0] == ALL - SAMPLE
@@ -95,8 +91,9 @@ def pytest_collection_finish(session):
     suites = json.load(open(session.config.getoption("--suites")))
     out = []
     for suite, file, text in suites:
-        chosen = Expression.compile(text)
-        items = [i for i in session.items if str(i.path) == file and chosen.evaluate(KeywordMatcher.from_item(i))]
+        items = [i for i in session.items if str(i.path) == file]
+        if text:
+            items = [i for i in items if Expression.compile(text).evaluate(KeywordMatcher.from_item(i))]
         out.append([suite, len(items), [i.nodeid for i in items if i.get_closest_marker("rest")]])
     json.dump(out, open(session.config.getoption("--suites"), "w"))
 
@@ -105,13 +102,18 @@ def pytest_addoption(parser):
 """
 
 
+# Suites of planted bugs that are a file with rows that a sample leaves out, and why these bugs do not need them.
+SAMPLED = {"parity test_recurrent.py": "its bugs are in readers of files, which know no mesh; each file is read on one rank"}
+
+
 def test_no_suite_of_a_planted_bug_needs_a_row_that_is_left_out(tmp_path):
-    """The suites of test/mutations that choose among a file's tests choose none but those of a usual run. Those that are a
-    whole file are run as here, as a sample."""
+    """What test/mutations runs, a usual run runs too: what it proves of the one it proves of the other."""
     areas = tomllib.loads((TESTS / "mutations/suites.toml").read_text())["areas"]
-    suites = sorted({name for names in areas.values() for name in names if re.match(r"parity \S+ ", name)})
-    assert suites
-    chosen = [(name, str((TESTS / "parity" / name.split()[1]).resolve()), name.split(maxsplit=2)[2]) for name in suites]
+    suites = sorted({name for names in areas.values() for name in names if name.startswith("parity ")})
+    chosen = []
+    for name in suites:
+        _, file, *words = name.split(maxsplit=2)
+        chosen.append((name, str((TESTS / "parity" / file).resolve()), *(words or [""])))
     (tmp_path / "listing.py").write_text(LISTING)
     (tmp_path / "suites.json").write_text(json.dumps(chosen))
     files = sorted({file for _, file, _ in chosen})
@@ -121,4 +123,4 @@ def test_no_suite_of_a_planted_bug_needs_a_row_that_is_left_out(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for suite, count, left in json.loads((tmp_path / "suites.json").read_text()):
         assert count, f"{suite}: no test has this name"
-        assert not left, f"{suite}: only with --all run {', '.join(left)}"
+        assert bool(left) == (suite in SAMPLED), f"{suite}: only with --all run {', '.join(left) or 'none'}"
