@@ -11,6 +11,7 @@ needs too.
 import argparse
 import ctypes
 import ctypes.util
+import functools
 import json
 import os
 import shutil
@@ -39,6 +40,7 @@ class Hash(ctypes.Structure):
     _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
 
 
+@functools.cache  # to find it takes a process
 def xxhash():
     library = ctypes.CDLL(ctypes.util.find_library("xxhash") or "libxxhash.so.0")
     library.XXH3_64bits.argtypes = library.XXH3_128bits.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
