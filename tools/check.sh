@@ -56,7 +56,7 @@ POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/faults test/parity -q -n
   --junit "$results/fuzz.xml" --filter "$filter" || status=1
 
 if [ -z "$filter" ] && git rev-parse -q --verify origin/main >/dev/null; then
-  tools/tidy.sh || status=1
+  if [ "$all" ]; then tools/tidy.sh; else tools/tidy.sh --most 60; fi || status=1
 fi
 if [ "$all" ]; then
   cmake --preset gcc ${POLYRANK_CMAKE_OPTIONS:-} && ninja -C build/gcc || status=1
