@@ -11,8 +11,11 @@ namespace polyrank {
 /// The name of an enumerator: "AllReduce" for CollectiveKind::AllReduce.
 template <auto enumerator>
 constexpr std::string_view enumeratorName() {
-  std::string_view text = __PRETTY_FUNCTION__; // ends "::AllReduce]"
-  text = text.substr(0, text.rfind(']'));
+  // clang's ends "[enumerator = ns::Kind::AllReduce]"; g++'s goes on after it
+  // with "; std::string_view = ...".
+  std::string_view text = __PRETTY_FUNCTION__;
+  text = text.substr(text.find("enumerator = "));
+  text = text.substr(0, text.find_first_of(";]"));
   return text.substr(text.rfind(':') + 1);
 }
 

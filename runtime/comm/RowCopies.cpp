@@ -7,6 +7,9 @@
 #include <cassert>
 #include <cstring>
 #include <iterator>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace polyrank::runtime {
 namespace {
@@ -166,9 +169,23 @@ void copyElements(const std::byte *from, int64_t fromStride, std::byte *to,
     std::memcpy(to + row * toStride, from + row * fromStride, sizeof(T));
 }
 
+using Vector = int64_t __attribute__((vector_size(16)));
+
+/// Stores `value` so that it bypasses the caches. g++ has an intrinsic for x86
+/// alone; for other machines it stores as usual.
+void storePastCaches(Vector value, Vector *to) {
+#if __has_builtin(__builtin_nontemporal_store)
+  __builtin_nontemporal_store(value, to);
+#elif defined(__SSE2__)
+  _mm_stream_si128(reinterpret_cast<__m128i *>(to),
+                   reinterpret_cast<__m128i>(value));
+#else
+  *to = value;
+#endif
+}
+
 /// Copies a row; with `past`, its whole cache lines bypass the caches.
 void copyRow(const std::byte *from, std::byte *to, int64_t bytes, bool past) {
-  using Vector = int64_t __attribute__((vector_size(16)));
   constexpr int64_t line = 64, shortest = 4096;
   if (past && bytes >= shortest) {
     int64_t head = -reinterpret_cast<uintptr_t>(to) % line;
@@ -178,8 +195,7 @@ void copyRow(const std::byte *from, std::byte *to, int64_t bytes, bool past) {
       Vector values[line / sizeof(Vector)];
       std::memcpy(values, from, line);
       for (size_t v = 0; v < std::size(values); ++v)
-        __builtin_nontemporal_store(values[v],
-                                    reinterpret_cast<Vector *>(to) + v);
+        storePastCaches(values[v], reinterpret_cast<Vector *>(to) + v);
     }
     // Non-temporal stores are ordered only by a fence.
     std::atomic_thread_fence(std::memory_order_seq_cst);
