@@ -28,6 +28,15 @@ NO_EXPRESSION = re.compile(r"^(if|for|while|case|return|else|break|continue)\b|^
                            r"[-&|.,=<>?:%/^+*;]$")
 
 
+def numbersIn(reached):
+    """The numbers of the mutants that a run has executed, whose bytes in the file MUTANTS_REACHED are 1 (Active.h)."""
+    numbers, at = [], reached.find(1)
+    while at >= 0:
+        numbers.append(at)
+        at = reached.find(1, at + 1)
+    return numbers
+
+
 class PlantingError(Exception):
     """A list does not fit the sources; the text names every such entry."""
 

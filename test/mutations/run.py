@@ -1,9 +1,9 @@
 """Puts each mutant of the lists into the code and demands that a test fails: run.py [FILTER...] [options].
 
 All mutants are built at once into a copy of the sources (build/mutations), each behind a switch that the environment
-turns on, so that trying one more costs a run of tests and no build. The tests run once without a mutant, which says
-how long they take and which mutants they execute; then each mutant runs against its area's tests (suites.toml), those
-that execute it, the quickest first, until one fails. A test that does not end, or crashes, has failed.
+turns on, so that trying one more costs a run of tests and no build. Each test of its area's suites (suites.toml) runs once
+without a mutant, which says how long it takes and which mutants it executes; then each mutant runs against the tests that
+execute it, the quickest suites first, until one fails. A test that does not end, or crashes, has failed.
 
     test/mutations/run.py                          every mutant: some hours on two cores
     test/mutations/run.py 'plan:'                  those whose "area: name" contains this
@@ -22,77 +22,19 @@ import argparse
 import concurrent.futures
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lists import HERE, NUMBERS, PlantingError, listsOf, readLists
+from lists import HERE, PlantingError, listsOf, readLists
 from places import readTree
 from planting import locate, writeCopy
 from repair import Repairs, writeRepairs
-
-LIT = "/usr/lib/llvm-22/bin/lit"
-GIB = 1 << 30
-
-
-@dataclass
-class Suite:
-    """Some tests that run as one command."""
-
-    name: str
-    seconds: float = 0
-    reached: bytes = b""
-
-    def command(self, build, source, temporary):
-        kind, *words = self.name.split()
-        if kind == "lit":
-            return [LIT, "-j1", "-s", "--max-failures=1", build / "test" / words[0]]
-        if kind == "gtest":
-            return [build / "bin" / words[0], "--gtest_brief=1", "--gtest_fail_fast"]
-        if kind == "random":
-            return [build / "bin/random-programs-test", "--seed", words[0], "--programs", words[1],
-                    "--failures", "1", "--processes", "50"]
-        if kind == "parity":
-            return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={temporary}/pytest",
-                    source / "test/parity" / words[0], *(["-k", " ".join(words[1:])] if words[1:] else [])]
-        raise PlantingError(f"suites.toml: unknown kind of suite {self.name!r}")
-
-    def run(self, build, source, environment, limit):
-        """What went wrong, or "" where all tests pass."""
-        with tempfile.TemporaryDirectory(prefix="mutation-") as temporary:
-            process = subprocess.Popen(
-                [str(word) for word in self.command(build, source, temporary)], cwd=source,
-                env=os.environ | {"POLYRANK_BIN": str(build / "bin"), "LLVM_DISABLE_SYMBOLIZATION": "1",
-                                  "TMPDIR": temporary} | environment,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=setLimits)
-            try:
-                output, _ = process.communicate(timeout=limit)
-            except subprocess.TimeoutExpired:
-                return f"no end after {limit:.0f} s"
-            finally:
-                try:  # its children too, which a killed test leaves behind
-                    os.killpg(process.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-                process.wait()
-        if process.returncode == 0:
-            return ""
-        return f"exit code {process.returncode}\n{output.decode(errors='replace')[-3000:]}"
-
-
-def setLimits():
-    """A mutant may not take the machine with it. A file that is too large is an error that tests see, and not their end."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 16 * GIB), (resource.RLIMIT_CORE, 0)):
-        resource.setrlimit(what, (most, most))
+from suites import STARTS, Suite, measure
 
 
 @dataclass
@@ -133,28 +75,23 @@ def build(root, spans, jobs, targets):
     return source, target
 
 
-def measure(suite, source, target):
-    """Runs the suite without a mutant: it must pass, and says what it reaches and how long it takes."""
-    with tempfile.NamedTemporaryFile(prefix="reached-") as file:
-        os.truncate(file.name, NUMBERS)
-        start = time.monotonic()
-        problem = suite.run(target, source, {"MUTANTS_REACHED": file.name}, 3600)
-        suite.seconds = time.monotonic() - start
-        if problem:
-            raise PlantingError(f"{suite.name} fails without a mutant: {problem}")
-        suite.reached = Path(file.name).read_bytes()
-    print(f"{suite.seconds:7.1f} s  {suite.name}", flush=True)
-
-
-def tryOut(mutation, suites, source, target):
-    """Runs `mutation` against `suites`, until one of them fails."""
+def tryOut(mutation, suites):
+    """Runs `mutation` against the tests of `suites` that execute it, the quickest suite first, until one fails. Then, as a test
+    of pytest may use what another one compiled, against whole suites of pytest."""
     outcome = Outcome(mutation)
     start = time.monotonic()
-    for suite in suites:
-        if not suite.reached[mutation.number]:
-            continue
+    executing = {suite.name: suite.executing(mutation.number) for suite in suites}
+    suites = [suite for suite in suites if executing[suite.name]]
+
+    def secondsOf(suite):
+        return STARTS[suite.kind] + sum(test.seconds for test in executing[suite.name])
+
+    tries = [(suite, executing[suite.name]) for suite in sorted(suites, key=secondsOf)]
+    tries += [(suite, ()) for suite in suites if suite.kind == "parity" and len(executing[suite.name]) < len(suite.tests)]
+    for suite, tests in tries:
         outcome.tried.append(suite.name)
-        problem = suite.run(target, source, {"MUTANT": str(mutation.number)}, 30 + 5 * suite.seconds)
+        seconds = secondsOf(suite) if tests else suite.seconds
+        problem = suite.run({"MUTANT": str(mutation.number)}, 30 + 5 * seconds, tests if len(tests) < len(suite.tests) else ())
         if problem:
             outcome.caughtBy, outcome.how = suite.name, problem
             break
@@ -211,29 +148,31 @@ def main():
             areas = {area: [name for name in names if name.removeprefix("gtest ") in options.gtest] for area, names in areas.items()}
         source, target = build(options.root, locate(tree, chosen) if options.gtest else spans, options.jobs, options.gtest)
         needed = areas if options.everywhere else {m.area for m in chosen}
-        suites = {name: Suite(name) for area in sorted(needed) for name in areas[area]}
+        suites = {name: Suite(name, source, target) for area in sorted(needed) for name in areas[area]}
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(lambda suite: measure(suite, source, target), suites.values()))
+            measure(suites.values(), pool)
     except (PlantingError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 2
 
     def suitesFor(mutation):
-        def quickestFirst(names):
-            return sorted((suites[name] for name in names), key=lambda suite: suite.seconds)
-        own = areas[mutation.area]
-        return quickestFirst(own) + quickestFirst(set(suites) - set(own) if options.everywhere else ())
+        return [suites[name] for name in {*areas[mutation.area], *(suites if options.everywhere else ())}]
+
+    def write(outcomes):
+        report = [dict(area=o.mutation.area, name=o.mutation.name, file=files[o.mutation.number], outcome=o.word,
+                       seconds=round(o.seconds, 1), suite=o.caughtBy, how=o.how, tried=o.tried) for o in outcomes]
+        (target.parent / "report.json").write_text(json.dumps(report, indent=1))
 
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        runs = [pool.submit(tryOut, mutation, suitesFor(mutation), source, target) for mutation in chosen]
+        runs = [pool.submit(tryOut, mutation, suitesFor(mutation)) for mutation in chosen]
         for run in concurrent.futures.as_completed(runs):
             outcomes.append(outcome := run.result())
             by = f"  ({outcome.caughtBy})" if outcome.caughtBy else ""
             print(f"{outcome.word:11} {outcome.seconds:7.1f} s  {outcome.mutation}{by}", flush=True)
-    report = [dict(area=o.mutation.area, name=o.mutation.name, file=files[o.mutation.number], outcome=o.word,
-                   seconds=round(o.seconds, 1), suite=o.caughtBy, how=o.how, tried=o.tried) for o in outcomes]
-    (target.parent / "report.json").write_text(json.dumps(report, indent=1))
+            if len(outcomes) % 50 == 0:  # what a run that is ended had found
+                write(outcomes)
+    write(outcomes)
     caught = sum(bool(o.caughtBy) for o in outcomes)
     equivalent = sum(o.word == "equivalent" for o in outcomes)
     for outcome in outcomes:

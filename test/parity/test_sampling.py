@@ -102,11 +102,11 @@ def pytest_addoption(parser):
 """
 
 
-# Suites of planted bugs that are a file with rows that a sample leaves out, and why these bugs do not need them.
+# Suites of mutants that are a file with rows that a sample leaves out, and why these bugs do not need them.
 SAMPLED = {"parity test_recurrent.py": "its bugs are in readers of files, which know no mesh; each file is read on one rank"}
 
 
-def test_no_suite_of_a_planted_bug_needs_a_row_that_is_left_out(tmp_path):
+def test_no_suite_of_a_mutant_needs_a_row_that_is_left_out(tmp_path):
     """What test/mutations runs, a usual run runs too: what it proves of the one it proves of the other."""
     areas = tomllib.loads((TESTS / "mutations/suites.toml").read_text())["areas"]
     suites = sorted({name for names in areas.values() for name in names if name.startswith("parity ")})
