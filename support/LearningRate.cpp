@@ -144,7 +144,7 @@ public:
     total = takeSteps("total", std::nullopt,
                       "the number of steps of the whole training");
     if (error.empty() && total <= warmup)
-      fail("total=" + std::to_string(total) + " leaves no step behind warmup=" +
+      fail("total=" + std::to_string(total) + " leaves no step after warmup=" +
            std::to_string(warmup) + "; it is the number of all steps");
     return static_cast<double>(total - std::min(total, warmup));
   }
@@ -289,7 +289,7 @@ Curve LearningRateSchedule::makeWsd(Options &options) {
   Rate least = options.takeMinimum();
   if (length > last)
     options.fail("decay=" + numberText(length) + " is more than the " +
-                 numberText(last) + " steps behind the warm-up");
+                 numberText(last) + " steps after the warm-up");
   return [=](double base, double step) {
     double progress = std::clamp((step - (last - length)) / length, 0.0, 1.0);
     double factor = type == "linear"   ? 1 - progress

@@ -64,7 +64,7 @@ LogicalResult CheckPartition::checkOps() {
     }
     if (sharding::isMarkedComposite(op)) {
       op->emitOpError("is a composite that is still split; "
-                      "decompose-composites takes it apart");
+                      "decompose-composites decomposes it");
       return WalkResult::interrupt();
     }
     for (OpResult result : op->getResults())

@@ -102,7 +102,7 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
       return error()
                  << "--shard '" << pattern.text << "': dim " << d << " of '"
                  << name
-                 << "' is taken apart by the model; it cannot be split over "
+                 << "' is cut into parts by the model; it cannot be split over "
                  << axesText,
              failure();
     int64_t size = type.getDimSize(chosen), padded = 0;

@@ -175,7 +175,7 @@ WhyWhole UpdateSplitter::splitSum() {
   if (!region) // with one microbatch there is no sum
     return step.getOps<graph::MicrobatchesOp>().empty()
                ? ""
-               : "they are computed behind the microbatches";
+               : "they are computed after the microbatches";
   if (!sum.hasOneUse())
     return "others read them";
   Operation *yield = region.getBody().front().getTerminator();

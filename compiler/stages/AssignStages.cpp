@@ -172,9 +172,9 @@ LogicalResult AssignStages::refuse(const TooFewOps &few,
   if (few.after >= 0 && few.before >= 0)
     error << " between " << name(few.after) << " and " << name(few.before);
   else if (few.after >= 0)
-    error << " behind " << name(few.after);
+    error << " after " << name(few.after);
   else
-    error << " in front of " << name(few.before);
+    error << " before " << name(few.before);
   error << ", fewer than the " << needed << (needed == 1 ? " stage" : " stages")
         << " there (" << few.first;
   if (needed > 1)

@@ -18,7 +18,7 @@ LogicalResult StepBuilder::findMeans() {
     FloatAttr weight = role.getWeight();
     if (weight && !means.empty() && !means.back().weight)
       return forward.emitError("result ")
-             << i << " is a term of the loss behind other means";
+             << i << " is a term of the loss after other means";
     auto count = boundary().getResult<graph::CountAttr>(i + 1);
     Mean &mean = means.emplace_back();
     mean = {i,

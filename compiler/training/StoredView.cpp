@@ -96,7 +96,8 @@ FailureOr<StoredView> StoredView::get(const UpdatedTensor &tensor) {
     return op.emitError("'")
                << graph::nameOf(op.getSymName()) << "' ["
                << llvm::interleaved(result.stored)
-               << "] is taken apart by the model across its dims, so its rows "
+               << "] is cut into parts by the model across its dims, so its "
+                  "rows "
                   "and columns are not known; choose an optimizer that does "
                   "not need them (--optimizer), or freeze it",
            failure();

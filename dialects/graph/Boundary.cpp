@@ -470,7 +470,7 @@ LogicalResult Boundary::verifyResult(Operation *op, unsigned number,
     return failure();
   if (isa<MeanAttr>(role) && (number + 1 >= function.getNumResults() ||
                               !boundary.getResult<CountAttr>(number + 1)))
-    return error(8) << "a mean without a count behind it";
+    return error(8) << "a mean without a count after it";
   if (auto mean = dyn_cast<MeanAttr>(role); mean && mean.getFurther()) {
     auto before =
         number < 2 ? MeanAttr() : boundary.getResult<MeanAttr>(number - 2);

@@ -123,7 +123,7 @@ LogicalResult SliceOp::localize(LocalContext &context, ValueRange operands,
     // tensor, and ends with its result.
     std::optional<Border> border = haloOf(*this, d);
     if (!border)
-      return emitOpError("takes dim ") << d << " apart, which is split";
+      return emitOpError("cuts dim ") << d << ", which is split";
     if (failed(verifyBorders(*this, layout.getDim(d), *border)))
       return failure();
     int64_t count = (getShape(operands[0])[d] - border->high) / getStrides()[d];

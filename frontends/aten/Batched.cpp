@@ -129,7 +129,7 @@ Value callBatched(Context &context, StringRef name, const Schema &schema,
 }
 
 StringRef explainRegion() {
-  return "; PyTorch can take the region apart: export the model by "
+  return "; PyTorch can decompose the region: export the model by "
          "tools/export.py --decompose, or save program.run_decompositions()";
 }
 

@@ -196,7 +196,7 @@ void GraphImporter::importLoop(const Node &node, ArrayRef<Imported> operands,
     for (const Imported &part : parts)
       if (part.sequence)
         return fail(node, "its result `" + std::string(name) +
-                              "` is a sequence for each turn");
+                              "` is a sequence for each iteration");
     scope[name] = stack(emit, parts, 0);
   }
   if (std::string rejected = emit.takeError(); !rejected.empty())

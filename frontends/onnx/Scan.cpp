@@ -34,7 +34,7 @@ static bool isBackward(const Node &node, StringRef what, size_t i) {
 static std::string noSuchAxis(std::string_view name, ArrayRef<int64_t> shape) {
   return "its result `" + std::string(name) + "` of " +
          polyrank::frontends::toString(shape.drop_front()) +
-         " for each turn has no such axis as scan_output_axes says";
+         " for each iteration has no such axis as scan_output_axes says";
 }
 
 /// The course of sequence `i`, of `rank`, from a list of axes and one of
@@ -163,7 +163,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     Shape shape;
     for (const Imported &part : parts) {
       if (part.sequence)
-        return fail(node, which + " is a sequence for each turn");
+        return fail(node, which + " is a sequence for each iteration");
       if (&part == &parts.front())
         shape = part.getShape();
       else if (part.getShape() != shape)

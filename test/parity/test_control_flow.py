@@ -182,7 +182,7 @@ def test_a_branch_that_no_turn_takes_costs_each_turn(tmp_path):
     (helper.make_node("Loop", ["one", "", "x"], ["y"], body=body([ADD], [("a", "b"), ("c", "b")])), "its graph takes 4 values, and gets 3"),
     (helper.make_node("Loop", ["one", "", "x"], ["y"], body=body([ADD], [("a", "c")])), "its graph does not compute its result `c`"),
     (helper.make_node("Loop", ["one", "", "x"], ["", "y"], body=body([ADD, helper.make_node("SequenceEmpty", [], ["e"])], [("a", "b")], ["e"])),
-     "Loop: its result `y` is a sequence for each turn"),
+     "Loop: its result `y` is a sequence for each iteration"),
     (helper.make_node("If", ["yes"], ["y", "z"], then_branch=RELU, else_branch=RELU), "If: its branch has 1 results, and the node 2"),
     (helper.make_node("If", ["yes"], ["y"], then_branch=RELU), "If: it needs a condition and two branches"),
     (helper.make_node("If", ["yes"], ["y"], then_branch=deep(17), else_branch=RELU), "branches and loops stand more than 16 deep"),

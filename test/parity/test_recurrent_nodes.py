@@ -151,7 +151,7 @@ REFUSED_SCANS = {
     "no such axis": (scan([f32([0, 0])], [floats(4, 2)], ADD, ["sum", "product"], scan_input_axes=[2]),
                      "its sequence 0 of [4, 2] has no such axis as scan_input_axes says"),
     "no such axis of a result": (scan([f32([0, 0])], [floats(4, 2)], ADD, ["sum", "product"], scan_output_axes=[2]),
-                                 "its result `o1` of [2] for each turn has no such axis as scan_output_axes says"),
+                                 "its result `o1` of [2] for each iteration has no such axis as scan_output_axes says"),
     "opset 8": (scan([f32([0, 0])], [floats(4, 2)], ADD, ["sum", "product"], opset=8), "a Scan of opset 8, whose sequences may end early"),
     "no sequence": (scan([f32([0, 0])], [], ADD[:0], ["s0"]), "at least one sequence among its 1 operands"),
     "a state that grows": (scan([f32([[0, 0]])], [floats(4, 2, 2)], [helper.make_node("Concat", ["s0", "x0"], ["more"], axis=0)],

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"cosine(total=5.5)", "'total=5.5': expected a number of steps"},
         Wrong{"cosine(total=9007199254740993)", "expected a number of steps"},
         Wrong{"cosine(total=5,warmup=5)",
-              "total=5 leaves no step behind warmup=5"},
+              "total=5 leaves no step after warmup=5"},
         Wrong{"cosine(total=5,warmup=-1)", "'warmup=-1': expected a number of "
                                            "steps"},
         Wrong{"cosine(total=5,warmup=1,warmup_start=2)",

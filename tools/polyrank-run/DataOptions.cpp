@@ -72,7 +72,7 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
       ->type_name("FRACTION");
   app.add_option("--documents", texts.documents,
                  "How token files are cut into rows: stream (default: every T "
-                 "tokens), whole (documents one behind the other as long as "
+                 "tokens), whole (documents one after another as long as "
                  "they fit whole; the rest is filled up) or pad (each begins a "
                  "row)")
       ->check(oneOf({"stream", "whole", "pad"}))
@@ -81,7 +81,7 @@ CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
                  "The token that ends a document, where no .idx says it")
       ->type_name("ID");
   app.add_flag("--mask-eos", options.documents.maskLabels,
-               "The label behind the end of a document, the first token of the "
+               "The label after the end of a document, the first token of the "
                "next one, does not count");
   app.add_flag("--reset-position-ids", options.documents.resetPositions,
                "Position ids begin again at 0 with each document, of a model "

@@ -134,7 +134,7 @@ func.func @carried(%x: tensor<4x16xf32> {graph.role = #graph.input<"x">}, %s: te
   return %r : tensor<16xf32>
 }
 
-// The operands of a bucket lie one behind the other; views cost nothing.
+// The operands of a bucket lie one after another; views cost nothing.
 // CHECK-LABEL: func.func @bucket
 // CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, 0, 64>]}
 // CHECK: rank.launch @move({{.*}}) {buffers = [#rank.buffer<shared, 64, 64>]}

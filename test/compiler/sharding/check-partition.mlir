@@ -42,7 +42,7 @@ func.func @step(%x: tensor<4xf32, #sharding.layout<#mesh, [{"data"}]>>) {
 // P2: a composite still split.
 #mesh = #sharding.mesh<["data"=2]>
 func.func @step(%x: tensor<4xf32, #sharding.layout<#mesh, [{}]>>) {
-  // expected-error @+1 {{'graph.softmax' op is a composite that is still split; decompose-composites takes it apart}}
+  // expected-error @+1 {{'graph.softmax' op is a composite that is still split; decompose-composites decomposes it}}
   %y = graph.softmax %x {dim = 0 : i64, sharding.composite} : (tensor<4xf32, #sharding.layout<#mesh, [{}]>>) -> tensor<4xf32, #sharding.layout<#mesh, [{}]>>
   return
 }

@@ -1,7 +1,7 @@
 // RUN: polyrank-opt %s --shard-updates=threshold=1 | FileCheck %s
 // RUN: polyrank-opt %s --shard-updates=threshold=1 --plan-reshards --evaluate=distributed
 // State that is kept as a row says where its elements would be stored; where
-// these are not one behind the other, there is no such row.
+// these are not one after another, there is no such row.
 
 #mesh = #sharding.mesh<["data"=2]>
 !w = tensor<3x4xf32, #sharding.layout<#mesh, [{}, {}]>>

@@ -433,7 +433,7 @@ TEST_F(StoredRulesTest, ErrorsSayWhatIsExpected) {
   for (const ViewCase &seen : {across, shifted})
     for (const char *rule : {"adafactor", "muon"})
       expect(seen, rule,
-             "'w' [6, 4] is taken apart by the model across its dims");
+             "'w' [6, 4] is cut into parts by the model across its dims");
   expect(whole, "lamb(betas=(1,0.9))", "betas must be in [0, 1)");
   expect(whole, "lamb(eps=-1)", "eps must not be negative");
   expect(whole, "lamb(min_coeff=2,max_coeff=1)",

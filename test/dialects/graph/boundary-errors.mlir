@@ -140,7 +140,7 @@ func.func @next_of_another_type(%w: tensor<8xf32> {graph.role = #graph.parameter
 
 // -----
 
-// expected-error @+1 {{[B8] result 0: a mean without a count behind it}}
+// expected-error @+1 {{[B8] result 0: a mean without a count after it}}
 func.func @mean_alone(%x: tensor<f32>) -> (tensor<f32> {graph.role = #graph.mean<"loss">}, tensor<f32> {graph.role = #graph.output<"y">}) {
   return %x, %x : tensor<f32>, tensor<f32>
 }

@@ -183,7 +183,7 @@ TEST_F(Regions, WhatHasNoRuleSaysTheWayOut) {
   for (const char *name : {"where", "nonzero"})
     EXPECT_NE(said.find("aten::" + std::string(name) +
                         " is not supported inside of torch.vmap, which it is "
-                        "called in; PyTorch can take the region apart: export "
+                        "called in; PyTorch can decompose the region: export "
                         "the model by tools/export.py --decompose, or save "
                         "program.run_decompositions()"),
               std::string::npos)

@@ -46,7 +46,7 @@ TEST_F(TransformCalls, OtherCallsAndOtherArgumentsAreRefused) {
                            "_remove_batch_dim", "_grad_increment_nesting"})
     EXPECT_NE(said.find("torch._functorch.predispatch." + std::string(name) +
                         " of a function that is transformed (torch.func) is "
-                        "not supported; PyTorch can take the region apart"),
+                        "not supported; PyTorch can decompose the region"),
               std::string::npos)
         << said;
 }

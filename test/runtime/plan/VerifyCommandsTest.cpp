@@ -766,7 +766,7 @@ TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
     move(gemm.b, 1024);
     *gemm.c = bufferAt(900, 32, 64);
   });
-  check("one behind the other", [](GemmT &gemm) {
+  check("one after another", [](GemmT &gemm) {
     *gemm.a = bufferAt(1024, 48, 48);
     *gemm.c = bufferAt(1072, 32, 48);
   });
