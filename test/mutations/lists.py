@@ -66,14 +66,17 @@ class Mutation:
         """Why the texts cannot be a statement or an expression; empty where they may be."""
         for text in (self.old, self.new):
             bare = re.sub(r"""'(\\.|[^'\\])'|"(\\.|[^"\\])*\"""", "0", text)
-            depth = 0
+            depth, outside = 0, ""  # what is in no brackets
             for character in bare:
                 depth += (character in "([{") - (character in ")]}")
                 if depth < 0:
                     break
+                outside += character if depth == 0 else ""
             if depth:
                 return f"the brackets of {text!r} are not in pairs"
             bare = bare.strip()
+            if not self.isStatement and ("," in outside.split("<")[0] or outside.count("?") != outside.replace("::", "").count(":")):
+                return f"{text!r} is not one expression"
             if self.isStatement:
                 if bare and not bare.endswith((";", "}")):
                     return f"{text!r} is no statement, in place of one"
