@@ -114,6 +114,8 @@ class Suite:
 def setLimits():
     """A mutant may not take the machine with it. A file that is too large is an error that tests see, and not their end."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP):  # which a shell ignores for what it runs in the background
+        signal.signal(each, signal.SIG_DFL)
     for what, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, 16 * GIB), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(what, (most, most))
 
@@ -148,6 +150,8 @@ def measure(suites, pool):
             runs[pool.submit(measureOne, suite, name)] = suite
     for run in as_completed(runs):
         suite = runs[run]
+        if run.exception():  # the others need not be waited for
+            pool.shutdown(wait=False, cancel_futures=True)
         suite.tests += run.result()
         left[suite.name] -= 1
         if not left[suite.name]:

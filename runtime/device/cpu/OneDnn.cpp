@@ -20,6 +20,7 @@
   F(dnnl_memory_destroy, 1)                                                    \
   F(dnnl_memory_set_data_handle_v2, 3)                                         \
   F(dnnl_post_ops_append_sum, 2)                                               \
+  F(dnnl_post_ops_append_sum_v2, 3) /* called by g++'s code alone */           \
   F(dnnl_post_ops_create, 1)                                                   \
   F(dnnl_post_ops_destroy, 1)                                                  \
   F(dnnl_primitive_attr_create, 1)                                             \
