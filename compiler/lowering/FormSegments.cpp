@@ -204,9 +204,9 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
     if (plan.getSumSegment(i) != segment)
       continue;
     Value part = find(value, segment, mapping);
-    auto sum = found.sums.find(i);
-    found.sums[i] =
-        sum == found.sums.end() ? part : addPart(i, part, sum->second);
+    // Looked up before operator[] makes an entry.
+    Value before = found.sums.lookup(i);
+    found.sums[i] = before ? addPart(i, part, before) : part;
   }
   for (auto [i, value] : llvm::enumerate(yield.getCarry()))
     if (plan.getCarrySegment(i) == segment)
