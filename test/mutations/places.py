@@ -186,6 +186,25 @@ class Source:
         """The identifiers that stand in it."""
         return {token for token in self.tokens.texts if isName(token)}
 
+    @cached_property
+    def root(self):
+        return self.parser.parse(self.text.encode()).root_node
+
+    def isExpression(self, begin, end):
+        """True where text[begin:end] is one operand of what is around it, or several in a row of one operator that adds or
+        multiplies, such as the last two of a && b && c; so brackets around it change nothing."""
+        begin, end = (len(self.text[:position].encode()) for position in (begin, end))
+        node = self.root.descendant_for_byte_range(begin, end)
+        if (node.start_byte, node.end_byte) == (begin, end) or node.type == "preproc_arg":  # a macro's text is not parsed
+            return True
+        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in ROWS:
+            return False
+        operands = [node]
+        while (first := operands[0]).type == node.type and \
+                first.child_by_field_name("operator").type == node.child_by_field_name("operator").type:
+            operands[:1] = [first.child_by_field_name("left"), first.child_by_field_name("right")]
+        return begin in {each.start_byte for each in operands} and end in {each.end_byte for each in operands}
+
     def isNamed(self, file):
         """True where `file` is the end of the path, by whole folders; also where it is empty."""
         return not file or self.path == file or self.path.endswith("/" + file)
@@ -285,6 +304,7 @@ class Source:
 
 CONTAINERS = ("translation_unit", "namespace_definition", "linkage_specification", "declaration_list", "ERROR",
               "field_declaration_list", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif")
+ROWS = ("&&", "||", "+", "*", "&", "|")  # of which brackets may take any operands in a row together
 CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
 
 
@@ -334,6 +354,9 @@ class Tree:
             if mutation.isStatement and text[:begin].rstrip().endswith(tuple("?=(,&|+-*/<")):
                 raise PlantingError(f"{mutation}: {mutation.old!r} stands where there is no statement; "
                                     "take the whole expression")
+            if not mutation.isStatement and not places[0].definition.source.isExpression(begin, places[0].end):
+                raise PlantingError(f"{mutation}: {mutation.old!r} is cut out of a larger expression, which brackets around "
+                                    "it would change; take one operand")
             return places[0]
         where = f"{mutation.function} in {mutation.file}" if mutation.file else mutation.function
         if not places:
