@@ -49,4 +49,7 @@ inline bool active(int number) {
   return chosen() == number;
 }
 
+/// Both are read before `main`: a test may close descriptors or forbid more.
+inline const bool isReady = (reached(), chosen(), true);
+
 } // namespace polyrank::mutations
