@@ -4,14 +4,11 @@
 #   tools/tidy.sh            what differs from where this branch left origin/main, and what is not committed
 #   tools/tidy.sh BASE       what differs from a commit, e.g. HEAD~3
 #   tools/tidy.sh FILE...    these files
-#   tools/tidy.sh --most N   the first of these, unless they are more than N files, which it then says
 #
 # A header is checked with the source beside it. Needs a build (POLYRANK_PRESET, default dev), whose flags it takes, with
 # its generated headers. One file takes three seconds or more. The exit code is 0 where nothing is found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-most=
-[ "${1:-}" = --most ] && { most=$2; shift 2; }
 build=build/${POLYRANK_PRESET:-dev}
 [ -f "$build/compile_commands.json" ] || { echo "tidy.sh: no build in $build (cmake --preset ${POLYRANK_PRESET:-dev}; ninja -C $build)" >&2; exit 2; }
 
@@ -50,9 +47,5 @@ if [ ${#sources[@]} = 0 ]; then
   exit 0
 fi
 mapfile -t sources < <(printf '%s\n' "${sources[@]}" | sort -u)
-if [ -n "$most" ] && [ ${#sources[@]} -gt "$most" ]; then
-  echo "clang-tidy: ${#sources[@]} files differ from origin/main, more than $most; tools/tidy.sh reads them"
-  exit 0
-fi
 echo "clang-tidy: ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-22 --quiet -p "$build"
