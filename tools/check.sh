@@ -14,7 +14,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 all=${POLYRANK_ALL:-}
 [ "$all" = 0 ] && all=
-[ "${1:-}" = --all ] && all=1 && shift
+case "${1:-}" in
+  --all) all=1; shift ;;
+  -*) echo "check.sh: unknown option '$1'; --all, or a part of tests' names" >&2; exit 2 ;;
+esac
 filter=${1:-}
 preset=${POLYRANK_PRESET:-dev}
 build=$PWD/build/$preset

@@ -25,6 +25,9 @@ if [ $# = 0 ]; then
 elif [ $# = 1 ] && git rev-parse -q --verify "$1^{commit}" >/dev/null; then
   files=$(changed "$1")
 else
+  for file in "$@"; do
+    [ -f "$file" ] || { echo "tidy.sh: '$file' is neither a commit nor a file of the repository" >&2; exit 2; }
+  done
   files=$(printf '%s\n' "$@")
 fi
 
@@ -35,7 +38,7 @@ while read -r file; do
   [ -n "$file" ] || continue
   source=${file%.h}; source=${source%.cpp}.cpp
   if [ ! -f "$source" ]; then
-    echo "tidy.sh: $file has no source beside it; it is checked with those that include it" >&2
+    echo "tidy.sh: $file has no source beside it, and is read only with sources that include it" >&2
   elif ! grep -q "/$source\"" "$build/compile_commands.json"; then
     echo "tidy.sh: $build does not compile $source" >&2
   else

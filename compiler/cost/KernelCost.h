@@ -1,4 +1,4 @@
-// What a kernel costs.
+// The FLOPs and bytes of a kernel.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace polyrank::cost {
 
-/// FLOPs and bytes of one launch.
+/// Returns the FLOPs and bytes of one launch of a kernel with these loops.
 graph::Cost getCost(kernel::LoopsOp loops);
 
 } // namespace polyrank::cost

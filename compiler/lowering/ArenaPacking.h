@@ -18,7 +18,7 @@ struct ArenaUnit {
 /// Sizes in bytes.
 struct ArenaPacking {
   Packing shared, privately;
-  /// Of both regions together.
+  /// The sum over both regions.
   int64_t lowerBound = 0;
 };
 

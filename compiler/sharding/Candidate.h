@@ -11,9 +11,9 @@ namespace polyrank::sharding {
 /// The choice of a node for one sub-axis.
 struct Choice {
   enum Kind { None, Split, Pass } kind = None;
-  /// Of Split: the factor.
+  /// The factor that is split, if the kind is Split.
   int factor = -1;
-  /// Of Pass: the kind of partial, and a bit per operand that is partial.
+  /// If the kind is Pass: the kind of partial, and a bit per partial operand.
   sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   uint32_t operands = 0;
 };

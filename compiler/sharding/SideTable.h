@@ -92,7 +92,7 @@ struct Node {
   /// True if the node depends on gradients. Such work, done once per step, is
   /// split if that moves fewer bytes, not wherever an axis reaches it.
   bool isUpdate = false;
-  /// Of Fixed: the given layouts.
+  /// The given layouts, if the kind is Fixed.
   llvm::SmallVector<sharding::LayoutAttr> fixedOperands, fixedResults;
 };
 

@@ -126,8 +126,8 @@ def valuesOf(case):
             ("sequence", "-sequence" in str(case), case.model)}
 
 
-# Bugs are planted against these (test/mutations/suites.toml).
-TRIED_WITH_BUGS = [str(case) for case in CASES + STAGES if str(case).startswith(("gpt2-data2-tensor2", "bert-data2"))]
+# Mutants meet these (test/mutations/suites.toml).
+TRIED_WITH_MUTANTS = [str(case) for case in CASES + STAGES if str(case).startswith(("gpt2-data2-tensor2", "bert-data2"))]
 
 
 def rows(cases, always=()):

@@ -6,9 +6,9 @@ import torch
 import reference
 import shared
 import tools
-from cases import CASES, REPEATED, STAGES, TRIED_WITH_BUGS, rows
+from cases import CASES, REPEATED, STAGES, TRIED_WITH_MUTANTS, rows
 
-each_case = pytest.mark.parametrize("case", rows(CASES + STAGES, TRIED_WITH_BUGS))
+each_case = pytest.mark.parametrize("case", rows(CASES + STAGES, TRIED_WITH_MUTANTS))
 
 
 @pytest.fixture
