@@ -3,6 +3,7 @@
 #include "compiler/driver/Bind.h"
 
 #include "compiler/driver/Frontends.h"
+#include "dialects/graph/ElementTypes.h"
 #include "support/Names.h"
 #include "support/arrays/Npy.h"
 #include "llvm/ADT/StringExtras.h"
@@ -46,20 +47,10 @@ private:
 /// width.
 Result<Type> Binding::findType() const {
   StringRef name = input.dtype;
-  if (name == "float32")
-    return Type(Float32Type::get(&context));
-  if (name == "float64")
-    return Type(Float64Type::get(&context));
-  if (name == "float16")
-    return Type(Float16Type::get(&context));
-  if (name == "bfloat16")
-    return Type(BFloat16Type::get(&context));
-  if (name == "bool")
-    return Type(IntegerType::get(&context, 1));
-  if (name == "int32")
-    return Type(IntegerType::get(&context, 32));
-  if (name == "int64")
-    return Type(IntegerType::get(&context, 64));
+  auto type = findElementType(&ElementTypeRow::longName, name);
+  if (type && (isFloat(*type) || *type == ElementType::BOOL ||
+               *type == ElementType::I32 || *type == ElementType::I64))
+    return graph::toMlirType(&context, *type);
   return error("input `" + input.name + "` is " +
                (name.empty() ? "no tensor" : name) +
                "; inputs of floats, int32, int64 and bool can be bound");
@@ -134,11 +125,11 @@ Result<graph::Tensor> Binding::readArray(Type type,
                  llvm::join(wanted, ",") + "]");
   }
   bool isFloat = isa<FloatType>(type);
-  DType held = isFloat ? DType::F64 : DType::I64;
+  ElementType held = isFloat ? ElementType::F64 : ElementType::I64;
   // Booleans convert to integers, but no other integers convert to booleans.
-  bool isBool = array->type() == ValueType::BOOL;
+  bool isBool = array->type() == ElementType::BOOL;
   if (!canConvert(array->type(), held) || (type.isInteger(1) && !isBool))
-    return error("the array holds " + Twine(nameOf(array->type())) +
+    return error("the array holds " + Twine(longNameOf(array->type())) +
                  ", but input `" + input.name + "` is " + input.dtype);
   int64_t count = array->elements();
   std::vector<std::byte> stored(count * bytesOf(array->type()));

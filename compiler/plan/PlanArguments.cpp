@@ -6,9 +6,10 @@
 
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/ParameterSymbols.h"
 #include "dialects/graph/Symbols.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/EnumNames.h"
 #include "support/Fingerprint.h"
 #include "llvm/Support/FileSystem.h"
@@ -22,26 +23,12 @@ static_assert(
     int(fb::Region::MAX) == rank::getMaxEnumValForRegion() &&
     agreeOn<rank::Region, fb::Region, rank::getMaxEnumValForRegion() + 1>);
 
-FailureOr<fb::DType> polyrank::plan::getDType(Operation *op, Type type) {
-  if (type.isF32())
-    return fb::DType::F32;
-  if (type.isF64())
-    return fb::DType::F64;
-  if (type.isBF16())
-    return fb::DType::BF16;
-  if (type.isF16())
-    return fb::DType::F16;
-  if (type.isInteger(1))
-    return fb::DType::BOOL;
-  if (type.isInteger(8))
-    return type.isUnsignedInteger() ? fb::DType::U8 : fb::DType::I8;
-  if (type.isInteger(32))
-    return fb::DType::I32;
-  if (type.isInteger(64))
-    return fb::DType::I64;
+FailureOr<fb::ElementType> polyrank::plan::getDType(Operation *op, Type type) {
+  if (std::optional<ElementType> element = graph::toElementType(type))
+    return static_cast<fb::ElementType>(*element);
   std::string known;
-  for (int number = 0; number < numDTypes; ++number)
-    known += (number ? ", " : "") + std::string(nameOf(DType(number)));
+  for (int number = 0; number < numProgramTypes; ++number)
+    known += (number ? ", " : "") + std::string(nameOf(ElementType(number)));
   return op->emitOpError("a plan cannot hold elements of type ")
          << type << "; it has " << known
          << ": cast them in the model before it is exported";
@@ -176,7 +163,7 @@ LogicalResult Names::writeStored(graph::ParameterOp parameter) {
   auto stored = std::make_unique<fb::StoredTensorT>();
   stored->name = graph::nameOf(parameter.getSymName()).str();
   stored->shape.assign(type.getShape().begin(), type.getShape().end());
-  FailureOr<fb::DType> dtype = getDType(parameter, type.getElementType());
+  FailureOr<fb::ElementType> dtype = getDType(parameter, type.getElementType());
   if (failed(dtype))
     return failure();
   stored->dtype = *dtype;
@@ -256,7 +243,7 @@ LogicalResult ArgumentWriter::write(BlockArgument argument) {
            << argument.getArgNumber() << " lacks " << rank::globalAttrName
            << ": localize comes first";
   auto type = cast<RankedTensorType>(global.getValue());
-  FailureOr<fb::DType> dtype = getDType(function, type.getElementType());
+  FailureOr<fb::ElementType> dtype = getDType(function, type.getElementType());
   if (failed(dtype))
     return failure();
   result->dtype = *dtype;

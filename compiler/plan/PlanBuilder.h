@@ -16,8 +16,8 @@ namespace polyrank::plan {
 namespace fb = polyrank::runtime::plan;
 
 /// Returns the plan's element type. Emits an error at `op` if there is none.
-mlir::FailureOr<fb::DType> getDType(mlir::Operation *op,
-                                    mlir::Type elementType);
+mlir::FailureOr<fb::ElementType> getDType(mlir::Operation *op,
+                                          mlir::Type elementType);
 std::vector<fb::AxisRef> getAxes(llvm::ArrayRef<sharding::AxisRef> axes);
 /// The dims of the global tensor `type`.
 std::vector<std::unique_ptr<fb::DimT>> getDims(mlir::RankedTensorType type);

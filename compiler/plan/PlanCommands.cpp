@@ -163,7 +163,7 @@ LogicalResult CommandWriter::writeCollective(rank::CollectiveOp op,
   collective.why = writeReason(op.getWhy(), op.getSentBytes());
   if (op.isStarted())
     collective.request = requests[op] = requests.size() + 1;
-  FailureOr<fb::DType> dtype =
+  FailureOr<fb::ElementType> dtype =
       getDType(op, typeOf(op->getOperand(0)).getElementType());
   if (failed(dtype))
     return failure();

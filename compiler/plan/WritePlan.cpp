@@ -125,7 +125,8 @@ LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
             .getValue());
     auto output = std::make_unique<fb::OutputT>();
     output->name = name.str();
-    FailureOr<fb::DType> dtype = getDType(function, type.getElementType());
+    FailureOr<fb::ElementType> dtype =
+        getDType(function, type.getElementType());
     if (failed(dtype))
       return failure();
     output->dtype = *dtype;

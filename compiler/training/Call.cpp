@@ -274,7 +274,7 @@ readNumbers(const std::string &path) {
     return read.error();
   std::vector<double> numbers(count);
   if (auto bad = polyrank::convertValues(
-          array.type(), stored.data(), count, polyrank::DType::F64, {},
+          array.type(), stored.data(), count, polyrank::ElementType::F64, {},
           reinterpret_cast<std::byte *>(numbers.data())))
     return polyrank::Error{"'" + path + "' holds " + bad->value +
                            ", which is no float64"};

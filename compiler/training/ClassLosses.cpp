@@ -3,6 +3,7 @@
 #include "compiler/training/LossBuilder.h"
 
 #include "compiler/training/PairLosses.h"
+#include "dialects/graph/ElementTypes.h"
 #include "support/ModelDims.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -145,7 +146,8 @@ LossBuilder::getClasses(const Call &call, const ClassOptions &options) {
       parts.splat(classes.labels, static_cast<double>(classes.ignoreIndex)));
   // A float, so that it is reduced together with the gradients; exact up to
   // 2^24.
-  classes.counted = parts.convert(classes.isCounted, builder.getF32Type());
+  classes.counted = parts.convert(classes.isCounted,
+                                  graph::statisticType(builder.getContext()));
   return classes;
 }
 
@@ -278,12 +280,14 @@ FailureOr<Loss> LossBuilder::buildAccuracy(const Call &call) {
   Value isBehind =
       parts.select(isBefore, parts.compare(logits, Comparison::LT, own),
                    parts.compare(logits, Comparison::LE, own));
-  Value behind =
-      parts.sum(parts.convert(isBehind, builder.getF32Type()), {axis});
+  Value behind = parts.sum(
+      parts.convert(isBehind, graph::statisticType(builder.getContext())),
+      {axis});
   Value isRight = parts.compare(
       behind, Comparison::GT,
       parts.splat(behind, static_cast<double>(classes->size - top)));
-  Value right = parts.convert(isRight, builder.getF32Type());
+  Value right =
+      parts.convert(isRight, graph::statisticType(builder.getContext()));
   right = parts.select(classes->isCounted, right, parts.splat(right, 0));
   return meanOver(*classes, right, classes->counted);
 }

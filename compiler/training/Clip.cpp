@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "dialects/graph/ElementTypes.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
@@ -27,12 +29,17 @@ FailureOr<Clip> Clip::parse(double norm, StringRef kind, double value,
   return Clip{norm, kind == "2" ? Norm::Two : Norm::Infinity, value};
 }
 
-/// The type in which the norm of `values` is computed.
+/// The type in which the norm of `values` is computed: the widest of their
+/// accumulators.
 static Type getNormType(OpBuilder &builder, ArrayRef<Value> values) {
-  bool isDouble = llvm::any_of(values, [](Value value) {
-    return graph::getGlobalType(value).getElementType().isF64();
-  });
-  return isDouble ? builder.getF64Type() : builder.getF32Type();
+  Type widest = graph::statisticType(builder.getContext());
+  for (Value value : values) {
+    Type type =
+        graph::accumulatorOf(graph::getGlobalType(value).getElementType());
+    if (type.getIntOrFloatBitWidth() > widest.getIntOrFloatBitWidth())
+      widest = type;
+  }
+  return widest;
 }
 
 Value polyrank::training::buildNorm(Parts &parts, Clip::Norm kind,

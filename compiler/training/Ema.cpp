@@ -2,13 +2,16 @@
 
 #include "compiler/training/Ema.h"
 
+#include "dialects/graph/ElementTypes.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 using graph::Parts;
 
 void Ema::buildScalars(Parts &parts, Value step) {
-  auto type = RankedTensorType::get({}, parts.builder.getF32Type());
+  auto type = RankedTensorType::get(
+      {}, graph::statisticType(parts.builder.getContext()));
   auto number = [&](double value) {
     return graph::splat(parts.builder, parts.location, type, value);
   };

@@ -4,6 +4,7 @@
 #include "compiler/training/LossBuilder.h"
 
 #include "compiler/training/PairLosses.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Provenance.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
@@ -94,7 +95,8 @@ FailureOr<Loss> LossBuilder::buildPair(const Call &call) {
   int64_t targets = type.getNumElements();
   return Loss{sumAll(*each),
               graph::splat(builder, parts.location,
-                           RankedTensorType::get({}, builder.getF32Type()),
+                           RankedTensorType::get(
+                               {}, graph::statisticType(builder.getContext())),
                            static_cast<double>(targets)),
               targets};
 }
@@ -153,7 +155,9 @@ SmallVector<Loss> LossBuilder::splitMean(Value value) {
         part.count
             ? part.count
             : graph::splat(builder, parts.location,
-                           RankedTensorType::get({}, builder.getF32Type()), 1);
+                           RankedTensorType::get(
+                               {}, graph::statisticType(builder.getContext())),
+                           1);
     means.push_back(
         {part.sum, count, 1, graph::MeanKind::Arithmetic, part.least});
   }

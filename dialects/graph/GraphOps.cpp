@@ -12,7 +12,8 @@ LogicalResult ParameterOp::verify() {
   if (!getComplex())
     return success();
   auto type = cast<RankedTensorType>(getType());
-  if (!type.getElementType().isF32() && !type.getElementType().isF64())
+  auto part = dyn_cast<FloatType>(type.getElementType());
+  if (!part || part.getWidth() < 32)
     return emitOpError("[1] of complex numbers has parts of f32 or f64, not ")
            << type.getElementType();
   if (type.getRank() == 0 || type.getShape().back() != 2)

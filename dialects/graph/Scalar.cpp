@@ -2,6 +2,7 @@
 
 #include "dialects/graph/Scalar.h"
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -251,7 +252,7 @@ Scalar graph::convert(Scalar x, Type to) {
     unsigned fromWidth = from.getIntOrFloatBitWidth();
     unsigned toWidth = to.getIntOrFloatBitWidth();
     if (fromWidth == toWidth) // bf16 and f16
-      return convert(convert(x, Float32Type::get(to.getContext())), to);
+      return convert(convert(x, accumulatorOf(from)), to);
     return fromWidth < toWidth ? makeAs<arith::ExtFOp>(to, x)
                                : makeAs<arith::TruncFOp>(to, x);
   }

@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "frontends/archive/ScalarType.h"
 #include "support/Budget.h"
+#include "support/ElementType.h"
 #include "support/Result.h"
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace polyrank::frontends::archive {
 /// The bytes that tensors are views of: a member of the archive.
 struct PickledStorage {
   /// Nullopt for untyped bytes, where each tensor has its own element type.
-  std::optional<ScalarType> type;
+  std::optional<ElementType> type;
   std::string key; // "17": member data/17
   int64_t elements = 0;
 };
@@ -31,7 +31,7 @@ struct PickledStorage {
 /// file (see StoredTensor.h).
 struct PickledTensor {
   PickledStorage storage;
-  ScalarType type = ScalarType::Float;
+  ElementType type = ElementType::F32;
   int64_t offset = 0; // elements
   std::vector<int64_t> sizes, strides;
   bool requiresGrad = false;

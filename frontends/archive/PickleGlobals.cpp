@@ -5,6 +5,17 @@
 
 namespace polyrank::frontends::archive {
 
+/// The element type of the class "FloatStorage", .. of torch.
+static std::optional<ElementType> typeOfStorage(std::string_view className) {
+  return findElementType(&ElementTypeRow::storage, className);
+}
+
+/// The type that torch calls "float32", ..
+static std::optional<ElementType> typeNamed(std::string_view name) {
+  auto type = findElementType(&ElementTypeRow::longName, name);
+  return type && rowOf(*type).torch >= 0 ? type : std::nullopt;
+}
+
 using Kind = PickleValue::Kind;
 
 /// Globals are values that only REDUCE and NEWOBJ use; all others are refused
@@ -28,7 +39,7 @@ void PickleReader::global() {
       "torch.storage.UntypedStorage"};
   bool isKnown =
       module == "__torch__" || module.starts_with("__torch__.") ||
-      (module == "torch" && (storageTypeOf(name) || scalarTypeOf(name)));
+      (module == "torch" && (typeOfStorage(name) || typeNamed(name)));
   for (std::string_view function : functions)
     isKnown |= text == function;
   if (!isKnown)
@@ -126,7 +137,7 @@ void PickleReader::storage() {
   PickledStorage storage;
   if (type != "torch.storage.UntypedStorage") {
     storage.type = type.starts_with("torch.")
-                       ? storageTypeOf(type.substr(strlen("torch.")))
+                       ? typeOfStorage(type.substr(strlen("torch.")))
                        : std::nullopt;
     if (!storage.type)
       throw Malformed{"has a storage of class `" + std::string(type) + "`"};
@@ -179,11 +190,11 @@ PickleReader::rebuildTensor(std::span<const PickleValue *const> arguments,
   tensor.sizes = integers(*arguments[2]);
   tensor.strides = integers(*arguments[3]);
   tensor.requiresGrad = arguments[4]->integer != 0;
-  std::optional<ScalarType> type = tensor.storage.type;
+  std::optional<ElementType> type = tensor.storage.type;
   if (isUntyped) {
     std::string_view name = arguments[6]->text;
     type = arguments[6]->is(Kind::Name) && name.starts_with("torch.")
-               ? scalarTypeOf(name.substr(strlen("torch.")))
+               ? typeNamed(name.substr(strlen("torch.")))
                : std::nullopt;
   }
   if (!type)

@@ -32,15 +32,15 @@ bool StoredTensor::isTransposed() const {
 }
 
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
-                            ScalarType type, std::vector<int64_t> sizes,
+                            ElementType type, std::vector<int64_t> sizes,
                             std::vector<int64_t> strides, int64_t offset,
                             const std::string &name) {
   auto fail = [&](const std::string &what) {
     return Error{zip.file()->path() + ": tensor `" + name + "` " + what};
   };
-  uint64_t bytes = byteSize(type);
+  uint64_t bytes = bytesOf(type);
   if (bytes == 0)
-    return fail("has elements of " + nameOf(type) + ", which are not read");
+    return fail("has elements of " + longNameOf(type) + ", which are not read");
   if (sizes.size() != strides.size() || sizes.size() > maxRank)
     return fail("has " + std::to_string(sizes.size()) + " sizes and " +
                 std::to_string(strides.size()) + " strides");
@@ -95,7 +95,7 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
     return tensor;
   // The elements of an untyped storage are bytes.
   uint64_t bytes =
-      pickled.storage.type ? byteSize(*pickled.storage.type) : uint64_t(1);
+      pickled.storage.type ? bytesOf(*pickled.storage.type) : uint64_t(1);
   if (!(Checked::of(pickled.storage.elements) * Checked(bytes))
            .is(tensor->storageLength))
     return Error{
@@ -108,7 +108,7 @@ Result<StoredTensor> locate(const ZipFile &zip, const std::string &folder,
 
 void forEachElement(const StoredTensor &tensor,
                     const std::function<void(uint64_t)> &body) {
-  uint64_t bytes = byteSize(tensor.type), at = tensor.begin;
+  uint64_t bytes = bytesOf(tensor.type), at = tensor.begin;
   std::vector<int64_t> index(tensor.sizes.size());
   for (int64_t left = tensor.numElements(); left > 0; --left) {
     body(at);

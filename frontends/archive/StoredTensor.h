@@ -12,10 +12,10 @@
 namespace polyrank::frontends::archive {
 
 /// A strided view of a storage in the file. Element (i, j, ..) is at
-/// `begin + (i * strides[0] + j * strides[1] + ..) * byteSize(type)`; all of
+/// `begin + (i * strides[0] + j * strides[1] + ..) * bytesOf(type)`; all of
 /// them lie in [storageBegin, storageBegin + storageLength).
 struct StoredTensor {
-  ScalarType type = ScalarType::Float;
+  ElementType type = ElementType::F32;
   std::vector<int64_t> sizes, strides; // strides in elements, not negative
   bool requiresGrad = false;
   uint64_t begin = 0; // bytes of the file
@@ -33,7 +33,7 @@ struct StoredTensor {
   bool isTransposed() const;
 
   /// Two tensors with equal keys are the same view of the same storage.
-  using Key = std::tuple<uint64_t, ScalarType, std::vector<int64_t>,
+  using Key = std::tuple<uint64_t, ElementType, std::vector<int64_t>,
                          std::vector<int64_t>>;
   Key key() const { return {begin, type, sizes, strides}; }
 };
@@ -48,7 +48,7 @@ constexpr size_t maxRank = 64;
 /// elements may not have many more than the storage. `name` is used in
 /// messages.
 Result<StoredTensor> locate(const ZipFile &zip, const std::string &storage,
-                            ScalarType type, std::vector<int64_t> sizes,
+                            ElementType type, std::vector<int64_t> sizes,
                             std::vector<int64_t> strides, int64_t offset,
                             const std::string &name);
 

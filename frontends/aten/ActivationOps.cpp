@@ -208,7 +208,8 @@ LogicalResult softmax(Call &c) {
   if (failed(type))
     return failure();
   if (!isFloat(*type))
-    return c.fail("softmax of " + nameOf(*type) + "; convert it to float32");
+    return c.fail("softmax of " + longNameOf(*type) +
+                  "; convert it to float32");
   Imported x = c.as(c["self"], *type);
   auto dim = c.dim(c.integer("dim"), x.getRank());
   if (failed(dim))

@@ -13,19 +13,20 @@ using graph::Comparison;
 
 /// The sum of operands of the same shape; for booleans + is "or" and * is
 /// "and", as in PyTorch.
-Imported sumOf(Call &c, ScalarType type, const Imported &x, const Imported &y) {
-  return type == ScalarType::Bool ? c.emit.binary<graph::OrOp>(x, y)
-                                  : c.emit.binary<graph::AddOp>(x, y);
+Imported sumOf(Call &c, ElementType type, const Imported &x,
+               const Imported &y) {
+  return type == ElementType::BOOL ? c.emit.binary<graph::OrOp>(x, y)
+                                   : c.emit.binary<graph::AddOp>(x, y);
 }
 
-Imported productOf(Call &c, ScalarType type, const Imported &x,
+Imported productOf(Call &c, ElementType type, const Imported &x,
                    const Imported &y) {
-  return type == ScalarType::Bool ? c.emit.binary<graph::AndOp>(x, y)
-                                  : c.emit.binary<graph::MulOp>(x, y);
+  return type == ElementType::BOOL ? c.emit.binary<graph::AndOp>(x, y)
+                                   : c.emit.binary<graph::MulOp>(x, y);
 }
 
 /// y times the argument `alpha`.
-Imported scaled(Call &c, ScalarType type, const Imported &y,
+Imported scaled(Call &c, ElementType type, const Imported &y,
                 StringRef name = "alpha") {
   if (!c.has(name) || c.number(name) == 1)
     return y;
@@ -45,7 +46,7 @@ LogicalResult subtract(Call &c, const Value &from, const Value &what) {
   auto both = c.promote({from, what});
   if (failed(both))
     return failure();
-  if (both->type == ScalarType::Bool)
+  if (both->type == ElementType::BOOL)
     return c.fail("a difference of booleans; use logical_xor or ^");
   return c.give(
       c.emit.binary<graph::SubOp>(both->operands[0],
@@ -77,7 +78,7 @@ Imported truncated(Call &c, const Imported &x) {
 }
 
 /// The quotient rounded to an integer: down, or towards zero.
-Imported roundedQuotient(Call &c, ScalarType type, const Imported &x,
+Imported roundedQuotient(Call &c, ElementType type, const Imported &x,
                          const Imported &y, bool down) {
   if (isFloat(type)) {
     Imported quotient = c.emit.binary<graph::DivOp>(x, y);
@@ -173,15 +174,15 @@ LogicalResult lerp(Call &c) {
 }
 
 LogicalResult negate(Call &c) {
-  ScalarType type = c.typeOf("self");
-  if (type == ScalarType::Bool)
+  ElementType type = c.typeOf("self");
+  if (type == ElementType::BOOL)
     return c.fail("minus a boolean; use logical_not or ~");
   return c.give(c.emit.unary<graph::NegOp>(c.read("self")), type);
 }
 
 LogicalResult absolute(Call &c) {
-  ScalarType type = c.typeOf("self");
-  return c.give(type == ScalarType::Bool
+  ElementType type = c.typeOf("self");
+  return c.give(type == ElementType::BOOL
                     ? c.read("self")
                     : c.emit.unary<graph::AbsOp>(c.read("self")),
                 type);

@@ -67,7 +67,7 @@ LogicalResult attention(Call &c) {
                k[k.size() - 2]};
     }
     mask = c.emit.reshape(mask, shape);
-    if (c.typeOf("attn_mask") != ScalarType::Bool)
+    if (c.typeOf("attn_mask") != ElementType::BOOL)
       mask = c.as(mask, c.typeOf("query"));
   }
   std::optional<double> scale;

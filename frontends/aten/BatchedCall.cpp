@@ -240,18 +240,18 @@ bool BatchedCall::shiftDims(int64_t ofRank) {
 /// Converts operands to the type that the operator computes in outside of vmap.
 /// That depends on which operands have visible dims: those without take the
 /// type of the others.
-void BatchedCall::convertAligned(ScalarType seen) {
+void BatchedCall::convertAligned(ElementType seen) {
   std::vector<Value> operands;
   forEachOperand([&](Value &operand) { operands.push_back(operand); });
   if (promoteTypes(operands) == seen)
     return;
   forEachOperand(
       [&](Value &operand) {
-        ScalarType type = operand.getTensor()->getType();
-        if (type != seen && type != ScalarType::Bool &&
+        ElementType type = operand.getTensor()->getType();
+        if (type != seen && type != ElementType::BOOL &&
             isFloat(type) == isFloat(seen))
           operand = call(context, "aten::to", StringRef("dtype"),
-                         {operand, Value(static_cast<int64_t>(seen))});
+                         {operand, Value(static_cast<int64_t>(rowOf(seen).torch))});
       },
       [](const auto &parameter) { return !parameter.type.isWritten; });
 }

@@ -90,7 +90,7 @@ private:
   /// Shifts the arguments that name a dim past the hidden dims; returns false
   /// and records a failure if one of them is out of range.
   bool shiftDims(int64_t ofRank);
-  void convertAligned(ScalarType seen);
+  void convertAligned(ElementType seen);
 
   //===-- rules ----------------------------------------------------------===//
 

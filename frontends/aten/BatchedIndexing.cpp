@@ -50,8 +50,8 @@ Value BatchedCall::pickAt(const Value &self, const List &indices) {
     auto batched = asBatched(each);
     if (!batched)
       continue;
-    if (ScalarType type = batched->tensor->getType();
-        type == ScalarType::Bool || type == ScalarType::Byte)
+    if (ElementType type = batched->tensor->getType();
+        type == ElementType::BOOL || type == ElementType::U8)
       return fail("a mask as an index");
     llvm::append_range(ofIndices, batched->levels);
   }

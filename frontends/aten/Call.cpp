@@ -48,11 +48,11 @@ Imported Call::read(StringRef name) const {
   return has(name) ? tensor(name)->read(emit) : Imported();
 }
 
-FailureOr<ScalarType> Call::dtype(ScalarType otherwise) {
+FailureOr<ElementType> Call::dtype(ElementType otherwise) {
   if (!has("dtype"))
     return otherwise;
   int64_t number = integer("dtype");
-  if (auto type = toScalarType(number))
+  if (auto type = supportedType(number))
     return *type;
   return fail("its dtype is number " + Twine(number) +
               " of PyTorch's types, which is not supported; use float32, int64 "
@@ -61,36 +61,36 @@ FailureOr<ScalarType> Call::dtype(ScalarType otherwise) {
 
 //===-- types ------------------------------------------------------------===//
 
-static int kindOf(ScalarType type) {
-  return type == ScalarType::Bool ? 0 : isFloat(type) ? 2 : 1;
+static int kindOf(ElementType type) {
+  return type == ElementType::BOOL ? 0 : isFloat(type) ? 2 : 1;
 }
 
-ScalarType promoteTypes(ScalarType a, ScalarType b) {
+ElementType promoteTypes(ElementType a, ElementType b) {
   if (a == b)
     return a;
   if (kindOf(a) != kindOf(b))
     return kindOf(a) > kindOf(b) ? a : b;
   if (kindOf(a) == 2) {
-    if (a == ScalarType::Double || b == ScalarType::Double)
-      return ScalarType::Double;
-    return ScalarType::Float; // for half and bfloat16 too
+    if (a == ElementType::F64 || b == ElementType::F64)
+      return ElementType::F64;
+    return ElementType::F32; // for half and bfloat16 too
   }
   // uint8 and a signed type need a type that holds both.
-  auto widthOf = [](ScalarType type) { return byteSize(type); };
-  if ((a == ScalarType::Byte && b == ScalarType::Char) ||
-      (a == ScalarType::Char && b == ScalarType::Byte))
-    return ScalarType::Short;
+  auto widthOf = [](ElementType type) { return bytesOf(type); };
+  if ((a == ElementType::U8 && b == ElementType::I8) ||
+      (a == ElementType::I8 && b == ElementType::U8))
+    return ElementType::I16;
   return widthOf(a) >= widthOf(b) ? a : b;
 }
 
-ScalarType promoteTypes(ArrayRef<Value> values) {
+ElementType promoteTypes(ArrayRef<Value> values) {
   // The types of tensors with dims, of tensors without dims, and of numbers.
-  std::optional<ScalarType> types[3];
+  std::optional<ElementType> types[3];
   for (const Value &value : values) {
     if (value.isNone())
       continue;
     int group = 2;
-    ScalarType type;
+    ElementType type;
     if (value.isTensor()) {
       const Tensor &tensor = *value.getTensor();
       group = tensor.isWrappedNumber() ? 2 : tensor.getRank() == 0 ? 1 : 0;
@@ -99,13 +99,13 @@ ScalarType promoteTypes(ArrayRef<Value> values) {
       group = batched->getRank() == 0 ? 1 : 0;
       type = batched->tensor->getType();
     } else {
-      type = value.isBool()  ? ScalarType::Bool
-             : value.isInt() ? ScalarType::Long
-                             : ScalarType::Float;
+      type = value.isBool()  ? ElementType::BOOL
+             : value.isInt() ? ElementType::I64
+                             : ElementType::F32;
     }
     types[group] = types[group] ? promoteTypes(*types[group], type) : type;
   }
-  std::optional<ScalarType> result;
+  std::optional<ElementType> result;
   for (const auto &type : types) {
     if (!type)
       continue;
@@ -114,21 +114,21 @@ ScalarType promoteTypes(ArrayRef<Value> values) {
     else if (kindOf(*type) > kindOf(*result))
       result = type;
   }
-  return result.value_or(ScalarType::Float);
+  return result.value_or(ElementType::F32);
 }
 
-Imported Call::scalar(const Value &value, ScalarType type) const {
+Imported Call::scalar(const Value &value, ElementType type) const {
   return as(tensorOf(emit, value, true), type);
 }
 
-Imported Call::as(const Imported &x, ScalarType type) const {
+Imported Call::as(const Imported &x, ElementType type) const {
   MLIRContext *context = emit.getBuilder().getContext();
-  Imported result = emit.convert(x, x.constant ? toKnownType(context, type)
-                                               : toElementType(context, type));
+  Imported result = emit.convert(x, x.constant ? knownType(context, type)
+                                               : computedType(context, type));
   return result;
 }
 
-Imported Call::as(const Value &value, ScalarType type) const {
+Imported Call::as(const Value &value, ElementType type) const {
   return value.isTensor() ? as(value.getTensor()->read(emit), type)
                           : scalar(value, type);
 }
@@ -151,12 +151,12 @@ FailureOr<Call::Together> Call::promote(ArrayRef<Value> values, bool toFloat) {
   if (llvm::any_of(result.operands,
                    [](const Imported &x) { return !x.constant; }))
     for (Imported &operand : result.operands)
-      operand = emit.convert(operand, toElementType(context, result.type));
+      operand = emit.convert(operand, computedType(context, result.type));
   return result;
 }
 
 LogicalResult Call::needIntegers(StringRef name) {
-  if (typeOf(name) == ScalarType::Bool || isFloat(typeOf(name)))
+  if (typeOf(name) == ElementType::BOOL || isFloat(typeOf(name)))
     return fail("its " + name + " is " + (*this)[name].describe() +
                 ", not of integers");
   return success();
@@ -195,10 +195,10 @@ FailureOr<SmallVector<int64_t>> Call::dims(StringRef name, int64_t rank) {
 
 //===-- results ----------------------------------------------------------===//
 
-LogicalResult Call::give(const Imported &x, ScalarType type) {
+LogicalResult Call::give(const Imported &x, ElementType type) {
   MLIRContext *context = emit.getBuilder().getContext();
   Imported result = as(x, type);
-  if (IntegerType held = toHeldType(context, type)) {
+  if (IntegerType held = heldType(context, type)) {
     result = wrapAround(emit, result, held);
     result.held = held;
   }

@@ -53,31 +53,31 @@ public:
 
   /// The elements of a tensor argument; empty if it is None.
   Imported read(llvm::StringRef name) const;
-  ScalarType typeOf(llvm::StringRef name) const {
+  ElementType typeOf(llvm::StringRef name) const {
     return tensor(name)->getType();
   }
   /// The argument `dtype`, or `otherwise` if it is None; fails for an
   /// unsupported type.
-  mlir::FailureOr<ScalarType> dtype(ScalarType otherwise);
+  mlir::FailureOr<ElementType> dtype(ElementType otherwise);
 
   //===-- types ----------------------------------------------------------===//
 
   /// The elements of a tensor, or a number as a 0-dim tensor, converted to
   /// `type`.
-  Imported as(const Value &value, ScalarType type) const;
-  Imported as(const Imported &x, ScalarType type) const;
+  Imported as(const Value &value, ElementType type) const;
+  Imported as(const Imported &x, ElementType type) const;
   /// The type in which an operator on floats computes: `type` if it is a float,
   /// else float32.
-  static ScalarType floatOf(ScalarType type) {
-    return isFloat(type) ? type : ScalarType::Float;
+  static ElementType floatOf(ElementType type) {
+    return isFloat(type) ? type : ElementType::F32;
   }
   /// The scalar `value`, without rounding through another type.
-  Imported scalar(const Value &value, ScalarType type) const;
+  Imported scalar(const Value &value, ElementType type) const;
 
   /// Operands converted to their common type and broadcast to their common
   /// shape.
   struct Together {
-    ScalarType type;
+    ElementType type;
     llvm::SmallVector<Imported> operands;
   };
   mlir::FailureOr<Together> promote(llvm::ArrayRef<Value> values,
@@ -99,9 +99,9 @@ public:
 
   /// Adds a new tensor to the results. Its elements are converted to `type`,
   /// and wrap to the range of a narrow integer type.
-  llvm::LogicalResult give(const Imported &x, ScalarType type);
+  llvm::LogicalResult give(const Imported &x, ElementType type);
   llvm::LogicalResult give(const mlir::FailureOr<Imported> &x,
-                           ScalarType type) {
+                           ElementType type) {
     return failed(x) ? llvm::failure() : give(*x, type);
   }
   /// Adds any other result.
@@ -124,9 +124,9 @@ private:
 /// The type that PyTorch gives to a result computed from `values`, tensors and
 /// numbers: the widest type of the tensors with dims, unless a tensor without
 /// dims or a number is of a higher kind (bool, integer, float).
-ScalarType promoteTypes(llvm::ArrayRef<Value> values);
+ElementType promoteTypes(llvm::ArrayRef<Value> values);
 /// The narrowest type that holds the values of both.
-ScalarType promoteTypes(ScalarType a, ScalarType b);
+ElementType promoteTypes(ElementType a, ElementType b);
 
 /// One row of the table: an overload and the function that imports it. If the
 /// schema says that an argument is written ("Tensor(a!) self"), the single

@@ -17,13 +17,13 @@ LogicalResult compare(Call &c) {
     return failure();
   return c.give(c.emit.binary<graph::CompareOp>(both->operands[0],
                                                 both->operands[1], comparison),
-                ScalarType::Bool);
+                ElementType::BOOL);
 }
 
 /// Both arguments as booleans of their common shape.
 FailureOr<SmallVector<Imported>> booleans(Call &c) {
-  return c.emit.broadcastAll(
-      {c.as(c["self"], ScalarType::Bool), c.as(c["other"], ScalarType::Bool)});
+  return c.emit.broadcastAll({c.as(c["self"], ElementType::BOOL),
+                              c.as(c["other"], ElementType::BOOL)});
 }
 
 template <typename Op>
@@ -31,7 +31,7 @@ LogicalResult logical(Call &c) {
   auto both = booleans(c);
   if (failed(both))
     return failure();
-  return c.give(c.emit.binary<Op>((*both)[0], (*both)[1]), ScalarType::Bool);
+  return c.give(c.emit.binary<Op>((*both)[0], (*both)[1]), ElementType::BOOL);
 }
 
 LogicalResult logicalXor(Call &c) {
@@ -40,12 +40,12 @@ LogicalResult logicalXor(Call &c) {
     return failure();
   return c.give(
       c.emit.binary<graph::CompareOp>((*both)[0], (*both)[1], Comparison::NE),
-      ScalarType::Bool);
+      ElementType::BOOL);
 }
 
 LogicalResult logicalNot(Call &c) {
-  return c.give(c.emit.unary<graph::NotOp>(c.as(c["self"], ScalarType::Bool)),
-                ScalarType::Bool);
+  return c.give(c.emit.unary<graph::NotOp>(c.as(c["self"], ElementType::BOOL)),
+                ElementType::BOOL);
 }
 
 enum class Bits { And, Or, Xor };
@@ -58,7 +58,7 @@ LogicalResult bitwise(Call &c) {
   if (isFloat(both->type))
     return c.fail("bits of floats; convert them to integers");
   Imported x = both->operands[0], y = both->operands[1], result;
-  if (both->type == ScalarType::Bool)
+  if (both->type == ElementType::BOOL)
     result = kind == Bits::And ? c.emit.binary<graph::AndOp>(x, y)
              : kind == Bits::Or
                  ? c.emit.binary<graph::OrOp>(x, y)
@@ -72,11 +72,11 @@ LogicalResult bitwise(Call &c) {
 
 /// "Not" for booleans, -1 - x for integers.
 LogicalResult bitwiseNot(Call &c) {
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   Imported x = c.read("self");
   if (isFloat(type))
     return c.fail("bits of floats; convert them to integers");
-  if (type == ScalarType::Bool)
+  if (type == ElementType::BOOL)
     return c.give(c.emit.unary<graph::NotOp>(x), type);
   Imported ones = c.emit.broadcast(c.emit.scalar(x.getElementType(), -1),
                                    x.getShape(), !x.isConstant());

@@ -305,9 +305,8 @@ Value ComplexCall::exponential() {
 /// Converts to another complex type; all are computed in float32.
 Value ComplexCall::toType() {
   auto isComplexType = [](const Value &value) {
-    return value.isInt() &&
-           (value.getInt() == static_cast<int64_t>(ScalarType::ComplexFloat) ||
-            value.getInt() == static_cast<int64_t>(ScalarType::ComplexDouble));
+    return value.isInt() && (value.getInt() == rowOf(ElementType::C64).torch ||
+                             value.getInt() == rowOf(ElementType::C128).torch);
   };
   Value dtype = argument(1, "dtype");
   if (dtype.isNone() || dtype.isString() || isComplexType(dtype) ||

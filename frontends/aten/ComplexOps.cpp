@@ -16,7 +16,7 @@ using graph::Comparison;
 
 LogicalResult give(Call &c, const Imported &real, const Imported &imaginary) {
   auto tensor = [](const Imported &x) {
-    return Value(std::make_shared<Tensor>(x, ScalarType::Float));
+    return Value(std::make_shared<Tensor>(x, ElementType::F32));
   };
   return c.give(Complex::of(tensor(real), tensor(imaginary)));
 }
@@ -37,7 +37,7 @@ LogicalResult viewAsComplex(Call &c) {
   if (shape.empty() || shape.back() != 2 || !isFloat(c.typeOf("self")))
     return c.fail(c["self"].describe() +
                   " as complex numbers: the last dim has their two parts");
-  return giveParts(c, c.as(c["self"], ScalarType::Float));
+  return giveParts(c, c.as(c["self"], ElementType::F32));
 }
 
 LogicalResult complexOf(Call &c) {
@@ -210,7 +210,7 @@ LogicalResult shortTime(Call &c) {
                                     int64_t(0), int64_t(0), 0.0);
   // A narrower window is centred.
   Imported window = c.has("window")
-                        ? c.as(c["window"], ScalarType::Float)
+                        ? c.as(c["window"], ElementType::F32)
                         : c.emit.broadcast(c.emit.scalar(x.getElementType(), 1),
                                            {width}, false);
   if (window.getShape() != Shape{width})

@@ -8,7 +8,7 @@ namespace polyrank::frontends::aten {
 namespace {
 
 /// Returns self if it has the type already and no copy is requested.
-LogicalResult convert(Call &c, ScalarType type) {
+LogicalResult convert(Call &c, ElementType type) {
   const TensorRef &self = c.tensor("self");
   bool copies = c.has("copy") && c.flag("copy");
   if (type == self->getType() && !copies)
@@ -65,7 +65,7 @@ LogicalResult alias(Call &c) {
 /// Writes `src`, which broadcasts, into self.
 LogicalResult copy(Call &c) {
   const TensorRef &self = c.tensor("self");
-  ScalarType type = self->getType();
+  ElementType type = self->getType();
   Imported x = c.as(c["src"], type);
   auto common = broadcastShapes(x.getShape(), self->getShape());
   if (failed(common) || *common != self->getShape())

@@ -25,7 +25,7 @@ SmallVector<int64_t> perDim(Call &c, StringRef name, size_t count) {
 
 LogicalResult convolution(Call &c, const Settings &settings) {
   Imported x = c.read("input"), weight = c.read("weight");
-  ScalarType type = c.typeOf("input");
+  ElementType type = c.typeOf("input");
   if (!isFloat(type) || !isFloat(c.typeOf("weight")))
     return c.fail("a convolution of integers; convert them to float32");
   Shape filters = weight.getShape(), in = x.getShape();

@@ -11,7 +11,7 @@ namespace polyrank::frontends::aten {
 namespace {
 
 LogicalResult fill(Call &c, ArrayRef<int64_t> shape, const Value &value,
-                   ScalarType type) {
+                   ElementType type) {
   if (failed(c.emit.fits(shape)))
     return failure();
   return c.give(c.emit.broadcast(c.as(value, type), shape, /*asValue=*/false),
@@ -21,16 +21,16 @@ LogicalResult fill(Call &c, ArrayRef<int64_t> shape, const Value &value,
 /// A tensor of shape `size`; float32 if no dtype is given.
 template <int value>
 LogicalResult filled(Call &c) {
-  auto type = c.dtype(ScalarType::Float);
+  auto type = c.dtype(ElementType::F32);
   if (failed(type))
     return failure();
   return fill(c, c.integers("size"), Value(value), *type);
 }
 
-ScalarType typeOfNumber(const Value &value) {
-  return value.isBool()  ? ScalarType::Bool
-         : value.isInt() ? ScalarType::Long
-                         : ScalarType::Float;
+ElementType typeOfNumber(const Value &value) {
+  return value.isBool()  ? ElementType::BOOL
+         : value.isInt() ? ElementType::I64
+                         : ElementType::F32;
 }
 
 LogicalResult full(Call &c) {
@@ -73,7 +73,7 @@ LogicalResult fullNew(Call &c) {
 }
 
 LogicalResult scalarTensor(Call &c) {
-  auto type = c.dtype(ScalarType::Float);
+  auto type = c.dtype(ElementType::F32);
   if (failed(type))
     return failure();
   return c.give(c.as(c["s"], *type), *type);
@@ -116,10 +116,10 @@ LogicalResult tensorOfLists(Call &c) {
                   Twine(maxListSize) + " of them and " + Twine(maxRank) +
                   " deep");
   auto type =
-      c.dtype(numbers.empty() ? ScalarType::Float : promoteTypes(numbers));
+      c.dtype(numbers.empty() ? ElementType::F32 : promoteTypes(numbers));
   if (failed(type))
     return failure();
-  graph::Tensor result(toKnownType(c.emit.getBuilder().getContext(), *type),
+  graph::Tensor result(knownType(c.emit.getBuilder().getContext(), *type),
                        shape);
   for (auto [i, number] : llvm::enumerate(numbers))
     if (result.isFloat())
@@ -137,9 +137,9 @@ LogicalResult arange(Call &c) {
   Value start = c.has("start") ? c["start"] : Value(0),
         step = c.has("step") ? c["step"] : Value(1);
   const Value &end = c["end"];
-  auto type = c.dtype(promoteTypes({start, end, step}) == ScalarType::Float
-                          ? ScalarType::Float
-                          : ScalarType::Long);
+  auto type = c.dtype(promoteTypes({start, end, step}) == ElementType::F32
+                          ? ElementType::F32
+                          : ElementType::I64);
   if (failed(type))
     return failure();
   if (step.getNumber() == 0)
@@ -148,7 +148,7 @@ LogicalResult arange(Call &c) {
       std::ceil((end.getNumber() - start.getNumber()) / step.getNumber());
   if (!(length >= 0 && length <= static_cast<double>(maxFolded)))
     return c.fail("it has " + std::to_string(length) + " elements");
-  graph::Tensor result(toKnownType(c.emit.getBuilder().getContext(), *type),
+  graph::Tensor result(knownType(c.emit.getBuilder().getContext(), *type),
                        {static_cast<int64_t>(length)});
   for (int64_t i = 0; i < result.size(); ++i)
     result.set(i,
@@ -159,14 +159,14 @@ LogicalResult arange(Call &c) {
 
 /// `steps` numbers from start to end, both included.
 LogicalResult linspace(Call &c) {
-  auto type = c.dtype(ScalarType::Float);
+  auto type = c.dtype(ElementType::F32);
   if (failed(type))
     return failure();
   int64_t steps = c.integer("steps");
   if (steps < 0 || steps > maxFolded)
     return c.fail(Twine(steps) + " steps");
   double start = c.number("start"), end = c.number("end");
-  graph::Tensor result(toKnownType(c.emit.getBuilder().getContext(), *type),
+  graph::Tensor result(knownType(c.emit.getBuilder().getContext(), *type),
                        {steps});
   // Computed from both ends, like PyTorch.
   double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
@@ -181,7 +181,7 @@ LogicalResult linspace(Call &c) {
 }
 
 LogicalResult eye(Call &c) {
-  auto type = c.dtype(ScalarType::Float);
+  auto type = c.dtype(ElementType::F32);
   if (failed(type))
     return failure();
   int64_t rows = c.integer("n"), columns = c.integer("m", rows);
@@ -200,7 +200,7 @@ template <bool isLower>
 LogicalResult triangleIndices(Call &c) {
   int64_t rows = c.integer("row"), columns = c.integer("col"),
           offset = c.integer("offset");
-  auto type = c.dtype(ScalarType::Long);
+  auto type = c.dtype(ElementType::I64);
   if (failed(type))
     return failure();
   if (rows < 0 || columns < 0 || countElements({rows, columns}) > maxFolded)
@@ -213,7 +213,7 @@ LogicalResult triangleIndices(Call &c) {
         places[1].push_back(column);
       }
   int64_t count = places[0].size();
-  graph::Tensor result(toKnownType(c.emit.getBuilder().getContext(), *type),
+  graph::Tensor result(knownType(c.emit.getBuilder().getContext(), *type),
                        {2, count});
   for (int64_t i = 0; i < 2 * count; ++i)
     result.set(i, static_cast<double>(places[i / count][i % count]));

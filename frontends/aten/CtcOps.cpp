@@ -19,7 +19,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// The lengths of the samples, from a tensor or a list: int64 [N].
 FailureOr<Imported> lengthsOf(Call &c, StringRef name, int64_t samples) {
-  Imported lengths = c[name].isTensor() ? c.as(c[name], ScalarType::Long)
+  Imported lengths = c[name].isTensor() ? c.as(c[name], ElementType::I64)
                                         : c.emit.integers(c.integers(name));
   if (lengths.getRank() == 0)
     lengths = c.emit.reshape(lengths, {1});
@@ -33,7 +33,7 @@ FailureOr<Imported> lengthsOf(Call &c, StringRef name, int64_t samples) {
 /// lengths are padded.
 FailureOr<Imported> paddedTargets(Call &c, const Imported &lengths,
                                   int64_t samples) {
-  Imported targets = c.as(c["targets"], ScalarType::Long);
+  Imported targets = c.as(c["targets"], ElementType::I64);
   if (targets.getRank() == 2 && targets.getShape()[0] == samples)
     return targets;
   if (targets.getRank() == 1 && samples == 1)

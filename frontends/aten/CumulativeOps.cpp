@@ -26,7 +26,7 @@ LogicalResult cumsum(Call &c) {
 /// x[i + 1] - x[i], `n` times, where x is `self` between `prepend` and
 /// `append`.
 LogicalResult diff(Call &c) {
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   for (StringRef name : {"prepend", "append"})
     if (c.has(name))
       type = promoteTypes(type, c.typeOf(name));
@@ -47,7 +47,7 @@ LogicalResult diff(Call &c) {
                     " beside " + toString(x.getShape()));
   }
   x = c.emit.concat(parts, *dim);
-  bool isBool = type == ScalarType::Bool;
+  bool isBool = type == ElementType::BOOL;
   constexpr int64_t maxOrder = 1 << 10;
   if (c.integer("n") > maxOrder)
     return c.fail("differences of order " + Twine(c.integer("n")) +
@@ -84,7 +84,7 @@ LogicalResult logCumsumExp(Call &c) {
   if (failed(dim))
     return failure();
   if (!isFloat(c.typeOf("self")))
-    return c.fail("logarithms of " + nameOf(c.typeOf("self")) +
+    return c.fail("logarithms of " + longNameOf(c.typeOf("self")) +
                   "; convert it to float32");
   return c.give(prefixScan(c.emit, x, *dim,
                            [&](const Imported &before, const Imported &after) {

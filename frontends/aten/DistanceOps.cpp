@@ -55,8 +55,8 @@ LogicalResult distances(Call &c) {
     return c.fail("distances between rows of " + toString(left) + " and " +
                   toString(right));
   if (!isFloat(c.typeOf("x1")) || !isFloat(c.typeOf("x2")))
-    return c.fail("distances of " + nameOf(c.typeOf("x1")) + " and " +
-                  nameOf(c.typeOf("x2")) + "; convert them to float32");
+    return c.fail("distances of " + longNameOf(c.typeOf("x1")) + " and " +
+                  longNameOf(c.typeOf("x2")) + "; convert them to float32");
   left.insert(left.end() - 1, 1);
   right.insert(right.end() - 2, 1);
   Arithmetic a{c.emit};

@@ -14,14 +14,14 @@ namespace {
 using graph::Comparison;
 
 /// self as a float.
-Imported floatSelf(Call &c, ScalarType &type) {
+Imported floatSelf(Call &c, ElementType &type) {
   type = Call::floatOf(c.typeOf("self"));
   return c.as(c["self"], type);
 }
 
 template <typename Op>
 LogicalResult function(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(c.emit.unary<Op>(x), type);
 }
@@ -37,26 +37,26 @@ Imported plus(Call &c, const Imported &x, double term) {
 }
 
 LogicalResult log2(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(times(c, c.emit.unary<graph::LogOp>(x), 1 / M_LN2), type);
 }
 
 LogicalResult log10(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(times(c, c.emit.unary<graph::LogOp>(x), 1 / M_LN10), type);
 }
 
 LogicalResult exp2(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(c.emit.unary<graph::ExpOp>(times(c, x, M_LN2)), type);
 }
 
 /// 2 atanh(x / (2 + x)), which is accurate for small x.
 LogicalResult log1p(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   Imported ratio = c.emit.binary<graph::DivOp>(x, plus(c, x, 2));
   return c.give(times(c, c.emit.unary<graph::AtanhOp>(ratio), 2), type);
@@ -64,7 +64,7 @@ LogicalResult log1p(Call &c) {
 
 /// tanh(x / 2) (e^x + 1), which is accurate for small x.
 LogicalResult expm1(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(
       c.emit.binary<graph::MulOp>(c.emit.unary<graph::TanhOp>(times(c, x, 0.5)),
@@ -73,7 +73,7 @@ LogicalResult expm1(Call &c) {
 }
 
 LogicalResult tan(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(c.emit.binary<graph::DivOp>(c.emit.unary<graph::SinOp>(x),
                                             c.emit.unary<graph::CosOp>(x)),
@@ -81,14 +81,14 @@ LogicalResult tan(Call &c) {
 }
 
 LogicalResult cosh(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(coshOf(c.emit, x), type);
 }
 
 /// tanh(x) cosh(x): near 0 a difference of exponentials would lose all digits.
 LogicalResult sinh(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(c.emit.binary<graph::MulOp>(c.emit.unary<graph::TanhOp>(x),
                                             coshOf(c.emit, x)),
@@ -96,14 +96,14 @@ LogicalResult sinh(Call &c) {
 }
 
 LogicalResult erfc(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(plus(c, times(c, c.emit.unary<graph::ErfOp>(x), -1), 1), type);
 }
 
 /// log(x / (1 - x)), where x is clamped to [eps, 1 - eps] if `eps` is given.
 LogicalResult logit(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   if (c.has("eps")) {
     double eps = c.number("eps");
@@ -124,7 +124,7 @@ Imported roundedUp(Call &c, const Imported &x) {
 
 /// Applies a rounding function; integers stay as they are.
 LogicalResult round(Call &c, function_ref<Imported(const Imported &)> rounded) {
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   Imported x = c.read("self");
   return c.give(isFloat(type) ? rounded(x) : x, type);
 }
@@ -160,9 +160,9 @@ LogicalResult frac(Call &c) {
 }
 
 LogicalResult sign(Call &c) {
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   Imported x = c.read("self");
-  return c.give(type == ScalarType::Bool ? x : signOf(c.emit, x), type);
+  return c.give(type == ElementType::BOOL ? x : signOf(c.emit, x), type);
 }
 
 Imported is(Call &c, const Imported &x, Comparison comparison, double value) {
@@ -173,7 +173,7 @@ Imported is(Call &c, const Imported &x, Comparison comparison, double value) {
 LogicalResult isNaN(Call &c) {
   Imported x = c.read("self");
   return c.give(c.emit.binary<graph::CompareOp>(x, x, Comparison::NE),
-                ScalarType::Bool);
+                ElementType::BOOL);
 }
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -181,24 +181,24 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Compares |x| with infinity; integers are finite.
 template <Comparison comparison>
 LogicalResult compareWithInfinity(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(is(c, c.emit.unary<graph::AbsOp>(x), comparison, infinity),
-                ScalarType::Bool);
+                ElementType::BOOL);
 }
 
 template <bool isPositive>
 LogicalResult isSignedInfinity(Call &c) {
-  ScalarType type;
+  ElementType type;
   Imported x = floatSelf(c, type);
   return c.give(is(c, x, Comparison::EQ, isPositive ? infinity : -infinity),
-                ScalarType::Bool);
+                ElementType::BOOL);
 }
 
 /// Replaces NaN and infinities by `nan`, `posinf` and `neginf`; by default 0,
 /// the largest and the lowest float32.
 LogicalResult nanToNum(Call &c) {
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   Imported x = c.read("self");
   if (!isFloat(type))
     return c.give(x, type);

@@ -168,7 +168,7 @@ LogicalResult oneHot(Call &c) {
                     c.emit.iota(shape, static_cast<int64_t>(shape.size()) - 1,
                                 indices.getElementType()),
                     Comparison::EQ),
-                ScalarType::Long);
+                ElementType::I64);
 }
 
 template <bool isUpper>
@@ -183,7 +183,7 @@ FailureOr<Imported> nonzeroOf(Call &c, StringRef name) {
   Imported x = c.read(name);
   if (x.isConstant())
     return Imported(nonzeroPlaces(c.emit, *x.constant));
-  Imported mask = c.as(x, ScalarType::Bool);
+  Imported mask = c.as(x, ElementType::BOOL);
   auto count = countOf(c, mask, 0);
   if (failed(count))
     return failure();
@@ -199,7 +199,7 @@ LogicalResult nonzero(Call &c) {
   auto places = nonzeroOf(c, "self");
   if (failed(places))
     return failure();
-  return c.give(c.emit.transpose(*places, {1, 0}), ScalarType::Long);
+  return c.give(c.emit.transpose(*places, {1, 0}), ElementType::I64);
 }
 
 /// A list of the indices along each dim.
@@ -212,7 +212,7 @@ LogicalResult nonzeroLists(Call &c) {
   for (int64_t dim = 0; dim < rank; ++dim)
     results.push_back(Value(std::make_shared<Tensor>(
         c.emit.reshape(c.emit.slice(*places, 0, dim, dim + 1), {count}),
-        ScalarType::Long)));
+        ElementType::I64)));
   return c.give(Value::list(std::move(results)));
 }
 
@@ -222,16 +222,16 @@ LogicalResult nonzeroLists(Call &c) {
 LogicalResult giveInOrder(Call &c, int64_t k, int64_t dim, bool descending,
                           bool withValues) {
   Imported x = c.read("self");
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   if (x.getRank() == 0) {
     if (withValues && failed(c.give(x, type)))
       return failure();
-    return c.give(c.scalar(Value(0), ScalarType::Long), ScalarType::Long);
+    return c.give(c.scalar(Value(0), ElementType::I64), ElementType::I64);
   }
   auto ordered = takeInOrder(c.emit, x, k, dim, descending);
   if (failed(ordered) || (withValues && failed(c.give(ordered->values, type))))
     return failure();
-  return c.give(ordered->indices, ScalarType::Long);
+  return c.give(ordered->indices, ElementType::I64);
 }
 
 LogicalResult topk(Call &c) {

@@ -33,10 +33,10 @@ FailureOr<Places> findPlaces(Call &c, const Shape &shape,
       continue;
     }
     if (isFloat(each->getType()))
-      return c.fail("indices of " + nameOf(each->getType()));
+      return c.fail("indices of " + longNameOf(each->getType()));
     Imported x = each->read(c.emit);
-    bool isMask = each->getType() == ScalarType::Bool ||
-                  each->getType() == ScalarType::Byte;
+    bool isMask = each->getType() == ElementType::BOOL ||
+                  each->getType() == ElementType::U8;
     int64_t taken = isMask ? each->getRank() : 1;
     if (dim + taken > rank)
       return c.fail("indices into more dims than " + toString(shape) + " has");

@@ -12,7 +12,7 @@ namespace {
 
 /// The tensors of list `tensors`, converted to their common type.
 struct Parts {
-  ScalarType type;
+  ElementType type;
   SmallVector<Imported> tensors;
 };
 

@@ -29,7 +29,7 @@ static FailureOr<StringRef> reductionOf(Call &c) {
   }
 }
 
-LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type) {
+LogicalResult giveReduced(Call &c, const Imported &x, ElementType type) {
   auto reduction = reductionOf(c);
   if (failed(reduction))
     return failure();
@@ -196,7 +196,7 @@ LogicalResult huberLoss(Call &c) {
 //===-- probabilities ----------------------------------------------------===//
 
 /// Multiplies losses by the weight of each element, and reduces them.
-LogicalResult giveWeighted(Call &c, Imported losses, ScalarType type) {
+LogicalResult giveWeighted(Call &c, Imported losses, ElementType type) {
   if (c.has("weight"))
     losses = c.emit.binaryOver<graph::MulOp>(losses, c.read("weight"));
   return giveReduced(c, losses, type);

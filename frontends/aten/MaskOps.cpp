@@ -11,8 +11,8 @@ namespace {
 /// self, with the elements where the mask is true replaced by consecutive
 /// elements of the source.
 LogicalResult maskedScatter(Call &c) {
-  ScalarType type = c.typeOf("self");
-  if (c.typeOf("mask") != ScalarType::Bool)
+  ElementType type = c.typeOf("self");
+  if (c.typeOf("mask") != ElementType::BOOL)
     return c.fail("a mask of " + c["mask"].describe());
   if (c.typeOf("source") != type)
     return c.fail("elements of " + c["source"].describe() + " into " +
@@ -24,7 +24,7 @@ LogicalResult maskedScatter(Call &c) {
 
 /// The elements of self where the mask is true.
 LogicalResult maskedSelect(Call &c) {
-  if (c.typeOf("mask") != ScalarType::Bool)
+  if (c.typeOf("mask") != ElementType::BOOL)
     return c.fail("a mask of " + c["mask"].describe());
   auto all = c.emit.broadcastAll({c.read("self"), c.read("mask")});
   if (failed(all))
@@ -53,12 +53,12 @@ std::optional<ComputedMask> findComputedMask(Call &c,
   for (auto [dim, each] : llvm::enumerate(indices)) {
     if (!each)
       continue;
-    bool isMask = each->getType() == ScalarType::Bool ||
-                  each->getType() == ScalarType::Byte;
+    bool isMask = each->getType() == ElementType::BOOL ||
+                  each->getType() == ElementType::U8;
     Imported x = each->read(c.emit);
     if (found || !isMask || x.isConstant() || x.getRank() == 0)
       return std::nullopt;
-    found = {c.as(x, ScalarType::Bool), static_cast<int64_t>(dim)};
+    found = {c.as(x, ElementType::BOOL), static_cast<int64_t>(dim)};
   }
   return found;
 }

@@ -18,7 +18,7 @@ using sharding::ReductionKind;
 
 struct Moments {
   Imported variance, mean; // both with the reduced dims kept as 1
-  ScalarType type;
+  ElementType type;
   SmallVector<int64_t> dims;
 };
 
@@ -28,9 +28,9 @@ FailureOr<Moments> momentsOf(Call &c) {
   auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   if (!isFloat(type))
-    return c.fail("the variance of " + nameOf(type) +
+    return c.fail("the variance of " + longNameOf(type) +
                   "; convert it to float32");
   double correction = 1;
   if (c.has("correction"))
@@ -85,7 +85,7 @@ LogicalResult giveNorm(Call &c, double p) {
   if (failed(type) || failed(dims))
     return failure();
   if (!isFloat(*type))
-    return c.fail("a norm of " + nameOf(*type) + "; convert it to float32");
+    return c.fail("a norm of " + longNameOf(*type) + "; convert it to float32");
   Imported x = c.as(c["self"], *type);
   return c.give(
       finishReduction(c, normOf(c.emit, x, p, *dims), x.getShape(), *dims),

@@ -249,7 +249,7 @@ LogicalResult instanceNorm(Call &c) {
 
 /// g v / |v|, with the norm over all dims but `dim`.
 LogicalResult weightNorm(Call &c) {
-  ScalarType type = c.typeOf("v");
+  ElementType type = c.typeOf("v");
   Imported v = c.as(c["v"], type), g = c.as(c["g"], type);
   auto dim = c.dim(c.integer("dim"), v.getRank());
   if (failed(dim))

@@ -147,10 +147,10 @@ TensorRef findWritten(const Choice &choice) {
 
 /// Returns true if an in-place operator may write a value of type `from` into
 /// `to`.
-bool mayWrite(ScalarType from, ScalarType to) {
+bool mayWrite(ElementType from, ElementType to) {
   if (isFloat(from))
     return isFloat(to);
-  return from == ScalarType::Bool || to != ScalarType::Bool;
+  return from == ElementType::BOOL || to != ElementType::BOOL;
 }
 
 LogicalResult writeResult(Call &call, const TensorRef &written) {
@@ -159,9 +159,9 @@ LogicalResult writeResult(Call &call, const TensorRef &written) {
   if (result == written)
     return success(); // written by the function itself
   if (!mayWrite(result->getType(), written->getType()))
-    return call.fail("its result of " + nameOf(result->getType()) +
+    return call.fail("its result of " + longNameOf(result->getType()) +
                      " cannot be put into a tensor of " +
-                     nameOf(written->getType()));
+                     longNameOf(written->getType()));
   auto common = broadcastShapes(result->getShape(), written->getShape());
   if (failed(common) || *common != written->getShape())
     return call.fail("its result of " + toString(result->getShape()) +

@@ -61,7 +61,7 @@ LogicalResult giveElement(Call &c, const Row &row, const Imported &indices) {
     shape.erase(shape.begin() + row.dim);
   if (failed(c.give(c.emit.reshape(*values, shape), c.typeOf("self"))))
     return failure();
-  return c.has("dim") ? c.give(c.emit.reshape(indices, shape), ScalarType::Long)
+  return c.has("dim") ? c.give(c.emit.reshape(indices, shape), ElementType::I64)
                       : success();
 }
 
@@ -156,9 +156,10 @@ LogicalResult quantileOf(Call &c, bool skipsNan) {
   if (!llvm::is_contained({"linear", "lower", "higher", "midpoint", "nearest"},
                           how))
     return c.fail("its interpolation `" + how + "`");
-  ScalarType type = c.typeOf("self");
+  ElementType type = c.typeOf("self");
   if (!isFloat(type))
-    return c.fail("a quantile of " + nameOf(type) + "; convert it to float32");
+    return c.fail("a quantile of " + longNameOf(type) +
+                  "; convert it to float32");
   Imported q = c.as(c["q"], type);
   if (q.getRank() > 1)
     return c.fail("its q of " + toString(q.getShape()));
@@ -248,7 +249,7 @@ LogicalResult nanQuantile(Call &c) { return quantileOf(c, /*skipsNan=*/true); }
 
 LogicalResult giveCounted(Call &c, const Value &sorted, const Value &values) {
   const Value both[] = {sorted, values};
-  ScalarType type = promoteTypes(both);
+  ElementType type = promoteTypes(both);
   bool right = c.flag("right");
   if (c.has("side")) {
     StringRef side = c.text("side");
@@ -267,7 +268,7 @@ LogicalResult giveCounted(Call &c, const Value &sorted, const Value &values) {
     sequence = *inOrder;
   }
   return c.give(countBefore(c.emit, sequence, c.as(values, type), right),
-                c.flag("out_int32") ? ScalarType::Int : ScalarType::Long);
+                c.flag("out_int32") ? ElementType::I32 : ElementType::I64);
 }
 
 LogicalResult bucketize(Call &c) {

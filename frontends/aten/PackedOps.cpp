@@ -85,7 +85,7 @@ LogicalResult pad(Call &c) {
   }
   if (failed(c.give(x, packed->type)))
     return failure();
-  return c.give(lengths, ScalarType::Long);
+  return c.give(lengths, ElementType::I64);
 }
 
 /// Element 0 of the batch sizes: all sequences have a first step, so it is the
@@ -99,7 +99,7 @@ LogicalResult select(Call &c) {
                   "layers and pad_packed_sequence alone");
   return c.give(
       c.emit.reshape(c.emit.integers(packed->steps.getShape()[1]), {}),
-      ScalarType::Long);
+      ElementType::I64);
 }
 
 LogicalResult size(Call &c) {

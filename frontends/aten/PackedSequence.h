@@ -15,7 +15,7 @@ namespace polyrank::frontends::aten {
 struct PackedSequence : Object {
   Imported steps;   // [T, B, ..]; values beyond the ends are arbitrary
   Imported lengths; // [B]; int32 or int64
-  ScalarType type = ScalarType::Float; // of the steps
+  ElementType type = ElementType::F32; // of the steps
 };
 
 /// Returns the packed sequence that the two arguments, its elements and its

@@ -10,8 +10,8 @@ namespace polyrank::frontends::aten {
 namespace {
 
 /// The common type of two float tensors; PyTorch requires equal ones.
-FailureOr<ScalarType> floatType(Call &c, StringRef a, StringRef b) {
-  ScalarType left = c.typeOf(a), right = c.typeOf(b);
+FailureOr<ElementType> floatType(Call &c, StringRef a, StringRef b) {
+  ElementType left = c.typeOf(a), right = c.typeOf(b);
   if (!isFloat(left) || !isFloat(right))
     return c.fail("a product of integers; multiply floats (x.float())");
   return promoteTypes(left, right);
@@ -136,7 +136,7 @@ LogicalResult linear(Call &c) {
 
 LogicalResult einsum(Call &c) {
   SmallVector<Imported> operands;
-  std::optional<ScalarType> type;
+  std::optional<ElementType> type;
   for (const TensorRef &each : c.tensors("tensors"))
     type = type ? promoteTypes(*type, each->getType()) : each->getType();
   if (!type)
@@ -171,7 +171,7 @@ LogicalResult groupedMm(Call &c) {
   if (c.has("bias"))
     return c.fail("a bias; add it to the result");
   if (c.has("out_dtype") &&
-      toScalarType(c.integer("out_dtype")) != c.typeOf("self"))
+      supportedType(c.integer("out_dtype")) != c.typeOf("self"))
     return c.fail("another type for its result (out_dtype); convert that");
   return c.has("offs") ? groupedOf(c, "self", "mat2") : bmm(c);
 }

@@ -62,8 +62,8 @@ FailureOr<Value> itemOf(Call &c) {
   if (isFloat(tensor->getType()))
     return Value(x.constant->floats[0]);
   int64_t value = x.constant->integers[0];
-  return tensor->getType() == ScalarType::Bool ? Value(value != 0)
-                                               : Value(value);
+  return tensor->getType() == ElementType::BOOL ? Value(value != 0)
+                                                : Value(value);
 }
 
 LogicalResult item(Call &c) {

@@ -41,7 +41,7 @@ LogicalResult featureDropout(Call &c) {
   if (failed(rate))
     return failure();
   Imported x = c.read("input");
-  ScalarType type = c.typeOf("input");
+  ElementType type = c.typeOf("input");
   if (*rate == 0)
     return c.give(x, type);
   Shape shape = x.getShape();
@@ -73,10 +73,10 @@ Shape shapeOf(Call &c) {
                        : c.tensor("self")->getShape();
 }
 
-FailureOr<ScalarType> typeOfDraw(Call &c) {
-  auto type = c.dtype(c.has("self") ? c.typeOf("self") : ScalarType::Float);
+FailureOr<ElementType> typeOfDraw(Call &c) {
+  auto type = c.dtype(c.has("self") ? c.typeOf("self") : ElementType::F32);
   if (succeeded(type) && !isFloat(*type))
-    return c.fail("random numbers of " + nameOf(*type));
+    return c.fail("random numbers of " + longNameOf(*type));
   return type;
 }
 
@@ -119,7 +119,7 @@ LogicalResult bernoulli(Call &c) {
   if (failed(mayDraw(c, shape)))
     return failure();
   Imported probability =
-      c.as(c.has("p") ? c["p"] : c["self"], ScalarType::Float);
+      c.as(c.has("p") ? c["p"] : c["self"], ElementType::F32);
   Imported drawn = c.emit.uniform(shape);
   return c.give(c.emit.binary<graph::CompareOp>(
                     drawn, c.emit.broadcast(probability, shape, true),

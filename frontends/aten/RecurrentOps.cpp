@@ -68,7 +68,7 @@ Recurrence::takeWeights(int64_t layers, int64_t directions) {
                   " layers and " + Twine(directions) + " directions");
   std::vector<RecurrentWeights> result;
   for (size_t next = 0; next < params.size();) {
-    auto take = [&] { return c.as(Value(params[next++]), ScalarType::Float); };
+    auto take = [&] { return c.as(Value(params[next++]), ElementType::F32); };
     RecurrentWeights weights;
     weights.input = take();
     weights.hidden = take();
@@ -85,7 +85,7 @@ Recurrence::takeWeights(int64_t layers, int64_t directions) {
 
 FailureOr<std::vector<Imported>> Recurrence::takeStates(const Value &given,
                                                         int64_t count) {
-  Imported all = c.as(given, ScalarType::Float);
+  Imported all = c.as(given, ElementType::F32);
   Shape shape = all.getShape();
   if (!isBatched && shape.size() == 2) {
     shape.insert(shape.begin() + 1, 1);
@@ -104,10 +104,10 @@ Imported Recurrence::together(ArrayRef<Imported> states) {
 }
 
 LogicalResult Recurrence::runStep() {
-  ScalarType type = c.typeOf("input");
+  ElementType type = c.typeOf("input");
   if (!isFloat(type))
-    return c.fail("an input of " + nameOf(type));
-  Imported x = c.as(c["input"], ScalarType::Float);
+    return c.fail("an input of " + longNameOf(type));
+  Imported x = c.as(c["input"], ElementType::F32);
   // A single sequence without a batch.
   bool isSingle = x.getRank() == 1;
   auto spread = [&](const Imported &state) {
@@ -203,10 +203,10 @@ FailureOr<Imported> Recurrence::runLayers(Imported x, int64_t time,
 }
 
 LogicalResult Recurrence::run() {
-  ScalarType type = c.typeOf("input");
+  ElementType type = c.typeOf("input");
   if (!isFloat(type))
-    return c.fail("an input of " + nameOf(type));
-  Imported x = c.as(c["input"], ScalarType::Float);
+    return c.fail("an input of " + longNameOf(type));
+  Imported x = c.as(c["input"], ElementType::F32);
   isBatched = x.getRank() == 3;
   if (x.getRank() == 2)
     x = emit.reshape(x, {x.getShape()[0], 1, x.getShape()[1]});
@@ -228,7 +228,7 @@ LogicalResult Recurrence::runPacked() {
   if (!packed)
     return failure();
   if (!isFloat(packed->type) || packed->steps.getRank() != 3)
-    return c.fail("packed sequences of " + nameOf(packed->type) +
+    return c.fail("packed sequences of " + longNameOf(packed->type) +
                   toString(packed->steps.getShape()));
   auto steps = runLayers(packed->steps, 0, packed->lengths);
   if (failed(steps))

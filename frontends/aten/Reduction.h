@@ -17,10 +17,10 @@ Imported finishReduction(Call &c, const Imported &reduced,
 
 /// `self` in the type in which a sum or product is computed: `dtype` if given,
 /// else int64 for integers.
-mlir::FailureOr<std::pair<Imported, ScalarType>> summand(Call &c);
+mlir::FailureOr<std::pair<Imported, ElementType>> summand(Call &c);
 
 /// Gives the result of a loss that has one number for each element of `x`,
 /// reduced as the argument `reduction` (at::Reduction) says: mean, sum or none.
-llvm::LogicalResult giveReduced(Call &c, const Imported &x, ScalarType type);
+llvm::LogicalResult giveReduced(Call &c, const Imported &x, ElementType type);
 
 } // namespace polyrank::frontends::aten

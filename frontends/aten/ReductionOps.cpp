@@ -24,9 +24,9 @@ Imported finishReduction(Call &c, const Imported &reduced,
              : reduced;
 }
 
-FailureOr<std::pair<Imported, ScalarType>> summand(Call &c) {
-  ScalarType type = c.typeOf("self");
-  auto wanted = c.dtype(isFloat(type) ? type : ScalarType::Long);
+FailureOr<std::pair<Imported, ElementType>> summand(Call &c) {
+  ElementType type = c.typeOf("self");
+  auto wanted = c.dtype(isFloat(type) ? type : ElementType::I64);
   if (failed(wanted))
     return failure();
   return std::pair(c.as(c["self"], *wanted), *wanted);
@@ -54,7 +54,7 @@ LogicalResult mean(Call &c) {
   if (failed(type) || failed(dims))
     return failure();
   if (!isFloat(*type))
-    return c.fail("a mean of " + nameOf(*type) + "; convert it to float32");
+    return c.fail("a mean of " + longNameOf(*type) + "; convert it to float32");
   Imported x = c.as(c["self"], *type);
   return c.give(finishReduction(c, c.emit.mean(x, *dims), x.getShape(), *dims),
                 *type);
@@ -100,7 +100,7 @@ LogicalResult extremumAlong(Call &c) {
   if (x.getRank() == 0) {
     if (failed(c.give(x, c.typeOf("self"))))
       return failure();
-    return c.give(c.scalar(Value(0), ScalarType::Long), ScalarType::Long);
+    return c.give(c.scalar(Value(0), ElementType::I64), ElementType::I64);
   }
   if (failed(needElements(c, {*dim})))
     return failure();
@@ -111,13 +111,13 @@ LogicalResult extremumAlong(Call &c) {
                     c.typeOf("self"))))
     return failure();
   return c.give(finishReduction(c, indices, x.getShape(), {*dim}),
-                ScalarType::Long);
+                ElementType::I64);
 }
 
 template <bool largest>
 LogicalResult argument(Call &c) {
   Imported x = c.read("self");
-  if (c.typeOf("self") == ScalarType::Bool)
+  if (c.typeOf("self") == ElementType::BOOL)
     return c.fail("argmax of booleans; convert them to integers (x.long())");
   int64_t dim = 0;
   Shape shape = x.getShape();
@@ -130,7 +130,7 @@ LogicalResult argument(Call &c) {
     x = c.emit.reshape(x, {countElements(shape)});
   }
   if (x.getRank() == 0)
-    return c.give(c.scalar(Value(0), ScalarType::Long), ScalarType::Long);
+    return c.give(c.scalar(Value(0), ElementType::I64), ElementType::I64);
   if (x.getShape()[dim] == 0)
     return c.fail("an extremum of no elements of " + toString(shape));
   Imported result = argExtremum(c.emit, x, dim, largest);
@@ -140,7 +140,7 @@ LogicalResult argument(Call &c) {
       dims = llvm::to_vector(llvm::seq<int64_t>(shape.size()));
     result = c.emit.keepDims(result, shape, dims);
   }
-  return c.give(result, ScalarType::Long);
+  return c.give(result, ElementType::I64);
 }
 
 /// True if any or all elements are nonzero: an extremum of 0 and 1.
@@ -149,13 +149,13 @@ LogicalResult logical(Call &c) {
   auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
-  ScalarType type = c.typeOf("self") == ScalarType::Byte ? ScalarType::Byte
-                                                         : ScalarType::Bool;
-  Imported x = c.emit.convert(c.as(c["self"], ScalarType::Bool),
+  ElementType type =
+      c.typeOf("self") == ElementType::U8 ? ElementType::U8 : ElementType::BOOL;
+  Imported x = c.emit.convert(c.as(c["self"], ElementType::BOOL),
                               c.emit.getBuilder().getI32Type());
   return c.give(c.as(finishReduction(c, c.emit.reduce(kind, x, *dims),
                                      x.getShape(), *dims),
-                     ScalarType::Bool),
+                     ElementType::BOOL),
                 type);
 }
 
@@ -163,16 +163,16 @@ LogicalResult countNonzero(Call &c) {
   auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
-  Imported x = c.emit.convert(c.as(c["self"], ScalarType::Bool),
+  Imported x = c.emit.convert(c.as(c["self"], ElementType::BOOL),
                               c.emit.getBuilder().getI64Type());
-  return c.give(c.emit.reduce(ReductionKind::Sum, x, *dims), ScalarType::Long);
+  return c.give(c.emit.reduce(ReductionKind::Sum, x, *dims), ElementType::I64);
 }
 
 LogicalResult logSumExp(Call &c) {
   auto dims = reducedDims(c);
   if (failed(dims))
     return failure();
-  ScalarType type = Call::floatOf(c.typeOf("self"));
+  ElementType type = Call::floatOf(c.typeOf("self"));
   Imported x = c.as(c["self"], type);
   return c.give(
       finishReduction(c, logSumExpOf(c.emit, x, *dims), x.getShape(), *dims),
@@ -182,7 +182,7 @@ LogicalResult logSumExp(Call &c) {
 /// The number of elements in each of `bins` equal parts of [min, max]; an
 /// element at max is in the last one.
 LogicalResult histc(Call &c) {
-  ScalarType type = Call::floatOf(c.typeOf("self"));
+  ElementType type = Call::floatOf(c.typeOf("self"));
   int64_t bins = c.integer("bins");
   double min = c.number("min"), max = c.number("max");
   if (bins < 1 || bins > maxElements)

@@ -60,13 +60,13 @@ LogicalResult putAtMask(Call &c, const Imported &x,
 /// x[i, :, j] = values, or += with `accumulate`.
 LogicalResult indexPut(Call &c) {
   const TensorRef &self = c.tensor("self");
-  ScalarType type = self->getType();
+  ElementType type = self->getType();
   Imported x = self->read(c.emit), values = c.as(c["values"], type);
   std::vector<TensorRef> indices = c.tensors("indices");
   bool accumulates = c.flag("accumulate");
   // A single value is written where a mask is true.
   if (indices.size() == 1 && indices[0] &&
-      indices[0]->getType() == ScalarType::Bool &&
+      indices[0]->getType() == ElementType::BOOL &&
       countElements(values.getShape()) == 1 && !accumulates) {
     Shape shape = indices[0]->getShape(), from = x.getShape();
     shape.resize(std::max(shape.size(), from.size()), 1);
@@ -219,10 +219,10 @@ LogicalResult scatterReduce(Call &c) {
     return failure();
   Arithmetic a{c.emit};
   Type type = along->x.getElementType();
-  if (!isa<FloatType>(type) && (isMean || c.typeOf("self") == ScalarType::Long))
+  if (!isa<FloatType>(type) && (isMean || c.typeOf("self") == ElementType::I64))
     return c.fail("reduce='" + reduce + "' " +
                   (isMean ? "" : "with include_self=False ") + "of " +
-                  nameOf(c.typeOf("self")) + "; convert it to float32");
+                  longNameOf(c.typeOf("self")) + "; convert it to float32");
   // The number of updates per element.
   auto counts =
       scatterAlong(c.emit, a.number(0, along->x), along->index,
@@ -246,7 +246,7 @@ LogicalResult scatterReduce(Call &c) {
 LogicalResult indexedSlices(Call &c, const Value &source, Scatter reduction,
                             double factor) {
   const TensorRef &self = c.tensor("self");
-  ScalarType type = self->getType();
+  ElementType type = self->getType();
   auto dim = c.dim(c.integer("dim"), self->getRank());
   if (failed(dim) || failed(c.needIntegers("index")))
     return failure();

@@ -148,11 +148,11 @@ static std::optional<Value> toNumber(Emitter &emit, const Value &value) {
   Imported x = tensor.read(emit);
   if (!x.isConstant())
     return std::nullopt;
-  if (aten::isFloat(tensor.getType()))
+  if (isFloat(tensor.getType()))
     return Value(x.constant->floats[0]);
   int64_t integer = x.constant->integers[0];
-  return tensor.getType() == ScalarType::Bool ? Value(integer != 0)
-                                              : Value(integer);
+  return tensor.getType() == ElementType::BOOL ? Value(integer != 0)
+                                               : Value(integer);
 }
 
 /// `value` converted to one element of the type; nullopt if it does not fit.

@@ -46,7 +46,7 @@ LogicalResult where(Call &c) {
   auto both = c.promote({c["self"], c["other"]});
   if (failed(both))
     return failure();
-  Imported condition = c.as(c["condition"], ScalarType::Bool);
+  Imported condition = c.as(c["condition"], ElementType::BOOL);
   auto all =
       c.emit.broadcastAll({condition, both->operands[0], both->operands[1]});
   if (failed(all))
@@ -56,8 +56,8 @@ LogicalResult where(Call &c) {
 
 /// `value` where the mask is true, else self; in the type of self.
 LogicalResult maskedFill(Call &c) {
-  ScalarType type = c.typeOf("self");
-  auto all = c.emit.broadcastAll({c.as(c["mask"], ScalarType::Bool),
+  ElementType type = c.typeOf("self");
+  auto all = c.emit.broadcastAll({c.as(c["mask"], ElementType::BOOL),
                                   c.as(c["value"], type), c.read("self")});
   if (failed(all))
     return failure();

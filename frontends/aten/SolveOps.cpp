@@ -57,7 +57,7 @@ struct TriangularSolver {
 LogicalResult solveTriangular(Call &c) {
   if (!isFloat(c.typeOf("self")) || !isFloat(c.typeOf("B")))
     return c.fail(c["self"].describe() + " and " + c["B"].describe());
-  ScalarType type = promoteTypes(c.typeOf("self"), c.typeOf("B"));
+  ElementType type = promoteTypes(c.typeOf("self"), c.typeOf("B"));
   Imported a = c.as(c["self"], type), b = c.as(c["B"], type);
   bool isUpper = c.flag("upper"), isLeft = c.flag("left");
   Shape matrix = a.getShape(), right = b.getShape();

@@ -9,6 +9,7 @@
 #include "frontends/aten/Complex.h"
 #include "frontends/import/Freeze.h"
 #include "mlir/IR/Diagnostics.h"
+#include "support/ElementValues.h"
 
 using namespace mlir;
 
@@ -17,23 +18,22 @@ namespace polyrank::frontends::aten {
 using archive::StoredTensor;
 
 std::string explainType(const StoredTensor &tensor, Role role) {
-  ScalarType type = tensor.type;
+  ElementType type = tensor.type;
   bool isTrained = role == Role::Parameter && tensor.requiresGrad;
   if (isSupported(type) || (isComplex(type) && !isTrained))
     return "";
-  std::string text = "is " + nameOf(type) + ", which is not supported";
+  std::string text = "is " + longNameOf(type) + ", which is not supported";
   if (isComplex(type))
     return text + "; train torch.view_as_real of it";
-  return text + (type == ScalarType::ComplexHalf
-                     ? "; convert it to complex64"
-                     : "; convert it to float32 or int64");
+  return text + (type == ElementType::C32 ? "; convert it to complex64"
+                                          : "; convert it to float32 or int64");
 }
 
 /// The element type of a tensor; for complex ones that of their parts.
-static ScalarType partType(ScalarType type) {
-  return type == ScalarType::ComplexFloat    ? ScalarType::Float
-         : type == ScalarType::ComplexDouble ? ScalarType::Double
-                                             : type;
+static ElementType partType(ElementType type) {
+  return type == ElementType::C64    ? ElementType::F32
+         : type == ElementType::C128 ? ElementType::F64
+                                     : type;
 }
 
 /// The shape of a tensor; complex ones have a last dim for their parts.
@@ -46,64 +46,21 @@ static Shape partShape(const StoredTensor &tensor) {
 
 graph::Tensor load(MLIRContext *context, const MappedModel &model,
                    const StoredTensor &tensor) {
-  graph::Tensor result(toKnownType(context, partType(tensor.type)),
+  graph::Tensor result(knownType(context, partType(tensor.type)),
                        partShape(tensor));
-  auto read = [&](auto element, auto &into, auto convert) {
-    using T = decltype(element);
-    size_t i = 0, parts = isComplex(tensor.type) ? 2 : 1;
+  size_t i = 0, parts = isComplex(tensor.type) ? 2 : 1;
+  visitElements(partType(tensor.type), [&]<typename T>(T) {
     archive::forEachElement(tensor, [&](uint64_t at) {
-      for (size_t part = 0; part < parts; ++part) {
-        T value;
-        std::memcpy(&value, model.bytes.data() + at + part * sizeof(T),
-                    sizeof(T));
-        into[i++] = convert(value);
+      for (size_t part = 0; part < parts; ++part, ++i) {
+        Arithmetic<T> value =
+            loadElement<T>(model.bytes.data() + at + part * sizeof(T));
+        if constexpr (std::is_floating_point_v<Arithmetic<T>>)
+          result.floats[i] = value;
+        else
+          result.integers[i] = static_cast<int64_t>(value);
       }
     });
-  };
-  auto same = [](auto value) { return value; };
-  auto half = [](const llvm::fltSemantics &semantics) {
-    return [&semantics](uint16_t bits) {
-      llvm::APFloat value(semantics, llvm::APInt(16, bits));
-      bool inexact;
-      value.convert(llvm::APFloat::IEEEdouble(),
-                    llvm::APFloat::rmNearestTiesToEven, &inexact);
-      return value.convertToDouble();
-    };
-  };
-  switch (partType(tensor.type)) {
-  case ScalarType::Byte:
-    read(uint8_t(), result.integers, same);
-    break;
-  case ScalarType::Char:
-    read(int8_t(), result.integers, same);
-    break;
-  case ScalarType::Short:
-    read(int16_t(), result.integers, same);
-    break;
-  case ScalarType::Int:
-    read(int32_t(), result.integers, same);
-    break;
-  case ScalarType::Long:
-    read(int64_t(), result.integers, same);
-    break;
-  case ScalarType::Bool:
-    read(uint8_t(), result.integers, [](uint8_t value) { return value != 0; });
-    break;
-  case ScalarType::Half:
-    read(uint16_t(), result.floats, half(llvm::APFloat::IEEEhalf()));
-    break;
-  case ScalarType::BFloat16:
-    read(uint16_t(), result.floats, half(llvm::APFloat::BFloat()));
-    break;
-  case ScalarType::Float:
-    read(float(), result.floats, same);
-    break;
-  case ScalarType::Double:
-    read(double(), result.floats, same);
-    break;
-  default:
-    llvm_unreachable("an entry of a type that is not supported");
-  }
+  });
   return result;
 }
 
@@ -112,11 +69,11 @@ static Value loadComplex(MLIRContext *context, const MappedModel &model,
                          const StoredTensor &tensor) {
   graph::Tensor pairs = load(context, model, tensor);
   auto part = [&](size_t number) {
-    graph::Tensor result(toKnownType(context, ScalarType::Float), tensor.sizes);
+    graph::Tensor result(knownType(context, ElementType::F32), tensor.sizes);
     for (size_t i = 0; i < result.floats.size(); ++i)
       result.floats[i] = static_cast<float>(pairs.floats[2 * i + number]);
     return Value(std::make_shared<Tensor>(Imported(std::move(result)),
-                                          ScalarType::Float));
+                                          ElementType::F32));
   };
   return Complex::of(part(0), part(1));
 }
@@ -130,7 +87,7 @@ static Value complexOf(Emitter &emit, const Imported &pairs) {
   auto part = [&](int64_t number) {
     Imported elements = emit.slice(pairs, last, number, number + 1);
     auto tensor = std::make_shared<Tensor>(emit.reshape(elements, shape),
-                                           ScalarType::Float);
+                                           ElementType::F32);
     tensor->forbidWriting("it changes complex numbers of the state dict, which "
                           "is not supported; register torch.view_as_real of "
                           "them");
@@ -207,21 +164,21 @@ private:
   LogicalResult declare(const StateEntry &entry) {
     const StoredTensor &tensor = entry.tensor;
     bool isReal = !isComplex(tensor.type);
-    Type stored = toStoredType(context, partType(tensor.type));
+    Type stored = storedType(context, partType(tensor.type));
     if (!stored)
-      return fail("`" + entry.name + "` is " + nameOf(tensor.type) +
+      return fail("`" + entry.name + "` is " + longNameOf(tensor.type) +
                   ", which is not supported; convert it to int32 or int64");
     ParameterSpec spec;
     spec.name = entry.name;
     spec.stored = RankedTensorType::get(partShape(tensor), stored);
-    spec.computed = toElementType(context, partType(tensor.type));
+    spec.computed = computedType(context, partType(tensor.type));
     spec.complex = !isReal;
     spec.trainable = isTrained(entry);
     int64_t count = tensor.numElements();
     if (tensor.isContiguous() || (isReal && tensor.isTransposed())) {
       spec.transposed = tensor.isTransposed();
       spec.span = {model.path, tensor.begin,
-                   static_cast<uint64_t>(count) * byteSize(tensor.type)};
+                   static_cast<uint64_t>(count) * bytesOf(tensor.type)};
     } else {
       constexpr int64_t mostCopied = int64_t(1) << 24;
       if (count > mostCopied)
@@ -255,7 +212,7 @@ private:
     for (auto [size, stride] : llvm::zip_equal(tensor.sizes, tensor.strides))
       last += static_cast<uint64_t>((size - 1) * stride);
     uint64_t begin = tensor.begin,
-             end = begin + (last + 1) * byteSize(tensor.type);
+             end = begin + (last + 1) * bytesOf(tensor.type);
     Storage &storage = storages[tensor.storageBegin];
     const Span *other = findOverlap(storage.trained, begin, end);
     if (!other && isTrained)
@@ -337,7 +294,7 @@ std::vector<Value> valuesOf(Emitter &emit, const MappedModel &model,
   std::map<int64_t, Value> known;
   std::map<StoredTensor::Key, Known> constants;
   for (auto [entry, number] : llvm::zip_equal(entries, state.numbers)) {
-    ScalarType type = entry.tensor.type;
+    ElementType type = entry.tensor.type;
     if (number < 0 && isComplex(type)) {
       values.push_back(loadComplex(context, model, entry.tensor));
       continue;

@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace polyrank::frontends::aten {
 
-Tensor::Tensor(Imported contents, ScalarType type, bool isWrappedNumber)
+Tensor::Tensor(Imported contents, ElementType type, bool isWrappedNumber)
     : storage(std::make_shared<Storage>()), type(type),
       isWrapped(isWrappedNumber), shape(contents.getShape()),
       strides(graph::getStrides(shape)) {
@@ -15,7 +15,7 @@ Tensor::Tensor(Imported contents, ScalarType type, bool isWrappedNumber)
 }
 
 std::shared_ptr<Tensor> Tensor::ofParameter(mlir::Value argument,
-                                            ScalarType type, Imported known,
+                                            ElementType type, Imported known,
                                             bool isTrained) {
   bool isKnown = bool(known);
   auto tensor = std::make_shared<Tensor>(

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "frontends/aten/ScalarType.h"
+#include "frontends/aten/ElementTypes.h"
 #include "frontends/emit/Emitter.h"
 
 namespace polyrank::frontends::aten {
@@ -40,20 +40,20 @@ struct View {
 class Tensor {
 public:
   /// Creates a new storage.
-  Tensor(Imported contents, ScalarType type, bool isWrappedNumber = false);
+  Tensor(Imported contents, ElementType type, bool isWrappedNumber = false);
   /// The tensor of an argument of @forward. Integers that are `known` are used
   /// as constants (shapes and masks are computed from them) until something
   /// writes them. `isTrained`: the tensor is a leaf of PyTorch's autograd and
   /// stays one when the model writes it (autograd allows that only under
   /// no_grad), so what reads it later has its gradient in the parameter itself.
   static std::shared_ptr<Tensor> ofParameter(mlir::Value argument,
-                                             ScalarType type,
+                                             ElementType type,
                                              Imported known = {},
                                              bool isTrained = false);
   static std::shared_ptr<Tensor>
   viewOf(Emitter &emit, const std::shared_ptr<Tensor> &base, View view);
 
-  ScalarType getType() const { return type; }
+  ElementType getType() const { return type; }
   /// True if it was a Python number, which takes the type of the other operands
   /// if that is of the same kind.
   bool isWrappedNumber() const { return isWrapped; }
@@ -99,7 +99,7 @@ private:
 
   std::shared_ptr<Storage> storage;
   llvm::SmallVector<View, 2> views;
-  ScalarType type = ScalarType::Float;
+  ElementType type = ElementType::F32;
   bool isWrapped = false;
   Shape shape, strides;
   /// The contents seen through `views`, at version `seen` of the storage.

@@ -79,7 +79,7 @@ std::string Value::describe() const {
   if (isString())
     return "the text '" + getString() + "'";
   if (isTensor())
-    return "a tensor of " + nameOf(getTensor()->getType()) +
+    return "a tensor of " + longNameOf(getTensor()->getType()) +
            toString(getTensor()->getShape());
   if (isList())
     return "a list of " + std::to_string(getList().size());
@@ -88,18 +88,18 @@ std::string Value::describe() const {
   if (auto complex = asComplex(*this))
     return "a complex tensor of " + toString(complex->real->getShape());
   if (auto batched = asBatched(*this))
-    return "a tensor of " + nameOf(batched->tensor->getType()) +
+    return "a tensor of " + longNameOf(batched->tensor->getType()) +
            toString(batched->getShape()) + " in torch.vmap";
   return isDict() ? "a dict" : "an object";
 }
 
 Value tensorOf(Emitter &emit, const Value &number, bool isWrappedNumber) {
   MLIRContext *context = emit.getBuilder().getContext();
-  ScalarType type = number.isBool()  ? ScalarType::Bool
-                    : number.isInt() ? ScalarType::Long
-                                     : ScalarType::Float;
+  ElementType type = number.isBool()  ? ElementType::BOOL
+                     : number.isInt() ? ElementType::I64
+                                      : ElementType::F32;
   graph::Tensor tensor(number.isFloat() ? Float64Type::get(context)
-                                        : toElementType(context, type),
+                                        : computedType(context, type),
                        {});
   if (number.isFloat())
     tensor.floats[0] = number.getFloat();

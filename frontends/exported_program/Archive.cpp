@@ -4,6 +4,7 @@
 #include "frontends/exported_program/Archive.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace polyrank::frontends::exported_program {
 
@@ -14,52 +15,10 @@ static constexpr const char *wayOut =
     "; save the model with torch.export.save(torch.export.export(model, "
     "inputs), \"model.pt2\")";
 
-std::optional<archive::ScalarType> toScalarType(int64_t exported) {
-  using archive::ScalarType;
-  switch (exported) {
-  case 1:
-    return ScalarType::Byte;
-  case 2:
-    return ScalarType::Char;
-  case 3:
-    return ScalarType::Short;
-  case 4:
-    return ScalarType::Int;
-  case 5:
-    return ScalarType::Long;
-  case 6:
-    return ScalarType::Half;
-  case 7:
-    return ScalarType::Float;
-  case 8:
-    return ScalarType::Double;
-  case 9:
-    return ScalarType::ComplexHalf;
-  case 10:
-    return ScalarType::ComplexFloat;
-  case 11:
-    return ScalarType::ComplexDouble;
-  case 12:
-    return ScalarType::Bool;
-  case 13:
-    return ScalarType::BFloat16;
-  case 28:
-    return ScalarType::UInt16;
-  case 29:
-    return ScalarType::Float8e4m3fn;
-  case 30:
-    return ScalarType::Float8e5m2;
-  case 31:
-    return ScalarType::Float8e4m3fnuz;
-  case 32:
-    return ScalarType::Float8e5m2fnuz;
-  case 34:
-    return ScalarType::UInt32;
-  case 35:
-    return ScalarType::UInt64;
-  default:
+std::optional<ElementType> typeOfNumber(int64_t exported) {
+  if (exported < 0 || exported > std::numeric_limits<int>::max())
     return std::nullopt;
-  }
+  return findElementType(&ElementTypeRow::exported, static_cast<int>(exported));
 }
 
 Result<std::string> Archive::read(const std::string &member) const {
@@ -217,7 +176,7 @@ Result<archive::StoredTensor> Archive::find(const Tensors &tensors,
                 "or a custom object), which is not read; convert it to a plain "
                 "tensor before the model is saved");
   const TensorMeta &meta = *payload.meta;
-  auto type = toScalarType(meta.type);
+  auto type = typeOfNumber(meta.type);
   if (!type)
     return fail("has elements of type " + std::to_string(meta.type) +
                 ", which torch.export does not have");

@@ -15,8 +15,8 @@
 
 namespace polyrank::frontends::exported_program {
 
-/// Maps torch.export's number of a type to c10's; nullopt if c10 has none.
-std::optional<archive::ScalarType> toScalarType(int64_t exported);
+/// The type to which torch.export gives this number; nullopt if there is none.
+std::optional<ElementType> typeOfNumber(int64_t exported);
 
 /// Three layouts are read:
 ///

@@ -24,9 +24,9 @@ DescribedValue describeTensor(const std::string &name, const TensorMeta *meta) {
   value.name = name;
   if (!meta)
     return value;
-  if (auto type = toScalarType(meta->type)) {
-    value.dtype = archive::nameOf(*type);
-    value.isFloat = aten::isFloat(*type);
+  if (auto type = typeOfNumber(meta->type)) {
+    value.dtype = longNameOf(*type);
+    value.isFloat = isFloat(*type);
   }
   value.dims.emplace();
   for (const SymbolicInt &size : meta->sizes)
@@ -128,13 +128,13 @@ Result<ModelDescription> describe(const Archive &archive,
     const ParameterSpec &parameter = declared->parameters[number];
     if (parameter.name != entry.name)
       continue; // another name of a tied one
-    aten::ScalarType type = entry.tensor.type;
+    ElementType type = entry.tensor.type;
     int64_t elements = parameter.getModelElements();
     result.parameters.push_back(
-        {parameter.name, archive::nameOf(type),
+        {parameter.name, longNameOf(type),
          std::vector<int64_t>(parameter.getModelShape()), elements,
-         elements * static_cast<int64_t>(archive::byteSize(type)),
-         parameter.trainable, parameter.aliases});
+         elements * static_cast<int64_t>(bytesOf(type)), parameter.trainable,
+         parameter.aliases});
   }
   OperatorCounter counter;
   counter.count(program.graph);

@@ -111,8 +111,8 @@ Value GraphRunner::valueOf(const Argument &argument, const Scope &values) {
   case Kind::Device:
     return Value(argument.text);
   case Kind::ScalarType:
-    if (auto type = toScalarType(argument.integer))
-      return Value(static_cast<int64_t>(*type));
+    if (auto type = typeOfNumber(argument.integer))
+      return Value(static_cast<int64_t>(rowOf(*type).torch));
     context.failures.add("type number " + std::to_string(argument.integer) +
                              ", which torch.export does not have",
                          context.place);
@@ -479,7 +479,7 @@ void GraphRunner::detachResults(const Node &node, Scope &values) {
       return;
     Value &value = values[argument.text];
     auto tensor = aten::heldTensor(value);
-    if (!tensor || !aten::isFloat(tensor->getType()))
+    if (!tensor || !isFloat(tensor->getType()))
       return;
     Imported x = tensor->read(context.emit);
     if (x.constant)

@@ -36,13 +36,13 @@ std::vector<UserInput> findInputs(MLIRContext *context, const Program &program,
     input.isTensor = true;
     DeclaredInput &declared = input.declared;
     declared.name = input.name;
-    auto type = toScalarType(meta->type);
-    declared.dtype = type ? archive::nameOf(*type)
-                          : "type number " + std::to_string(meta->type);
+    auto type = typeOfNumber(meta->type);
+    declared.dtype =
+        type ? longNameOf(*type) : "type number " + std::to_string(meta->type);
     if (type && aten::isSupported(*type)) {
       input.type = *type;
-      declared.elementType = aten::toElementType(context, *type);
-      declared.held = aten::toHeldType(context, *type);
+      declared.elementType = computedType(context, *type);
+      declared.held = heldType(context, *type);
     }
     declared.dims.emplace();
     for (const SymbolicInt &size : meta->sizes) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/aten/ScalarType.h"
+#include "frontends/aten/ElementTypes.h"
 #include "frontends/exported_program/Program.h"
 #include "frontends/import/Inputs.h"
 
@@ -14,7 +14,7 @@ namespace polyrank::frontends::exported_program {
 struct UserInput {
   std::string name;      // in the graph
   bool isTensor = false; // else a number, text or None fixed in the nodes
-  aten::ScalarType type = aten::ScalarType::Float;
+  ElementType type = ElementType::F32;
   DeclaredInput declared;
 };
 

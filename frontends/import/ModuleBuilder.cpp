@@ -6,6 +6,7 @@
 #include <map>
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/ParameterSymbols.h"
 #include "mlir/IR/Verifier.h"
 
@@ -26,18 +27,19 @@ static void noteConversions(Location location,
   for (const ParameterSpec &parameter : parameters)
     if (Type type = parameter.stored.getElementType();
         isa<FloatType>(type) && type != parameter.computed) {
-      unsigned width = type.getIntOrFloatBitWidth();
-      std::string name = type.isBF16() ? "bfloat16"
-                         : parameter.complex
-                             ? "complex" + std::to_string(2 * width)
-                             : "float" + std::to_string(width);
+      std::string name =
+          parameter.complex
+              ? "complex" + std::to_string(2 * type.getIntOrFloatBitWidth())
+              : longNameOf(*graph::toElementType(type));
       ++counts[{name, parameter.complex}];
     }
   for (const auto &[kind, count] : counts)
     emitRemark(location) << count
                          << (count == 1 ? " tensor is " : " tensors are ")
                          << kind.first << " in the file; computed and saved in "
-                         << (kind.second ? "complex64" : "float32");
+                         << (kind.second ? "complex64"
+                                         : "float32 (saved as in the file with "
+                                           "polyrank-run's --save-dtype file)");
 }
 
 void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,

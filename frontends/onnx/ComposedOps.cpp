@@ -135,8 +135,7 @@ LogicalResult window(NodeImporter &n) {
     return failure();
   if (failed(n.fits({*size})))
     return failure();
-  auto type =
-      n.toResultType(static_cast<DataType>(n.getInt("output_datatype", 1)));
+  auto type = n.toResultType(typeOfNumber(n.getInt("output_datatype", 1)));
   if (!isa_and_nonnull<FloatType>(type))
     return n.fail("a window of elements that are no floats");
   graph::Tensor values(type, {*size});

@@ -22,10 +22,8 @@ DescribedValue describe(const ValueInfo &value) {
   DescribedValue result;
   result.name = value.name;
   if (value.isTensor)
-    result.dtype = nameOf(value.type);
-  result.isFloat = is_contained({DataType::Float, DataType::Double,
-                                 DataType::Float16, DataType::BFloat16},
-                                value.type);
+    result.dtype = longNameOf(value.type);
+  result.isFloat = isFloat(value.type);
   if (value.shape) {
     result.dims.emplace();
     for (auto [i, each] : enumerate(*value.shape)) {
@@ -123,9 +121,9 @@ Result<ModelDescription> describeOnnx(StringRef path,
   for (const onnx::Parameter &parameter : state.parameters) {
     const onnx::StoredTensor &tensor = *parameter.tensor;
     int64_t elements = tensor.numElements();
-    result.parameters.push_back({parameter.name, onnx::nameOf(tensor.type),
+    result.parameters.push_back({parameter.name, longNameOf(tensor.type),
                                  parameter.getDims(), elements,
-                                 elements * onnx::byteSize(tensor.type),
+                                 elements * bytesOf(tensor.type),
                                  parameter.trainable, parameter.aliases});
   }
   result.warnings = state.warnings;

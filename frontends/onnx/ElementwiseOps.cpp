@@ -261,10 +261,10 @@ LogicalResult where(NodeImporter &n) {
 LogicalResult cast(NodeImporter &n) {
   if (failed(n.need(1)))
     return failure();
-  auto to = static_cast<DataType>(n.getInt("to", 0));
+  auto to = typeOfNumber(n.getInt("to", 0));
   Type type = n.toResultType(to);
   if (!type)
-    return n.fail("Cast to " + nameOf(to));
+    return n.fail("Cast to " + longNameOf(to));
   n.result(0, n.emit.convert(n.operand(0), type));
   return success();
 }

@@ -30,7 +30,7 @@ bool readBytes(const Model &model, const StoredTensor &tensor, uint64_t offset,
 bool isConstant(const Model &model, const StoredTensor &tensor) {
   if (tensor.isAbsent)
     return false;
-  uint64_t width = byteSize(tensor.type);
+  uint64_t width = bytesOf(tensor.type);
   uint64_t total = static_cast<uint64_t>(tensor.numElements()) * width;
   std::vector<char> first(width);
   if (total < width || !readBytes(model, tensor, 0, first))
@@ -57,7 +57,7 @@ bool areEqual(const Model &model, const StoredTensor &a, const StoredTensor &b,
       a.dims[0] != b.dims[transposed ? 1 : 0] ||
       a.dims[1] != b.dims[transposed ? 0 : 1])
     return false;
-  uint64_t width = byteSize(a.type), rows = static_cast<uint64_t>(a.dims[0]),
+  uint64_t width = bytesOf(a.type), rows = static_cast<uint64_t>(a.dims[0]),
            columns = static_cast<uint64_t>(a.dims[1]);
   if (width == 0 || rows == 0 || columns == 0)
     return false;

@@ -16,7 +16,7 @@ namespace polyrank::frontends::onnx {
 /// (`operatorOf`), including its own.
 struct SearchedConstant {
   StoredFloats floats;
-  DataType type;
+  ElementType type;
   llvm::SmallVector<llvm::StringRef> operators;
 };
 

@@ -114,7 +114,7 @@ private:
     // them differs.
     std::vector<std::unique_ptr<MadeTensor>> made;
     SmallVector<std::optional<size_t>> known;
-    size_t blockBytes = width * columns * byteSize(tensor->type);
+    size_t blockBytes = width * columns * bytesOf(tensor->type);
     for (int64_t i = 0; i < count; ++i) {
       MadeTensor &own = *made.emplace_back(std::make_unique<MadeTensor>());
       own.type = tensor->type;

@@ -57,7 +57,7 @@ bool readRow(const Model &model, const StoredTensor &tensor, int64_t row,
 }
 
 bool isMatrix(const StoredTensor &tensor) {
-  return tensor.type == DataType::Float && !tensor.isAbsent &&
+  return tensor.type == ElementType::F32 && !tensor.isAbsent &&
          tensor.dims.size() == 2 && tensor.dims[0] > 0 && tensor.dims[1] > 0;
 }
 

@@ -231,8 +231,7 @@ static std::string whyNotOfUint64(const Node &node,
       StringRef(node.type));
   if (node.type == "Cast")
     for (const onnx::Attribute &attribute : node.attributes)
-      isOrdered |=
-          attribute.name == "to" && isFloat(static_cast<DataType>(attribute.i));
+      isOrdered |= attribute.name == "to" && isFloat(typeOfNumber(attribute.i));
   return isOrdered ? "of uint64, whose values above 2^63 have no int64; "
                      "convert it to int64"
                    : "";

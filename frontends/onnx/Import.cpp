@@ -124,8 +124,7 @@ private:
     for (const auto &each : state.values) {
       ParameterUse use = each.getValue();
       Imported &value = values[each.getKey()] = valueOf(use);
-      value.held =
-          toHeldType(&context, state.parameters[use.index].tensor->type);
+      value.held = heldType(&context, state.parameters[use.index].tensor->type);
     }
     for (const auto &each : state.values)
       importer.held.insert(each.getKey());
@@ -157,7 +156,7 @@ private:
       if (!known)
         return error() << known.error().message;
       values[tensor.name] = Imported(std::move(*known));
-      values[tensor.name].held = toHeldType(&context, tensor.type);
+      values[tensor.name].held = heldType(&context, tensor.type);
     }
     return success();
   }
@@ -230,15 +229,15 @@ private:
 
   FailureOr<ParameterSpec> specify(const Parameter &parameter) {
     const StoredTensor &tensor = *parameter.tensor;
-    Type elementType = toStoredType(&context, tensor.type);
+    Type elementType = storedType(&context, tensor.type);
     if (!elementType)
       return error() << "parameter `" << parameter.name << "` is "
-                     << nameOf(tensor.type) << ", which is not supported";
+                     << longNameOf(tensor.type) << ", which is not supported";
     ParameterSpec spec;
     spec.name = parameter.name;
     spec.aliases = parameter.aliases;
     spec.stored = RankedTensorType::get(parameter.getDims(), elementType);
-    spec.computed = toElementType(&context, tensor.type);
+    spec.computed = computedType(&context, tensor.type);
     spec.trainable = parameter.trainable;
     spec.transposed = parameter.transposed && tensor.span;
     // A tensor whose elements are encoded one by one has no span in the file.

@@ -36,10 +36,10 @@ FailureOr<std::vector<DeclaredInput>> findInputs(Location location,
                 "compile with --abstract-weights to see the plan";
     DeclaredInput &input = inputs.emplace_back();
     input.name = value.name;
-    input.dtype = value.isTensor ? nameOf(value.type) : "no tensor";
+    input.dtype = value.isTensor ? longNameOf(value.type) : "no tensor";
     if (value.isTensor)
-      input.elementType = toElementType(location.getContext(), value.type);
-    input.held = toHeldType(location.getContext(), value.type);
+      input.elementType = computedType(location.getContext(), value.type);
+    input.held = heldType(location.getContext(), value.type);
     if (value.shape) {
       input.dims.emplace();
       auto given = options.inputs.find(input.name);

@@ -7,15 +7,6 @@ using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
-IntegerType toHeldType(MLIRContext *context, DataType type) {
-  if (!isHeldWider(type))
-    return {};
-  bool isSigned = type == DataType::Int8 || type == DataType::Int16;
-  return IntegerType::get(context, byteSize(type) * 8,
-                          isSigned ? IntegerType::Signed
-                                   : IntegerType::Unsigned);
-}
-
 IntegerType heldTypeOf(MLIRContext *context, const Node &node,
                        ArrayRef<Imported> operands) {
   auto held = [&](size_t i) {
@@ -27,17 +18,17 @@ IntegerType heldTypeOf(MLIRContext *context, const Node &node,
         return &each;
     return nullptr;
   };
-  auto known = [&](DataType type) { return toHeldType(context, type); };
+  auto known = [&](ElementType type) { return heldType(context, type); };
   if (node.type == "Cast")
     if (const Attribute *to = attribute("to"))
-      return known(static_cast<DataType>(to->i));
+      return known(typeOfNumber(to->i));
   if (node.type == "Constant" || node.type == "ConstantOfShape") {
     const Attribute *value = attribute("value");
     return value && value->t ? known(value->t->type) : IntegerType();
   }
   if (node.type == "EyeLike")
     if (const Attribute *to = attribute("dtype"))
-      return known(static_cast<DataType>(to->i));
+      return known(typeOfNumber(to->i));
   // Counts and indices have a fixed type.
   for (std::string_view type : {"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})
     if (node.type == type)

@@ -79,7 +79,7 @@ void recoverBiases(const Model &model, const ExportRecord &record,
           *state.made.emplace_back(std::make_unique<MadeTensor>());
       made.type = layer.tensor->type;
       made.dims = {outputs};
-      made.decoded.resize(outputs * byteSize(made.type));
+      made.decoded.resize(outputs * bytesOf(made.type));
       made.bytes = {made.decoded.data(), made.decoded.size()};
       made.name = made.ownName = bias->name;
       state.parameters.push_back({&made, bias->name, {}, true});

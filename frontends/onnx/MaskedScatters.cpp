@@ -80,7 +80,7 @@ private:
       tensor = given ? given->t.get() : nullptr;
     }
     std::vector<char> bytes;
-    if (!tensor || tensor->type != DataType::Int64 || tensor->isAbsent ||
+    if (!tensor || tensor->type != ElementType::I64 || tensor->isAbsent ||
         tensor->numElements() != 1 || !model.load(*tensor, bytes))
       return false;
     int64_t is;

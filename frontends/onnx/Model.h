@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "support/ElementType.h"
 #include "support/MappedFile.h"
 #include "support/Result.h"
 
@@ -26,36 +27,14 @@ constexpr int64_t maxNodes = 1 << 19;
 /// The most elements of one tensor.
 constexpr int64_t maxStoredElements = int64_t(1) << 48;
 
-/// TensorProto.DataType, with the numbers of onnx.proto.
-enum class DataType : int32_t {
-  Undefined = 0,
-  Float = 1,
-  Uint8 = 2,
-  Int8 = 3,
-  Uint16 = 4,
-  Int16 = 5,
-  Int32 = 6,
-  Int64 = 7,
-  String = 8,
-  Bool = 9,
-  Float16 = 10,
-  Double = 11,
-  Uint32 = 12,
-  Uint64 = 13,
-  BFloat16 = 16,
-};
-
-/// Returns true for the floats that are supported in computations.
-constexpr bool isFloat(DataType type) {
-  return type == DataType::Float || type == DataType::Double ||
-         type == DataType::Float16 || type == DataType::BFloat16;
+/// The type with this number of TensorProto.DataType; UNDEFINED for 0 and for
+/// numbers that ONNX does not have.
+constexpr ElementType typeOfNumber(int64_t number) {
+  return number == static_cast<int>(number)
+             ? findElementType(&ElementTypeRow::onnx, static_cast<int>(number))
+                   .value_or(ElementType::UNDEFINED)
+             : ElementType::UNDEFINED;
 }
-
-/// The name: "float32", "int64", ..; "type 99" for one that ONNX does not have.
-std::string nameOf(DataType type);
-
-/// The bytes of one element; 0 for strings and for types not of whole bytes.
-unsigned byteSize(DataType type);
 
 /// A TensorProto. Its elements, row-major and little-endian, are in `bytes` (of
 /// the mapped file, or decoded from varints into `decoded`), or else in
@@ -66,7 +45,7 @@ struct StoredTensor {
   StoredTensor &operator=(StoredTensor &&) = default;
 
   std::string_view name;
-  DataType type = DataType::Undefined;
+  ElementType type = ElementType::UNDEFINED;
   std::vector<int64_t> dims;
   std::string_view bytes;
   std::optional<size_t> external;
@@ -134,7 +113,7 @@ struct Dim {
 
 struct ValueInfo {
   std::string_view name;
-  DataType type = DataType::Undefined;
+  ElementType type = ElementType::UNDEFINED;
   bool isTensor = false;
   std::optional<std::vector<Dim>> shape;
   Metadata metadata;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 
+#include "support/ElementValues.h"
 #include "support/safetensors/Safetensors.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,19 +15,6 @@
 using namespace llvm;
 
 namespace polyrank::frontends::onnx {
-
-static std::optional<DataType> toDataType(StringRef name) {
-  constexpr std::pair<const char *, DataType> rows[] = {
-      {"F64", DataType::Double},  {"F32", DataType::Float},
-      {"F16", DataType::Float16}, {"BF16", DataType::BFloat16},
-      {"I64", DataType::Int64},   {"I32", DataType::Int32},
-      {"I8", DataType::Int8},     {"U8", DataType::Uint8},
-      {"BOOL", DataType::Bool}};
-  for (auto [known, type] : rows)
-    if (name == known)
-      return type;
-  return std::nullopt;
-}
 
 Result<NamedTensors> openNamedTensors(Model &model, const std::string &path) {
   POLYRANK_ASSIGN(file, SafetensorsFile::open(path));
@@ -45,15 +33,15 @@ Result<NamedTensors> openNamedTensors(Model &model, const std::string &path) {
   size_t external = model.externals.size();
   model.externals.emplace_back(path, descriptor, size);
   for (const StoredTensorSpan *span : spans) {
-    std::optional<DataType> type = toDataType(span->dtypeName);
-    if (!type) {
-      result.unreadable.push_back(span->name + " (" + span->dtypeName + ")");
+    if (!isInPrograms(span->dtype)) {
+      result.unreadable.push_back(
+          span->name + " (" + std::string(safetensorsName(span->dtype)) + ")");
       continue;
     }
     MadeTensor &tensor = result.tensors.emplace_back();
     tensor.ownName = span->name;
     tensor.name = tensor.ownName;
-    tensor.type = *type;
+    tensor.type = span->dtype;
     tensor.dims = span->shape;
     tensor.external = external;
     tensor.span = FileSpan{path, span->offset, span->length};
@@ -69,7 +57,7 @@ constexpr uint64_t pieceElements = 1 << 20;
 
 bool readElements(const Model &model, const StoredTensor &tensor,
                   uint64_t first, uint64_t count, std::vector<char> &bytes) {
-  uint64_t width = byteSize(tensor.type), offset = first * width;
+  uint64_t width = bytesOf(tensor.type), offset = first * width;
   bytes.resize(count * width);
   if (tensor.external)
     return bool(model.externals[*tensor.external].read(
@@ -88,36 +76,22 @@ float roundTo(double value, const fltSemantics &semantics) {
   return static_cast<float>(number.convertToDouble());
 }
 
-double toDouble(const char *at, DataType type) {
-  uint16_t bits = 0;
-  float single = 0;
-  double value = 0;
-  switch (type) {
-  case DataType::Float16:
-  case DataType::BFloat16:
-    std::memcpy(&bits, at, 2);
-    return APFloat(type == DataType::Float16 ? APFloat::IEEEhalf()
-                                             : APFloat::BFloat(),
-                   APInt(16, bits))
-        .convertToDouble();
-  case DataType::Double:
-    std::memcpy(&value, at, 8);
-    return value;
-  default:
-    std::memcpy(&single, at, 4);
-    return single;
-  }
+double toDouble(const char *at, ElementType type) {
+  return visitElements(type, [&]<typename T>(T) {
+    return static_cast<double>(Arithmetic<T>(loadElement<T>(at)));
+  });
 }
 
 /// Compares two tensors, which may be equal after rounding, element by element.
 class Comparison {
 public:
-  Comparison(DataType stored, DataType named) : stored(stored), named(named) {}
+  Comparison(ElementType stored, ElementType named)
+      : stored(stored), named(named) {}
 
   /// Returns false once no way of rounding explains all elements so far.
   bool add(const char *left, const char *right) {
     if (stored == named && exact && !half && !brain)
-      return std::memcmp(left, right, byteSize(stored)) == 0;
+      return std::memcmp(left, right, bytesOf(stored)) == 0;
     double have = toDouble(left, stored), want = toDouble(right, named);
     exact = exact && have == toStored(want);
     half = half && have == toStored(roundTo(want, APFloat::IEEEhalf()));
@@ -134,18 +108,18 @@ public:
 private:
   double toStored(double value) const {
     switch (stored) {
-    case DataType::Float16:
+    case ElementType::F16:
       return roundTo(value, APFloat::IEEEhalf());
-    case DataType::BFloat16:
+    case ElementType::BF16:
       return roundTo(value, APFloat::BFloat());
-    case DataType::Double:
+    case ElementType::F64:
       return value;
     default:
       return static_cast<float>(value);
     }
   }
 
-  DataType stored, named;
+  ElementType stored, named;
   bool exact = true, half = true, brain = true;
 };
 
@@ -171,7 +145,7 @@ bool isCopyOf(const Model &model, const StoredTensor &stored,
   auto place = [&](uint64_t i) {
     return transposed ? i % columns * rows + i / columns : i;
   };
-  uint64_t leftWidth = byteSize(stored.type), width = byteSize(named.type);
+  uint64_t leftWidth = bytesOf(stored.type), width = bytesOf(named.type);
   Comparison comparison(stored.type, named.type);
   std::vector<char> left, right;
   constexpr uint64_t samples = 64;

@@ -3,137 +3,36 @@
 #include "frontends/onnx/NodeImporter.h"
 
 #include <array>
+#include <type_traits>
 
 #include "frontends/onnx/FusedOps.h"
 #include "frontends/onnx/OpTable.h"
+#include "support/ElementValues.h"
 
 using namespace mlir;
 
 namespace polyrank::frontends::onnx {
 
-Type toElementType(MLIRContext *context, DataType type) {
-  switch (type) {
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::BFloat16:
-    return Float32Type::get(context);
-  case DataType::Bool:
-    return IntegerType::get(context, 1);
-  case DataType::Int8:
-  case DataType::Uint8:
-  case DataType::Int16:
-  case DataType::Uint16:
-  case DataType::Int32:
-    return IntegerType::get(context, 32);
-  case DataType::Uint32:
-  case DataType::Uint64:
-  case DataType::Int64:
-    return IntegerType::get(context, 64);
-  default:
-    return {};
-  }
-}
-
-Type toKnownType(MLIRContext *context, DataType type) {
-  switch (type) {
-  case DataType::Double:
-    return Float64Type::get(context);
-  case DataType::Float16:
-    return Float16Type::get(context);
-  case DataType::BFloat16:
-    return BFloat16Type::get(context);
-  default:
-    return toElementType(context, type);
-  }
-}
-
-Type toStoredType(MLIRContext *context, DataType type) {
-  switch (type) {
-  case DataType::Int8:
-    return IntegerType::get(context, 8);
-  case DataType::Float:
-  case DataType::Double:
-  case DataType::Float16:
-  case DataType::BFloat16:
-  case DataType::Bool:
-  case DataType::Int32:
-  case DataType::Int64:
-    return toKnownType(context, type);
-  default:
-    return {};
-  }
-}
-
 Result<graph::Tensor> toTensor(MLIRContext *context, const Model &model,
                                const StoredTensor &tensor) {
-  Type elementType = toKnownType(context, tensor.type);
+  Type elementType = knownType(context, tensor.type);
   if (!elementType)
     return Error{"tensor `" + std::string(tensor.name) + "` has elements of " +
-                 nameOf(tensor.type) +
+                 longNameOf(tensor.type) +
                  ", which is not supported; convert it to float32 or int64"};
   std::vector<char> bytes;
   if (Result<void> loaded = model.load(tensor, bytes); !loaded)
     return loaded.error();
   graph::Tensor result(elementType, tensor.dims);
-  auto read = [&](auto element, auto &into) {
-    using T = decltype(element);
+  visitElements(tensor.type, [&]<typename T>(T) {
     for (int64_t i = 0, n = result.size(); i < n; ++i) {
-      T value;
-      memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      into[i] = value;
+      Arithmetic<T> value = loadElement<T>(bytes.data() + i * sizeof(T));
+      if constexpr (std::is_floating_point_v<Arithmetic<T>>)
+        result.floats[i] = value;
+      else
+        result.integers[i] = static_cast<int64_t>(value);
     }
-  };
-  auto readHalf = [&](const llvm::fltSemantics &semantics) {
-    for (int64_t i = 0, n = result.size(); i < n; ++i) {
-      uint16_t bits;
-      memcpy(&bits, bytes.data() + i * 2, 2);
-      llvm::APFloat value(semantics, llvm::APInt(16, bits));
-      bool inexact;
-      value.convert(llvm::APFloat::IEEEdouble(),
-                    llvm::APFloat::rmNearestTiesToEven, &inexact);
-      result.floats[i] = value.convertToDouble();
-    }
-  };
-  switch (tensor.type) {
-  case DataType::Float:
-    read(float(), result.floats);
-    break;
-  case DataType::Double:
-    read(double(), result.floats);
-    break;
-  case DataType::Float16:
-    readHalf(llvm::APFloat::IEEEhalf());
-    break;
-  case DataType::BFloat16:
-    readHalf(llvm::APFloat::BFloat());
-    break;
-  case DataType::Bool:
-    read(int8_t(), result.integers);
-    for (int64_t &value : result.integers)
-      value = value != 0;
-    break;
-  case DataType::Int8:
-    read(int8_t(), result.integers);
-    break;
-  case DataType::Uint8:
-    read(uint8_t(), result.integers);
-    break;
-  case DataType::Int16:
-    read(int16_t(), result.integers);
-    break;
-  case DataType::Uint16:
-    read(uint16_t(), result.integers);
-    break;
-  case DataType::Uint32:
-    read(uint32_t(), result.integers);
-    break;
-  case DataType::Int32:
-    read(int32_t(), result.integers);
-    break;
-  default:
-    read(int64_t(), result.integers);
-  }
+  });
   return result;
 }
 
@@ -176,12 +75,12 @@ FailureOr<double> NodeImporter::number(size_t i, StringRef what) {
   return tensor.at(0);
 }
 
-Type NodeImporter::toResultType(DataType type) const {
+Type NodeImporter::toResultType(ElementType type) const {
   bool allKnown = llvm::all_of(operands, [](const Imported &operand) {
     return !operand || operand.constant;
   });
   MLIRContext *context = emit.getBuilder().getContext();
-  return allKnown ? toKnownType(context, type) : toElementType(context, type);
+  return allKnown ? knownType(context, type) : computedType(context, type);
 }
 
 FailureOr<int64_t> NodeImporter::integer(size_t i, StringRef what) {

@@ -6,43 +6,19 @@
 #include <map>
 
 #include "frontends/emit/Emitter.h"
+#include "frontends/import/ElementTypes.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/onnx/Model.h"
 
 namespace polyrank::frontends::onnx {
 
-/// The element type in which a tensor is computed: float32 for every float, and
-/// int32 or int64 for integers, which holds them exactly; uint64 is computed as
-/// the bits of an int64. Null if the type is not supported.
-mlir::Type toElementType(mlir::MLIRContext *context, DataType type);
-
-/// Returns true for an integer type that is computed in a wider one, and for
-/// uint64, whose bits an int64 holds.
-constexpr bool isHeldWider(DataType type) {
-  return type == DataType::Int8 || type == DataType::Uint8 ||
-         type == DataType::Int16 || type == DataType::Uint16 ||
-         type == DataType::Uint32 || type == DataType::Uint64;
-}
-
-/// The type to whose range integers of the file wrap while they are computed in
-/// a wider one; null for types that need no wrapping.
-mlir::IntegerType toHeldType(mlir::MLIRContext *context, DataType type);
 inline bool isUint64(mlir::IntegerType held) {
   return held && held.getWidth() == 64;
 }
 
-/// The same for the results of a node.
+/// The `heldType` of the results of a node.
 mlir::IntegerType heldTypeOf(mlir::MLIRContext *context, const Node &node,
                              llvm::ArrayRef<Imported> operands);
-
-/// The element type of a known tensor: floats keep the type of the file, so
-/// that results are rounded as in the model's own arithmetic. The emitter
-/// converts them to `toElementType` when they are combined with a value. Null
-/// if the type is not supported.
-mlir::Type toKnownType(mlir::MLIRContext *context, DataType type);
-
-/// The element type that the file stores; null if no parameter can have it.
-mlir::Type toStoredType(mlir::MLIRContext *context, DataType type);
 
 /// The elements of an initializer or attribute, as a known tensor.
 Result<graph::Tensor> toTensor(mlir::MLIRContext *context, const Model &model,
@@ -104,7 +80,7 @@ public:
                                                        llvm::StringRef what);
   /// The element type of a result of type `type`: that of known tensors if all
   /// operands are known, else that of values.
-  mlir::Type toResultType(DataType type) const;
+  mlir::Type toResultType(ElementType type) const;
   /// The single integer or number of a constant operand.
   llvm::FailureOr<int64_t> integer(size_t i, llvm::StringRef what);
   llvm::FailureOr<double> number(size_t i, llvm::StringRef what);

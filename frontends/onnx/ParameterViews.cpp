@@ -3,11 +3,10 @@
 #include "frontends/onnx/ParameterViews.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <set>
 
-#include "llvm/ADT/APFloat.h"
+#include "support/ElementValues.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -23,12 +22,6 @@ static int64_t product(ArrayRef<int64_t> dims) {
   return count;
 }
 
-static float fromHalf(const char *bytes, const fltSemantics &semantics) {
-  uint16_t bits;
-  std::memcpy(&bits, bytes, 2);
-  return APFloat(semantics, APInt(16, bits)).convertToFloat();
-}
-
 bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
                 StoredFloats &into) {
   std::vector<char> bytes;
@@ -36,25 +29,12 @@ bool loadFloats(const Model &model, const StoredTensor &tensor, bool transposed,
     return false;
   into.dims = tensor.dims;
   into.values.resize(product(tensor.dims));
-  unsigned width = byteSize(tensor.type);
-  auto read = [&](size_t i) -> float {
+  size_t width = bytesOf(tensor.type);
+  auto read = [&](size_t i) {
     const char *at = bytes.data() + i * width;
-    switch (tensor.type) {
-    case DataType::Float16:
-      return fromHalf(at, APFloat::IEEEhalf());
-    case DataType::BFloat16:
-      return fromHalf(at, APFloat::BFloat());
-    case DataType::Double: {
-      double value;
-      std::memcpy(&value, at, 8);
-      return static_cast<float>(value);
-    }
-    default: {
-      float value;
-      std::memcpy(&value, at, 4);
-      return value;
-    }
-    }
+    return visitElements(tensor.type, [&]<typename T>(T) {
+      return static_cast<float>(Arithmetic<T>(loadElement<T>(at)));
+    });
   };
   if (!transposed) {
     for (size_t i = 0; i < into.values.size(); ++i)

@@ -284,7 +284,7 @@ private:
   const ExportRecord record;
   ModelState state;
   Consumers consumers;
-  std::map<std::tuple<std::string, uint64_t, uint64_t, DataType,
+  std::map<std::tuple<std::string, uint64_t, uint64_t, ElementType,
                       std::vector<int64_t>>,
            size_t>
       spans;

@@ -259,7 +259,7 @@ private:
       while (tensor.next()) {
         switch (tensor.tag_and_type()) {
         case field(1, Varint):
-          value.type = static_cast<DataType>(tensor.get_int32());
+          value.type = typeOfNumber(tensor.get_int32());
           break;
         case field(2, Bytes):
           value.shape = readShape(tensor.get_message());

@@ -15,11 +15,10 @@ static constexpr int64_t mostSamples = 32;
 /// A constant with fewer distinct elements tells little about its source.
 static constexpr size_t fewElements = 4;
 
-/// Half a unit in the last place of 1.
-static double epsilonOf(DataType type) {
-  return type == DataType::BFloat16  ? std::ldexp(1, -8)
-         : type == DataType::Float16 ? std::ldexp(1, -11)
-                                     : std::ldexp(1, -24);
+/// Half a unit in the last place of 1; a float64 is compared as a float32.
+static double epsilonOf(ElementType type) {
+  return std::ldexp(
+      1, -std::min(rowOf(type).digits, rowOf(ElementType::F32).digits));
 }
 
 SampledConstant::SampledConstant(const SearchedConstant &constant)

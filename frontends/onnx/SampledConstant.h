@@ -43,7 +43,7 @@ public:
 private:
   bool repeatsAlong(size_t dim) const;
 
-  DataType type;
+  ElementType type;
 };
 
 } // namespace polyrank::frontends::onnx

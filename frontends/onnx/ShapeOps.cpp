@@ -95,7 +95,7 @@ LogicalResult eyeLike(NodeImporter &n) {
   Type type = n.operand(0).getElementType(),
        index = IntegerType::get(context, 64);
   if (n.attribute("dtype"))
-    type = n.toResultType(static_cast<DataType>(n.getInt("dtype", 0)));
+    type = n.toResultType(typeOfNumber(n.getInt("dtype", 0)));
   if (!type || shape.size() != 2)
     return n.fail("EyeLike of " + toString(shape));
   Imported distance = n.emit.binary<graph::SubOp>(n.emit.iota(shape, 1, index),

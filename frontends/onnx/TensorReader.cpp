@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "support/ElementValues.h"
 #include "support/FileFormat.h"
 
 #include <unistd.h>
@@ -67,7 +68,7 @@ StoredTensor TensorReader::read(pbf_reader in) {
       addDim(tensor, in.get_int64());
       break;
     case field(2, Varint):
-      tensor.type = static_cast<DataType>(in.get_int32());
+      tensor.type = typeOfNumber(in.get_int32());
       break;
     case field(3, Bytes):
       throw Malformed{"a tensor is stored in segments"};
@@ -146,9 +147,9 @@ void TensorReader::finish(StoredTensor &tensor, std::string_view raw,
                       " has more than 2^48 elements"};
     count *= empty ? 0 : dim;
   }
-  unsigned width = byteSize(tensor.type);
-  if (width == 0)
+  if (!hasValues(tensor.type))
     return; // kept without elements; whoever uses it reports the type
+  auto width = static_cast<uint64_t>(bytesOf(tensor.type));
   uint64_t length = static_cast<uint64_t>(count) * width;
 
   if (isExternal) {

@@ -144,8 +144,8 @@ LogicalResult bernoulli(NodeImporter &n) {
     return failure();
   Type type = x.getElementType();
   if (n.attribute("dtype")) {
-    type = toElementType(n.emit.getBuilder().getContext(),
-                         static_cast<DataType>(n.getInt("dtype", 0)));
+    type = computedType(n.emit.getBuilder().getContext(),
+                        typeOfNumber(n.getInt("dtype", 0)));
     if (!type)
       return n.fail("its dtype " + Twine(n.getInt("dtype", 0)));
   }

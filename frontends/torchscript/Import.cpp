@@ -191,14 +191,14 @@ private:
       entry.trainable = parameter.trainable;
     }
     // The element types are those of the entries, which are found by name.
-    llvm::StringMap<aten::ScalarType> types;
+    llvm::StringMap<ElementType> types;
     for (const aten::StateEntry &entry : state.getEntries())
       types.try_emplace(entry.name, entry.tensor.type);
     for (DescribedParameter &parameter : description->parameters) {
-      aten::ScalarType type = types.lookup(parameter.name);
-      parameter.dtype = archive::nameOf(type);
+      ElementType type = types.lookup(parameter.name);
+      parameter.dtype = longNameOf(type);
       parameter.bytes =
-          parameter.elements * static_cast<int64_t>(archive::byteSize(type));
+          parameter.elements * static_cast<int64_t>(bytesOf(type));
     }
   }
 
@@ -244,8 +244,8 @@ private:
       if (!value.isTensor())
         continue;
       const auto &tensor = value.getTensor();
-      entry.dtype = archive::nameOf(tensor->getType());
-      entry.isFloat = aten::isFloat(tensor->getType());
+      entry.dtype = longNameOf(tensor->getType());
+      entry.isFloat = isFloat(tensor->getType());
       entry.dims.emplace();
       for (int64_t size : tensor->getShape())
         entry.dims->push_back({size, ""});

@@ -82,15 +82,15 @@ findArguments(const Archive &archive, const Function &forward,
       result.push_back(std::move(found));
       continue;
     }
-    std::optional<aten::ScalarType> type;
+    std::optional<ElementType> type;
     if (example) {
       type = example->tensor->type;
       if (!aten::isSupported(*type))
-        return fail(argument.name, "is " + Twine(archive::nameOf(*type)) +
+        return fail(argument.name, "is " + Twine(longNameOf(*type)) +
                                        ", which is not supported");
       found.traced = example->tensor->sizes;
     } else if (isGiven) {
-      type = aten::scalarTypeOf(given->second.dtype);
+      type = aten::supportedType(given->second.dtype);
       if (!type)
         return fail(argument.name,
                     "is `" + Twine(given->second.dtype) +
@@ -102,7 +102,7 @@ findArguments(const Archive &archive, const Function &forward,
                   "torch.jit.script keeps none; give them with --input " +
                       Twine(argument.name) + "=float32[D0,D1,..]");
     }
-    found.type = type.value_or(aten::ScalarType::Float);
+    found.type = type.value_or(ElementType::F32);
     result.push_back(std::move(found));
   }
   return result;
@@ -117,9 +117,9 @@ std::vector<DeclaredInput> declareInputs(MLIRContext *context,
       continue;
     DeclaredInput input;
     input.name = argument.name;
-    input.dtype = archive::nameOf(argument.type);
-    input.elementType = aten::toElementType(context, argument.type);
-    input.held = aten::toHeldType(context, argument.type);
+    input.dtype = longNameOf(argument.type);
+    input.elementType = computedType(context, argument.type);
+    input.held = heldType(context, argument.type);
     if (argument.traced) {
       bool isGiven = options.inputs.contains(argument.name);
       input.dims.emplace();

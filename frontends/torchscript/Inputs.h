@@ -17,7 +17,7 @@ struct ForwardArgument {
   std::string name;
   /// True for an input of the model; other arguments keep their default.
   bool isInput = false;
-  aten::ScalarType type = aten::ScalarType::Float;
+  ElementType type = ElementType::F32;
   /// The sizes with which it was traced.
   std::optional<std::vector<int64_t>> traced;
 };

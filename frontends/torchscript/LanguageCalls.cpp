@@ -107,11 +107,11 @@ bool Interpreter::toList(const Value &tensor, Value &result, Frame &frame) {
     Imported read = tensor.getTensor()->read(context.emit);
     if (!read.isConstant())
       return false;
-    bool isBool = tensor.getTensor()->getType() == aten::ScalarType::Bool;
+    bool isBool = tensor.getTensor()->getType() == ElementType::BOOL;
     const graph::Tensor &known = *read.constant;
     if (isBool)
       result = Value(known.integers[0] != 0);
-    else if (aten::isFloat(tensor.getTensor()->getType()))
+    else if (isFloat(tensor.getTensor()->getType()))
       result = Value(known.floats[0]);
     else
       result = Value(int64_t(known.integers[0]));

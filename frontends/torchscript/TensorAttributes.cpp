@@ -40,7 +40,7 @@ std::optional<Value> Interpreter::tensorAttribute(StringRef name,
     return std::nullopt;
   const aten::Tensor &tensor = *value.getTensor();
   if (name == "dtype")
-    return Value(static_cast<int64_t>(tensor.getType()));
+    return Value(static_cast<int64_t>(rowOf(tensor.getType()).torch));
   if (name == "device")
     return Value(std::string("cpu"));
   if (name == "layout") // strided
@@ -52,7 +52,7 @@ std::optional<Value> Interpreter::tensorAttribute(StringRef name,
   if (name == "ndim")
     return Value(tensor.getRank());
   if (name == "itemsize")
-    return Value(static_cast<int64_t>(archive::byteSize(tensor.getType())));
+    return Value(static_cast<int64_t>(bytesOf(tensor.getType())));
   if (name == "is_cpu")
     return Value(true);
   constexpr StringRef others[] = {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/Box.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 
 #include <limits>
 #include <optional>
@@ -47,7 +47,7 @@ struct ManifestTensor {
   std::string name; // the user's name; for state "w.exp_avg", "step"
   TensorRole role = TensorRole::Parameter;
   std::string parameter, suffix; // for state: "w" (or empty), "exp_avg"
-  DType dtype = DType::F32;
+  ElementType dtype = ElementType::F32;
   std::vector<int64_t> shape;
   std::vector<ManifestChunk> chunks;
 

@@ -161,13 +161,12 @@ ManifestTensor tensorFrom(const Json &json) {
     tensor.suffix = fields.text("suffix");
   }
   std::string dtype = fields.text("dtype");
-  known = false;
-  for (int number = 0; number < numDTypes; ++number)
-    if (dtype == nameOf(DType(number)))
-      tensor.dtype = DType(number), known = true;
-  if (!known)
+  std::optional<ElementType> type =
+      findElementType(&ElementTypeRow::name, dtype);
+  if (!type || !isInPrograms(*type))
     throw Wrong{"tensor '" + tensor.name + "' has the unknown dtype '" + dtype +
                 "'"};
+  tensor.dtype = *type;
   tensor.shape = fields.extents("shape");
   for (const Json &chunk : fields.array("chunks"))
     tensor.chunks.push_back(

@@ -4,7 +4,7 @@
 
 #include "runtime/comm/Reduce.h"
 
-#include "support/Float16.h"
+#include "support/ElementValues.h"
 
 #include <cstring>
 #include <type_traits>
@@ -40,29 +40,29 @@ struct MinOf {
 /// the sources are in other cores' caches or in no cache.
 constexpr int64_t pieceBytes = 64, prefetchBytes = 2048;
 
-/// Reduces elements [first, first + count) of all sources into all results; Acc
-/// is the accumulator type.
-template <typename Op, typename T, typename Acc, Acc (*load)(T),
-          T (*store)(Acc)>
+/// Reduces elements [first, first + count) of all sources into all results, in
+/// the accumulator of T.
+template <typename Op, typename T>
 void reducePiece(std::span<const std::byte *const> sources,
                  std::span<std::byte *const> results, int64_t first,
                  int64_t count) {
+  using Accumulator = Arithmetic<T>;
   constexpr int64_t most = pieceBytes / sizeof(T);
-  Acc sums[most];
+  Accumulator sums[most];
   T values[most];
   for (size_t s = 0; s < sources.size(); ++s) {
     std::memcpy(values, sources[s] + first * sizeof(T), count * sizeof(T));
     for (int64_t e = 0; e < count; ++e)
-      sums[e] = s == 0 ? load(values[e]) : Op::apply(sums[e], load(values[e]));
+      sums[e] = s == 0 ? Accumulator(values[e])
+                       : Op::apply(sums[e], Accumulator(values[e]));
   }
   for (int64_t e = 0; e < count; ++e)
-    values[e] = store(sums[e]);
+    values[e] = T(sums[e]);
   for (std::byte *result : results)
     std::memcpy(result + first * sizeof(T), values, count * sizeof(T));
 }
 
-template <typename Op, typename T, typename Acc, Acc (*load)(T),
-          T (*store)(Acc)>
+template <typename Op, typename T>
 void reduceAs(std::span<const std::byte *const> sources, int64_t elements,
               std::span<std::byte *const> results) {
   constexpr int64_t most = pieceBytes / sizeof(T);
@@ -70,58 +70,28 @@ void reduceAs(std::span<const std::byte *const> sources, int64_t elements,
   for (; first + most <= elements; first += most) {
     for (const std::byte *source : sources)
       __builtin_prefetch(source + first * sizeof(T) + prefetchBytes);
-    reducePiece<Op, T, Acc, load, store>(sources, results, first, most);
+    reducePiece<Op, T>(sources, results, first, most);
   }
   if (first < elements)
-    reducePiece<Op, T, Acc, load, store>(sources, results, first,
-                                         elements - first);
-}
-
-template <typename T>
-T same(T value) {
-  return value;
-}
-
-template <typename T, typename Op>
-void reduceExact(std::span<const std::byte *const> sources, int64_t elements,
-                 std::span<std::byte *const> results) {
-  reduceAs<Op, T, T, same<T>, same<T>>(sources, elements, results);
+    reducePiece<Op, T>(sources, results, first, elements - first);
 }
 
 template <typename Op>
-void reduceWith(DType dtype, std::span<const std::byte *const> sources,
+void reduceWith(ElementType dtype, std::span<const std::byte *const> sources,
                 int64_t elements, std::span<std::byte *const> results) {
-  switch (dtype) {
-  case DType::F32:
-    return reduceExact<float, Op>(sources, elements, results);
-  case DType::F64:
-    return reduceExact<double, Op>(sources, elements, results);
-  case DType::BF16:
-    return reduceAs<Op, uint16_t, float, floatFromBFloat16, bfloat16FromFloat>(
-        sources, elements, results);
-  case DType::F16:
-    return reduceAs<Op, uint16_t, float, floatFromFloat16, float16FromFloat>(
-        sources, elements, results);
-  case DType::I8:
-    return reduceExact<int8_t, Op>(sources, elements, results);
-  case DType::U8:
-  case DType::BOOL:
-    return reduceExact<uint8_t, Op>(sources, elements, results);
-  case DType::I32:
-    return reduceExact<int32_t, Op>(sources, elements, results);
-  case DType::I64:
-    return reduceExact<int64_t, Op>(sources, elements, results);
-  }
+  visitElements(dtype, [&]<typename T>(T) {
+    reduceAs<Op, T>(sources, elements, results);
+  });
 }
 
 } // namespace
 
-void reduceElements(DType dtype, Reduction reduction,
+void reduceElements(ElementType dtype, Reduction reduction,
                     std::span<const std::byte *const> sources, int64_t elements,
                     std::span<std::byte *const> results) {
   // A sum of booleans has at most one true summand, such as the parts of a
   // gather from a split table, so it is a maximum.
-  if (dtype == DType::BOOL && reduction == Reduction::Sum)
+  if (dtype == ElementType::BOOL && reduction == Reduction::Sum)
     reduction = Reduction::Max;
   switch (reduction) {
   case Reduction::Sum:

@@ -78,7 +78,8 @@ Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize) {
   int kind = static_cast<int>(collective.kind);
   int dtype = static_cast<int>(collective.dtype);
-  if (kind < 0 || kind >= numCollectiveKinds || dtype < 0 || dtype >= numDTypes)
+  if (kind < 0 || kind >= numCollectiveKinds || dtype < 0 ||
+      dtype >= numProgramTypes)
     return malformed(collective, "unknown kind or element type");
   for (const std::string &fault :
        {findFault(collective.kind, collective.reduction),
@@ -264,8 +265,8 @@ uint64_t bytesMoved(const Collective &collective, int members, int me) {
   return bytes;
 }
 
-std::string describe(CollectiveKind kind, Reduction reduction, DType dtype,
-                     int64_t elements) {
+std::string describe(CollectiveKind kind, Reduction reduction,
+                     ElementType dtype, int64_t elements) {
   std::string text = nameOf(kind);
   if (ruleOf(kind).reduces)
     text += std::string(" ") + nameOf(reduction);

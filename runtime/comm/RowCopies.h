@@ -43,7 +43,7 @@ void copyRows(const RowCopy &copy, const std::byte *input, std::byte *output,
 uint64_t bytesMoved(const Collective &collective, int members, int me);
 
 /// "all_reduce sum f32 of 12 elements", for messages.
-std::string describe(CollectiveKind kind, Reduction reduction, DType dtype,
-                     int64_t elements);
+std::string describe(CollectiveKind kind, Reduction reduction,
+                     ElementType dtype, int64_t elements);
 
 } // namespace polyrank::runtime

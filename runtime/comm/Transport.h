@@ -5,7 +5,7 @@
 
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/plan/Collectives.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/Result.h"
 
 #include <array>
@@ -41,7 +41,7 @@ struct Group {
 struct Collective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Reduction reduction = Reduction::None;
-  DType dtype = DType::F32;
+  ElementType dtype = ElementType::F32;
   Group group;
   std::span<const int32_t> permutation = {}; // source of each member
   std::span<const Transfer> transfers = {};

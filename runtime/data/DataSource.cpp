@@ -168,8 +168,8 @@ std::string DataSource::findUnshifted() const {
     const InputSpec &spec = file.input(labels);
     // Labels of a token file are shifted anyway, and a single number is not a
     // row of tokens.
-    if (!spec.labels || spec.dtype != DType::I64 || spec.rowElements() < 2 ||
-        !file.isWhole(labels))
+    if (!spec.labels || spec.dtype != ElementType::I64 ||
+        spec.rowElements() < 2 || !file.isWhole(labels))
       continue;
     for (size_t input = 0; input < file.inputs(); ++input) {
       const InputSpec &other = file.input(input);

@@ -13,20 +13,20 @@ namespace {
 constexpr std::string_view magic("MMIDIDX\0\0", 9);
 constexpr uint64_t headerBytes = 34;
 
-std::optional<ValueType> typeOfCode(uint8_t code) {
+std::optional<ElementType> typeOfCode(uint8_t code) {
   switch (code) {
   case 1:
-    return ValueType::U8;
+    return ElementType::U8;
   case 2:
-    return ValueType::I8;
+    return ElementType::I8;
   case 3:
-    return ValueType::I16;
+    return ElementType::I16;
   case 4:
-    return ValueType::I32;
+    return ElementType::I32;
   case 5:
-    return ValueType::I64;
+    return ElementType::I64;
   case 8:
-    return ValueType::U16;
+    return ElementType::U16;
   default:
     return std::nullopt;
   }

@@ -11,7 +11,7 @@ namespace polyrank::runtime {
 
 /// The contents of an index, after the checks below.
 struct MegatronIndex {
-  ValueType type = ValueType::U16;
+  ElementType type = ElementType::U16;
   uint64_t tokens = 0;
   /// The end of each document, in tokens (one after its last token); documents
   /// without tokens are left out.

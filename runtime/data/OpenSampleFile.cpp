@@ -28,7 +28,7 @@ Result<StoredArray> openTokenFile(const std::string &path,
     POLYRANK_ASSIGN(array, openNpy(path));
     if (array.shape().size() != 1 || !isInteger(array.type()))
       return Error{path + ": an array " + shapeText(array.shape()) + " of " +
-                   nameOf(array.type()) +
+                   longNameOf(array.type()) +
                    "; a .npy file of tokens has one dim of integers. For "
                    "other inputs, save a .npz set"};
     return std::move(array);
@@ -38,7 +38,7 @@ Result<StoredArray> openTokenFile(const std::string &path,
   // llm.c's token files begin with 256 32-bit words of header.
   constexpr uint32_t llmcMagic = 20240520;
   uint32_t first = 0;
-  if (type != ValueType::U8 && array.elements() * bytesOf(type) >= 4) {
+  if (type != ElementType::U8 && array.elements() * bytesOf(type) >= 4) {
     int64_t count = 4 / bytesOf(type);
     if (auto done = array.read(0, count, reinterpret_cast<std::byte *>(&first));
         !done)
@@ -67,9 +67,9 @@ Result<void> refuseForeign(const std::string &path) {
                         "--token-type")};
 }
 
-Error cannotConvert(const std::string &where, ValueType from,
+Error cannotConvert(const std::string &where, ElementType from,
                     const InputSpec &spec) {
-  return {where + ": holds " + nameOf(from) + ", but input '" + spec.name +
+  return {where + ": holds " + longNameOf(from) + ", but input '" + spec.name +
           "' takes " + nameOf(spec.dtype)};
 }
 
@@ -186,7 +186,7 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
                                              : Kind::Tokens;
     // Several inputs of one kind are ambiguous.
     const InputSpec *&other = seen[int(kind)];
-    bool isMask = kind == Kind::Mask && spec.dtype == DType::BOOL,
+    bool isMask = kind == Kind::Mask && spec.dtype == ElementType::BOOL,
          isSameInAll = kind == Kind::Positions || kind == Kind::Mask;
     int64_t length = spec.rowElements();
     if (other ||

@@ -3,10 +3,11 @@
 #include "runtime/data/SampleFile.h"
 
 #include "runtime/data/TokenTypes.h"
+#include "support/ElementValues.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace polyrank::runtime {
 namespace {
@@ -32,7 +33,7 @@ std::string fill(const InputSpec &spec, int64_t number, int64_t count,
                  std::byte *into) {
   int64_t bytes = bytesOf(spec.dtype);
   for (int64_t i = 0; i < count; ++i)
-    if (auto bad = convertValues(ValueType::I64,
+    if (auto bad = convertValues(ElementType::I64,
                                  reinterpret_cast<std::byte *>(&number), 1,
                                  spec.dtype, spec.range, into + i * bytes))
       return bad->value;
@@ -154,39 +155,13 @@ Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,
   std::vector<std::byte> stored(piece.count * bytesOf(array.type()));
   if (auto done = array.read(piece.begin, piece.count, stored.data()); !done)
     return done;
-  auto find = [&]<typename T>(T) {
-    for (int64_t i = 0; i < piece.count; ++i) {
-      T token;
-      std::memcpy(&token, stored.data() + i * sizeof(T), sizeof(T));
-      if (std::cmp_equal(token, *documents.eos))
-        ends.push_back(i);
-    }
-  };
-  switch (array.type()) {
-  case ValueType::U8:
-    find(uint8_t());
-    break;
-  case ValueType::U16:
-    find(uint16_t());
-    break;
-  case ValueType::U32:
-    find(uint32_t());
-    break;
-  case ValueType::U64:
-    find(uint64_t());
-    break;
-  case ValueType::I8:
-    find(int8_t());
-    break;
-  case ValueType::I16:
-    find(int16_t());
-    break;
-  case ValueType::I32:
-    find(int32_t());
-    break;
-  default: // .npy files and pairs hold only integers
-    find(int64_t());
-  }
+  visitElements(array.type(), [&]<typename T>(T) {
+    for (int64_t i = 0; i < piece.count; ++i)
+      if constexpr (std::is_integral_v<T>) // token files hold nothing else
+        if (std::cmp_equal(loadElement<T>(stored.data() + i * sizeof(T)),
+                           *documents.eos))
+          ends.push_back(i);
+  });
   return {};
 }
 
@@ -281,7 +256,7 @@ Result<void> SampleFile::checkRanges() const {
   const StoredArray &array = arrays[0];
   // The strictest range of all inputs that read tokens.
   InputSpec strictest;
-  strictest.dtype = DType::I64;
+  strictest.dtype = ElementType::I64;
   for (const Column &column : columns)
     if (column.kind == Kind::Tokens || column.kind == Kind::Labels) {
       if (bytesOf(column.spec.dtype) < bytesOf(strictest.dtype))
@@ -341,7 +316,7 @@ std::string SampleFile::describe() const {
   std::string text = name + ": ";
   if (isTokens) {
     text += std::to_string(arrays[0].elements()) + " " +
-            nameOf(arrays[0].type()) + " tokens, " +
+            longNameOf(arrays[0].type()) + " tokens, " +
             std::to_string(numSamples) + " samples of " +
             std::to_string(columns[0].spec.rowElements());
   } else {

@@ -12,7 +12,7 @@ namespace polyrank::runtime {
 struct InputSpec {
   std::string name;
   bool labels = false; // token files: the next token instead of the token
-  DType dtype = DType::F32;
+  ElementType dtype = ElementType::F32;
   std::vector<int64_t> rowShape;
   IndexRange range = {};
   /// The dim of an array along which its samples lie; `noBatch` if the array is

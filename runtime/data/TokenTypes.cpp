@@ -12,9 +12,9 @@ namespace polyrank::runtime {
 namespace {
 
 /// The values of --token-type.
-constexpr ValueType tokenTypes[] = {ValueType::U8, ValueType::U16,
-                                    ValueType::U32, ValueType::I32,
-                                    ValueType::I64};
+constexpr ElementType tokenTypes[] = {ElementType::U8, ElementType::U16,
+                                      ElementType::U32, ElementType::I32,
+                                      ElementType::I64};
 constexpr const char *namesOfTypes = "uint8, uint16, uint32, int32 or int64";
 
 // The sampled part of a file: this many blocks, spread over it.
@@ -84,8 +84,8 @@ std::string suffixOf(const std::string &path) {
   return suffix;
 }
 
-Result<ValueType> tokenTypeOf(const std::string &path,
-                              const std::string &given) {
+Result<ElementType> tokenTypeOf(const std::string &path,
+                                const std::string &given) {
   std::string name = given, suffix = suffixOf(path);
   if (name.empty()) {
     if (suffix == ".bin" || suffix == ".u16")
@@ -104,7 +104,8 @@ Result<ValueType> tokenTypeOf(const std::string &path,
                          : "files called " + suffix + " are not read",
           namesOfTypes)};
   }
-  std::optional<ValueType> type = valueTypeNamed(name);
+  std::optional<ElementType> type =
+      findElementType(&ElementTypeRow::longName, name);
   if (!type || std::find(std::begin(tokenTypes), std::end(tokenTypes), *type) ==
                    std::end(tokenTypes))
     return Error{fmt::format("tokens of type '{}' are not read; use {}", name,
@@ -127,18 +128,18 @@ Result<void> refuseWiderTokens(const StoredArray &tokens, int64_t limit) {
     }
     if (!areWider(sample, narrow, width, below))
       continue;
-    ValueType fits = width == 8   ? ValueType::I64
-                     : width == 4 ? ValueType::I32
-                                  : ValueType::U16;
+    ElementType fits = width == 8   ? ElementType::I64
+                       : width == 4 ? ElementType::I32
+                                    : ElementType::U16;
     return Error{fmt::format(
         "{}: its name says {} tokens, but these are values of {} bytes each: "
         "only the first of every {} {} values is more than {}, which is how "
         "{} tokens are stored. Give --token-type {}, or --token-type {} if "
         "they are meant so",
-        tokens.path(), nameOf(tokens.type()), width, width / narrow,
-        nameOf(tokens.type()), (below - 1) >> (8 * narrow),
-        width == 4 ? "uint32 and int32" : nameOf(fits), nameOf(fits),
-        nameOf(tokens.type()))};
+        tokens.path(), longNameOf(tokens.type()), width, width / narrow,
+        longNameOf(tokens.type()), (below - 1) >> (8 * narrow),
+        width == 4 ? "uint32 and int32" : longNameOf(fits), longNameOf(fits),
+        longNameOf(tokens.type()))};
   }
   return {};
 }
@@ -150,8 +151,8 @@ std::string otherTypeThatFits(const StoredArray &tokens, int64_t limit) {
     return "";
   // Bytes fit nearly any vocabulary, so they are tried last. 32-bit ids are the
   // same signed and unsigned.
-  for (ValueType type :
-       {ValueType::U16, ValueType::I32, ValueType::I64, ValueType::U8}) {
+  for (ElementType type : {ElementType::U16, ElementType::I32, ElementType::I64,
+                           ElementType::U8}) {
     size_t width = bytesOf(type), count = sample->size() / width;
     if (width == size_t(bytesOf(tokens.type())) || bytes % width != 0)
       continue;
@@ -159,7 +160,7 @@ std::string otherTypeThatFits(const StoredArray &tokens, int64_t limit) {
     for (size_t v = 0; fits && v < count; ++v)
       fits = valueAt(*sample, v, width) < uint64_t(limit);
     if (fits)
-      return nameOf(type);
+      return longNameOf(type);
   }
   return "";
 }

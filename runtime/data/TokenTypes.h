@@ -12,8 +12,8 @@ std::string suffixOf(const std::string &path);
 /// Returns the type of the tokens in a file of raw tokens: `given`
 /// (--token-type), else the one of the file's suffix (.bin: uint16). The error
 /// lists the supported types.
-Result<ValueType> tokenTypeOf(const std::string &path,
-                              const std::string &given);
+Result<ElementType> tokenTypeOf(const std::string &path,
+                                const std::string &given);
 
 /// Fails if the type of `tokens`, which was inferred from the file's name, is
 /// narrower than the bytes suggest: read as a wider type, every sampled value

@@ -47,7 +47,7 @@ public:
 private:
   /// Returns the tensor of this name, which is new or must have these
   /// properties.
-  Result<uint32_t> tensorFor(const CheckpointName &name, DType dtype,
+  Result<uint32_t> tensorFor(const CheckpointName &name, ElementType dtype,
                              std::vector<int64_t> shape) {
     auto [place, isNew] = numbers.try_emplace(
         {name.role == TensorRole::State, name.name},
@@ -73,7 +73,7 @@ private:
 
   Result<void> add(uint32_t program, const plan::Argument &argument) {
     CheckpointName name = checkpointNameOf(plan, argument);
-    POLYRANK_ASSIGN(tensor, tensorFor(name, DType(argument.dtype()),
+    POLYRANK_ASSIGN(tensor, tensorFor(name, ElementType(argument.dtype()),
                                       keptShapeOf(plan, argument)));
     // The ranks that have the same block, the owner first.
     const auto *at = plan.programs()->Get(program)->at();
@@ -98,8 +98,9 @@ private:
         return Error{"no checkpoint can be written of this plan: '" +
                      name.name + "': " + boxes.error().message};
       for (const LocalBox &box : *boxes)
-        for (const Box &piece : piecesOf(box.box, replicas.size(),
-                                         bytesOf(DType(argument.dtype()))))
+        for (const Box &piece :
+             piecesOf(box.box, replicas.size(),
+                      bytesOf(ElementType(argument.dtype()))))
           addPart(tensor, piece, leastLoaded(replicas),
                   {.argument = &argument,
                    .placement = placementWithin(piece, box, piece)});
@@ -116,9 +117,9 @@ private:
     for (uint32_t s = 0; plan.stored() && s < plan.stored()->size(); ++s) {
       const plan::StoredTensor &stored = *plan.stored()->Get(s);
       auto known = numbers.find({false, stored.name()->str()});
-      DType dtype = known == numbers.end()
-                        ? DType(stored.dtype())
-                        : layout.manifest.tensors[known->second].dtype;
+      ElementType dtype = known == numbers.end()
+                              ? ElementType(stored.dtype())
+                              : layout.manifest.tensors[known->second].dtype;
       POLYRANK_ASSIGN(
           tensor, tensorFor({TensorRole::Buffer, stored.name()->str(), {}, {}},
                             dtype, shapeOf(stored)));

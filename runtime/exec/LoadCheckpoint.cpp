@@ -16,7 +16,7 @@ namespace {
 /// Loads the placement's elements of a tensor into a shard.
 Result<void> loadElements(CheckpointReader &reader,
                           const ManifestTensor &tensor,
-                          const Placement &placement, DType type,
+                          const Placement &placement, ElementType type,
                           std::byte *shard,
                           const std::function<void()> &onTick) {
   POLYRANK_ASSIGN(boxes, boxesOf(placement, tensor.shape));
@@ -77,7 +77,7 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
 
   std::set<std::string> missing, unknown, knownStates;
   std::map<std::string, std::set<std::string>> missingStates, otherStates;
-  auto fits = [&](const ManifestTensor &tensor, DType dtype,
+  auto fits = [&](const ManifestTensor &tensor, ElementType dtype,
                   const std::vector<int64_t> &shape) -> Result<void> {
     if (tensor.shape != shape)
       return Error{fmt::format("{}: '{}' has shape {}, and the plan's has {}",
@@ -97,8 +97,8 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
     auto tensor = there.find({false, name});
     if (tensor == there.end())
       missing.insert(name);
-    else if (Result<void> same =
-                 fits(*tensor->second, DType(stored.dtype()), shapeOf(stored));
+    else if (Result<void> same = fits(
+                 *tensor->second, ElementType(stored.dtype()), shapeOf(stored));
              !same)
       return same;
   }
@@ -114,7 +114,7 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
       else if (Result<void> same =
                    resetOptimizer
                        ? Result<void>()
-                       : fits(*tensor->second, DType(argument->dtype()),
+                       : fits(*tensor->second, ElementType(argument->dtype()),
                               keptShapeOf(plan, *argument));
                !same)
         return same;
@@ -165,7 +165,7 @@ Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
           return Error{reader.path() + ": has no '" + name.name + "'"};
         return loadElements(reader, *tensor,
                             keptPlacementOf(mesh, rank, argument),
-                            DType(argument.dtype()), shard, onTick);
+                            ElementType(argument.dtype()), shard, onTick);
       });
 }
 

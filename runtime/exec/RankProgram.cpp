@@ -2,8 +2,8 @@
 
 #include "runtime/exec/RankProgram.h"
 
+#include "support/ElementValues.h"
 #include "support/Failpoint.h"
-#include "support/Float16.h"
 #include "support/arrays/Values.h"
 
 #include <algorithm>
@@ -57,42 +57,10 @@ void clearPadding(const std::vector<BlockDim> &blocks,
     std::memset(shard.data(), 0, shard.size());
 }
 
-double scalarAt(plan::DType type, const std::byte *at) {
-  switch (type) {
-  case plan::DType::F64: {
-    double value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  case plan::DType::I64: {
-    int64_t value;
-    std::memcpy(&value, at, sizeof(value));
-    return static_cast<double>(value);
-  }
-  case plan::DType::I32: {
-    int32_t value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  case plan::DType::F32: {
-    float value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  case plan::DType::F16:
-  case plan::DType::BF16: {
-    uint16_t bits;
-    std::memcpy(&bits, at, sizeof(bits));
-    return type == plan::DType::F16 ? floatFromFloat16(bits)
-                                    : floatFromBFloat16(bits);
-  }
-  case plan::DType::I8:
-    return std::to_integer<int8_t>(*at);
-  case plan::DType::U8:
-  case plan::DType::BOOL:
-    break;
-  }
-  return std::to_integer<uint8_t>(*at);
+double scalarAt(ElementType type, const std::byte *at) {
+  return visitElements(type, [&]<typename T>(T) {
+    return static_cast<double>(Arithmetic<T>(loadElement<T>(at)));
+  });
 }
 
 } // namespace
@@ -106,7 +74,7 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
     InputSpec spec;
     spec.name = argument->name()->str();
     spec.labels = argument->role() == plan::Role::Labels;
-    spec.dtype = DType(argument->dtype());
+    spec.dtype = ElementType(argument->dtype());
     for (uint32_t d = 2; d < argument->dims()->size(); ++d)
       spec.rowShape.push_back(argument->dims()->Get(d)->size());
     spec.range = {argument->index_limit(), argument->index_ignore()};
@@ -214,7 +182,7 @@ Result<void> RankProgram::fillConstants(int64_t seed) {
                     [&](std::span<std::byte> memory) -> Result<void> {
                       auto blocks = blockOf(mesh, rank, argument->dims());
                       clearPadding(blocks, memory);
-                      fillShard(blocks, DType(argument->dtype()),
+                      fillShard(blocks, ElementType(argument->dtype()),
                                 argument->init(), memory.data());
                       return {};
                     });
@@ -232,7 +200,7 @@ Result<void> RankProgram::load(const plan::Argument &argument,
     return Error{fmt::format("parameter '{}' has no values in the model's "
                              "file: give them with --init",
                              name)};
-  DType type = DType(argument.dtype());
+  ElementType type = ElementType(argument.dtype());
   if (!canLoad(source.dtype, type))
     return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
                              name, nameOf(source.dtype), nameOf(type))};
@@ -335,7 +303,7 @@ Result<void> RankProgram::noteFinite() {
 Result<bool> RankProgram::isFinite(const plan::Argument &argument) const {
   POLYRANK_ASSIGN(shard, download(*argument.buffer()));
   return isFiniteShard(blockOf(mesh, rank, argument.dims()),
-                       DType(argument.dtype()), shard.data());
+                       ElementType(argument.dtype()), shard.data());
 }
 
 Result<void> RankProgram::checkFinite() const {
@@ -347,6 +315,25 @@ Result<void> RankProgram::checkFinite() const {
     if (!isStillFinite)
       return Error{fmt::format("'{}' holds NaN or infinite values",
                                argument.name()->str()),
+                   Error::Fault::NotFinite};
+  }
+  return {};
+}
+
+Result<void> RankProgram::checkRange(const SavedWeights &what) const {
+  for (const StoredShard &shard : storedShards(what)) {
+    const plan::StoredTensor &stored = *plan.stored()->Get(shard.stored);
+    ElementType held = ElementType(shard.argument->dtype()),
+                saved = savedTypeOf(stored, held, what);
+    if (saved == held)
+      continue;
+    POLYRANK_ASSIGN(data, download(*shard.argument->buffer()));
+    if (!isWithinShard(saved, blockOf(mesh, rank, shard.argument->dims()), held,
+                       data.data()))
+      return Error{fmt::format("'{}' has a value beyond {}, the largest of {}; "
+                               "save it as bf16 or fp32 (--save-dtype)",
+                               stored.name()->str(), largestOf(saved),
+                               longNameOf(saved)),
                    Error::Fault::NotFinite};
   }
   return {};
@@ -436,8 +423,8 @@ Result<std::vector<Metric>> RankProgram::metrics() const {
   for (const plan::Output *output : *program.outputs())
     if (output->kind() == plan::OutputKind::Metric) {
       POLYRANK_ASSIGN(value, download(*output->buffer()));
-      result.push_back(
-          {output->name()->str(), scalarAt(output->dtype(), value.data())});
+      result.push_back({output->name()->str(),
+                        scalarAt(ElementType(output->dtype()), value.data())});
     }
   return result;
 }
@@ -470,6 +457,17 @@ void forEachSaved(const plan::Plan &plan, const std::string &suffix,
 
 } // namespace
 
+ElementType savedTypeOf(const plan::StoredTensor &stored, ElementType held,
+                        const SavedWeights &what) {
+  ElementType inFile = ElementType(stored.dtype());
+  if (stored.complex() || !isFloat(held))
+    return held;
+  if (what.floats == ElementType::UNDEFINED)
+    return isFloat(inFile) ? inFile : held;
+  // What no program holds may be wider than what is computed: it stays so.
+  return what.floats == ElementType::F32 ? held : what.floats;
+}
+
 std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
                                         const SavedWeights &what) {
   std::vector<SavedTensor> saved;
@@ -482,7 +480,8 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
           elements *= size;
       // No program has these complex numbers; files have complex numbers only
       // of F32.
-      DType dtype = stored->complex() ? DType::F32 : DType(stored->dtype());
+      ElementType dtype =
+          stored->complex() ? ElementType::F32 : ElementType(stored->dtype());
       saved.push_back({dtype, elements == 0});
       missing.push_back(elements);
     }
@@ -493,13 +492,13 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
                  if (argument.dims())
                    for (const plan::Dim *dim : *argument.dims())
                      elements *= dim->size();
-                 saved[number].dtype = DType(argument.dtype());
+                 saved[number].dtype = ElementType(argument.dtype());
                  saved[number].complete = (missing[number] -= elements) <= 0;
                  saved[number].isState = isState;
                });
   forEachArgument(plan, [&](uint32_t, const plan::Argument &argument) {
     if (argument.role() == plan::Role::Parameter && argument.view() &&
-        argument.trainable() && !isInteger(DType(argument.dtype())))
+        argument.trainable() && !isInteger(ElementType(argument.dtype())))
       saved[argument.view()->stored()].isTrained = true;
   });
   return saved;
@@ -514,7 +513,7 @@ RankProgram::storedShards(const SavedWeights &what) const {
                    shards.push_back(
                        {argument.view()->stored(),
                         replicaOf(mesh, rank, argument.dims(), program.at()),
-                        placementOf(mesh, rank, argument), argument.buffer()});
+                        placementOf(mesh, rank, argument), &argument});
                });
   return shards;
 }

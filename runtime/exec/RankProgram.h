@@ -30,12 +30,20 @@ struct SavedWeights {
   /// The suffix of the state that replaces the value of each parameter that has
   /// it, such as "ema".
   std::string state{};
+  /// The type to which floats are rounded in the file; UNDEFINED: that of the
+  /// user's file. F32, in which they are computed, rounds none.
+  ElementType floats = ElementType::F32;
 };
+
+/// The type of a stored tensor's elements in a file of weights. They are held
+/// as `held`: by a program, or else by the user's file.
+ElementType savedTypeOf(const plan::StoredTensor &stored, ElementType held,
+                        const SavedWeights &what);
 
 /// A stored tensor as the programs hold it.
 struct SavedTensor {
-  DType dtype = DType::F32; // of its arguments; if none, as stored
-  bool complete = false;    // the arguments cover all its elements
+  ElementType dtype = ElementType::F32; // of its arguments; if none, as stored
+  bool complete = false;                // the arguments cover all its elements
   bool isTrained = false;
   bool isState = false; // its values are those of the replacing state
 };
@@ -48,7 +56,7 @@ struct StoredShard {
   uint32_t stored = 0;
   Replica replica;
   Placement placement;
-  const plan::BufferRef *buffer = nullptr; // for RankProgram::download
+  const plan::Argument *argument = nullptr; // that holds it
 };
 
 /// The program of a plan that this rank runs. Order of calls: create,
@@ -86,6 +94,10 @@ public:
   /// Fails if this rank's part of a stored argument was finite when it was
   /// loaded and no longer is. Padding is ignored.
   Result<void> checkFinite() const;
+
+  /// Fails if this rank's part of what is saved has a finite value that
+  /// `what.floats` cannot hold.
+  Result<void> checkRange(const SavedWeights &what) const;
 
   /// Fills the inputs of the rank's program; `data` has all inputs of the plan.
   Result<void> fillInputs(const DataSource &data, const Batch &batch);

@@ -26,7 +26,7 @@ CollectiveOperation::CollectiveOperation(const plan::Collective &source,
     : hasRequest(source.request() != 0) {
   collective.kind = kindOf(source.kind());
   collective.reduction = reductionOf(source.reduction());
-  collective.dtype = DType(source.dtype());
+  collective.dtype = ElementType(source.dtype());
   collective.group = group;
   collective.id = source.id();
   if (source.permutation())

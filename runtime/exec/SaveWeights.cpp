@@ -6,7 +6,6 @@
 #include <cstring>
 #include <future>
 #include <map>
-#include <set>
 
 namespace polyrank::runtime {
 namespace {
@@ -20,6 +19,7 @@ constexpr uint64_t grain = 128 << 10; // of a thread or replica
 struct Place {
   uint64_t begin, end;
   uint32_t stored;
+  ElementType dtype; // in the file
   uint64_t elementBytes;
 };
 
@@ -61,7 +61,8 @@ public:
         length *= size;
       if (length > 0)
         places.push_back({writer.offsetOf(t), writer.offsetOf(t) + length,
-                          numbers[t], uint64_t(bytesOf(tensors[t].dtype))});
+                          numbers[t], tensors[t].dtype,
+                          uint64_t(bytesOf(tensors[t].dtype))});
     }
     std::sort(places.begin(), places.end(),
               [](const Place &a, const Place &b) { return a.begin < b.begin; });
@@ -191,8 +192,7 @@ private:
       Placement part;
       part.storedBase = begin;
       part.extents.push_back({upTo - begin, 1, 1});
-      if (Result<void> loaded =
-              loadShard(part, source, saved[place.stored].dtype, into);
+      if (Result<void> loaded = loadShard(part, source, place.dtype, into);
           !loaded)
         return loaded;
       into += (upTo - begin) * place.elementBytes;
@@ -204,21 +204,35 @@ private:
   /// Downloads the shards that have a part in this round of the file, and
   /// releases the others.
   Result<void> downloadShards(uint64_t begin, uint64_t end) {
-    std::set<uint32_t> needed;
+    std::map<uint32_t, ElementType> needed;
     forEachPlace(places, begin, end,
                  [&](const Place &place, uint64_t, uint64_t) {
-                   needed.insert(place.stored);
+                   needed.emplace(place.stored, place.dtype);
                  });
     for (auto &[stored, held] : shards)
       for (Held &each : held) {
-        if (!needed.contains(stored)) {
+        auto wanted = needed.find(stored);
+        if (wanted == needed.end()) {
           each.data.reset();
         } else if (!each.data) {
-          POLYRANK_ASSIGN(data, program.download(*each.shard.buffer));
-          each.data.emplace(std::move(data));
+          POLYRANK_ASSIGN(data,
+                          program.download(*each.shard.argument->buffer()));
+          each.data.emplace(
+              rounded(std::move(data), saved[stored].dtype, wanted->second));
         }
       }
     return {};
+  }
+
+  /// The values in the type that the file has for them.
+  static Downloaded rounded(Downloaded held, ElementType from, ElementType to) {
+    if (from == to)
+      return held;
+    int64_t count = static_cast<int64_t>(held.bytes().size()) / bytesOf(from);
+    size_t bytes = static_cast<size_t>(count * bytesOf(to));
+    auto copy = std::make_unique<std::byte[]>(bytes);
+    convertElements(from, held.data(), count, to, copy.get());
+    return Downloaded(std::move(copy), bytes);
   }
 
   /// The replicas of a block take turns with the pieces of the file.

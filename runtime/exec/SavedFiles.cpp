@@ -11,8 +11,10 @@ namespace polyrank::runtime {
 namespace {
 
 /// A stored tensor under all of its names.
-SavedFile tensorOf(const plan::Plan &plan, uint32_t number, DType dtype) {
+SavedFile tensorOf(const plan::Plan &plan, uint32_t number, ElementType held,
+                   const SavedWeights &what) {
   const plan::StoredTensor &stored = *plan.stored()->Get(number);
+  ElementType dtype = savedTypeOf(stored, held, what);
   std::vector<int64_t> shape = shapeOf(stored);
   uint64_t bytes = polyrank::bytesOf(dtype);
   for (int64_t size : shape)
@@ -44,7 +46,7 @@ std::vector<SavedFile> savedFilesOf(const plan::Plan &plan,
   for (uint32_t number = 0; number < saved.size(); ++number) {
     if (what.trainedAlone && !saved[number].isTrained)
       continue;
-    SavedFile group = tensorOf(plan, number, saved[number].dtype);
+    SavedFile group = tensorOf(plan, number, saved[number].dtype, what);
     if (isFolder && group.bytes > shardBytes) {
       files.push_back(std::move(group));
       continue;

@@ -2,7 +2,7 @@
 
 #include "runtime/exec/Shards.h"
 
-#include "support/Float16.h"
+#include "support/ElementValues.h"
 #include "support/arrays/Values.h"
 
 #include <algorithm>
@@ -17,76 +17,40 @@ constexpr int64_t window = 4 << 20;
 // Shorter runs are read together with the bytes between them.
 constexpr int64_t shortRun = 16 << 10;
 
-bool isFloat(DType type) {
-  return type == DType::F32 || type == DType::F64 || type == DType::F16 ||
-         type == DType::BF16;
-}
-
-template <typename T>
-T get(const std::byte *at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void put(std::byte *at, T value) {
-  std::memcpy(at, &value, sizeof(T));
-}
-
-double getFloat(DType type, const std::byte *at) {
-  switch (type) {
-  case DType::F32:
-    return get<float>(at);
-  case DType::F64:
-    return get<double>(at);
-  case DType::F16:
-    return floatFromFloat16(get<uint16_t>(at));
-  default:
-    return floatFromBFloat16(get<uint16_t>(at));
+/// Converts `count` elements of S, `sourceStride` elements apart, to T. Floats
+/// are rounded to nearest even, those of 64 bits by way of f32 to those of 16;
+/// what becomes an integer is truncated.
+template <typename S, typename T>
+void convertAs(const std::byte *source, int64_t sourceStride, std::byte *target,
+               int64_t targetStride, int64_t count) {
+  using From = Arithmetic<S>;
+  for (int64_t i = 0; i < count; ++i) {
+    From value = loadElement<S>(source + i * sourceStride * sizeof(S));
+    T converted;
+    if constexpr (std::is_same_v<T, Boolean>)
+      converted.byte = value != 0;
+    else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>)
+      converted = static_cast<T>(static_cast<int64_t>(value));
+    else
+      converted = static_cast<T>(static_cast<Arithmetic<T>>(value));
+    std::memcpy(target + i * targetStride * sizeof(T), &converted, sizeof(T));
   }
 }
 
-int64_t getInteger(DType type, const std::byte *at) {
-  switch (type) {
-  case DType::I64:
-    return get<int64_t>(at);
-  case DType::I32:
-    return get<int32_t>(at);
-  case DType::I8:
-    return get<int8_t>(at);
-  default:
-    return get<uint8_t>(at);
-  }
-}
-
-template <typename Number>
-void putNumber(DType type, std::byte *at, Number value) {
-  switch (type) {
-  case DType::F32:
-    return put(at, static_cast<float>(value));
-  case DType::F64:
-    return put(at, static_cast<double>(value));
-  case DType::F16:
-    return put(at, float16FromFloat(static_cast<float>(value)));
-  case DType::BF16:
-    return put(at, bfloat16FromFloat(static_cast<float>(value)));
-  case DType::I64:
-    return put(at, static_cast<int64_t>(value));
-  case DType::I32:
-    return put(at, static_cast<int32_t>(value));
-  case DType::I8:
-  case DType::U8:
-    return put(at, static_cast<uint8_t>(static_cast<int64_t>(value)));
-  case DType::BOOL:
-    return put(at, static_cast<uint8_t>(value != 0));
-  }
+void convertStrided(ElementType from, const std::byte *source,
+                    int64_t sourceStride, ElementType to, std::byte *target,
+                    int64_t targetStride, int64_t count) {
+  visitElements(from, [&]<typename S>(S) {
+    visitElements(to, [&]<typename T>(T) {
+      convertAs<S, T>(source, sourceStride, target, targetStride, count);
+    });
+  });
 }
 
 class Loader {
 public:
-  Loader(const Placement &placement, DType storedType, const ReadBytes &read,
-         DType type, std::byte *shard)
+  Loader(const Placement &placement, ElementType storedType,
+         const ReadBytes &read, ElementType type, std::byte *shard)
       : extents(placement.extents), storedType(storedType), read(read),
         type(type), shard(shard), storedBytes(bytesOf(storedType)),
         localBytes(bytesOf(type)) {}
@@ -161,22 +125,20 @@ private:
       std::memcpy(to, from, run.count * localBytes);
       return;
     }
-    for (int64_t i = 0; i < run.count; ++i) {
-      const std::byte *source = from + i * run.stored * storedBytes;
-      std::byte *target = to + i * run.local * localBytes;
-      if (storedType == type)
-        std::memcpy(target, source, localBytes);
-      else if (isFloat(storedType))
-        putNumber(type, target, getFloat(storedType, source));
-      else
-        putNumber(type, target, getInteger(storedType, source));
+    if (storedType == type) {
+      for (int64_t i = 0; i < run.count; ++i)
+        std::memcpy(to + i * run.local * localBytes,
+                    from + i * run.stored * storedBytes, localBytes);
+      return;
     }
+    convertStrided(storedType, from, run.stored, type, to, run.local,
+                   run.count);
   }
 
   const std::vector<Placement::Extent> &extents;
-  DType storedType;
+  ElementType storedType;
   const ReadBytes &read;
-  DType type;
+  ElementType type;
   std::byte *shard;
   int64_t storedBytes, localBytes;
   std::vector<std::byte> buffer;
@@ -298,8 +260,14 @@ private:
 
 } // namespace
 
-Result<void> loadShard(const Placement &placement, DType storedType,
-                       const ReadBytes &read, DType type, std::byte *shard) {
+void convertElements(ElementType from, const std::byte *source, int64_t count,
+                     ElementType to, std::byte *target) {
+  convertStrided(from, source, 1, to, target, 1, count);
+}
+
+Result<void> loadShard(const Placement &placement, ElementType storedType,
+                       const ReadBytes &read, ElementType type,
+                       std::byte *shard) {
   if (placement.empty)
     return {};
   return Loader(placement, storedType, read, type, shard)
@@ -307,7 +275,7 @@ Result<void> loadShard(const Placement &placement, DType storedType,
 }
 
 Result<void> loadShard(const Placement &placement, const StoredSource &source,
-                       DType type, std::byte *shard) {
+                       ElementType type, std::byte *shard) {
   if (source.columns == 0)
     return loadShard(placement, source.dtype, source.read, type, shard);
   POLYRANK_ASSIGN(parts, transposed(placement, source.rows, source.columns));
@@ -352,43 +320,62 @@ void fetchShard(const Placement &placement, int64_t elementBytes,
   copyShard<false>(placement, elementBytes, shard, tensor);
 }
 
-void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
-               std::byte *shard) {
+void fillShard(const std::vector<BlockDim> &blocks, ElementType type,
+               double value, std::byte *shard) {
   Placement placement = placementIn(blocks, 0);
   if (placement.empty)
     return;
+  // Converted once; each element is a copy of it.
+  std::byte element[sizeof(double)];
   int64_t bytes = bytesOf(type);
+  convertElements(ElementType::F64, reinterpret_cast<std::byte *>(&value), 1,
+                  type, element);
   forEachRun(placement.extents, 0, 0, placement.localBase,
              [&](int64_t, int64_t local, Placement::Extent run) {
                for (int64_t i = 0; i < run.count; ++i)
-                 putNumber(type, shard + (local + i * run.local) * bytes,
-                           value);
+                 std::memcpy(shard + (local + i * run.local) * bytes, element,
+                             bytes);
              });
 }
 
-bool isFiniteShard(const std::vector<BlockDim> &blocks, DType type,
-                   const std::byte *shard) {
+/// Returns true if `holds(data, count)` is true of all elements of a shard but
+/// padding.
+template <typename Holds>
+static bool areAll(const std::vector<BlockDim> &blocks, ElementType type,
+                   const std::byte *shard, const Holds &holds) {
   Placement placement = placementIn(blocks, 0);
   if (placement.empty)
     return true;
-  bool finite = true;
+  bool all = true;
   forEachRun(placement.extents, 0, 0, placement.localBase,
              [&](int64_t, int64_t local, Placement::Extent run) {
                int64_t dense = run.local == 1 ? run.count : 1;
-               for (int64_t i = 0; finite && i < run.count; i += dense)
-                 finite = areFinite(
-                     type, shard + (local + i * run.local) * bytesOf(type),
-                     dense);
+               for (int64_t i = 0; all && i < run.count; i += dense)
+                 all = holds(shard + (local + i * run.local) * bytesOf(type),
+                             dense);
              });
-  return finite;
+  return all;
 }
 
-bool canLoad(DType stored, DType argument) {
+bool isFiniteShard(const std::vector<BlockDim> &blocks, ElementType type,
+                   const std::byte *shard) {
+  return areAll(blocks, type, shard, [&](const std::byte *data, int64_t count) {
+    return areFinite(type, data, count);
+  });
+}
+
+bool isWithinShard(ElementType to, const std::vector<BlockDim> &blocks,
+                   ElementType type, const std::byte *shard) {
+  return areAll(blocks, type, shard, [&](const std::byte *data, int64_t count) {
+    return areWithin(to, type, data, count);
+  });
+}
+
+bool canLoad(ElementType stored, ElementType argument) {
   if (stored == argument)
     return true;
-  bool integers = !isFloat(stored) && !isFloat(argument) &&
-                  stored != DType::BOOL && argument != DType::BOOL;
-  return integers || (isFloat(stored) && isFloat(argument));
+  return (isInteger(stored) && isInteger(argument)) ||
+         (isFloat(stored) && isFloat(argument));
 }
 
 } // namespace polyrank::runtime

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/exec/Placement.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/Result.h"
 
 #include <cstddef>
@@ -19,21 +19,22 @@ using ReadBytes =
 
 /// Fills the shard from a tensor that is stored as `storedType`, converting it
 /// to `type`; padding is left as it is. Reads little beyond what it needs.
-Result<void> loadShard(const Placement &placement, DType storedType,
-                       const ReadBytes &read, DType type, std::byte *shard);
+Result<void> loadShard(const Placement &placement, ElementType storedType,
+                       const ReadBytes &read, ElementType type,
+                       std::byte *shard);
 
 /// The source of a stored tensor's elements; `read` is empty if it has none. A
 /// matrix may be stored transposed: it has `rows` x `columns` elements in the
 /// model and `columns` x `rows` in the file. Otherwise both are 0.
 struct StoredSource {
-  DType dtype = DType::F32;
+  ElementType dtype = ElementType::F32;
   ReadBytes read;
   int64_t rows = 0, columns = 0;
 };
 
 /// `loadShard` from a source that may be transposed.
 Result<void> loadShard(const Placement &placement, const StoredSource &source,
-                       DType type, std::byte *shard);
+                       ElementType type, std::byte *shard);
 
 /// Copies the shard's elements, of `elementBytes` each, that are among elements
 /// [begin, end) of the stored tensor to their places in `window`, which starts
@@ -49,17 +50,27 @@ void storeShard(const Placement &placement, int64_t elementBytes,
 void fetchShard(const Placement &placement, int64_t elementBytes,
                 const std::byte *tensor, std::byte *shard);
 
+/// Converts `count` elements. Floats are rounded to nearest even, those beyond
+/// the range of `to` to infinity.
+void convertElements(ElementType from, const std::byte *source, int64_t count,
+                     ElementType to, std::byte *target);
+
 /// Sets all elements of a shard, except padding, to `value`.
-void fillShard(const std::vector<BlockDim> &blocks, DType type, double value,
-               std::byte *shard);
+void fillShard(const std::vector<BlockDim> &blocks, ElementType type,
+               double value, std::byte *shard);
 
 /// Returns true if no element, except padding, is NaN or infinite.
-bool isFiniteShard(const std::vector<BlockDim> &blocks, DType type,
+bool isFiniteShard(const std::vector<BlockDim> &blocks, ElementType type,
                    const std::byte *shard);
+
+/// Returns true if no element of a shard of floats, except padding, becomes
+/// infinite when it is rounded to the float type `to`.
+bool isWithinShard(ElementType to, const std::vector<BlockDim> &blocks,
+                   ElementType type, const std::byte *shard);
 
 /// Returns true if a stored tensor of one type may fill an argument of the
 /// other: floats convert to floats and integers to integers; other types must
 /// be equal.
-bool canLoad(DType stored, DType argument);
+bool canLoad(ElementType stored, ElementType argument);
 
 } // namespace polyrank::runtime

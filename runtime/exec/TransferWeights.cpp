@@ -120,7 +120,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
       if (held == shards.end())
         return {};
       for (const StoredShard &shard : held->second) {
-        POLYRANK_ASSIGN(data, source.download(*shard.buffer));
+        POLYRANK_ASSIGN(data, source.download(*shard.argument->buffer()));
         int64_t bytes = bytesOf(pair.dtype);
         // The replicas of a block take turns with the pieces.
         parallelFor((pair.elements + pieceElements - 1) / pieceElements, 1,

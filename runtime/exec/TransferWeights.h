@@ -33,7 +33,7 @@ private:
   /// A tensor of both plans, its round, and its offset in the shared memory.
   struct Pair {
     uint32_t from, to;
-    DType dtype;
+    ElementType dtype;
     bool complete;
     int64_t elements;
     uint64_t offset;

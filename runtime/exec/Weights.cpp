@@ -14,7 +14,7 @@
 namespace polyrank::runtime {
 namespace {
 
-uint64_t bytesAs(DType type, const std::vector<int64_t> &shape) {
+uint64_t bytesAs(ElementType type, const std::vector<int64_t> &shape) {
   uint64_t bytes = bytesOf(type);
   for (int64_t extent : shape)
     bytes *= extent;
@@ -30,7 +30,6 @@ int64_t elementBytes(const StoredTensorSpan &span) {
 }
 
 /// The type of complex numbers in files of weights.
-constexpr const char *complexName = "C64";
 
 bool endsAlike(std::string_view a, std::string_view b) {
   auto isTail = [](std::string_view whole, std::string_view tail) {
@@ -210,10 +209,10 @@ Result<void> Weights::checkTied() const {
                 : first.file->path() + " and " + other.file->path(),
             what)};
       };
-      if (a.dtypeName != b.dtypeName || a.shape != b.shape)
-        return differ(fmt::format("the one is {} {}, the other {} {}",
-                                  a.dtypeName, shapeText(a.shape), b.dtypeName,
-                                  shapeText(b.shape)));
+      if (a.dtype != b.dtype || a.shape != b.shape)
+        return differ(fmt::format(
+            "the one is {} {}, the other {} {}", safetensorsName(a.dtype),
+            shapeText(a.shape), safetensorsName(b.dtype), shapeText(b.shape)));
       POLYRANK_ASSIGN(element, firstDifference(first, other));
       if (element)
         return differ(
@@ -294,13 +293,11 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
         unread.erase(each->span->name);
       if (found.size() > 1)
         weights.tied.push_back(std::move(found));
-      bool complex = span.dtypeName == complexName;
+      bool complex = span.dtype == ElementType::C64;
       if (complex != stored->complex())
-        return Error{
-            fmt::format("{}: '{}' has type {}, and the model's is {}", path,
-                        span.name, span.dtypeName,
-                        complex ? "not complex"
-                                : fmt::format("complex ({})", complexName))};
+        return Error{fmt::format("{}: '{}' has type {}, and the model's is {}",
+                                 path, span.name, safetensorsName(span.dtype),
+                                 complex ? "not complex" : "complex (C64)")};
       std::vector<int64_t> shape = shapeOf(*stored);
       if (complex)
         shape.pop_back();
@@ -308,12 +305,12 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
         return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
                                  span.name, shapeText(span.shape),
                                  shapeText(shape))};
-      if (!span.dtype && !complex)
+      if (!isInPrograms(span.dtype) && !complex)
         return Error{fmt::format("{}: '{}' has type {}, which is not read",
-                                 path, span.name, span.dtypeName)};
+                                 path, span.name, safetensorsName(span.dtype))};
       weights.paths[weights.stored.size()] = path;
       weights.stored.push_back(
-          {complex ? DType::F32 : *span.dtype,
+          {complex ? ElementType::F32 : span.dtype,
            [set, tensor](uint64_t offset, void *into, uint64_t length) {
              return tensor->read(offset, into, length);
            }});
@@ -334,7 +331,7 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
   for (const plan::StoredTensor *stored : *plan.plan->stored()) {
     const plan::FileSpan *span = stored->source();
     StoredSource &source = weights.stored.emplace_back();
-    source.dtype = DType(stored->dtype());
+    source.dtype = ElementType(stored->dtype());
     if (stored->data())
       source.read = [data = stored->data()](uint64_t offset, void *into,
                                             uint64_t length) -> Result<void> {

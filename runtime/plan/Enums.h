@@ -7,7 +7,7 @@
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/GemmShape.h"
 #include "runtime/plan/plan_generated.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/EnumNames.h"
 
 namespace polyrank::runtime {
@@ -27,7 +27,7 @@ constexpr bool mirrorsAll =
 static_assert(
     mirrorsAll<CollectiveKind, plan::CollectiveKind, numCollectiveKinds>);
 static_assert(mirrorsAll<Reduction, plan::Reduction, numReductions>);
-static_assert(mirrorsAll<DType, plan::DType, numDTypes>);
+static_assert(mirrorsAll<ElementType, plan::ElementType, numProgramTypes>);
 static_assert(
     mirrorsAll<GemmLibrary, plan::GemmImplementation, numGemmLibraries>);
 

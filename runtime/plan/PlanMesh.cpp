@@ -6,25 +6,6 @@
 
 namespace polyrank::runtime {
 
-uint32_t elementSize(plan::DType type) {
-  switch (type) {
-  case plan::DType::F64:
-  case plan::DType::I64:
-    return 8;
-  case plan::DType::F32:
-  case plan::DType::I32:
-    return 4;
-  case plan::DType::BF16:
-  case plan::DType::F16:
-    return 2;
-  case plan::DType::I8:
-  case plan::DType::U8:
-  case plan::DType::BOOL:
-    return 1;
-  }
-  return 0;
-}
-
 Mesh::Mesh(const plan::Plan &plan) {
   for (const plan::Axis *axis : *plan.mesh()) {
     names.push_back(axis->name()->str());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/plan/plan_generated.h"
+#include "support/ElementType.h"
 
 #include <cstdint>
 #include <string>
@@ -14,7 +15,9 @@ namespace polyrank::runtime {
 using AxisRefs = flatbuffers::Vector<const plan::AxisRef *>;
 
 /// The bytes of one element.
-uint32_t elementSize(plan::DType type);
+inline uint32_t elementSize(plan::ElementType type) {
+  return static_cast<uint32_t>(bytesOf(static_cast<ElementType>(type)));
+}
 
 /// The mesh of a verified plan: rank r has the mixed-radix digits of r over the
 /// axes, the first axis the most major.

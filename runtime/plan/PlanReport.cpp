@@ -5,7 +5,7 @@
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimeline.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/Json.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void addArguments(const LoadedPlan &plan, const plan::Program &program,
     HeldArgument held;
     held.place = own.place;
     held.name = argument->name()->str();
-    held.dtype = nameOf(DType(argument->dtype()));
+    held.dtype = nameOf(ElementType(argument->dtype()));
     held.layout = describeLayout(mesh, argument->dims());
     if (argument->view())
       held.stored =

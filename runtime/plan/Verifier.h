@@ -53,7 +53,7 @@ private:
   bool verifyData();
   bool verifyArgument(const plan::Argument &argument);
   bool verifyView(const std::string &what, const plan::Argument &argument);
-  bool verifyType(const std::string &what, plan::DType type);
+  bool verifyType(const std::string &what, plan::ElementType type);
   bool verifyAxes(const std::string &what, const AxisRefs *refs);
   bool verifyAxes(const std::string &what, const AxisRefs *refs,
                   std::vector<plan::AxisRef> &used);
@@ -67,8 +67,8 @@ private:
   /// Returns one past the last byte of all its blocks in all microbatches and
   /// iterations. Requires that verifyBuffer has accepted the buffer.
   uint64_t endOf(const plan::BufferRef &buffer) const;
-  bool verifyShard(const std::string &what, plan::DType type, const Dims *dims,
-                   const plan::BufferRef &buffer);
+  bool verifyShard(const std::string &what, plan::ElementType type,
+                   const Dims *dims, const plan::BufferRef &buffer);
   /// `batchDim` is the dim of the samples in the user's array, or noBatch.
   bool verifyMicrobatched(const std::string &what, const Dims *dims,
                           int64_t batchDim);

@@ -126,14 +126,14 @@ bool PlanVerifier::verifyBuffer(const std::string &what,
   return true;
 }
 
-bool PlanVerifier::verifyType(const std::string &what, DType type) {
-  if (type < DType::MIN || type > DType::MAX)
+bool PlanVerifier::verifyType(const std::string &what, ElementType type) {
+  if (type < ElementType::MIN || type > ElementType::MAX)
     return fail("{}: dtype {} does not exist", what, int(type));
   return true;
 }
 
 // The buffer must have exactly the block's bytes.
-bool PlanVerifier::verifyShard(const std::string &what, DType type,
+bool PlanVerifier::verifyShard(const std::string &what, ElementType type,
                                const Dims *dims, const BufferRef &buffer) {
   if (!verifyType(what, type) || !verifyBuffer(what, buffer, elementSize(type)))
     return false;
@@ -218,9 +218,10 @@ bool PlanVerifier::verifyStored() {
         (!stored->shape() || stored->shape()->size() != 2))
       return fail("{}: is transposed, but no matrix", what);
     if (stored->complex()) {
-      if (stored->dtype() != DType::F32 && stored->dtype() != DType::F64)
+      if (stored->dtype() != ElementType::F32 &&
+          stored->dtype() != ElementType::F64)
         return fail("{}: has complex numbers of parts of {}", what,
-                    EnumNameDType(stored->dtype()));
+                    EnumNameElementType(stored->dtype()));
       if (!stored->shape() || stored->shape()->size() == 0 ||
           stored->shape()->Get(stored->shape()->size() - 1) != 2)
         return fail("{}: has complex numbers, and no last dim of 2 for their "
@@ -297,11 +298,11 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
     return false;
   if (argument.view() && !verifyView(what, argument))
     return false;
-  bool integer =
-      argument.dtype() == DType::I32 || argument.dtype() == DType::I64;
+  bool integer = argument.dtype() == ElementType::I32 ||
+                 argument.dtype() == ElementType::I64;
   if (argument.index_limit() < 0 || (argument.index_limit() > 0 && !integer))
     return fail("{}: index limit {} on dtype {}", what, argument.index_limit(),
-                EnumNameDType(argument.dtype()));
+                EnumNameElementType(argument.dtype()));
   switch (argument.role()) {
   case Role::Parameter:
     if (!argument.view())
@@ -313,16 +314,18 @@ bool PlanVerifier::verifyArgument(const Argument &argument) {
   case Role::Labels:
     return verifyMicrobatched(what, argument.dims(), argument.batch_dim());
   case Role::Seed:
-    if (argument.dtype() != DType::I64 || argument.buffer()->size() != 8)
+    if (argument.dtype() != ElementType::I64 || argument.buffer()->size() != 8)
       return fail("{}: the seed is one I64, not {} bytes of {}", what,
-                  argument.buffer()->size(), EnumNameDType(argument.dtype()));
+                  argument.buffer()->size(),
+                  EnumNameElementType(argument.dtype()));
     return true;
   case Role::LearningRate:
     if (plan.mode() != Mode::Train)
       return fail("{}: a forward plan has no learning rate", what);
-    if (argument.dtype() != DType::F64 || argument.buffer()->size() != 8)
+    if (argument.dtype() != ElementType::F64 || argument.buffer()->size() != 8)
       return fail("{}: a learning rate is one F64, not {} bytes of {}", what,
-                  argument.buffer()->size(), EnumNameDType(argument.dtype()));
+                  argument.buffer()->size(),
+                  EnumNameElementType(argument.dtype()));
     if (!isRate(argument.rate()))
       return fail("{}: a learning rate of {}", what, argument.rate());
     return true;

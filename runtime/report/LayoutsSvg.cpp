@@ -3,7 +3,7 @@
 #include "runtime/report/LayoutsSvg.h"
 
 #include "runtime/plan/PlanReport.h"
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/Names.h"
 #include "support/Svg.h"
 
@@ -151,7 +151,7 @@ private:
     Plane plane = planeOf(argument);
     std::string place = describePlaces(mesh, row.program->at());
     std::string what = fmt::format("{}{} {}, {} on each rank{}", count,
-                                   nameOf(DType(argument.dtype())),
+                                   nameOf(ElementType(argument.dtype())),
                                    describeLayout(mesh, argument.dims()),
                                    bytesText(argument.buffer()->size()),
                                    place.empty() ? "" : " at " + place);

@@ -86,27 +86,18 @@ bool parseShape(Literal &literal, std::vector<int64_t> &shape) {
   return shape.size() <= 32;
 }
 
-Result<ValueType> parseType(const std::string &text, const std::string &where) {
-  struct Row {
-    const char *code;
-    ValueType type;
-  };
-  constexpr Row rows[] = {
-      {"u1", ValueType::U8},  {"u2", ValueType::U16}, {"u4", ValueType::U32},
-      {"u8", ValueType::U64}, {"i1", ValueType::I8},  {"i2", ValueType::I16},
-      {"i4", ValueType::I32}, {"i8", ValueType::I64}, {"f2", ValueType::F16},
-      {"f4", ValueType::F32}, {"f8", ValueType::F64}, {"b1", ValueType::BOOL}};
+Result<ElementType> parseType(const std::string &text,
+                              const std::string &where) {
   std::string code = text;
   char order = code.empty() ? '\0' : code[0];
   if (order == '<' || order == '>' || order == '|' || order == '=')
     code.erase(0, 1);
-  for (const Row &row : rows)
-    if (code == row.code) {
-      if (order == '>' && code[1] != '1')
-        return Error{where + ": big-endian values (" + text +
-                     "); convert them with array.astype('<" + code + "')"};
-      return row.type;
-    }
+  if (auto type = findElementType(&ElementTypeRow::npy, code)) {
+    if (order == '>' && bytesOf(*type) > 1)
+      return Error{where + ": big-endian values (" + text +
+                   "); convert them with array.astype('<" + code + "')"};
+    return *type;
+  }
   if (code.starts_with("O"))
     return Error{where + ": holds Python objects, which are not read; save an "
                          "array of numbers"};

@@ -8,7 +8,7 @@
 namespace polyrank {
 
 struct NpyHeader {
-  ValueType type = ValueType::U8;
+  ElementType type = ElementType::U8;
   std::vector<int64_t> shape;
   uint64_t dataOffset = 0; // from the magic
   uint64_t dataBytes = 0;

@@ -21,7 +21,7 @@ public:
   explicit NpzWriter(OutputFile file) : file(std::move(file)) {}
 
   /// `data` is the whole array, row-major.
-  Result<void> add(const std::string &name, DType dtype,
+  Result<void> add(const std::string &name, ElementType dtype,
                    std::span<const int64_t> shape,
                    std::span<const std::byte> data);
   Result<void> commit();

@@ -2,7 +2,7 @@
 
 #include "support/arrays/Npz.h"
 
-#include "support/Float16.h"
+#include "support/ElementValues.h"
 #include "support/arrays/Npy.h"
 
 #include <cstdio>
@@ -17,27 +17,14 @@ void put(std::string &text, T value) {
   text.append(reinterpret_cast<const char *>(&value), sizeof(T));
 }
 
-const char *numpyType(DType dtype) {
-  switch (dtype) {
-  case DType::F32:
-  case DType::BF16: // widened
-    return "<f4";
-  case DType::F64:
-    return "<f8";
-  case DType::F16:
-    return "<f2";
-  case DType::I8:
-    return "|i1";
-  case DType::U8:
-    return "|u1";
-  case DType::I32:
-    return "<i4";
-  case DType::I64:
-    return "<i8";
-  case DType::BOOL:
-    break;
-  }
-  return "|b1";
+/// The type in which NumPy holds such elements: itself, or a wider float.
+ElementType numpyType(ElementType type) {
+  return rowOf(type).npy.empty() ? rowOf(type).accumulator : type;
+}
+
+/// NumPy's name of a type that it has, with the byte order.
+std::string descriptionOf(ElementType type) {
+  return (bytesOf(type) > 1 ? "<" : "|") + std::string(rowOf(type).npy);
 }
 
 // What the local and the central header share: from the version needed to the
@@ -75,26 +62,24 @@ Result<void> NpzWriter::append(const void *data, uint64_t size) {
   return {};
 }
 
-Result<void> NpzWriter::add(const std::string &name, DType dtype,
+Result<void> NpzWriter::add(const std::string &name, ElementType dtype,
                             std::span<const int64_t> shape,
                             std::span<const std::byte> data) {
   std::vector<float> widened;
-  if (dtype == DType::BF16) {
-    for (size_t n = 0; n + 1 < data.size(); n += 2) {
-      uint16_t bits;
-      std::memcpy(&bits, data.data() + n, 2);
-      widened.push_back(floatFromBFloat16(bits));
-    }
+  if (dtype == ElementType::BF16) {
+    for (size_t n = 0; n + 1 < data.size(); n += 2)
+      widened.push_back(loadElement<BFloat16>(data.data() + n));
     data = std::as_bytes(std::span(widened));
   }
-  uint64_t expected = dtype == DType::BF16 ? 4 : bytesOf(dtype);
+  dtype = numpyType(dtype);
+  uint64_t expected = bytesOf(dtype);
   for (int64_t extent : shape)
     expected *= extent;
   if (expected != data.size() || name.size() > 1000)
     return Error{file.path() + ": array '" + name + "' has " +
                  std::to_string(data.size()) + " bytes instead of " +
                  std::to_string(expected)};
-  std::string header = makeNpyHeader(numpyType(dtype), shape);
+  std::string header = makeNpyHeader(descriptionOf(dtype), shape);
   auto *headerBytes = reinterpret_cast<const Bytef *>(header.data());
   uLong checksum = crc32_z(crc32(0, nullptr, 0), headerBytes, header.size());
   checksum = crc32_z(checksum, reinterpret_cast<const Bytef *>(data.data()),

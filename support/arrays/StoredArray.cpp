@@ -9,13 +9,13 @@
 
 namespace polyrank {
 
-StoredArray::StoredArray(std::string name, ValueType type,
+StoredArray::StoredArray(std::string name, ElementType type,
                          std::vector<int64_t> shape,
                          std::shared_ptr<const InputFile> file, uint64_t offset)
     : title(std::move(name)), elementType(type), extents(std::move(shape)),
       file(std::move(file)), offset(offset) {}
 
-StoredArray::StoredArray(std::string name, ValueType type,
+StoredArray::StoredArray(std::string name, ElementType type,
                          std::vector<int64_t> shape,
                          std::shared_ptr<const InputFile> file,
                          std::vector<std::byte> contents)
@@ -43,12 +43,12 @@ Result<void> StoredArray::read(int64_t first, int64_t count,
   return {};
 }
 
-Result<StoredArray> openRawArray(const std::string &path, ValueType type) {
+Result<StoredArray> openRawArray(const std::string &path, ElementType type) {
   POLYRANK_ASSIGN(file, InputFile::open(path));
   int64_t element = bytesOf(type);
   if (file.size() % element != 0)
     return Error{path + ": " + std::to_string(file.size()) +
-                 " bytes are not a whole number of " + nameOf(type) +
+                 " bytes are not a whole number of " + longNameOf(type) +
                  " values; is it of another type?"};
   int64_t count = file.size() / element;
   return StoredArray(path, type, {count},

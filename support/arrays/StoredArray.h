@@ -15,14 +15,14 @@ namespace polyrank {
 /// compressed array is inflated when it is opened.
 class StoredArray {
 public:
-  StoredArray(std::string name, ValueType type, std::vector<int64_t> shape,
+  StoredArray(std::string name, ElementType type, std::vector<int64_t> shape,
               std::shared_ptr<const InputFile> file, uint64_t offset);
-  StoredArray(std::string name, ValueType type, std::vector<int64_t> shape,
+  StoredArray(std::string name, ElementType type, std::vector<int64_t> shape,
               std::shared_ptr<const InputFile> file,
               std::vector<std::byte> contents);
 
   const std::string &name() const { return title; }
-  ValueType type() const { return elementType; }
+  ElementType type() const { return elementType; }
   const std::vector<int64_t> &shape() const { return extents; }
   int64_t elements() const;
   const std::string &path() const { return file->path(); }
@@ -36,7 +36,7 @@ public:
 
 private:
   std::string title;
-  ValueType elementType;
+  ElementType elementType;
   std::vector<int64_t> extents;
   std::shared_ptr<const InputFile> file;
   uint64_t offset = 0;
@@ -44,6 +44,6 @@ private:
 };
 
 /// Opens a whole file as elements of one type.
-Result<StoredArray> openRawArray(const std::string &path, ValueType type);
+Result<StoredArray> openRawArray(const std::string &path, ElementType type);
 
 } // namespace polyrank

@@ -1,40 +1,17 @@
-// Element types of data files, and their checked conversion to the types of a
-// plan's inputs.
+// The checked conversion of values in data files to the types of a plan's
+// inputs.
 
 #pragma once
 
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/Result.h"
 
 #include <cstddef>
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace polyrank {
-
-/// The element types that a data file may hold, little-endian.
-enum class ValueType : int8_t {
-  U8,
-  U16,
-  U32,
-  U64,
-  I8,
-  I16,
-  I32,
-  I64,
-  F16,
-  F32,
-  F64,
-  BOOL
-};
-
-int64_t bytesOf(ValueType type);
-const char *nameOf(ValueType type); // numpy's name: uint16
-std::optional<ValueType> valueTypeNamed(std::string_view name);
-bool isInteger(ValueType type);
-bool isInteger(DType dtype);
 
 /// The allowed values of an integer input that is used as an index: [0, limit),
 /// or `ignore`. Without a limit (0) all values are allowed.
@@ -43,9 +20,9 @@ struct IndexRange {
   int64_t ignore = std::numeric_limits<int64_t>::min();
 };
 
-/// Returns true if values of this type can be converted at all: integers to
-/// integers and floats, floats only to floats.
-bool canConvert(ValueType from, DType to);
+/// Returns true if values of this type can be converted at all: integers and
+/// booleans to all types, floats only to floats.
+bool canConvert(ElementType from, ElementType to);
 
 /// Converts `count` values. Integers must be represented exactly; floats may be
 /// rounded but must not overflow. Returns the first value that cannot be
@@ -54,16 +31,21 @@ struct BadValue {
   int64_t index = 0;
   std::string value;
 };
-std::optional<BadValue> convertValues(ValueType from, const std::byte *source,
-                                      int64_t count, DType to,
+std::optional<BadValue> convertValues(ElementType from, const std::byte *source,
+                                      int64_t count, ElementType to,
                                       const IndexRange &range,
                                       std::byte *result);
 
 /// The index of the first NaN among `count` values, or `count`; integers have
 /// none.
-int64_t findNan(DType dtype, const std::byte *data, int64_t count);
+int64_t findNan(ElementType dtype, const std::byte *data, int64_t count);
 
 /// Returns true if no value is NaN or infinite.
-bool areFinite(DType dtype, const std::byte *data, int64_t count);
+bool areFinite(ElementType dtype, const std::byte *data, int64_t count);
+
+/// Returns true if no value of a float type becomes infinite when it is rounded
+/// to the float type `to`.
+bool areWithin(ElementType to, ElementType dtype, const std::byte *data,
+               int64_t count);
 
 } // namespace polyrank

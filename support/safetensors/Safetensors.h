@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "support/DType.h"
+#include "support/ElementType.h"
 #include "support/File.h"
 
 #include <map>
@@ -14,11 +14,16 @@
 
 namespace polyrank {
 
+/// The format's name of an element type: "F32", "F8_E4M3". Empty if it has
+/// none.
+constexpr std::string_view safetensorsName(ElementType type) {
+  return rowOf(type).safetensors;
+}
+
 /// A tensor in a safetensors file, row-major and little-endian.
 struct StoredTensorSpan {
   std::string name;
-  std::string dtypeName;      // as in the file: "F32", "F8_E4M3"
-  std::optional<DType> dtype; // empty if the plan has no such type
+  ElementType dtype = ElementType::UNDEFINED;
   std::vector<int64_t> shape;
   uint64_t offset = 0, length = 0; // bytes in the file
 };
@@ -52,7 +57,7 @@ private:
 
 struct TensorSpec {
   std::string name;
-  DType dtype = DType::F32;
+  ElementType dtype = ElementType::F32;
   std::vector<int64_t> shape;
   /// The tensor has complex numbers, each two F32 in the last dim of `shape`.
   /// The file stores them as C64, without that dim.

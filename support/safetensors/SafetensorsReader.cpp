@@ -16,34 +16,6 @@ namespace {
 constexpr uint64_t headerLimit = 100'000'000;
 constexpr size_t rankLimit = 32;
 
-struct DTypeRow {
-  const char *name;
-  int bits;
-  std::optional<DType> dtype;
-};
-const DTypeRow dtypeRows[] = {{"BOOL", 8, DType::BOOL},
-                              {"U8", 8, DType::U8},
-                              {"I8", 8, DType::I8},
-                              {"F32", 32, DType::F32},
-                              {"F64", 64, DType::F64},
-                              {"BF16", 16, DType::BF16},
-                              {"F16", 16, DType::F16},
-                              {"I32", 32, DType::I32},
-                              {"I64", 64, DType::I64},
-                              {"I16", 16, std::nullopt},
-                              {"U16", 16, std::nullopt},
-                              {"U32", 32, std::nullopt},
-                              {"U64", 64, std::nullopt},
-                              {"C64", 64, std::nullopt},
-                              {"F8_E5M2", 8, std::nullopt},
-                              {"F8_E4M3", 8, std::nullopt},
-                              {"F8_E8M0", 8, std::nullopt},
-                              {"F8_E4M3FNUZ", 8, std::nullopt},
-                              {"F8_E5M2FNUZ", 8, std::nullopt},
-                              {"F4", 4, std::nullopt},
-                              {"F6_E2M3", 6, std::nullopt},
-                              {"F6_E3M2", 6, std::nullopt}};
-
 /// Consumes the header's JSON event by event: it accepts only what the format
 /// defines, and sees duplicate keys, which a document tree would drop. The
 /// parser itself does not recurse.
@@ -176,12 +148,11 @@ Result<StoredTensorSpan> checkedSpan(HeaderHandler::Entry &entry,
   auto bad = [&](const std::string &what) {
     return Error{path + ": tensor '" + entry.name + "' " + what};
   };
-  const DTypeRow *row =
-      std::find_if(std::begin(dtypeRows), std::end(dtypeRows),
-                   [&](auto &r) { return entry.dtype == r.name; });
-  if (row == std::end(dtypeRows))
+  std::optional<ElementType> dtype =
+      findElementType(&ElementTypeRow::safetensors, entry.dtype);
+  if (!dtype)
     return bad("has the unknown dtype '" + entry.dtype + "'");
-  uint64_t bits = row->bits;
+  uint64_t bits = rowOf(*dtype).bits;
   for (int64_t extent : entry.shape)
     if (__builtin_mul_overflow(bits, extent, &bits))
       return bad("has a shape that is too large");
@@ -194,9 +165,8 @@ Result<StoredTensorSpan> checkedSpan(HeaderHandler::Entry &entry,
     return bad("needs " + std::to_string(bits) +
                " bits by its shape, but has " + std::to_string(end - begin) +
                " bytes");
-  return StoredTensorSpan{
-      std::move(entry.name),  row->name,         row->dtype,
-      std::move(entry.shape), dataStart + begin, end - begin};
+  return StoredTensorSpan{std::move(entry.name), *dtype, std::move(entry.shape),
+                          dataStart + begin, end - begin};
 }
 
 } // namespace

@@ -20,30 +20,6 @@ namespace {
 constexpr uint64_t headerLimit = 100'000'000, dataAlignment = 64;
 constexpr uint64_t page = 4096;
 
-const char *safetensorsName(DType dtype) {
-  switch (dtype) {
-  case DType::F32:
-    return "F32";
-  case DType::F64:
-    return "F64";
-  case DType::BF16:
-    return "BF16";
-  case DType::F16:
-    return "F16";
-  case DType::I8:
-    return "I8";
-  case DType::U8:
-    return "U8";
-  case DType::I32:
-    return "I32";
-  case DType::I64:
-    return "I64";
-  case DType::BOOL:
-    break;
-  }
-  return "BOOL";
-}
-
 /// The bytes of an element in the file.
 int64_t elementBytes(const TensorSpec &tensor) {
   return bytesOf(tensor.dtype) * (tensor.complex ? 2 : 1);
@@ -103,8 +79,8 @@ Result<void> SafetensorsWriter::setLayout(
     if (!names.insert(tensor.name).second || !isUtf8(tensor.name))
       return Error{path + ": tensor '" + tensor.name +
                    "' has a name that is reserved, taken or not UTF-8"};
-    if (tensor.complex && (tensor.dtype != DType::F32 || tensor.shape.empty() ||
-                           tensor.shape.back() != 2))
+    if (tensor.complex && (tensor.dtype != ElementType::F32 ||
+                           tensor.shape.empty() || tensor.shape.back() != 2))
       return Error{path + ": tensor '" + tensor.name +
                    "' has complex numbers that are no pairs of F32"};
     uint64_t length = bytesOf(tensor.dtype);
@@ -142,7 +118,8 @@ Result<void> SafetensorsWriter::setLayout(
     appendJsonString(header, tensors[t].name);
     bool complex = tensors[t].complex;
     header += std::string(":{\"dtype\":\"") +
-              (complex ? "C64" : safetensorsName(tensors[t].dtype)) +
+              std::string(safetensorsName(complex ? ElementType::C64
+                                                  : tensors[t].dtype)) +
               "\",\"shape\":[";
     for (size_t d = 0; d + complex < tensors[t].shape.size(); ++d)
       header += (d == 0 ? "" : ",") + std::to_string(tensors[t].shape[d]);

@@ -165,7 +165,7 @@ std::string checkOnTestData(MLIRContext &context, const std::string &modelPath,
       options.known[value.name] = inputs.back().second;
       continue;
     }
-    options.inputs[inputs.back().first] = {onnx::nameOf(value.type),
+    options.inputs[inputs.back().first] = {longNameOf(value.type),
                                            inputs.back().second.shape};
   }
   auto module = frontends::importOnnx(context, modelPath, options);

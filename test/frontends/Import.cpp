@@ -18,6 +18,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "support/Names.h"
 
+using namespace polyrank;
 using namespace polyrank::frontends;
 using namespace polyrank::frontends::onnx;
 
@@ -26,7 +27,7 @@ namespace {
 /// A model in memory; `elements` must outlive it.
 StoredTensor weight(std::string_view name, std::vector<int64_t> dims,
                     const std::vector<float> &elements, uint64_t offset,
-                    DataType type = DataType::Float) {
+                    ElementType type = ElementType::F32) {
   StoredTensor tensor;
   tensor.name = name;
   tensor.type = type;
@@ -82,7 +83,7 @@ TEST(State, IsWhatThePyTorchExporterSaysItIs) {
 TEST(State, ABufferOfIntegersIsStateAndAConstant) {
   Model model;
   model.graph.initializers.push_back(
-      weight("mask", {4}, ones, 0, DataType::Int32));
+      weight("mask", {4}, ones, 0, ElementType::I32));
   model.graph.values.push_back(kind("mask", "BUFFER", "True"));
   ModelState state = findState(model);
   EXPECT_EQ(state.parameters.size(), 1u);
@@ -254,7 +255,7 @@ TEST(State, OldExportsTellParametersByTheirNames) {
   model.graph.initializers.push_back(weight("17", {4}, ramp, 32));
   model.graph.initializers.push_back(weight("scale", {}, {2}, 48));
   model.graph.initializers.push_back(
-      weight("shape", {4}, ones, 64, DataType::Int32));
+      weight("shape", {4}, ones, 64, ElementType::I32));
   EXPECT_EQ(findState(model).parameters.size(), 1u);
 }
 

@@ -11,6 +11,7 @@
 #include <random>
 #include <unistd.h>
 
+using namespace polyrank;
 using namespace polyrank::frontends::onnx;
 using protozero::pbf_writer;
 
@@ -176,7 +177,7 @@ TEST_F(Reader, FindsNodesAttributesShapesAndMetadata) {
   EXPECT_EQ(node.attributes[2].ints, (std::vector<int64_t>{1, 0, 7}));
   EXPECT_EQ(find(node.metadata, "namespace"), "layer");
   const ValueInfo &input = model->graph.inputs[0];
-  EXPECT_EQ(input.type, DataType::Int64);
+  EXPECT_EQ(input.type, ElementType::I64);
   EXPECT_EQ((*input.shape)[0].parameter, "batch");
   EXPECT_EQ((*input.shape)[1].value, 8);
   EXPECT_EQ(model->opsets[0].version, 20);

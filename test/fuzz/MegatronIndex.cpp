@@ -11,13 +11,13 @@ using namespace polyrank::runtime;
 namespace {
 
 const std::vector<InputSpec> inputs = {
-    {.name = "ids", .dtype = DType::I64, .rowShape = {4}},
+    {.name = "ids", .dtype = ElementType::I64, .rowShape = {4}},
     {.name = "labels",
      .labels = true,
-     .dtype = DType::I64,
+     .dtype = ElementType::I64,
      .rowShape = {4},
      .range = {0, -100}},
-    {.name = "position_ids", .dtype = DType::I64, .rowShape = {4}}};
+    {.name = "position_ids", .dtype = ElementType::I64, .rowShape = {4}}};
 
 } // namespace
 

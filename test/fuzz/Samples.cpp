@@ -10,17 +10,17 @@ using namespace polyrank::runtime;
 namespace {
 
 const std::vector<InputSpec> tokens = {
-    {.name = "ids", .dtype = DType::I64, .rowShape = {4}, .range = {256}},
+    {.name = "ids", .dtype = ElementType::I64, .rowShape = {4}, .range = {256}},
     {.name = "labels",
      .labels = true,
-     .dtype = DType::I64,
+     .dtype = ElementType::I64,
      .rowShape = {4},
      .range = {256, -100}}};
 const std::vector<InputSpec> features = {
-    {.name = "x", .dtype = DType::F32, .rowShape = {2, 3}},
+    {.name = "x", .dtype = ElementType::F32, .rowShape = {2, 3}},
     {.name = "y",
      .labels = true,
-     .dtype = DType::I32,
+     .dtype = ElementType::I32,
      .rowShape = {},
      .range = {10, -100}}};
 

@@ -24,8 +24,7 @@ void visit(const Archive &model, const PickleValue &value, size_t fileSize,
         std::abort();
       uint64_t end = tensor->storageBegin + tensor->storageLength;
       archive::forEachElement(*tensor, [&](uint64_t at) {
-        if (at < tensor->storageBegin ||
-            at + archive::byteSize(tensor->type) > end)
+        if (at < tensor->storageBegin || at + bytesOf(tensor->type) > end)
           std::abort();
       });
     }

@@ -143,17 +143,21 @@ def measureOne(suite, name):
 def measure(suites, pool):
     """Runs all suites without a mutant: they must pass, and say of each test what it executes and how long it takes."""
     left = {suite.name: 0 for suite in suites}
-    runs = {}
+    runs, problems = {}, []
     for suite in sorted(suites, key=lambda suite: suite.kind not in ("random", "parity")):  # the longest first
         for name in suite.listed():
             left[suite.name] += 1
             runs[pool.submit(measureOne, suite, name)] = suite
     for run in as_completed(runs):
         suite = runs[run]
-        if run.exception():  # the others need not be waited for
-            pool.shutdown(wait=False, cancel_futures=True)
-        suite.tests += run.result()
         left[suite.name] -= 1
+        try:
+            suite.tests += run.result()
+        except PlantingError as error:  # the others run on, so that one run says all that fail
+            problems.append(str(error))
+            print(error, flush=True)
         if not left[suite.name]:
             suite.seconds = sum(test.seconds for test in suite.tests)
             print(f"{suite.seconds:7.1f} s  {suite.name}: {len(suite.tests)} tests", flush=True)
+    if problems:
+        raise PlantingError("fail without a mutant: " + ", ".join(each.split(":")[0] for each in problems))

@@ -114,7 +114,7 @@ public:
     return buffer;
   }
 
-  void addMetric(const char *name, const BufferRef &buffer, DType type) {
+  void addMetric(const char *name, const BufferRef &buffer, ElementType type) {
     auto metric = std::make_unique<OutputT>();
     metric->name = name;
     metric->dtype = type;
@@ -208,8 +208,8 @@ PlanT pipelinePlan(const PipelineModel &model) {
   BufferRef dh = first.arena.take(Region::Private, first.valueBytes());
   BufferRef dv = first.arena.take(Region::Shared, 4 * features * hidden);
   BufferRef none = first.arena.take(Region::Shared, 4);
-  first.addMetric("loss", none, DType::F32);
-  first.addMetric("rows", first.addCount(batch), DType::I64);
+  first.addMetric("loss", none, ElementType::F32);
+  first.addMetric("rows", first.addCount(batch), ElementType::I64);
   first.begin("forward");
   first.add(gemm(batch, hidden, features, x, false, v, h, 0), "first");
   first.send(h, forwards, 0, activation, "first");
@@ -246,8 +246,8 @@ PlanT pipelinePlan(const PipelineModel &model) {
   BufferRef dw = second.arena.take(Region::Shared, 4 * hidden * targets);
   BufferRef loss = second.arena.take(Region::Shared, 4);
   BufferRef rows = second.addCount(batch);
-  second.addMetric("loss", loss, DType::F32);
-  second.addMetric("targets", second.addCount(targets), DType::I64);
+  second.addMetric("loss", loss, ElementType::F32);
+  second.addMetric("targets", second.addCount(targets), ElementType::I64);
   for (bool isFirst : {true, false}) {
     second.begin(isFirst ? "first" : "next");
     if (isFirst)

@@ -71,7 +71,7 @@ std::vector<OutputArray> outputArraysOf(const plan::Plan &plan,
       OutputArray array{program,
                         number,
                         output.name()->str(),
-                        DType(output.dtype()),
+                        ElementType(output.dtype()),
                         {},
                         (end + 63) / 64 * 64,
                         uint64_t(elementSize(output.dtype()))};

@@ -20,7 +20,7 @@ struct OutputArray {
   uint32_t program; // the program that has it
   size_t number;    // its number in the program
   std::string name;
-  DType dtype;
+  ElementType dtype;
   std::vector<int64_t> shape; // the batch dim has all samples
   uint64_t offset, bytes;
 };

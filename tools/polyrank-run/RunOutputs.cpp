@@ -58,7 +58,7 @@ Result<void> Run::writeArrays() {
       return added;
   }
   for (auto &[name, value] : progress->means())
-    if (Result<void> added = writer.add(name, DType::F64, {},
+    if (Result<void> added = writer.add(name, ElementType::F64, {},
                                         std::as_bytes(std::span(&value, 1)));
         !added)
       return added;

@@ -64,7 +64,7 @@ std::string describeRecord(const OperationRecord &record) {
   return "value " + std::to_string(record.id) + " (" +
          describe(static_cast<CollectiveKind>(record.kind),
                   static_cast<Reduction>(record.reduction),
-                  static_cast<DType>(record.dtype), record.elements) +
+                  static_cast<ElementType>(record.dtype), record.elements) +
          " in " + std::to_string(record.transfers) +
          " transfers, digest of extents " +
          std::to_string(record.shapes % 0x10000) + ")";

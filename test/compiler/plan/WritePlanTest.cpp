@@ -89,8 +89,8 @@ protected:
     }
     std::vector<int64_t> shape{32, 4}, samples{32};
     ASSERT_TRUE(
-        writer->add("x", DType::F32, shape, std::as_bytes(std::span(x))));
-    ASSERT_TRUE(writer->add("labels", DType::I64, samples,
+        writer->add("x", ElementType::F32, shape, std::as_bytes(std::span(x))));
+    ASSERT_TRUE(writer->add("labels", ElementType::I64, samples,
                             std::as_bytes(std::span(labels))));
     ASSERT_TRUE(writer->commit());
   }

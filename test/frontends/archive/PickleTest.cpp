@@ -94,7 +94,7 @@ TEST(Pickle, ATensorIsAViewOfAStorage) {
   const PickledTensor &tensor = *read->root().tensor;
   EXPECT_EQ(tensor.storage.key, "7");
   EXPECT_EQ(tensor.storage.elements, 6);
-  EXPECT_EQ(tensor.type, ScalarType::Float);
+  EXPECT_EQ(tensor.type, ElementType::F32);
   EXPECT_EQ(tensor.offset, 1);
   EXPECT_EQ(tensor.sizes, (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(tensor.strides, (std::vector<int64_t>{3, 1}));

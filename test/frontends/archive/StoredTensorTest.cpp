@@ -36,7 +36,7 @@ protected:
   Result<StoredTensor> view(std::vector<int64_t> sizes,
                             std::vector<int64_t> strides, int64_t offset = 0,
                             const std::string &storage = "m/data/0",
-                            ScalarType type = ScalarType::Float) {
+                            ElementType type = ElementType::F32) {
     return locate(*zip, storage, type, std::move(sizes), std::move(strides),
                   offset, "fc.weight");
   }
@@ -104,7 +104,7 @@ TEST_F(StoredTensors, WhatIsNotInTheFileIsAnError) {
   expectProblem(view({1}, {1}, -1), "has elements beyond");
   expectProblem(view({2}, {-1}, 1), "has elements beyond");
   expectProblem(view({2}, {INT64_MAX}), "has elements beyond");
-  expectProblem(view({6}, {1}, 0, "m/data/0", ScalarType::Double),
+  expectProblem(view({6}, {1}, 0, "m/data/0", ElementType::F64),
                 "has elements beyond");
   expectProblem(view({0}, {-1}), "has a negative stride");
   expectProblem(view({-1}, {1}), "has sizes that no tensor has");
@@ -117,13 +117,13 @@ TEST_F(StoredTensors, WhatIsNotInTheFileIsAnError) {
                 "has its elements in 'm/data/2', which the file does not hold");
   expectProblem(view({6}, {1}, 0, "m/data/1"),
                 "has its elements in 'm/data/1', which is compressed");
-  expectProblem(view({6}, {1}, 0, "m/data/0", ScalarType(77)),
-                "has elements of type 77, which are not read");
+  expectProblem(view({6}, {1}, 0, "m/data/0", ElementType::U4),
+                "has elements of uint4, which are not read");
 }
 
 TEST_F(StoredTensors, AStorageHasTheSizeThatThePickleStates) {
   PickledTensor pickled;
-  pickled.storage = {ScalarType::Float, "0", 6};
+  pickled.storage = {ElementType::F32, "0", 6};
   pickled.sizes = {6};
   pickled.strides = {1};
   pickled.requiresGrad = true;

@@ -76,12 +76,12 @@ TEST_F(Regions, OperandsOfOtherLevelsAndRanksAreAligned) {
 
 TEST_F(Regions, WhatHasNoDimsThatAreSeenTakesTheOthersType) {
   Value narrow = call("aten::to", {known({1, 2, 3}), Value(3)}, {}, "dtype");
-  ASSERT_EQ(narrow.getTensor()->getType(), ScalarType::Int);
+  ASSERT_EQ(narrow.getTensor()->getType(), ElementType::I32);
   Value sum = call("aten::add", {narrow, add(known({10, 20}), 0)});
-  EXPECT_EQ(aten::heldTensor(sum)->getType(), ScalarType::Int);
+  EXPECT_EQ(aten::heldTensor(sum)->getType(), ElementType::I32);
   sum = call("aten::add", {known({5}), add(narrow, 0)});
-  EXPECT_EQ(aten::heldTensor(sum)->getType(), ScalarType::Long);
-  EXPECT_EQ(aten::promoteTypes({add(narrow, 0), Value(2)}), ScalarType::Int);
+  EXPECT_EQ(aten::heldTensor(sum)->getType(), ElementType::I64);
+  EXPECT_EQ(aten::promoteTypes({add(narrow, 0), Value(2)}), ElementType::I32);
 }
 
 TEST_F(Regions, AReductionOfAllDimsKeepsThem) {

@@ -4,17 +4,18 @@
 
 #include "frontends/aten/Call.h"
 
+using namespace polyrank;
 using namespace polyrank::test;
 using aten::List;
 
 using Overloads = OperatorTest;
 
 namespace {
-ScalarType typeOf(const Value &value) { return value.getTensor()->getType(); }
+ElementType typeOf(const Value &value) { return value.getTensor()->getType(); }
 } // namespace
 
 TEST_F(Overloads, ANumberAndATensorAreTakenApart) {
-  EXPECT_EQ(typeOf(call("aten::mul", {x, Value(2)})), ScalarType::Float);
+  EXPECT_EQ(typeOf(call("aten::mul", {x, Value(2)})), ElementType::F32);
   EXPECT_EQ(call("aten::mul", {Value(3), Value(2)}).getInt(), 6);
   EXPECT_DOUBLE_EQ(call("aten::mul", {Value(3), Value(0.5)}).getFloat(), 1.5);
   EXPECT_EQ(call("aten::mul", {Value::ints({1}), Value(2)}).getList().size(),
@@ -30,7 +31,7 @@ TEST_F(Overloads, DivisionOfIntegersIsOfNumbersAFloat) {
 TEST_F(Overloads, ANamedOverloadIsTakenAndConvertsANumber) {
   Value sum = call("aten::add", {}, {{"self", x}, {"other", Value(1)}},
                    llvm::StringRef("Tensor"));
-  EXPECT_EQ(typeOf(sum), ScalarType::Float);
+  EXPECT_EQ(typeOf(sum), ElementType::F32);
 }
 
 TEST_F(Overloads, DefaultsAreFilledIn) {
@@ -205,15 +206,15 @@ using Promotion = OperatorTest;
 
 TEST_F(Promotion, NumbersTakeTheTensorsTypeWithinTheirKind) {
   Value half = call("aten::to", {x}, {{"dtype", Value(5)}});
-  EXPECT_EQ(typeOf(call("aten::add", {half, Value(1.5)})), ScalarType::Half);
-  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1)})), ScalarType::Long);
-  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1.5)})), ScalarType::Float);
+  EXPECT_EQ(typeOf(call("aten::add", {half, Value(1.5)})), ElementType::F16);
+  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1)})), ElementType::I64);
+  EXPECT_EQ(typeOf(call("aten::add", {i, Value(1.5)})), ElementType::F32);
 }
 
 TEST_F(Promotion, ATensorWithoutDimsIsBelowOneWithDims) {
   Value wide = call("aten::scalar_tensor", {Value(2.0)}, {{"dtype", Value(7)}});
-  EXPECT_EQ(typeOf(call("aten::mul", {x, wide})), ScalarType::Float);
-  EXPECT_EQ(typeOf(call("aten::mul", {wide, wide})), ScalarType::Double);
+  EXPECT_EQ(typeOf(call("aten::mul", {x, wide})), ElementType::F32);
+  EXPECT_EQ(typeOf(call("aten::mul", {wide, wide})), ElementType::F64);
 }
 
 TEST_F(Promotion, OfOneKindTheWiderTypeIsTaken) {
@@ -222,25 +223,25 @@ TEST_F(Promotion, OfOneKindTheWiderTypeIsTaken) {
           right = call("aten::to", {x}, {{"dtype", Value(b)}});
     return typeOf(call("aten::add", {left, right}));
   };
-  EXPECT_EQ(of(3, 4), ScalarType::Long);
-  EXPECT_EQ(of(0, 1), ScalarType::Short);  // uint8 and int8
-  EXPECT_EQ(of(5, 15), ScalarType::Float); // float16 and bfloat16
-  EXPECT_EQ(of(11, 0), ScalarType::Byte);  // bool and uint8
-  EXPECT_EQ(of(6, 7), ScalarType::Double);
+  EXPECT_EQ(of(3, 4), ElementType::I64);
+  EXPECT_EQ(of(0, 1), ElementType::I16);  // uint8 and int8
+  EXPECT_EQ(of(5, 15), ElementType::F32); // float16 and bfloat16
+  EXPECT_EQ(of(11, 0), ElementType::U8);  // bool and uint8
+  EXPECT_EQ(of(6, 7), ElementType::F64);
 }
 
 TEST_F(Promotion, TrueDivisionOfIntegersIsAFloat) {
-  EXPECT_EQ(typeOf(call("aten::div", {i, Value(2)})), ScalarType::Float);
+  EXPECT_EQ(typeOf(call("aten::div", {i, Value(2)})), ElementType::F32);
   EXPECT_EQ(typeOf(call("aten::div", {i, Value(2)},
                         {{"rounding_mode", Value(std::string("floor"))}})),
-            ScalarType::Long);
+            ElementType::I64);
 }
 
 TEST_F(Promotion, SumsOfIntegersAndBooleansAreInt64) {
   Value mask = call("aten::gt", {x, Value(0)});
-  EXPECT_EQ(typeOf(mask), ScalarType::Bool);
-  EXPECT_EQ(typeOf(call("aten::sum", {mask})), ScalarType::Long);
-  EXPECT_EQ(typeOf(call("aten::add", {mask, mask})), ScalarType::Bool);
+  EXPECT_EQ(typeOf(mask), ElementType::BOOL);
+  EXPECT_EQ(typeOf(call("aten::sum", {mask})), ElementType::I64);
+  EXPECT_EQ(typeOf(call("aten::add", {mask, mask})), ElementType::BOOL);
 }
 
 TEST_F(Promotion, NarrowIntegersComeRound) {

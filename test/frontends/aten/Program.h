@@ -11,7 +11,6 @@
 namespace polyrank::test {
 
 using namespace polyrank::frontends;
-using aten::ScalarType;
 using aten::Value;
 
 class OperatorTest : public testing::Test {
@@ -34,16 +33,16 @@ protected:
           mlir::RankedTensorType::get({2, 3}, b.getI64Type()),
           {},
           false}});
-    x = tensor(builder.getInput(0), ScalarType::Float);
-    i = tensor(builder.getInput(1), ScalarType::Long);
+    x = tensor(builder.getInput(0), ElementType::F32);
+    i = tensor(builder.getInput(1), ElementType::I64);
   }
 
-  static Value tensor(Imported contents, ScalarType type) {
+  static Value tensor(Imported contents, ElementType type) {
     return std::make_shared<aten::Tensor>(std::move(contents), type);
   }
   /// Returns a tensor of known integers.
   Value known(llvm::ArrayRef<int64_t> values) {
-    return tensor(builder.getEmitter().integers(values), ScalarType::Long);
+    return tensor(builder.getEmitter().integers(values), ElementType::I64);
   }
 
   Value call(llvm::StringRef name, llvm::ArrayRef<Value> arguments,

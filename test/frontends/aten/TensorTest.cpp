@@ -2,6 +2,7 @@
 
 #include "test/frontends/aten/Program.h"
 
+using namespace polyrank;
 using namespace polyrank::test;
 
 using Aliasing = OperatorTest;
@@ -64,7 +65,7 @@ TEST_F(Aliasing, AnExpandedTensorCannotBeWritten) {
 
 TEST_F(Aliasing, ABufferTakesItsNewValueInAStep) {
   auto buffer =
-      aten::Tensor::ofParameter(builder.getInput(0), ScalarType::Float);
+      aten::Tensor::ofParameter(builder.getInput(0), ElementType::F32);
   call("aten::mul_", {Value(buffer), Value(0.5)});
   EXPECT_TRUE(builder.getEmitter().getUpdates().contains(builder.getInput(0)));
 }
@@ -72,7 +73,7 @@ TEST_F(Aliasing, ABufferTakesItsNewValueInAStep) {
 TEST_F(Aliasing, AnIntegerBufferIsKnownUntilItIsWritten) {
   Imported elements = builder.getEmitter().integers({1, 2, 3, 4, 5, 6});
   auto counter =
-      aten::Tensor::ofParameter(builder.getInput(1), ScalarType::Long,
+      aten::Tensor::ofParameter(builder.getInput(1), ElementType::I64,
                                 builder.getEmitter().reshape(elements, {2, 3}));
   call("aten::add_", {Value(counter), Value(1)});
   EXPECT_EQ(reasons(), "");
@@ -82,7 +83,7 @@ TEST_F(Aliasing, AnIntegerBufferIsKnownUntilItIsWritten) {
 TEST_F(Aliasing, AnIntegerBufferThatWasReadCannotBeWritten) {
   Imported elements = builder.getEmitter().integers({1, 2, 3, 4, 5, 6});
   auto counter =
-      aten::Tensor::ofParameter(builder.getInput(1), ScalarType::Long,
+      aten::Tensor::ofParameter(builder.getInput(1), ElementType::I64,
                                 builder.getEmitter().reshape(elements, {2, 3}));
   call("aten::sum", {Value(counter)});
   call("aten::add_", {Value(counter), Value(1)});

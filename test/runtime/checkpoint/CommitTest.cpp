@@ -116,10 +116,10 @@ Result<Manifest> writeShards(FileOperations &files, const std::string &folder,
   Manifest manifest;
   manifest.step = step;
   manifest.metrics = {{"loss", step == 2 ? 0.5 : 1.0}};
-  ManifestTensor tensor{"w", TensorRole::Parameter, {}, {}, DType::F32, {6},
-                        {}};
+  ManifestTensor tensor{
+      "w", TensorRole::Parameter, {}, {}, ElementType::F32, {6}, {}};
   for (int rank = 0; rank < ranks; ++rank) {
-    auto writer = ShardWriter::create({{"w", DType::F32, {3}}});
+    auto writer = ShardWriter::create({{"w", ElementType::F32, {3}}});
     if (!writer)
       return writer.error();
     for (int i = 0; i < 3; ++i) {
@@ -604,7 +604,7 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
   FileOperations files;
   std::string path = root.path("step-000000001");
   constexpr int64_t count = 2 * checksumBlock + 100;
-  auto writer = ShardWriter::create({{"a", DType::U8, {count}}});
+  auto writer = ShardWriter::create({{"a", ElementType::U8, {count}}});
   ASSERT_TRUE(writer);
   for (int64_t i = 0; i < count; ++i)
     writer->dataOf(0)[i] = static_cast<std::byte>(i * 7 / 5);
@@ -615,7 +615,7 @@ TEST(CheckpointReader, BlocksAreComparedWhereverReadingBegins) {
   manifest.step = 1;
   manifest.files = {{shardFileName(0, 1), written->bytes}};
   manifest.tensors = {
-      {"a", TensorRole::Buffer, {}, {}, DType::U8, {count}, {}}};
+      {"a", TensorRole::Buffer, {}, {}, ElementType::U8, {count}, {}}};
   manifest.tensors[0].chunks = {
       {0, "a", {{0}, {count}}, written->checksums[0]}};
   std::ofstream(path + "/manifest.json") << textOf(manifest);

@@ -28,12 +28,12 @@ Manifest small() {
   manifest.metrics = {{"loss", 1.5},
                       {"norm", std::numeric_limits<double>::quiet_NaN()}};
   manifest.files = {{shardFileName(0, 2), 512}, {shardFileName(1, 2), 256}};
-  ManifestTensor weight{"w", TensorRole::Parameter, {}, {}, DType::F32, {4, 3},
-                        {}};
+  ManifestTensor weight{
+      "w", TensorRole::Parameter, {}, {}, ElementType::F32, {4, 3}, {}};
   weight.chunks = {{0, "w", {{0, 0}, {3, 3}}, {0x0123456789abcdef}},
                    {1, "w", {{3, 0}, {1, 3}}, {7}}};
-  ManifestTensor step{"step", TensorRole::State, "", "step", DType::I64, {},
-                      {}};
+  ManifestTensor step{
+      "step", TensorRole::State, "", "step", ElementType::I64, {}, {}};
   step.chunks = {{0, "state.step", {}, {9}}};
   manifest.tensors = {weight, step};
   return manifest;

@@ -95,7 +95,7 @@ TEST_P(ChannelsTest, ASenderWaitsOnlyWhileNoSlotIsFree) {
     Transfer copy = rows(1, 1);
     copy.input = 4096, copy.output = 4160;
     Collective tell{.kind = CollectiveKind::Broadcast,
-                    .dtype = DType::I64,
+                    .dtype = ElementType::I64,
                     .group = *group};
     tell.transfers = {&copy, 1};
     if (transport.rank() == 0) {

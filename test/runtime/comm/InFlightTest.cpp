@@ -29,7 +29,7 @@ Case drawCase(Random &random, int members) {
   Reduction reduction = sumIfReducing(kind);
   if (reduction != Reduction::None && kind != CollectiveKind::HaloAdd)
     reduction = static_cast<Reduction>(draw(random, 1, 3));
-  auto dtype = static_cast<DType>(draw(random, 0, numDTypes - 1));
+  auto dtype = static_cast<ElementType>(draw(random, 0, numProgramTypes - 1));
   bool isPlain = ruleOf(kind).resizing == Resizing::None;
   int64_t largest = draw(random, 0, 5) == 0 ? 30'000 : 300;
   bool inPlace = draw(random, 0, 1) == 1;
@@ -123,7 +123,7 @@ TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
         bucket.push_back(rows(1, 1 + t * 7 % 50));
       auto placed = std::make_unique<PlacedCase>(
           transport, allRanks(transport),
-          makeCase(CollectiveKind::AllReduce, Reduction::Sum, DType::F32,
+          makeCase(CollectiveKind::AllReduce, Reduction::Sum, ElementType::F32,
                    bucket, 2),
           count, cursor);
       if (!placed->error.empty())
@@ -159,7 +159,7 @@ TEST_P(InFlightTest, WhatIsPublishedStaysUntilItIsRead) {
         bucket.push_back(rows(1, 1 + t * 7 % 50));
       auto placed = std::make_unique<PlacedCase>(
           transport, ranks,
-          makeCase(CollectiveKind::AllReduce, Reduction::Sum, DType::F32,
+          makeCase(CollectiveKind::AllReduce, Reduction::Sum, ElementType::F32,
                    bucket, int(ranks.size())),
           count, cursor);
       if (!placed->error.empty())

@@ -5,6 +5,7 @@
 #include "support/Float16.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -43,29 +44,29 @@ void reduceElement(Reduction reduction, const std::vector<Bytes> &inputs,
   store(output, to, result);
 }
 
-void reduceElement(DType dtype, Reduction reduction,
+void reduceElement(ElementType dtype, Reduction reduction,
                    const std::vector<Bytes> &inputs, int64_t from,
                    Bytes &output, int64_t to) {
   switch (dtype) {
-  case DType::F32:
+  case ElementType::F32:
     return reduceElement<float>(reduction, inputs, from, output, to);
-  case DType::F64:
+  case ElementType::F64:
     return reduceElement<double>(reduction, inputs, from, output, to);
-  case DType::I8:
+  case ElementType::I8:
     return reduceElement<int8_t>(reduction, inputs, from, output, to);
-  case DType::U8:
+  case ElementType::U8:
     return reduceElement<uint8_t>(reduction, inputs, from, output, to);
-  case DType::BOOL: // a sum of booleans is their disjunction
+  case ElementType::BOOL: // a sum of booleans is their disjunction
     return reduceElement<uint8_t>(reduction == Reduction::Sum ? Reduction::Max
                                                               : reduction,
                                   inputs, from, output, to);
-  case DType::I32:
+  case ElementType::I32:
     return reduceElement<int32_t>(reduction, inputs, from, output, to);
-  case DType::I64:
+  case ElementType::I64:
     return reduceElement<int64_t>(reduction, inputs, from, output, to);
-  case DType::BF16:
-  case DType::F16: {
-    bool brain = dtype == DType::BF16;
+  case ElementType::BF16:
+  case ElementType::F16: {
+    bool brain = dtype == ElementType::BF16;
     float result = 0;
     for (size_t p = 0; p < inputs.size(); ++p) {
       uint16_t bits = load<uint16_t>(inputs[p], from);
@@ -76,45 +77,49 @@ void reduceElement(DType dtype, Reduction reduction,
           brain ? bfloat16FromFloat(result) : float16FromFloat(result));
     return;
   }
+  default:
+    std::abort(); // no collective has such elements
   }
 }
 
 } // namespace
 
-Bytes makeInput(DType dtype, int64_t elements, int rank, uint64_t salt) {
+Bytes makeInput(ElementType dtype, int64_t elements, int rank, uint64_t salt) {
   Bytes bytes(elements * bytesOf(dtype));
   for (int64_t e = 0; e < elements; ++e) {
     uint64_t random = mix(e * 1000003 + rank * 7919 + salt * 104729 + 1);
     double fraction = static_cast<double>(random >> 11) * 0x1p-52 - 1;
     int64_t integer = static_cast<int64_t>(random % 21) - 10;
     switch (dtype) {
-    case DType::F32:
+    case ElementType::F32:
       store(bytes, e, static_cast<float>(fraction));
       break;
-    case DType::F64:
+    case ElementType::F64:
       store(bytes, e, fraction);
       break;
-    case DType::BF16:
+    case ElementType::BF16:
       store(bytes, e, bfloat16FromFloat(static_cast<float>(fraction)));
       break;
-    case DType::F16:
+    case ElementType::F16:
       store(bytes, e, float16FromFloat(static_cast<float>(fraction)));
       break;
-    case DType::I8:
+    case ElementType::I8:
       store(bytes, e, static_cast<int8_t>(integer));
       break;
-    case DType::U8:
+    case ElementType::U8:
       store(bytes, e, static_cast<uint8_t>(integer + 10));
       break;
-    case DType::BOOL:
+    case ElementType::BOOL:
       store(bytes, e, static_cast<uint8_t>(integer & 1));
       break;
-    case DType::I32:
+    case ElementType::I32:
       store(bytes, e, static_cast<int32_t>(integer * 1000001));
       break;
-    case DType::I64:
+    case ElementType::I64:
       store(bytes, e, integer * 1000000000001);
       break;
+    default:
+      std::abort(); // no collective has such elements
     }
   }
   return bytes;

@@ -14,7 +14,7 @@ using Bytes = std::vector<std::byte>;
 
 /// Returns a deterministic input: small integers for integer types, fractions
 /// for floats.
-Bytes makeInput(DType dtype, int64_t elements, int rank, uint64_t salt);
+Bytes makeInput(ElementType dtype, int64_t elements, int rank, uint64_t salt);
 
 int64_t inputElements(const Collective &collective, const Transfer &transfer,
                       int members);

@@ -23,7 +23,7 @@ void expectErrorEverywhere(const std::vector<RankOutcome> &outcomes,
   }
 }
 
-Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
+Case makeCase(CollectiveKind kind, Reduction reduction, ElementType dtype,
               std::vector<Transfer> transfers, int members) {
   Case test;
   test.collective.kind = kind;

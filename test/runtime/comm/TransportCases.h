@@ -40,7 +40,7 @@ struct Case {
   bool inPlace = false;
 };
 
-Case makeCase(CollectiveKind kind, Reduction reduction, DType dtype,
+Case makeCase(CollectiveKind kind, Reduction reduction, ElementType dtype,
               std::vector<Transfer> transfers, int members);
 Transfer rows(int64_t outer, int64_t inner);
 Reduction sumIfReducing(CollectiveKind kind);

@@ -29,13 +29,13 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
   };
   for (int64_t inner : {1, 2, 17, 1000, 4099}) {
     for (CollectiveKind kind : plainKinds)
-      if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
+      if (!check(makeCase(kind, sumIfReducing(kind), ElementType::F32,
                           {rows(1, inner)}, members),
                  3))
         return text;
     for (CollectiveKind kind : rowKinds)
       for (int64_t outer : {1, 2, 5})
-        if (!check(makeCase(kind, sumIfReducing(kind), DType::F32,
+        if (!check(makeCase(kind, sumIfReducing(kind), ElementType::F32,
                             {rows(outer, inner)}, members),
                    1))
           return text;
@@ -47,8 +47,8 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
           Transfer transfer = rows(outer, inner);
           transfer.low = low;
           transfer.high = high;
-          if (!check(makeCase(kind, sumIfReducing(kind), DType::F32, {transfer},
-                              members),
+          if (!check(makeCase(kind, sumIfReducing(kind), ElementType::F32,
+                              {transfer}, members),
                      2))
             return text;
         }
@@ -63,7 +63,7 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
             transfer.y = splitFirst ? other : 2 * members;
             transfer.splitFirst = splitFirst;
             if (!check(makeCase(CollectiveKind::AllToAll, Reduction::None,
-                                DType::F32, {transfer}, members),
+                                ElementType::F32, {transfer}, members),
                        2))
               return text;
           }
@@ -95,9 +95,9 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
   expectAllWell({.ranks = 3}, [](Transport &transport) {
     Ranks ranks = allRanks(transport);
     uint64_t salt = 100;
-    for (int d = 0; d < numDTypes; ++d)
+    for (int d = 0; d < numProgramTypes; ++d)
       for (int64_t inner : {1, 33, 5001}) {
-        DType dtype = static_cast<DType>(d);
+        ElementType dtype = static_cast<ElementType>(d);
         for (Reduction reduction :
              {Reduction::Sum, Reduction::Max, Reduction::Min}) {
           for (CollectiveKind kind :
@@ -147,7 +147,7 @@ TEST_P(TransportTest, InPlaceCollectivesEqualTheirDefinition) {
          {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
           CollectiveKind::AllGather, CollectiveKind::Broadcast})
       for (int64_t inner : {1, 100, 12345}) {
-        Case test = makeCase(kind, sumIfReducing(kind), DType::F32,
+        Case test = makeCase(kind, sumIfReducing(kind), ElementType::F32,
                              {rows(1, inner)}, 4);
         test.inPlace = true;
         if (auto text = runCase(transport, allRanks(transport), test, ++salt);
@@ -167,10 +167,10 @@ TEST_P(TransportTest, ABucketOfAnyNumberOfTransfersIsOneCollective) {
       for (CollectiveKind kind :
            {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
             CollectiveKind::AllGather})
-        if (auto text = runCase(
-                transport, allRanks(transport),
-                makeCase(kind, sumIfReducing(kind), DType::F32, bucket, 3),
-                300 + count);
+        if (auto text = runCase(transport, allRanks(transport),
+                                makeCase(kind, sumIfReducing(kind),
+                                         ElementType::F32, bucket, 3),
+                                300 + count);
             !text.empty())
           return text;
     }
@@ -189,7 +189,7 @@ TEST_P(TransportTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
           CollectiveKind::AllGather})
       if (auto text =
               runCase(transport, ranks,
-                      makeCase(kind, sumIfReducing(kind), DType::F32,
+                      makeCase(kind, sumIfReducing(kind), ElementType::F32,
                                {rows(1, 1001), rows(1, inner), rows(1, 5)}, 2),
                       400);
           !text.empty())
@@ -199,7 +199,7 @@ TEST_P(TransportTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
     transfer.y = 602;
     return runCase(transport, ranks,
                    makeCase(CollectiveKind::AllToAll, Reduction::None,
-                            DType::F32, {transfer}, 2),
+                            ElementType::F32, {transfer}, 2),
                    401);
   });
 }
@@ -238,10 +238,10 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
     for (CollectiveKind kind :
          {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
           CollectiveKind::AllGather, CollectiveKind::Broadcast})
-      runCase(
-          transport, allRanks(transport),
-          makeCase(kind, sumIfReducing(kind), DType::F32, {rows(1, 100)}, 4),
-          1);
+      runCase(transport, allRanks(transport),
+              makeCase(kind, sumIfReducing(kind), ElementType::F32,
+                       {rows(1, 100)}, 4),
+              1);
     // Only borders in other ranks count: the first rank has none before it.
     Transfer bordered = rows(2, 100);
     bordered.low = 10;
@@ -250,9 +250,10 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
          {CollectiveKind::Halo, CollectiveKind::HaloAdd}) {
       int rank = transport.rank();
       expected[int(kind)] = 2 * 4 * ((rank > 0 ? 10 : 0) + (rank < 3 ? 20 : 0));
-      runCase(transport, allRanks(transport),
-              makeCase(kind, sumIfReducing(kind), DType::F32, {bordered}, 4),
-              1);
+      runCase(
+          transport, allRanks(transport),
+          makeCase(kind, sumIfReducing(kind), ElementType::F32, {bordered}, 4),
+          1);
     }
     auto statistics = transport.statistics();
     for (int k = 0; k < numCollectiveKinds; ++k)
@@ -265,8 +266,8 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
 
 TEST_P(TransportTest, ABlockThatARankSendsToItselfIsNotCounted) {
   expectAllWell({.ranks = 3}, [](Transport &transport) {
-    Case test = makeCase(CollectiveKind::Permute, Reduction::None, DType::F32,
-                         {rows(1, 100)}, 3);
+    Case test = makeCase(CollectiveKind::Permute, Reduction::None,
+                         ElementType::F32, {rows(1, 100)}, 3);
     test.permutation = {0, 2, 1};
     auto text = runCase(transport, allRanks(transport), test, 1);
     uint64_t bytes = transport.statistics()[int(CollectiveKind::Permute)].bytes;
@@ -282,8 +283,9 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
     auto *value = reinterpret_cast<int64_t *>(memoryOf(transport));
     Transfer transfer = rows(1, 1);
     transfer.output = 64;
-    Collective collective{
-        .reduction = Reduction::Min, .dtype = DType::I64, .group = *group};
+    Collective collective{.reduction = Reduction::Min,
+                          .dtype = ElementType::I64,
+                          .group = *group};
     collective.transfers = {&transfer, 1};
     for (int n = 0; n < 200; ++n) {
       value[0] = n;
@@ -314,7 +316,7 @@ TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
 // Every failure is soon an error on all ranks, never a hang.
 
 std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
-                    int64_t elements, DType dtype = DType::F32) {
+                    int64_t elements, ElementType dtype = ElementType::F32) {
   auto group = transport.createGroup(ranks);
   if (!group)
     return group.error().message;
@@ -344,7 +346,7 @@ TEST_P(TransportTest, DifferentSizesAreAnErrorThatNamesBoth) {
 TEST_P(TransportTest, DifferentTypesAreAnErrorThatNamesBoth) {
   auto outcomes = run({.ranks = 2}, [](Transport &transport) {
     return sumOver(transport, {0, 1}, 5, 100,
-                   transport.rank() ? DType::I32 : DType::F32);
+                   transport.rank() ? ElementType::I32 : ElementType::F32);
   });
   expectErrorEverywhere(outcomes, {"f32", "i32"});
 }
@@ -375,8 +377,9 @@ TEST_P(TransportTest, CollectivesThatDifferInAnythingAreAnError) {
   for (const Pair &pair : pairs) {
     auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
       bool first = transport.rank() == 0;
-      Case test = makeCase(pair.kind, first ? pair.first : pair.second,
-                           DType::F32, {first ? pair.one : pair.other}, 2);
+      Case test =
+          makeCase(pair.kind, first ? pair.first : pair.second,
+                   ElementType::F32, {first ? pair.one : pair.other}, 2);
       test.transfers[0].output = 4096;
       test.permutation = first ? pair.sources : pair.otherSources;
       Collective collective = test.collective;
@@ -473,7 +476,7 @@ TEST_P(TransportTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
     const char *message;
   };
   auto shaped = [](CollectiveKind kind, Transfer transfer) {
-    return makeCase(kind, sumIfReducing(kind), DType::F32, {transfer}, 2);
+    return makeCase(kind, sumIfReducing(kind), ElementType::F32, {transfer}, 2);
   };
   Transfer beyond = rows(1, 1 << 20), huge = rows(int64_t(1) << 40, 1 << 30);
   Transfer crooked = rows(1, 4), shifted = rows(1, 16), odd = rows(1, 4);

@@ -83,13 +83,13 @@ TEST(KeyedPermutation, ItShuffles) {
       EXPECT_NEAR(count, 1000, 150);
 }
 
-InputSpec tokens(int64_t length, DType dtype = DType::I32) {
+InputSpec tokens(int64_t length, ElementType dtype = ElementType::I32) {
   return {.name = "ids", .dtype = dtype, .rowShape = {length}};
 }
 InputSpec labels(int64_t length) {
   return {.name = "labels",
           .labels = true,
-          .dtype = DType::I64,
+          .dtype = ElementType::I64,
           .rowShape = {length}};
 }
 
@@ -291,10 +291,10 @@ std::string messageOfLabels(std::vector<int64_t> values, IndexRange range,
   std::vector<int64_t> ids{1, 2, 3, 4, 5, 6};
   const int64_t shape[] = {2, 3};
   auto bytes = [](auto &values) { return std::as_bytes(std::span(values)); };
-  (void)writer->add("ids", DType::I64, shape, bytes(ids));
-  (void)writer->add("y", DType::I64, shape, bytes(values));
+  (void)writer->add("ids", ElementType::I64, shape, bytes(ids));
+  (void)writer->add("y", ElementType::I64, shape, bytes(values));
   (void)writer->commit();
-  InputSpec ids64{.name = "ids", .dtype = DType::I64, .rowShape = {3}};
+  InputSpec ids64{.name = "ids", .dtype = ElementType::I64, .rowShape = {3}};
   InputSpec inputs[] = {ids64, ids64};
   inputs[1].name = "y";
   inputs[1].labels = isLabels;
@@ -356,7 +356,8 @@ TEST(TokenFile, WhatCannotFeedTheInputsIsAClearError) {
     std::vector<InputSpec> inputs;
     const char *problem;
   };
-  InputSpec image{.name = "image", .dtype = DType::F32, .rowShape = {3, 4}};
+  InputSpec image{
+      .name = "image", .dtype = ElementType::F32, .rowShape = {3, 4}};
   InputSpec mask = tokens(4);
   mask.name = "mask";
   std::string llmc("\x88\xd8\x34\x01", 4);
@@ -406,7 +407,7 @@ TEST(TokenFile, WhatIsTheSameForAllRowsNeedsNoBatch) {
   DataOptions options{.paths = {folder.write("a.u8", bytesUpTo(41))},
                       .batch = 2};
   InputSpec positions{.name = "position_ids",
-                      .dtype = DType::I64,
+                      .dtype = ElementType::I64,
                       .rowShape = {1, 4},
                       .batchDim = noBatch};
   InputSpec inputs[] = {positions, tokens(4)};
@@ -465,18 +466,20 @@ struct NpzSet {
     std::vector<int64_t> target{3, 1, 4, 1, 5, int64_t(1) << 40};
     const int64_t imageShape[] = {6, 2, 2}, six[] = {6}, five[] = {5};
     auto bytes = [](auto &values) { return std::as_bytes(std::span(values)); };
-    (void)writer->add("image", DType::F64, imageShape, bytes(image));
-    (void)writer->add("labels", DType::I64, six, bytes(target));
+    (void)writer->add("image", ElementType::F64, imageShape, bytes(image));
+    (void)writer->add("labels", ElementType::I64, six, bytes(target));
     target.pop_back();
-    (void)writer->add("short", DType::I64, five, bytes(target));
+    (void)writer->add("short", ElementType::I64, five, bytes(target));
     (void)writer->commit();
   }
 };
 
 const InputSpec imageInput{
-    .name = "image", .dtype = DType::F32, .rowShape = {2, 2}};
-const InputSpec targetInput{
-    .name = "target", .labels = true, .dtype = DType::I32, .rowShape = {}};
+    .name = "image", .dtype = ElementType::F32, .rowShape = {2, 2}};
+const InputSpec targetInput{.name = "target",
+                            .labels = true,
+                            .dtype = ElementType::I32,
+                            .rowShape = {}};
 
 TEST(NpzSetTest, EachInputReadsItsArrayAndLabelsGoByEitherName) {
   NpzSet set;
@@ -527,12 +530,12 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
   inner.batchDim = 1;
   inner.rowShape = {6, 4};
   InputSpec other = imageInput, shaped = imageInput, typed = imageInput,
-            uneven{.name = "short", .dtype = DType::I64, .rowShape = {}};
+            uneven{.name = "short", .dtype = ElementType::I64, .rowShape = {}};
   InputSpec second = targetInput;
   second.name = "second";
   other.name = "picture";
   shaped.rowShape = {4};
-  typed.dtype = DType::I32;
+  typed.dtype = ElementType::I32;
   struct Row {
     std::vector<InputSpec> inputs;
     const char *problem;
@@ -563,7 +566,7 @@ TEST(NpzSetTest, WhatCannotFeedTheInputsIsAClearError) {
 }
 
 template <typename S, typename T>
-bool converts(ValueType from, S value, DType to, T expected,
+bool converts(ElementType from, S value, ElementType to, T expected,
               IndexRange range = {}) {
   T result{};
   auto bad = convertValues(from, reinterpret_cast<const std::byte *>(&value), 1,
@@ -571,7 +574,7 @@ bool converts(ValueType from, S value, DType to, T expected,
   return !bad && result == expected;
 }
 template <typename S>
-bool refuses(ValueType from, S value, DType to, IndexRange range = {}) {
+bool refuses(ElementType from, S value, ElementType to, IndexRange range = {}) {
   int64_t result = 0;
   return convertValues(from, reinterpret_cast<const std::byte *>(&value), 1, to,
                        range, reinterpret_cast<std::byte *>(&result))
@@ -579,32 +582,37 @@ bool refuses(ValueType from, S value, DType to, IndexRange range = {}) {
 }
 
 TEST(Values, AreKeptExactlyOrRefused) {
-  EXPECT_TRUE(converts(ValueType::U16, uint16_t(65535), DType::I32, 65535));
-  EXPECT_TRUE(refuses(ValueType::U32, uint32_t(1) << 31, DType::I32));
-  EXPECT_TRUE(refuses(ValueType::U64, ~uint64_t(0), DType::I64));
-  EXPECT_TRUE(refuses(ValueType::I8, int8_t(-1), DType::U8));
-  EXPECT_TRUE(converts(ValueType::U8, uint8_t(1), DType::BOOL, uint8_t(1)));
-  EXPECT_TRUE(refuses(ValueType::U8, uint8_t(2), DType::BOOL));
-  EXPECT_TRUE(converts(ValueType::BOOL, uint8_t(1), DType::F32, 1.0f));
-  EXPECT_TRUE(converts(ValueType::I32, -(1 << 24), DType::F32, -16777216.0f));
-  EXPECT_TRUE(refuses(ValueType::I32, (1 << 24) + 1, DType::F32));
-  EXPECT_TRUE(converts(ValueType::F64, 0.1, DType::F32, 0.1f));
-  EXPECT_TRUE(refuses(ValueType::F64, 1e300, DType::F32));
   EXPECT_TRUE(
-      converts(ValueType::F64, double(INFINITY), DType::F32, float(INFINITY)));
-  EXPECT_TRUE(refuses(ValueType::F32, 1e6f, DType::F16));
-  EXPECT_TRUE(converts(ValueType::F16, uint16_t(0x3c00), DType::BF16,
+      converts(ElementType::U16, uint16_t(65535), ElementType::I32, 65535));
+  EXPECT_TRUE(refuses(ElementType::U32, uint32_t(1) << 31, ElementType::I32));
+  EXPECT_TRUE(refuses(ElementType::U64, ~uint64_t(0), ElementType::I64));
+  EXPECT_TRUE(refuses(ElementType::I8, int8_t(-1), ElementType::U8));
+  EXPECT_TRUE(
+      converts(ElementType::U8, uint8_t(1), ElementType::BOOL, uint8_t(1)));
+  EXPECT_TRUE(refuses(ElementType::U8, uint8_t(2), ElementType::BOOL));
+  EXPECT_TRUE(converts(ElementType::BOOL, uint8_t(1), ElementType::F32, 1.0f));
+  EXPECT_TRUE(
+      converts(ElementType::I32, -(1 << 24), ElementType::F32, -16777216.0f));
+  EXPECT_TRUE(refuses(ElementType::I32, (1 << 24) + 1, ElementType::F32));
+  EXPECT_TRUE(converts(ElementType::F64, 0.1, ElementType::F32, 0.1f));
+  EXPECT_TRUE(refuses(ElementType::F64, 1e300, ElementType::F32));
+  EXPECT_TRUE(converts(ElementType::F64, double(INFINITY), ElementType::F32,
+                       float(INFINITY)));
+  EXPECT_TRUE(refuses(ElementType::F32, 1e6f, ElementType::F16));
+  EXPECT_TRUE(converts(ElementType::F16, uint16_t(0x3c00), ElementType::BF16,
                        uint16_t(0x3f80)));
-  EXPECT_FALSE(canConvert(ValueType::F32, DType::I64));
-  EXPECT_TRUE(canConvert(ValueType::BOOL, DType::I64));
+  EXPECT_FALSE(canConvert(ElementType::F32, ElementType::I64));
+  EXPECT_TRUE(canConvert(ElementType::BOOL, ElementType::I64));
 }
 
 TEST(Values, AnIndexIsInRangeOrTheOneThatIsIgnored) {
   IndexRange range{.limit = 10, .ignore = -100};
-  EXPECT_TRUE(converts(ValueType::I64, int64_t(9), DType::I32, 9, range));
-  EXPECT_TRUE(converts(ValueType::I64, int64_t(-100), DType::I32, -100, range));
-  EXPECT_TRUE(refuses(ValueType::I64, int64_t(10), DType::I32, range));
-  EXPECT_TRUE(refuses(ValueType::I64, int64_t(-1), DType::I32, range));
+  EXPECT_TRUE(
+      converts(ElementType::I64, int64_t(9), ElementType::I32, 9, range));
+  EXPECT_TRUE(
+      converts(ElementType::I64, int64_t(-100), ElementType::I32, -100, range));
+  EXPECT_TRUE(refuses(ElementType::I64, int64_t(10), ElementType::I32, range));
+  EXPECT_TRUE(refuses(ElementType::I64, int64_t(-1), ElementType::I32, range));
 }
 
 } // namespace

@@ -47,7 +47,7 @@ struct Index {
 TEST(MegatronIndex, SaysWhereDocumentsEnd) {
   auto read = Index().read();
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->type, ValueType::U16);
+  EXPECT_EQ(read->type, ElementType::U16);
   EXPECT_EQ(read->tokens, 9u);
   EXPECT_EQ(read->documentEnds, (std::vector<uint64_t>{3, 9}));
   Index empty;
@@ -77,7 +77,7 @@ TEST(MegatronIndex, IsReadInPiecesOfAnySize) {
   ends.push_back(tokens);
   auto read = index.read(4 * tokens);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->type, ValueType::I32);
+  EXPECT_EQ(read->type, ElementType::I32);
   EXPECT_EQ(read->documentEnds, ends);
 }
 

@@ -14,12 +14,12 @@ namespace polyrank::runtime::test {
 namespace {
 
 InputSpec input(const char *name, int64_t length) {
-  return {.name = name, .dtype = DType::I64, .rowShape = {length}};
+  return {.name = name, .dtype = ElementType::I64, .rowShape = {length}};
 }
 InputSpec labels(int64_t length) {
   return {.name = "labels",
           .labels = true,
-          .dtype = DType::I64,
+          .dtype = ElementType::I64,
           .rowShape = {length},
           .range = {.limit = 256, .ignore = -100}};
 }
@@ -347,7 +347,7 @@ TEST(Documents, WhatCannotBeDoneIsAnErrorThatSaysWhatItNeeds) {
   strict.range.ignore = std::numeric_limits<int64_t>::min();
   InputSpec wide = input("attention_mask", 4), real = wide, twice = labels(4);
   wide.rowShape = {4, 4};
-  real.dtype = DType::F32;
+  real.dtype = ElementType::F32;
   twice.name = "more";
   struct Case {
     DocumentOptions rules;

@@ -36,7 +36,7 @@ Opened open(const std::string &name, const std::string &bytes,
                       .tokenType = type,
                       .order = SampleOrder::Sequential};
   InputSpec inputs[] = {{.name = "ids",
-                         .dtype = DType::I64,
+                         .dtype = ElementType::I64,
                          .rowShape = {4},
                          .range = {.limit = vocabulary}}};
   Result<DataSource> source = DataSource::open(options, inputs);

@@ -141,7 +141,7 @@ TEST(Boxes, AShardIsFilledFromTheChunksOfAnyOther) {
       for (const LocalBox &box : *boxes)
         if (auto common = intersect(box.box, chunk))
           ASSERT_TRUE(loadShard(placementWithin(chunk, box, *common),
-                                DType::F32, read, DType::F32,
+                                ElementType::F32, read, ElementType::F32,
                                 reinterpret_cast<std::byte *>(shard.data())));
     }
     for (auto [stored, local] : expected)
@@ -210,14 +210,14 @@ TEST(CheckpointLayout, WhatNoArgumentHoldsIsWrittenAsItWas) {
   plan.stored.push_back(std::make_unique<plan::StoredTensorT>());
   plan.stored[1]->name = "unused";
   plan.stored[1]->shape = {5};
-  plan.stored[1]->dtype = plan::DType::F64;
+  plan.stored[1]->dtype = plan::ElementType::F64;
   std::vector<uint8_t> bytes;
   auto layout = layoutOf(plan, bytes);
   ASSERT_TRUE(layout) << layout.error().message;
   const ManifestTensor *unused = layout->manifest.findStored("unused");
   ASSERT_TRUE(unused);
   EXPECT_EQ(unused->role, TensorRole::Buffer);
-  EXPECT_EQ(unused->dtype, DType::F64);
+  EXPECT_EQ(unused->dtype, ElementType::F64);
   EXPECT_EQ(layout->manifest.tensors[0].chunks.size(), 2u);
   int64_t constants = 0, held = 0;
   std::set<std::string> keys;
@@ -240,7 +240,7 @@ TEST(CheckpointLayout, StateIsNamedAfterTheTensorThatIsStored) {
     auto state = std::make_unique<plan::ArgumentT>();
     state->name = name;
     state->role = plan::Role::State;
-    state->dtype = plan::DType::I64;
+    state->dtype = plan::ElementType::I64;
     state->buffer = std::make_unique<plan::BufferRef>();
     if (of) {
       state->state_of = of;

@@ -17,12 +17,13 @@ std::string bytesFrom(int first, int count) {
 }
 
 std::string fingerprint(const DataOptions &options) {
-  InputSpec inputs[] = {{.name = "ids", .dtype = DType::I64, .rowShape = {4}},
-                        {.name = "labels",
-                         .labels = true,
-                         .dtype = DType::I64,
-                         .rowShape = {4},
-                         .range = {.ignore = -100}}};
+  InputSpec inputs[] = {
+      {.name = "ids", .dtype = ElementType::I64, .rowShape = {4}},
+      {.name = "labels",
+       .labels = true,
+       .dtype = ElementType::I64,
+       .rowShape = {4},
+       .range = {.ignore = -100}}};
   auto data = DataSource::open(options, inputs);
   EXPECT_TRUE(data) << (data ? "" : data.error().message);
   auto found = fingerprintOf(*data, inputs, options.batch);

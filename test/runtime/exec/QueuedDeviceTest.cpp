@@ -27,7 +27,7 @@ protected:
     for (auto [name, values, width] :
          {std::tuple("x", &x, features), {"labels", &y, targets}}) {
       std::vector<int64_t> shape{samples, width};
-      EXPECT_TRUE(writer->add(name, DType::F32, shape,
+      EXPECT_TRUE(writer->add(name, ElementType::F32, shape,
                               std::as_bytes(std::span(*values))));
     }
     EXPECT_TRUE(writer->commit());
@@ -51,7 +51,7 @@ protected:
     std::vector<float> weights(features * targets);
     std::iota(weights.begin(), weights.end(), 0.5f);
     StoredSource source{
-        DType::F32,
+        ElementType::F32,
         [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
           std::memcpy(into,
                       reinterpret_cast<std::byte *>(weights.data()) + offset,
@@ -83,7 +83,7 @@ protected:
     if (auto finite = (*program)->checkFinite(); !finite)
       return finite.error().message;
     for (const StoredShard &shard : (*program)->storedShards({})) {
-      auto held = (*program)->download(*shard.buffer);
+      auto held = (*program)->download(*shard.argument->buffer());
       if (!held)
         return held.error().message;
       for (std::byte byte : held->bytes())

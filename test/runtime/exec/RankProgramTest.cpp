@@ -51,7 +51,7 @@ plan::BufferRef bufferAt(uint64_t offset, uint64_t size) {
 }
 
 /// Adds a metric that shows the value at an offset of the private region.
-void lookAt(plan::PlanT &plan, const std::string &name, plan::DType type,
+void lookAt(plan::PlanT &plan, const std::string &name, plan::ElementType type,
             uint64_t offset) {
   auto output = std::make_unique<plan::OutputT>();
   output->name = name;
@@ -62,7 +62,8 @@ void lookAt(plan::PlanT &plan, const std::string &name, plan::DType type,
 }
 
 std::unique_ptr<plan::ArgumentT> argument(const std::string &name,
-                                          plan::Role role, plan::DType type,
+                                          plan::Role role,
+                                          plan::ElementType type,
                                           uint64_t offset, uint64_t size) {
   auto result = std::make_unique<plan::ArgumentT>();
   result->name = name;
@@ -75,7 +76,7 @@ std::unique_ptr<plan::ArgumentT> argument(const std::string &name,
 TEST(RankProgram, MetricsOfEveryTypeHaveTheirValue) {
   plan::PlanT plan = linearPlan({});
   plan::ProgramT &program = *plan.programs[0];
-  auto add = [&](const char *name, plan::DType type, auto value) {
+  auto add = [&](const char *name, plan::ElementType type, auto value) {
     auto constant = std::make_unique<plan::ConstantT>();
     constant->buffer = std::make_unique<plan::BufferRef>(
         bufferAt(program.private_size, sizeof(value)));
@@ -85,13 +86,13 @@ TEST(RankProgram, MetricsOfEveryTypeHaveTheirValue) {
     lookAt(plan, name, type, program.private_size);
     program.private_size += 64;
   };
-  add("f16", plan::DType::F16, uint16_t(0xc100));
-  add("bf16", plan::DType::BF16, uint16_t(0x4049));
-  add("f64", plan::DType::F64, 0.1);
-  add("i8", plan::DType::I8, int8_t(-3));
-  add("u8", plan::DType::U8, uint8_t(253));
-  add("bool", plan::DType::BOOL, uint8_t(1));
-  add("i32", plan::DType::I32, int32_t(-70000));
+  add("f16", plan::ElementType::F16, uint16_t(0xc100));
+  add("bf16", plan::ElementType::BF16, uint16_t(0x4049));
+  add("f64", plan::ElementType::F64, 0.1);
+  add("i8", plan::ElementType::I8, int8_t(-3));
+  add("u8", plan::ElementType::U8, uint8_t(253));
+  add("bool", plan::ElementType::BOOL, uint8_t(1));
+  add("i32", plan::ElementType::I32, int32_t(-70000));
   Rank rank(plan, 0);
   EXPECT_EQ(rank.metric("f16"), -2.5);
   EXPECT_EQ(rank.metric("bf16"), 3.140625);
@@ -112,11 +113,11 @@ TEST(RankProgram, ComputesTheLearningRatesOfAStepBeforeItRuns) {
   uint64_t end = program.private_size;
   program.private_size += 256;
   auto add = [&](const char *name, double rate, bool isRelative) {
-    program.arguments.push_back(
-        argument(name, plan::Role::LearningRate, plan::DType::F64, end, 8));
+    program.arguments.push_back(argument(name, plan::Role::LearningRate,
+                                         plan::ElementType::F64, end, 8));
     program.arguments.back()->rate = rate;
     program.arguments.back()->relative = isRelative;
-    lookAt(plan, name, plan::DType::F64, end);
+    lookAt(plan, name, plan::ElementType::F64, end);
     end += 64;
   };
   add("base", 1, true);
@@ -155,8 +156,8 @@ TEST(RankProgram, RefusesALearningRateWhereNoneIsRelativeToIt) {
   plan::PlanT plan = linearPlan({});
   plan::ProgramT &program = *plan.programs[0];
   program.arguments.push_back(argument("own", plan::Role::LearningRate,
-                                       plan::DType::F64, program.private_size,
-                                       8));
+                                       plan::ElementType::F64,
+                                       program.private_size, 8));
   program.private_size += 64;
   std::vector<uint8_t> bytes = serialise(plan);
   const plan::Plan &packed = *plan::GetPlan(bytes.data());
@@ -176,23 +177,23 @@ TEST(RankProgram, HoldsConstantsSeedStateAndItsIndicesBeforeTheFirstStep) {
   uint64_t end = program.private_size;
   program.private_size += 256;
   program.arguments.push_back(
-      argument("seed", plan::Role::Seed, plan::DType::I64, end, 8));
-  program.arguments.push_back(
-      argument("scale", plan::Role::State, plan::DType::F32, end + 64, 4));
+      argument("seed", plan::Role::Seed, plan::ElementType::I64, end, 8));
+  program.arguments.push_back(argument("scale", plan::Role::State,
+                                       plan::ElementType::F32, end + 64, 4));
   program.arguments.back()->init = 2.5;
-  program.arguments.push_back(
-      argument("steps", plan::Role::State, plan::DType::I64, end + 72, 8));
+  program.arguments.push_back(argument("steps", plan::Role::State,
+                                       plan::ElementType::I64, end + 72, 8));
   auto index = std::make_unique<plan::AxisIndexT>();
   index->buffer = std::make_unique<plan::BufferRef>(bufferAt(end + 128, 8));
   index->axes = std::make_unique<plan::AxisListT>();
   index->axes->axes = {plan::AxisRef(1, 2, 2), plan::AxisRef(0, 1, 2)};
   program.axis_indices.push_back(std::move(index));
   uint64_t constant = program.constants[0]->buffer->offset();
-  lookAt(plan, "seed", plan::DType::I64, end);
-  lookAt(plan, "scale", plan::DType::F32, end + 64);
-  lookAt(plan, "steps", plan::DType::I64, end + 72);
-  lookAt(plan, "index", plan::DType::I64, end + 128);
-  lookAt(plan, "constant", plan::DType::I64, constant);
+  lookAt(plan, "seed", plan::ElementType::I64, end);
+  lookAt(plan, "scale", plan::ElementType::F32, end + 64);
+  lookAt(plan, "steps", plan::ElementType::I64, end + 72);
+  lookAt(plan, "index", plan::ElementType::I64, end + 128);
+  lookAt(plan, "constant", plan::ElementType::I64, constant);
   for (int number = 0; number < 8; ++number) {
     Rank rank(plan, number, 1234);
     EXPECT_EQ(rank.metric("seed"), 1234);
@@ -309,7 +310,7 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
   for (auto [name, values, width] :
        {std::tuple("x", &x, features), {"labels", &t, targets}}) {
     std::vector<int64_t> shape{samples, width};
-    ASSERT_TRUE(writer->add(name, DType::F32, shape,
+    ASSERT_TRUE(writer->add(name, ElementType::F32, shape,
                             std::as_bytes(std::span(*values))));
   }
   ASSERT_TRUE(writer->commit());
@@ -320,14 +321,14 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
   plan::ProgramT &program = *plan.programs[0];
   uint64_t inputs = program.arguments[inputArgument]->buffer->offset();
   // A state that had the memory before.
-  program.arguments.push_back(
-      argument("before", plan::Role::State, plan::DType::F32, inputs, 4 * 9));
+  program.arguments.push_back(argument("before", plan::Role::State,
+                                       plan::ElementType::F32, inputs, 4 * 9));
   program.arguments.back()->dims.push_back(std::make_unique<plan::DimT>());
   program.arguments.back()->dims[0]->size = 9;
   program.arguments.back()->dims[0]->padded = 9;
   program.arguments.back()->init = 7;
   for (int i = 0; i < 9; ++i)
-    lookAt(plan, std::to_string(i), plan::DType::F32, inputs + 4 * i);
+    lookAt(plan, std::to_string(i), plan::ElementType::F32, inputs + 4 * i);
   for (int number = 0; number < 2; ++number) {
     Rank rank(plan, number);
     EXPECT_EQ(rank.metric("8"), 7);
@@ -347,16 +348,16 @@ TEST(RankProgram, WhatIsPaddingOfAnInputIsZeroWhateverWasThere) {
 TEST(RankProgram, AParameterIsLoadedFromNumbersOfItsKindOrNotAtAll) {
   std::vector<float> stored(targets * features, 1.5f);
   StoredSource good{
-      DType::F32,
+      ElementType::F32,
       [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
         std::memcpy(into, reinterpret_cast<std::byte *>(stored.data()) + offset,
                     length);
         return {};
       }};
   StoredSource integers = good;
-  integers.dtype = DType::I32;
+  integers.dtype = ElementType::I32;
   plan::PlanT plan = linearPlan({});
-  lookAt(plan, "weight", plan::DType::F32, 0);
+  lookAt(plan, "weight", plan::ElementType::F32, 0);
   Rank rank(plan, 0);
   auto refusal = [&](const StoredSource &source) {
     auto loaded = rank.program->loadParameters({source});
@@ -386,14 +387,15 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   auto &arguments = plan.programs[0]->arguments;
   ASSERT_EQ(savedOf(plan).size(), 1u);
   EXPECT_TRUE(savedOf(plan)[0].complete);
-  EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
+  EXPECT_EQ(savedOf(plan)[0].dtype, ElementType::F32);
 
   // In part: two of the three columns.
   arguments[weightArgument]->dims[0]->size = 2;
   EXPECT_FALSE(savedOf(plan)[0].complete);
 
   // Optimizer state is stored like its parameter, but is not the parameter.
-  auto state = argument("moment", plan::Role::State, plan::DType::F64, 0, 0);
+  auto state =
+      argument("moment", plan::Role::State, plan::ElementType::F64, 0, 0);
   state->view = std::make_unique<plan::ViewT>();
   state->state_of = "linear.weight";
   state->state_suffix = "moment";
@@ -403,18 +405,19 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   }
   arguments.push_back(std::move(state));
   EXPECT_FALSE(savedOf(plan)[0].complete);
-  EXPECT_EQ(savedOf(plan)[0].dtype, DType::F32);
+  EXPECT_EQ(savedOf(plan)[0].dtype, ElementType::F32);
   EXPECT_FALSE(savedOf(plan)[0].isState);
 
   // Unless the state is to be saved in the parameter's place.
   SavedTensor moment = savedOf(plan, {.state = "moment"})[0];
   EXPECT_TRUE(moment.isState);
   EXPECT_TRUE(moment.complete);
-  EXPECT_EQ(moment.dtype, DType::F64);
+  EXPECT_EQ(moment.dtype, ElementType::F64);
   EXPECT_FALSE(savedOf(plan, {.state = "mean"})[0].isState);
 
   // The third column, as another argument.
-  auto rest = argument("rest", plan::Role::Parameter, plan::DType::F32, 0, 0);
+  auto rest =
+      argument("rest", plan::Role::Parameter, plan::ElementType::F32, 0, 0);
   rest->view = std::make_unique<plan::ViewT>();
   rest->dims.push_back(std::make_unique<plan::DimT>());
   rest->dims[0]->size = targets - 1;
@@ -422,6 +425,37 @@ TEST(SavedTensors, AreCompleteWhereArgumentsCoverThem) {
   EXPECT_FALSE(savedOf(plan)[0].complete);
   arguments.back()->dims[0]->size = targets;
   EXPECT_TRUE(savedOf(plan)[0].complete);
+}
+
+TEST(SavedTensors, AreFloatsOfTheTypeThatIsAskedFor) {
+  auto saved = [](plan::ElementType inFile, ElementType held,
+                  ElementType floats, bool complex = false) {
+    plan::PlanT plan = linearPlan({});
+    plan.stored[0]->dtype = inFile;
+    plan.stored[0]->complex = complex;
+    std::vector<uint8_t> bytes = serialise(plan);
+    return savedTypeOf(*plan::GetPlan(bytes.data())->stored()->Get(0), held,
+                       {.floats = floats});
+  };
+  using InFile = plan::ElementType;
+  for (ElementType to : {ElementType::BF16, ElementType::F16})
+    EXPECT_EQ(saved(InFile::F32, ElementType::F32, to), to);
+  EXPECT_EQ(saved(InFile::BF16, ElementType::F32, ElementType::F32),
+            ElementType::F32);
+  EXPECT_EQ(saved(InFile::BF16, ElementType::F32, ElementType::UNDEFINED),
+            ElementType::BF16);
+  // What no program holds is as wide as in the file, unless it is rounded.
+  EXPECT_EQ(saved(InFile::F64, ElementType::F64, ElementType::F32),
+            ElementType::F64);
+  EXPECT_EQ(saved(InFile::F64, ElementType::F64, ElementType::F16),
+            ElementType::F16);
+  // Only floats are rounded, and no complex numbers.
+  EXPECT_EQ(saved(InFile::I64, ElementType::I32, ElementType::BF16),
+            ElementType::I32);
+  EXPECT_EQ(saved(InFile::I64, ElementType::F32, ElementType::UNDEFINED),
+            ElementType::F32);
+  EXPECT_EQ(saved(InFile::F32, ElementType::F32, ElementType::BF16, true),
+            ElementType::F32);
 }
 
 TEST(SavedTensors, AreTrainedWhereAnArgumentIs) {
@@ -439,14 +473,14 @@ TEST(SavedTensors, ThatNoArgumentHoldsAreCompleteOnlyWithoutElements) {
     plan.stored.push_back(std::make_unique<plan::StoredTensorT>());
     plan.stored.back()->name = std::to_string(size);
     plan.stored.back()->shape = {3, size};
-    plan.stored.back()->dtype = plan::DType::F16;
+    plan.stored.back()->dtype = plan::ElementType::F16;
   }
   std::vector<SavedTensor> saved = savedOf(plan);
   ASSERT_EQ(saved.size(), 3u);
   EXPECT_TRUE(saved[0].complete);
   EXPECT_FALSE(saved[1].complete);
   EXPECT_TRUE(saved[2].complete);
-  EXPECT_EQ(saved[1].dtype, DType::F16);
+  EXPECT_EQ(saved[1].dtype, ElementType::F16);
 }
 
 } // namespace

@@ -66,7 +66,8 @@ void checkRoundTrip(const Case &test) {
       size *= block.block;
     std::vector<float> shard(size, 0);
     Placement placement = placementOf(mesh, rank, layout);
-    auto loaded = loadShard(placement, DType::F32, readerOf(tensor), DType::F32,
+    auto loaded = loadShard(placement, ElementType::F32, readerOf(tensor),
+                            ElementType::F32,
                             reinterpret_cast<std::byte *>(shard.data()));
     ASSERT_TRUE(loaded) << loaded.error().message;
     for (int64_t local = 0; local < size; ++local) {
@@ -128,12 +129,12 @@ TEST(Shards, OfTransposedMatricesAreTheSame) {
   std::vector<float> file(24);
   for (int i = 0; i < 24; ++i)
     file[i] = static_cast<float>(i % 6 * 4 + i / 6);
-  StoredSource source{DType::F32, readerOf(file), 6, 4};
+  StoredSource source{ElementType::F32, readerOf(file), 6, 4};
   auto check = [&](Placement placement, size_t parts) {
     EXPECT_EQ(transposed(placement, 6, 4)->size(), parts);
     std::vector<float> shard(24, -1), expected(24, -1), tensor(24);
     std::iota(tensor.begin(), tensor.end(), 0.0f);
-    auto loaded = loadShard(placement, source, DType::F32,
+    auto loaded = loadShard(placement, source, ElementType::F32,
                             reinterpret_cast<std::byte *>(shard.data()));
     ASSERT_TRUE(loaded) << loaded.error().message;
     fetchShard(placement, 4, reinterpret_cast<const std::byte *>(tensor.data()),
@@ -165,19 +166,53 @@ TEST(Shards, ConvertStoredTypes) {
   const uint16_t half[] = {0x3c00, 0xc000, 0x0001}; // 1, -2, 2^-24
   float values[3];
   auto loaded = loadShard(
-      placement, DType::F16,
+      placement, ElementType::F16,
       [&](uint64_t offset, void *into, uint64_t length) -> Result<void> {
         std::memcpy(into, reinterpret_cast<const std::byte *>(half) + offset,
                     length);
         return {};
       },
-      DType::F32, reinterpret_cast<std::byte *>(values));
+      ElementType::F32, reinterpret_cast<std::byte *>(values));
   ASSERT_TRUE(loaded);
   EXPECT_EQ(values[0], 1.0f);
   EXPECT_EQ(values[1], -2.0f);
   EXPECT_EQ(values[2], 0x1p-24f);
-  EXPECT_FALSE(canLoad(DType::I64, DType::F32));
-  EXPECT_TRUE(canLoad(DType::I64, DType::I32));
+  EXPECT_FALSE(canLoad(ElementType::I64, ElementType::F32));
+  EXPECT_TRUE(canLoad(ElementType::I64, ElementType::I32));
+}
+
+TEST(Shards, AreWithinTheRangeOfATypeUpToWhereNumbersRoundToInfinity) {
+  std::vector<BlockDim> blocks(1);
+  blocks[0].size = blocks[0].block = 2, blocks[0].valid = 2;
+  auto fits = [&](ElementType to, float value) {
+    float shard[2] = {1, value};
+    return isWithinShard(to, blocks, ElementType::F32,
+                         reinterpret_cast<const std::byte *>(shard));
+  };
+  EXPECT_TRUE(fits(ElementType::F16, 65504.0f));
+  EXPECT_TRUE(fits(ElementType::F16, -65519.0f)); // rounds to 65504
+  EXPECT_FALSE(fits(ElementType::F16, 65520.0f));
+  EXPECT_FALSE(fits(ElementType::F16, -1e30f));
+  EXPECT_TRUE(fits(ElementType::BF16, 0x1.fep127f));
+  EXPECT_FALSE(fits(ElementType::BF16, 0x1.ffp127f));
+  // The last one is padding.
+  blocks[0].valid = 1;
+  EXPECT_TRUE(fits(ElementType::F16, 1e30f));
+}
+
+TEST(Shards, AreRoundedToNearestEven) {
+  const float values[] = {1 + 0x1p-8f, 1 + 0x3p-8f, -0x1p-133f, 1e30f};
+  uint16_t brain[4], half[4];
+  auto *from = reinterpret_cast<const std::byte *>(values);
+  convertElements(ElementType::F32, from, 4, ElementType::BF16,
+                  reinterpret_cast<std::byte *>(brain));
+  EXPECT_EQ(brain[0], 0x3f80);
+  EXPECT_EQ(brain[1], 0x3f82);
+  EXPECT_EQ(brain[2], 0x8001);
+  convertElements(ElementType::F32, from, 4, ElementType::F16,
+                  reinterpret_cast<std::byte *>(half));
+  EXPECT_EQ(half[0], 0x3c04);
+  EXPECT_EQ(half[3], 0x7c00);
 }
 
 } // namespace

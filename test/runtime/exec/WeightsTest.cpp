@@ -128,7 +128,7 @@ TEST_F(WeightsTest, OfAFileAreFoundByNameAliasOrTheOnlyNameThatEndsAlike) {
   auto specs = [&](std::vector<std::string> names) {
     std::vector<TensorSpec> tensors;
     for (const std::string &name : names)
-      tensors.push_back({name, DType::F32, shape});
+      tensors.push_back({name, ElementType::F32, shape});
     return tensors;
   };
   writeInit(specs({"model.linear.weight", "linear.weight", "tied.weight"}));
@@ -160,7 +160,7 @@ TEST_F(WeightsTest, OfATiedTensorAreTheSameUnderAllItsNames) {
     return same ? fmt::format("{}", fmt::join(opened->unread(), " "))
                 : same.error().message;
   };
-  auto spec = [](const char *name, DType dtype = DType::F32) {
+  auto spec = [](const char *name, ElementType dtype = ElementType::F32) {
     return TensorSpec{name, dtype, {targets, features}};
   };
   for (const char *prefix : {"", "model."}) {
@@ -172,8 +172,9 @@ TEST_F(WeightsTest, OfATiedTensorAreTheSameUnderAllItsNames) {
                     "in " +
                     init + ": their values differ at element [0,0]");
   }
-  EXPECT_SAYS(tied({spec("linear.weight"), spec("tied.weight", DType::I32)}),
-              "the one is F32 [4,3], the other I32 [4,3]");
+  EXPECT_SAYS(
+      tied({spec("linear.weight"), spec("tied.weight", ElementType::I32)}),
+      "the one is F32 [4,3], the other I32 [4,3]");
   EXPECT_EQ(tied({spec("linear.weight"), spec("weight"), spec("b"), spec("a")}),
             "a b weight");
   step = 0;
@@ -186,27 +187,27 @@ TEST_F(WeightsTest, OfComplexNumbersAreThoseOfAFile) {
   plan.stored[0]->shape = pairs;
   plan.stored[0]->complex = true;
   plan.programs[0]->arguments[0]->view->strides = {2, 1};
-  writeInit({{"other", DType::F32, {targets, features}},
-             {"linear.weight", DType::F32, pairs, true}});
+  writeInit({{"other", ElementType::F32, {targets, features}},
+             {"linear.weight", ElementType::F32, pairs, true}});
   EXPECT_EQ(first(init), "101");
   // The reported position of a difference counts the file's elements. What is
   // added to the first value is lost to rounding.
   values[0] = values[1] = 1e20f;
-  writeInit({{"linear.weight", DType::F32, pairs, true},
-             {"tied.weight", DType::F32, pairs, true}});
+  writeInit({{"linear.weight", ElementType::F32, pairs, true},
+             {"tied.weight", ElementType::F32, pairs, true}});
   LoadedPlan loaded = load();
   auto opened = Weights::open(loaded, init);
   ASSERT_TRUE(opened) << opened.error().message;
   Result<void> same = opened->checkTied();
   ASSERT_FALSE(same);
   EXPECT_SAYS(same.error().message, "their values differ at element [1]");
-  writeInit({{"linear.weight", DType::F32, pairs}});
+  writeInit({{"linear.weight", ElementType::F32, pairs}});
   EXPECT_SAYS(first(init), "'linear.weight' has type F32, and the model's is "
                            "complex (C64)");
-  writeInit({{"linear.weight", DType::F32, {2, 3, 2}, true}});
+  writeInit({{"linear.weight", ElementType::F32, {2, 3, 2}, true}});
   EXPECT_SAYS(first(init), "'linear.weight' has shape [2,3], the plan has [6]");
   values[7] = std::nanf("");
-  writeInit({{"linear.weight", DType::F32, pairs, true}});
+  writeInit({{"linear.weight", ElementType::F32, pairs, true}});
   EXPECT_SAYS(first(init, true), "element [3] is NaN");
   plan.stored[0]->complex = false;
   EXPECT_SAYS(first(init),

@@ -163,17 +163,17 @@ TEST_F(CheckTest, ReadsEveryValueOfTheData) {
   // Makes x an index: then values are integers in a range.
   plan::ArgumentT &x = *strict.programs[0]->arguments[inputArgument];
   x.index_limit = 3;
-  x.dtype = plan::DType::I32;
+  x.dtype = plan::ElementType::I32;
   write(strict);
   auto writer = NpzWriter::create(data);
   ASSERT_TRUE(writer);
   std::vector<int32_t> indices(samples * features, 2);
   indices.back() = 3; // in the last sample, which five steps of 8 take once
   std::vector<int64_t> shape{samples, features}, other{samples, targets};
-  ASSERT_TRUE(
-      writer->add("x", DType::I32, shape, std::as_bytes(std::span(indices))));
-  ASSERT_TRUE(
-      writer->add("labels", DType::F32, other, std::as_bytes(std::span(t))));
+  ASSERT_TRUE(writer->add("x", ElementType::I32, shape,
+                          std::as_bytes(std::span(indices))));
+  ASSERT_TRUE(writer->add("labels", ElementType::F32, other,
+                          std::as_bytes(std::span(t))));
   ASSERT_TRUE(writer->commit());
   expectWrong("data", "value 3 at element 95 (sample 31)");
 }
@@ -221,7 +221,8 @@ TEST_F(CheckTest, SaysAllThatIsWrongAtOnce) {
   auto writer = NpzWriter::create(data);
   ASSERT_TRUE(writer);
   std::vector<int64_t> shape{3, features};
-  ASSERT_TRUE(writer->add("x", DType::F32, shape, std::as_bytes(std::span(x))));
+  ASSERT_TRUE(
+      writer->add("x", ElementType::F32, shape, std::as_bytes(std::span(x))));
   ASSERT_TRUE(writer->commit());
   saved = "/nowhere/w.safetensors";
   EXPECT_EQ(check().wrong(), (std::vector<std::string>{"cpu", "data", "disk"}));

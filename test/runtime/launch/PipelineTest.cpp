@@ -148,7 +148,8 @@ TEST_F(PipelineRunTest, WritesTheOutputsOfTheRanksThatHaveThem) {
   auto writer = NpzWriter::create(in);
   ASSERT_TRUE(writer);
   std::vector<int64_t> shape{samples, features};
-  ASSERT_TRUE(writer->add("x", DType::F32, shape, std::as_bytes(std::span(x))));
+  ASSERT_TRUE(
+      writer->add("x", ElementType::F32, shape, std::as_bytes(std::span(x))));
   ASSERT_TRUE(writer->commit());
   Process process({plan, "--inputs", in, "--outputs", out}, errors);
   ASSERT_EQ(process.wait(), 0) << process.output();

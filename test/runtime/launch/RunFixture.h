@@ -125,7 +125,7 @@ protected:
     for (auto [name, values, width] :
          {std::tuple("x", &inputs, features), {"labels", &t, targets}}) {
       std::vector<int64_t> shape{samples, width};
-      ASSERT_TRUE(writer->add(name, DType::F32, shape,
+      ASSERT_TRUE(writer->add(name, ElementType::F32, shape,
                               std::as_bytes(std::span(*values))));
     }
     ASSERT_TRUE(writer->commit());

@@ -161,7 +161,7 @@ TEST_F(RunTest, WritesTheOutputsOfAllSamplesOfAForwardPlan) {
   ASSERT_TRUE(writer);
   constexpr int64_t count = 13; // no multiple of the batch
   std::vector<int64_t> shape{count, features};
-  ASSERT_TRUE(writer->add("x", DType::F32, shape,
+  ASSERT_TRUE(writer->add("x", ElementType::F32, shape,
                           std::as_bytes(std::span(x).first(count * features))));
   ASSERT_TRUE(writer->commit());
   Process process({plan, "--inputs", inputs, "--outputs", outputs}, errors);

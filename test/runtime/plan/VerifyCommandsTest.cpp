@@ -297,7 +297,7 @@ const Lie lies[] = {
      [](PlanT &p) { collectiveOf(p).kind = CollectiveKind(8); }, "kind 8"},
     {"collectiveNegativeKind",
      [](PlanT &p) { collectiveOf(p).kind = CollectiveKind(-1); }, "kind -1"},
-    {"collectiveDtype", [](PlanT &p) { collectiveOf(p).dtype = DType(9); },
+    {"collectiveDtype", [](PlanT &p) { collectiveOf(p).dtype = ElementType(9); },
      "(Collective, linear.gradient): dtype 9"},
     {"collectiveGroup", [](PlanT &p) { collectiveOf(p).group = 2; },
      "group 2 of 2"},

@@ -10,7 +10,7 @@ namespace polyrank::runtime::test {
 namespace {
 
 /// The inputs become `count` seeds of a type of 8 bytes.
-void seedOf(PlanT &plan, DType type, int64_t count) {
+void seedOf(PlanT &plan, ElementType type, int64_t count) {
   ArgumentT &argument = argumentOf(plan, 1);
   argument.role = Role::Seed;
   argument.dtype = type;
@@ -20,7 +20,7 @@ void seedOf(PlanT &plan, DType type, int64_t count) {
 }
 
 /// The inputs become a learning rate of a type of 8 bytes.
-void rateOf(PlanT &plan, DType type, double rate) {
+void rateOf(PlanT &plan, ElementType type, double rate) {
   seedOf(plan, type, 1);
   argumentOf(plan, 1).role = Role::LearningRate;
   argumentOf(plan, 1).rate = rate;
@@ -83,19 +83,20 @@ const Lie lies[] = {
      "a learning rate of inf"},
     {"rateSchedule", [](PlanT &p) { p.lr_schedule = "cosine"; },
      "the learning rate's schedule 'cosine': cosine: give total=N"},
-    {"negativeRateOfAGroup", [](PlanT &p) { rateOf(p, DType::F64, -0.5); },
+    {"negativeRateOfAGroup",
+     [](PlanT &p) { rateOf(p, ElementType::F64, -0.5); },
      "argument 'x': a learning rate of -0.5"},
-    {"integerRate", [](PlanT &p) { rateOf(p, DType::I64, 1); },
+    {"integerRate", [](PlanT &p) { rateOf(p, ElementType::I64, 1); },
      "argument 'x': a learning rate is one F64, not 8 bytes of I64"},
     {"twoRates",
      [](PlanT &p) {
-       seedOf(p, DType::F64, 2);
+       seedOf(p, ElementType::F64, 2);
        argumentOf(p, 1).role = Role::LearningRate;
      },
      "argument 'x': a learning rate is one F64, not 16 bytes of F64"},
     {"rateOfAForwardPlan",
      [](PlanT &p) {
-       rateOf(p, DType::F64, 1);
+       rateOf(p, ElementType::F64, 1);
        p.mode = Mode::Forward;
      },
      "argument 'x': a forward plan has no learning rate"},
@@ -131,10 +132,10 @@ const Lie lies[] = {
      "a stride of 64 instead of 0"},
     {"argumentSize", [](PlanT &p) { argumentOf(p, 0).dims[0]->padded = 1000; },
      "a shard needs 8000 bytes, its buffer has 24"},
-    {"argumentDtype", [](PlanT &p) { argumentOf(p, 0).dtype = DType(40); },
-     "dtype 40"},
-    {"negativeDtype", [](PlanT &p) { argumentOf(p, 0).dtype = DType(-1); },
-     "dtype -1"},
+    {"argumentDtype",
+     [](PlanT &p) { argumentOf(p, 0).dtype = ElementType(40); }, "dtype 40"},
+    {"negativeDtype",
+     [](PlanT &p) { argumentOf(p, 0).dtype = ElementType(-1); }, "dtype -1"},
     {"manyDims",
      [](PlanT &p) {
        for (int d = 2; d < 33; ++d) {
@@ -259,9 +260,9 @@ const Lie lies[] = {
      "argument 'x': has the samples in dim 2 of 2"},
     {"samplesInANegativeDim", [](PlanT &p) { argumentOf(p, 1).batch_dim = -2; },
      "argument 'x': has the samples in dim -2 of 2"},
-    {"seedOfFloats", [](PlanT &p) { seedOf(p, DType::F64, 1); },
+    {"seedOfFloats", [](PlanT &p) { seedOf(p, ElementType::F64, 1); },
      "the seed is one I64, not 8 bytes of F64"},
-    {"twoSeeds", [](PlanT &p) { seedOf(p, DType::I64, 2); },
+    {"twoSeeds", [](PlanT &p) { seedOf(p, ElementType::I64, 2); },
      "the seed is one I64, not 16 bytes of I64"},
     {"samplesPerStep", [](PlanT &p) { p.samples_per_step = 5; },
      "the plan has 5"},
@@ -274,7 +275,7 @@ const Lie lies[] = {
     {"storedSpanBeyondAnyFile",
      [](PlanT &p) { p.stored[0]->source->offset = INT64_MAX - 47; },
      "its span starts at 9223372036854775760"},
-    {"storedDtype", [](PlanT &p) { p.stored[0]->dtype = DType(40); },
+    {"storedDtype", [](PlanT &p) { p.stored[0]->dtype = ElementType(40); },
      "stored tensor 'linear.weight': dtype 40"},
     {"storedRank", [](PlanT &p) { p.stored[0]->shape.resize(33, 1); },
      "has 33 dims"},
@@ -297,7 +298,7 @@ const Lie lies[] = {
     {"storedComplexType",
      [](PlanT &p) {
        p.stored[0]->shape = {6, 2};
-       p.stored[0]->dtype = DType::I32;
+       p.stored[0]->dtype = ElementType::I32;
        p.stored[0]->complex = true;
      },
      "has complex numbers of parts of I32"},
@@ -410,7 +411,7 @@ TEST(VerifyPlan, AcceptsSubAxesThatNestInAnyOrder) {
 
 TEST(VerifyPlan, AcceptsASeedStateAndTheIndexOfARank) {
   PlanT plan = goodPlan();
-  seedOf(plan, DType::I64, 1);
+  seedOf(plan, ElementType::I64, 1);
   argumentOf(plan, 0).role = Role::State;
   argumentOf(plan, 0).view.reset();
   addAxisIndex(plan, bufferAt(504, 8));
@@ -419,7 +420,7 @@ TEST(VerifyPlan, AcceptsASeedStateAndTheIndexOfARank) {
 
 TEST(VerifyPlan, AcceptsALearningRateWithItsSchedule) {
   PlanT plan = goodPlan();
-  rateOf(plan, DType::F64, 0);
+  rateOf(plan, ElementType::F64, 0);
   plan.learning_rate = 1e-3;
   plan.lr_schedule = "cosine(warmup=1,total=10)";
   expectAccepted(plan);

@@ -170,7 +170,7 @@ const std::vector<Lie> lies = {
      [](PlanT &p) {
        second(p).arguments[1]->name = "x";
        second(p).arguments[1]->role = Role::Input;
-       second(p).arguments[1]->dtype = DType::I32;
+       second(p).arguments[1]->dtype = ElementType::I32;
      },
      "both have argument 'x', and the dtype differs"},
     {"shapeOfAName",

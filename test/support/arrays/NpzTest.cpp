@@ -38,7 +38,7 @@ TEST(Npy, EveryVersionIsRead) {
     auto array =
         openNpy(folder.write("a.npy", npy(twoByThree, sixValues, version)));
     ASSERT_TRUE(array) << array.error().message;
-    EXPECT_EQ(array->type(), ValueType::U16);
+    EXPECT_EQ(array->type(), ElementType::U16);
     EXPECT_EQ(array->shape(), (std::vector<int64_t>{2, 3}));
     EXPECT_EQ(valuesOf(*array), (std::vector<uint16_t>{1, 2, 3, 4, 5, 262}));
   }
@@ -182,13 +182,13 @@ TEST(Npz, WhatIsWrittenIsReadBack) {
     auto writer = NpzWriter::create(path);
     ASSERT_TRUE(writer);
     const int64_t shape[] = {2, 1, 2}, one[] = {1}, seven[] = {7};
-    ASSERT_TRUE(writer->add("logits", DType::F32, shape,
+    ASSERT_TRUE(writer->add("logits", ElementType::F32, shape,
                             std::as_bytes(std::span(values))));
-    ASSERT_TRUE(
-        writer->add("b", DType::BF16, one, std::as_bytes(std::span(brain))));
-    ASSERT_TRUE(
-        writer->add("scalar", DType::I64, {}, std::as_bytes(std::span(seven))));
-    EXPECT_FALSE(writer->add("short", DType::F64, shape,
+    ASSERT_TRUE(writer->add("b", ElementType::BF16, one,
+                            std::as_bytes(std::span(brain))));
+    ASSERT_TRUE(writer->add("scalar", ElementType::I64, {},
+                            std::as_bytes(std::span(seven))));
+    EXPECT_FALSE(writer->add("short", ElementType::F64, shape,
                              std::as_bytes(std::span(values))));
     EXPECT_FALSE(std::filesystem::exists(path));
     ASSERT_TRUE(writer->commit());
@@ -201,7 +201,7 @@ TEST(Npz, WhatIsWrittenIsReadBack) {
   float back[4] = {};
   ASSERT_TRUE(logits.read(0, 4, reinterpret_cast<std::byte *>(back)));
   EXPECT_TRUE(std::equal(values, values + 4, back));
-  EXPECT_EQ((*arrays)[1].type(), ValueType::F32);
+  EXPECT_EQ((*arrays)[1].type(), ElementType::F32);
   ASSERT_TRUE((*arrays)[1].read(0, 1, reinterpret_cast<std::byte *>(back)));
   EXPECT_EQ(back[0], -1.5f);
   EXPECT_EQ((*arrays)[2].shape(), std::vector<int64_t>{});
