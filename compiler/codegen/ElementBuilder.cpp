@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/ElementBuilder.h"
 
+#include "dialects/graph/ElementTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -183,8 +184,12 @@ Value ElementBuilder::reduce(graph::ReduceOp op, const Indices &indices) {
       build(op.getInput(), Indices(input->begin(), input->end()), Value());
   if (!operand || count == 1)
     return operand;
-  return scalars.create<kernel::ReduceOp>(operand.getType(), op.getKind(),
-                                          operand);
+  Type type = operand.getType();
+  if (op.getKind() != sharding::ReductionKind::Sum)
+    return scalars.create<kernel::ReduceOp>(type, op.getKind(), operand);
+  Value sum = scalars.create<kernel::ReduceOp>(graph::accumulatorOf(type),
+                                               op.getKind(), operand);
+  return graph::convert({scalars, sum}, type).get();
 }
 
 template <typename Op>

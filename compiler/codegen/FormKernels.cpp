@@ -5,6 +5,7 @@
 #include "compiler/codegen/Grouping.h"
 #include "compiler/codegen/Passes.h"
 #include "compiler/target/Target.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringExtras.h"
@@ -70,12 +71,21 @@ LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
     }
     graph::ProvenanceCopier provenance(op);
     OpBuilder builder(op, &provenance);
+    // Between the two kernels a sum has the type of its accumulator.
+    Type accumulator = graph::accumulatorOf(type.getElementType());
     auto shaped = [&](ArrayRef<int64_t> shape) {
-      return RankedTensorType::get(shape, type.getElementType());
+      return RankedTensorType::get(shape, accumulator);
+    };
+    auto converted = [&](Value value, Type to) -> Value {
+      auto from = cast<RankedTensorType>(value.getType());
+      if (from.getElementType() == to)
+        return value;
+      return graph::ConvertOp::create(builder, op.getLoc(), from.clone(to),
+                                      value);
     };
     Value parts = graph::ReshapeOp::create(
         builder, op.getLoc(), shaped({results, count / part, part}),
-        op.getInput());
+        converted(op.getInput(), accumulator));
     Value partial = graph::ReduceOp::create(
         builder, op.getLoc(), shaped({results, count / part}), op.getKind(),
         parts, ArrayRef<int64_t>{2});
@@ -83,7 +93,8 @@ LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
         graph::ReduceOp::create(builder, op.getLoc(), shaped({results}),
                                 op.getKind(), partial, ArrayRef<int64_t>{1});
     op.getResult().replaceAllUsesWith(
-        graph::ReshapeOp::create(builder, op.getLoc(), resultType, total));
+        graph::ReshapeOp::create(builder, op.getLoc(), resultType,
+                                 converted(total, type.getElementType())));
     op->erase();
   }
   return success();

@@ -75,9 +75,10 @@ class ArenaEvaluator : public RankEvaluator {
 public:
   /// Runs a program that all devices share, or one of several programs.
   ArenaEvaluator(func::FuncOp function, Arenas &memory, Exchange *exchange,
-                 size_t number, uint64_t seed)
-      : RankEvaluator(exchange ? RankEvaluator(*exchange, number)
-                               : RankEvaluator(evaluate::getMesh(function))),
+                 size_t number, uint64_t seed, Rounding rounding)
+      : RankEvaluator(
+            exchange ? RankEvaluator(*exchange, number, rounding)
+                     : RankEvaluator(evaluate::getMesh(function), rounding)),
         memory(memory), random(seed) {
     rank::ArenaAttr arena = rank::getArena(function);
     for (rank::Region region : {rank::Region::Shared, rank::Region::Private}) {
@@ -330,9 +331,9 @@ LogicalResult ArenaEvaluator::runSegments(rank::MicrobatchesOp loop) {
 namespace {
 struct RunningArena : RunningProgram {
   RunningArena(func::FuncOp function, Arenas &memory, Exchange *exchange,
-               size_t number, uint64_t seed)
+               size_t number, uint64_t seed, Rounding rounding)
       : function(function),
-        evaluator(function, memory, exchange, number, seed) {}
+        evaluator(function, memory, exchange, number, seed, rounding) {}
   void setArgument(Value argument, const Devices &parts) override {
     evaluator.write(argument, parts);
   }
@@ -349,7 +350,8 @@ struct RunningArena : RunningProgram {
 
 FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateArena(const JointFunction &joint,
-                                  ArrayRef<Tensor> arguments, uint64_t seed) {
+                                  ArrayRef<Tensor> arguments, uint64_t seed,
+                                  Rounding rounding) {
   for (func::FuncOp function : joint.getFunctions())
     if (!rank::getArena(function))
       return function.emitOpError("has no buffers: assign-buffers comes first");
@@ -359,6 +361,6 @@ polyrank::evaluate::evaluateArena(const JointFunction &joint,
       [&](func::FuncOp function, Exchange *exchange,
           size_t number) -> std::unique_ptr<RunningProgram> {
         return std::make_unique<RunningArena>(function, memory, exchange,
-                                              number, seed + number);
+                                              number, seed + number, rounding);
       });
 }

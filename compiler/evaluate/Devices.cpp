@@ -6,6 +6,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Blocks.h"
+#include "dialects/graph/ElementTypes.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -347,17 +348,18 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
   return result;
 }
 
-double polyrank::evaluate::getRoundingTolerance(Operation *program) {
-  bool isNarrowed =
-      program
-          ->walk([](graph::ConvertOp op) {
-            return getElementTypeOrSelf(op.getInput()).isF64() &&
-                           getElementTypeOrSelf(op.getResult()).isF32()
-                       ? WalkResult::interrupt()
-                       : WalkResult::advance();
-          })
-          .wasInterrupted();
-  return isNarrowed ? 1e-6 : roundingTolerance;
+double polyrank::evaluate::getRoundingTolerance(Operation *program,
+                                                Rounding rounding) {
+  if (rounding == Rounding::Exact)
+    return roundingTolerance;
+  int digits = rowOf(ElementType::F64).digits;
+  program->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto element = graph::toElementType(getElementTypeOrSelf(type));
+          element && isFloat(*element))
+        digits = std::min(digits, rowOf(*element).digits);
+  });
+  return std::max(roundingTolerance, std::ldexp(8.0, 1 - digits));
 }
 
 bool polyrank::evaluate::agree(const Tensor &left, const Tensor &right,

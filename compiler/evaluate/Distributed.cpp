@@ -218,7 +218,7 @@ static LogicalResult runBlock(Block &block, Scope &scope,
 FailureOr<SmallVector<Tensor>> polyrank::evaluate::evaluateDistributed(
     func::FuncOp function, ArrayRef<Tensor> arguments, uint64_t seed) {
   Scope scope;
-  scope.tolerance = getRoundingTolerance(function);
+  scope.tolerance = getRoundingTolerance(function, Rounding::Exact);
   sharding::MeshAttr mesh;
   for (auto [argument, tensor] :
        llvm::zip_equal(function.getArguments(), arguments)) {

@@ -133,13 +133,17 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
              << joint.getName()
              << " are what ranks run: evaluate them as ranks or by their arena";
     if (options.mode == "global")
-      return evaluateGlobal(function, arguments);
+      return evaluateGlobal(function, arguments, options.rounding);
+    if (options.mode == "distributed" && options.rounding != Rounding::Exact)
+      return function.emitError(
+          "is evaluated distributed to compare it with the exact results; "
+          "rounded results are those of global, ranks or arena");
     if (options.mode == "distributed")
       return evaluateDistributed(function, arguments, options.seed);
     if (options.mode == "ranks")
-      return evaluateRanks(joint, arguments, options.seed);
+      return evaluateRanks(joint, arguments, options.seed, options.rounding);
     if (options.mode == "arena")
-      return evaluateArena(joint, arguments, options.seed);
+      return evaluateArena(joint, arguments, options.seed, options.rounding);
     return function.emitError(
         "evaluates globally, distributed, as ranks or by their arena; "
         "not '" +

@@ -24,6 +24,7 @@
 
 namespace polyrank::evaluate {
 
+using graph::Rounding;
 using graph::Tensor;
 
 /// One local tensor per device of the mesh. A device at which the value does
@@ -58,10 +59,11 @@ sharding::LayoutAttr withoutBorders(sharding::LayoutAttr layout, int64_t dim);
 
 /// The relative error that two orders of the same fp64 sums may have.
 constexpr double roundingTolerance = 1e-9;
-/// The tolerance for a whole program. If it converts fp64 to fp32, another
-/// order of sums can round to the neighbouring fp32 number, and later ops
-/// magnify the difference.
-double getRoundingTolerance(mlir::Operation *program);
+/// The tolerance for two evaluations of a whole program. If results are rounded
+/// as their types say, another order of sums can round to the neighbouring
+/// number, and later ops magnify the difference: it is then eight units in the
+/// last place of 1 of the program's narrowest float type.
+double getRoundingTolerance(mlir::Operation *program, Rounding rounding);
 /// Returns true if two values agree: |a - b| <= tolerance (1 + |b|), NaN equal
 /// to NaN, integers equal. Otherwise `reason` names the first difference.
 /// Programs whose constants differ need a larger tolerance than layouts of one
@@ -84,7 +86,8 @@ std::optional<Devices> changeStage(mlir::Operation *op,
 
 /// The results of `function` on these arguments.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
-evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments);
+evaluateGlobal(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
+               Rounding rounding = Rounding::Exact);
 /// Evaluates the same program on devices that hold blocks; emits an error at
 /// the first op that disagrees with the global evaluation.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
@@ -98,7 +101,7 @@ evaluateDistributed(mlir::func::FuncOp function,
 /// result.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateRanks(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
-              uint64_t seed = 0);
+              uint64_t seed = 0, Rounding rounding = Rounding::Exact);
 /// The same for functions with buffers: each command reads and writes the
 /// arenas of its ranks, and a sent value stays in the sender's arena until it
 /// is received. A started collective reads and writes at a time between its
@@ -106,7 +109,7 @@ evaluateRanks(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
 /// function that runs next.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
 evaluateArena(const JointFunction &joint, llvm::ArrayRef<Tensor> arguments,
-              uint64_t seed = 0);
+              uint64_t seed = 0, Rounding rounding = Rounding::Exact);
 
 /// The global type of an argument or result: the one that a localized function
 /// recorded, or else the value's own type.
@@ -116,7 +119,8 @@ mlir::RankedTensorType getGlobalType(mlir::func::FuncOp function,
 /// Evaluates one op on whole tensors: graph ops, `sharding` ops, ops with
 /// regions.
 mlir::FailureOr<llvm::SmallVector<Tensor>>
-evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands);
+evaluateOp(mlir::Operation *op, llvm::ArrayRef<Tensor> operands,
+           Rounding rounding = Rounding::Exact);
 
 /// Arguments for functions, drawn from `seed`: floats are normal with deviation
 /// 0.5, integers are below the input's range (default 4). A state takes its

@@ -12,11 +12,12 @@ using namespace polyrank::evaluate;
 
 using Values = llvm::DenseMap<Value, Tensor>;
 
-static LogicalResult evaluateBlock(Block &block, Values &values);
+static LogicalResult evaluateBlock(Block &block, Values &values,
+                                   Rounding rounding);
 
 static FailureOr<SmallVector<Tensor>>
 evaluateMicrobatches(graph::MicrobatchesOp op, ArrayRef<Tensor> operands,
-                     const Values &outer) {
+                     const Values &outer, Rounding rounding) {
   ArrayRef<Tensor> of = operands.take_front(op.getOf().size());
   SmallVector<Tensor> carried(operands.drop_front(of.size()));
   SmallVector<Tensor> sums;
@@ -34,7 +35,7 @@ evaluateMicrobatches(graph::MicrobatchesOp op, ArrayRef<Tensor> operands,
     }
     for (auto [argument, tensor] : llvm::zip_equal(op.getCarried(), carried))
       values[argument] = tensor;
-    if (failed(evaluateBlock(op.getBody().front(), values)))
+    if (failed(evaluateBlock(op.getBody().front(), values, rounding)))
       return failure();
     auto yield = cast<graph::YieldOp>(op.getBody().front().getTerminator());
     for (auto [k, value] : llvm::enumerate(yield.getSum())) {
@@ -45,6 +46,7 @@ evaluateMicrobatches(graph::MicrobatchesOp op, ArrayRef<Tensor> operands,
       }
       for (int64_t e = 0, n = part.size(); e < n; ++e)
         sums[k].set(e, sums[k].at(e) + part.at(e));
+      sums[k].round(rounding);
     }
     for (auto [tensor, value] : llvm::zip_equal(carried, yield.getCarry()))
       tensor = values[value];
@@ -54,7 +56,8 @@ evaluateMicrobatches(graph::MicrobatchesOp op, ArrayRef<Tensor> operands,
 }
 
 FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands) {
+polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands,
+                               Rounding rounding) {
   if (op->getDialect() && op->getDialect()->getNamespace() ==
                               sharding::ShardingDialect::getDialectNamespace())
     return SmallVector<Tensor>(operands);
@@ -66,19 +69,22 @@ polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands) {
     results.emplace_back(cast<RankedTensorType>(result.getType()));
   if (failed(graphOp.evaluate(operands, results)))
     return failure();
+  for (Tensor &result : results)
+    result.round(rounding);
   return results;
 }
 
-static LogicalResult evaluateBlock(Block &block, Values &values) {
+static LogicalResult evaluateBlock(Block &block, Values &values,
+                                   Rounding rounding) {
   for (Operation &op : block.without_terminator()) {
     SmallVector<Tensor> operands;
     for (Value operand : op.getOperands())
       operands.push_back(values[operand]);
     FailureOr<SmallVector<Tensor>> results;
     if (auto microbatches = dyn_cast<graph::MicrobatchesOp>(op))
-      results = evaluateMicrobatches(microbatches, operands, values);
+      results = evaluateMicrobatches(microbatches, operands, values, rounding);
     else
-      results = evaluateOp(&op, operands);
+      results = evaluateOp(&op, operands, rounding);
     if (failed(results))
       return failure();
     for (auto [result, tensor] : llvm::zip_equal(op.getResults(), *results))
@@ -87,9 +93,8 @@ static LogicalResult evaluateBlock(Block &block, Values &values) {
   return success();
 }
 
-FailureOr<SmallVector<Tensor>>
-polyrank::evaluate::evaluateGlobal(func::FuncOp function,
-                                   ArrayRef<Tensor> arguments) {
+FailureOr<SmallVector<Tensor>> polyrank::evaluate::evaluateGlobal(
+    func::FuncOp function, ArrayRef<Tensor> arguments, Rounding rounding) {
   if (arguments.size() != function.getNumArguments())
     return function.emitError() << "takes " << function.getNumArguments()
                                 << " arguments, given " << arguments.size();
@@ -103,7 +108,7 @@ polyrank::evaluate::evaluateGlobal(func::FuncOp function,
     values[argument] = tensor;
   }
   Block &body = function.getBody().front();
-  if (failed(evaluateBlock(body, values)))
+  if (failed(evaluateBlock(body, values, rounding)))
     return failure();
   SmallVector<Tensor> results;
   for (Value value : body.getTerminator()->getOperands())

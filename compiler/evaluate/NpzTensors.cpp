@@ -78,16 +78,16 @@ Result<void> NpzTensors::read(const std::string &name, Tensor &tensor) {
       return Error{"array '" + name + "' of " + array.path() + " has shape " +
                    describe(array.shape()) + " where the program has " +
                    describe(tensor.shape)};
-    DType wide = tensor.isFloat() ? DType::F64 : DType::I64;
-    if (array.type() != ValueType::BOOL && !canConvert(array.type(), wide))
+    ElementType wide = tensor.isFloat() ? ElementType::F64 : ElementType::I64;
+    if (array.type() != ElementType::BOOL && !canConvert(array.type(), wide))
       return Error{"array '" + name + "' of " + array.path() + " holds " +
-                   nameOf(array.type()) +
+                   longNameOf(array.type()) +
                    ", which does not convert to the argument's type"};
     int64_t count = array.elements();
     std::vector<std::byte> raw(count * bytesOf(array.type()));
     if (auto done = array.read(0, count, raw.data()); !done)
       return done.error();
-    if (array.type() == ValueType::BOOL) {
+    if (array.type() == ElementType::BOOL) {
       for (int64_t i = 0; i < count; ++i)
         tensor.set(i, static_cast<int>(raw[i]));
       return {};
@@ -117,7 +117,8 @@ Result<void> polyrank::evaluate::writeNpz(
         tensor.isFloat() ? std::as_bytes(std::span(tensor.floats))
                          : std::as_bytes(std::span(tensor.integers));
     if (auto added = writer->add(
-            name, tensor.isFloat() ? DType::F64 : DType::I64, shape, data);
+            name, tensor.isFloat() ? ElementType::F64 : ElementType::I64, shape,
+            data);
         !added)
       return added.error();
   }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "dialects/graph/Tensor.h"
 #include "mlir/Pass/Pass.h"
 
 namespace polyrank::evaluate {
@@ -23,6 +24,7 @@ struct EvaluateOptions {
   /// with it up to the relative `tolerance`.
   std::string expected;
   double tolerance = 1e-9;
+  graph::Rounding rounding = graph::Rounding::Exact;
   uint64_t seed = 0;
 };
 

@@ -11,14 +11,15 @@ namespace polyrank::evaluate {
 class RankEvaluator {
 public:
   /// Runs a program on all devices of the mesh.
-  explicit RankEvaluator(sharding::MeshAttr mesh)
-      : mesh(mesh), numDevices(mesh ? mesh.getNumDevices() : 1),
+  RankEvaluator(sharding::MeshAttr mesh, Rounding rounding)
+      : rounding(rounding), mesh(mesh),
+        numDevices(mesh ? mesh.getNumDevices() : 1),
         devices(llvm::to_vector(llvm::seq<int64_t>(numDevices))) {}
   /// Runs program `number` on its devices, while others run other programs.
-  RankEvaluator(Exchange &exchange, size_t number)
-      : mesh(exchange.programs.getMesh()), numDevices(mesh.getNumDevices()),
-        devices(exchange.getDevices(number)), exchange(&exchange),
-        number(number) {}
+  RankEvaluator(Exchange &exchange, size_t number, Rounding rounding)
+      : rounding(rounding), mesh(exchange.programs.getMesh()),
+        numDevices(mesh.getNumDevices()), devices(exchange.getDevices(number)),
+        exchange(&exchange), number(number) {}
 
   virtual ~RankEvaluator() = default;
 
@@ -26,8 +27,9 @@ public:
   llvm::DenseMap<mlir::Value, Devices> values;
 
 protected:
-  /// Executes one op and sets the values of its results.
+  /// Executes one op and sets the values of its results, rounded.
   virtual mlir::LogicalResult runOp(mlir::Operation &op);
+  mlir::LogicalResult compute(mlir::Operation &op);
   mlir::LogicalResult runMicrobatches(rank::MicrobatchesOp op);
   mlir::LogicalResult runMicrobatches(graph::MicrobatchesOp op);
   virtual mlir::LogicalResult runLoop(rank::LoopOp op);
@@ -64,6 +66,7 @@ protected:
     return values[value][device];
   }
 
+  Rounding rounding;
   sharding::MeshAttr mesh;
   int64_t numDevices;
   llvm::SmallVector<int64_t> devices;

@@ -177,7 +177,12 @@ LogicalResult RankEvaluator::runAlone(Op op) {
       operands.push_back(at(operand, device));
     for (Type type : op->getResultTypes())
       outputs.emplace_back(cast<RankedTensorType>(type));
-    if (failed(op.evaluate(operands, outputs)))
+    LogicalResult done = success();
+    if constexpr (std::is_same_v<Op, kernel::LoopsOp>)
+      done = op.evaluate(operands, outputs, rounding);
+    else
+      done = op.evaluate(operands, outputs);
+    if (failed(done))
       return failure();
     for (auto [result, output] : llvm::zip_equal(results, outputs))
       result[device] = std::move(output);
@@ -191,7 +196,7 @@ LogicalResult RankEvaluator::runLaunch(rank::LaunchOp op) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<rank::KernelOp>(
       op, op.getKernelAttr());
   Block &body = kernel.getBody().front();
-  RankEvaluator inner(mesh);
+  RankEvaluator inner(mesh, rounding);
   inner.devices = devices;
   for (auto [argument, input] :
        llvm::zip_equal(body.getArguments(), op.getInputs()))
@@ -351,6 +356,17 @@ LogicalResult RankEvaluator::runMicrobatches(graph::MicrobatchesOp op) {
 }
 
 LogicalResult RankEvaluator::runOp(Operation &op) {
+  if (failed(compute(op)))
+    return failure();
+  if (rounding == Rounding::OfTypes)
+    for (Value result : op.getResults())
+      if (auto found = values.find(result); found != values.end())
+        for (int64_t device : devices)
+          found->second[device].round();
+  return success();
+}
+
+LogicalResult RankEvaluator::compute(Operation &op) {
   if (auto collective = dyn_cast<rank::CollectiveOp>(op))
     return runCollective(collective);
   if (auto transfer = rank::getTransfer(&op))
@@ -483,10 +499,12 @@ polyrank::evaluate::assembleResult(const BoundaryValue &result,
 
 namespace {
 struct RunningEvaluator : RunningProgram {
-  RunningEvaluator(func::FuncOp function, Exchange *exchange, size_t number)
+  RunningEvaluator(func::FuncOp function, Exchange *exchange, size_t number,
+                   Rounding rounding)
       : body(function.getBody().front()),
-        evaluator(exchange ? RankEvaluator(*exchange, number)
-                           : RankEvaluator(evaluate::getMesh(function))) {}
+        evaluator(exchange
+                      ? RankEvaluator(*exchange, number, rounding)
+                      : RankEvaluator(evaluate::getMesh(function), rounding)) {}
   void setArgument(Value argument, const Devices &parts) override {
     evaluator.values[argument] = parts;
   }
@@ -500,11 +518,13 @@ struct RunningEvaluator : RunningProgram {
 
 FailureOr<SmallVector<Tensor>>
 polyrank::evaluate::evaluateRanks(const JointFunction &joint,
-                                  ArrayRef<Tensor> arguments, uint64_t seed) {
-  return evaluateTogether(joint, arguments, seed, /*interleaving=*/std::nullopt,
-                          [](func::FuncOp function, Exchange *exchange,
-                             size_t number) -> std::unique_ptr<RunningProgram> {
-                            return std::make_unique<RunningEvaluator>(
-                                function, exchange, number);
-                          });
+                                  ArrayRef<Tensor> arguments, uint64_t seed,
+                                  Rounding rounding) {
+  return evaluateTogether(
+      joint, arguments, seed, /*interleaving=*/std::nullopt,
+      [&](func::FuncOp function, Exchange *exchange,
+          size_t number) -> std::unique_ptr<RunningProgram> {
+        return std::make_unique<RunningEvaluator>(function, exchange, number,
+                                                  rounding);
+      });
 }

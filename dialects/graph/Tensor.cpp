@@ -4,10 +4,13 @@
 
 #include <cmath>
 
+#include "dialects/graph/ElementTypes.h"
+#include "support/ElementValues.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace polyrank;
 using namespace polyrank::graph;
 
 int64_t polyrank::graph::numElements(ArrayRef<int64_t> shape) {
@@ -65,14 +68,16 @@ int64_t polyrank::graph::toInteger(Type type, double value) {
   return static_cast<int64_t>(value);
 }
 
-static double roundTo(FloatType type, double value) {
-  if (type.isF32())
-    return static_cast<float>(value);
-  APFloat rounded(value);
-  bool loses = false;
-  rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                  &loses);
-  return rounded.convertToDouble();
+double polyrank::graph::roundTo(FloatType type, double value) {
+  return visitElements(*toElementType(type), [&]<typename T>(T) -> double {
+    if constexpr (std::is_floating_point_v<T>)
+      return static_cast<T>(value);
+    APFloat rounded(value); // once, not first to a float
+    bool loses = false;
+    rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &loses);
+    return rounded.convertToDouble();
+  });
 }
 
 Tensor Tensor::splat(RankedTensorType type, double value) {
@@ -96,19 +101,15 @@ void Tensor::round() {
 /// returns false if there is none.
 template <typename Function>
 static bool withCppType(Type type, const Function &function) {
-  if (type.isF32())
-    function(float());
-  else if (type.isF64())
-    function(double());
-  else if (type.isInteger(1))
-    function(bool());
-  else if (type.isInteger(32))
-    function(int32_t());
-  else if (type.isInteger(64))
-    function(int64_t());
-  else
-    return false;
-  return true;
+  std::optional<ElementType> element = toElementType(type);
+  return element && visitElements(*element, [&]<typename T>(T) {
+           constexpr bool isBoolean = std::is_same_v<T, Boolean>;
+           if constexpr (isBoolean)
+             function(bool());
+           else if constexpr (std::is_arithmetic_v<T> && sizeof(T) >= 4)
+             function(T());
+           return isBoolean || (std::is_arithmetic_v<T> && sizeof(T) >= 4);
+         });
 }
 
 Tensor Tensor::fromAttribute(DenseElementsAttr attribute) {

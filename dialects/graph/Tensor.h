@@ -17,9 +17,17 @@ namespace polyrank::graph {
 /// largest integer, or false and true.
 int64_t toInteger(mlir::Type type, double value);
 
+/// The nearest value of the type, ties to even.
+double roundTo(mlir::FloatType type, double value);
+
+/// What an evaluation makes of the types of floats.
+enum class Rounding {
+  Exact,  // all are computed and held as fp64: what ops mean as formulas
+  OfTypes // each result is rounded as its type says: what devices compute
+};
+
 /// A dense row-major tensor. Floats of every width are held and computed as
-/// fp64: the reference is the exact result up to fp64 rounding, and storage
-/// rounding is left to kernels. Integers and booleans are held as int64.
+/// fp64. Integers and booleans are held as int64.
 struct Tensor {
   mlir::Type elementType;
   llvm::SmallVector<int64_t> shape;
@@ -77,6 +85,10 @@ struct Tensor {
   /// Rounds floats to the nearest value of the element type, as one op of that
   /// type would.
   void round();
+  void round(Rounding rounding) {
+    if (rounding == Rounding::OfTypes)
+      round();
+  }
 
   /// The same elements under another shape of the same size.
   Tensor reshaped(llvm::ArrayRef<int64_t> newShape) const;

@@ -1,5 +1,4 @@
-// Evaluates loops in double precision: one value at all points, then the next
-// value.
+// Evaluates loops: one value at all points, then the next value.
 
 #include <cmath>
 
@@ -24,8 +23,8 @@ using Column = Tensor;
 class Evaluation {
 public:
   Evaluation(LoopsOp loops, ArrayRef<Tensor> operands,
-             MutableArrayRef<Tensor> results)
-      : loops(loops), operands(operands), results(results),
+             MutableArrayRef<Tensor> results, graph::Rounding rounding)
+      : loops(loops), operands(operands), results(results), rounding(rounding),
         numReduced(loops.getNumPoints(/*ofReduced=*/true)) {}
 
   LogicalResult run(int64_t firstPoint, int64_t numParallel);
@@ -44,6 +43,7 @@ private:
   LoopsOp loops;
   ArrayRef<Tensor> operands;
   MutableArrayRef<Tensor> results;
+  graph::Rounding rounding;
   int64_t numReduced, count = 0;
   std::vector<SmallVector<int64_t>> variables;
   llvm::DenseMap<Value, Column> columns;
@@ -332,13 +332,17 @@ void Evaluation::store(StoreOp op) {
 void Evaluation::scatter(ScatterAddOp op) {
   const Column &update = get(op.getUpdate()), &index = get(op.getIndex());
   Tensor &result = results[0];
+  auto type = dyn_cast<FloatType>(result.elementType);
   for (auto [i, element] : llvm::enumerate(valueOf(op.getOffset()))) {
     int64_t at = index.integers[i];
     if (at < 0 || at >= op.getLimit())
       continue;
     at = at * op.getStride() + element;
     if (result.isFloat())
-      result.floats[at] += update.floats[i];
+      result.floats[at] =
+          rounding == graph::Rounding::OfTypes
+              ? graph::roundTo(type, result.floats[at] + update.floats[i])
+              : result.floats[at] + update.floats[i];
     else
       result.integers[at] += update.integers[i];
   }
@@ -357,6 +361,7 @@ LogicalResult Evaluation::run(int64_t firstPoint, int64_t numParallel) {
       Column result(op.getResult(0).getType(), {count});
       if (failed(compute(op, result)))
         return failure();
+      result.round(rounding);
       columns[op.getResult(0)] = std::move(result);
     }
   }
@@ -364,7 +369,8 @@ LogicalResult Evaluation::run(int64_t firstPoint, int64_t numParallel) {
 }
 
 LogicalResult LoopsOp::evaluate(ArrayRef<Tensor> operands,
-                                MutableArrayRef<Tensor> results) {
+                                MutableArrayRef<Tensor> results,
+                                graph::Rounding rounding) {
   if (ScatterAddOp scatter = getScatter(); scatter && scatter.getInit())
     results[0] = operands[getArgumentNumber(scatter.getInit())];
   // Evaluating this many points at once takes little memory.
@@ -372,7 +378,7 @@ LogicalResult LoopsOp::evaluate(ArrayRef<Tensor> operands,
   int64_t points = getNumPoints(/*ofReduced=*/false);
   int64_t step =
       std::max<int64_t>(1, pointsAtOnce / getNumPoints(/*ofReduced=*/true));
-  Evaluation evaluation(*this, operands, results);
+  Evaluation evaluation(*this, operands, results, rounding);
   for (int64_t first = 0; first < points; first += step)
     if (failed(evaluation.run(first, std::min(step, points - first))))
       return failure();

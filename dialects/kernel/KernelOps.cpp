@@ -326,6 +326,23 @@ ParseResult LoopsOp::parse(OpAsmParser &parser, OperationState &state) {
   return success();
 }
 
+/// Parses and prints `type` or `type into accumulator`.
+static ParseResult parseReducedTypes(OpAsmParser &parser, Type &input,
+                                     Type &result) {
+  if (parser.parseType(input))
+    return failure();
+  result = input;
+  return succeeded(parser.parseOptionalKeyword("into"))
+             ? parser.parseType(result)
+             : success();
+}
+static void printReducedTypes(OpAsmPrinter &printer, Operation *, Type input,
+                              Type result) {
+  printer << input;
+  if (result != input)
+    printer << " into " << result;
+}
+
 #define GET_OP_CLASSES
 #include "dialects/kernel/KernelOps.cpp.inc"
 

@@ -99,9 +99,10 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
     bool isFull(StoreOp store);
     /// Merges variables that every expression could address as one variable.
     void mergeVariables();
-    /// Evaluates the results in double precision, point by point.
+    /// Evaluates the results point by point; a sum is rounded once.
     ::llvm::LogicalResult evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
-                                   ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results);
+                                   ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results,
+                                   ::polyrank::graph::Rounding rounding = ::polyrank::graph::Rounding::Exact);
   }];
 }
 
@@ -153,18 +154,27 @@ def Kernel_InRangeOp : Kernel_Op<"in_range", [Pure]> {
   let assemblyFormat = "` ` `[` custom<Affine>($value) `]` `from` $lower `to` $upper attr-dict";
 }
 
-def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure, SameOperandsAndResultType]> {
+def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure]> {
   let summary = "A reduction over all points of the reduced variables";
   let description = [{
-    The kernel schedule determines the order, on which the bits of sums depend.
+    Each element is converted to the type of the result, the accumulator, and
+    combined with the others in that type, so that a sum of narrow floats is
+    rounded only where the program rounds it. The kernel schedule determines the
+    order, on which the bits of sums depend.
 
     ```mlir
     %1 = kernel.reduce sum %0 : f32
+    %2 = kernel.reduce sum %x : bf16 into f32
     ```
+
+    1. The accumulator is the input's type, or, for a sum of floats, a wider
+       float.
+    2. A sum of floats of less than 32 bits has a wider accumulator.
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Kernel_Element:$input);
   let results = (outs Kernel_Element:$result);
-  let assemblyFormat = "$kind $input attr-dict `:` type($input)";
+  let assemblyFormat = "$kind $input attr-dict `:` custom<ReducedTypes>(type($input), type($result))";
+  let hasVerifier = 1;
 }
 
 def Kernel_PhiloxOp : Kernel_Op<"philox", [Pure]> {

@@ -206,6 +206,23 @@ LogicalResult LoadOp::verify() {
   return success();
 }
 
+LogicalResult ReduceOp::verify() {
+  auto input = dyn_cast<FloatType>(getInput().getType());
+  auto result = dyn_cast<FloatType>(getResult().getType());
+  bool isFloatSum =
+      input && result && getKind() == sharding::ReductionKind::Sum;
+  if (getResult().getType() != getInput().getType() &&
+      !(isFloatSum && result.getWidth() > input.getWidth()))
+    return emitOpError("[1] reduces ")
+           << getInput().getType() << " into " << getResult().getType()
+           << ", which is neither its type nor, for a sum, a wider float";
+  if (isFloatSum && result.getWidth() < 32)
+    return emitOpError("[2] sums ")
+           << getInput().getType() << " into " << getResult().getType()
+           << ", which loses summands: its accumulator is at least f32";
+  return success();
+}
+
 LogicalResult StoreOp::verify() {
   auto loops = cast<LoopsOp>((*this)->getParentOp());
   if (getNumber() < 0 || getNumber() >= loops->getNumResults())

@@ -103,7 +103,7 @@ bool Checker::compare(ModuleOp module, Mode mode,
 
 bool Checker::runModel(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::getRoundingTolerance(module);
+  tolerance = evaluate::getRoundingTolerance(module, evaluate::Rounding::Exact);
   stage = "model";
   if (!compare(module, Global))
     return false;
@@ -160,7 +160,7 @@ bool Checker::checkShuffled(ModuleOp constrained, ModuleOp propagated) {
 
 bool Checker::runConstraints(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::getRoundingTolerance(module);
+  tolerance = evaluate::getRoundingTolerance(module, evaluate::Rounding::Exact);
   stage = "constraints";
   if (!compare(module, Global))
     return false;
@@ -239,7 +239,7 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
 
 bool Checker::runLayouts(ModuleOp module) {
   reference.clear();
-  tolerance = evaluate::getRoundingTolerance(module);
+  tolerance = evaluate::getRoundingTolerance(module, evaluate::Rounding::Exact);
   stage = "layouts";
   if (!compare(module, Distributed))
     return false;

@@ -50,6 +50,14 @@ static cl::opt<double, true>
     tolerance("tolerance", cl::location(evaluation.tolerance),
               cl::desc("How far results may be from --expect, relative "
                        "(default 1e-9)"));
+using polyrank::graph::Rounding;
+static cl::opt<Rounding, true>
+    rounding("rounding", cl::location(evaluation.rounding),
+             cl::desc("How --evaluate computes floats:"),
+             cl::values(clEnumValN(Rounding::Exact, "exact",
+                                   "all in double precision (the default)"),
+                        clEnumValN(Rounding::OfTypes, "types",
+                                   "each result rounded as its type says")));
 static cl::opt<uint64_t, true>
     seed("seed", cl::location(evaluation.seed),
          cl::desc("Arguments that --inputs does not give are drawn from this"));

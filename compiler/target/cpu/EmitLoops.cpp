@@ -2,6 +2,7 @@
 
 #include "compiler/target/cpu/KernelEmitter.h"
 
+#include "dialects/graph/ElementTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -258,6 +259,8 @@ void KernelEmitter::emitPasses() {
           value = arith::SelectOp::create(
               b, tailMask, value,
               emitIdentity(b, op.getKind(), value.getType()));
+        if (op.getType() != op.getInput().getType())
+          value = emitWidened(b, value, op.getType());
         results.push_back(emitCombine(b, op.getKind(), accumulator, value));
       }
       if (pass == numPasses - 1)
@@ -386,6 +389,7 @@ void KernelEmitter::emitScatter(Value row) {
   };
   auto address = [&](Value at) { return addressIn(result, at); };
   auto write = [&](Value value, Value to) {
+    value = toMemory(value);
     if (tailMask)
       LLVM::MaskedStoreOp::create(b, value, to, tailMask, alignmentOf(element));
     else
@@ -397,13 +401,26 @@ void KernelEmitter::emitScatter(Value row) {
     emitVectorLoop(constant(0), constant(size), hasRest, body);
   };
   Type type = vector >= 0 ? Type(vectorOf(element)) : element;
+  // A narrow sum in memory is rounded after each update.
+  auto add = [&](Value sum, Value update) -> Value {
+    Type accumulator = graph::accumulatorOf(element);
+    if (accumulator == element)
+      return emitCombine(b, sharding::ReductionKind::Sum, sum, update);
+    Value wide = emitCombine(b, sharding::ReductionKind::Sum,
+                             emitWidened(b, sum, accumulator),
+                             emitWidened(b, update, accumulator));
+    return arith::TruncFOp::create(b, type, wide);
+  };
   auto read = [&](Value from) -> Value {
-    if (tailMask)
-      return LLVM::MaskedLoadOp::create(
-          b, type, from, tailMask,
-          emitIdentity(b, sharding::ReductionKind::Sum, type),
-          alignmentOf(element));
-    return LLVM::LoadOp::create(b, type, from, alignmentOf(element));
+    Type held = likeType(memoryType(element), type);
+    Value value =
+        tailMask
+            ? Value(LLVM::MaskedLoadOp::create(
+                  b, held, from, tailMask,
+                  emitIdentity(b, sharding::ReductionKind::Sum, held),
+                  alignmentOf(element)))
+            : Value(LLVM::LoadOp::create(b, held, from, alignmentOf(element)));
+    return fromMemory(value, element);
   };
   // A scatter in place copies nothing. There are fewer loops here than the
   // levels of values assume, but no value is used here.
@@ -436,7 +453,7 @@ void KernelEmitter::emitScatter(Value row) {
       Value update = vector >= 0 ? getVector(scatter.getUpdate())
                                  : get(scatter.getUpdate());
       Value to = address(at);
-      write(emitCombine(b, sharding::ReductionKind::Sum, read(to), update), to);
+      write(add(read(to), update), to);
     });
     leaveLevel();
     return SmallVector<Value>();

@@ -277,11 +277,24 @@ Value KernelEmitter::computeLoad(LoadOp load, bool asVector) {
 }
 
 Value KernelEmitter::fromMemory(Value loaded, Type type) {
-  if (!type.isInteger(1))
+  if (memoryType(type) == type)
     return loaded;
+  if (isa<FloatType>(type))
+    return arith::BitcastOp::create(b, likeType(type, loaded.getType()),
+                                    loaded);
   return arith::CmpIOp::create(
       b, arith::CmpIPredicate::ne, loaded,
       emitIdentity(b, sharding::ReductionKind::Sum, loaded.getType()));
+}
+
+Value KernelEmitter::toMemory(Value value) {
+  Type type = getElementTypeOrSelf(value.getType()), element = memoryType(type);
+  if (element == type)
+    return value;
+  Type held = likeType(element, value.getType());
+  if (isa<FloatType>(type))
+    return arith::BitcastOp::create(b, held, value);
+  return arith::ExtUIOp::create(b, held, value);
 }
 
 void KernelEmitter::store(Value value, unsigned buffer, const Affine &offset) {
@@ -291,9 +304,7 @@ void KernelEmitter::store(Value value, unsigned buffer, const Affine &offset) {
   int64_t stride = vector >= 0 ? offset.coefficients[vector] : 0;
   if (stride != 0 && !isa<VectorType>(value.getType()))
     value = broadcast(value);
-  if (type.isInteger(1))
-    value =
-        arith::ExtUIOp::create(b, likeType(element, value.getType()), value);
+  value = toMemory(value);
   unsigned alignment = alignmentOf(type);
   if (stride == 0 || stride == 1) {
     Value to = emitAddress(buffers[buffer], element, emitAffine(offset, false));

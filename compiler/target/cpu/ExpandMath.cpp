@@ -1,6 +1,6 @@
-// Expands the functions of `math` into arithmetic on scalars, or on vectors
-// lane by lane with the same bits. Functions of f32 are within 2 ulp (each says
-// how far).
+// Expands the functions of `math`, and the rounding to bf16, into arithmetic on
+// scalars, or on vectors lane by lane with the same bits. Functions of f32 are
+// within 2 ulp (each says how far).
 //
 // Polynomials are those of S. Moshier's Cephes library (single precision: exp,
 // log, tanh), N. Juffa's erff, and Taylor series in double precision for sin,
@@ -330,9 +330,44 @@ static Value emitIntegerPower(Integers &i, Value x, Value y) {
   return arith::SelectOp::create(i.b, vanishes, zero, result);
 }
 
+/// f32 to bf16, to nearest even, with the bits of `bfloat16FromFloat`
+/// (support/Float16.h). Instructions for it differ by machine: some make
+/// denormals 0.
+static Value emitToBFloat16(ImplicitLocOpBuilder &b, Value x) {
+  Integers i32{b, likeType(b.getI32Type(), x.getType())};
+  Value bits = arith::BitcastOp::create(b, i32.type, x);
+  Value isOdd = i32.land(i32.shr(bits, 16), i32.c(1));
+  Value rounded = i32.shr(i32.add(i32.add(bits, i32.c(0x7fff)), isOdd), 16);
+  Value isNan =
+      i32.compare(arith::CmpIPredicate::sgt, i32.land(bits, i32.c(0x7fffffff)),
+                  i32.c(0x7f800000));
+  Value quiet = arith::OrIOp::create(b, i32.shr(bits, 16), i32.c(0x40));
+  Value low = arith::TruncIOp::create(
+      b, likeType(b.getI16Type(), x.getType()),
+      arith::SelectOp::create(b, isNan, quiet, rounded));
+  return arith::BitcastOp::create(b, likeType(b.getBF16Type(), x.getType()),
+                                  low);
+}
+
 // Patterns
 
 namespace {
+
+struct ExpandToBFloat16 : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isBF16())
+      return failure();
+    ImplicitLocOpBuilder builder(op.getLoc(), rewriter);
+    Value x = op.getIn();
+    if (Type single = likeType(builder.getF32Type(), x.getType());
+        x.getType() != single)
+      x = arith::TruncFOp::create(builder, single, x);
+    rewriter.replaceOp(op, emitToBFloat16(builder, x));
+    return success();
+  }
+};
 
 /// Replaces an op of floats by a formula.
 template <typename Op>
@@ -400,7 +435,7 @@ void cpu::populateMathExpansions(RewritePatternSet &patterns) {
           return emitPower(f, operands[0], operands[1]);
         });
       });
-  patterns.add<ExpandIntegerPower>(context);
+  patterns.add<ExpandIntegerPower, ExpandToBFloat16>(context);
 }
 
 bool cpu::hasCode(Operation *op) {

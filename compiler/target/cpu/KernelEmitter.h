@@ -15,10 +15,13 @@
 
 namespace polyrank::cpu {
 
-/// The type of an element in memory: a boolean is a byte.
+/// The type of an element in memory: a boolean is a byte. A bf16 is its bits,
+/// since masked stores of bf16 are widened and rounded again where the machine
+/// has none.
 inline mlir::Type memoryType(mlir::Type type) {
-  return type.isInteger(1) ? mlir::IntegerType::get(type.getContext(), 8)
-                           : type;
+  if (type.isInteger(1) || type.isBF16())
+    return mlir::IntegerType::get(type.getContext(), type.isBF16() ? 16 : 8);
+  return type;
 }
 inline unsigned alignmentOf(mlir::Type type) {
   return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
@@ -90,6 +93,7 @@ private:
   /// place: a load, or a part of a concatenation that all lanes share.
   mlir::Value computeAddress(mlir::Operation *op);
   mlir::Value fromMemory(mlir::Value loaded, mlir::Type type);
+  mlir::Value toMemory(mlir::Value value);
   mlir::Value emitAffine(const Affine &affine, bool asVector);
   int64_t sizeOf(int variable) { return loops.getVariables()[variable].size; }
   mlir::Value emitAddress(mlir::Value base, mlir::Type element,

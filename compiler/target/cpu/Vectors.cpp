@@ -64,9 +64,15 @@ Value cpu::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
   return c0;
 }
 
-/// Combines f32 and wider floats, integers or booleans.
-static Value combine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
-                     Value x, Value y) {
+Value cpu::emitWidened(ImplicitLocOpBuilder &builder, Value value, Type type) {
+  Type wide = likeType(type, value.getType());
+  return value.getType() == wide
+             ? value
+             : Value(arith::ExtFOp::create(builder, wide, value));
+}
+
+Value cpu::emitCombine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
+                       Value x, Value y) {
   Type element = getElementTypeOrSelf(x.getType());
   bool isFloat = isa<FloatType>(element), isBoolean = element.isInteger(1);
   switch (kind) {
@@ -83,17 +89,6 @@ static Value combine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
                        : Value(arith::MinSIOp::create(b, x, y));
   }
   llvm_unreachable("covered switch");
-}
-
-Value cpu::emitCombine(ImplicitLocOpBuilder &builder,
-                       sharding::ReductionKind kind, Value x, Value y) {
-  Type type = x.getType(), element = getElementTypeOrSelf(type);
-  if (!isa<FloatType>(element) || element.getIntOrFloatBitWidth() >= 32)
-    return combine(builder, kind, x, y);
-  Type wide = likeType(builder.getF32Type(), type);
-  Value result = combine(builder, kind, arith::ExtFOp::create(builder, wide, x),
-                         arith::ExtFOp::create(builder, wide, y));
-  return arith::TruncFOp::create(builder, type, result);
 }
 
 Value cpu::emitIdentity(ImplicitLocOpBuilder &builder,

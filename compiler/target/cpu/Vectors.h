@@ -21,7 +21,12 @@ mlir::Value emitPhilox(mlir::ImplicitLocOpBuilder &builder, int64_t id,
                        mlir::Value index, mlir::Value seed, mlir::Value step,
                        mlir::Value microbatch);
 
-/// Combines two partial results of a reduction.
+/// `value`, a float or a vector of floats, in the float type `type`, which is
+/// at least as wide.
+mlir::Value emitWidened(mlir::ImplicitLocOpBuilder &builder, mlir::Value value,
+                        mlir::Type type);
+/// Combines two partial results of a reduction, which have the type of its
+/// accumulator: integers, booleans or floats of at least 32 bits.
 mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
                         sharding::ReductionKind kind, mlir::Value x,
                         mlir::Value y);

@@ -13,9 +13,11 @@
 
 #include "compiler/codegen/Passes.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "dialects/graph/ElementTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "support/ElementValues.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -37,16 +39,12 @@ Bytes polyrank::codegen::toBytes(const Tensor &tensor) {
   Bytes bytes(rank::getByteSize(tensor.getType()));
   Type type = tensor.elementType;
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
-    if (type.isF32())
-      put(bytes, i, static_cast<float>(tensor.floats[i]));
-    else if (type.isF64())
-      put(bytes, i, tensor.floats[i]);
-    else if (type.isInteger(64))
-      put(bytes, i, tensor.integers[i]);
-    else if (type.isInteger(32))
-      put(bytes, i, static_cast<int32_t>(tensor.integers[i]));
-    else
-      put(bytes, i, static_cast<int8_t>(tensor.integers[i]));
+    visitElements(*graph::toElementType(type), [&]<typename T>(T) {
+      if constexpr (std::is_floating_point_v<Arithmetic<T>>)
+        put(bytes, i, T(static_cast<Arithmetic<T>>(tensor.floats[i])));
+      else
+        put(bytes, i, T(static_cast<Arithmetic<T>>(tensor.integers[i])));
+    });
   }
   return bytes;
 }
@@ -55,16 +53,13 @@ Tensor polyrank::codegen::fromBytes(const Bytes &bytes, RankedTensorType type) {
   Tensor tensor(type);
   Type element = type.getElementType();
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
-    if (element.isF32())
-      tensor.floats[i] = take<float>(bytes, i);
-    else if (element.isF64())
-      tensor.floats[i] = take<double>(bytes, i);
-    else if (element.isInteger(64))
-      tensor.integers[i] = take<int64_t>(bytes, i);
-    else if (element.isInteger(32))
-      tensor.integers[i] = take<int32_t>(bytes, i);
-    else
-      tensor.integers[i] = take<int8_t>(bytes, i);
+    visitElements(*graph::toElementType(element), [&]<typename T>(T) {
+      Arithmetic<T> value = take<T>(bytes, i);
+      if constexpr (std::is_floating_point_v<Arithmetic<T>>)
+        tensor.floats[i] = value;
+      else
+        tensor.integers[i] = value;
+    });
   }
   return tensor;
 }
@@ -77,7 +72,11 @@ Tensor polyrank::codegen::randomTensor(RankedTensorType type, double low,
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) {
     double value = number(random);
     if (tensor.isFloat())
-      tensor.floats[i] = static_cast<float>(value);
+      tensor.floats[i] = graph::roundTo(
+          cast<FloatType>(type.getElementType().isF64()
+                              ? Float32Type::get(type.getContext())
+                              : type.getElementType()),
+          value);
     else if (type.getElementType().isInteger(1))
       tensor.integers[i] = value > (low + high) / 2;
     else
@@ -153,7 +152,8 @@ rank::KernelOp KernelRunner::getKernel(unsigned index) {
   return *std::next(module->getOps<rank::KernelOp>().begin(), index);
 }
 
-std::vector<Tensor> KernelRunner::evaluate(const std::vector<Tensor> &inputs) {
+std::vector<Tensor> KernelRunner::evaluate(const std::vector<Tensor> &inputs,
+                                           graph::Rounding rounding) {
   auto function = source->lookupSymbol<func::FuncOp>("main");
   DenseMap<Value, Tensor> values;
   for (auto [argument, input] :
@@ -173,8 +173,10 @@ std::vector<Tensor> KernelRunner::evaluate(const std::vector<Tensor> &inputs) {
       opResults.emplace_back(cast<RankedTensorType>(result.getType()));
     EXPECT_TRUE(
         succeeded(cast<graph::GraphOp>(op).evaluate(operands, opResults)));
-    for (auto [result, value] : llvm::zip_equal(op.getResults(), opResults))
+    for (auto [result, value] : llvm::zip_equal(op.getResults(), opResults)) {
+      value.round(rounding);
       values[result] = value;
+    }
   }
   return results;
 }

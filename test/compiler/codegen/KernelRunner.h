@@ -38,7 +38,9 @@ public:
   const target::CompiledKernels &getCompiled() const { return kernels; }
 
   /// Evaluates each op's reference implementation.
-  std::vector<graph::Tensor> evaluate(const std::vector<graph::Tensor> &inputs);
+  std::vector<graph::Tensor>
+  evaluate(const std::vector<graph::Tensor> &inputs,
+           graph::Rounding rounding = graph::Rounding::Exact);
   /// Runs the kernels, each in pieces of `piece` items (not necessarily a
   /// multiple of its grain), from the last piece to the first if `backwards`.
   /// Fails the test if a kernel writes outside its results or omits a part.

@@ -64,3 +64,26 @@ func.func @quotient(%x: tensor<64xi32>, %y: tensor<64xi32>) -> tensor<64xi32> {
   %0 = graph.div %x, %y : tensor<64xi32>
   return %0 : tensor<64xi32>
 }
+
+// -----
+// A sum of narrow floats is formed in f32 and rounded once; between the two
+// kernels of a long one it stays f32.
+
+// CHECK: kernel.reduce sum %{{.*}} : bf16 into f32
+// CHECK-NEXT: arith.truncf %{{.*}} : f32 to bf16
+func.func @narrow(%x: tensor<8x64xbf16>) -> tensor<8xbf16> {
+  %0 = graph.reduce sum %x over [1] : (tensor<8x64xbf16>) -> tensor<8xbf16>
+  return %0 : tensor<8xbf16>
+}
+
+// -----
+// CHECK: kernel.loops [reduce 128] (%{{.*}} : tensor<1x128xf32>) -> tensor<1xbf16>
+// CHECK: kernel.reduce sum %{{.*}} : f32
+// CHECK-NEXT: arith.truncf %{{.*}} : f32 to bf16
+// CHECK: kernel.loops {{.*}} (%{{.*}} : tensor<1024x1024xbf16>) -> tensor<1x128xf32>
+// CHECK: arith.extf %{{.*}} : bf16 to f32
+// CHECK-NEXT: kernel.reduce sum %{{.*}} : f32
+func.func @longNarrow(%x: tensor<1024x1024xbf16>) -> tensor<bf16> {
+  %0 = graph.reduce sum %x over [0, 1] : (tensor<1024x1024xbf16>) -> tensor<bf16>
+  return %0 : tensor<bf16>
+}

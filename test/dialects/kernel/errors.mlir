@@ -218,3 +218,47 @@ func.func private @kind() attributes {s = #rank.cpu_schedule<diagonal>}
 // -----
 // expected-error @+1 {{a schedule has no 'lane'}}
 func.func private @part() attributes {s = #rank.cpu_schedule<map, lane = 4>}
+
+// -----
+func.func @accumulatorOfMax(%x: tensor<4xbf16>) {
+  %0 = kernel.loops [reduce 4] (%x : tensor<4xbf16>) -> tensor<1xf32> {
+    %1 = kernel.load %x[d0] : tensor<4xbf16>
+    // expected-error @+1 {{[1] reduces 'bf16' into 'f32', which is neither its type nor, for a sum, a wider float}}
+    %2 = kernel.reduce max %1 : bf16 into f32
+    kernel.store %2 to 0[0] : f32
+  }
+  return
+}
+
+// -----
+func.func @accumulatorOfIntegers(%x: tensor<4xi32>) {
+  %0 = kernel.loops [reduce 4] (%x : tensor<4xi32>) -> tensor<1xi64> {
+    %1 = kernel.load %x[d0] : tensor<4xi32>
+    // expected-error @+1 {{[1] reduces 'i32' into 'i64'}}
+    %2 = kernel.reduce sum %1 : i32 into i64
+    kernel.store %2 to 0[0] : i64
+  }
+  return
+}
+
+// -----
+func.func @narrowerAccumulator(%x: tensor<4xf64>) {
+  %0 = kernel.loops [reduce 4] (%x : tensor<4xf64>) -> tensor<1xf32> {
+    %1 = kernel.load %x[d0] : tensor<4xf64>
+    // expected-error @+1 {{[1] reduces 'f64' into 'f32'}}
+    %2 = kernel.reduce sum %1 : f64 into f32
+    kernel.store %2 to 0[0] : f32
+  }
+  return
+}
+
+// -----
+func.func @narrowAccumulator(%x: tensor<4xbf16>) {
+  %0 = kernel.loops [reduce 4] (%x : tensor<4xbf16>) -> tensor<1xbf16> {
+    %1 = kernel.load %x[d0] : tensor<4xbf16>
+    // expected-error @+1 {{[2] sums 'bf16' into 'bf16', which loses summands: its accumulator is at least f32}}
+    %2 = kernel.reduce sum %1 : bf16
+    kernel.store %2 to 0[0] : bf16
+  }
+  return
+}

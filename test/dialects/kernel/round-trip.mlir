@@ -60,3 +60,16 @@ func.func @scatter(%i: tensor<5xi64>, %u: tensor<5x4xf32>, %into: tensor<10x4xf3
   }
   return %0, %1 : tensor<10x4xf32>, tensor<10x4xf32>
 }
+
+// A sum of narrow floats has a wider accumulator.
+// CHECK-LABEL: func.func @accumulator
+// CHECK: kernel.reduce sum %{{.*}} : bf16 into f32
+// CHECK-NEXT: kernel.store %{{.*}} to 0[0] : f32
+func.func @accumulator(%x: tensor<64xbf16>) -> tensor<1xf32> {
+  %y = kernel.loops [reduce 64] (%x : tensor<64xbf16>) -> tensor<1xf32> {
+    %0 = kernel.load %x[d0] : tensor<64xbf16>
+    %1 = kernel.reduce sum %0 : bf16 into f32
+    kernel.store %1 to 0[0] : f32
+  }
+  return %y : tensor<1xf32>
+}

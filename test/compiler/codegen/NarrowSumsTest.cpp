@@ -1,0 +1,151 @@
+// Sums of bf16 and f16: they are formed in f32 and rounded once, whatever the
+// kernel schedule.
+
+#include <bit>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "support/ElementValues.h"
+#include "test/compiler/codegen/KernelRunner.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::codegen;
+using graph::Tensor;
+
+namespace {
+
+struct Case {
+  const char *type;
+  int64_t rows, columns;
+};
+
+/// The sums of a matrix over its columns, its rows and both.
+std::string sumsOf(const Case &of) {
+  std::string rows = std::to_string(of.rows),
+              columns = std::to_string(of.columns);
+  auto tensor = [&](std::string shape) {
+    return "tensor<" + shape + of.type + ">";
+  };
+  std::string x = tensor(rows + "x" + columns + "x"), a = tensor(rows + "x"),
+              b = tensor(columns + "x"), c = tensor("");
+  auto sum = [&](const char *name, const char *dims, const std::string &to) {
+    return std::string("  ") + name + " = graph.reduce sum %x over [" + dims +
+           "] : (" + x + ") -> " + to + "\n";
+  };
+  return "func.func @main(%x: " + x + ") -> (" + a + ", " + b + ", " + c +
+         ") {\n" + sum("%0", "1", a) + sum("%1", "0", b) +
+         sum("%2", "0, 1", c) + "  return %0, %1, %2 : " + a + ", " + b + ", " +
+         c + "\n}\n";
+}
+
+class NarrowSums : public testing::TestWithParam<Case> {};
+
+} // namespace
+
+/// In the type itself a sum of equal numbers stops growing at 256 (bf16) or
+/// 2,048 (f16) of them.
+TEST_P(NarrowSums, OfEqualNumbersAreExactUpToOneRounding) {
+  KernelRunner kernels(sumsOf(GetParam()));
+  ASSERT_FALSE(testing::Test::HasFailure());
+  double value = 0.125;
+  Tensor x = Tensor::splat(
+      cast<RankedTensorType>(kernels.getType().getInput(0)), value);
+  std::vector<Bytes> results = kernels.run({toBytes(x)});
+  for (auto [i, bytes] : llvm::enumerate(results)) {
+    auto type = cast<RankedTensorType>(kernels.getType().getResult(i));
+    Tensor sums = fromBytes(bytes, type);
+    double expected = graph::roundTo(cast<FloatType>(type.getElementType()),
+                                     value * static_cast<double>(x.size()) /
+                                         static_cast<double>(sums.size()));
+    for (double sum : sums.floats)
+      ASSERT_EQ(sum, expected) << "result " << i;
+  }
+}
+
+TEST_P(NarrowSums, AreTheRoundedReference) {
+  KernelRunner kernels(sumsOf(GetParam()));
+  ASSERT_FALSE(testing::Test::HasFailure());
+  Tensor x = randomTensor(cast<RankedTensorType>(kernels.getType().getInput(0)),
+                          -1, 1, 7);
+  std::vector<Tensor> expected =
+      kernels.evaluate({x}, graph::Rounding::OfTypes);
+  std::vector<Bytes> results = kernels.run({toBytes(x)});
+  ASSERT_EQ(results.size(), expected.size());
+  for (auto [i, bytes] : llvm::enumerate(results)) {
+    Tensor sums = fromBytes(
+        bytes, cast<RankedTensorType>(kernels.getType().getResult(i)));
+    // A sum in another order may round to the neighbouring number.
+    double unit = std::string(GetParam().type) == "bf16" ? 0x1p-7 : 0x1p-10;
+    for (auto [sum, reference] :
+         llvm::zip_equal(sums.floats, expected[i].floats))
+      ASSERT_NEAR(sum, reference, unit * (std::abs(reference) + 0x1p-10))
+          << "result " << i;
+  }
+}
+
+/// Each rounding has the bits of support/Float16.h, on every machine.
+TEST(NarrowFloats, AreRoundedAsInFiles) {
+  const float special[] = {0x1p-133f,
+                           -0x1p-133f,
+                           0x1.8p-134f,
+                           1 + 0x1p-8f,
+                           1 + 0x3p-8f,
+                           0x1.ffp127f,
+                           1e-39f,
+                           -1e-39f,
+                           INFINITY,
+                           -INFINITY,
+                           -0.0f,
+                           std::bit_cast<float>(0x7f800001),
+                           std::bit_cast<float>(0xffc12345)};
+  constexpr int64_t count = std::size(special);
+  std::string size = std::to_string(count);
+  for (bool brain : {true, false}) {
+    std::string narrow = "tensor<" + size + (brain ? "xbf16>" : "xf16>"),
+                wide = "tensor<" + size + "xf32>";
+    KernelRunner kernels("func.func @main(%x: " + wide + ") -> " + narrow +
+                         " {\n  %0 = graph.convert %x : (" + wide + ") -> " +
+                         narrow + "\n  return %0 : " + narrow + "\n}\n");
+    ASSERT_FALSE(testing::Test::HasFailure());
+    Bytes bytes(sizeof(special));
+    std::memcpy(bytes.data(), special, sizeof(special));
+    Bytes result = kernels.run({bytes})[0];
+    for (int64_t i = 0; i < count; ++i) {
+      uint16_t bits = loadElement<uint16_t>(result.data() + 2 * i);
+      if (!brain && std::isnan(special[i]))
+        EXPECT_EQ(bits & 0x7c00, 0x7c00); // the payload is the machine's
+      else
+        EXPECT_EQ(bits, brain ? bfloat16FromFloat(special[i])
+                              : float16FromFloat(special[i]))
+            << special[i];
+    }
+  }
+}
+
+/// A scatter rounds after each update.
+TEST(NarrowFloats, AreRoundedAfterEachUpdateOfAScatter) {
+  KernelRunner kernels(R"mlir(
+func.func @main(%i: tensor<512xi64>, %x: tensor<512x3xbf16>) -> tensor<2x3xbf16> {
+  %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<512xi64>, tensor<512x3xbf16>) -> tensor<2x3xbf16>
+  return %0 : tensor<2x3xbf16>
+}
+)mlir");
+  ASSERT_FALSE(testing::Test::HasFailure());
+  auto type = [&](unsigned i) {
+    return cast<RankedTensorType>(kernels.getType().getInput(i));
+  };
+  Tensor ones = Tensor::splat(type(1), 1), zeros = Tensor::splat(type(0), 0);
+  Bytes result = kernels.run({toBytes(zeros), toBytes(ones)})[0];
+  Tensor sums =
+      fromBytes(result, cast<RankedTensorType>(kernels.getType().getResult(0)));
+  EXPECT_EQ(sums.floats, (std::vector<double>{256, 256, 256, 0, 0, 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    TypesAndShapes, NarrowSums,
+    testing::Values(Case{"bf16", 4, 1000}, Case{"bf16", 1000, 37},
+                    Case{"bf16", 300, 1000}, Case{"bf16", 3, 1},
+                    Case{"f16", 4, 5000}, Case{"f16", 5000, 17},
+                    Case{"f16", 300, 1000}));
