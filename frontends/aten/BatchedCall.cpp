@@ -250,8 +250,9 @@ void BatchedCall::convertAligned(ElementType seen) {
         ElementType type = operand.getTensor()->getType();
         if (type != seen && type != ElementType::BOOL &&
             isFloat(type) == isFloat(seen))
-          operand = call(context, "aten::to", StringRef("dtype"),
-                         {operand, Value(static_cast<int64_t>(rowOf(seen).torch))});
+          operand =
+              call(context, "aten::to", StringRef("dtype"),
+                   {operand, Value(static_cast<int64_t>(rowOf(seen).torch))});
       },
       [](const auto &parameter) { return !parameter.type.isWritten; });
 }
