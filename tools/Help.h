@@ -17,6 +17,17 @@
 
 namespace polyrank {
 
+/// Returns "-o,--output": the short name and the first of the long ones. The
+/// others are former names, which still work.
+inline std::string shownNames(const CLI::Option &option) {
+  std::string names;
+  if (!option.get_snames().empty())
+    names = "-" + option.get_snames().front();
+  if (!option.get_lnames().empty())
+    names += (names.empty() ? "--" : ",--") + option.get_lnames().front();
+  return names;
+}
+
 class HelpFormatter : public CLI::Formatter {
 public:
   HelpFormatter() { column_width(indent); }
@@ -26,6 +37,11 @@ public:
   }
   std::string make_description(const CLI::App *app) const override {
     return wrap(CLI::Formatter::make_description(app), 80) + "\n\n";
+  }
+  /// An option's other long names are former ones, which nobody is shown.
+  std::string make_option_name(const CLI::Option *option,
+                               bool isPositional) const override {
+    return isPositional ? option->get_name(true) : shownNames(*option);
   }
   /// Shows the placeholder of the value and the default; the description has
   /// the rest.
@@ -105,8 +121,8 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
     return error.what() + placeInConfig(app, error.what());
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames())
-      known.push_back("--" + name);
+    if (!option->get_lnames().empty())
+      known.push_back("--" + option->get_lnames().front());
   std::string text;
   for (const std::string &extra : app.remaining()) {
     std::string name = extra.substr(0, extra.find('='));
@@ -130,6 +146,13 @@ inline std::set<std::string> givenOptions(const CLI::App &app) {
     if (option->count() > 0 && !option->get_lnames().empty())
       given.insert(option->get_lnames().front());
   return given;
+}
+
+/// Groups these options under a headline of --help.
+inline void group(CLI::App &app, const std::string &title,
+                  std::initializer_list<const char *> names) {
+  for (const char *name : names)
+    app.get_option(name)->group(title);
 }
 
 /// Gives errors and help the same format in every tool.

@@ -144,7 +144,7 @@ Result<CoreChoice> chooseCores(int ranks, int threads, int commThreads,
                                     ranks, ranks == 1 ? "" : "s", crew, needed,
                                     needed == 1 ? "" : "s", why);
     if (askedFor && binding == Binding::Core)
-      return Error{"--bind core: " + needs};
+      return Error{"--bind-to core: " + needs};
     CoreChoice choice;
     choice.note = needs + ": they share cores";
     if (commThreads != 0)

@@ -63,7 +63,7 @@ class Run:
         self.checkpoints = folder / "checkpoints"
         folder.mkdir(exist_ok=True)
         self.weights, self.logFile, self.errors = folder / "w.safetensors", folder / "log.jsonl", folder / "errors.txt"
-        command = [tools.bin() / "polyrank-run", training.plan, "--data", training.data, "--seed", 3, "--bind", "none"]
+        command = [tools.bin() / "polyrank-run", training.plan, "--data", training.data, "--seed", 3, "--bind-to", "none"]
         if "--steps" not in options:
             command += ["--steps", STEPS]
         if every:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -285,6 +286,33 @@ def test_what_a_plan_holds_fits_a_terminal(exported, tmp_path):
 def test_help_fits_a_terminal(name):
     output, _ = tools.tool(name, "--help")
     assert name == "opt" or max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name, former, now", [
+    ("run", "--bind", "--bind-to"), ("inspect", "--schedule", "--timeline-svg"), ("inspect", "--overlap", "--timeline"),
+    ("inspect", "--log", "--plot"), ("inspect", "--check", "--verify")])
+def test_a_former_name_works_and_is_not_shown(name, former, now, mlp, tmp_path):
+    """A word has one meaning over all tools; what a tool called an option before, it still takes."""
+    shown = tools.tool(name, "--help")[0] + tools.tool(name, "--man")[0].replace("\\-", "-")
+    for shell in ("bash", "zsh", "fish"):
+        shown += tools.tool(name, "--completions", shell)[0]
+    assert f"{now} " in shown and not re.search(rf"{former}(?![a-z-])", re.sub(r"polyrank-run\s+--\w+", "", shown))
+    plan, log = (tmp_path / "plan", tmp_path / "log") if name == "run" else (mlp, tmp_path / "log")
+    log.touch()
+    values = {"run": ["none"], "--schedule": [tmp_path / "a.svg"], "--log": [log, "-o", tmp_path / "b.svg"]}
+    value = values.get(former, values.get(name, []))
+    given = [*value] if former == "--log" else [*value, plan]
+    text = {"--check": "--verify is for checkpoints", "--log": "has no record of a step"}.get(former)
+    for word in (former, now):
+        if name == "run":
+            assert tools.tool(name, word, *given, "--write-config")[0].count("bind-to = ") == 1
+        elif text:
+            assert text in refuse(name, word, *given)
+        else:
+            tools.tool(name, word, *given)
+    if name == "run":
+        (tmp_path / "run.toml").write_text('plan = "p"\nbind = "numa"\n')
+        assert 'bind-to = "numa"' in tools.tool(name, "--config", tmp_path / "run.toml", "--write-config")[0]
 
 
 def test_a_mesh_that_this_machine_cannot_be_meant_for_needs_a_word(exported, tmp_path):

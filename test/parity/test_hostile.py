@@ -55,7 +55,7 @@ def test_a_tool_that_gets_no_memory_says_so(tmp_path):
     program.write_text("module {\n" + '"a.b"() : () -> ()\n' * (2 << 20) + "}\n")
     log.write_text('{"x": [' + "[]," * (12 << 20) + "0]}\n")
     for command in (["compile", model, "-o", tmp_path / "plan", "--mode", "forward"], ["opt", "--allow-unregistered-dialect", program],
-                    ["inspect", "--log", log, "-o", tmp_path / "log.svg"]):
+                    ["inspect", "--plot", log, "-o", tmp_path / "log.svg"]):
         name = f"polyrank-{command[0]}"
         done = subprocess.run([tools.bin() / name, *command[1:]], capture_output=True, text=True,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (450 << 20, 450 << 20)))

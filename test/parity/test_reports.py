@@ -305,7 +305,7 @@ def test_a_log_goes_on_with_its_run(compiled, dataset, tmp_path):
     steps = tools.stepsOf(log)
     assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
     assert [line["loss"] for line in steps[:5]] == [line["loss"] for line in whole]
-    tools.tool("inspect", "--log", log, "-o", tmp_path / "run.svg")
+    tools.tool("inspect", "--plot", log, "-o", tmp_path / "run.svg")
     assert (tmp_path / "run.svg").read_text().count(">resumed<") == 6  # of three pictures each
 
 
@@ -315,7 +315,7 @@ def test_logs_are_drawn_as_pictures(compiled, dataset, tmp_path):
         tools.tool("run", compiled[0], "--data", dataset("mlp", 1), "--steps", steps, "--log", log)
     SVG = "{http://www.w3.org/2000/svg}"
     for chosen in ([logs[0]], [logs[1]], logs):
-        out, _ = tools.tool("inspect", *(word for log in chosen for word in ("--log", log)), "-o", picture)
+        out, _ = tools.tool("inspect", *(word for log in chosen for word in ("--plot", log)), "-o", picture)
         assert out == ""
         root = ElementTree.parse(picture).getroot()
         width, height = float(root.get("width")), float(root.get("height"))
@@ -329,13 +329,13 @@ def test_logs_are_drawn_as_pictures(compiled, dataset, tmp_path):
     # A picture takes the place of a picture, and of nothing else.
     before = logs[0].read_bytes()
     for arguments, message in (
-            (("--log", logs[0], "-o", logs[0]), "is the same file as the log (--log)"),
-            (("--log", logs[0], "-o", logs[1]), "exists and is not an SVG picture"),
-            (("--log", logs[0], "-o", tmp_path / "p.png"), "PNG"),
-            (("--log", tmp_path / "none", "-o", picture), "none"),
-            (("--log", compiled[0], "-o", picture), "line 1 is no record of a log of polyrank-run"),
-            (("--log", logs[0]), "-o"), (("-o", picture), "--log"), ((), "PLAN"),
-            ((compiled[0], "--log", logs[0], "-o", picture), "excludes")):
+            (("--plot", logs[0], "-o", logs[0]), "is the same file as the log (--plot)"),
+            (("--plot", logs[0], "-o", logs[1]), "exists and is not an SVG picture"),
+            (("--plot", logs[0], "-o", tmp_path / "p.png"), "PNG"),
+            (("--plot", tmp_path / "none", "-o", picture), "none"),
+            (("--plot", compiled[0], "-o", picture), "line 1 is no record of a log of polyrank-run"),
+            (("--plot", logs[0]), "-o"), (("-o", picture), "--plot"), ((), "PLAN"),
+            ((compiled[0], "--plot", logs[0], "-o", picture), "excludes")):
         _, said = tools.tool("inspect", *arguments, code=1)
         assert message in said
     assert logs[0].read_bytes() == before

@@ -384,7 +384,7 @@ def test_times_between_checkpoints_are_the_same_step_on_all_ranks(unit, dropping
 
 def test_inspect_lists_checkpoints_and_finds_damage(trained):
     _, _, folder = trained
-    said, _ = tools.tool("inspect", folder / "step-000000004", "--check")
+    said, _ = tools.tool("inspect", folder / "step-000000004", "--verify")
     for line in ("step          4", ", on data=2", "base.weight.exp_avg", "norm.running_mean", "whole, every byte as it was written"):
         assert line in said
     report = json.loads(tools.tool("inspect", folder / "step-000000004", "--json")[0])
@@ -397,10 +397,10 @@ def test_inspect_lists_checkpoints_and_finds_damage(trained):
     flip(folder / "step-000000004" / "shard-00001-of-00002.safetensors")
     said, _ = tools.tool("inspect", folder)
     assert said.count("whole by its manifest and sizes") == 2
-    said, error = tools.tool("inspect", folder, "--check", code=1)
+    said, error = tools.tool("inspect", folder, "--verify", code=1)
     assert "step-000000004  DAMAGED" in said and "their checksum differs" in error
-    report = json.loads(tools.tool("inspect", folder, "--check", "--json", code=1)[0])
+    report = json.loads(tools.tool("inspect", folder, "--verify", "--json", code=1)[0])
     assert [entry["whole"] for entry in report["checkpoints"]] == [False, True]
-    tools.tool("inspect", folder / "step-000000004", "--check", code=1)
-    _, error = tools.tool("inspect", trained[0], "--check", code=1)
-    assert "--check is for checkpoints" in error
+    tools.tool("inspect", folder / "step-000000004", "--verify", code=1)
+    _, error = tools.tool("inspect", trained[0], "--verify", code=1)
+    assert "--verify is for checkpoints" in error

@@ -171,9 +171,11 @@ private:
     return fmt::format("{}, line {}", fileName(), line);
   }
 
+  /// Finds the option of a name, which may be a former one.
   const CLI::Option *find(const std::string &key) const {
     for (const CLI::Option *option : app.get_options())
-      if (keyOf(*option) == key)
+      if (std::string name = keyOf(*option);
+          name == key || (!name.empty() && option->check_lname(key)))
         return option;
     return nullptr;
   }

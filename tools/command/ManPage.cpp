@@ -71,9 +71,10 @@ std::string describe(const CLI::Option &option) {
   std::string names, type = option.get_type_name();
   for (const std::string &name : option.get_snames())
     names += (names.empty() ? "" : ", ") + ("\\fB\\-" + escaped(name) + "\\fR");
-  for (const std::string &name : option.get_lnames())
-    names +=
-        (names.empty() ? "" : ", ") + ("\\fB\\-\\-" + escaped(name) + "\\fR");
+  // The other long names are former ones.
+  if (!option.get_lnames().empty())
+    names += (names.empty() ? "" : ", ") +
+             ("\\fB\\-\\-" + escaped(option.get_lnames().front()) + "\\fR");
   if (option.get_expected_max() != 0)
     names += " \\fI" + escaped(type.substr(0, type.find(':'))) + "\\fR";
   if (!option.get_default_str().empty())

@@ -4,13 +4,6 @@
 
 #include "tools/Help.h"
 
-/// Groups these options under a headline of --help.
-static void group(CLI::App &app, const std::string &title,
-                  std::initializer_list<const char *> names) {
-  for (const char *name : names)
-    app.get_option(name)->group(title);
-}
-
 std::variant<polyrank::driver::Options, int>
 polyrank::driver::parseOptions(int argc, char **argv) {
   Options options;

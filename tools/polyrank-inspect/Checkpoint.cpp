@@ -101,7 +101,7 @@ Result<void> inspectCheckpoint(const std::string &given, bool json,
   std::string path = withoutSlash(given);
   POLYRANK_ASSIGN(steps, checkpointsIn(path));
   const char *verdict = check ? "whole, every byte as it was written"
-                              : "whole by its manifest and sizes (--check "
+                              : "whole by its manifest and sizes (--verify "
                                 "reads everything)";
   if (steps.empty()) {
     POLYRANK_ASSIGN(found, examine(path, check));

@@ -31,12 +31,12 @@ namespace polyrank::runtime {
 namespace {
 
 struct InspectOptions {
-  std::string plan, why, memorySvg, layoutsSvg, scheduleSvg, trace, times,
+  std::string plan, why, memorySvg, layoutsSvg, timelineSvg, trace, times,
       picture;
   std::vector<std::string> logs;
   bool memory = false, communication = false, parameters = false,
-       kernels = false, overlap = false, files = false, json = false,
-       check = false;
+       kernels = false, timeline = false, files = false, json = false,
+       verify = false;
 };
 
 /// Prints one file per line, for scripts.
@@ -327,7 +327,7 @@ Result<void> checkFiles(const InspectOptions &options) {
   std::vector<OutputUse> outputs;
   for (auto &[option, path] : {std::pair("--memory-svg", &options.memorySvg),
                                {"--layouts-svg", &options.layoutsSvg},
-                               {"--schedule", &options.scheduleSvg}})
+                               {"--timeline-svg", &options.timelineSvg}})
     if (!path->empty())
       outputs.push_back({option, *path, FileKind::Svg});
   if (!options.times.empty())
@@ -353,9 +353,9 @@ Result<void> writePictures(const InspectOptions &options,
         !written)
       return written;
   }
-  if (!options.scheduleSvg.empty())
+  if (!options.timelineSvg.empty())
     if (Result<void> written = writeText(
-            options.scheduleSvg, scheduleSvg(planTimelineOf(plan), plan));
+            options.timelineSvg, scheduleSvg(planTimelineOf(plan), plan));
         !written)
       return written;
   if (options.layoutsSvg.empty())
@@ -368,7 +368,7 @@ Result<void> drawLogs(const InspectOptions &options) {
   std::vector<InputUse> inputs;
   std::vector<LoggedRun> runs;
   for (const std::string &log : options.logs)
-    inputs.push_back({"the log (--log)", log});
+    inputs.push_back({"the log (--plot)", log});
   const OutputUse output[] = {{"-o", options.picture, FileKind::Svg}};
   if (Result<void> safe = checkOutputs(inputs, output); !safe)
     return safe;
@@ -383,10 +383,10 @@ Result<void> inspect(const InspectOptions &options) {
   if (!options.logs.empty())
     return drawLogs(options);
   if (isFolder(options.plan))
-    return inspectCheckpoint(options.plan, options.json, options.check);
-  if (options.check)
+    return inspectCheckpoint(options.plan, options.json, options.verify);
+  if (options.verify)
     return Error{
-        "--check is for checkpoints; a plan is verified whenever it is "
+        "--verify is for checkpoints; a plan is verified whenever it is "
         "read"};
   Result<LoadedPlan> plan = loadPlan(options.plan);
   if (!plan)
@@ -438,9 +438,9 @@ Result<void> inspect(const InspectOptions &options) {
     return {};
   }
   bool some = options.memory || options.communication || options.parameters ||
-              options.kernels || options.overlap;
+              options.kernels || options.timeline;
   bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty() &&
-             options.scheduleSvg.empty() && options.times.empty();
+             options.timelineSvg.empty() && options.times.empty();
   if (all)
     printOverview(report);
   if (all || options.parameters)
@@ -450,7 +450,7 @@ Result<void> inspect(const InspectOptions &options) {
       printMemory(program);
   if (all || options.communication)
     printCommunication(report);
-  if (all || options.overlap)
+  if (all || options.timeline)
     printOverlap(planTimelineOf(*plan));
   if (all || options.kernels)
     printKernels(report);
@@ -493,12 +493,12 @@ int main(int argc, char **argv) {
   app.add_flag("--comm", options.communication,
                "Collectives, sends and receives by kind and set of axes: count "
                "and bytes per step");
-  app.add_option("--schedule", options.scheduleSvg,
+  app.add_option("--timeline-svg,--schedule", options.timelineSvg,
                  "Write a picture of what a rank of each program does when: a "
                  "row for what it computes and one for each group that it "
                  "communicates in")
       ->type_name("FILE");
-  app.add_flag("--overlap", options.overlap,
+  app.add_flag("--timeline,--overlap", options.timeline,
                "How long a step takes as planned, and how much of each kind of "
                "communication the rank computes meanwhile");
   app.add_option("--compare", options.trace,
@@ -523,7 +523,7 @@ int main(int argc, char **argv) {
   app.add_flag("--files", options.files,
                "What a run needs beside the plan, one a line: 'weights' with "
                "the path from the plan's folder, 'library' with its name");
-  auto *logs = app.add_option("--log", options.logs,
+  auto *logs = app.add_option("--plot,--log", options.logs,
                               "A log that polyrank-run --log wrote: draw its "
                               "loss with the losses of "
                               "evaluations, learning rate and throughput over "
@@ -534,7 +534,7 @@ int main(int argc, char **argv) {
                    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   auto *picture =
       app.add_option("-o,--output", options.picture,
-                     "Where the picture of --log is written, as SVG")
+                     "Where the picture of --plot is written, as SVG")
           ->type_name("FILE");
   logs->needs(picture)->excludes(plan);
   picture->needs(logs);
@@ -542,15 +542,15 @@ int main(int argc, char **argv) {
                "Everything as one JSON object; with --why NAME the "
                "collectives that have to do with it. docs/reports.md has the "
                "fields");
-  app.add_flag("--check", options.check,
+  app.add_flag("--verify,--check", options.verify,
                "Of a checkpoint: read everything and compare it with its "
                "checksums");
   polyrank::addDocumentOptions(app);
-  for (const char *option : {"--parameters", "--memory", "--comm", "--overlap",
+  for (const char *option : {"--parameters", "--memory", "--comm", "--timeline",
                              "--kernels", "--files", "--why"})
     app.get_option("--compare")->excludes(option);
   app.footer("Example:\n  polyrank-inspect model.plan --memory --comm\n"
-             "  polyrank-inspect --log a.jsonl --log b.jsonl -o runs.svg");
+             "  polyrank-inspect --plot a.jsonl --plot b.jsonl -o runs.svg");
   try {
     app.parse(argc, argv);
     polyrank::refuseEmptyPaths(app);

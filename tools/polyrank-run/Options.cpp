@@ -127,7 +127,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "bits")
       ->check(CLI::Range(0, 8))
       ->type_name("N");
-  app.add_option("--bind", binding,
+  app.add_option("--bind-to,--bind", binding,
                  "Bind threads to cores that no other run has taken: core (one "
                  "to a thread; the default, where there are enough), numa "
                  "(ranks to memory nodes) or none")
@@ -208,6 +208,31 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   app.add_flag("-q,--quiet", options.quiet, "No progress and no summary");
   addConfigOptions(app);
   addDocumentOptions(app);
+  group(app, "Samples",
+        {"--data", "--token-type", "--documents", "--eos", "--mask-eos",
+         "--reset-position-ids", "--pad-token", "--order", "--holdout",
+         "--inputs"});
+  group(app, "Steps",
+        {"--steps", "--epochs", "--lr", "--lr-schedule", "--seed",
+         "--allow-nan"});
+  group(app, "Evaluation",
+        {"--eval-every", "--eval-data", "--eval-plan", "--eval-ema",
+         "--patience"});
+  group(app, "Weights and outputs",
+        {"--init", "--save", "--save-trained", "--save-ema",
+         "--save-shard-size", "--outputs"});
+  group(app, "Checkpoints",
+        {"--checkpoint", "--every", "--keep", "--keep-best", "--resume",
+         "--reset-optimizer", "--reset-data", "--restarts"});
+  group(app, "Ranks",
+        {"--threads", "--comm-threads", "--bind-to", "--transport",
+         "--denormals", "--timeout", "--sha256", "--check", "--no-check",
+         "--link", "--rehearse"});
+  group(
+      app, "Reports",
+      {"--log", "--tensorboard", "--profile", "--trace", "--json", "--quiet"});
+  group(app, "The command line",
+        {"--config", "--write-config", "--completions", "--man"});
   app.footer("Example:\n"
              "  polyrank-run model.plan --data text.txt --steps 100 \\\n"
              "      --save trained.safetensors --log log.jsonl");

@@ -115,7 +115,7 @@ TEST_F(CheckTest, FindsACpuThatLacksAnInstruction) {
 
 TEST_F(CheckTest, FindsTooFewCoresWhereTheyAreAskedFor) {
   makePlan(2, 8, 1); // more than one machine of these tests has, or not
-  Found found = check({"--bind", "core"});
+  Found found = check({"--bind-to", "core"});
   bool enough = found.wrong().empty();
   if (!enough)
     EXPECT_EQ(found.wrong(), std::vector<std::string>{"cores"}) << found.report;
