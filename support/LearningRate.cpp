@@ -2,6 +2,7 @@
 
 #include "support/LearningRate.h"
 
+#include "support/KeyValue.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -15,26 +16,7 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 /// The largest step number that a double represents exactly.
-constexpr uint64_t maxSteps = uint64_t(1) << 53;
-
-std::string_view trim(std::string_view text) {
-  auto isSpace = [](char c) { return c == ' ' || c == '\t' || c == '\n'; };
-  while (!text.empty() && isSpace(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && isSpace(text.back()))
-    text.remove_suffix(1);
-  return text;
-}
-
-template <typename Number>
-std::optional<Number> readNumber(std::string_view text) {
-  Number number{};
-  auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return number;
-}
+constexpr int64_t maxSteps = int64_t(1) << 53;
 
 std::string join(const std::vector<std::string> &words) {
   std::string text;
@@ -73,14 +55,14 @@ public:
 
   /// Takes a number of steps; it is required if there is no default.
   uint64_t takeSteps(const char *key, std::optional<uint64_t> otherwise,
-                     const char *what, uint64_t least = 1) {
+                     const char *what, int64_t least = 1) {
     const std::string *text = find(key);
     if (!text) {
       if (!otherwise)
         fail("give " + std::string(key) + "=N, " + what);
       return otherwise.value_or(least);
     }
-    auto number = readNumber<uint64_t>(*text);
+    std::optional<int64_t> number = integerOf(*text);
     if (!number || *number > maxSteps || *number < least)
       reject(key, *text,
              least ? "a number of steps, 1 or more" : "a number of steps");
@@ -99,9 +81,9 @@ public:
     std::string_view text = *given;
     // A fraction is allowed too: PyTorch's default of LinearLR is 1/3.
     size_t slash = text.find('/');
-    auto number = readNumber<double>(trim(text.substr(0, slash)));
+    auto number = numberOf(trim(text.substr(0, slash)));
     if (slash != text.npos && number) {
-      auto divisor = readNumber<double>(trim(text.substr(slash + 1)));
+      auto divisor = numberOf(trim(text.substr(slash + 1)));
       number = divisor ? std::optional(*number / *divisor) : std::nullopt;
     }
     if (!number || !std::isfinite(*number) || !holds(*number))
@@ -118,7 +100,7 @@ public:
       return {};
     std::string_view text = *given;
     bool isRelative = text.starts_with("x");
-    auto number = readNumber<double>(text.substr(isRelative));
+    auto number = numberOf(text.substr(isRelative));
     if (!number || !std::isfinite(*number) || *number < 0)
       reject("min", *given, expected);
     return {number.value_or(0), isRelative};
@@ -356,15 +338,14 @@ LearningRateSchedule::parse(std::string_view text) {
       size_t comma = list.find(',');
       std::string_view entry = trim(list.substr(0, comma));
       list = comma == list.npos ? "" : list.substr(comma + 1);
-      size_t equals = entry.find('=');
-      if (equals == entry.npos || equals == 0)
-        return Error{options.name + ": '" + std::string(entry) +
-                     "' is not KEY=VALUE, as in total=1000"};
-      std::string key(trim(entry.substr(0, equals)));
+      auto pair = parsePair(entry, {"KEY=VALUE", "total=1000"});
+      if (!pair)
+        return Error{options.name + ": " + pair.error().message};
+      std::string key(pair->key);
       for (auto &[other, value] : options.given)
         if (other == key)
           return Error{options.name + ": '" + key + "' is given twice"};
-      options.given.emplace_back(key, trim(entry.substr(equals + 1)));
+      options.given.emplace_back(key, pair->value);
     }
   }
   auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind &kind) {

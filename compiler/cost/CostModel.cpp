@@ -2,6 +2,7 @@
 
 #include "compiler/cost/CostModel.h"
 
+#include "support/LinkSpec.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -58,27 +59,13 @@ CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {
 Result<CostModel> CostModel::parse(sharding::MeshAttr mesh,
                                    ArrayRef<std::string> specifications) {
   CostModel model(mesh);
-  for (StringRef text : specifications) {
-    auto [name, numbers] = text.split('=');
-    auto [latency, speed] = numbers.split(':');
-    int32_t axis = mesh.lookup(name);
-    double microseconds, gigabytes;
+  for (const std::string &text : specifications) {
+    POLYRANK_ASSIGN(link, LinkSpec::parse(text));
+    int32_t axis = mesh.lookup(link.axis);
     if (axis < 0)
-      return Error{"link '" + text.str() +
-                   "': " + explainMissingAxis(mesh, name)};
-    if (latency.getAsDouble(microseconds) || speed.getAsDouble(gigabytes))
-      return Error{"link '" + text.str() +
-                   "' is not AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25"};
-    // The limits, a second and a kilobyte per second, keep the integer costs
-    // meaningful.
-    if (!(microseconds >= 0 && microseconds <= 1e6) ||
-        !(gigabytes >= 1e-6 && gigabytes <= 1e6))
-      return Error{
-          "link '" + text.str() +
-          "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
-          "possible"};
-    model.links[axis] = {static_cast<int64_t>(microseconds * 1e6),
-                         std::max<int64_t>(1, 1e3 / gigabytes)};
+      return Error{"link '" + text +
+                   "': " + explainMissingAxis(mesh, link.axis)};
+    model.links[axis] = {link.picoseconds(), link.picosecondsPerByte()};
   }
   return model;
 }

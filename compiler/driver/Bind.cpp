@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Frontends.h"
 #include "dialects/graph/ElementTypes.h"
+#include "support/KeyValue.h"
 #include "support/Names.h"
 #include "support/arrays/Npy.h"
 #include "llvm/ADT/StringExtras.h"
@@ -185,10 +186,10 @@ Result<void> polyrank::driver::bindInputs(MLIRContext &context,
                                           const Options &options,
                                           frontends::ImportOptions &result) {
   for (const std::string &text : options.binds) {
-    auto [name, value] = StringRef(text).split('=');
-    if (name.empty() || value.empty())
-      return Error{"--bind '" + text +
-                   "' is not NAME=VALUE, such as scale=0.5 or mask=FILE.npy"};
+    auto pair = parsePair(text, {"NAME=VALUE", "scale=0.5 or mask=FILE.npy"});
+    if (!pair)
+      return Error{"--bind: " + pair.error().message};
+    StringRef name = pair->key;
     if (result.known.contains(name))
       return Error{"--bind: input `" + name.str() + "` has two values"};
     POLYRANK_ASSIGN(input, findInput(text, name, options, result));

@@ -101,7 +101,7 @@ struct Options {
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.
   std::vector<std::string> links;
-  /// GFLOPS:GB_PER_S of a rank; empty: the target's rates.
+  /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: the target's rates.
   std::string rates;
   /// import, training, propagate, partition or rank: prints MLIR after this
   /// stage of the compiler and stops.

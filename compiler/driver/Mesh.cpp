@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Mesh.h"
 
+#include "support/KeyValue.h"
+
 using namespace mlir;
 using namespace polyrank;
 
@@ -11,15 +13,17 @@ Result<sharding::MeshAttr> polyrank::driver::parseMesh(MLIRContext &context,
   SmallVector<int64_t> sizes;
   constexpr int64_t limit = sharding::MeshAttr::maxDevices;
   int64_t devices = 1;
-  SmallVector<StringRef> parts;
-  if (!text.trim().empty())
-    text.split(parts, ',');
-  for (StringRef part : parts) {
-    auto [name, number] = part.trim().split('=');
-    int64_t size = 0;
-    if (name.empty() || number.empty() || number.getAsInteger(10, size))
-      return Error{"--mesh: '" + part.trim().str() +
-                   "' is not AXIS=SIZE; write for instance data=2,tensor=4"};
+  constexpr PairForm form{"AXIS=SIZE", "data=2,tensor=4"};
+  auto pairs = parsePairs(text, form);
+  if (!pairs)
+    return Error{"--mesh: " + pairs.error().message};
+  for (auto [key, value] : *pairs) {
+    StringRef name = key, number = value;
+    auto given = integerOf(value);
+    if (!given)
+      return Error{"--mesh: " +
+                   notPair((name + "=" + number).str(), form).message};
+    int64_t size = *given;
     if (!sharding::MeshAttr::isAxisName(name))
       return Error{"--mesh: axis '" + name.str() +
                    "' has other characters than letters, digits and _"};

@@ -12,6 +12,7 @@
 #include "dialects/graph/Boundary.h"
 #include "mlir/Transforms/Passes.h"
 #include "support/Cores.h"
+#include "support/KeyValue.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -82,14 +83,18 @@ polyrank::driver::readImportOptions(const Options &options) {
     result.inputs[input.first] = input.second;
   }
   for (const std::string &text : options.dims) {
-    auto [name, size] = StringRef(text).split('=');
-    int64_t value = 0;
-    if (name.empty() || size.getAsInteger(10, value) || value < 1)
-      return Error{"--dim: '" + text + "' is not NAME=SIZE, such as batch=8"};
-    if (auto [known, isNew] = result.dims.try_emplace(name, value);
-        !isNew && known->second != value)
-      return Error{"--dim: '" + name.str() + "' is both " +
-                   std::to_string(known->second) + " and " + size.str()};
+    constexpr PairForm form{"NAME=SIZE", "batch=8"};
+    auto pair = parsePair(text, form);
+    if (!pair)
+      return Error{"--dim: " + pair.error().message};
+    auto size = integerOf(pair->value);
+    if (!size || *size < 1)
+      return Error{"--dim: " + notPair(text, form).message};
+    if (auto [known, isNew] = result.dims.try_emplace(pair->key, *size);
+        !isNew && known->second != *size)
+      return Error{"--dim: '" + std::string(pair->key) + "' is both " +
+                   std::to_string(known->second) + " and " +
+                   std::to_string(*size)};
   }
   result.tie = !options.noTie;
   result.detach = options.detach;

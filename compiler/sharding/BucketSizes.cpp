@@ -1,6 +1,7 @@
 // Limits on the bytes in the buckets of collectives, by kind.
 
 #include "compiler/sharding/BucketSizes.h"
+#include "support/KeyValue.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -29,20 +30,19 @@ polyrank::sharding::parseBucketSizes(std::string_view text) {
       {"reduce-scatter", &sizes.reduceScatter},
       {"all-gather", &sizes.allGather},
       {"first", &sizes.first}};
-  SmallVector<StringRef> words;
-  StringRef(text).split(words, ',');
-  for (auto [i, word] : llvm::enumerate(words)) {
-    auto [name, number] =
-        word.contains('=') ? word.split('=') : std::pair(StringRef(), word);
-    double mebibytes;
-    if (number.getAsDouble(mebibytes) || !(mebibytes >= 0 && mebibytes <= 1e6))
-      return Error{"'" + word.str() +
+  for (auto [i, word] : llvm::enumerate(splitList(text, ','))) {
+    // A number alone is for all kinds.
+    auto pair = parsePair(word, {"KIND=MIB", "all-gather=50"});
+    StringRef name = pair ? StringRef(pair->key) : StringRef();
+    std::optional<double> mebibytes = numberOf(pair ? pair->value : word);
+    if (!mebibytes || !(*mebibytes >= 0 && *mebibytes <= 1e6))
+      return Error{"'" + std::string(word) +
                    "' has no number of MiB from 0 to 1e6, as in 25 or "
                    "all-gather=50,reduce-scatter=25"};
-    auto bytes = static_cast<int64_t>(mebibytes * (1 << 20));
-    if (!word.contains('=')) {
+    auto bytes = static_cast<int64_t>(*mebibytes * (1 << 20));
+    if (!pair) {
       if (i > 0)
-        return Error{"'" + word.str() +
+        return Error{"'" + std::string(word) +
                      "' does not say of which kind; a number for all kinds "
                      "stands in front of the others"};
       sizes.allReduce = sizes.reduceScatter = sizes.allGather = bytes;

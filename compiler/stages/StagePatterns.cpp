@@ -7,6 +7,7 @@
 #include "dialects/graph/NamePattern.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/Diagnostics.h"
+#include "support/KeyValue.h"
 #include "support/Names.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -20,12 +21,13 @@ Result<StagePattern> StagePattern::parse(StringRef text, int64_t stages) {
   auto fail = [&](const Twine &reason) {
     return Error{("--stage '" + pattern.text + "': " + reason).str()};
   };
-  auto [glob, number] = StringRef(pattern.text).rsplit('=');
-  glob = glob.trim();
-  if (glob.empty() || number.trim().getAsInteger(10, pattern.stage) ||
-      pattern.stage < 0)
-    return fail("expected PATTERN=STAGE, for instance "
-                "'transformer.h.[0-5].*=0'");
+  constexpr PairForm form{"PATTERN=STAGE", "'transformer.h.[0-5].*=0'"};
+  auto pair = parsePair(pattern.text, form, Separator::Last);
+  auto number = pair ? integerOf(pair->value) : std::nullopt;
+  if (!number || *number < 0)
+    return Error{"--stage: " + notPair(pattern.text, form).message};
+  StringRef glob = pair->key;
+  pattern.stage = *number;
   if (std::string reason = graph::explainPattern(glob); !reason.empty())
     return fail("not a glob: " + reason);
   if (pattern.stage >= stages)

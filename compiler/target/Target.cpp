@@ -2,17 +2,34 @@
 
 #include "compiler/target/Target.h"
 
+#include "support/KeyValue.h"
+
 using namespace mlir;
 using namespace polyrank;
 
 #include "compiler/target/TargetInterface.cpp.inc"
 
 Result<target::Rates> target::parseRates(StringRef text) {
-  auto [flops, bytes] = text.split(':');
-  double gigaflops, gigabytes;
-  if (flops.getAsDouble(gigaflops) || bytes.getAsDouble(gigabytes))
-    return Error{"rates '" + text.str() +
-                 "' are not GFLOPS:GB_PER_S, as in 120:16"};
+  constexpr PairForm form{"compute=GFLOPS,memory=GB_PER_S",
+                          "compute=120,memory=16"};
+  auto fail = [&] { return Error{"rates " + notPair(text, form).message}; };
+  double gigaflops = 0, gigabytes = 0;
+  if (auto both = numbersOf(text, 2)) { // the former spelling, 120:16
+    gigaflops = (*both)[0];
+    gigabytes = (*both)[1];
+  } else {
+    auto pairs = parsePairs(text, form);
+    if (!pairs || pairs->size() != 2)
+      return fail();
+    for (const KeyValue &pair : *pairs) {
+      auto number = numberOf(pair.value);
+      double &rate = pair.key == "compute" ? gigaflops : gigabytes;
+      if (!number || rate != 0 ||
+          (pair.key != "compute" && pair.key != "memory"))
+        return fail();
+      rate = *number;
+    }
+  }
   // Limits of real machines, since times are integers.
   if (!(gigaflops >= 1e-3 && gigaflops <= 1e7) ||
       !(gigabytes >= 1e-3 && gigabytes <= 1e6))

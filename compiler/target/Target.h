@@ -36,7 +36,8 @@ struct Rates {
   double flopsPerSecond; // in products of f32
   double bytesPerSecond; // of memory that kernels read and write
 };
-/// Parses GFLOPS:GB_PER_S, the format of --rates.
+/// Parses compute=GFLOPS,memory=GB_PER_S, the format of --rates, or the former
+/// GFLOPS:GB_PER_S.
 Result<Rates> parseRates(llvm::StringRef text);
 
 /// One entry of plan.Kernels, with what its launches need. The function takes

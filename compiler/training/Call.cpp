@@ -4,11 +4,13 @@
 
 #include <cmath>
 
+#include "support/KeyValue.h"
 #include "support/Names.h"
 #include "support/arrays/Npy.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
+using namespace polyrank;
 using namespace polyrank::training;
 
 /// 1 if a character opens a bracket, -1 if it closes one, else 0.
@@ -70,12 +72,13 @@ FailureOr<Call> polyrank::training::parseCall(StringRef text,
       call.positional.push_back(argument.str());
       continue;
     }
-    auto [key, value] = argument.split('=');
-    key = key.trim();
-    value = argument.contains('=') ? value.trim() : StringRef("true");
-    if (key.empty() || value.empty())
-      return emitError() << "'" << text << "': '" << argument
-                         << "' is not KEY=VALUE";
+    KeyValue flag{argument, "true"};
+    auto pair = argument.contains('=')
+                    ? parsePair(argument, {"KEY=VALUE", "lr=1e-3"})
+                    : Result<KeyValue>(flag);
+    if (!pair)
+      return emitError() << "'" << text << "': " << pair.error().message;
+    StringRef key = pair->key, value = pair->value;
     for (auto &[other, otherValue] : call.named)
       if (other == key)
         return emitError() << "'" << text << "' gives '" << key << "' twice";

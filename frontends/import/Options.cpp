@@ -2,6 +2,7 @@
 
 #include "frontends/import/Options.h"
 
+#include "support/KeyValue.h"
 #include "llvm/ADT/SmallVector.h"
 
 using namespace llvm;
@@ -9,26 +10,23 @@ using namespace llvm;
 namespace polyrank::frontends {
 
 Result<std::pair<std::string, InputSpec>> parseInputSpec(StringRef text) {
-  auto fail = [&] {
-    return Error{"`" + text.str() +
-                 "` is not NAME=DTYPE[D0,D1,...], such as "
-                 "input_ids=int64[8,128]"};
-  };
-  auto [name, type] = text.split('=');
-  auto [dtype, dims] = type.split('[');
-  if (name.empty() || dtype.empty() || !dims.consume_back("]"))
+  constexpr PairForm form{"NAME=DTYPE[D0,D1,...]", "input_ids=int64[8,128]"};
+  auto fail = [&] { return notPair(text, form); };
+  POLYRANK_ASSIGN(pair, parsePair(text, form));
+  auto [dtype, dims] = StringRef(pair.value).split('[');
+  if (dtype.empty() || !dims.consume_back("]"))
     return fail();
   InputSpec spec{dtype.trim().str(), {}};
   SmallVector<StringRef> parts;
   if (!dims.trim().empty())
     dims.split(parts, ',');
   for (StringRef part : parts) {
-    int64_t dim;
-    if (part.trim().getAsInteger(10, dim) || dim < 1)
+    auto dim = integerOf(part.trim());
+    if (!dim || *dim < 1)
       return fail();
-    spec.shape.push_back(dim);
+    spec.shape.push_back(*dim);
   }
-  return std::pair(name.trim().str(), spec);
+  return std::pair(std::string(pair.key), spec);
 }
 
 } // namespace polyrank::frontends

@@ -7,20 +7,10 @@
 #include "support/Names.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace polyrank::runtime {
-namespace {
-
-bool parseNumber(std::string_view text, double &value) {
-  auto [end, status] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc() && end == text.data() + text.size();
-}
-
-} // namespace
 
 Result<Links> Links::parse(const Mesh &mesh,
                            std::span<const std::string> specifications) {
@@ -32,32 +22,17 @@ Result<Links> Links::parse(const Mesh &mesh,
     names.push_back(mesh.name(axis));
   links.byAxis.resize(names.size());
   for (const std::string &text : specifications) {
-    size_t equals = text.find('='), colon = text.find(':', equals);
-    AxisLink given{text.substr(0, equals), 0, 0, {}};
-    auto axis = std::find(names.begin(), names.end(), given.axis);
+    Result<LinkSpec> given = LinkSpec::parse(text);
+    if (!given)
+      return Error{"--link: " + given.error().message};
+    auto axis = std::find(names.begin(), names.end(), given->axis);
     if (axis == names.end())
       return Error{fmt::format(
           "--link: link '{}': the mesh has no axis '{}'; it has {}{}", text,
-          given.axis,
+          given->axis,
           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")),
-          nearestWords(given.axis, names))};
-    std::string_view numbers = text;
-    if (colon == text.npos ||
-        !parseNumber(numbers.substr(equals + 1, colon - equals - 1),
-                     given.microseconds) ||
-        !parseNumber(numbers.substr(colon + 1), given.gigabytes))
-      return Error{fmt::format("--link: link '{}' is not "
-                               "AXIS=MICROSECONDS:GB_PER_S, as in tensor=10:25",
-                               text)};
-    if (!(given.microseconds >= 0 && given.microseconds <= 1e6) ||
-        !(given.gigabytes >= 1e-6 && given.gigabytes <= 1e6))
-      return Error{fmt::format("--link: link '{}': from 0 to 1e6 microseconds "
-                               "and from 1e-6 to 1e6 GB/s are possible",
-                               text)};
-    given.link = {
-        static_cast<int64_t>(given.microseconds * 1e6),
-        std::max<int64_t>(1, static_cast<int64_t>(1e3 / given.gigabytes))};
-    links.byAxis[axis - names.begin()] = std::move(given);
+          nearestWords(given->axis, names))};
+    links.byAxis[axis - names.begin()] = *std::move(given);
   }
   return links;
 }
@@ -67,15 +42,14 @@ std::optional<PacedLink> Links::of(const AxisRefs *axes) const {
   if (byAxis.empty() || !axes)
     return slowest;
   for (const plan::AxisRef *ref : *axes) {
-    const std::optional<AxisLink> &given = byAxis[ref->axis()];
+    const std::optional<LinkSpec> &given = byAxis[ref->axis()];
     if (!given || ref->size() == 1)
       continue;
     if (!slowest)
       slowest.emplace();
-    slowest->picoseconds =
-        std::max(slowest->picoseconds, given->link.picoseconds);
+    slowest->picoseconds = std::max(slowest->picoseconds, given->picoseconds());
     slowest->picosecondsPerByte =
-        std::max(slowest->picosecondsPerByte, given->link.picosecondsPerByte);
+        std::max(slowest->picosecondsPerByte, given->picosecondsPerByte());
   }
   return slowest;
 }
@@ -125,7 +99,7 @@ std::optional<int64_t> Links::timeOf(const plan::Program &program,
 
 std::string Links::describe() const {
   std::string text;
-  for (const std::optional<AxisLink> &given : byAxis)
+  for (const std::optional<LinkSpec> &given : byAxis)
     if (given)
       text += fmt::format(
           "{}--link {}={}:{}: collectives over {} take at least "

@@ -6,6 +6,7 @@
 #include "runtime/comm/Transport.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/StepTimes.h"
+#include "support/LinkSpec.h"
 
 #include <optional>
 #include <span>
@@ -42,12 +43,7 @@ private:
   std::optional<int64_t> timeOf(const plan::Program &program,
                                 const plan::Command &command) const;
 
-  struct AxisLink {
-    std::string axis;
-    double microseconds = 0, gigabytes = 0;
-    PacedLink link;
-  };
-  std::vector<std::optional<AxisLink>> byAxis;
+  std::vector<std::optional<LinkSpec>> byAxis;
 };
 
 } // namespace polyrank::runtime

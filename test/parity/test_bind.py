@@ -59,7 +59,7 @@ def test_bound_inputs_are_constants(kind, tmp_path):
     ours = forward(model, path, x, tmp_path, "--bind", "mask=-1", "--bind", "scale=0.5")
     assert np.abs(ours - model(torch.full((L, L), -1.0), x, scale).detach().numpy()).max() < 1e-5
     for value, message in [("masks=1", "the model has no input `masks`; its inputs are mask, x, scale; nearest: 'mask'"),
-                           ("mask", "is not NAME=VALUE, such as scale=0.5 or mask=FILE.npy"),
+                           ("mask", "is not NAME=VALUE, as in scale=0.5 or mask=FILE.npy"),
                            ("mask=true", "'true' is no float32, as input `mask` is, and no FILE.npy"),
                            (f"scale={tmp_path}/mask.npy", "the array has shape [5,5], but input `scale` has []"),
                            ("mask=none.npy", "none.npy")]:

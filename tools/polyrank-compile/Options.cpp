@@ -301,10 +301,10 @@ polyrank::driver::parseOptions(int argc, char **argv) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("SPEC");
   app.add_option("--rates", options.rates,
-                 "What a rank computes and reads from memory, for when "
-                 "communication starts; polyrank-run --profile measures it. "
+                 "compute=GFLOPS,memory=GB_PER_S: what a rank computes and "
+                 "reads from memory, for when communication starts; polyrank-run --profile measures it. "
                  "Without this what a CPU of today reaches")
-      ->type_name("GFLOPS:GB_PER_S");
+      ->type_name("RATES");
   app.add_option("--stop-after", options.stopAfter,
                  "Print the MLIR after import, training, propagate, partition "
                  "or rank, and stop")

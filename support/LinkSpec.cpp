@@ -1,0 +1,37 @@
+// Parses --link.
+
+#include "support/LinkSpec.h"
+
+#include "support/KeyValue.h"
+
+#include <algorithm>
+
+namespace polyrank {
+
+int64_t LinkSpec::picoseconds() const {
+  return static_cast<int64_t>(microseconds * 1e6);
+}
+
+int64_t LinkSpec::picosecondsPerByte() const {
+  return std::max<int64_t>(1, static_cast<int64_t>(1e3 / gigabytes));
+}
+
+Result<LinkSpec> LinkSpec::parse(std::string_view text) {
+  constexpr PairForm form{"AXIS=MICROSECONDS:GB_PER_S", "tensor=10:25"};
+  auto fail = [](const Error &error) { return Error{"link " + error.message}; };
+  auto pair = parsePair(text, form);
+  if (!pair)
+    return fail(pair.error());
+  auto numbers = numbersOf(pair->value, 2);
+  if (!numbers)
+    return fail(notPair(text, form));
+  LinkSpec link{std::string(pair->key), (*numbers)[0], (*numbers)[1]};
+  if (!(link.microseconds >= 0 && link.microseconds <= 1e6) ||
+      !(link.gigabytes >= 1e-6 && link.gigabytes <= 1e6))
+    return Error{"link '" + std::string(text) +
+                 "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
+                 "possible"};
+  return link;
+}
+
+} // namespace polyrank

@@ -1,0 +1,29 @@
+// The text of --link, which compiler and runtime read alike:
+// AXIS=MICROSECONDS:GB_PER_S.
+
+#pragma once
+
+#include "support/Result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace polyrank {
+
+/// Latency and bandwidth of the links along one axis of a mesh, as the user
+/// gave them and as the integers that costs are computed with.
+struct LinkSpec {
+  std::string axis;
+  double microseconds = 0, gigabytes = 0;
+
+  int64_t picoseconds() const;
+  /// At least 1.
+  int64_t picosecondsPerByte() const;
+
+  /// Parses one link. It takes up to a second and has at least a kilobyte per
+  /// second, so that integer costs are meaningful.
+  static Result<LinkSpec> parse(std::string_view text);
+};
+
+} // namespace polyrank
