@@ -38,7 +38,6 @@ protected:
   template <typename Op>
   mlir::LogicalResult runAlone(Op op);
   mlir::LogicalResult runLaunch(rank::LaunchOp op);
-  void runGemm(rank::GemmOp op);
   mlir::LogicalResult runCollective(rank::CollectiveOp op);
   /// Completes a collective whose group spans several programs: waits until all
   /// members have arrived, then computes the results.

@@ -124,47 +124,6 @@ LogicalResult RankEvaluator::receive(rank::RecvOp op,
   return success();
 }
 
-void RankEvaluator::runGemm(rank::GemmOp op) {
-  SmallVector<int64_t> counts;
-  for (rank::GemmOp::BatchDim dim : op.getBatchDims())
-    counts.push_back(dim.count);
-  double alpha = op.getAlpha().convertToFloat();
-  ArrayRef<int64_t> a = op.getAAccess(), b = op.getBAccess();
-  values[op.getResult()] = each([&](int64_t device) {
-    const Tensor &left = at(op.getA(), device), &right = at(op.getB(), device);
-    Tensor result(op.getResult().getType());
-    if (op.getAddend())
-      result = at(op.getAddend(), device);
-    graph::forEachIndex(counts, [&](ArrayRef<int64_t> index) {
-      int64_t startA = a[0], startB = b[0], start = 0;
-      for (auto [i, dim] : llvm::zip_equal(index, op.getBatchDims())) {
-        startA += i * dim.aStride;
-        startB += i * dim.bStride;
-        start += i * dim.resultStride;
-      }
-      auto rows = llvm::to_vector(llvm::seq(op.getM())),
-           inner = llvm::to_vector(llvm::seq(op.getK()));
-      if (op.getGrouped()) {
-        const Tensor &groups = at(op.getGroups(), device);
-        int64_t id = at(op.getIds(), device).integers[index[0]];
-        bool ofRows = op.getGrouped() == rank::Grouped::Rows;
-        llvm::erase_if(ofRows ? rows : inner, [&](int64_t number) {
-          return groups.integers[number] != id;
-        });
-      }
-      for (int64_t i : rows)
-        for (int64_t j = 0; j < op.getN(); ++j) {
-          double sum = 0;
-          for (int64_t l : inner)
-            sum += left.floats[startA + i * a[1] + l * a[2]] *
-                   right.floats[startB + l * b[1] + j * b[2]];
-          result.floats[start + i * op.getRow() + j] += alpha * sum;
-        }
-    });
-    return result;
-  });
-}
-
 /// Runs an op that each device executes alone, by its `evaluate`.
 template <typename Op>
 LogicalResult RankEvaluator::runAlone(Op op) {
@@ -373,16 +332,12 @@ LogicalResult RankEvaluator::compute(Operation &op) {
     if (failed(checkTransfer(&op, *transfer)))
       return failure();
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-      .Case<graph::GraphOp, kernel::LoopsOp>(
+      .Case<graph::GraphOp, kernel::LoopsOp, rank::LibraryCallOp>(
           [&](auto op) { return runAlone(op); })
       .Case([&](rank::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](graph::MicrobatchesOp loop) { return runMicrobatches(loop); })
       .Case([&](rank::LoopOp loop) { return runLoop(loop); })
       .Case([&](rank::LaunchOp launch) { return runLaunch(launch); })
-      .Case([&](rank::GemmOp gemm) {
-        runGemm(gemm);
-        return success();
-      })
       .Case([&](rank::ConstantOp constant) {
         values[constant.getResult()] = each([&](int64_t) {
           return Tensor::fromAttribute(

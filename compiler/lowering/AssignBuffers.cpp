@@ -50,7 +50,7 @@ private:
   int64_t alignment;
   int64_t threads;
   /// What the arena is packed from. A unit is a class (values that share a
-  /// buffer), the classes of a bucket, a channel, or the scratch of a GEMM.
+  /// buffer), the classes of a bucket, a channel, or the scratch of a call.
   std::vector<ArenaUnit> units;
   /// The unit of a class, and its offset there.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
@@ -163,21 +163,22 @@ void BufferAssigner::tieResults() {
   tieBlock(terminator, wanted);
 }
 
-/// Gives the result of a GEMM and its addend one buffer.
+/// Gives the result of a library call and its addend one buffer.
 void BufferAssigner::tieAddends() {
-  function.walk([&](rank::GemmOp gemm) {
-    if (!gemm.getAddend())
+  function.walk([&](rank::LibraryCallOp call) {
+    std::optional<unsigned> number = call.getAddendNumber();
+    if (!number)
       return;
-    Place place = classes.getPlace(gemm.getAddend()),
-          at = classes.getPlace(gemm.getResult());
+    OpOperand &addend = call->getOpOperand(*number);
+    Place place = classes.getPlace(addend.get()),
+          at = classes.getPlace(call->getResult(0));
     if (place.beginsLike(at))
       return;
     bool whole = place.isFirst() && classes.getSize(place.buffer) == at.size;
     if (!whole || classes.isPersistent(place.buffer) ||
         !classes.canPlace(place.buffer, at)) {
-      Value copy = classes.insertCopy(gemm.getAddend(), gemm, 1);
-      gemm.getAddendMutable().assign(copy);
-      place = classes.getPlace(copy);
+      addend.set(classes.insertCopy(addend.get(), call, 1));
+      place = classes.getPlace(addend.get());
     }
     classes.place(place.buffer, at);
   });
@@ -235,8 +236,7 @@ void BufferAssigner::placeBlocks() {
 /// not read after the command.
 void BufferAssigner::mergeInPlace() {
   function.walk([&](Operation *op) {
-    // A GEMM reuses the buffer of its addend (`tieAddends`), and no other.
-    if (!isa<rank::LaunchOp, rank::CollectiveOp>(op))
+    if (!isa<rank::LaunchOp, rank::CollectiveOp, rank::LibraryCallOp>(op))
       return;
     for (OpResult result : op->getResults())
       for (OpOperand &operand : op->getOpOperands()) {
@@ -320,20 +320,20 @@ void BufferAssigner::addChannels() {
   });
 }
 
-/// Adds the memory that the library needs during a GEMM.
+/// Adds the memory in which library calls work.
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
-  function.walk([&](rank::GemmOp gemm) {
-    FailureOr<int64_t> bytes = target.getScratchBytes(gemm, threads);
+  function.walk([&](rank::LibraryCallOp call) {
+    FailureOr<int64_t> bytes = target.getScratchBytes(call, threads);
     if (failed(bytes))
       result = failure();
     if (failed(bytes) || *bytes == 0)
       return;
-    int64_t position = classes.getPosition(gemm);
+    int64_t position = classes.getPosition(call);
     ArenaUnit unit;
     unit.packed.size = *bytes;
     unit.packed.lifetimes = {{position, position}};
-    scratchUnit[gemm] = units.size();
+    scratchUnit[call] = units.size();
     units.push_back(unit);
   });
   return result;
@@ -369,7 +369,7 @@ void BufferAssigner::writeAttributes() {
     }
     if (auto scratch = scratchUnit.find(op); scratch != scratchUnit.end()) {
       const ArenaUnit &unit = units[scratch->second];
-      cast<rank::GemmOp>(op).setScratchAttr(
+      cast<rank::LibraryCallOp>(op).setScratchAttr(
           rank::BufferAttr::get(function.getContext(), unit.region,
                                 unit.packed.offset, unit.packed.size));
     }

@@ -260,10 +260,11 @@ LogicalResult BufferChecker::runOp(Operation &op) {
   if (failed(checkResults(&op)) || failed(checkScratch(command)) ||
       failed(checkInFlight(command)))
     return failure();
-  if (auto gemm = dyn_cast<rank::GemmOp>(op);
-      gemm && gemm.getAddend() &&
-      getBuffer(gemm.getAddend()) != getBuffer(gemm.getResult()))
-    return gemm.emitOpError("result does not lie in the addend's buffer");
+  if (auto call = dyn_cast<rank::LibraryCallOp>(op))
+    if (std::optional<unsigned> addend = call.getAddendNumber();
+        addend &&
+        getBuffer(op.getOperand(*addend)) != getBuffer(op.getResult(0)))
+      return op.emitOpError("result does not lie in the addend's buffer");
   for (Value result : op.getResults())
     write(result);
   if (auto collective = dyn_cast<rank::CollectiveOp>(op);

@@ -41,13 +41,3 @@ Epilogue::Epilogue(Operation *product, Value given) : result(given) {
   addend = other;
   result = sum.getResult();
 }
-
-LogicalResult polyrank::lowering::verifyElements(Operation *product) {
-  Type element =
-      cast<RankedTensorType>(product->getOperand(0).getType()).getElementType();
-  if (element.isF32())
-    return success();
-  return product->emitOpError("multiplies ")
-         << element << ", for which this device has no library call; convert "
-         << "the operands to f32";
-}

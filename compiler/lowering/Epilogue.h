@@ -19,8 +19,4 @@ struct Epilogue {
   mlir::Value addend;
 };
 
-/// Emits an error if the library does not multiply the element types of the
-/// operands of `product`, a graph op.
-mlir::LogicalResult verifyElements(mlir::Operation *product);
-
 } // namespace polyrank::lowering

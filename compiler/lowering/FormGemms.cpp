@@ -109,8 +109,9 @@ std::vector<ResultForm> GemmFormer::traceResult() {
 }
 
 double GemmFormer::copyTime(const StridedView &view) {
+  Type element = op.getResult().getType().getElementType();
   return target.estimateCopy(graph::numElements(view.getShape()) *
-                             static_cast<int64_t>(sizeof(float)));
+                             rank::getElementByteSize(element));
 }
 
 /// The forms of an operand. Reading it at a step of the chain that produces it
@@ -180,8 +181,6 @@ void GemmFormer::choose() {
 }
 
 LogicalResult GemmFormer::run() {
-  if (failed(verifyElements(op)))
-    return failure();
   choose();
   Epilogue epilogue(op, result.value);
   StridedView &a = form.swapped ? rhs : lhs, &b = form.swapped ? lhs : rhs;
@@ -189,9 +188,11 @@ LogicalResult GemmFormer::run() {
   auto gemm = rank::GemmOp::create(
       builder, op.getLoc(), epilogue.result.getType(), a.base, b.base,
       epilogue.addend, /*groups=*/nullptr, /*ids=*/nullptr, form.aAccess,
-      form.bAccess, form.sizes, form.row, form.batch,
-      APFloat(static_cast<float>(epilogue.alpha)), /*grouped=*/nullptr,
+      form.bAccess, form.sizes, form.row, form.batch, APFloat(epilogue.alpha),
+      /*accumulator=*/nullptr, /*grouped=*/nullptr,
       /*call=*/nullptr, /*scratch=*/nullptr, /*buffers=*/nullptr);
+  if (Result<void> has = target.checkCall(gemm); !has)
+    return op.emitOpError(has.error().message);
   graph::copyProvenance(op, gemm);
   epilogue.result.replaceAllUsesWith(gemm.getResult());
   return success();
@@ -221,7 +222,7 @@ struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
     bool failedOne = false;
     for (graph::MatmulOp op : matmuls)
       failedOne |= failed(GemmFormer(op, *target).run());
-    failedOne |= failed(formGroupedGemms(getOperation()));
+    failedOne |= failed(formGroupedGemms(getOperation(), *target));
     if (failedOne)
       return signalPassFailure();
     eraseDead(getOperation());

@@ -64,34 +64,40 @@ static Matrices findMatrices(Value value) {
   return *asMatrices(StridedView::whole(value));
 }
 
-static void formGemm(Operation *op, const Epilogue &epilogue, const Matrices &a,
-                     const Matrices &b, ArrayRef<int64_t> sizes,
-                     ArrayRef<int64_t> batch, rank::Grouped grouped) {
+static LogicalResult formGemm(Operation *op, target::TargetInterface target,
+                              const Epilogue &epilogue, const Matrices &a,
+                              const Matrices &b, ArrayRef<int64_t> sizes,
+                              ArrayRef<int64_t> batch, rank::Grouped grouped) {
   OpBuilder builder(epilogue.result.getDefiningOp());
   auto gemm = rank::GemmOp::create(
       builder, op->getLoc(), epilogue.result.getType(), a.base, b.base,
       epilogue.addend, op->getOperand(2), op->getOperand(3), a.access(),
-      b.access(), sizes, /*row=*/sizes[1], batch,
-      APFloat(static_cast<float>(epilogue.alpha)),
+      b.access(), sizes, /*row=*/sizes[1], batch, APFloat(epilogue.alpha),
+      /*accumulator=*/nullptr,
       rank::GroupedAttr::get(op->getContext(), grouped), /*call=*/nullptr,
       /*scratch=*/nullptr, /*buffers=*/nullptr);
+  if (Result<void> has = target.checkCall(gemm); !has)
+    return op->emitOpError(has.error().message);
   graph::copyProvenance(op, gemm);
   Value result = epilogue.result;
   result.replaceAllUsesWith(gemm.getResult());
+  return success();
 }
 
-static void form(graph::GroupedMatmulOp op) {
+static LogicalResult form(graph::GroupedMatmulOp op,
+                          target::TargetInterface target) {
   Matrices rows = findMatrices(op.getRows()),
            matrices = findMatrices(op.getMatrices());
   ArrayRef<int64_t> shape = graph::getShape(op.getMatrices());
-  formGemm(op, Epilogue(op, op.getResult()), rows, matrices,
-           {graph::getShape(op.getRows())[0], shape[2], shape[1]},
-           {shape[0], 0, matrices.each, 0}, rank::Grouped::Rows);
+  return formGemm(op, target, Epilogue(op, op.getResult()), rows, matrices,
+                  {graph::getShape(op.getRows())[0], shape[2], shape[1]},
+                  {shape[0], 0, matrices.each, 0}, rank::Grouped::Rows);
 }
 
 /// If only the transpose of its result is needed, the product is computed with
 /// its operands swapped.
-static void form(graph::GroupedOuterOp op) {
+static LogicalResult form(graph::GroupedOuterOp op,
+                          target::TargetInterface target) {
   Matrices rows = findMatrices(op.getRows()),
            others = findMatrices(op.getOthers());
   Value result = op.getResult();
@@ -105,12 +111,14 @@ static void form(graph::GroupedOuterOp op) {
       std::swap(height, width);
       result = transpose.getResult();
     }
-  formGemm(op, Epilogue(op, result), rows.transposed(), others,
-           {height, width, graph::getShape(op.getRows())[0]},
-           {shape[0], 0, 0, height * width}, rank::Grouped::Inner);
+  return formGemm(op, target, Epilogue(op, result), rows.transposed(), others,
+                  {height, width, graph::getShape(op.getRows())[0]},
+                  {shape[0], 0, 0, height * width}, rank::Grouped::Inner);
 }
 
-LogicalResult polyrank::lowering::formGroupedGemms(Operation *root) {
+LogicalResult
+polyrank::lowering::formGroupedGemms(Operation *root,
+                                     target::TargetInterface target) {
   SmallVector<Operation *> products;
   root->walk([&](Operation *op) {
     if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op))
@@ -118,12 +126,10 @@ LogicalResult polyrank::lowering::formGroupedGemms(Operation *root) {
   });
   LogicalResult result = success();
   for (Operation *op : products) {
-    if (failed(verifyElements(op)))
+    auto matmul = dyn_cast<graph::GroupedMatmulOp>(op);
+    if (failed(matmul ? form(matmul, target)
+                      : form(cast<graph::GroupedOuterOp>(op), target)))
       result = failure();
-    else if (auto matmul = dyn_cast<graph::GroupedMatmulOp>(op))
-      form(matmul);
-    else
-      form(cast<graph::GroupedOuterOp>(op));
   }
   return result;
 }

@@ -91,18 +91,18 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
-def ChooseGemms : Pass<"choose-gemms", "::mlir::ModuleOp"> {
-  let summary = "Chooses the library call that computes each product";
+def ChooseCalls : Pass<"choose-calls", "::mlir::ModuleOp"> {
+  let summary = "Chooses the library function that computes each call";
   let description = [{
-    Every `rank.gemm` gets the `call` that the target chooses, for a team of
-    `threads`. The target may run large products on this machine to find the fastest
-    call; with `measure=false` it takes the one that usually wins, so that the
-    choice is the same each time. (On a CPU: `#rank.cpu_call`, chosen in
-    `compiler/target/cpu/ChooseCalls.h`.)
+    Every op that a library computes (`LibraryCallOp`, such as `rank.gemm`) gets the
+    `call` that the target chooses, for a team of `threads`. The target may run
+    large calls on this machine to find the fastest; with `measure=false` it takes
+    the one that usually wins, so that the choice is the same each time. (On a CPU:
+    `#rank.cpu_call`, chosen in `compiler/target/cpu/ChooseCalls.h`.)
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,
-    Option<"measure", "measure", "bool", "true", "Run large products to choose">
+    Option<"measure", "measure", "bool", "true", "Run large calls to choose">
   ];
   let dependentDialects = ["::polyrank::rank::RankDialect"];
 }
@@ -112,13 +112,13 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let description = [{
     Runs after kernels are formed. Every argument and result of a function gets
     `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on commands, `scratch` on
-    products; the function gets `rank.arena`.
+    library calls; the function gets `rank.arena`.
 
     What collectives touch lies in the shared region, everything else in the private
     one. These share a buffer: a view and what it views; a microbatch slice and its
     operand; a device's block of an argument and the argument; result i of the step
     and the argument that it replaces; a microbatch sum in all microbatches; a
-    gemm's result and its addend. If the old value is still needed, or the new one
+    library call's result and its addend. If the old value is still needed, or the new one
     comes from elsewhere, a `rank.copy` is inserted. A kernel's result takes the
     buffer of an operand that ends there and that its `in_place` allows; all_reduce
     and broadcast work in place likewise, and reduce_scatter and all_gather on the

@@ -20,10 +20,10 @@ void lowering::loweringStage(OpPassManager &manager,
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());
   manager.addPass(codegen::createLowerKernels());
-  ChooseGemmsOptions gemms;
-  gemms.threads = options.threads;
-  gemms.measure = options.measure;
-  manager.addPass(createChooseGemms(gemms));
+  ChooseCallsOptions calls;
+  calls.threads = options.threads;
+  calls.measure = options.measure;
+  manager.addPass(createChooseCalls(calls));
   if (options.overlap) {
     overlap::OrderCommandsOptions order;
     order.links.assign(options.links.begin(), options.links.end());

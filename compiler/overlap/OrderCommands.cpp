@@ -34,7 +34,7 @@ public:
 private:
   bool isMovable(int command) const {
     return order.getWork(command) > 0 &&
-           isa<rank::LaunchOp, rank::GemmOp>(order.getOp(command));
+           isa<rank::LaunchOp, rank::LibraryCallOp>(order.getOp(command));
   }
   void putOff();
   void bringForward();

@@ -63,9 +63,9 @@ int64_t Durations::get(Operation *op) const {
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
   double picoseconds = 1e12 * bytes / rates.bytesPerSecond;
-  if (auto gemm = dyn_cast<rank::GemmOp>(op))
+  if (auto call = dyn_cast<rank::LibraryCallOp>(op))
     picoseconds =
-        std::max(picoseconds, 1e12 * gemm.getFlops() / rates.flopsPerSecond);
+        std::max(picoseconds, 1e12 * call.getFlops() / rates.flopsPerSecond);
   return static_cast<int64_t>(picoseconds);
 }
 

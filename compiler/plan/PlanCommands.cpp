@@ -83,7 +83,7 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
 
 LogicalResult CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
   if (!isa_and_present<rank::CpuCallAttr>(op.getCallAttr()))
-    return op.emitOpError("has no call: choose-gemms comes first");
+    return op.emitOpError("has no call: choose-calls comes first");
   runtime::GemmShape shape = target::getGemmShape(op);
   fb::GemmT gemm;
   gemm.implementation = fb::GemmImplementation(shape.library);

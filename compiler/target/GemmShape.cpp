@@ -25,7 +25,7 @@ runtime::GemmShape target::getGemmShape(rank::GemmOp gemm) {
   for (rank::GemmOp::BatchDim dim : gemm.getBatchDims())
     shape.batch.push_back(
         {dim.count, dim.aStride, dim.bStride, dim.resultStride});
-  shape.alpha = gemm.getAlpha().convertToFloat();
+  shape.alpha = static_cast<float>(gemm.getAlpha().convertToDouble());
   shape.beta = gemm.getAddend() ? 1 : 0;
   if (std::optional<rank::Grouped> grouped = gemm.getGrouped())
     shape.grouped = grouped == rank::Grouped::Rows ? runtime::GemmGroups::Rows

@@ -42,16 +42,18 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
       "double", "estimateCopy", (ins "int64_t":$bytes)>,
     InterfaceMethod<"The alignment of buffers in the arena, in bytes; a power of two.",
       "int64_t", "getAlignment">,
-    InterfaceMethod<"Chooses the library call of each product (`call`), for a team of `threads`. With `measure`, large "
-                    "products are run to find the fastest.",
+    InterfaceMethod<"Fails with the reason if no library function of the target computes the op: which element types it takes is the "
+                    "target's answer.",
+      "::polyrank::Result<void>", "checkCall", (ins "::polyrank::rank::LibraryCallOp":$call)>,
+    InterfaceMethod<"Chooses the library function of each call (`call`), for a team of `threads`. With `measure`, large "
+                    "calls are run to find the fastest.",
       "void", "chooseCalls",
-      (ins "::llvm::ArrayRef<::polyrank::rank::GemmOp>":$gemms, "int64_t":$threads, "bool":$measure)>,
+      (ins "::llvm::ArrayRef<::polyrank::rank::LibraryCallOp>":$calls, "int64_t":$threads, "bool":$measure)>,
     InterfaceMethod<"The approximate rates of a rank with a team of `threads`.",
       "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>,
-    InterfaceMethod<"The bytes of scratch memory that a product's call needs. Emits an error if "
-                    "no call computes the product.",
+    InterfaceMethod<"The bytes of scratch memory that a call needs. Emits an error if no library function computes it.",
       "::llvm::FailureOr<int64_t>", "getScratchBytes",
-      (ins "::polyrank::rank::GemmOp":$gemm, "int64_t":$threads)>
+      (ins "::polyrank::rank::LibraryCallOp":$call, "int64_t":$threads)>
   ];
 }
 

@@ -6,10 +6,22 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::rank;
 
+std::optional<unsigned> GemmOp::getAddendNumber() {
+  if (!getAddend())
+    return std::nullopt;
+  return getAddendMutable()[0].getOperandNumber();
+}
+
 runtime::InPlace GemmOp::getInPlace(unsigned operand, unsigned) {
-  return getAddend() && operand == getAddendMutable()[0].getOperandNumber()
-             ? runtime::InPlace::Same
-             : runtime::InPlace::Never;
+  return getAddendNumber() == operand ? runtime::InPlace::Same
+                                      : runtime::InPlace::Never;
+}
+
+int64_t GemmOp::getReadBegin(unsigned operand) {
+  if (operand > 1)
+    return 0;
+  return (operand == 0 ? getAAccess() : getBAccess())[0] *
+         getElementByteSize(getElementType());
 }
 
 static GemmOp::Form getForm(ArrayRef<int64_t> access, int64_t columns) {
@@ -35,6 +47,122 @@ int64_t GemmOp::getFlops() {
   return flops;
 }
 
+/// The elements of an operand that a GEMM reads if no two products of a batch
+/// dim with a stride read the same ones; of a small operand all.
+static int64_t countReads(Value operand, int64_t elements, GemmOp gemm,
+                          int64_t GemmOp::BatchDim::*stride) {
+  for (const GemmOp::BatchDim &dim : gemm.getBatchDims())
+    if (dim.*stride != 0)
+      elements *= dim.count;
+  return std::min(elements,
+                  cast<RankedTensorType>(operand.getType()).getNumElements());
+}
+
+int64_t GemmOp::getBytes() {
+  int64_t read =
+      countReads(getA(), getM() * getK(), *this, &BatchDim::aStride) +
+      countReads(getB(), getK() * getN(), *this, &BatchDim::bStride);
+  int64_t bytes = read * getElementByteSize(getElementType()) +
+                  getByteSize(getResult().getType());
+  for (Value other : {getAddend(), getGroups(), getIds()})
+    if (other)
+      bytes += getByteSize(other.getType());
+  return bytes;
+}
+
+Attribute GemmOp::getKey() {
+  MLIRContext *context = getContext();
+  Form a = getAForm(), b = getBForm();
+  SmallVector<int64_t> numbers(getSizes());
+  numbers.append({a.isTransposed, a.leading, b.isTransposed, b.leading,
+                  static_cast<int64_t>(getRow()), getAddend() != nullptr});
+  llvm::append_range(numbers, getBatch());
+  auto typeOf = [](Type type) -> Attribute { return TypeAttr::get(type); };
+  return ArrayAttr::get(
+      context, {StringAttr::get(context, getOperationName()),
+                DenseI64ArrayAttr::get(context, numbers), getAlphaAttr(),
+                typeOf(getElementType()), typeOf(getAccumulatorType()),
+                typeOf(getResult().getType().getElementType()),
+                getGroupedAttr() ? Attribute(getGroupedAttr())
+                                 : Attribute(UnitAttr::get(context))});
+}
+
+std::string GemmOp::getText() {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "gemm " << getM() << "x" << getN() << "x" << getK()
+      << (getAForm().isTransposed ? " A^T" : "")
+      << (getBForm().isTransposed ? " B^T" : "");
+  for (const BatchDim &dim : getBatchDims())
+    out << " *" << dim.count;
+  if (getGrouped())
+    out << " grouped " << stringifyGrouped(*getGrouped());
+  if (getAddend())
+    out << " +=";
+  return text;
+}
+
+LogicalResult GemmOp::evaluate(ArrayRef<graph::Tensor> operands,
+                               MutableArrayRef<graph::Tensor> results) {
+  const graph::Tensor &left = operands[0], &right = operands[1];
+  graph::Tensor &result = results[0];
+  if (std::optional<unsigned> addend = getAddendNumber())
+    result = operands[*addend];
+  SmallVector<BatchDim> batch = getBatchDims();
+  SmallVector<int64_t> counts =
+      llvm::map_to_vector(batch, [](const BatchDim &dim) { return dim.count; });
+  double alpha = getAlpha().convertToDouble();
+  ArrayRef<int64_t> a = getAAccess(), b = getBAccess();
+  graph::forEachIndex(counts, [&](ArrayRef<int64_t> index) {
+    int64_t startA = a[0], startB = b[0], start = 0;
+    for (auto [i, dim] : llvm::zip_equal(index, batch)) {
+      startA += i * dim.aStride;
+      startB += i * dim.bStride;
+      start += i * dim.resultStride;
+    }
+    auto rows = llvm::to_vector(llvm::seq(getM())),
+         inner = llvm::to_vector(llvm::seq(getK()));
+    if (getGrouped()) {
+      const graph::Tensor &groups =
+          operands[getGroupsMutable()[0].getOperandNumber()];
+      int64_t id =
+          operands[getIdsMutable()[0].getOperandNumber()].integers[index[0]];
+      bool ofRows = getGrouped() == Grouped::Rows;
+      llvm::erase_if(ofRows ? rows : inner, [&](int64_t number) {
+        return groups.integers[number] != id;
+      });
+    }
+    for (int64_t i : rows)
+      for (int64_t j = 0; j < getN(); ++j) {
+        double sum = 0;
+        for (int64_t l : inner)
+          sum += left.floats[startA + i * a[1] + l * a[2]] *
+                 right.floats[startB + l * b[1] + j * b[2]];
+        result.floats[start + i * getRow() + j] += alpha * sum;
+      }
+  });
+  return success();
+}
+
+/// Condition 1.
+static LogicalResult verifyTypes(GemmOp op) {
+  Type element = op.getElementType(), accumulator = op.getAccumulatorType(),
+       other = op.getB().getType().getElementType(),
+       result = op.getResult().getType().getElementType();
+  if (!isa<FloatType>(element) || element != other)
+    return op.emitOpError("[1] multiplies ")
+           << element << " by " << other << "; both are of one float type";
+  if (accumulator != element &&
+      accumulator.getIntOrFloatBitWidth() <= element.getIntOrFloatBitWidth())
+    return op.emitOpError("[1] adds products of ")
+           << element << " in " << accumulator << ", which is no wider type";
+  if (result != element && result != accumulator)
+    return op.emitOpError("[1] gives ")
+           << result << "; what is multiplied is " << element
+           << ", and added in " << accumulator;
+  return success();
+}
+
 /// Condition 7.
 static LogicalResult verifyGroups(GemmOp op) {
   if (!op.getGrouped()) {
@@ -58,11 +186,8 @@ static LogicalResult verifyGroups(GemmOp op) {
 }
 
 LogicalResult GemmOp::verify() {
-  for (Value operand : {getA(), getB(), getAddend(), getResult()})
-    if (operand &&
-        !cast<RankedTensorType>(operand.getType()).getElementType().isF32())
-      return emitOpError("[1] operand of type ")
-             << operand.getType() << "; the library multiplies f32";
+  if (failed(verifyTypes(*this)))
+    return failure();
   if (getAAccess().size() != 3 || getBAccess().size() != 3 ||
       getSizes().size() != 3)
     return emitOpError("accesses are [offset, row, column], sizes [m, n, k]");

@@ -3,7 +3,7 @@
 #ifndef POLYRANK_RANK_TD
 #define POLYRANK_RANK_TD
 
-include "dialects/rank/CommandInterface.td"
+include "dialects/rank/LibraryCallInterface.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/CommonTypeConstraints.td"
@@ -304,5 +304,7 @@ def Rank_Index : 0DTensorOf<[I64]>;
 class Rank_Op<string mnemonic, list<Trait> traits = []> : Op<Rank_Dialect, mnemonic, traits>;
 class Rank_Command<string mnemonic, list<Trait> traits = []>
     : Rank_Op<mnemonic, !listconcat([Rank_CommandOpInterface], traits)>;
+class Rank_LibraryCall<string mnemonic, list<Trait> traits = []>
+    : Rank_Command<mnemonic, !listconcat([Rank_LibraryCallOpInterface], traits)>;
 
 #endif

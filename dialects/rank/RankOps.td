@@ -122,7 +122,7 @@ def Rank_WaitOp : Rank_Command<"wait", [AttrSizedOperandSegments]> {
   }];
 }
 
-def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
+def Rank_GemmOp : Rank_LibraryCall<"gemm", [Pure, AttrSizedOperandSegments]> {
   let summary = "Matrix product of operands read with strides: one library call";
   let description = [{
     Operands and result are taken as their elements in row-major order; strides and
@@ -149,7 +149,10 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
        : (tensor<2x4x16xf32>, tensor<32x16xf32>) -> tensor<2x4x32xf32>
     ```
 
-    1. All element types are f32.
+    Products are added in the `accumulator`'s type; without it that of `a` and `b`.
+
+    1. `a` and `b` have one float type. The accumulator has it too or is wider, and
+       the result has one of the two.
     2. One of an operand's two strides is 1, and the other is at least the extent of
        the dim of stride 1; a dim of extent 1 may have any stride.
     3. No element outside an operand is read.
@@ -164,8 +167,8 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
                        Optional<Rank_Tensor>:$groups, Optional<Rank_Tensor>:$ids,
                        DenseI64ArrayAttr:$a_access, DenseI64ArrayAttr:$b_access,
                        DenseI64ArrayAttr:$sizes, I64Attr:$row, DenseI64ArrayAttr:$batch,
-                       DefaultValuedAttr<F32Attr, "1.0f">:$alpha, OptionalAttr<Rank_GroupedAttr>:$grouped,
-                       OptionalAttr<AnyAttr>:$call, OptionalAttr<Rank_BufferAttr>:$scratch, OptionalAttr<Rank_BufferArray>:$buffers);
+                       DefaultValuedAttr<F64Attr, "1.0">:$alpha, OptionalAttr<TypeAttrOf<AnyFloat>>:$accumulator,
+                       OptionalAttr<Rank_GroupedAttr>:$grouped, OptionalAttr<AnyAttr>:$call, OptionalAttr<Rank_BufferAttr>:$scratch, OptionalAttr<Rank_BufferArray>:$buffers);
   let results = (outs Rank_Tensor:$result);
   let assemblyFormat = [{
     $a `at` $a_access `,` $b `at` $b_access (`add` $addend^)? (`groups` $groups^ `ids` $ids)?
@@ -183,10 +186,24 @@ def Rank_GemmOp : Rank_Command<"gemm", [Pure, AttrSizedOperandSegments]> {
     struct Form { bool isTransposed; int64_t leading; };
     Form getAForm();
     Form getBForm();
+    /// The type of the elements of `a` and `b`, and that in which their products
+    /// are added.
+    ::mlir::Type getElementType() { return getA().getType().getElementType(); }
+    ::mlir::Type getAccumulatorType() {
+      return getAccumulator() ? ::mlir::Type(*getAccumulator()) : getElementType();
+    }
     ::polyrank::runtime::InPlace getInPlace(unsigned operand, unsigned result);
+    ::std::optional<unsigned> getAddendNumber();
+    int64_t getReadBegin(unsigned operand);
     /// 2 m n k times the number of batches; each row or index l of a grouped
     /// product counts in one batch only.
     int64_t getFlops();
+    int64_t getBytes();
+    /// Operands of equal form have one key, whatever their shapes.
+    ::mlir::Attribute getKey();
+    ::std::string getText();
+    ::llvm::LogicalResult evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
+                                   ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results);
   }];
 }
 

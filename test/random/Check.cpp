@@ -277,8 +277,8 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks))
     return false;
   tolerance = partsTolerance;
-  lowering::ChooseGemmsOptions gemms;
-  gemms.measure = false;
+  lowering::ChooseCallsOptions calls;
+  calls.measure = false;
   overlap::StartCollectivesOptions starts;
   starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
   // How much is moved depends on how fast machines are.
@@ -290,7 +290,7 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks) ||
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
       !compare(module, Ranks) ||
-      !runPass(module, "choose-gemms", lowering::createChooseGemms(gemms)) ||
+      !runPass(module, "choose-calls", lowering::createChooseCalls(calls)) ||
       !runPass(module, "order-commands", overlap::createOrderCommands(order)) ||
       !compare(module, Ranks) ||
       !runPass(module, "start-collectives",

@@ -333,7 +333,7 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
        "choose-orders", "form-segments", "form-loops", "form-gemms",
-       "form-kernels", "lower-kernels", "choose-gemms", "order-commands",
+       "form-kernels", "lower-kernels", "choose-calls", "order-commands",
        "start-collectives", "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {

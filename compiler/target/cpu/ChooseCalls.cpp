@@ -7,7 +7,6 @@
 #include <memory>
 #include <thread>
 
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "support/Cores.h"
 
 using namespace mlir;
@@ -250,23 +249,12 @@ chooseSideBySide(ArrayRef<runtime::GemmShape> shapes, int64_t threads) {
   return calls;
 }
 
-void cpu::chooseCalls(ArrayRef<rank::GemmOp> gemms, int64_t threads,
-                      bool measure) {
-  std::vector<runtime::GemmShape> shapes; // each once
-  SmallVector<size_t> numbers;
-  for (rank::GemmOp gemm : gemms) {
-    runtime::GemmShape shape = getGemmShape(gemm);
-    auto known = llvm::find(shapes, shape);
-    numbers.push_back(known - shapes.begin());
-    if (known == shapes.end())
-      shapes.push_back(shape);
-  }
-  std::vector<GemmCall> calls;
+std::vector<GemmCall> cpu::chooseCalls(ArrayRef<runtime::GemmShape> shapes,
+                                       int64_t threads, bool measure) {
   if (measure)
-    calls = chooseSideBySide(shapes, threads);
-  else
-    for (const runtime::GemmShape &shape : shapes)
-      calls.push_back({shape.library});
-  for (auto [gemm, number] : llvm::zip_equal(gemms, numbers))
-    setGemmCall(gemm, calls[number]);
+    return chooseSideBySide(shapes, threads);
+  std::vector<GemmCall> calls;
+  for (const runtime::GemmShape &shape : shapes)
+    calls.push_back({shape.library});
+  return calls;
 }

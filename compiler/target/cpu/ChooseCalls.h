@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "dialects/rank/Rank.h"
+#include "compiler/target/cpu/GemmLibrary.h"
 
 namespace polyrank::cpu {
 
@@ -11,15 +11,16 @@ namespace polyrank::cpu {
 /// thin matrices, and 300 ns a call.
 double estimateProducts(int64_t m, int64_t n, int64_t k, int64_t products);
 
-/// Gives each product its `call`: `sgemm`, oneDNN's BLAS function, or `matmul`,
-/// its primitive, and the number of pieces into which the result is cut.
+/// The call for each of `shapes`, which have the default choice and differ from
+/// each other: `sgemm`, oneDNN's BLAS function, or `matmul`, its primitive, and
+/// the number of pieces into which the result is cut.
 ///
 /// Without `measure` this is the call that usually wins: `matmul` for batched
 /// products, else `sgemm`. With it, products of at least 100 MFLOP are run with
 /// both, on `threads` threads of this machine, cut into the usual number of
-/// pieces and into one, two or four pieces for each thread; equal products are
-/// run once. Another call is taken if it is faster by more than 5 %.
-void chooseCalls(llvm::ArrayRef<rank::GemmOp> gemms, int64_t threads,
-                 bool measure);
+/// pieces and into one, two or four pieces for each thread. Another call is
+/// taken if it is faster by more than 5 %.
+std::vector<GemmCall> chooseCalls(llvm::ArrayRef<runtime::GemmShape> shapes,
+                                  int64_t threads, bool measure);
 
 } // namespace polyrank::cpu

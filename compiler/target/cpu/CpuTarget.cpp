@@ -1,4 +1,4 @@
-// The CPU target: kernels are vector code, products are oneDNN's.
+// The CPU target: kernels are vector code, library calls are oneDNN's.
 
 #include "compiler/target/cpu/CpuTarget.h"
 
@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/target/cpu/KernelSchedule.h"
+#include "compiler/target/cpu/LibraryCalls.h"
 #include "compiler/target/cpu/Machine.h"
 
 using namespace mlir;
@@ -69,9 +70,13 @@ struct CpuTarget
     return runtime::gemmScratchAlignment;
   }
 
-  void chooseCalls(Attribute, ArrayRef<rank::GemmOp> gemms, int64_t threads,
-                   bool measure) const {
-    cpu::chooseCalls(gemms, threads, measure);
+  Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
+    return cpu::checkCall(call);
+  }
+
+  void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls,
+                   int64_t threads, bool measure) const {
+    cpu::chooseCalls(calls, threads, measure);
   }
 
   /// A core with 256-bit vectors at 3 GHz multiplies at some 60 of its 96
@@ -80,9 +85,9 @@ struct CpuTarget
     return {60e9 * threads, 8e9 * threads};
   }
 
-  FailureOr<int64_t> getScratchBytes(Attribute, rank::GemmOp gemm,
+  FailureOr<int64_t> getScratchBytes(Attribute, rank::LibraryCallOp call,
                                      int64_t threads) const {
-    return getGemmScratch(gemm, threads);
+    return cpu::getScratchBytes(call, threads);
   }
 
 private:

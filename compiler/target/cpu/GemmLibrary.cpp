@@ -3,6 +3,8 @@
 #include "compiler/target/cpu/GemmLibrary.h"
 
 #include "compiler/target/GemmShape.h"
+#include "compiler/target/cpu/ChooseCalls.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -22,9 +24,32 @@ runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   return shape;
 }
 
-void cpu::setGemmCall(rank::GemmOp gemm, const GemmCall &call) {
-  gemm.setCallAttr(rank::CpuCallAttr::get(
-      gemm.getContext(), rank::GemmLibrary(call.library), call.pieces));
+Result<void> cpu::checkGemm(rank::GemmOp gemm) {
+  for (Type type : {gemm.getElementType(), gemm.getAccumulatorType(),
+                    gemm.getResult().getType().getElementType()})
+    if (!type.isF32()) {
+      std::string text;
+      llvm::raw_string_ostream(text)
+          << "multiplies '" << type << "', for which this device has no "
+          << "library call; convert the operands to f32";
+      return Error{text};
+    }
+  return {};
+}
+
+void cpu::chooseGemmCalls(ArrayRef<rank::GemmOp> gemms, int64_t threads,
+                          bool measure) {
+  llvm::MapVector<Attribute, SmallVector<rank::GemmOp>> equal;
+  for (rank::GemmOp gemm : gemms)
+    equal[gemm.getKey()].push_back(gemm);
+  std::vector<runtime::GemmShape> shapes;
+  for (auto &[key, alike] : equal)
+    shapes.push_back(getGemmShape(alike.front()));
+  std::vector<GemmCall> calls = chooseCalls(shapes, threads, measure);
+  for (auto [entry, call] : llvm::zip_equal(equal, calls))
+    for (rank::GemmOp gemm : entry.second)
+      gemm.setCallAttr(rank::CpuCallAttr::get(
+          gemm.getContext(), rank::GemmLibrary(call.library), call.pieces));
 }
 
 FailureOr<int64_t> cpu::getGemmScratch(rank::GemmOp gemm, int64_t threads) {

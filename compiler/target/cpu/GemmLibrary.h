@@ -16,8 +16,13 @@ struct GemmCall {
 /// The call of a gemm command: the one that its `call` names, or else the one
 /// that usually wins.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
-void setGemmCall(rank::GemmOp gemm, const GemmCall &call);
 
+/// Fails if the library does not multiply such elements.
+Result<void> checkGemm(rank::GemmOp gemm);
+/// Gives each product its `call`. Products with equal keys have one, and are
+/// measured once.
+void chooseGemmCalls(llvm::ArrayRef<rank::GemmOp> gemms, int64_t threads,
+                     bool measure);
 /// The bytes of scratch that the library needs for a team of `threads`. Emits
 /// an error if the library cannot compute the product.
 mlir::FailureOr<int64_t> getGemmScratch(rank::GemmOp gemm, int64_t threads);

@@ -14,7 +14,7 @@ func.func @rows(%x: tensor<2x4x16xf32>, %w: tensor<32x16xf32>) -> tensor<2x4x32x
 // vanish, the scale is alpha.
 // CHECK-LABEL: func.func @scores
 func.func @scores(%qkv: tensor<2x4x3x2x8xf32>) -> tensor<2x2x4x4xf32> {
-  // CHECK-NEXT: %[[S:.*]] = rank.gemm %[[X:.*]] at [0, 48, 1], %[[X]] at [16, 1, 48] sizes [4, 4, 8] row 4 batch [2, 192, 192, 32, 2, 8, 8, 16] {alpha = 2.500000e-01 : f32}
+  // CHECK-NEXT: %[[S:.*]] = rank.gemm %[[X:.*]] at [0, 48, 1], %[[X]] at [16, 1, 48] sizes [4, 4, 8] row 4 batch [2, 192, 192, 32, 2, 8, 8, 16] {alpha = 2.500000e-01 : f64}
   // CHECK-NEXT: return %[[S]]
   %q0 = graph.slice %qkv {starts = array<i64: 0, 0, 0, 0, 0>, limits = array<i64: 2, 4, 1, 2, 8>, strides = array<i64: 1, 1, 1, 1, 1>} : (tensor<2x4x3x2x8xf32>) -> tensor<2x4x1x2x8xf32>
   %k0 = graph.slice %qkv {starts = array<i64: 0, 0, 1, 0, 0>, limits = array<i64: 2, 4, 2, 2, 8>, strides = array<i64: 1, 1, 1, 1, 1>} : (tensor<2x4x3x2x8xf32>) -> tensor<2x4x1x2x8xf32>
@@ -102,7 +102,7 @@ func.func @swapped(%x: tensor<34x16xf32>, %w: tensor<16x40xf32>) -> tensor<32x32
 // CHECK-LABEL: func.func @scales
 func.func @scales(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>) -> tensor<4x6xf32> {
   // CHECK-NEXT: %[[FIRST:.*]] = rank.gemm {{.*}} batch [] : (tensor<4x8xf32>, tensor<8x6xf32>)
-  // CHECK-NEXT: rank.gemm %{{.*}}, %{{.*}} add %[[FIRST]] {{.*}} {alpha = 1.250000e-01 : f32}
+  // CHECK-NEXT: rank.gemm %{{.*}}, %{{.*}} add %[[FIRST]] {{.*}} {alpha = 1.250000e-01 : f64}
   // CHECK-NEXT: return
   %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32>
   %one = graph.constant dense<2.500000e-01> : tensor<f32>
@@ -209,7 +209,7 @@ func.func @grouped_transposed(%x: tensor<6x4xf32>, %dy: tensor<6x8xf32>, %g: ten
 // Two of three matrices, and rows of which each is one element of a row.
 // CHECK-LABEL: func.func @grouped_parts
 func.func @grouped_parts(%x: tensor<6x4xf32>, %w: tensor<3x1x8xf32>, %g: tensor<6xi64>, %ids: tensor<2xi64>) -> tensor<6x8xf32> {
-  // CHECK-NEXT: rank.gemm %{{.*}} at [1, 4, 1], %{{.*}} at [8, 8, 1] groups %{{.*}} ids %{{.*}} sizes [6, 8, 1] row 8 batch [2, 0, 8, 0] {alpha = 5.000000e-01 : f32, grouped = #rank.grouped<rows>}
+  // CHECK-NEXT: rank.gemm %{{.*}} at [1, 4, 1], %{{.*}} at [8, 8, 1] groups %{{.*}} ids %{{.*}} sizes [6, 8, 1] row 8 batch [2, 0, 8, 0] {alpha = 5.000000e-01 : f64, grouped = #rank.grouped<rows>}
   // CHECK-NEXT: return
   %c = graph.slice %x {starts = array<i64: 0, 1>, limits = array<i64: 6, 2>, strides = array<i64: 1, 1>} : (tensor<6x4xf32>) -> tensor<6x1xf32>
   %m = graph.slice %w {starts = array<i64: 1, 0, 0>, limits = array<i64: 3, 1, 8>, strides = array<i64: 1, 1, 1>} : (tensor<3x1x8xf32>) -> tensor<2x1x8xf32>

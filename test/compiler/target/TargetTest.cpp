@@ -53,12 +53,14 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
                                                     StringRef) const {
     return target::CompiledKernels();
   }
-  void chooseCalls(Attribute, ArrayRef<rank::GemmOp> gemms, int64_t,
+  Result<void> checkCall(Attribute, rank::LibraryCallOp) const { return {}; }
+  void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls, int64_t,
                    bool) const {
-    for (rank::GemmOp gemm : gemms)
-      gemm.setCallAttr(UnitAttr::get(gemm.getContext()));
+    for (rank::LibraryCallOp call : calls)
+      call.setCallAttr(UnitAttr::get(call.getContext()));
   }
-  FailureOr<int64_t> getScratchBytes(Attribute, rank::GemmOp, int64_t) const {
+  FailureOr<int64_t> getScratchBytes(Attribute, rank::LibraryCallOp,
+                                     int64_t) const {
     return abacusScratch;
   }
 };
@@ -128,7 +130,7 @@ protected:
     manager.addPass(lowering::createFormGemms());
     manager.addPass(codegen::createFormKernels());
     manager.addPass(codegen::createLowerKernels());
-    manager.addPass(lowering::createChooseGemms());
+    manager.addPass(lowering::createChooseCalls());
     manager.addPass(lowering::createAssignBuffers());
     return succeeded(manager.run(*module));
   }

@@ -108,9 +108,30 @@ func.func @view_range(%x: tensor<4xf32>) {
 }
 
 // -----
-func.func @gemm_type(%x: tensor<4x4xf64>) {
-  // expected-error @+1 {{[1] operand of type 'tensor<4x4xf64>'}}
-  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
+func.func @gemm_of_integers(%x: tensor<4x4xi32>) {
+  // expected-error @+1 {{[1] multiplies 'i32' by 'i32'; both are of one float type}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi32>
+  return
+}
+
+// -----
+func.func @gemm_of_two_types(%x: tensor<4x4xf32>, %y: tensor<4x4xf64>) {
+  // expected-error @+1 {{[1] multiplies 'f32' by 'f64'; both are of one float type}}
+  %0 = rank.gemm %x at [0, 4, 1], %y at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf64>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+func.func @gemm_narrow_accumulator(%x: tensor<4x4xf64>) {
+  // expected-error @+1 {{[1] adds products of 'f64' in 'f32', which is no wider type}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {accumulator = f32} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
+  return
+}
+
+// -----
+func.func @gemm_result_type(%x: tensor<4x4xbf16>) {
+  // expected-error @+1 {{[1] gives 'f64'; what is multiplied is 'bf16', and added in 'f32'}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {accumulator = f32} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf64>
   return
 }
 
@@ -445,8 +466,8 @@ func.func @copy(%x: tensor<4xf32>) {
 
 // -----
 func.func @gemm_addend_type(%x: tensor<4x4xf32>, %c: tensor<4x4xf64>) {
-  // expected-error @+1 {{[1] operand of type 'tensor<4x4xf64>'}}
-  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf64>) -> tensor<4x4xf64>
+  // expected-error @+1 {{[5] addend is 'tensor<4x4xf64>', the result 'tensor<4x4xf32>'}}
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] add %c sizes [4, 4, 4] row 4 batch [] : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf64>) -> tensor<4x4xf32>
   return
 }
 

@@ -38,13 +38,20 @@ func.func @gemm(%x: tensor<2x4x16xf32>, %w: tensor<32x16xf32>, %c: tensor<2x4x32
   // CHECK: rank.gemm %{{.*}} at [0, 16, 1], %{{.*}} at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
   %0 = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] sizes [8, 32, 16] row 32 batch []
     : (tensor<2x4x16xf32>, tensor<32x16xf32>) -> tensor<2x4x32xf32>
-  // CHECK: rank.gemm %{{.*}} add %{{.*}} sizes [4, 32, 16] row 32 batch [2, 64, 0, 128] {alpha = 5.000000e-01 : f32}
+  // CHECK: rank.gemm %{{.*}} add %{{.*}} sizes [4, 32, 16] row 32 batch [2, 64, 0, 128] {alpha = 5.000000e-01 : f64}
   %1 = rank.gemm %x at [0, 16, 1], %w at [0, 1, 16] add %c sizes [4, 32, 16] row 32 batch [2, 64, 0, 128]
-    {alpha = 5.000000e-01 : f32}
+    {alpha = 5.000000e-01 : f64}
     : (tensor<2x4x16xf32>, tensor<32x16xf32>, tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
   // CHECK: rank.copy
   %2 = rank.copy %1 {buffers = [#rank.buffer<private, 64, 1024>]} : (tensor<2x4x32xf32>) -> tensor<2x4x32xf32>
   return %2 : tensor<2x4x32xf32>
+}
+
+// CHECK-LABEL: func @gemm_into_a_wider_type
+func.func @gemm_into_a_wider_type(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  // CHECK: rank.gemm {{.*}} batch [] {accumulator = f32} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %0 = rank.gemm %x at [0, 4, 1], %x at [0, 4, 1] sizes [4, 4, 4] row 4 batch [] {accumulator = f32} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
 }
 
 // CHECK-LABEL: rank.kernel @copy(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {grain = 2 : i64, in_place = [array<i64: 0>], range = 4 : i64}

@@ -1,4 +1,4 @@
-// choose-gemms: the target chooses how each product is computed.
+// choose-calls: the target chooses the library function of each call.
 
 #include "compiler/lowering/Passes.h"
 #include "compiler/target/Target.h"
@@ -7,21 +7,22 @@ using namespace mlir;
 using namespace polyrank;
 
 namespace polyrank::lowering {
-#define GEN_PASS_DEF_CHOOSEGEMMS
+#define GEN_PASS_DEF_CHOOSECALLS
 #include "compiler/lowering/Passes.h.inc"
 } // namespace polyrank::lowering
 
 namespace {
-struct ChooseGemmsPass : lowering::impl::ChooseGemmsBase<ChooseGemmsPass> {
-  using ChooseGemmsBase::ChooseGemmsBase;
+struct ChooseCallsPass : lowering::impl::ChooseCallsBase<ChooseCallsPass> {
+  using ChooseCallsBase::ChooseCallsBase;
 
   void runOnOperation() override {
     auto target = target::getTarget(getOperation());
     if (failed(target))
       return signalPassFailure();
-    SmallVector<rank::GemmOp> gemms;
-    getOperation().walk([&](rank::GemmOp gemm) { gemms.push_back(gemm); });
-    target->chooseCalls(gemms, threads, measure);
+    SmallVector<rank::LibraryCallOp> calls;
+    getOperation().walk(
+        [&](rank::LibraryCallOp call) { calls.push_back(call); });
+    target->chooseCalls(calls, threads, measure);
   }
 };
 } // namespace

@@ -1,5 +1,5 @@
-// RUN: polyrank-opt %s --form-gemms --choose-gemms=measure=false | FileCheck %s
-// RUN: polyrank-opt %s --form-gemms --choose-gemms=threads=2 | FileCheck %s --check-prefix=MEASURED
+// RUN: polyrank-opt %s --form-gemms --choose-calls=measure=false | FileCheck %s
+// RUN: polyrank-opt %s --form-gemms --choose-calls=threads=2 | FileCheck %s --check-prefix=MEASURED
 
 // A single product goes to the BLAS call, those of a batch to the primitive.
 // CHECK-LABEL: func.func @small

@@ -1,0 +1,18 @@
+// Which functions of libraries compute the calls of a CPU.
+
+#pragma once
+
+#include "dialects/rank/Rank.h"
+#include "support/Result.h"
+
+namespace polyrank::cpu {
+
+/// What the target's interface says of library calls (Target.td). The functions
+/// of each kind of call are in a file of their own.
+Result<void> checkCall(rank::LibraryCallOp call);
+void chooseCalls(llvm::ArrayRef<rank::LibraryCallOp> calls, int64_t threads,
+                 bool measure);
+mlir::FailureOr<int64_t> getScratchBytes(rank::LibraryCallOp call,
+                                         int64_t threads);
+
+} // namespace polyrank::cpu
