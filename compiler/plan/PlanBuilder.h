@@ -34,9 +34,11 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 /// Writes the commands, groups and reasons of one program.
 class CommandWriter {
 public:
-  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
+  CommandWriter(fb::ProgramT &program, target::TargetInterface target,
+                const target::CompiledKernels &kernels,
                 const overlap::Durations &durations)
-      : program(program), kernels(kernels), durations(durations) {
+      : program(program), target(target), kernels(kernels),
+        durations(durations) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
   }
@@ -55,7 +57,7 @@ public:
 private:
   fb::Phase getPhase(mlir::Operation *op);
   mlir::LogicalResult writeLaunch(rank::LaunchOp op, fb::CommandT &command);
-  mlir::LogicalResult writeGemm(rank::GemmOp op, fb::CommandT &command);
+  mlir::LogicalResult writeCall(rank::LibraryCallOp op, fb::CommandT &command);
   mlir::LogicalResult writeLoop(rank::LoopOp op, fb::CommandT &command);
   void writeCopy(mlir::Operation *op, fb::CommandT &command);
   mlir::LogicalResult writeCollective(rank::CollectiveOp op,
@@ -67,6 +69,7 @@ private:
                        uint64_t sentBytes);
 
   fb::ProgramT &program;
+  target::TargetInterface target;
   const target::CompiledKernels &kernels;
   const overlap::Durations &durations;
   std::map<std::string, uint32_t> kernelNumbers;

@@ -1,7 +1,6 @@
 // Writes the commands of a plan.
 
 #include "compiler/plan/PlanBuilder.h"
-#include "compiler/target/GemmShape.h"
 #include "dialects/graph/Provenance.h"
 #include "support/EnumNames.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -81,37 +80,37 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   return success();
 }
 
-LogicalResult CommandWriter::writeGemm(rank::GemmOp op, fb::CommandT &command) {
-  if (!isa_and_present<rank::CpuCallAttr>(op.getCallAttr()))
-    return op.emitOpError("has no call: choose-calls comes first");
-  runtime::GemmShape shape = target::getGemmShape(op);
-  fb::GemmT gemm;
-  gemm.implementation = fb::GemmImplementation(shape.library);
-  gemm.pieces = shape.pieces;
-  gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
-  gemm.transpose_a = shape.transposeA, gemm.lda = shape.lda;
-  gemm.transpose_b = shape.transposeB, gemm.ldb = shape.ldb;
-  gemm.ldc = shape.ldc;
-  for (const runtime::GemmBatchDim &dim : shape.batch)
-    gemm.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
-  gemm.alpha = shape.alpha, gemm.beta = shape.beta;
-  auto shifted = [&](Value value, int64_t elements) {
-    rank::BufferAttr buffer = rank::getBuffer(value);
-    int64_t bytes = elements * int64_t(sizeof(float));
-    return refer(buffer.getPart(bytes, buffer.getSize() - bytes));
-  };
-  gemm.a = shifted(op.getA(), op.getAAccess()[0]);
-  gemm.b = shifted(op.getB(), op.getBAccess()[0]);
-  gemm.c = refer(op.getResult());
-  gemm.grouped = fb::GemmGrouping(shape.grouped);
-  if (op.getGrouped()) {
-    gemm.groups = refer(op.getGroups());
-    gemm.ids = refer(op.getIds());
+/// The kind of a call has the name of its op.
+static std::optional<fb::CallKind> getCallKind(rank::LibraryCallOp op) {
+  for (fb::CallKind kind : fb::EnumValuesCallKind())
+    if (op->getName().stripDialect() == fb::EnumNameCallKind(kind))
+      return kind;
+  return std::nullopt;
+}
+
+LogicalResult CommandWriter::writeCall(rank::LibraryCallOp op,
+                                       fb::CommandT &command) {
+  std::optional<fb::CallKind> kind = getCallKind(op);
+  if (!kind)
+    return op.emitOpError("is of no kind of calls that a plan has");
+  fb::CallT call;
+  call.kind = *kind;
+  for (OpOperand &operand : op->getOpOperands()) {
+    rank::BufferAttr buffer = rank::getBuffer(operand.get());
+    int64_t begin = op.getReadBegin(operand.getOperandNumber());
+    call.reads.push_back(
+        *refer(buffer.getPart(begin, buffer.getSize() - begin)));
   }
+  for (Value result : op->getResults())
+    call.writes.push_back(*refer(result));
   if (rank::BufferAttr scratch = op.getScratchAttr())
-    gemm.scratch = refer(scratch);
-  gemm.flops = op.getFlops();
-  command.body.Set(std::move(gemm));
+    call.scratch = refer(scratch);
+  call.flops = op.getFlops();
+  call.bytes = op.getBytes();
+  call.text = op.getText();
+  if (failed(target.writeCall(op, call)))
+    return failure();
+  command.body.Set(std::move(call));
   return success();
 }
 
@@ -252,7 +251,9 @@ CommandWriter::write(Operation &op,
           .Case([&](rank::LaunchOp launch) {
             return writeLaunch(launch, *command);
           })
-          .Case([&](rank::GemmOp gemm) { return writeGemm(gemm, *command); })
+          .Case([&](rank::LibraryCallOp call) {
+            return writeCall(call, *command);
+          })
           .Case([&](rank::LoopOp loop) { return writeLoop(loop, *command); })
           .Case<rank::CopyOp, rank::SliceOp>([&](Operation *copy) {
             writeCopy(copy, *command);

@@ -24,7 +24,8 @@ public:
       : function(function), isStep(isStep), plan(plan), program(program) {}
 
   /// Writes everything except the arguments, which come first.
-  LogicalResult run(const target::CompiledKernels &kernels,
+  LogicalResult run(target::TargetInterface target,
+                    const target::CompiledKernels &kernels,
                     const PlanOptions &options);
 
 private:
@@ -273,13 +274,14 @@ void ProgramWriter::writePlace() {
       program->at.emplace_back(int32_t(number), coordinate.getInt());
 }
 
-LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels,
+LogicalResult ProgramWriter::run(target::TargetInterface target,
+                                 const target::CompiledKernels &kernels,
                                  const PlanOptions &options) {
   auto durations = overlap::Durations::of(function, options.links,
                                           options.rates, options.threads);
   if (failed(durations))
     return failure();
-  CommandWriter writer(*program, kernels, *durations);
+  CommandWriter writer(*program, target, kernels, *durations);
   if (failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))
     return failure();
@@ -300,7 +302,7 @@ LogicalResult PlanWriter::run(StringRef path) {
     return failure();
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
     if (failed(ProgramWriter(function, isStep, plan, program.get())
-                   .run(kernels, options)))
+                   .run(target, kernels, options)))
       return failure();
 
   flatbuffers::FlatBufferBuilder builder;

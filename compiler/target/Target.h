@@ -11,6 +11,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "support/Result.h"
 
+namespace polyrank::runtime::plan {
+struct CallT;
+} // namespace polyrank::runtime::plan
+
 namespace polyrank::target {
 
 /// Costs of ops that may become one kernel, for grouping.

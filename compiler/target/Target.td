@@ -53,7 +53,11 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
       "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>,
     InterfaceMethod<"The bytes of scratch memory that a call needs. Emits an error if no library function computes it.",
       "::llvm::FailureOr<int64_t>", "getScratchBytes",
-      (ins "::polyrank::rank::LibraryCallOp":$call, "int64_t":$threads)>
+      (ins "::polyrank::rank::LibraryCallOp":$call, "int64_t":$threads)>,
+    InterfaceMethod<"Completes a call in the plan: its `body`, which only the target's device reads, how it is computed, at the "
+                    "end of `text`, and the bytes that the library allocates itself. Emits an error if no function is chosen.",
+      "::llvm::LogicalResult", "writeCall",
+      (ins "::polyrank::rank::LibraryCallOp":$call, "::polyrank::runtime::plan::CallT &":$written)>
   ];
 }
 

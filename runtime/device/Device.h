@@ -127,8 +127,9 @@ public:
 
   virtual Prepared prepare(const plan::Launch &launch,
                            const ArenaView &arena) = 0;
-  /// Fails if the library now needs more scratch than the plan provides.
-  virtual Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) = 0;
+  /// Fails if the device has no such call, or if the library now needs more
+  /// scratch than the plan provides.
+  virtual Prepared prepare(const plan::Call &call, const ArenaView &arena) = 0;
   /// `index` is this rank's index over the copy's axes.
   virtual Prepared prepare(const plan::Copy &copy, int64_t index,
                            const ArenaView &arena) = 0;

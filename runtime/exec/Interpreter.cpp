@@ -143,9 +143,8 @@ Channel channelOf(const End &source, const plan::BufferRef &value,
   return channel;
 }
 
-std::string nameOf(const plan::Command &command) {
-  return command.origin() ? command.origin()->str()
-                          : plan::EnumNameCommandBody(command.body_type());
+std::string originOf(const plan::Command &command) {
+  return command.origin() ? command.origin()->str() : nameOf(command);
 }
 
 uint64_t now() {
@@ -202,8 +201,8 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
   auto prepareComputed = [&](const plan::Command &command) -> Device::Prepared {
     if (const plan::Launch *launch = command.body_as_Launch())
       return device.prepare(*launch, arena);
-    if (const plan::Gemm *gemm = command.body_as_Gemm())
-      return device.prepare(*gemm, arena);
+    if (const plan::Call *call = command.body_as_Call())
+      return device.prepare(*call, arena);
     const plan::Copy &copy = *command.body_as_Copy();
     int64_t index =
         copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
@@ -224,7 +223,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
                                     static_cast<uint32_t>(commands.size()));
         switch (command->body_type()) {
         case plan::CommandBody::Launch:
-        case plan::CommandBody::Gemm:
+        case plan::CommandBody::Call:
         case plan::CommandBody::Copy:
           return prepareComputed(*command);
         case plan::CommandBody::Loop:
@@ -232,7 +231,7 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
                *command->body_as_Loop()->commands()) {
             Device::Prepared operation = prepareComputed(*each);
             if (!operation)
-              return Error{fmt::format("{}: {}", nameOf(*each),
+              return Error{fmt::format("{}: {}", originOf(*each),
                                        operation.error().message),
                            operation.error().fault};
             nested.push_back({each->body_type(),
@@ -360,7 +359,7 @@ Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
           enqueue(loop.nested[n], {microbatch, iteration}, latest);
       if (!done)
         return Error{fmt::format("iteration {}, {}: {}", iteration,
-                                 nameOf(*loop.nested[n].source),
+                                 originOf(*loop.nested[n].source),
                                  done.error().message),
                      done.error().fault};
       if (!profiled)
@@ -396,7 +395,7 @@ Result<void> Interpreter::runStep(uint64_t step, Event &latest) {
       if (!result)
         return Error{fmt::format("step {}, segment '{}', microbatch {}, {}: {}",
                                  step, command.segment, action.microbatch(),
-                                 nameOf(*command.source),
+                                 originOf(*command.source),
                                  result.error().message),
                      result.error().fault};
       uint64_t end = now();

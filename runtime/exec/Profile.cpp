@@ -2,7 +2,7 @@
 
 #include "runtime/exec/Profile.h"
 
-#include "runtime/plan/Enums.h"
+#include "runtime/plan/CommandText.h"
 #include "support/Json.h"
 
 #include <algorithm>
@@ -12,22 +12,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-std::string nameOf(const plan::Gemm &gemm) {
-  std::string name = fmt::format("gemm {}x{}x{}{}{}", gemm.m(), gemm.n(),
-                                 gemm.k(), gemm.transpose_a() ? " A^T" : "",
-                                 gemm.transpose_b() ? " B^T" : "");
-  if (gemm.batch())
-    for (const plan::GemmBatch *dim : *gemm.batch())
-      name += fmt::format(" *{}", dim->count());
-  if (gemm.grouped() != plan::GemmGrouping::None)
-    name += fmt::format(" grouped {}", nameOf(groupsOf(gemm.grouped())));
-  if (gemm.beta() != 0)
-    name += " +=";
-  if (gemm.pieces() != 0)
-    name += fmt::format(" in {}", gemm.pieces());
-  return name + " " + plan::EnumNameGemmImplementation(gemm.implementation());
-}
 
 uint64_t bytesOf(const plan::Launch &launch) {
   uint64_t bytes = launch.bytes();
@@ -60,32 +44,28 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   ProfileLine line;
   if (command.origin())
     line.origin = command.origin()->str();
+  line.kind = kindOf(command);
   switch (command.body_type()) {
   case plan::CommandBody::Launch: {
     const plan::Launch &launch = *command.body_as_Launch();
-    line.kind = "launch";
     line.flops = executions * launch.flops();
     line.bytes = executions * bytesOf(launch);
     line.floor = line.bytes / rates.bytesPerSecond;
     line.command = plan.kernels()->symbols()->Get(launch.kernel())->str();
     return line;
   }
-  case plan::CommandBody::Gemm: {
-    const plan::Gemm &gemm = *command.body_as_Gemm();
-    double work = 2.0 * gemm.m() * gemm.n() * gemm.k();
-    // Each row of a grouped GEMM is in only one of its products.
-    if (gemm.batch() && gemm.grouped() == plan::GemmGrouping::None)
-      for (const plan::GemmBatch *dim : *gemm.batch())
-        work *= dim->count();
-    line.kind = "gemm";
-    line.flops = executions * work;
-    line.floor = line.flops / rates.flopsPerSecond;
-    line.command = nameOf(gemm);
+  case plan::CommandBody::Call: {
+    const plan::Call &call = *command.body_as_Call();
+    line.flops = executions * static_cast<double>(call.flops());
+    line.bytes = executions * static_cast<double>(call.bytes());
+    line.floor = std::max(line.flops / rates.flopsPerSecond,
+                          line.bytes / rates.bytesPerSecond);
+    line.isCall = true;
+    line.command = describeWork(plan, command);
     return line;
   }
   case plan::CommandBody::Copy: {
     const plan::Copy &copy = *command.body_as_Copy();
-    line.kind = "copy";
     line.bytes = 2.0 * executions * copy.output()->size();
     line.floor = line.bytes / rates.bytesPerSecond;
     line.command = fmt::format("copy {} x {} bytes", copy.outer(),
@@ -96,7 +76,6 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     const plan::Collective &collective =
         *started.at(command.body_as_Wait()->request());
     describe(collective, program, executions, rates, line);
-    line.kind = "wait";
     line.command = fmt::format("wait for {}",
                                plan::EnumNameCollectiveKind(collective.kind()));
     return line;
@@ -106,7 +85,6 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     const plan::Send *send = command.body_as_Send();
     const plan::BufferRef &value =
         send ? *send->input() : *command.body_as_Receive()->output();
-    line.kind = send ? "send" : "receive";
     line.command = fmt::format("{} {} bytes", line.kind, value.size());
     // Each end reads and writes the value once.
     line.bytes = 2 * executions * static_cast<double>(value.size());
@@ -115,7 +93,6 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
   default: {
     const plan::Collective &collective = *command.body_as_Collective();
-    line.kind = "collective";
     line.command = plan::EnumNameCollectiveKind(collective.kind());
     if (collective.request() == 0) {
       describe(collective, program, executions, rates, line);
@@ -167,6 +144,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
                                 static_cast<double>(count), rates, started);
     ProfileLine &line = lines[work.command];
     line.command = work.command, line.kind = work.kind;
+    line.isCall = work.isCall;
     if (line.origin.empty())
       line.origin = work.origin;
     line.seconds += 1e-9 * static_cast<double>(entry.least);
@@ -207,16 +185,16 @@ static double sumOf(const std::vector<ProfileLine> &lines,
 }
 
 DeviceRates Profile::reached(const std::vector<ProfileLine> &lines) {
-  ProfileLine products, others;
+  ProfileLine calls, others;
   for (const ProfileLine &line : lines) {
-    if (line.kind != "gemm" && line.kind != "launch" && line.kind != "copy")
+    if (!line.isCall && line.kind != "launch" && line.kind != "copy")
       continue;
-    ProfileLine &sum = line.kind == "gemm" ? products : others;
+    ProfileLine &sum = line.isCall ? calls : others;
     sum.seconds += line.seconds;
     sum.flops += line.flops;
     sum.bytes += line.bytes;
   }
-  return {products.seconds > 0 ? products.flops / products.seconds : 0,
+  return {calls.seconds > 0 ? calls.flops / calls.seconds : 0,
           others.seconds > 0 ? others.bytes / others.seconds : 0};
 }
 

@@ -9,19 +9,21 @@
 
 namespace polyrank::runtime {
 
-/// All commands of a step that are the same kernel, GEMM or collective.
+/// All commands of a step that are the same kernel, library call or collective.
 struct ProfileLine {
-  /// `command` is launch, gemm, copy, collective, send, receive, or wait. A
-  /// wait has the bytes and the floor of the started collective that it
-  /// finishes.
+  /// `kind` is launch, the kind of a library call (gemm), copy, collective,
+  /// send, receive, or wait. A wait has the bytes and the floor of the started
+  /// collective that it finishes.
   std::string command, kind;
-  std::string origin; // of the first command, in the user's model
-  double seconds = 0; // the minimum over the steps
+  std::string origin;  // of the first command, in the user's model
+  bool isCall = false; // of a library
+  double seconds = 0;  // the minimum over the steps
   uint64_t count = 0;
   double flops = 0, bytes = 0;
-  /// The roofline time at the device's rates, in seconds: a GEMM's FLOPs, a
-  /// kernel's memory traffic, or a collective's bytes sent, read and written
-  /// once. Data that stays in the caches may take less.
+  /// The roofline time at the device's rates, in seconds: the longer one of a
+  /// library call's FLOPs and its bytes, a kernel's memory traffic, or a
+  /// collective's bytes sent, read and written once. Data that stays in the
+  /// caches may take less.
   double floor = 0;
 };
 
@@ -45,9 +47,9 @@ public:
   /// touches memory for the first time, is left out.
   std::vector<ProfileLine> lines(const plan::Plan &plan,
                                  const DeviceRates &rates) const;
-  /// The rates that these lines reach in GEMMs (FLOP/s) and in all other
-  /// computation (bytes/s), as polyrank-compile --rates takes them; zero if
-  /// there are no such commands.
+  /// The rates that these lines reach in library calls (FLOP/s) and in all
+  /// other computation (bytes/s), as polyrank-compile --rates takes them; zero
+  /// if there are no such commands.
   static DeviceRates reached(const std::vector<ProfileLine> &lines);
   /// Returns a table of the lines: time, floor, share of the step, count, rate,
   /// origin.

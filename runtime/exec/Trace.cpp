@@ -135,21 +135,9 @@ private:
                      std::map<uint32_t, const plan::Collective *> &started) {
     Described result;
     std::string what = describeWork(plan, command);
+    result.kind = kindOf(command);
     switch (command.body_type()) {
-    case plan::CommandBody::Launch:
-      result.kind = "launch";
-      break;
-    case plan::CommandBody::Gemm:
-      result.kind = "gemm";
-      break;
-    case plan::CommandBody::Copy:
-      result.kind = "copy";
-      break;
-    case plan::CommandBody::Loop:
-      result.kind = "loop";
-      break;
     case plan::CommandBody::Wait:
-      result.kind = "wait";
       result.isWait = true;
       result.request = command.body_as_Wait()->request();
       result.collective = started.at(result.request);
@@ -159,24 +147,26 @@ private:
       break;
     case plan::CommandBody::Send: {
       const plan::Send &send = *command.body_as_Send();
-      result.kind = "send", result.isSend = true;
+      result.isSend = true;
       result.bytes = send.input()->size();
       result.track = trackOf(send);
       break;
     }
     case plan::CommandBody::Receive: {
       const plan::Receive &receive = *command.body_as_Receive();
-      result.kind = "receive", result.isReceive = true;
+      result.isReceive = true;
       result.bytes = receive.output()->size();
       result.track = trackOf(receive);
       break;
     }
-    default:
-      result.kind = "collective";
+    case plan::CommandBody::Collective:
       result.collective = command.body_as_Collective();
       result.request = result.collective->request();
       if (result.request)
         started[result.request] = result.collective;
+      break;
+    default: // is computed
+      break;
     }
     if (result.collective) {
       result.track = mesh.describe(

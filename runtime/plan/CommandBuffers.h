@@ -25,18 +25,14 @@ void visitBuffers(const plan::Command &command, const Read &read,
         write(*buffer, false);
     return;
   }
-  case plan::CommandBody::Gemm: {
-    const plan::Gemm &gemm = *command.body_as_Gemm();
-    read(*gemm.a());
-    read(*gemm.b());
-    for (const plan::BufferRef *numbers : {gemm.groups(), gemm.ids()})
-      if (numbers)
-        read(*numbers);
-    if (gemm.beta() != 0)
-      read(*gemm.c());
-    write(*gemm.c(), false);
-    if (gemm.scratch())
-      write(*gemm.scratch(), true);
+  case plan::CommandBody::Call: {
+    const plan::Call &call = *command.body_as_Call();
+    for (const plan::BufferRef *buffer : *call.reads())
+      read(*buffer);
+    for (const plan::BufferRef *buffer : *call.writes())
+      write(*buffer, false);
+    if (call.scratch())
+      write(*call.scratch(), true);
     return;
   }
   case plan::CommandBody::Copy:

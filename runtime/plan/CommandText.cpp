@@ -6,6 +6,33 @@
 
 namespace polyrank::runtime {
 
+const char *kindOf(const plan::Command &command) {
+  switch (command.body_type()) {
+  case plan::CommandBody::Launch:
+    return "launch";
+  case plan::CommandBody::Call:
+    return plan::EnumNameCallKind(command.body_as_Call()->kind());
+  case plan::CommandBody::Copy:
+    return "copy";
+  case plan::CommandBody::Loop:
+    return "loop";
+  case plan::CommandBody::Wait:
+    return "wait";
+  case plan::CommandBody::Send:
+    return "send";
+  case plan::CommandBody::Receive:
+    return "receive";
+  default:
+    return "collective";
+  }
+}
+
+const char *nameOf(const plan::Command &command) {
+  const plan::Call *call = command.body_as_Call();
+  return call ? plan::EnumNameCallKind(call->kind())
+              : plan::EnumNameCommandBody(command.body_type());
+}
+
 std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
   switch (command.body_type()) {
   case plan::CommandBody::Launch:
@@ -13,25 +40,17 @@ std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
         ->symbols()
         ->Get(command.body_as_Launch()->kernel())
         ->str();
-  case plan::CommandBody::Gemm: {
-    const plan::Gemm &gemm = *command.body_as_Gemm();
-    return fmt::format("gemm {}x{}x{}", gemm.m(), gemm.n(), gemm.k());
-  }
-  case plan::CommandBody::Copy:
-    return "copy";
-  case plan::CommandBody::Wait:
-    return "wait";
-  case plan::CommandBody::Send:
-    return "send";
-  case plan::CommandBody::Receive:
-    return "receive";
+  case plan::CommandBody::Call:
+    return command.body_as_Call()->text()->str();
   case plan::CommandBody::Loop:
     return fmt::format("loop x {}", command.body_as_Loop()->count());
-  default: {
+  case plan::CommandBody::Collective: {
     const plan::Collective &collective = *command.body_as_Collective();
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());
     return collective.request() ? "start " + kind : kind;
   }
+  default:
+    return kindOf(command);
   }
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "runtime/plan/Collectives.h"
-#include "runtime/plan/GemmShape.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/ElementType.h"
 #include "support/EnumNames.h"
@@ -28,24 +27,12 @@ static_assert(
     mirrorsAll<CollectiveKind, plan::CollectiveKind, numCollectiveKinds>);
 static_assert(mirrorsAll<Reduction, plan::Reduction, numReductions>);
 static_assert(mirrorsAll<ElementType, plan::ElementType, numProgramTypes>);
-static_assert(
-    mirrorsAll<GemmLibrary, plan::GemmImplementation, numGemmLibraries>);
-
-static_assert(mirrorsAll<GemmGroups, plan::GemmGrouping, numGemmGroups>);
 
 constexpr CollectiveKind kindOf(plan::CollectiveKind kind) {
   return static_cast<CollectiveKind>(kind);
 }
 constexpr Reduction reductionOf(plan::Reduction reduction) {
   return static_cast<Reduction>(reduction);
-}
-
-constexpr GemmLibrary libraryOf(plan::GemmImplementation implementation) {
-  return static_cast<GemmLibrary>(implementation);
-}
-
-constexpr GemmGroups groupsOf(plan::GemmGrouping groups) {
-  return static_cast<GemmGroups>(groups);
 }
 
 inline TransferShape shapeOf(const plan::Transfer &transfer) {

@@ -28,7 +28,7 @@ enum class MemoryUse {
   GatheredParameters,
   /// What the forward writes and the backward reads.
   SavedActivations,
-  /// Everything else: values read in the phase that writes them; GEMM scratch.
+  /// Everything else: values read in the phase that writes them; scratch.
   Temporary
 };
 constexpr int numMemoryUses = int(MemoryUse::Temporary) + 1;
@@ -44,7 +44,7 @@ struct HeldBytes {
   uint32_t first = 0, last = 0; // commands of the timeline
   /// "parameters", "optimizer state", "inputs", "constants" or "channels",
   /// which are live all the time; otherwise the phase that writes the value
-  /// ("forward", "backward" or "update"), or "scratch" of a GEMM.
+  /// ("forward", "backward" or "update"), or "scratch" of a library call.
   std::string kind;
   /// The argument, or the command's origin in the user's model.
   std::string name;

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanReport.h"
 
+#include "runtime/plan/CommandText.h"
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimeline.h"
@@ -114,13 +115,15 @@ private:
       own->launches += executions;
       report.kernels[command.body_as_Launch()->kernel()].launches += executions;
       return;
-    case plan::CommandBody::Gemm:
-      own->gemms += executions;
-      if (command.body_as_Gemm()->implementation() ==
-          plan::GemmImplementation::Sgemm)
-        own->sgemms += executions;
-      own->gemmFlops += command.body_as_Gemm()->flops() * executions;
+    case plan::CommandBody::Call: {
+      const plan::Call &call = *command.body_as_Call();
+      CallCount &counted = own->calls[size_t(call.kind())];
+      counted.calls += executions;
+      counted.flops += call.flops() * executions;
+      own->libraryBytesPerThread =
+          std::max(own->libraryBytesPerThread, call.library_bytes());
       return;
+    }
     case plan::CommandBody::Copy:
       own->copies += executions;
       return;
@@ -294,11 +297,30 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   return report;
 }
 
+CallCount ProgramReport::allCalls() const {
+  CallCount all;
+  for (const CallCount &each : calls) {
+    all.calls += each.calls;
+    all.flops += each.flops;
+  }
+  return all;
+}
+
 namespace {
+
+/// Adds the calls of each kind, under its name.
+void addCalls(nlohmann::ordered_json &json, const ProgramReport &report) {
+  for (plan::CallKind kind : plan::EnumValuesCallKind()) {
+    const CallCount &counted = report.calls[size_t(kind)];
+    std::string name = plan::EnumNameCallKind(kind);
+    json[name] = counted.calls;
+    json[name + "_flops"] = counted.flops;
+  }
+}
 
 nlohmann::ordered_json toJson(const ProgramReport &report) {
   using json = nlohmann::ordered_json;
-  return json{{"at", report.place},
+  json result{{"at", report.place},
               {"ranks", report.ranks},
               {"shared", report.sharedBytes},
               {"private", report.privateBytes},
@@ -310,14 +332,14 @@ nlohmann::ordered_json toJson(const ProgramReport &report) {
               {"state", report.stateBytes},
               {"peak", report.peak.bytes},
               {"launch", report.launches},
-              {"gemm", report.gemms},
               {"copy", report.copies},
               {"loop", report.loops},
               {"send", report.sends},
               {"receive", report.receives},
-              {"gemm_flops", report.gemmFlops},
               {"compute_seconds", report.computeSeconds},
               {"idle_seconds", report.idleSeconds}};
+  addCalls(result, report);
+  return result;
 }
 
 } // namespace
@@ -388,6 +410,10 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
     rate = {{"base", report.learningRate},
             {"schedule", report.schedule},
             {"rates", report.learningRates}};
+  json commands{{"launch", report.launches},
+                {"copy", report.copies},
+                {"loop", report.loops}};
+  addCalls(commands, report);
   json result = newReport("plan");
   result.update(json{{"model", report.model},
                      {"hash", report.hash},
@@ -425,18 +451,14 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"communication", communication},
                      {"collectives", reasons},
                      {"kernels", kernels},
-                     {"commands_per_step",
-                      {{"launch", report.launches},
-                       {"gemm", report.gemms},
-                       {"copy", report.copies},
-                       {"loop", report.loops},
-                       {"gemm_flops", report.gemmFlops}}}});
+                     {"commands_per_step", commands}});
   return result;
 }
 
-bool hasProducts(const PlanReport &report) {
-  return std::any_of(report.programs.begin(), report.programs.end(),
-                     [](const ProgramReport &each) { return each.gemms != 0; });
+bool hasCalls(const PlanReport &report) {
+  return std::any_of(
+      report.programs.begin(), report.programs.end(),
+      [](const ProgramReport &each) { return each.allCalls().calls != 0; });
 }
 
 std::string bytesText(uint64_t bytes) {
@@ -463,11 +485,9 @@ std::string describeCommand(const plan::Program &program, uint32_t number) {
       continue;
     }
     const plan::Command &command = *segment.commands()->Get(number - before);
-    return fmt::format("segment '{}', {} (command {})", segment.name()->str(),
-                       command.origin()
-                           ? command.origin()->str()
-                           : plan::EnumNameCommandBody(command.body_type()),
-                       number);
+    return fmt::format(
+        "segment '{}', {} (command {})", segment.name()->str(),
+        command.origin() ? command.origin()->str() : nameOf(command), number);
   }
   return fmt::format("command {}", number);
 }

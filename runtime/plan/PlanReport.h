@@ -51,6 +51,12 @@ struct KernelLine {
   uint64_t launches = 0; // per step
 };
 
+/// The library calls of one kind.
+struct CallCount {
+  uint64_t calls = 0, flops = 0; // per step
+};
+inline constexpr size_t numCallKinds = size_t(plan::CallKind::MAX) + 1;
+
 /// The memory of a runtime process besides its arena and the library's own
 /// memory: code and data of the program and its libraries, as measured.
 constexpr uint64_t programBytes = uint64_t(32) << 20;
@@ -69,10 +75,9 @@ struct ProgramReport {
                       : 0;
   }
   uint32_t threads = 1;
-  /// The most that oneDNN's sgemm allocates itself.
-  uint64_t libraryBytes() const {
-    return sgemms ? threads * (uint64_t(15) << 20) : 0;
-  }
+  /// The most that libraries allocate themselves.
+  uint64_t libraryBytes() const { return threads * libraryBytesPerThread; }
+  uint64_t libraryBytesPerThread = 0;
   uint64_t parameterBytes = 0, stateBytes = 0; // of the arguments
   int64_t parameterElements = 0;               // of whole parameters
   std::array<UseBytes, numMemoryUses> memory;
@@ -82,8 +87,10 @@ struct ProgramReport {
   uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
   /// Counts per step. Commands in a loop count in each iteration, in addition
   /// to the loop.
-  uint64_t launches = 0, gemms = 0, sgemms = 0, copies = 0, sends = 0,
-           receives = 0, loops = 0, gemmFlops = 0;
+  uint64_t launches = 0, copies = 0, sends = 0, receives = 0, loops = 0;
+  std::array<CallCount, numCallKinds> calls; // by plan::CallKind
+  /// The library calls of all kinds.
+  CallCount allCalls() const;
   /// The planned seconds of a step: computing, and idle.
   double computeSeconds = 0, idleSeconds = 0;
 };
@@ -115,8 +122,8 @@ struct PlanReport : ProgramReport {
   std::vector<uint32_t> programNumbers; // by rank, where there are several
 };
 
-/// Returns true if any rank computes GEMMs, which need a library.
-bool hasProducts(const PlanReport &report);
+/// Returns true if any rank calls a library.
+bool hasCalls(const PlanReport &report);
 
 PlanReport reportOf(const LoadedPlan &plan);
 /// The report "plan" of docs/reports.md.

@@ -1,14 +1,25 @@
 // The internals of the plan verifier, shared by VerifyPlan.cpp,
-// VerifyCommands.cpp, VerifyRequests.cpp, VerifyPrograms.cpp and VerifyEnd.cpp.
+// VerifyCalls.cpp, VerifyCommands.cpp, VerifyRequests.cpp, VerifyPrograms.cpp
+// and VerifyEnd.cpp.
 
 #pragma once
 
+#include "runtime/plan/CallRules.h"
 #include "runtime/plan/PlanMesh.h"
 #include "support/Checked.h"
 
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
+
+/// Returns true if elements are aligned as their type requires: FlatBuffers'
+/// verifier checks only the alignment of the length before them, and its
+/// builder does not align empty lists.
+template <typename Elements>
+bool isAligned(const Elements *elements) {
+  return !elements || elements->size() == 0 ||
+         reinterpret_cast<uintptr_t>(elements->Data()) % sizeof(int64_t) == 0;
+}
 
 /// Each function returns true if its check holds; the first one that fails
 /// leaves the reason in `message`.
@@ -34,13 +45,9 @@ private:
     return false;
   }
 
-  /// Returns true if elements are aligned as their type requires: FlatBuffers'
-  /// verifier checks only the alignment of the length before them, and its
-  /// builder does not align empty lists.
   template <typename Elements>
   bool verifyAligned(const std::string &what, const Elements *elements) {
-    if (!elements || elements->size() == 0 ||
-        reinterpret_cast<uintptr_t>(elements->Data()) % sizeof(int64_t) == 0)
+    if (isAligned(elements))
       return true;
     return fail("{}: its elements are not aligned to {} bytes", what,
                 sizeof(int64_t));
@@ -86,12 +93,14 @@ private:
   bool verifyPhase(const std::string &what, const plan::Command &command);
   bool verifyLoop(const std::string &what);
   bool verifyLaunch(const std::string &what, const plan::Launch &launch);
-  bool verifyGemm(const std::string &what, const plan::Gemm &gemm);
-  bool verifyGroups(const std::string &what, const plan::Gemm &gemm);
-  bool verifyMatrix(const std::string &what, const plan::BufferRef &buffer,
-                    int64_t rows, int64_t columns, int64_t leading,
-                    const plan::Gemm &gemm,
-                    int64_t (plan::GemmBatch::*stride)() const);
+  // VerifyCalls.cpp
+  bool verifyCall(const std::string &what, const plan::Call &call);
+  bool
+  verifyOperands(const std::string &what, const char *verb,
+                 const flatbuffers::Vector<const plan::BufferRef *> &buffers,
+                 const std::vector<CallOperand> &operands);
+  bool verifyCallApart(const std::string &what, const plan::Call &call,
+                       const std::vector<CallOperand> &reads);
   bool verifyCollective(const std::string &what,
                         const plan::Collective &collective);
   bool verifyTransfer(const std::string &what,

@@ -99,125 +99,6 @@ bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
   return true;
 }
 
-// The last element that any product of the batch accesses must lie in the
-// buffer.
-bool PlanVerifier::verifyMatrix(const std::string &what,
-                                const BufferRef &buffer, int64_t rows,
-                                int64_t columns, int64_t leading,
-                                const Gemm &gemm,
-                                int64_t (GemmBatch::*stride)() const) {
-  if (!verifyBuffer(what, buffer, sizeof(float)))
-    return false;
-  if (leading < columns)
-    return fail("{}: leading dim {} is less than its {} columns", what, leading,
-                columns);
-  Checked elements =
-      Checked::of(rows - 1) * Checked::of(leading) + Checked::of(columns);
-  if (gemm.batch())
-    for (const GemmBatch *batch : *gemm.batch())
-      elements = elements + Checked::of(batch->count() - 1) *
-                                Checked::of((batch->*stride)());
-  Checked bytes = elements * Checked(sizeof(float));
-  if (!bytes.fits(buffer.size()))
-    return fail("{}: {} x {} with leading dim {} and its batch need {} bytes, "
-                "its buffer has {}",
-                what, rows, columns, leading, bytes.value(), buffer.size());
-  return true;
-}
-
-// A grouped GEMM has a group number for each row, or each element of the inner
-// dim, and one for each product of its only batch dim; all rows of C belong to
-// it.
-bool PlanVerifier::verifyGroups(const std::string &what, const Gemm &gemm) {
-  if (gemm.grouped() < GemmGrouping::MIN || gemm.grouped() > GemmGrouping::MAX)
-    return fail("{}: groups of kind {} do not exist", what,
-                int(gemm.grouped()));
-  if (gemm.grouped() == GemmGrouping::None)
-    return gemm.groups() || gemm.ids()
-               ? fail("{}: is not grouped, and has numbers of groups", what)
-               : true;
-  if (!gemm.batch() || gemm.batch()->size() != 1 || !gemm.groups() ||
-      !gemm.ids())
-    return fail("{}: groups are of one batch dim, and have numbers and ids",
-                what);
-  if (gemm.implementation() != GemmImplementation::Sgemm)
-    return fail("{}: groups are computed by Sgemm, not by {}", what,
-                EnumNameGemmImplementation(gemm.implementation()));
-  bool ofRows = gemm.grouped() == GemmGrouping::Rows;
-  const GemmBatch &batch = *gemm.batch()->Get(0);
-  if (ofRows && batch.c_stride() != 0)
-    return fail("{}: rows in groups whose results are {} elements apart", what,
-                batch.c_stride());
-  auto verifyNumbers = [&](const char *name, const BufferRef &buffer,
-                           int64_t count) {
-    if (!verifyBuffer(what + name, buffer, sizeof(int64_t)))
-      return false;
-    Checked bytes = Checked::of(count) * Checked(sizeof(int64_t));
-    return bytes.fits(buffer.size())
-               ? true
-               : fail("{}{}: {} numbers need {} bytes, the buffer has {}", what,
-                      name, count, bytes.value(), buffer.size());
-  };
-  return verifyNumbers(", groups", *gemm.groups(),
-                       ofRows ? gemm.m() : gemm.k()) &&
-         verifyNumbers(", ids", *gemm.ids(), batch.count());
-}
-
-bool PlanVerifier::verifyGemm(const std::string &what, const Gemm &gemm) {
-  if (gemm.implementation() < GemmImplementation::MIN ||
-      gemm.implementation() > GemmImplementation::MAX)
-    return fail("{}: implementation {} does not exist", what,
-                int(gemm.implementation()));
-  int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
-  if (m < 1 || n < 1 || k < 1)
-    return fail("{}: m={} n={} k={}", what, m, n, k);
-  if (gemm.pieces() > std::max(m, n))
-    return fail("{}: cut into {} pieces, but its sides are {} and {}", what,
-                gemm.pieces(), m, n);
-  Checked products = 1;
-  if (!verifyAligned(what, gemm.batch()))
-    return false;
-  if (gemm.batch()) {
-    if (gemm.batch()->size() > maxRank)
-      return fail("{}: {} batch dims, at most {} are possible", what,
-                  gemm.batch()->size(), maxRank);
-    bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
-    for (const GemmBatch *batch : *gemm.batch()) {
-      if (batch->count() < 1 ||
-          (!sharesRows && batch->count() > 1 && batch->c_stride() < 1))
-        return fail("{}: a batch dim of {} products whose results are {} "
-                    "elements apart",
-                    what, batch->count(), batch->c_stride());
-      products = products * Checked::of(batch->count());
-    }
-  }
-  if (!products.fits(INT32_MAX))
-    return fail("{}: a batch of {} products", what, products.value());
-  if (!verifyGroups(what, gemm))
-    return false;
-  bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
-  if (!verifyMatrix(what + ", a", *gemm.a(), ta ? k : m, ta ? m : k, gemm.lda(),
-                    gemm, &GemmBatch::a_stride) ||
-      !verifyMatrix(what + ", b", *gemm.b(), tb ? n : k, tb ? k : n, gemm.ldb(),
-                    gemm, &GemmBatch::b_stride) ||
-      !verifyMatrix(what + ", c", *gemm.c(), m, n, gemm.ldc(), gemm,
-                    &GemmBatch::c_stride))
-    return false;
-  // The scratch is verified first: overlap is defined only for valid buffers.
-  if (gemm.scratch() &&
-      !verifyBuffer(what + ", scratch", *gemm.scratch(), gemmScratchAlignment))
-    return false;
-  for (const BufferRef *operand :
-       {gemm.a(), gemm.b(), gemm.groups(), gemm.ids()})
-    if (operand &&
-        (!verifyApart(what, *operand, *gemm.c()) ||
-         (gemm.scratch() &&
-          !verifyApart(what + ", scratch", *operand, *gemm.scratch()))))
-      return false;
-  return !gemm.scratch() ||
-         verifyApart(what + ", scratch", *gemm.c(), *gemm.scratch());
-}
-
 namespace {
 /// The place of a buffer on all ranks.
 struct Location {
@@ -411,9 +292,9 @@ bool PlanVerifier::verifyLoop(const std::string &what) {
     std::string inside = fmt::format("{}, command {} of the loop ({})", what,
                                      number, describe(command));
     CommandBody body = command.body_type();
-    if (body != CommandBody::Launch && body != CommandBody::Gemm &&
+    if (body != CommandBody::Launch && body != CommandBody::Call &&
         body != CommandBody::Copy)
-      return fail("{}: in a loop only launches, products and copies are "
+      return fail("{}: in a loop only launches, library calls and copies are "
                   "possible",
                   inside);
     if (!verifyPhase(inside, command) || !verifyCommand(inside, command))
@@ -427,8 +308,8 @@ bool PlanVerifier::verifyCommand(const std::string &what,
   switch (command.body_type()) {
   case CommandBody::Launch:
     return verifyLaunch(what, *command.body_as_Launch());
-  case CommandBody::Gemm:
-    return verifyGemm(what, *command.body_as_Gemm());
+  case CommandBody::Call:
+    return verifyCall(what, *command.body_as_Call());
   case CommandBody::Collective:
     return verifyCollective(what, *command.body_as_Collective());
   case CommandBody::Copy:

@@ -3,6 +3,7 @@
 
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
+#include "runtime/plan/CommandText.h"
 #include "runtime/plan/Verifier.h"
 
 #include <algorithm>
@@ -13,8 +14,7 @@ namespace polyrank::runtime {
 using namespace plan;
 
 std::string PlanVerifier::describe(const Command &command) {
-  return fmt::format("{}{}{}", EnumNameCommandBody(command.body_type()),
-                     command.origin() ? ", " : "",
+  return fmt::format("{}{}{}", nameOf(command), command.origin() ? ", " : "",
                      command.origin() ? command.origin()->str() : "");
 }
 

@@ -1,5 +1,6 @@
 // A picture of what each rank does over a step.
 
+#include "runtime/plan/CommandText.h"
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/StepTimeline.h"
 #include "support/Svg.h"
@@ -214,7 +215,7 @@ private:
       const plan::Collective *collective = command.body_as_Collective();
       const char *name = collective
                              ? plan::EnumNameCollectiveKind(collective->kind())
-                             : plan::EnumNameCommandBody(command.body_type());
+                             : nameOf(command);
       double high = row * look.height;
       svg.rectangle(
           xOf(planned.time.start), rows[number][planned.queue].top + row - high,

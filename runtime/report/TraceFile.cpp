@@ -2,6 +2,7 @@
 
 #include "runtime/report/TraceFile.h"
 
+#include "runtime/plan/CommandText.h"
 #include "runtime/plan/PlanMesh.h"
 #include "support/File.h"
 
@@ -43,35 +44,10 @@ std::vector<Expected> commandsOf(const plan::Program &program) {
     for (uint32_t number = 0; number < segment.commands()->size(); ++number) {
       const plan::Command &command = *segment.commands()->Get(number);
       Expected expected{&segment, number, action->microbatch()};
-      switch (command.body_type()) {
-      case plan::CommandBody::Launch:
-        expected.category = "launch";
-        break;
-      case plan::CommandBody::Gemm:
-        expected.category = "gemm";
-        break;
-      case plan::CommandBody::Copy:
-        expected.category = "copy";
-        break;
-      case plan::CommandBody::Loop:
-        expected.category = "loop";
-        break;
-      case plan::CommandBody::Wait:
-        expected.category = "wait";
-        expected.endsCollective = true;
-        break;
-      case plan::CommandBody::Send:
-        expected.category = "send";
-        expected.endsCollective = true;
-        break;
-      case plan::CommandBody::Receive:
-        expected.category = "receive";
-        expected.endsCollective = true;
-        break;
-      default:
-        expected.category = "collective";
-        expected.endsCollective = command.body_as_Collective()->request() == 0;
-      }
+      expected.category = kindOf(command);
+      const plan::Collective *collective = command.body_as_Collective();
+      expected.endsCollective =
+          collective ? collective->request() == 0 : !isComputed(command);
       commands.push_back(expected);
     }
   }

@@ -3,9 +3,9 @@
 A mutant is one entry of a list, and says by function and expression what of the sources it changes:
 
     [[mutation]]
-    name = "a gemm's scratch may lie over its result"     # what the mutant does
-    function = "verifyGemm"                               # the definition that contains `old` (places.py)
-    old = '''verifyApart(what, *gemm.c(), *gemm.scratch())'''
+    name = "a call may write over its operands"           # what the mutant does
+    function = "verifyCallApart"                          # the definition that contains `old` (places.py)
+    old = '''verifyApart(what, read, written)'''
     new = '''true'''
 
 `old` stands exactly once in the function, or is the first after the text in `after`. `file` is only given where several

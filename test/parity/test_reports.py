@@ -259,7 +259,7 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
     # A floor is work over a rate of this machine.
     rates = profiled["floor"]
     for entry in profiled["commands"]:
-        work = {"gemm": entry["flops"] / rates["flops_per_second"],
+        work = {"gemm": max(entry["flops"] / rates["flops_per_second"], entry["bytes"] / rates["bytes_per_second"]),
                 "launch": entry["bytes"] / rates["bytes_per_second"],
                 "copy": entry["bytes"] / rates["bytes_per_second"]}
         if entry["kind"] in work:

@@ -185,12 +185,12 @@ private:
 };
 
 /// c = a b^T.
-GemmT timesTransposed(int64_t m, int64_t n, int64_t k, const BufferRef &a,
+CallT timesTransposed(int64_t m, int64_t n, int64_t k, const BufferRef &a,
                       const BufferRef &b, const BufferRef &c) {
-  GemmT result = gemm(m, n, k, a, false, b, c, 0);
-  result.transpose_b = true;
-  result.ldb = k;
-  return result;
+  CpuGemmT product = gemmOf(m, n, k);
+  product.transpose_b = true;
+  product.ldb = k;
+  return call(std::move(product), a, b, c);
 }
 
 } // namespace

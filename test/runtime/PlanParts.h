@@ -75,18 +75,42 @@ inline LaunchT launch(uint32_t kernel, int64_t range,
   return result;
 }
 
-inline GemmT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a,
-                  bool transposeA, const BufferRef &b, const BufferRef &c,
-                  float beta) {
-  GemmT result;
+/// A call that reads a, b, with beta c, and `numbers`: of a grouped GEMM those
+/// of its rows and the ids of its groups.
+inline CallT call(CpuGemmT gemm, const BufferRef &a, const BufferRef &b,
+                  const BufferRef &c,
+                  const std::vector<BufferRef> &numbers = {}) {
+  CallT result;
+  result.kind = CallKind::gemm;
+  result.reads = {a, b};
+  if (gemm.beta != 0)
+    result.reads.push_back(c);
+  result.reads.insert(result.reads.end(), numbers.begin(), numbers.end());
+  result.writes = {c};
+  result.flops = 2 * gemm.m * gemm.n * gemm.k;
+  result.text = "gemm " + std::to_string(gemm.m) + "x" +
+                std::to_string(gemm.n) + "x" + std::to_string(gemm.k) + " " +
+                EnumNameGemmImplementation(gemm.implementation);
+  result.body.Set(std::move(gemm));
+  return result;
+}
+
+/// A GEMM of row-major matrices without gaps.
+inline CpuGemmT gemmOf(int64_t m, int64_t n, int64_t k, bool transposeA = false,
+                       float beta = 0) {
+  CpuGemmT result;
   result.m = m, result.n = n, result.k = k;
   result.transpose_a = transposeA;
   result.lda = transposeA ? m : k;
   result.ldb = n, result.ldc = n;
   result.beta = beta;
-  result.a = copyOf(a), result.b = copyOf(b), result.c = copyOf(c);
-  result.flops = 2 * m * n * k;
   return result;
+}
+
+inline CallT gemm(int64_t m, int64_t n, int64_t k, const BufferRef &a,
+                  bool transposeA, const BufferRef &b, const BufferRef &c,
+                  float beta) {
+  return call(gemmOf(m, n, k, transposeA, beta), a, b, c);
 }
 
 inline CollectiveT allReduce(uint32_t group, uint64_t id,

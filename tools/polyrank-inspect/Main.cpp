@@ -43,7 +43,7 @@ struct InspectOptions {
 void printFiles(const PlanReport &report) {
   for (const std::string &path : report.weightFiles)
     fmt::print("weights {}\n", path);
-  if (hasProducts(report))
+  if (hasCalls(report))
     fmt::print("library {}\n", oneDnnLibrary);
 }
 
@@ -59,7 +59,7 @@ void printPrograms(const PlanReport &report) {
         "  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
         program.place, program.ranks, program.parameterElements,
         bytesText(program.arenaBytes()),
-        1e-9 * static_cast<double>(program.gemmFlops),
+        1e-9 * static_cast<double>(program.allCalls().flops),
         1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
         report.stepSeconds > 0 ? 100 * program.idleSeconds / report.stepSeconds
                                : 0);
@@ -83,14 +83,14 @@ void printOverview(const PlanReport &report) {
   if (report.programs.size() == 1)
     fmt::print(
         "commands      {} kernel launches, {} products, {} copies{} a step\n",
-        report.launches, report.gemms, report.copies,
+        report.launches, report.allCalls().calls, report.copies,
         report.loops ? ", " + plural(report.loops, "loop") : "");
   if (!report.learningRates.empty())
     fmt::print("learning rate {}, {}: {}\n", numberText(report.learningRate),
                report.schedule, fmt::join(report.learningRates, ", "));
   if (report.programs.size() == 1)
     fmt::print("products      {:.3f} GFLOP a step on each rank\n",
-               1e-9 * static_cast<double>(report.gemmFlops));
+               1e-9 * static_cast<double>(report.allCalls().flops));
   fmt::print("hash          {}\n", report.hash);
   if (report.programs.size() > 1)
     printPrograms(report);
@@ -231,8 +231,8 @@ void printMemory(const ProgramReport &report) {
   printPeak(report.peak);
   fmt::print("not in the arena, at most:\n  {:<28}{:>16}\n",
              "code and data of the program", programBytes);
-  if (report.sgemms)
-    fmt::print("  {:<28}{:>16}\n", "what oneDNN's sgemm packs",
+  if (report.libraryBytes())
+    fmt::print("  {:<28}{:>16}\n", "what libraries allocate",
                report.libraryBytes());
 }
 

@@ -184,7 +184,7 @@ Result<std::string> Preparation::checkCpu(bool whole) {
     Result<KernelModule> loaded = KernelModule::load(kernels);
     if (!loaded)
       return loaded.error();
-    if (hasProducts(report))
+    if (hasCalls(report))
       if (Result<void> library = loadOneDnn(); !library)
         return library.error();
   }

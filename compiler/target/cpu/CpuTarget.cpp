@@ -6,7 +6,6 @@
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/CompileKernels.h"
 #include "compiler/target/cpu/ExpandMath.h"
-#include "compiler/target/cpu/GemmLibrary.h"
 #include "compiler/target/cpu/KernelSchedule.h"
 #include "compiler/target/cpu/LibraryCalls.h"
 #include "compiler/target/cpu/Machine.h"
@@ -15,6 +14,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
+/// The size of a cache line, in bytes.
+static constexpr int64_t cacheLine = 64;
 /// Kernels with more values for each point cost more to compile than they save.
 static constexpr size_t mostValues = 256;
 
@@ -66,9 +67,7 @@ struct CpuTarget
   }
 
   /// A cache line, which is what kernels fetch and oneDNN wants for scratch.
-  int64_t getAlignment(Attribute) const {
-    return runtime::gemmScratchAlignment;
-  }
+  int64_t getAlignment(Attribute) const { return cacheLine; }
 
   Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
     return cpu::checkCall(call);
@@ -88,6 +87,11 @@ struct CpuTarget
   FailureOr<int64_t> getScratchBytes(Attribute, rank::LibraryCallOp call,
                                      int64_t threads) const {
     return cpu::getScratchBytes(call, threads);
+  }
+
+  LogicalResult writeCall(Attribute, rank::LibraryCallOp call,
+                          runtime::plan::CallT &written) const {
+    return cpu::writeCall(call, written);
   }
 
 private:

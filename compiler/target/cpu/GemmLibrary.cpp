@@ -2,25 +2,54 @@
 
 #include "compiler/target/cpu/GemmLibrary.h"
 
-#include "compiler/target/GemmShape.h"
 #include "compiler/target/cpu/ChooseCalls.h"
+#include "runtime/plan/plan_generated.h"
+#include "support/EnumNames.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
+static_assert(runtime::numGemmLibraries ==
+                  rank::getMaxEnumValForGemmLibrary() + 1 &&
+              agreeOn<runtime::GemmLibrary, rank::GemmLibrary,
+                      runtime::numGemmLibraries>);
+
+/// oneDNN's sgemm packs its operands in up to this many bytes for each thread.
+static constexpr uint64_t sgemmPacks = uint64_t(15) << 20;
+
 runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
-  runtime::GemmShape shape = target::getGemmShape(gemm);
+  runtime::GemmShape shape; // of f32, as checkGemm demands
+  shape.m = gemm.getM();
+  shape.n = gemm.getN();
+  shape.k = gemm.getK();
+  shape.transposeA = gemm.getAForm().isTransposed;
+  shape.lda = gemm.getAForm().leading;
+  shape.transposeB = gemm.getBForm().isTransposed;
+  shape.ldb = gemm.getBForm().leading;
+  shape.ldc = gemm.getRow();
+  for (rank::GemmOp::BatchDim dim : gemm.getBatchDims())
+    shape.batch.push_back(
+        {dim.count, dim.aStride, dim.bStride, dim.resultStride});
+  shape.alpha = static_cast<float>(gemm.getAlpha().convertToDouble());
+  shape.beta = gemm.getAddend() ? 1 : 0;
+  if (std::optional<rank::Grouped> grouped = gemm.getGrouped())
+    shape.grouped = grouped == rank::Grouped::Rows ? runtime::GemmGroups::Rows
+                                                   : runtime::GemmGroups::Inner;
+  if (auto call = dyn_cast_or_null<rank::CpuCallAttr>(gemm.getCallAttr())) {
+    shape.library = runtime::GemmLibrary(call.getLibrary());
+    shape.pieces = call.getPieces();
+    return shape;
+  }
   // The default without a measurement is the BLAS call for single and grouped
   // products: with oneDNN 2.6, matmul can be half as fast if rows of B are a
   // multiple of 4 KiB apart. The products of a batch are too small for the
   // packing of the BLAS call to pay off; those of groups have sizes that depend
   // on data.
-  if (!gemm.getCallAttr())
-    shape.library = shape.batch.empty() || gemm.getGrouped()
-                        ? runtime::GemmLibrary::Sgemm
-                        : runtime::GemmLibrary::Matmul;
+  shape.library = shape.batch.empty() || gemm.getGrouped()
+                      ? runtime::GemmLibrary::Sgemm
+                      : runtime::GemmLibrary::Matmul;
   return shape;
 }
 
@@ -57,4 +86,33 @@ FailureOr<int64_t> cpu::getGemmScratch(rank::GemmOp gemm, int64_t threads) {
   if (!bytes)
     return gemm.emitOpError(bytes.error().message);
   return static_cast<int64_t>(*bytes);
+}
+
+LogicalResult cpu::writeGemm(rank::GemmOp gemm, runtime::plan::CallT &call) {
+  namespace plan = runtime::plan;
+  if (!isa_and_present<rank::CpuCallAttr>(gemm.getCallAttr()))
+    return gemm.emitOpError("has no call: choose-calls comes first");
+  runtime::GemmShape shape = getGemmShape(gemm);
+  plan::CpuGemmT body;
+  body.implementation = plan::GemmImplementation(shape.library);
+  body.operands = plan::DType(shape.operands);
+  body.accumulator = plan::DType(shape.accumulator);
+  body.result = plan::DType(shape.result);
+  body.m = shape.m, body.n = shape.n, body.k = shape.k;
+  body.transpose_a = shape.transposeA, body.lda = shape.lda;
+  body.transpose_b = shape.transposeB, body.ldb = shape.ldb;
+  body.ldc = shape.ldc;
+  for (const runtime::GemmBatchDim &dim : shape.batch)
+    body.batch.push_back({dim.count, dim.aStride, dim.bStride, dim.cStride});
+  body.alpha = shape.alpha, body.beta = shape.beta;
+  body.grouped = plan::GemmGrouping(shape.grouped);
+  body.pieces = shape.pieces;
+  if (shape.pieces)
+    call.text += " in " + std::to_string(shape.pieces);
+  call.text += " ";
+  call.text += plan::EnumNameGemmImplementation(body.implementation);
+  if (shape.library == runtime::GemmLibrary::Sgemm)
+    call.library_bytes = sgemmPacks;
+  call.body.Set(std::move(body));
+  return success();
 }

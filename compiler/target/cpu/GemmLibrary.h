@@ -5,6 +5,10 @@
 #include "dialects/rank/Rank.h"
 #include "runtime/device/cpu/Gemm.h"
 
+namespace polyrank::runtime::plan {
+struct CallT;
+} // namespace polyrank::runtime::plan
+
 namespace polyrank::cpu {
 
 /// The choices of a call: see runtime::GemmShape.
@@ -26,5 +30,8 @@ void chooseGemmCalls(llvm::ArrayRef<rank::GemmOp> gemms, int64_t threads,
 /// The bytes of scratch that the library needs for a team of `threads`. Emits
 /// an error if the library cannot compute the product.
 mlir::FailureOr<int64_t> getGemmScratch(rank::GemmOp gemm, int64_t threads);
+/// Writes the body of the call in the plan, and says in its text how it is
+/// computed. Emits an error if no call is chosen.
+mlir::LogicalResult writeGemm(rank::GemmOp gemm, runtime::plan::CallT &call);
 
 } // namespace polyrank::cpu

@@ -29,3 +29,10 @@ FailureOr<int64_t> cpu::getScratchBytes(rank::LibraryCallOp call,
     return call.emitOpError(has.error().message);
   return getGemmScratch(cast<rank::GemmOp>(*call), threads);
 }
+
+LogicalResult cpu::writeCall(rank::LibraryCallOp call,
+                             runtime::plan::CallT &written) {
+  if (Result<void> has = checkCall(call); !has)
+    return call.emitOpError(has.error().message);
+  return writeGemm(cast<rank::GemmOp>(*call), written);
+}

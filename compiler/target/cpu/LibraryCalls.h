@@ -5,6 +5,10 @@
 #include "dialects/rank/Rank.h"
 #include "support/Result.h"
 
+namespace polyrank::runtime::plan {
+struct CallT;
+} // namespace polyrank::runtime::plan
+
 namespace polyrank::cpu {
 
 /// What the target's interface says of library calls (Target.td). The functions
@@ -14,5 +18,7 @@ void chooseCalls(llvm::ArrayRef<rank::LibraryCallOp> calls, int64_t threads,
                  bool measure);
 mlir::FailureOr<int64_t> getScratchBytes(rank::LibraryCallOp call,
                                          int64_t threads);
+mlir::LogicalResult writeCall(rank::LibraryCallOp call,
+                              runtime::plan::CallT &written);
 
 } // namespace polyrank::cpu

@@ -1,30 +1,15 @@
-// Kernel launches, GEMMs and copies on the CPU.
+// Kernel launches and copies on the CPU.
 
 #include "runtime/device/cpu/CpuDevice.h"
 
-#include "runtime/device/DeviceAccess.h"
-#include "runtime/plan/Enums.h"
+#include "runtime/device/cpu/HostPlace.h"
 
 #include <cstring>
-#include <optional>
 
 namespace polyrank::runtime {
 namespace {
 
 using namespace plan;
-
-/// A buffer of the plan in this process.
-struct HostPlace {
-  Address address;
-
-  std::byte *at(Invocation invocation) const {
-    return DeviceAccess::pointerTo(address.at(invocation));
-  }
-};
-
-HostPlace placeOf(const BufferRef &buffer, const ArenaView &arena) {
-  return {arena.resolve(buffer)};
-}
 
 class LaunchOperation : public Operation {
 public:
@@ -70,38 +55,6 @@ private:
   std::vector<HostPlace> places;
   std::vector<void *> pointers;
   bool moves = false; // an address depends on the turn
-};
-
-class GemmOperation : public Operation {
-public:
-  GemmOperation(const Gemm &gemm, PreparedGemm &product, const ArenaView &arena)
-      : product(product), a(placeOf(*gemm.a(), arena)),
-        b(placeOf(*gemm.b(), arena)), c(placeOf(*gemm.c(), arena)) {
-    if (gemm.scratch())
-      scratch = placeOf(*gemm.scratch(), arena);
-    if (gemm.groups() && gemm.ids())
-      numbers.emplace(placeOf(*gemm.groups(), arena),
-                      placeOf(*gemm.ids(), arena));
-  }
-
-  Result<void> run(Invocation invocation) override {
-    GemmOperands operands{reinterpret_cast<const float *>(a.at(invocation)),
-                          reinterpret_cast<const float *>(b.at(invocation)),
-                          reinterpret_cast<float *>(c.at(invocation)),
-                          scratch.at(invocation)};
-    if (numbers) {
-      operands.groups =
-          reinterpret_cast<const int64_t *>(numbers->first.at(invocation));
-      operands.ids =
-          reinterpret_cast<const int64_t *>(numbers->second.at(invocation));
-    }
-    return product.run(operands);
-  }
-
-private:
-  PreparedGemm &product;
-  HostPlace a, b, c, scratch;
-  std::optional<std::pair<HostPlace, HostPlace>> numbers; // groups, ids
 };
 
 class CopyOperation : public Operation {
@@ -152,28 +105,6 @@ private:
 
 } // namespace
 
-GemmShape shapeOf(const Gemm &gemm) {
-  GemmShape shape{libraryOf(gemm.implementation()),
-                  gemm.m(),
-                  gemm.n(),
-                  gemm.k(),
-                  gemm.transpose_a(),
-                  gemm.transpose_b(),
-                  gemm.lda(),
-                  gemm.ldb(),
-                  gemm.ldc(),
-                  {},
-                  gemm.alpha(),
-                  gemm.beta(),
-                  gemm.pieces(),
-                  groupsOf(gemm.grouped())};
-  if (gemm.batch())
-    for (const GemmBatch *dim : *gemm.batch())
-      shape.batch.push_back(
-          {dim->count(), dim->a_stride(), dim->b_stride(), dim->c_stride()});
-  return shape;
-}
-
 Result<std::unique_ptr<CpuDevice>>
 CpuDevice::create(const Kernels &kernels, const CpuOptions &options) {
   Result<KernelModule> module = KernelModule::load(kernels);
@@ -188,26 +119,8 @@ Device::Prepared CpuDevice::prepare(const Launch &launch,
       launch, module.function(launch.kernel()), team, arena));
 }
 
-Result<PreparedGemm *> CpuDevice::preparedGemm(const GemmShape &shape) {
-  for (auto &[known, product] : gemms)
-    if (known == shape)
-      return product.get();
-  auto product = prepareGemm(shape, team.size());
-  if (!product)
-    return product.error();
-  return gemms.emplace_back(shape, *std::move(product)).second.get();
-}
-
-Device::Prepared CpuDevice::prepare(const Gemm &gemm, const ArenaView &arena) {
-  GemmShape shape = shapeOf(gemm);
-  POLYRANK_ASSIGN(product, preparedGemm(shape));
-  uint64_t given = gemm.scratch() ? gemm.scratch()->size() : 0;
-  if (product->scratchBytes() > given)
-    return Error{"gemm " + describe(shape) + ": oneDNN now asks for " +
-                 std::to_string(product->scratchBytes()) +
-                 " bytes of scratch, the plan gives " + std::to_string(given) +
-                 ": compile again on this machine"};
-  return std::unique_ptr<Operation>(new GemmOperation(gemm, *product, arena));
+Device::Prepared CpuDevice::prepare(const Call &call, const ArenaView &arena) {
+  return calls.prepare(call, arena);
 }
 
 Device::Prepared CpuDevice::prepare(const Copy &copy, int64_t index,

@@ -1,14 +1,11 @@
-// The CPU as a device: the plan's kernels and oneDNN on one team of threads.
+// The CPU as a device: the plan's kernels and libraries on one team of threads.
 
 #pragma once
 
 #include "runtime/device/Device.h"
-#include "runtime/device/cpu/Gemm.h"
+#include "runtime/device/cpu/Calls.h"
 #include "runtime/device/cpu/KernelModule.h"
 #include "runtime/device/cpu/ThreadTeam.h"
-
-#include <utility>
-#include <vector>
 
 namespace polyrank::runtime {
 
@@ -37,7 +34,7 @@ public:
   Result<void> synchronize(Event) override { return {}; }
 
   Prepared prepare(const plan::Launch &launch, const ArenaView &arena) override;
-  Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override;
+  Prepared prepare(const plan::Call &call, const ArenaView &arena) override;
   Prepared prepare(const plan::Copy &copy, int64_t index,
                    const ArenaView &arena) override;
   void parallelFor(int64_t range, int64_t grain,
@@ -49,18 +46,13 @@ public:
 private:
   CpuDevice(KernelModule module, const CpuOptions &options)
       : module(std::move(module)),
-        team(options.threads, options.flushDenormals) {}
+        team(options.threads, options.flushDenormals), calls(team.size()) {}
 
   Result<void> findPages(std::span<std::byte> memory);
-  Result<PreparedGemm *> preparedGemm(const GemmShape &shape);
 
   KernelModule module;
   ThreadTeam team;
-  /// One for each distinct shape; a model has few.
-  std::vector<std::pair<GemmShape, std::unique_ptr<PreparedGemm>>> gemms;
+  CpuCalls calls;
 };
-
-/// The shape of a gemm command.
-GemmShape shapeOf(const plan::Gemm &gemm);
 
 } // namespace polyrank::runtime

@@ -247,8 +247,20 @@ private:
 
 } // namespace
 
+static Result<void> checkTypes(const GemmShape &shape) {
+  for (DType type : {shape.operands, shape.accumulator, shape.result})
+    if (type != DType::F32)
+      return Error{"gemm " + describe(shape) + ": oneDNN multiplies " +
+                       nameOf(DType::F32) + " here, and the plan has " +
+                       nameOf(type),
+                   Error::Fault::Rank};
+  return {};
+}
+
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
                                                   int threads) {
+  if (Result<void> has = checkTypes(shape); !has)
+    return has.error();
   if (Result<void> loaded = loadOneDnn(); !loaded)
     return loaded.error();
   if (shape.grouped != GemmGroups::None)
@@ -261,7 +273,7 @@ Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
 
 Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads) {
   if (shape.library == GemmLibrary::Sgemm && shape.grouped == GemmGroups::None)
-    return uint64_t(0);
+    return uint64_t(0); // without loading oneDNN
   auto prepared = prepareGemm(shape, threads);
   if (!prepared)
     return prepared.error();

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "runtime/plan/GemmShape.h"
+#include "runtime/device/cpu/GemmShape.h"
 #include "support/Result.h"
 
 #include <cstdint>

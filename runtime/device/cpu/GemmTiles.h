@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/plan/GemmShape.h"
+#include "runtime/device/cpu/GemmShape.h"
 
 #include <atomic>
 #include <cstdint>

@@ -63,9 +63,11 @@ Result<DeviceRates> CpuDevice::measureRates() {
     if (!a.data || !b.data || !c.data)
       return noMemory();
     for (GemmLibrary library : {GemmLibrary::Sgemm, GemmLibrary::Matmul}) {
-      GemmShape shape{library, side, side, side};
+      GemmShape shape;
+      shape.library = library;
+      shape.m = shape.n = shape.k = side;
       shape.lda = shape.ldb = shape.ldc = side;
-      POLYRANK_ASSIGN(product, preparedGemm(shape));
+      POLYRANK_ASSIGN(product, prepareGemm(shape, team.size()));
       FloatArray scratch(product->scratchBytes() / sizeof(float) + 1);
       if (!scratch.data)
         return noMemory();

@@ -63,6 +63,10 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
                                      int64_t) const {
     return abacusScratch;
   }
+  LogicalResult writeCall(Attribute, rank::LibraryCallOp,
+                          runtime::plan::CallT &) const {
+    return success();
+  }
 };
 
 const char *program = R"mlir(

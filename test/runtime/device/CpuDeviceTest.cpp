@@ -6,6 +6,7 @@
 #include "runtime/device/cpu/CpuFeatures.h"
 #include "runtime/device/cpu/OneDnn.h"
 #include "test/runtime/PlanBuilder.h"
+#include "test/runtime/PlanParts.h"
 
 #include <algorithm>
 #include <array>
@@ -431,8 +432,8 @@ public:
         indices};
     auto prepared = source.body_as_Copy()
                         ? device->prepare(*source.body_as_Copy(), index, arena)
-                    : source.body_as_Gemm()
-                        ? device->prepare(*source.body_as_Gemm(), arena)
+                    : source.body_as_Call()
+                        ? device->prepare(*source.body_as_Call(), arena)
                         : device->prepare(*source.body_as_Launch(), arena);
     if (prepared)
       operation = *std::move(prepared);
@@ -528,13 +529,10 @@ TEST(Commands, ALaunchFindsTheSlotOfItsMicrobatch) {
 }
 
 TEST(Commands, AGemmWorksOnItsMicrobatch) {
-  plan::GemmT gemm;
-  gemm.m = gemm.n = gemm.k = 1;
-  gemm.lda = gemm.ldb = gemm.ldc = 1;
+  plan::CpuGemmT gemm = gemmOf(1, 1, 1);
   gemm.alpha = 2, gemm.beta = 3;
-  gemm.a = floatsAt(10, 1, 5), gemm.b = floatsAt(100, 1, 7);
-  gemm.c = floatsAt(1000, 1, 9);
-  Prepared prepared(std::move(gemm));
+  Prepared prepared(call(gemm, *floatsAt(10, 1, 5), *floatsAt(100, 1, 7),
+                         *floatsAt(1000, 1, 9)));
   ASSERT_TRUE(prepared.operation) << prepared.refusal;
   ASSERT_TRUE(prepared.operation->run({2}));
   EXPECT_EQ(prepared.memory[1018], 2 * 20 * 114 + 3 * 1018);
@@ -548,18 +546,32 @@ TEST(Commands, AGemmIsRefusedWhereItsScratchIsTooSmall) {
   for (uint64_t given : {needed, needed - 64}) {
     if (needed == 0)
       GTEST_SKIP() << "oneDNN needs no scratch on this machine";
-    plan::GemmT gemm;
+    plan::CpuGemmT gemm = gemmOf(64, 48, 64, /*transposeA=*/true);
     gemm.implementation = plan::GemmImplementation::Matmul;
-    gemm.m = 64, gemm.n = 48, gemm.k = 64;
-    gemm.transpose_a = gemm.transpose_b = true;
-    gemm.lda = 64, gemm.ldb = 64, gemm.ldc = 48;
-    gemm.a = floatsAt(0, 4096), gemm.b = floatsAt(4096, 4096);
-    gemm.c = floatsAt(8192, 4096), gemm.scratch = floatsAt(16384, given / 4);
-    Prepared prepared(std::move(gemm));
+    gemm.transpose_b = true;
+    gemm.ldb = 64;
+    plan::CallT product = call(gemm, *floatsAt(0, 4096), *floatsAt(4096, 4096),
+                               *floatsAt(8192, 4096));
+    product.scratch = floatsAt(16384, given / 4);
+    Prepared prepared(std::move(product));
     EXPECT_EQ(prepared.refusal.empty(), given == needed) << prepared.refusal;
     if (given != needed)
       EXPECT_NE(prepared.refusal.find("compile again on this machine"),
                 std::string::npos);
+  }
+}
+
+TEST(Commands, AGemmOfOtherElementsIsRefusedByTheirName) {
+  using plan::DType;
+  for (DType plan::CpuGemmT::*type :
+       {&plan::CpuGemmT::operands, &plan::CpuGemmT::accumulator,
+        &plan::CpuGemmT::result}) {
+    plan::CpuGemmT gemm = gemmOf(1, 1, 1);
+    gemm.*type = DType::F64;
+    Prepared prepared(
+        call(gemm, *floatsAt(0, 2), *floatsAt(2, 2), *floatsAt(4, 2)));
+    EXPECT_EQ(prepared.refusal, "gemm 1x1x1 (sgemm): oneDNN multiplies f32 "
+                                "here, and the plan has f64");
   }
 }
 

@@ -93,8 +93,8 @@ public:
                    const ArenaView &arena) override {
     return cpu->prepare(launch, hostArena(arena));
   }
-  Prepared prepare(const plan::Gemm &gemm, const ArenaView &arena) override {
-    return cpu->prepare(gemm, hostArena(arena));
+  Prepared prepare(const plan::Call &call, const ArenaView &arena) override {
+    return cpu->prepare(call, hostArena(arena));
   }
   Prepared prepare(const plan::Copy &copy, int64_t index,
                    const ArenaView &arena) override {

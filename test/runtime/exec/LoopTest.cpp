@@ -186,8 +186,9 @@ TEST(Loop, ReportsCountItsCommandsInAllIterations) {
   EXPECT_EQ(report.loops, 2u * microbatches);
   EXPECT_EQ(report.copies, all);
   EXPECT_EQ(report.launches, without.launches + 2 * all);
-  EXPECT_EQ(report.gemms, without.gemms + all);
-  EXPECT_EQ(report.gemmFlops, without.gemmFlops + 2 * width * width * all);
+  EXPECT_EQ(report.allCalls().calls, without.allCalls().calls + all);
+  EXPECT_EQ(report.allCalls().flops,
+            without.allCalls().flops + 2 * width * width * all);
   const plan::Command &loop =
       *plan.program().segments()->Get(firstSegment)->commands()->Get(5);
   EXPECT_EQ(describeWork(*plan.plan, loop), "loop x 5");

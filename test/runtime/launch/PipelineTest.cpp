@@ -239,7 +239,7 @@ TEST_F(PipelineRunTest, ARehearsalTakesWhatThePlanSays) {
     for (auto &segment : built.programs[p]->segments) {
       bool isFirst = segment->name != "update";
       for (auto &command : segment->commands)
-        if (command->body.AsGemm() && isFirst)
+        if (command->body.AsCall() && isFirst)
           command->picoseconds = (p == 0 ? 4 : 8) * 1'000'000'000ull,
           isFirst = false;
     }

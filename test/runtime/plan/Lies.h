@@ -28,9 +28,14 @@ inline ProgramT &programOf(PlanT &plan) { return *plan.programs[0]; }
 inline CommandT &commandOf(PlanT &plan, int segment, int number) {
   return *programOf(plan).segments[segment]->commands[number];
 }
-inline GemmT &gemmOf(PlanT &plan) {
-  return *commandOf(plan, firstSegment, 1).body.AsGemm();
+inline CallT &callOf(PlanT &plan) {
+  return *commandOf(plan, firstSegment, 1).body.AsCall();
 }
+inline CpuGemmT &gemmOf(PlanT &plan) { return *callOf(plan).body.AsCpuGemm(); }
+/// The operands and the result of a GEMM.
+inline BufferRef &aOf(CallT &call) { return call.reads[0]; }
+inline BufferRef &bOf(CallT &call) { return call.reads[1]; }
+inline BufferRef &cOf(CallT &call) { return call.writes[0]; }
 inline LaunchT &launchOf(PlanT &plan) {
   return *commandOf(plan, firstSegment, 2).body.AsLaunch();
 }
@@ -48,10 +53,13 @@ inline BufferRef bufferAt(uint64_t offset, uint64_t size, uint64_t stride = 0,
                           Region region = Region::Private) {
   return BufferRef(offset, size, stride, 0, 0, 0, 0, region);
 }
+inline void move(BufferRef &buffer, uint64_t offset) {
+  buffer =
+      BufferRef(offset, buffer.size(), buffer.stride(), buffer.step(),
+                buffer.each(), buffer.slots(), buffer.axes(), buffer.region());
+}
 inline void move(std::unique_ptr<BufferRef> &buffer, uint64_t offset) {
-  *buffer = BufferRef(offset, buffer->size(), buffer->stride(), buffer->step(),
-                      buffer->each(), buffer->slots(), buffer->axes(),
-                      buffer->region());
+  move(*buffer, offset);
 }
 inline BufferRef ofSize(const BufferRef &buffer, uint64_t size) {
   return BufferRef(buffer.offset(), size, buffer.stride(), buffer.step(),

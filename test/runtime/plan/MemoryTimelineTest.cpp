@@ -98,7 +98,7 @@ TEST(MemoryTimeline, ThePeakIsWhereMostIsHeld) {
   plan::CommandT &product = *plan.programs[0]->segments[1]->commands[0];
   product.phase = plan::Phase::Backward;
   product.origin = "h.1.mlp/node_matmul";
-  product.body.AsGemm()->scratch = std::move(scratch);
+  product.body.AsCall()->scratch = std::move(scratch);
   MemoryTimeline timeline = timelineOf(load(plan));
   EXPECT_EQ(timeline.peak, 5u);
   PeakReport peak = peakOf(timeline);
@@ -147,7 +147,7 @@ TEST(MemoryTimeline, AValueThatIsOverwrittenInPartIsHeldInTheRest) {
   // A copy over the first half of y while the rest of it is still to be read.
   plan::ProgramT &program = *plan.programs[0];
   auto &commands = program.segments[0]->commands;
-  const plan::BufferRef y = *commands[1]->body.AsGemm()->c;
+  const plan::BufferRef y = commands[1]->body.AsCall()->writes[0];
   plan::CopyT copy;
   copy.element = 4, copy.inner = 4;
   copy.input = std::make_unique<plan::BufferRef>(0, 16, 0, 0, 0, 0, 0,

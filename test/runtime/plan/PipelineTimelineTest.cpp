@@ -24,7 +24,7 @@ plan::PlanT timed(const PipelineModel &model, int64_t link) {
           command->picoseconds = uint64_t(link);
         else if (const auto *collective = command->body.AsCollective())
           command->picoseconds = collective->id == 2 ? 30 : 0;
-        else if (command->body.AsGemm() && isFirst && !isUpdate)
+        else if (command->body.AsCall() && isFirst && !isUpdate)
           command->picoseconds = p == 0 ? 10 : 20, isFirst = false;
       }
     }

@@ -39,22 +39,30 @@ TransferT &become(PlanT &plan, CollectiveKind kind, int64_t outer,
 
 /// Turns the 4 x 3 times 3 x 2 GEMM into two groups of rows, or of elements of
 /// its inner dim.
-GemmT &group(PlanT &plan, bool ofRows) {
+CpuGemmT &group(PlanT &plan, bool ofRows) {
   programOf(plan).private_size = programOf(plan).shared_size = 4096;
-  GemmT &gemm = gemmOf(plan);
+  CpuGemmT &gemm = gemmOf(plan);
   gemm.grouped = ofRows ? GemmGrouping::Rows : GemmGrouping::Inner;
   gemm.implementation = GemmImplementation::Sgemm;
   gemm.batch = {GemmBatch(2, 0, ofRows ? 6 : 0, ofRows ? 0 : 8)};
-  *gemm.a = bufferAt(1024, 48);
-  *gemm.b = bufferAt(1536, 48);
-  *gemm.c = bufferAt(2048, 64);
-  gemm.groups = std::make_unique<BufferRef>(bufferAt(2560, ofRows ? 32 : 24));
-  gemm.ids = std::make_unique<BufferRef>(bufferAt(3072, 16));
+  callOf(plan).reads = {bufferAt(1024, 48), bufferAt(1536, 48),
+                        bufferAt(2560, ofRows ? 32 : 24), bufferAt(3072, 16)};
+  callOf(plan).writes = {bufferAt(2048, 64)};
   return gemm;
+}
+/// The numbers of the groups, and the groups' ids.
+BufferRef &groupsOf(PlanT &plan) { return callOf(plan).reads[2]; }
+BufferRef &idsOf(PlanT &plan) { return callOf(plan).reads[3]; }
+
+/// The GEMM adds to what c holds.
+BufferRef &addendOf(PlanT &plan) {
+  gemmOf(plan).beta = 1;
+  callOf(plan).reads.push_back(cOf(callOf(plan)));
+  return callOf(plan).reads.back();
 }
 
 void setScratch(PlanT &plan, uint64_t offset) {
-  gemmOf(plan).scratch = std::make_unique<BufferRef>(bufferAt(offset, 64));
+  callOf(plan).scratch = std::make_unique<BufferRef>(bufferAt(offset, 64));
 }
 
 CopyT copyOf(const BufferRef &input, const BufferRef &output, int64_t outer,
@@ -136,15 +144,15 @@ const Lie lies[] = {
      },
      "stride"},
     {"gemmSize", [](PlanT &p) { gemmOf(p).k = 4, gemmOf(p).lda = 4; },
-     "command 1 (Gemm, linear), a"},
+     "command 1 (gemm, linear), a"},
     {"gemmNegative", [](PlanT &p) { gemmOf(p).m = -1; }, "m=-1"},
     {"gemmWithoutColumns", [](PlanT &p) { gemmOf(p).n = 0; }, "n=0"},
     {"gemmWithoutTerms", [](PlanT &p) { gemmOf(p).k = 0; }, "k=0"},
     {"gemmPieces", [](PlanT &p) { gemmOf(p).pieces = 5; },
      "cut into 5 pieces, but its sides are 4 and 2"},
-    {"gemmMisaligned", [](PlanT &p) { move(gemmOf(p).a, 66); },
+    {"gemmMisaligned", [](PlanT &p) { move(aOf(callOf(p)), 66); },
      ", a: offset 66"},
-    {"gemmOutside", [](PlanT &p) { move(gemmOf(p).b, 508); },
+    {"gemmOutside", [](PlanT &p) { move(bOf(callOf(p)), 508); },
      ", b: 24 bytes at offset 508"},
     {"gemmWideRows", [](PlanT &p) { gemmOf(p).lda = 4; },
      ", a: 4 x 3 with leading dim 4 and its batch need 60 bytes"},
@@ -153,11 +161,12 @@ const Lie lies[] = {
     {"gemmWideRowsOfC", [](PlanT &p) { gemmOf(p).ldc = 3; },
      ", c: 4 x 2 with leading dim 3"},
     {"gemmTransposedA", [](PlanT &p) { gemmOf(p).transpose_a = true; },
-     ", a: leading dim 3 is less than its 4 columns"},
-    {"gemmOverflow", [](PlanT &p) { gemmOf(p).m = INT64_MAX; }, "Gemm"},
+     ": a: leading dim 3 is less than its 4 columns"},
+    {"gemmOverflow", [](PlanT &p) { gemmOf(p).m = INT64_MAX; }, ", a: "},
     {"gemmLeading", [](PlanT &p) { gemmOf(p).ldb = 1; }, "leading dim 1"},
     {"gemmLeadingHuge", [](PlanT &p) { gemmOf(p).ldc = INT64_MAX / 2; }, ", c"},
-    {"gemmTransposed", [](PlanT &p) { gemmOf(p).transpose_b = true; }, ", b"},
+    {"gemmTransposed", [](PlanT &p) { gemmOf(p).transpose_b = true; },
+     ": b: leading dim 2"},
     {"gemmBatch", [](PlanT &p) { gemmOf(p).batch.emplace_back(3, 0, 0, 4); },
      ", c"},
     {"gemmBatchNegative",
@@ -170,7 +179,7 @@ const Lie lies[] = {
      "a batch dim of 0 products"},
     {"gemmBatchOfB",
      [](PlanT &p) {
-       *gemmOf(p).c = bufferAt(256, 64);
+       cOf(callOf(p)) = bufferAt(256, 64);
        gemmOf(p).batch.emplace_back(2, 0, 6, 8);
      },
      ", b: 3 x 2 with leading dim 2 and its batch need 48 bytes"},
@@ -180,21 +189,21 @@ const Lie lies[] = {
     {"gemmBatchProducts",
      [](PlanT &p) {
        programOf(p).private_size = 1 << 20;
-       *gemmOf(p).c = bufferAt(512, 1 << 19);
+       cOf(callOf(p)) = bufferAt(512, 1 << 19);
        gemmOf(p).batch.emplace_back(1 << 16, 0, 0, 1);
        gemmOf(p).batch.emplace_back(1 << 15, 0, 0, 1);
      },
      "a batch of 2147483648 products"},
     {"phase",
      [](PlanT &p) { commandOf(p, firstSegment, 1).phase = Phase(3); },
-     "segment 'first', command 1 (Gemm, linear): phase 3 does not exist"},
+     "segment 'first', command 1 (gemm, linear): phase 3 does not exist"},
     // They overlap in no microbatch, but the rule for different slots is
     // simpler.
     {"gemmBetweenSlotsAtAnotherDistance",
      [](PlanT &p) {
        programOf(p).private_size = 4096;
-       *gemmOf(p).a = BufferRef(1024, 48, 96, 0, 0, 2, 0, Region::Private);
-       *gemmOf(p).c = BufferRef(1072, 32, 112, 0, 0, 2, 0, Region::Private);
+       aOf(callOf(p)) = BufferRef(1024, 48, 96, 0, 0, 2, 0, Region::Private);
+       cOf(callOf(p)) = BufferRef(1072, 32, 112, 0, 0, 2, 0, Region::Private);
      },
      "48 bytes at offset 1024 and 32 bytes at offset 1072 overlap"},
     {"gemmGroupsOfNoKind",
@@ -202,22 +211,18 @@ const Lie lies[] = {
      "groups of kind 7 do not exist"},
     {"gemmGroupsOfNone",
      [](PlanT &p) { group(p, false).grouped = GemmGrouping::None; },
-     "is not grouped, and has numbers of groups"},
-    {"gemmIdsOfNone",
-     [](PlanT &p) {
-       group(p, false).groups = nullptr;
-       gemmOf(p).grouped = GemmGrouping::None;
-     },
-     "is not grouped, and has numbers of groups"},
+     "reads 4 buffers instead of 2"},
     {"gemmGroupsWithoutProducts", [](PlanT &p) { group(p, true).batch = {}; },
-     "groups are of one batch dim, and have numbers and ids"},
+     "groups are of one batch dim"},
     {"gemmGroupsOfTwoDims",
      [](PlanT &p) { group(p, true).batch.emplace_back(1, 0, 0, 0); },
-     "groups are of one batch dim, and have numbers and ids"},
-    {"gemmWithoutGroups", [](PlanT &p) { group(p, true).groups = nullptr; },
-     "groups are of one batch dim, and have numbers and ids"},
-    {"gemmWithoutIds", [](PlanT &p) { group(p, true).ids = nullptr; },
-     "groups are of one batch dim, and have numbers and ids"},
+     "groups are of one batch dim"},
+    {"gemmWithoutIds",
+     [](PlanT &p) { group(p, true), callOf(p).reads.pop_back(); },
+     "reads 3 buffers instead of 4"},
+    {"gemmOfTwoResults",
+     [](PlanT &p) { callOf(p).writes.push_back(bufferAt(448, 32)); },
+     "writes 2 buffers instead of 1"},
     {"gemmGroupsByMatmul",
      [](PlanT &p) {
        group(p, true).implementation = GemmImplementation::Matmul;
@@ -230,49 +235,84 @@ const Lie lies[] = {
      [](PlanT &p) { group(p, false).batch = {GemmBatch(2, 0, 0, 0)}; },
      "a batch dim of 2 products whose results are 0 elements apart"},
     {"gemmGroupsMisaligned",
-     [](PlanT &p) { move(group(p, true).groups, 2564); },
+     [](PlanT &p) { group(p, true), move(groupsOf(p), 2564); },
      ", groups: offset 2564"},
     {"gemmFewGroups",
-     [](PlanT &p) { *group(p, true).groups = bufferAt(2560, 24); },
-     ", groups: 4 numbers need 32 bytes, the buffer has 24"},
+     [](PlanT &p) { group(p, true), groupsOf(p) = bufferAt(2560, 24); },
+     ", groups: 4 numbers need 32 bytes, its buffer has 24"},
     {"gemmFewInnerGroups",
-     [](PlanT &p) { *group(p, false).groups = bufferAt(2560, 16); },
-     ", groups: 3 numbers need 24 bytes, the buffer has 16"},
-    {"gemmFewIds", [](PlanT &p) { *group(p, true).ids = bufferAt(3072, 8); },
-     ", ids: 2 numbers need 16 bytes, the buffer has 8"},
+     [](PlanT &p) { group(p, false), groupsOf(p) = bufferAt(2560, 16); },
+     ", groups: 3 numbers need 24 bytes, its buffer has 16"},
+    {"gemmFewIds", [](PlanT &p) { group(p, true), idsOf(p) = bufferAt(3072, 8); },
+     ", ids: 2 numbers need 16 bytes, its buffer has 8"},
     {"gemmOverItsGroups",
-     [](PlanT &p) { move(group(p, true).groups, 2048 + 56); },
+     [](PlanT &p) { group(p, true), move(groupsOf(p), 2048 + 56); },
      "32 bytes at offset 2104 and 64 bytes at offset 2048 overlap"},
-    {"gemmOverItsIds", [](PlanT &p) { move(group(p, true).ids, 2048 + 16); },
+    {"gemmOverItsIds", [](PlanT &p) { group(p, true), move(idsOf(p), 2048 + 16); },
      "16 bytes at offset 2064 and 64 bytes at offset 2048 overlap"},
+    {"gemmInTheWholeOfItsOperand",
+     [](PlanT &p) { cOf(callOf(p)) = aOf(callOf(p)); },
+     "48 bytes at offset 64 and 48 bytes at offset 64 overlap"},
+    {"gemmAddendElsewhere", [](PlanT &p) { move(addendOf(p), 448); },
+     "adds to 32 bytes at offset 448, and writes the sum of 32 bytes to offset "
+     "256"},
+    {"gemmAddendInAnotherMicrobatch",
+     [](PlanT &p) {
+       BufferRef &addend = addendOf(p);
+       addend = withStride(addend, 32);
+     },
+     "adds to 32 bytes at offset 256"},
+    {"gemmAddendOfNoProduct",
+     [](PlanT &p) { addendOf(p), gemmOf(p).beta = 0; },
+     "reads 3 buffers instead of 2"},
+    {"gemmOfIntegers", [](PlanT &p) { gemmOf(p).operands = DType::I32; },
+     "element type 6 is no float"},
+    {"gemmOfNoType", [](PlanT &p) { gemmOf(p).accumulator = DType(9); },
+     "element type 9 is no float"},
+    {"gemmNarrowAccumulator",
+     [](PlanT &p) { gemmOf(p).accumulator = gemmOf(p).result = DType::BF16; },
+     "adds products of F32 in BF16, which is no wider type"},
+    {"gemmResultType", [](PlanT &p) { gemmOf(p).result = DType::BF16; },
+     "gives BF16; what is multiplied is F32, and added in F32"},
+    {"gemmOfWiderElements",
+     [](PlanT &p) {
+       CpuGemmT &gemm = gemmOf(p);
+       gemm.operands = gemm.accumulator = gemm.result = DType::F64;
+     },
+     ", a: 4 x 3 with leading dim 3 and its batch need 96 bytes"},
+    {"callKind", [](PlanT &p) { callOf(p).kind = CallKind(9); },
+     "calls of kind 9 do not exist"},
+    {"callOfALibraryThatTakesAll",
+     [](PlanT &p) { callOf(p).library_bytes = uint64_t(1) << 49; },
+     "the library allocates 562949953421312 bytes for each thread"},
     {"gemmImplementation",
      [](PlanT &p) { gemmOf(p).implementation = GemmImplementation(9); },
      "implementation 9"},
-    {"gemmInPlace", [](PlanT &p) { move(gemmOf(p).c, gemmOf(p).a->offset()); },
+    {"gemmInPlace", [](PlanT &p) { move(cOf(callOf(p)), aOf(callOf(p)).offset()); },
      "48 bytes at offset 64 and 32 bytes at offset 64 overlap"},
     {"gemmInPlaceOfB",
-     [](PlanT &p) { move(gemmOf(p).c, gemmOf(p).b->offset() + 20); },
+     [](PlanT &p) { move(cOf(callOf(p)), bOf(callOf(p)).offset() + 20); },
      "24 bytes at offset 0 and 32 bytes at offset 20 overlap"},
     {"gemmOverALaterMicrobatch",
-     [](PlanT &p) { move(gemmOf(p).c, gemmOf(p).a->offset() + 92); },
+     [](PlanT &p) { move(cOf(callOf(p)), aOf(callOf(p)).offset() + 92); },
      "48 bytes at offset 64 and 32 bytes at offset 156 overlap"},
     {"gemmInALaterMicrobatchOverB",
      [](PlanT &p) {
-       move(gemmOf(p).b, 480);
-       *gemmOf(p).c = bufferAt(384, 32, 68);
+       move(bOf(callOf(p)), 480);
+       cOf(callOf(p)) = bufferAt(384, 32, 68);
      },
      "24 bytes at offset 480 and 32 bytes at offset 384 overlap"},
     {"gemmOverAnotherBlock",
      [](PlanT &p) {
-       auto &buffer = *gemmOf(p).b;
+       auto &buffer = bOf(callOf(p));
        buffer = asBlock(bufferAt(384, 24), 1, 96);
-       move(gemmOf(p).c, 500 - 32);
+       move(cOf(callOf(p)), 500 - 32);
      },
      "24 bytes at offset 384 and 32 bytes at offset 468 overlap"},
     {"gemmInAnotherBlock",
      [](PlanT &p) {
-       auto &buffer = *gemmOf(p).c;
-       move(gemmOf(p).b, 484);
+       auto &buffer = cOf(callOf(p));
+       move(bOf(callOf(p)), 484);
        buffer = asBlock(bufferAt(384, 32), 1, 72);
      },
      "24 bytes at offset 484 and 32 bytes at offset 384 overlap"},
@@ -284,7 +324,7 @@ const Lie lies[] = {
     {"gemmScratchOfNoGroup",
      [](PlanT &p) {
        setScratch(p, 448);
-       *gemmOf(p).scratch = asBlock(*gemmOf(p).scratch, 3, 64);
+       *callOf(p).scratch = asBlock(*callOf(p).scratch, 3, 64);
      },
      ", scratch: a block over group 2 of 2"},
     {"gemmScratchOverA", [](PlanT &p) { setScratch(p, 64); },
@@ -746,33 +786,34 @@ TEST(VerifyCommands, AcceptsCopiesOfAWholeAndOfAPart) {
 // any rank.
 TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
   auto check = [](const char *what,
-                  const std::function<void(GemmT &)> &change) {
+                  const std::function<void(CallT &)> &change) {
     SCOPED_TRACE(what);
     PlanT plan = goodPlan();
     programOf(plan).private_size = programOf(plan).shared_size = 4096;
-    change(gemmOf(plan));
+    change(callOf(plan));
     expectAccepted(plan);
   };
   check("in another region",
-        [](GemmT &gemm) { *gemm.c = bufferAt(64, 32, 0, Region::Shared); });
-  check("beside each other", [](GemmT &gemm) { move(gemm.c, 24); });
-  check("before the first microbatch", [](GemmT &gemm) { move(gemm.c, 32); });
-  check("after the last microbatch", [](GemmT &gemm) { move(gemm.c, 160); });
-  check("past it between two microbatches", [](GemmT &gemm) {
-    move(gemm.b, 1024);
-    *gemm.c = bufferAt(960, 32, 88);
+        [](CallT &call) { cOf(call) = bufferAt(64, 32, 0, Region::Shared); });
+  check("beside each other", [](CallT &call) { move(cOf(call), 24); });
+  check("before the first microbatch",
+        [](CallT &call) { move(cOf(call), 32); });
+  check("after the last microbatch", [](CallT &call) { move(cOf(call), 160); });
+  check("past it between two microbatches", [](CallT &call) {
+    move(bOf(call), 1024);
+    cOf(call) = bufferAt(960, 32, 88);
   });
-  check("not as far as it in two microbatches", [](GemmT &gemm) {
-    move(gemm.b, 1024);
-    *gemm.c = bufferAt(900, 32, 64);
+  check("not as far as it in two microbatches", [](CallT &call) {
+    move(bOf(call), 1024);
+    cOf(call) = bufferAt(900, 32, 64);
   });
-  check("one after another", [](GemmT &gemm) {
-    *gemm.a = bufferAt(1024, 48, 48);
-    *gemm.c = bufferAt(1072, 32, 48);
+  check("one after another", [](CallT &call) {
+    aOf(call) = bufferAt(1024, 48, 48);
+    cOf(call) = bufferAt(1072, 32, 48);
   });
-  check("between two blocks' ends", [](GemmT &gemm) {
-    *gemm.b = asBlock(bufferAt(1024, 24), 1, 32);
-    move(gemm.c, 1080);
+  check("between two blocks' ends", [](CallT &call) {
+    bOf(call) = asBlock(bufferAt(1024, 24), 1, 32);
+    move(cOf(call), 1080);
   });
   for (bool ofRows : {true, false}) {
     SCOPED_TRACE(ofRows);
@@ -780,9 +821,10 @@ TEST(VerifyCommands, AcceptsProductsWhoseBuffersDoNotMeet) {
     group(plan, ofRows);
     expectAccepted(plan);
   }
-  check("in as many pieces as rows", [](GemmT &gemm) { gemm.pieces = 4; });
-  check("scratch behind all", [](GemmT &gemm) {
-    gemm.scratch = std::make_unique<BufferRef>(bufferAt(4032, 64));
+  check("in as many pieces as rows",
+        [](CallT &call) { call.body.AsCpuGemm()->pieces = 4; });
+  check("scratch behind all", [](CallT &call) {
+    call.scratch = std::make_unique<BufferRef>(bufferAt(4032, 64));
   });
 }
 

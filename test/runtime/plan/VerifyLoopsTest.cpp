@@ -1,6 +1,7 @@
 // What the plan verifier refuses in loops.
 
 #include "test/runtime/PipelineBuilder.h"
+#include "test/runtime/PlanParts.h"
 #include "test/runtime/plan/Lies.h"
 
 namespace polyrank::runtime::test {
@@ -37,13 +38,10 @@ PlanT loopPlan() {
   programOf(plan).private_size = programOf(plan).shared_size = 4096;
   LoopT loop;
   loop.count = 4;
-  GemmT gemm;
-  gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 2;
-  gemm.a = std::make_unique<BufferRef>(moving(1024, 16, 64));
-  gemm.b = std::make_unique<BufferRef>(bufferAt(1536, 16));
-  gemm.c = std::make_unique<BufferRef>(moving(2240, 16, -64));
-  gemm.scratch = std::make_unique<BufferRef>(bufferAt(3072, 64));
-  loop.commands.push_back(commandWith(std::move(gemm)));
+  CallT product = call(gemmOf(2, 2, 2), moving(1024, 16, 64),
+                       bufferAt(1536, 16), moving(2240, 16, -64));
+  product.scratch = std::make_unique<BufferRef>(bufferAt(3072, 64));
+  loop.commands.push_back(commandWith(std::move(product)));
   loop.commands.push_back(commandWith(zeroAt(moving(2560, 4, 4))));
   CopyT copy;
   copy.element = 4;
@@ -64,7 +62,7 @@ LoopT &loopOf(PlanT &plan) {
               ->commands.back()
               ->body.AsLoop();
 }
-GemmT &gemmIn(PlanT &plan) { return *loopOf(plan).commands[0]->body.AsGemm(); }
+CallT &callIn(PlanT &plan) { return *loopOf(plan).commands[0]->body.AsCall(); }
 BufferRef &outputIn(PlanT &plan) {
   return loopOf(plan).commands[1]->body.AsLaunch()->outputs[0];
 }
@@ -110,8 +108,8 @@ const Lie lies[] = {
     {"wait", [](PlanT &p) { replace(p, WaitT()); },
      "command 1 of the loop (Wait): in a loop only"},
     {"loop", [](PlanT &p) { replace(p, LoopT(loopOf(p))); },
-     "command 1 of the loop (Loop): in a loop only launches, products and "
-     "copies"},
+     "command 1 of the loop (Loop): in a loop only launches, library calls "
+     "and copies"},
     {"lastBeforeTheRegion", [](PlanT &p) { outputIn(p) = moving(8, 4, -4); },
      "command 1 of the loop (Launch), output 0: offset 8 and -4 bytes in each "
      "of "
@@ -146,7 +144,7 @@ const Lie lies[] = {
     {"firstBehindTheRegion",
      [](PlanT &p) { outputIn(p) = moving(4096, 4, -4); },
      "behind the private region's 4096 bytes"},
-    {"alignment", [](PlanT &p) { *gemmIn(p).a = moving(1024, 16, 66); },
+    {"alignment", [](PlanT &p) { aOf(callIn(p)) = moving(1024, 16, 66); },
      "66 bytes further in each iteration are no multiple of its alignment 4"},
     {"phase",
      [](PlanT &p) { loopOf(p).commands[1]->phase = static_cast<Phase>(9); },
@@ -154,24 +152,24 @@ const Lie lies[] = {
     {"kernel",
      [](PlanT &p) { loopOf(p).commands[1]->body.AsLaunch()->kernel = 7; },
      "command 1 of the loop (Launch): kernel 7 of 7"},
-    {"leadingDim", [](PlanT &p) { gemmIn(p).lda = 1; },
-     "command 0 of the loop (Gemm), a: leading dim 1"},
+    {"leadingDim", [](PlanT &p) { callIn(p).body.AsCpuGemm()->lda = 1; },
+     "command 0 of the loop (gemm): a: leading dim 1"},
     {"extents",
      [](PlanT &p) { loopOf(p).commands[2]->body.AsCopy()->inner = 0; },
      "command 2 of the loop (Copy): extents 1 x 1 x 0"},
     {"meetsInTheLastIteration",
-     [](PlanT &p) { *gemmIn(p).c = moving(1344, 16, 64); },
+     [](PlanT &p) { cOf(callIn(p)) = moving(1344, 16, 64); },
      "16 bytes at offset 1536 and 16 bytes at offset 1344 overlap"},
     {"meetsInTheLastIterationFromBehind",
-     [](PlanT &p) { *gemmIn(p).c = moving(1728, 16, -64); },
+     [](PlanT &p) { cOf(callIn(p)) = moving(1728, 16, -64); },
      "16 bytes at offset 1536 and 16 bytes at offset 1728 overlap"},
     {"meetsInTheLastOfAll",
-     [](PlanT &p) { *gemmIn(p).c = moving(832, 16, 64, 512); },
+     [](PlanT &p) { cOf(callIn(p)) = moving(832, 16, 64, 512); },
      "16 bytes at offset 1536 and 16 bytes at offset 832 overlap"},
     {"meetsInTheLastMicrobatchOfOneIteration",
      [](PlanT &p) {
        loopOf(p).count = 1;
-       *gemmIn(p).c = moving(1024 + 24, 16, 64, 488);
+       cOf(callIn(p)) = moving(1024 + 24, 16, 64, 488);
      },
      "16 bytes at offset 1536 and 16 bytes at offset 1048 overlap"},
     {"writesWhatIsInFlight", [](PlanT &p) { zeroInFlight(p, 5, 36, -4); },
@@ -213,15 +211,15 @@ TEST(VerifyLoops, AcceptsWhatFits) {
   check("from the last byte on",
         [](PlanT &p) { outputIn(p) = moving(4092, 4, -4); });
   check("both at one pace",
-        [](PlanT &p) { *gemmIn(p).c = moving(1040, 16, 64); });
+        [](PlanT &p) { cOf(callIn(p)) = moving(1040, 16, 64); });
   check("between two iterations",
-        [](PlanT &p) { *gemmIn(p).c = moving(1552, 16, -48); });
+        [](PlanT &p) { cOf(callIn(p)) = moving(1552, 16, -48); });
   check("past it in some microbatch",
-        [](PlanT &p) { *gemmIn(p).c = moving(848, 16, 64, 512); });
+        [](PlanT &p) { cOf(callIn(p)) = moving(848, 16, 64, 512); });
   check("one iteration short of it",
-        [](PlanT &p) { *gemmIn(p).c = moving(1280, 16, 64); });
+        [](PlanT &p) { cOf(callIn(p)) = moving(1280, 16, 64); });
   check("one iteration short of it from behind",
-        [](PlanT &p) { *gemmIn(p).c = moving(1792, 16, -64); });
+        [](PlanT &p) { cOf(callIn(p)) = moving(1792, 16, -64); });
   check("behind what is in flight",
         [](PlanT &p) { zeroInFlight(p, 4, 36, -4); });
   check("up to what is in flight", [](PlanT &p) {

@@ -481,8 +481,13 @@ TEST(VerifyPlan, RefusesElementsThatAreMisaligned) {
          "stored tensor"},
         {placeOf(good, *weight.view(), View::VT_STRIDES), 8,
          "argument 'linear.weight'"},
-        {placeOf(good, *commands[1]->body_as_Gemm(), Gemm::VT_BATCH),
-         sizeof(GemmBatch), "Gemm"},
+        {placeOf(good, *commands[1]->body_as_Call()->body_as_CpuGemm(),
+                 CpuGemm::VT_BATCH),
+         sizeof(GemmBatch), "gemm"},
+        {placeOf(good, *commands[1]->body_as_Call(), Call::VT_READS),
+         sizeof(BufferRef), "gemm"},
+        {placeOf(good, *commands[1]->body_as_Call(), Call::VT_WRITES),
+         sizeof(BufferRef), "gemm"},
         {placeOf(good, *commands[2]->body_as_Launch(), Launch::VT_INPUTS),
          sizeof(BufferRef), "Launch"},
         {placeOf(good, *commands[2]->body_as_Launch(), Launch::VT_OUTPUTS),
@@ -511,6 +516,16 @@ TEST(VerifyPlan, RefusesACommandOfAnUnknownType) {
       << refusalOf(bytes);
 }
 
+TEST(VerifyPlan, RefusesACallOfAnUnknownType) {
+  std::vector<uint8_t> bytes = serialise(goodPlan());
+  const Program &program = *GetPlan(bytes.data())->programs()->Get(0);
+  const Command &command = *program.segments()->Get(0)->commands()->Get(1);
+  bytes[placeOf(bytes, *command.body_as_Call(), Call::VT_BODY_TYPE)] = 9;
+  EXPECT_NE(refusalOf(bytes).find("a call of type 9 does not exist"),
+            std::string::npos)
+      << refusalOf(bytes);
+}
+
 /// Every buffer that a plan names.
 std::vector<const BufferRef *> buffersOf(const Plan &plan) {
   std::vector<const BufferRef *> buffers;
@@ -529,10 +544,11 @@ std::vector<const BufferRef *> buffersOf(const Plan &plan) {
         for (const auto *list : {launch->inputs(), launch->outputs()})
           if (list)
             buffers.insert(buffers.end(), list->begin(), list->end());
-      if (const Gemm *gemm = command->body_as_Gemm()) {
-        buffers.insert(buffers.end(), {gemm->a(), gemm->b(), gemm->c()});
-        if (gemm->scratch())
-          buffers.push_back(gemm->scratch());
+      if (const Call *call = command->body_as_Call()) {
+        for (const auto *list : {call->reads(), call->writes()})
+          buffers.insert(buffers.end(), list->begin(), list->end());
+        if (call->scratch())
+          buffers.push_back(call->scratch());
       }
       if (const Copy *copy = command->body_as_Copy())
         buffers.insert(buffers.end(), {copy->input(), copy->output()});
@@ -556,7 +572,7 @@ std::vector<uint8_t> planWithEveryBuffer() {
   auto command = std::make_unique<CommandT>();
   command->body.Set(std::move(copy));
   programOf(plan).segments[0]->commands.push_back(std::move(command));
-  gemmOf(plan).scratch = std::make_unique<BufferRef>(bufferAt(448, 64));
+  callOf(plan).scratch = std::make_unique<BufferRef>(bufferAt(448, 64));
   return serialise(plan);
 }
 

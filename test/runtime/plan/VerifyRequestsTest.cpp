@@ -1,6 +1,7 @@
 // What the plan verifier refuses in collectives that are started and waited
 // for.
 
+#include "test/runtime/PlanParts.h"
 #include "test/runtime/plan/Lies.h"
 
 namespace polyrank::runtime::test {
@@ -61,24 +62,21 @@ BufferRef shared(uint64_t offset, uint64_t size = 8, uint64_t stride = 0) {
 }
 
 /// A GEMM whose operands are disjoint, from 4096 on, in 64 bytes each.
-GemmT product() {
-  GemmT gemm;
-  gemm.m = gemm.n = gemm.k = gemm.lda = gemm.ldb = gemm.ldc = 2;
-  gemm.a = std::make_unique<BufferRef>(shared(4096, 16));
-  gemm.b = std::make_unique<BufferRef>(shared(4160, 16));
-  gemm.c = std::make_unique<BufferRef>(shared(4224, 16));
-  gemm.scratch = std::make_unique<BufferRef>(shared(4288, 64));
-  return gemm;
+CallT product() {
+  CallT result = call(gemmOf(2, 2, 2), shared(4096, 16), shared(4160, 16),
+                      shared(4224, 16));
+  result.scratch = std::make_unique<BufferRef>(shared(4288, 64));
+  return result;
 }
 
-/// Turns the two rows into a group, whose numbers get buffers of their own if
-/// they have none.
-void group(GemmT &gemm) {
+/// Turns the two rows into a group.
+CallT grouped() {
+  CallT result = product();
+  CpuGemmT &gemm = *result.body.AsCpuGemm();
   gemm.grouped = GemmGrouping::Rows;
   gemm.batch = {GemmBatch(1, 0, 0, 0)};
-  for (auto [numbers, at] : {std::pair(&gemm.groups, 4352), {&gemm.ids, 4416}})
-    if (!*numbers)
-      *numbers = std::make_unique<BufferRef>(shared(at, 16));
+  result.reads.insert(result.reads.end(), {shared(4352, 16), shared(4416, 16)});
+  return result;
 }
 
 LaunchT zeroAt(const BufferRef &input, const BufferRef &output) {
@@ -155,46 +153,44 @@ const Lie lies[] = {
      writesRead},
     {"productReadsA",
      [](PlanT &p) {
-       GemmT gemm = product();
-       *gemm.a = shared(8, 16);
+       CallT gemm = product();
+       aOf(gemm) = shared(8, 16);
        insert(p, 1, std::move(gemm));
      },
      readsWritten},
     {"productReadsB",
      [](PlanT &p) {
-       GemmT gemm = product();
-       *gemm.b = shared(8, 16);
+       CallT gemm = product();
+       bOf(gemm) = shared(8, 16);
        insert(p, 1, std::move(gemm));
      },
      readsWritten},
     {"productReadsGroups",
      [](PlanT &p) {
-       GemmT gemm = product();
-       gemm.groups = std::make_unique<BufferRef>(shared(8, 16));
-       group(gemm);
+       CallT gemm = grouped();
+       gemm.reads[2] = shared(8, 16);
        insert(p, 1, std::move(gemm));
      },
      readsWritten},
     {"productReadsIds",
      [](PlanT &p) {
-       GemmT gemm = product();
-       group(gemm);
-       gemm.ids = std::make_unique<BufferRef>(shared(8, 16));
+       CallT gemm = grouped();
+       gemm.reads[3] = shared(8, 16);
        insert(p, 1, std::move(gemm));
      },
      readsWritten},
     {"productWrites",
      [](PlanT &p) {
        gather(p);
-       GemmT gemm = product();
-       *gemm.c = shared(1032, 16);
+       CallT gemm = product();
+       cOf(gemm) = shared(1032, 16);
        insert(p, 1, std::move(gemm));
      },
      writesRead},
     {"productWritesScratch",
      [](PlanT &p) {
        gather(p);
-       GemmT gemm = product();
+       CallT gemm = product();
        *gemm.scratch = shared(1024, 64);
        insert(p, 1, std::move(gemm));
      },

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -23,8 +24,8 @@ TEST(PlanReport, CountsCommandsOncePerMicrobatchThatRunsThem) {
   PlanReport counted = report(planOf4Ranks());
   // The first microbatch has one launch more; the update has two.
   EXPECT_EQ(counted.launches, 3u + 2 * 2 + 2);
-  EXPECT_EQ(counted.gemms, 2u * 3);
-  EXPECT_EQ(counted.gemmFlops, 3u * 2 * (2 * 4 * 2 * 3));
+  EXPECT_EQ(counted.allCalls().calls, 2u * 3);
+  EXPECT_EQ(counted.allCalls().flops, 3u * 2 * (2 * 4 * 2 * 3));
   EXPECT_EQ(counted.copies, 0u);
   EXPECT_EQ(counted.kernels[0].symbol, "difference");
   EXPECT_EQ(counted.kernels[0].launches, 3u);
@@ -33,6 +34,22 @@ TEST(PlanReport, CountsCommandsOncePerMicrobatchThatRunsThem) {
   EXPECT_EQ(counted.parameterElements, 12);
   EXPECT_EQ(counted.parameterBytes, 24u); // of a half
   EXPECT_EQ(counted.held.size(), 1u);
+}
+
+TEST(PlanReport, HasRoomForTheCallThatTakesMostForEachThread) {
+  plan::PlanT plan = planOf4Ranks();
+  plan.threads = 3;
+  plan.programs[0]->segments[0]->commands[1]->body.AsCall()->library_bytes = 64;
+  PlanReport counted = report(plan);
+  EXPECT_EQ(counted.libraryBytes(), 3u * 64);
+  EXPECT_TRUE(hasCalls(counted));
+}
+
+TEST(PlanReport, CountsTheCallsOfEachKind) {
+  nlohmann::ordered_json json = toJson(report(planOf4Ranks()));
+  EXPECT_EQ(json["commands_per_step"]["gemm"], 2 * 3);
+  EXPECT_EQ(json["commands_per_step"]["gemm_flops"], 3 * 2 * (2 * 4 * 2 * 3));
+  EXPECT_EQ(json["programs"][0]["gemm"], 2 * 3);
 }
 
 TEST(PlanReport, CountsWhatEachRankSendsLargestFirst) {

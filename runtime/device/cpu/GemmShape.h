@@ -1,6 +1,9 @@
-// The description of a GEMM that the plan, the compiler and the device share.
+// The description of a GEMM that the compiler's CPU target and the device
+// share.
 
 #pragma once
+
+#include "support/DType.h"
 
 #include <cstdint>
 #include <vector>
@@ -40,9 +43,6 @@ constexpr const char *nameOf(GemmGroups groups) {
   return "unknown";
 }
 
-/// The alignment of a GEMM's scratch, in bytes: a cache line.
-inline constexpr int64_t gemmScratchAlignment = 64;
-
 /// One batch dim: `count` products whose operands are the given strides apart,
 /// in elements (0: the same operand for all).
 struct GemmBatchDim {
@@ -51,7 +51,7 @@ struct GemmBatchDim {
 };
 
 /// C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C for each product of the
-/// batch; fp32, row-major, leading dims in elements (see plan.fbs, Gemm).
+/// batch; row-major, leading dims in elements (see plan.fbs, CpuGemm).
 struct GemmShape {
   GemmLibrary library = GemmLibrary::Sgemm;
   int64_t m = 1, n = 1, k = 1;
@@ -64,6 +64,8 @@ struct GemmShape {
   /// give other bits.
   int64_t pieces = 0;
   GemmGroups grouped = GemmGroups::None;
+  /// The elements of A and B, of the sums of products, and of C.
+  DType operands = DType::F32, accumulator = DType::F32, result = DType::F32;
   bool operator==(const GemmShape &) const = default;
 };
 

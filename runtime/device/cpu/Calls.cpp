@@ -1,0 +1,18 @@
+// The library calls of the CPU.
+
+#include "runtime/device/cpu/Calls.h"
+
+namespace polyrank::runtime {
+
+Device::Prepared CpuCalls::prepare(const plan::Call &call,
+                                   const ArenaView &arena) {
+  switch (call.body_type()) {
+  case plan::CallBody::CpuGemm:
+    return gemms.prepare(call, arena);
+  case plan::CallBody::NONE:
+    break;
+  }
+  return Error{call.text()->str() + ": this device has no such call"};
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,35 @@
+// What the body of a library call demands of the call's buffers.
+
+#pragma once
+
+#include "runtime/plan/plan_generated.h"
+#include "support/Checked.h"
+
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// A buffer that a call reads or writes.
+struct CallOperand {
+  std::string name;       // "a"
+  uint64_t alignment = 1; // in bytes
+  Checked bytes = 0;      // the least size of the buffer
+  std::string what;       // takes these bytes: "4 x 3 with leading dim 3"
+  /// Of a read: the number of the write that may take its place, as a whole; -1
+  /// if none may. What a call adds to is always that write's buffer.
+  int write = -1;
+  bool isAddend = false;
+};
+
+/// The demands of a body. Whatever else a call may do wrong, such as writing
+/// over what it reads, is the same for all of them.
+struct CallRules {
+  std::string fault; // of the body itself; empty if it has none
+  std::vector<CallOperand> reads, writes;
+};
+
+/// Returns the demands of a GEMM; if it has a fault, nothing else.
+CallRules rulesOf(const plan::CpuGemm &gemm);
+
+} // namespace polyrank::runtime

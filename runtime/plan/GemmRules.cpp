@@ -1,0 +1,154 @@
+// The buffers of a GEMM that a CPU's library computes.
+
+#include "runtime/plan/CallRules.h"
+#include "runtime/plan/Verifier.h"
+
+#include <algorithm>
+
+namespace polyrank::runtime {
+
+using namespace plan;
+
+static constexpr uint32_t mostBatchDims = 32;
+
+/// The buffer must reach to the last element that any product of the batch
+/// accesses.
+static CallOperand matrixOf(const char *name, DType type, int64_t rows,
+                            int64_t columns, int64_t leading,
+                            const CpuGemm &gemm,
+                            int64_t (GemmBatch::*stride)() const) {
+  Checked elements =
+      Checked::of(rows - 1) * Checked::of(leading) + Checked::of(columns);
+  if (gemm.batch())
+    for (const GemmBatch *batch : *gemm.batch())
+      elements = elements + Checked::of(batch->count() - 1) *
+                                Checked::of((batch->*stride)());
+  uint64_t size = elementSize(type);
+  return {name, size, elements * Checked(size),
+          fmt::format("{} x {} with leading dim {} and its batch", rows,
+                      columns, leading)};
+}
+
+static CallOperand numbersOf(const char *name, int64_t count) {
+  return {name, sizeof(int64_t), Checked::of(count) * Checked(sizeof(int64_t)),
+          fmt::format("{} numbers", count)};
+}
+
+static bool isFloat(DType type) {
+  return type == DType::F32 || type == DType::F64 || type == DType::BF16 ||
+         type == DType::F16;
+}
+
+static std::string findTypeFault(const CpuGemm &gemm) {
+  for (DType type : {gemm.operands(), gemm.accumulator(), gemm.result()})
+    if (!isFloat(type))
+      return fmt::format("element type {} is no float", int(type));
+  if (gemm.accumulator() != gemm.operands() &&
+      elementSize(gemm.accumulator()) <= elementSize(gemm.operands()))
+    return fmt::format("adds products of {} in {}, which is no wider type",
+                       EnumNameDType(gemm.operands()),
+                       EnumNameDType(gemm.accumulator()));
+  if (gemm.result() != gemm.operands() && gemm.result() != gemm.accumulator())
+    return fmt::format("gives {}; what is multiplied is {}, and added in {}",
+                       EnumNameDType(gemm.result()),
+                       EnumNameDType(gemm.operands()),
+                       EnumNameDType(gemm.accumulator()));
+  return "";
+}
+
+static std::string findBatchFault(const CpuGemm &gemm) {
+  if (!gemm.batch())
+    return "";
+  if (!isAligned(gemm.batch()))
+    return "its elements are not aligned to 8 bytes";
+  if (gemm.batch()->size() > mostBatchDims)
+    return fmt::format("{} batch dims, at most {} are possible",
+                       gemm.batch()->size(), mostBatchDims);
+  Checked products = 1;
+  bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
+  for (const GemmBatch *batch : *gemm.batch()) {
+    if (batch->count() < 1 ||
+        (!sharesRows && batch->count() > 1 && batch->c_stride() < 1))
+      return fmt::format("a batch dim of {} products whose results are {} "
+                         "elements apart",
+                         batch->count(), batch->c_stride());
+    products = products * Checked::of(batch->count());
+  }
+  return products.fits(INT32_MAX)
+             ? ""
+             : fmt::format("a batch of {} products", products.value());
+}
+
+/// A grouped GEMM has a group number for each row, or each element of the inner
+/// dim, and one for each product of its only batch dim; all rows of C belong to
+/// it.
+static std::string findGroupFault(const CpuGemm &gemm) {
+  if (gemm.grouped() < GemmGrouping::MIN || gemm.grouped() > GemmGrouping::MAX)
+    return fmt::format("groups of kind {} do not exist", int(gemm.grouped()));
+  if (gemm.grouped() == GemmGrouping::None)
+    return "";
+  if (!gemm.batch() || gemm.batch()->size() != 1)
+    return "groups are of one batch dim";
+  if (gemm.implementation() != GemmImplementation::Sgemm)
+    return fmt::format("groups are computed by Sgemm, not by {}",
+                       EnumNameGemmImplementation(gemm.implementation()));
+  const GemmBatch &batch = *gemm.batch()->Get(0);
+  if (gemm.grouped() == GemmGrouping::Rows && batch.c_stride() != 0)
+    return fmt::format("rows in groups whose results are {} elements apart",
+                       batch.c_stride());
+  return "";
+}
+
+static std::string findSizeFault(const CpuGemm &gemm) {
+  if (gemm.implementation() < GemmImplementation::MIN ||
+      gemm.implementation() > GemmImplementation::MAX)
+    return fmt::format("implementation {} does not exist",
+                       int(gemm.implementation()));
+  int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
+  if (m < 1 || n < 1 || k < 1)
+    return fmt::format("m={} n={} k={}", m, n, k);
+  if (gemm.pieces() > std::max(m, n))
+    return fmt::format("cut into {} pieces, but its sides are {} and {}",
+                       gemm.pieces(), m, n);
+  struct Matrix {
+    const char *name;
+    int64_t leading, columns;
+  };
+  for (auto [name, leading, columns] :
+       {Matrix{"a", gemm.lda(), gemm.transpose_a() ? m : k},
+        Matrix{"b", gemm.ldb(), gemm.transpose_b() ? k : n},
+        Matrix{"c", gemm.ldc(), n}})
+    if (leading < columns)
+      return fmt::format("{}: leading dim {} is less than its {} columns", name,
+                         leading, columns);
+  return "";
+}
+
+CallRules rulesOf(const CpuGemm &gemm) {
+  CallRules rules;
+  for (auto findFault :
+       {findSizeFault, findTypeFault, findBatchFault, findGroupFault})
+    if (rules.fault = findFault(gemm); !rules.fault.empty())
+      return rules;
+  int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
+  bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
+  rules.reads = {matrixOf("a", gemm.operands(), ta ? k : m, ta ? m : k,
+                          gemm.lda(), gemm, &GemmBatch::a_stride),
+                 matrixOf("b", gemm.operands(), tb ? n : k, tb ? k : n,
+                          gemm.ldb(), gemm, &GemmBatch::b_stride)};
+  rules.writes = {matrixOf("c", gemm.result(), m, n, gemm.ldc(), gemm,
+                           &GemmBatch::c_stride)};
+  if (gemm.beta() != 0) {
+    rules.reads.push_back(rules.writes[0]);
+    rules.reads.back().write = 0;
+    rules.reads.back().isAddend = true;
+  }
+  if (gemm.grouped() != GemmGrouping::None) {
+    bool ofRows = gemm.grouped() == GemmGrouping::Rows;
+    rules.reads.push_back(numbersOf("groups", ofRows ? m : k));
+    rules.reads.push_back(numbersOf("ids", gemm.batch()->Get(0)->count()));
+  }
+  return rules;
+}
+
+} // namespace polyrank::runtime
