@@ -13,7 +13,7 @@ static constexpr uint32_t mostBatchDims = 32;
 
 /// The buffer must reach to the last element that any product of the batch
 /// accesses.
-static CallOperand matrixOf(const char *name, DType type, int64_t rows,
+static CallOperand matrixOf(const char *name, ElementType type, int64_t rows,
                             int64_t columns, int64_t leading,
                             const CpuGemm &gemm,
                             int64_t (GemmBatch::*stride)() const) {
@@ -34,25 +34,25 @@ static CallOperand numbersOf(const char *name, int64_t count) {
           fmt::format("{} numbers", count)};
 }
 
-static bool isFloat(DType type) {
-  return type == DType::F32 || type == DType::F64 || type == DType::BF16 ||
-         type == DType::F16;
+static bool isFloat(ElementType type) {
+  return type >= ElementType::MIN && type <= ElementType::MAX &&
+         polyrank::isFloat(static_cast<polyrank::ElementType>(type));
 }
 
 static std::string findTypeFault(const CpuGemm &gemm) {
-  for (DType type : {gemm.operands(), gemm.accumulator(), gemm.result()})
+  for (ElementType type : {gemm.operands(), gemm.accumulator(), gemm.result()})
     if (!isFloat(type))
       return fmt::format("element type {} is no float", int(type));
   if (gemm.accumulator() != gemm.operands() &&
       elementSize(gemm.accumulator()) <= elementSize(gemm.operands()))
     return fmt::format("adds products of {} in {}, which is no wider type",
-                       EnumNameDType(gemm.operands()),
-                       EnumNameDType(gemm.accumulator()));
+                       EnumNameElementType(gemm.operands()),
+                       EnumNameElementType(gemm.accumulator()));
   if (gemm.result() != gemm.operands() && gemm.result() != gemm.accumulator())
     return fmt::format("gives {}; what is multiplied is {}, and added in {}",
-                       EnumNameDType(gemm.result()),
-                       EnumNameDType(gemm.operands()),
-                       EnumNameDType(gemm.accumulator()));
+                       EnumNameElementType(gemm.result()),
+                       EnumNameElementType(gemm.operands()),
+                       EnumNameElementType(gemm.accumulator()));
   return "";
 }
 

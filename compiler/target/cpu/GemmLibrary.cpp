@@ -95,9 +95,9 @@ LogicalResult cpu::writeGemm(rank::GemmOp gemm, runtime::plan::CallT &call) {
   runtime::GemmShape shape = getGemmShape(gemm);
   plan::CpuGemmT body;
   body.implementation = plan::GemmImplementation(shape.library);
-  body.operands = plan::DType(shape.operands);
-  body.accumulator = plan::DType(shape.accumulator);
-  body.result = plan::DType(shape.result);
+  body.operands = plan::ElementType(shape.operands);
+  body.accumulator = plan::ElementType(shape.accumulator);
+  body.result = plan::ElementType(shape.result);
   body.m = shape.m, body.n = shape.n, body.k = shape.k;
   body.transpose_a = shape.transposeA, body.lda = shape.lda;
   body.transpose_b = shape.transposeB, body.ldb = shape.ldb;

@@ -248,10 +248,10 @@ private:
 } // namespace
 
 static Result<void> checkTypes(const GemmShape &shape) {
-  for (DType type : {shape.operands, shape.accumulator, shape.result})
-    if (type != DType::F32)
+  for (ElementType type : {shape.operands, shape.accumulator, shape.result})
+    if (type != ElementType::F32)
       return Error{"gemm " + describe(shape) + ": oneDNN multiplies " +
-                       nameOf(DType::F32) + " here, and the plan has " +
+                       nameOf(ElementType::F32) + " here, and the plan has " +
                        nameOf(type),
                    Error::Fault::Rank};
   return {};

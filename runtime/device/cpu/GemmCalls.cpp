@@ -67,9 +67,9 @@ GemmShape shapeOf(const CpuGemm &gemm) {
                   gemm.beta(),
                   gemm.pieces(),
                   static_cast<GemmGroups>(gemm.grouped()),
-                  static_cast<polyrank::DType>(gemm.operands()),
-                  static_cast<polyrank::DType>(gemm.accumulator()),
-                  static_cast<polyrank::DType>(gemm.result())};
+                  static_cast<polyrank::ElementType>(gemm.operands()),
+                  static_cast<polyrank::ElementType>(gemm.accumulator()),
+                  static_cast<polyrank::ElementType>(gemm.result())};
   if (gemm.batch())
     for (const GemmBatch *dim : *gemm.batch())
       shape.batch.push_back(

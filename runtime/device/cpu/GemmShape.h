@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "support/DType.h"
+#include "support/ElementType.h"
 
 #include <cstdint>
 #include <vector>
@@ -65,7 +65,8 @@ struct GemmShape {
   int64_t pieces = 0;
   GemmGroups grouped = GemmGroups::None;
   /// The elements of A and B, of the sums of products, and of C.
-  DType operands = DType::F32, accumulator = DType::F32, result = DType::F32;
+  ElementType operands = ElementType::F32, accumulator = ElementType::F32,
+              result = ElementType::F32;
   bool operator==(const GemmShape &) const = default;
 };
 

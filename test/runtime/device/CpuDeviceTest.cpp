@@ -562,12 +562,12 @@ TEST(Commands, AGemmIsRefusedWhereItsScratchIsTooSmall) {
 }
 
 TEST(Commands, AGemmOfOtherElementsIsRefusedByTheirName) {
-  using plan::DType;
-  for (DType plan::CpuGemmT::*type :
+  using plan::ElementType;
+  for (ElementType plan::CpuGemmT::*type :
        {&plan::CpuGemmT::operands, &plan::CpuGemmT::accumulator,
         &plan::CpuGemmT::result}) {
     plan::CpuGemmT gemm = gemmOf(1, 1, 1);
-    gemm.*type = DType::F64;
+    gemm.*type = ElementType::F64;
     Prepared prepared(
         call(gemm, *floatsAt(0, 2), *floatsAt(2, 2), *floatsAt(4, 2)));
     EXPECT_EQ(prepared.refusal, "gemm 1x1x1 (sgemm): oneDNN multiplies f32 "

@@ -265,19 +265,19 @@ const Lie lies[] = {
     {"gemmAddendOfNoProduct",
      [](PlanT &p) { addendOf(p), gemmOf(p).beta = 0; },
      "reads 3 buffers instead of 2"},
-    {"gemmOfIntegers", [](PlanT &p) { gemmOf(p).operands = DType::I32; },
+    {"gemmOfIntegers", [](PlanT &p) { gemmOf(p).operands = ElementType::I32; },
      "element type 6 is no float"},
-    {"gemmOfNoType", [](PlanT &p) { gemmOf(p).accumulator = DType(9); },
+    {"gemmOfNoType", [](PlanT &p) { gemmOf(p).accumulator = ElementType(9); },
      "element type 9 is no float"},
     {"gemmNarrowAccumulator",
-     [](PlanT &p) { gemmOf(p).accumulator = gemmOf(p).result = DType::BF16; },
+     [](PlanT &p) { gemmOf(p).accumulator = gemmOf(p).result = ElementType::BF16; },
      "adds products of F32 in BF16, which is no wider type"},
-    {"gemmResultType", [](PlanT &p) { gemmOf(p).result = DType::BF16; },
+    {"gemmResultType", [](PlanT &p) { gemmOf(p).result = ElementType::BF16; },
      "gives BF16; what is multiplied is F32, and added in F32"},
     {"gemmOfWiderElements",
      [](PlanT &p) {
        CpuGemmT &gemm = gemmOf(p);
-       gemm.operands = gemm.accumulator = gemm.result = DType::F64;
+       gemm.operands = gemm.accumulator = gemm.result = ElementType::F64;
      },
      ", a: 4 x 3 with leading dim 3 and its batch need 96 bytes"},
     {"callKind", [](PlanT &p) { callOf(p).kind = CallKind(9); },

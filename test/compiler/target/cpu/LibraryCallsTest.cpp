@@ -75,7 +75,7 @@ TEST_F(LibraryCalls, AreWrittenWithTheirFunction) {
   const runtime::plan::CpuGemmT *body = call.body.AsCpuGemm();
   ASSERT_TRUE(body);
   EXPECT_EQ(body->implementation, runtime::plan::GemmImplementation::Matmul);
-  EXPECT_EQ(body->operands, runtime::plan::DType::F32);
+  EXPECT_EQ(body->operands, runtime::plan::ElementType::F32);
   EXPECT_EQ(body->pieces, 4u);
   EXPECT_EQ(std::tuple(body->m, body->n, body->k), std::tuple(8, 4, 16));
 
