@@ -80,10 +80,24 @@ Reason savesNoFolder(const Situation &run) {
   return "no weights are saved into a folder; a path that ends in / is one";
 }
 
+Reason savesAsComputed(const Situation &run) {
+  if (!run.options.savesAny())
+    return "no weights are saved";
+  if (run.options.saveFloats != ElementType::UNDEFINED ||
+      !run.plan.plan->stored())
+    return "";
+  for (const plan::StoredTensor *stored : *run.plan.plan->stored())
+    if (ElementType type = ElementType(stored->dtype());
+        isFloat(type) && type != ElementType::F32 && !stored->complex())
+      return "";
+  return "the model's file stores all floats in float32";
+}
+
 constexpr Rule rules[] = {
     {"resume", allIsDone},           {"every", endsBefore},
     {"patience", hasFewEvaluations}, {"order", takesSamplesInOrder},
-    {"seed", drawsNothing},          {"save-shard-size", savesNoFolder}};
+    {"seed", drawsNothing},          {"save-shard-size", savesNoFolder},
+    {"save-dtype", savesAsComputed}};
 
 } // namespace
 

@@ -16,7 +16,7 @@ namespace polyrank::runtime {
 
 std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   RunOptions options;
-  std::string transport = "shm", denormals = "flush", binding,
+  std::string transport = "shm", denormals = "flush", binding, saveDtype,
               shardSize = "5GB";
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
@@ -73,6 +73,12 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
                  "Save the weights with moving means in place of the trained "
                  "ones, of a plan compiled with --ema")
       ->type_name("FILE|FOLDER/");
+  app.add_option("--save-dtype", saveDtype,
+                 "The type of floats in saved weights: fp32 (default), bf16, "
+                 "fp16, or file for that of each tensor in the model's file. "
+                 "Checkpoints always have fp32")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "file"}))
+      ->type_name("TYPE");
   app.add_option("--save-shard-size", shardSize,
                  "How large the files in a folder of weights become at most, "
                  "as in 500MB or 2GiB (default 5GB); a tensor that is larger "
@@ -219,7 +225,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
         {"--eval-every", "--eval-data", "--eval-plan", "--eval-ema",
          "--patience"});
   group(app, "Weights and outputs",
-        {"--init", "--save", "--save-trained", "--save-ema",
+        {"--init", "--save", "--save-trained", "--save-ema", "--save-dtype",
          "--save-shard-size", "--outputs"});
   group(app, "Checkpoints",
         {"--checkpoint", "--every", "--keep", "--keep-best", "--resume",
@@ -240,13 +246,30 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     refuseEmptyPaths(app);
-    for (const char *option :
-         {"--data",       "--token-type",   "--documents", "--eos",
-          "--epochs",     "--eval-every",   "--lr",        "--lr-schedule",
-          "--order",      "--holdout",      "--seed",      "--init",
-          "--save",       "--save-trained", "--save-ema",  "--save-shard-size",
-          "--checkpoint", "--resume",       "--profile",   "--inputs",
-          "--outputs",    "--denormals",    "--allow-nan"})
+    for (const char *option : {"--data",
+                               "--token-type",
+                               "--documents",
+                               "--eos",
+                               "--epochs",
+                               "--eval-every",
+                               "--lr",
+                               "--lr-schedule",
+                               "--order",
+                               "--holdout",
+                               "--seed",
+                               "--init",
+                               "--save",
+                               "--save-trained",
+                               "--save-ema",
+                               "--save-dtype",
+                               "--save-shard-size",
+                               "--checkpoint",
+                               "--resume",
+                               "--profile",
+                               "--inputs",
+                               "--outputs",
+                               "--denormals",
+                               "--allow-nan"})
       if (app.count("--rehearse") && app.count(option))
         throw CLI::ValidationError(
             option, "--rehearse computes no values: it reads no samples and no "
@@ -262,6 +285,11 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   options.given = givenOptions(app);
   options.arguments = effectiveArguments(app, argv[0]);
   options.commandLine.assign(argv, argv + argc);
+  if (!saveDtype.empty())
+    options.saveFloats = saveDtype == "bf16"   ? ElementType::BF16
+                         : saveDtype == "fp16" ? ElementType::F16
+                         : saveDtype == "file" ? ElementType::UNDEFINED
+                                               : ElementType::F32;
   if (!binding.empty())
     options.binding = binding == "core"   ? Binding::Core
                       : binding == "numa" ? Binding::Numa

@@ -33,7 +33,8 @@ struct RunOptions {
   /// Files, patterns and weights, as findDataFiles reads them.
   std::vector<std::string> data, evalData;
   DocumentOptions documents;
-  uint64_t saveShardBytes = 5'000'000'000; // of each file of a folder
+  ElementType saveFloats = ElementType::F32; // see SavedWeights::floats
+  uint64_t saveShardBytes = 5'000'000'000;   // of each file of a folder
   CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
@@ -68,9 +69,11 @@ struct RunOptions {
   }
   /// All files of weights, including those that are not requested.
   std::array<SaveFile, numSaveFiles> saves() const {
-    return {{{"--save", save, {}},
-             {"--save-trained", saveTrained, {.trainedAlone = true}},
-             {"--save-ema", saveEma, {.state = "ema"}}}};
+    return {{{"--save", save, {.floats = saveFloats}},
+             {"--save-trained",
+              saveTrained,
+              {.trainedAlone = true, .floats = saveFloats}},
+             {"--save-ema", saveEma, {.state = "ema", .floats = saveFloats}}}};
   }
   bool savesAny() const {
     return !save.empty() || !saveTrained.empty() || !saveEma.empty();

@@ -553,8 +553,15 @@ private:
   Result<void> checkWeights() {
     if (Result<void> finite = checkFiniteWeights("the last step"); !finite)
       return finite;
-    return stopsAtNan(options, *plan->plan) ? transport->barrier(everyone)
-                                            : Result<void>();
+    bool narrows = options.savesAny() && options.saveFloats != ElementType::F32;
+    if (narrows)
+      for (const SaveFile &save : options.saves())
+        if (!save.path.empty())
+          if (Result<void> fits = program->checkRange(save.what); !fits)
+            return fits;
+    return narrows || stopsAtNan(options, *plan->plan)
+               ? transport->barrier(everyone)
+               : Result<void>();
   }
 
   Result<void> checkFiniteWeights(const std::string &latest) const {
