@@ -5,9 +5,9 @@
 
 #include "compiler/cost/KernelCost.h"
 #include "compiler/target/cpu/EmitLoops.h"
-#include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/Link.h"
 #include "compiler/target/cpu/Machine.h"
+#include "compiler/target/math/ExpandMath.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -30,6 +30,7 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
+using namespace polyrank::target;
 
 void cpu::registerCodegenDialects(DialectRegistry &registry) {
   registry

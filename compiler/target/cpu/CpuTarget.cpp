@@ -5,10 +5,10 @@
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/CompileKernels.h"
-#include "compiler/target/cpu/ExpandMath.h"
 #include "compiler/target/cpu/KernelSchedule.h"
 #include "compiler/target/cpu/LibraryCalls.h"
 #include "compiler/target/cpu/Machine.h"
+#include "compiler/target/math/ExpandMath.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -29,7 +29,7 @@ struct CpuTarget
     return machine ? Result<void>() : machine.error();
   }
 
-  bool hasCode(Attribute, Operation *op) const { return cpu::hasCode(op); }
+  bool hasCode(Attribute, Operation *op) const { return target::hasCode(op); }
 
   std::optional<target::KernelMeasure> measureKernel(Attribute,
                                                      LoopsOp loops) const {

@@ -10,6 +10,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
+using namespace polyrank::target;
 
 void KernelEmitter::assignLevels() {
   levelOfVariable.assign(loops.getVariables().size(), 1);

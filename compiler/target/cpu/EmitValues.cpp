@@ -12,6 +12,7 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
+using namespace polyrank::target;
 
 Value KernelEmitter::step() {
   SmallVector<int64_t> lanes(schedule.lanes);

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "compiler/target/cpu/EmitLoops.h"
-#include "compiler/target/cpu/Vectors.h"
+#include "compiler/target/math/Vectors.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include "compiler/target/cpu/Vectors.h"
+#include "compiler/target/math/Vectors.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
-namespace polyrank::cpu {
+namespace polyrank::target {
 
 /// Builds arithmetic on floats of one type. Every rounding is that of IEEE
 /// arithmetic in the order written: nothing is contracted or reassociated.
@@ -104,4 +104,4 @@ struct Integers {
   }
 };
 
-} // namespace polyrank::cpu
+} // namespace polyrank::target

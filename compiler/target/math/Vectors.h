@@ -5,7 +5,7 @@
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-namespace polyrank::cpu {
+namespace polyrank::target {
 
 /// The type `type`, or a vector of it with the shape of `like` if that is a
 /// vector.
@@ -34,4 +34,4 @@ mlir::Value emitCombine(mlir::ImplicitLocOpBuilder &builder,
 mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &builder,
                          sharding::ReductionKind kind, mlir::Type type);
 
-} // namespace polyrank::cpu
+} // namespace polyrank::target

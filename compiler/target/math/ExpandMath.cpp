@@ -8,17 +8,17 @@
 // undefined for NaN: adding 1.5 * 2^23 leaves the rounded integer in the low
 // bits of a float.
 
-#include "compiler/target/cpu/ExpandMath.h"
+#include "compiler/target/math/ExpandMath.h"
 
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-#include "compiler/target/cpu/Formula.h"
+#include "compiler/target/math/Formula.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::cpu;
+using namespace polyrank::target;
 
 namespace {
 /// The differences between single and double precision.
@@ -415,7 +415,7 @@ Value direct(Formula &f, ValueRange operands) {
 
 } // namespace
 
-void cpu::populateMathExpansions(RewritePatternSet &patterns) {
+void target::populateMathExpansions(RewritePatternSet &patterns) {
   MLIRContext *context = patterns.getContext();
   patterns.add<ExpandFloat<math::ExpOp>>(context, direct<emitExp>);
   patterns.add<ExpandFloat<math::LogOp>>(context, direct<emitLog>);
@@ -438,7 +438,7 @@ void cpu::populateMathExpansions(RewritePatternSet &patterns) {
   patterns.add<ExpandIntegerPower, ExpandToBFloat16>(context);
 }
 
-bool cpu::hasCode(Operation *op) {
+bool target::hasCode(Operation *op) {
   if (!isa<math::MathDialect>(op->getDialect()))
     return true;
   Type type = op->getOperand(0).getType();

@@ -1,14 +1,14 @@
 // Helpers that build constants and functions on scalars or vectors.
 
-#include "compiler/target/cpu/Vectors.h"
+#include "compiler/target/math/Vectors.h"
 
-#include "compiler/target/cpu/Formula.h"
+#include "compiler/target/math/Formula.h"
 
 using namespace mlir;
 using namespace polyrank;
-using namespace polyrank::cpu;
+using namespace polyrank::target;
 
-Type cpu::likeType(Type type, Type like) {
+Type target::likeType(Type type, Type like) {
   if (auto vector = dyn_cast<VectorType>(like))
     return VectorType::get(vector.getShape(), type);
   return type;
@@ -22,22 +22,22 @@ static Value makeSplat(ImplicitLocOpBuilder &builder, Type type,
   return arith::ConstantOp::create(builder, scalar);
 }
 
-Value cpu::makeConstant(ImplicitLocOpBuilder &builder, Type type,
-                        double value) {
+Value target::makeConstant(ImplicitLocOpBuilder &builder, Type type,
+                           double value) {
   return makeSplat(builder, type,
                    builder.getFloatAttr(getElementTypeOrSelf(type), value));
 }
 
-Value cpu::makeInteger(ImplicitLocOpBuilder &builder, Type type,
-                       int64_t value) {
+Value target::makeInteger(ImplicitLocOpBuilder &builder, Type type,
+                          int64_t value) {
   return makeSplat(builder, type,
                    builder.getIntegerAttr(getElementTypeOrSelf(type), value));
 }
 
 /// Implements Philox-4x32-10 (Salmon et al., Parallel Random Numbers: As Easy
 /// as 1, 2, 3, 2011).
-Value cpu::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
-                      Value seed, Value step, Value microbatch) {
+Value target::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
+                         Value seed, Value step, Value microbatch) {
   Type wide = index.getType(), narrow = likeType(b.getI32Type(), wide);
   Integers i64{b, wide}, i32{b, narrow};
   auto low = [&](Value x) -> Value {
@@ -64,15 +64,16 @@ Value cpu::emitPhilox(ImplicitLocOpBuilder &b, int64_t id, Value index,
   return c0;
 }
 
-Value cpu::emitWidened(ImplicitLocOpBuilder &builder, Value value, Type type) {
+Value target::emitWidened(ImplicitLocOpBuilder &builder, Value value,
+                          Type type) {
   Type wide = likeType(type, value.getType());
   return value.getType() == wide
              ? value
              : Value(arith::ExtFOp::create(builder, wide, value));
 }
 
-Value cpu::emitCombine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
-                       Value x, Value y) {
+Value target::emitCombine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
+                          Value x, Value y) {
   Type element = getElementTypeOrSelf(x.getType());
   bool isFloat = isa<FloatType>(element), isBoolean = element.isInteger(1);
   switch (kind) {
@@ -91,8 +92,8 @@ Value cpu::emitCombine(ImplicitLocOpBuilder &b, sharding::ReductionKind kind,
   llvm_unreachable("covered switch");
 }
 
-Value cpu::emitIdentity(ImplicitLocOpBuilder &builder,
-                        sharding::ReductionKind kind, Type type) {
+Value target::emitIdentity(ImplicitLocOpBuilder &builder,
+                           sharding::ReductionKind kind, Type type) {
   Type element = getElementTypeOrSelf(type);
   if (isa<FloatType>(element))
     return makeConstant(builder, type,
