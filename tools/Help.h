@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/plan/PlanFile.h"
-#include "support/LearningRate.h"
 #include "support/Names.h"
+#include "support/OptionTable.h"
 #include "support/Version.h"
 #include "tools/command/Config.h"
 #include "tools/command/Documents.h"
@@ -80,39 +80,13 @@ private:
   }
 };
 
-/// Returns the names of all learning-rate schedules: "constant, linear or
-/// cosine".
-inline std::string scheduleNames() {
-  std::vector<std::string> names = LearningRateSchedule::getNames();
-  std::string last = names.back();
-  names.pop_back();
-  return CLI::detail::join(names, ", ") + " or " + last;
-}
-
 /// Accepts one of a few words. Completions find them by the validator's name.
 inline CLI::Validator oneOf(std::vector<std::string> words) {
   CLI::Validator validator(
-      [words](const std::string &given) -> std::string {
-        if (std::find(words.begin(), words.end(), given) != words.end())
-          return "";
-        return "'" + given + "' is none of " + CLI::detail::join(words, ", ") +
-               nearestWords(given, words);
-      },
+      [words](const std::string &given) { return checkWord(given, words); },
       CLI::detail::join(words, " "));
   validator.name("one of");
   return validator;
-}
-
-/// Accepts a number above 0.
-inline CLI::Validator positive() {
-  return CLI::Validator(
-      [](const std::string &given) -> std::string {
-        double number = 0;
-        return CLI::detail::lexical_cast(given, number) && number > 0
-                   ? ""
-                   : "'" + given + "' is no number above 0";
-      },
-      "");
 }
 
 /// Returns an error's message, with the option that may have been meant.
@@ -146,13 +120,6 @@ inline std::set<std::string> givenOptions(const CLI::App &app) {
     if (option->count() > 0 && !option->get_lnames().empty())
       given.insert(option->get_lnames().front());
   return given;
-}
-
-/// Groups these options under a headline of --help.
-inline void group(CLI::App &app, const std::string &title,
-                  std::initializer_list<const char *> names) {
-  for (const char *name : names)
-    app.get_option(name)->group(title);
 }
 
 /// Gives errors and help the same format in every tool.

@@ -76,8 +76,10 @@ std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
   add("--clip-value", options.clipValue, standard.clipValue);
   add("--ema", options.ema, standard.ema);
   add("--microbatches", options.microbatches, standard.microbatches);
-  if (!options.layerMode.empty())
-    command.push_back("--" + options.layerMode);
+  if (options.trainLayers)
+    command.push_back("--train");
+  if (options.evalLayers)
+    command.push_back("--eval");
   add("--batch-norm", options.batchNorm, "");
   add("--dropout", options.dropout, "");
   addAll("--freeze", options.freeze);

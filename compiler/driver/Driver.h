@@ -55,9 +55,9 @@ struct Options {
   /// The decay of moving averages of the parameters; 0: none are kept.
   double ema = 0;
   int64_t microbatches = 1;
-  /// The mode of the model's layers, `train` or `eval`; empty: as the model was
-  /// saved.
-  std::string layerMode;
+  /// The layers of the model are in training or in evaluation mode; neither: as
+  /// the model was saved.
+  bool trainLayers = false, evalLayers = false;
   /// `batch`, `local=G` or `frozen`; empty: as the model says.
   std::string batchNorm;
   /// A rate or `off`; empty: as the model says.

@@ -44,8 +44,8 @@ static Result<void> readLayerOptions(const Options &options,
                                      frontends::ImportOptions &result) {
   StringRef norm = options.batchNorm, dropout = options.dropout;
   result.training = !options.forward;
-  if (!options.layerMode.empty())
-    result.trainingMode = options.layerMode == "train";
+  if (options.trainLayers || options.evalLayers)
+    result.trainingMode = options.trainLayers;
   if (norm.consume_front("local=")) {
     result.batchNorm = frontends::BatchNorm::Batch;
     if (norm.getAsInteger(10, result.batchNormGroup) ||

@@ -37,11 +37,11 @@ Result<const Kind *> findKind(std::string_view text) {
   for (const Kind &kind : kinds)
     if (text == kind.name)
       return &kind;
-  return Error{"--schedule " + std::string(text) +
-               " is none of gpipe, 1f1b, interleaved, zero-bubble, "
-               "zero-bubble-v and file:PATH" +
-               nearestWords(text, {"gpipe", "1f1b", "interleaved",
-                                   "zero-bubble", "zero-bubble-v"})};
+  std::string list;
+  for (const std::string &name : getScheduleNames())
+    list += (list.empty() ? "" : ", ") + name;
+  return Error{"--schedule " + std::string(text) + " is none of " + list +
+               " and file:PATH" + nearestWords(text, getScheduleNames())};
 }
 
 Result<void> checkSizes(std::string_view text, const Sizes &sizes) {
@@ -127,6 +127,13 @@ Result<Schedule> readFor(const std::string &path, const Sizes &sizes,
 }
 
 } // namespace
+
+std::vector<std::string> polyrank::stage_order::getScheduleNames() {
+  std::vector<std::string> names;
+  for (const Kind &kind : kinds)
+    names.emplace_back(kind.name);
+  return names;
+}
 
 Result<Schedule> polyrank::stage_order::makeSchedule(std::string_view text,
                                                      int64_t ranks,

@@ -70,6 +70,9 @@ Result<Schedule> makeSchedule(std::string_view text, int64_t ranks,
                               int64_t chunks, int64_t microbatches,
                               std::string_view parts = trainParts);
 
+/// The names of the generated schedules.
+std::vector<std::string> getScheduleNames();
+
 /// Returns the rank of each stage under that schedule: 0..P-1 for each chunk,
 /// but P-1..0 for the second chunk of `zero-bubble-v`. A file states its own.
 Result<std::vector<int64_t>> getCoordinates(std::string_view text,

@@ -208,7 +208,7 @@ def test_numbers_in_messages_are_short(files):
 
 
 def test_a_seed_is_not_negative(files):
-    assert "--seed: Value -1 not in range" in refuse(
+    assert "--seed: '-1' is no whole number from" in refuse(
         "run", files / "model.plan", "--data", files / "data.npz", "--steps", 1, "--seed", -1)
 
 

@@ -312,11 +312,13 @@ void addConfigOptions(CLI::App &app) {
                  "is repeatable may be a list. The command line wins "
                  "(docs/installing.md)")
       ->check(CLI::ExistingFile)
+      ->group("The command line")
       ->type_name("FILE");
   app.config_formatter(std::make_shared<TomlConfig>(app));
   app.add_flag("--write-config")
       ->description("Print the options of this call, those of --config too, as "
                     "such a file, and do nothing")
+      ->group("The command line")
       ->configurable(false);
 }
 

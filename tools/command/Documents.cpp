@@ -17,11 +17,13 @@ void addDocumentOptions(CLI::App &app) {
          },
          "Print what this shell completes the options with: bash, zsh or fish")
       ->check(oneOf({"bash", "zsh", "fish"}))
+      ->group("The command line")
       ->configurable(false)
       ->type_name("SHELL");
   app.add_flag_callback(
          "--man", [&app] { printAndEnd(app, manPage(app)); },
          "Print the man page")
+      ->group("The command line")
       ->configurable(false);
 }
 

@@ -10,14 +10,14 @@
 #include "runtime/report/LogSvg.h"
 #include "runtime/report/Messages.h"
 #include "support/Json.h"
+#include "support/LearningRate.h"
 #include "support/Names.h"
 #include "support/OutOfMemory.h"
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
-#include "tools/Help.h"
-#include "tools/command/Config.h"
 #include "tools/polyrank-inspect/Checkpoint.h"
 #include "tools/polyrank-inspect/Compare.h"
+#include "tools/polyrank-inspect/Options.h"
 #include "tools/polyrank-inspect/Reasons.h"
 
 #include <algorithm>
@@ -29,15 +29,6 @@
 
 namespace polyrank::runtime {
 namespace {
-
-struct InspectOptions {
-  std::string plan, why, memorySvg, layoutsSvg, timelineSvg, trace, times,
-      picture;
-  std::vector<std::string> logs;
-  bool memory = false, communication = false, parameters = false,
-       kernels = false, timeline = false, files = false, json = false,
-       verify = false;
-};
 
 /// Prints one file per line, for scripts.
 void printFiles(const PlanReport &report) {
@@ -465,102 +456,12 @@ int main(int argc, char **argv) {
   using namespace polyrank::runtime;
   takeStandardDescriptors();
   polyrank::endWhenOutOfMemory("polyrank-inspect");
-  InspectOptions options;
-  CLI::App app{"Shows what a plan holds, moves and runs. Without an option: "
-               "everything but the reasons.\n"
-               "Exit status: 0 done, 1 the input is wrong.",
-               "polyrank-inspect"};
-  polyrank::useHelpFormatter(app);
-  auto *plan =
-      app.add_option(
-             "PLAN", options.plan,
-             "The plan file; or a checkpoint, or a folder of them: what "
-             "is in it, and whether it is whole")
-          ->type_name("FILE");
-  app.add_flag("--parameters", options.parameters,
-               "Parameters and state: layout and bytes on each rank; alike "
-               "layers in one line");
-  app.add_flag("--memory", options.memory,
-               "The arena of each rank by kind, its lower bound, and what is "
-               "held when most is, by module and phase");
-  app.add_option("--memory-svg", options.memorySvg,
-                 "Write a picture of the arena over a step, of the ranks that "
-                 "hold most: every value, when and where")
-      ->type_name("FILE");
-  app.add_option("--layouts-svg", options.layoutsSvg,
-                 "Write a picture of which rank holds what of each layer")
-      ->type_name("FILE");
-  app.add_flag("--comm", options.communication,
-               "Collectives, sends and receives by kind and set of axes: count "
-               "and bytes per step");
-  app.add_option("--timeline-svg,--schedule", options.timelineSvg,
-                 "Write a picture of what a rank of each program does when: a "
-                 "row for what it computes and one for each group that it "
-                 "communicates in")
-      ->type_name("FILE");
-  app.add_flag("--timeline,--overlap", options.timeline,
-               "How long a step takes as planned, and how much of each kind of "
-               "communication the rank computes meanwhile");
-  app.add_option("--compare", options.trace,
-                 "A trace that polyrank-run --trace wrote of this plan: what "
-                 "was planned and what was measured side by side, by queue, "
-                 "kind of communication and op of the model, worst first")
-      ->type_name("TRACE");
-  app.add_option("--times", options.times,
-                 "Write how long each command takes that a rank computes, for "
-                 "polyrank-run --rehearse: as planned, or with --compare the "
-                 "least that was measured")
-      ->type_name("FILE");
-  app.add_flag("--kernels", options.kernels,
-               "Generated kernels and how often they run");
-  app.add_option("--why", options.why,
-                 "Why values are moved: from which layout to which, and which "
-                 "op and constraint forced it; with NAME only where value, op, "
-                 "axes or constraint contain this text or match this pattern")
-      ->type_name("[NAME]")
-      ->expected(0, 1)
-      ->default_str("*");
-  app.add_flag("--files", options.files,
-               "What a run needs beside the plan, one a line: 'weights' with "
-               "the path from the plan's folder, 'library' with its name");
-  auto *logs = app.add_option("--plot,--log", options.logs,
-                              "A log that polyrank-run --log wrote: draw its "
-                              "loss with the losses of "
-                              "evaluations, learning rate and throughput over "
-                              "the steps. Several logs "
-                              "come into one picture: repeat the option")
-                   ->type_name("FILE")
-                   ->expected(1)
-                   ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  auto *picture =
-      app.add_option("-o,--output", options.picture,
-                     "Where the picture of --plot is written, as SVG")
-          ->type_name("FILE");
-  logs->needs(picture)->excludes(plan);
-  picture->needs(logs);
-  app.add_flag("--json", options.json,
-               "Everything as one JSON object; with --why NAME the "
-               "collectives that have to do with it. docs/reports.md has the "
-               "fields");
-  app.add_flag("--verify,--check", options.verify,
-               "Of a checkpoint: read everything and compare it with its "
-               "checksums");
-  polyrank::addDocumentOptions(app);
-  for (const char *option : {"--parameters", "--memory", "--comm", "--timeline",
-                             "--kernels", "--files", "--why"})
-    app.get_option("--compare")->excludes(option);
-  app.footer("Example:\n  polyrank-inspect model.plan --memory --comm\n"
-             "  polyrank-inspect --plot a.jsonl --plot b.jsonl -o runs.svg");
+  std::variant<InspectOptions, int> options = parseOptions(argc, argv);
+  if (const int *status = std::get_if<int>(&options))
+    return *status;
   try {
-    app.parse(argc, argv);
-    polyrank::refuseEmptyPaths(app);
-    if (options.plan.empty() && options.logs.empty())
-      throw CLI::RequiredError("PLAN");
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
-    if (Result<void> result = inspect(options); !result) {
+    if (Result<void> result = inspect(std::get<InspectOptions>(options));
+        !result) {
       fmt::print(stderr, "polyrank-inspect: {}\n", result.error().message);
       return 1;
     }

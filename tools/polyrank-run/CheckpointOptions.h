@@ -4,7 +4,6 @@
 
 #include "runtime/checkpoint/Commit.h"
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 namespace polyrank::runtime {
@@ -17,8 +16,5 @@ struct CheckpointOptions {
   std::string resume; // --resume: a folder of checkpoints, one of them, or auto
   bool resetOptimizer = false, resetData = false;
 };
-
-/// Adds these options to a command line.
-void addCheckpointOptions(CLI::App &app, CheckpointOptions &options);
 
 } // namespace polyrank::runtime

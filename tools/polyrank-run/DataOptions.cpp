@@ -3,7 +3,9 @@
 #include "tools/polyrank-run/DataOptions.h"
 
 #include "runtime/exec/DataFingerprint.h"
-#include "tools/Help.h"
+#include "tools/polyrank-run/OptionTable.h"
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -33,104 +35,117 @@ std::vector<std::string> splitPaths(const std::vector<std::string> &given) {
 
 } // namespace
 
-CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
-                            DataOptionTexts &texts) {
-  auto *data =
-      app.add_option(
-             "--data", options.data,
-             "Samples: a token file (.bin/.u16: uint16, .u32: uint32, "
-             ".txt/.u8: "
-             "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with "
-             "one array per input (and 'labels'). Repeatable, several at "
-             "commas, patterns in quotes ('corpus/*.bin'), with weights "
-             "(a.bin:0.7). docs/data-files.md says which sample stands where")
-          ->expected(1)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-          ->type_name("FILE");
-  // The files into which a shell expands an unquoted pattern follow --data.
-  app.add_option("more", texts.more)->expected(-1)->group("");
-  app.add_option("--token-type", options.tokenType,
-                 "Type of the tokens in --data, where its name does not say: "
-                 "uint8, uint16, uint32, int32, int64")
-      ->check(oneOf({"uint8", "uint16", "uint32", "int32", "int64"}))
-      ->type_name("TYPE");
-  app.add_option("--epochs", options.epochs,
-                 "Instead of --steps: how often to go through the samples, as "
-                 "many whole batches as that takes")
-      ->check(CLI::Range(1e-6, 1e9))
-      ->type_name("N");
-  app.add_option("--order", texts.order,
-                 "Order of the samples: random (a permutation of each epoch, "
-                 "keyed by the seed, the same on any number of ranks; default "
-                 "for training) or sequential (begins again at the end)")
-      ->check(oneOf({"random", "sequential"}))
-      ->type_name("ORDER");
-  app.add_option("--holdout", options.holdout,
-                 "Keep this fraction of each file's samples, the last ones, "
-                 "from training; forward plans run on them alone")
-      ->check(CLI::Range(0.0, 0.9))
-      ->type_name("FRACTION");
-  app.add_option("--documents", texts.documents,
-                 "How token files are cut into rows: stream (default: every T "
-                 "tokens), whole (documents one after another as long as "
-                 "they fit whole; the rest is filled up) or pad (each begins a "
-                 "row)")
-      ->check(oneOf({"stream", "whole", "pad"}))
-      ->type_name("RULE");
-  app.add_option("--eos", options.documents.eos,
-                 "The token that ends a document, where no .idx says it")
-      ->type_name("ID");
-  app.add_flag("--mask-eos", options.documents.maskLabels,
-               "The label after the end of a document, the first token of the "
-               "next one, does not count");
-  app.add_flag("--reset-position-ids", options.documents.resetPositions,
-               "Position ids begin again at 0 with each document, of a model "
-               "with an input 'position_ids'");
-  app.add_option("--pad-token", options.documents.pad,
-                 "The token that fills rows up (default: that of --eos, else "
-                 "0)")
-      ->type_name("ID");
-  auto *every =
-      app.add_option(
-             "--eval-every", options.evalEvery,
-             "Evaluate after every N steps, and after the last one; not "
-             "a bit of the training changes (docs/evaluating.md)")
-          ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
-          ->type_name("N");
-  app.add_option("--eval-data", options.evalData,
-                 "Samples to evaluate, as --data names them (default: those of "
-                 "--holdout)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("FILE")
-      ->needs(every);
-  auto *evalPlan =
-      app.add_option(
-             "--eval-plan", options.evalPlan,
-             "A forward plan of the model, with a loss or metrics and "
-             "for the same ranks, that evaluates (default: the training "
-             "plan itself)")
-          ->type_name("FILE")
-          ->needs(every);
-  app.add_flag("--eval-ema", options.evalEma,
-               "Evaluate the moving means of the weights, of a plan compiled "
-               "with --ema")
-      ->needs(evalPlan);
-  app.add_option("--patience", options.patience,
-                 "End when so many evaluations in a row have not had a smaller "
-                 "loss than the best one")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40))
-      ->type_name("N")
-      ->needs(every);
-  return data;
+OptionGroup sampleOptions(RunOptions &options) {
+  DocumentOptions &documents = options.documents;
+  auto refuse = unlessRehearsal(options);
+  return {
+      "Samples",
+      {
+          {"--data",
+           "FILE",
+           &options.data,
+           "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
+           "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with one "
+           "array per input (and 'labels'). Repeatable, several at commas, "
+           "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7). "
+           "docs/data-files.md says which sample stands where",
+           {.refuse = refuse}},
+          {"--inputs",
+           "FILE",
+           &options.inputs,
+           "Forward plans: a .npz set of inputs",
+           {.excludes = {"--data"}, .refuse = refuse}},
+          {"--token-type",
+           "TYPE",
+           oneOfWords(&options.tokenType,
+                      {"uint8", "uint16", "uint32", "int32", "int64"}),
+           "Type of the tokens in --data, where its name does not say: uint8, "
+           "uint16, uint32, int32, int64",
+           {.refuse = refuse}},
+          {"--order",
+           "ORDER",
+           choice(&options.order, {{"random", SampleOrder::Random},
+                                   {"sequential", SampleOrder::Sequential}}),
+           "Order of the samples: random (a permutation of each epoch, keyed "
+           "by the seed, the same on any number of ranks) or sequential "
+           "(begins again at the end); forward plans take them as they stand",
+           {.refuse = refuse}},
+          {"--holdout",
+           "FRACTION",
+           &options.holdout,
+           "Keep this fraction of each file's samples, the last ones, from "
+           "training; forward plans run on them alone",
+           {.check = between(0.0, 0.9), .refuse = refuse}},
+          {"--documents",
+           "RULE",
+           choice(&documents.rule, {{"stream", DocumentRule::Stream},
+                                    {"whole", DocumentRule::Whole},
+                                    {"pad", DocumentRule::Pad}}),
+           "How token files are cut into rows: stream (every T tokens), whole "
+           "(documents one after another as long as they fit whole; the rest "
+           "is filled up) or pad (each begins a row)",
+           {.refuse = refuse}},
+          {"--eos",
+           "ID",
+           &documents.eos,
+           "The token that ends a document, where no .idx says it",
+           {.refuse = refuse}},
+          {"--mask-eos", "", &documents.maskLabels,
+           "The label after the end of a document, the first token of the next "
+           "one, does not count"},
+          {"--reset-position-ids", "", &documents.resetPositions,
+           "Position ids begin again at 0 with each document, of a model with "
+           "an input 'position_ids'"},
+          {"--pad-token", "ID", &documents.pad,
+           "The token that fills rows up (default: that of --eos, else 0)"},
+      }};
 }
 
-void takeDataOptions(CLI::App &app, RunOptions &options,
-                     const DataOptionTexts &texts) {
-  if (!texts.more.empty() && !app.count("--data"))
-    throw CLI::ValidationError("'" + texts.more[0] + "'",
+OptionGroup evaluationOptions(RunOptions &options) {
+  constexpr int64_t most = int64_t(1) << 40;
+  return {
+      "Evaluation",
+      {
+          {"--eval-every",
+           "N",
+           &options.evalEvery,
+           "Evaluate after every N steps, and after the last one; not a bit of "
+           "the training changes (docs/evaluating.md)",
+           {.check = between(int64_t(1), most),
+            .refuse = unlessRehearsal(options)}},
+          {"--eval-data",
+           "FILE",
+           &options.evalData,
+           "Samples to evaluate, as --data names them (default: those of "
+           "--holdout)",
+           {.needs = "--eval-every"}},
+          {"--eval-plan",
+           "FILE",
+           &options.evalPlan,
+           "A forward plan of the model, with a loss or metrics and for the "
+           "same ranks, that evaluates (default: the training plan itself)",
+           {.needs = "--eval-every"}},
+          {"--eval-ema",
+           "",
+           &options.evalEma,
+           "Evaluate the moving means of the weights, of a plan compiled with "
+           "--ema",
+           {.needs = "--eval-plan"}},
+          {"--patience",
+           "N",
+           &options.patience,
+           "End when so many evaluations in a row have not had a smaller loss "
+           "than the best one",
+           {.check = between(int64_t(1), most), .needs = "--eval-every"}},
+      }};
+}
+
+void takeFiles(CLI::App &app, RunOptions &options,
+               const std::vector<std::string> &more) {
+  if (!more.empty() && !app.count("--data"))
+    throw CLI::ValidationError("'" + more[0] + "'",
                                "The following argument was not expected: " +
-                                   texts.more[0]);
+                                   more[0]);
   options.data = splitPaths(options.data);
   options.evalData = splitPaths(options.evalData);
   if (options.evalEvery != 0 && options.evalData.empty() &&
@@ -138,16 +153,10 @@ void takeDataOptions(CLI::App &app, RunOptions &options,
     throw CLI::ValidationError(
         "--eval-every", "there are no samples to evaluate: give --eval-data "
                         "FILE, or keep some apart with --holdout FRACTION");
-  options.data.insert(options.data.end(), texts.more.begin(), texts.more.end());
+  options.data.insert(options.data.end(), more.begin(), more.end());
   // Added to --data, so that ranks and --write-config have them, too.
-  for (const std::string &path : texts.more)
+  for (const std::string &path : more)
     app.get_option("--data")->add_result(path);
-  if (texts.order == "sequential")
-    options.order = SampleOrder::Sequential;
-  if (!texts.documents.empty())
-    options.documents.rule = texts.documents == "whole" ? DocumentRule::Whole
-                             : texts.documents == "pad" ? DocumentRule::Pad
-                                                        : DocumentRule::Stream;
 }
 
 uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {

@@ -8,19 +8,11 @@
 
 namespace polyrank::runtime {
 
-/// Option values as text, until the whole command line is parsed.
-struct DataOptionTexts {
-  std::string order, documents;
-  std::vector<std::string> more; // files into which a shell expanded a pattern
-};
-
-/// Adds all of these options except --inputs. Returns --data.
-CLI::Option *addDataOptions(CLI::App &app, RunOptions &options,
-                            DataOptionTexts &texts);
-
-/// Stores the parsed values in `options`. Throws CLI::ParseError.
-void takeDataOptions(CLI::App &app, RunOptions &options,
-                     const DataOptionTexts &texts);
+/// Divides the texts of --data and --eval-data into files, and adds `more` to
+/// those of --data: files into which a shell expanded a pattern. Throws
+/// CLI::ParseError.
+void takeFiles(CLI::App &app, RunOptions &options,
+               const std::vector<std::string> &more);
 
 /// Returns the least number of steps that take `epochs` times `samples`
 /// positions: the last batch may extend into the next epoch.

@@ -9,6 +9,7 @@
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
+#include "support/Bytes.h"
 #include "tools/polyrank-run/CheckpointOptions.h"
 
 #include <array>
@@ -34,7 +35,8 @@ struct RunOptions {
   std::vector<std::string> data, evalData;
   DocumentOptions documents;
   ElementType saveFloats = ElementType::F32; // see SavedWeights::floats
-  uint64_t saveShardBytes = 5'000'000'000;   // of each file of a folder
+  std::string saveShardSize = "5GB";         // of each file of a folder
+  std::string transport = "shm";
   CheckpointOptions checkpoints;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
@@ -62,6 +64,7 @@ struct RunOptions {
   /// The options that were given on the command line or in --config: "seed".
   std::set<std::string> given;
 
+  uint64_t saveShardBytes() const { return *parseBytes(saveShardSize); }
   /// True if the time of each rank in each step is to be measured.
   bool measuresRanks() const { return !log.empty() || !tensorboard.empty(); }
   std::vector<std::string> samples() const {

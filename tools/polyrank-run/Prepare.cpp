@@ -281,7 +281,7 @@ Result<std::vector<OutputUse>> Preparation::outputUses() const {
       continue;
     POLYRANK_ASSIGN(
         uses, outputsOf(save, savedFilesOf(*plan->plan, save.what, save.path,
-                                           options.saveShardBytes)));
+                                           options.saveShardBytes())));
     written.insert(written.end(), uses.begin(), uses.end());
   }
   for (auto &[option, path, kind] :
@@ -516,8 +516,8 @@ Result<std::string> Preparation::checkDisk(bool whole) {
   for (const SaveFile &save : options.saves()) {
     if (save.path.empty())
       continue;
-    std::vector<SavedFile> files =
-        savedFilesOf(*plan->plan, save.what, save.path, options.saveShardBytes);
+    std::vector<SavedFile> files = savedFilesOf(
+        *plan->plan, save.what, save.path, options.saveShardBytes());
     uint64_t bytes = bytesOf(files);
     POLYRANK_ASSIGN(output, SaveOutput::create(save, std::move(files)));
     saveOutputs.push_back(std::move(output));

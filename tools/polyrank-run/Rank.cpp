@@ -437,8 +437,8 @@ private:
   /// past them.
   Result<void> save(const SaveFile &save, int &descriptor) {
     auto start = std::chrono::steady_clock::now();
-    std::vector<SavedFile> files =
-        savedFilesOf(*plan->plan, save.what, save.path, options.saveShardBytes);
+    std::vector<SavedFile> files = savedFilesOf(
+        *plan->plan, save.what, save.path, options.saveShardBytes());
     uint64_t bytes = bytesOf(files), before = 0;
     auto report = [&](uint64_t done, double seconds) {
       if (connection.rank() == 0)

@@ -47,7 +47,8 @@ TEST(Cores, TwoJobsTakeDifferentOnesAndAThirdNone) {
           third->note.find("other runs have taken") == std::string::npos)
         _exit(3);
       auto asked = chooseCores(1, 1, 0, Binding::Core, true);
-      if (asked || !asked.error().message.starts_with("--bind-to core: 1 rank x"))
+      if (asked ||
+          !asked.error().message.starts_with("--bind-to core: 1 rank x"))
         _exit(4);
       auto numa = chooseCores(1, 1, 0, Binding::Numa, true);
       if (!numa || numa->alone || CPU_COUNT(&numa->ranks[0]) < 1)

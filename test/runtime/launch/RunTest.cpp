@@ -111,8 +111,8 @@ TEST_F(RunTest, CommunicationThreadsWithNothingToDoAreRefused) {
     const char *count, *message;
   } wrongs[] = {{"1", "--comm-threads 1: no collective of this plan is in "
                       "flight"},
-                {"9", "not in range 0 to 8"},
-                {"-1", "not in range 0 to 8"}};
+                {"9", "is no whole number from 0 to 8"},
+                {"-1", "is no whole number from 0 to 8"}};
   for (auto &wrong : wrongs) {
     auto arguments = training("1");
     arguments.insert(arguments.end(), {"--comm-threads", wrong.count});

@@ -1,0 +1,88 @@
+// The options of polyrank-compile about the model and about what is printed.
+
+#include "compiler/driver/OptionTable.h"
+
+using namespace polyrank;
+using namespace polyrank::driver;
+
+std::function<std::string()>
+polyrank::driver::unlessForward(const Options &options, std::string reason) {
+  return [&options, reason] { return options.forward ? reason : ""; };
+}
+
+OptionGroup polyrank::driver::modelOptions(Options &options) {
+  return {
+      "What is compiled",
+      {
+          {"MODEL", "FILE", &options.model,
+           "The exported model: ONNX, what torch.export.save writes (.pt2) or "
+           "TorchScript (.pt). Floats of any width are computed and saved in "
+           "float32, integers narrower than 32 bits in int32"},
+          {"-o,--output", "PLAN", &options.output, "Where to write the plan"},
+          {"--mode", "MODE",
+           choice(&options.forward, {{"train", false}, {"forward", true}}),
+           "train, or forward: no loss is trained, and the outputs are "
+           "written"},
+          {"--input", "SPEC", &options.inputs,
+           "Type and shape of an input, where the export leaves dims open: "
+           "ids=int64[8,128]. The batch is one microbatch over all data ranks"},
+          {"--dim", "SPEC", &options.dims,
+           "NAME=SIZE: the size of a dim that the export left open under this "
+           "name, in all inputs: batch=8"},
+          {"--bind", "SPEC", &options.binds,
+           "NAME=VALUE: the value that an input always has, a number, true, "
+           "false or an array (FILE.npy), instead of one with each sample. It "
+           "is a constant then, and decides control flow that depends on it. "
+           "Repeatable"},
+          {"--abstract-weights", "", &options.abstractWeights,
+           "Compile a file without its weights (no external data, or weights "
+           "left as inputs), to see layouts, memory and communication. Running "
+           "it needs --init"},
+          {"--params", "FILE", &options.params,
+           "The state_dict of the exported model (safetensors): what an ONNX "
+           "file holds of its tensors, or computed from them, is these "
+           "parameters again, under their names"},
+          {"--no-tie", "", &options.noTie,
+           "Keep copies that the exporter made of a tied matrix apart: without "
+           "this they are one parameter again"},
+      }};
+}
+
+OptionGroup polyrank::driver::reportOptions(Options &options) {
+  return {
+      "What is said",
+      {
+          {"--describe", "", &options.describe,
+           "Say what the model holds (inputs, parameters, ops, FLOPs, what is "
+           "not supported) and print the command that compiles it; write "
+           "nothing"},
+          {"--why", "", &options.why,
+           "Print each collective: what moves, from which layout to which, and "
+           "which op and constraint forced it"},
+          {"--timing", "", &options.timing,
+           "Print the time of each pass at the end"},
+          {"--json",
+           "",
+           &options.json,
+           "Print one JSON object on standard output: messages, the time of "
+           "each pass, checks, objective and bound, and what polyrank-inspect "
+           "says of the plan. docs/reports.md has the fields",
+           {.excludes = {"--stop-after"}}},
+          {"-q,--quiet", "", &options.quiet, "Print warnings and errors only"},
+          {"--stop-after", "STAGE",
+           oneOfWords(&options.stopAfter,
+                      {"import", "training", "propagate", "partition", "rank"}),
+           "Print the MLIR after import, training, propagate, partition or "
+           "rank, and stop"},
+          {"--dump-passes", "DIR", &options.dumpDirectory,
+           "Write the MLIR after each pass into this folder"},
+      },
+      /*isInCommand=*/false};
+}
+
+OptionTable polyrank::driver::optionTable(Options &options) {
+  return {modelOptions(options), rankOptions(options),
+          stageOptions(options), zeroOptions(options),
+          timeOptions(options),  trainingOptions(options),
+          layerOptions(options), reportOptions(options)};
+}
