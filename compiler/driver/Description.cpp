@@ -2,6 +2,8 @@
 
 #include "compiler/driver/Description.h"
 
+#include "compiler/driver/OptionTable.h"
+
 #include "runtime/plan/PlanReport.h"
 #include "support/Json.h"
 #include "llvm/ADT/STLExtras.h"
@@ -34,80 +36,16 @@ static std::string quote(StringRef argument) {
   return text + "'";
 }
 
-std::vector<std::string> polyrank::driver::commandFor(const Options &options) {
-  const Options standard;
-  std::vector<std::string> command{"polyrank-compile", options.model};
-  auto add = [&](const char *name, const auto &value, const auto &otherwise) {
-    if (value == otherwise)
-      return;
-    command.push_back(name);
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>)
-      command.push_back(formatv("{0}", value).str());
-    else
-      command.push_back(value);
-  };
-  auto addAll = [&](const char *name, const std::vector<std::string> &values) {
-    for (const std::string &value : values)
-      add(name, value, "");
-  };
-  add("-o",
-      options.output.empty() ? sys::path::stem(options.model).str() + ".plan"
-                             : options.output,
-      "");
-  add("--mesh", options.mesh, "");
-  addAll("--input", options.inputs);
-  addAll("--dim", options.dims);
-  addAll("--bind", options.binds);
-  addAll("--shard", options.shards);
-  add("--shard-file", options.shardFile, "");
-  if (options.forward)
-    command.insert(command.end(), {"--mode", "forward"});
-  add("--loss", options.loss, "");
-  addAll("--metric", options.metrics);
-  if (!options.forward)
-    add("--optimizer",
-        options.optimizer == standard.optimizer ? "adamw(lr=1e-3)"
-                                                : options.optimizer,
-        "");
-  add("--lr-schedule", options.lrSchedule, "");
-  addAll("--group", options.groups);
-  add("--clip-norm", options.clipNorm, standard.clipNorm);
-  add("--clip-norm-type", options.clipNormType, standard.clipNormType);
-  add("--clip-value", options.clipValue, standard.clipValue);
-  add("--ema", options.ema, standard.ema);
-  add("--microbatches", options.microbatches, standard.microbatches);
-  if (options.trainLayers)
-    command.push_back("--train");
-  if (options.evalLayers)
-    command.push_back("--eval");
-  add("--batch-norm", options.batchNorm, "");
-  add("--dropout", options.dropout, "");
-  addAll("--freeze", options.freeze);
-  addAll("--train-only", options.trainOnly);
-  addAll("--detach", options.detach);
-  add("--params", options.params, "");
-  if (options.noTie)
-    command.push_back("--no-tie");
-  if (options.abstractWeights)
-    command.push_back("--abstract-weights");
-  add("--recompute", options.recompute, standard.recompute);
-  if (options.recomputeGathers)
-    command.push_back("--recompute-gathers");
-  add("--zero", options.zero, standard.zero);
-  add("--batch-axes", options.batchAxes, "");
-  add("--pipe-axis", options.pipeAxis, "");
-  add("--stages", options.stages, "");
-  addAll("--stage", options.stagePatterns);
-  add("--chunks", options.chunks, standard.chunks);
-  add("--schedule", options.schedule, "");
-  add("--zero-axis", options.zeroAxes, "");
-  add("--zero-threshold", options.zeroThreshold, standard.zeroThreshold);
-  add("--zero-accumulate", options.zeroAccumulate, standard.zeroAccumulate);
-  add("--zero-gather", options.zeroGather, standard.zeroGather);
-  add("--bucket-mb", options.bucketMegabytes, standard.bucketMegabytes);
-  add("--threads", options.threads, standard.threads);
-  add("--cpu", options.cpu, standard.cpu);
-  addAll("--link", options.links);
+std::vector<std::string> polyrank::driver::commandFor(Options options) {
+  Options standard;
+  if (options.output.empty())
+    options.output = sys::path::stem(options.model).str() + ".plan";
+  // Who reads the command sees where the learning rate is.
+  if (!options.forward && options.optimizer == standard.optimizer)
+    options.optimizer = "adamw(lr=1e-3)";
+  std::vector<std::string> command{"polyrank-compile"};
+  llvm::append_range(command,
+                     argumentsOf(optionTable(options), optionTable(standard)));
   return command;
 }
 

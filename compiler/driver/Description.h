@@ -43,8 +43,9 @@ struct Description {
   std::vector<std::string> command;
 };
 
-/// The arguments with which polyrank-compile is run for `options`.
-std::vector<std::string> commandFor(const Options &options);
+/// The arguments with which polyrank-compile is run for `options`: those that
+/// differ from the defaults.
+std::vector<std::string> commandFor(Options options);
 
 /// Formats the description for a terminal of 80 columns.
 std::string toText(const Description &description);

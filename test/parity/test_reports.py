@@ -421,12 +421,12 @@ def test_describe_says_what_to_bind(tmp_path):
                    "--input", "input_ids=int64[16,128]", "--shard", "*.c_fc.weight=[-,tensor]")
     assert bound["open_dims"] == [{"name": "batch", "size": 16, "given": True}]
     assert bound["flops"]["forward"] == pytest.approx(2 * found["flops"]["forward"], rel=0.01)
-    assert bound["command"][4:10] == ["--mesh", "tensor=2", "--input", "input_ids=int64[16,128]",
+    assert bound["command"][4:10] == ["--input", "input_ids=int64[16,128]", "--mesh", "tensor=2",
                                       "--shard", "*.c_fc.weight=[-,tensor]"]
     bound = report("compile", MODELS / "gpt2-bytes.onnx", "--describe", "--json", "--dim", "batch=4")
     assert bound["open_dims"] == [{"name": "batch", "size": 4, "given": True}]
     assert bound["problem"] is None
-    assert bound["command"][4:8] == ["--mesh", "data=2", "--dim", "batch=4"]
+    assert bound["command"][4:8] == ["--dim", "batch=4", "--mesh", "data=2"]
 
 
 def test_describe_collects_all_that_is_not_supported():

@@ -25,6 +25,11 @@ void addDocumentOptions(CLI::App &app) {
          "Print the man page")
       ->group("The command line")
       ->configurable(false);
+  // For docs/options.md alone: an empty group is hidden.
+  app.add_flag_callback("--options-page",
+                        [&app] { printAndEnd(app, optionsPage(app)); })
+      ->group("")
+      ->configurable(false);
 }
 
 } // namespace polyrank
