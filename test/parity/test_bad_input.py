@@ -295,7 +295,7 @@ def test_run_finds_nan_in_the_weights(exported, trained, tmp_path):
     (("--steps", "0"), "--steps: '0' is no whole number from 1 to 1099511627776"),
     (("--steps", "99999999999999999999"), "--steps: '99999999999999999999' is no whole number from"),
     (("--steps", "1", "--seed", "99999999999999999999"), "--seed: '99999999999999999999' is no whole number from"),
-    (("--steps", "1", "--holdout", "nan"), "held-out fraction of nan"),
+    (("--steps", "1", "--holdout", "nan"), "--holdout: 'nan' is no number from 0 to 0.9"),
     (("--steps", "1", "--init", "/dev/null"), "/dev/null: not a regular file"),
     (("--steps", "1", "--threads", "2"), "the plan was compiled for 1 threads; compile it with --threads 2"),
 ])
