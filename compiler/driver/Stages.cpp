@@ -6,6 +6,7 @@
 #include "compiler/sharding/Stage.h"
 #include "compiler/stage_order/Schedule.h"
 #include "compiler/target/Target.h"
+#include "compiler/target/cpu/Cpu.h"
 #include "compiler/target/cpu/CpuTarget.h"
 #include "compiler/training/Stage.h"
 #include "dialects/Register.h"
@@ -27,9 +28,9 @@ DialectRegistry polyrank::driver::getRegistry() {
   return registry;
 }
 
-rank::CpuAttr polyrank::driver::getTarget(MLIRContext &context,
-                                          const Options &options) {
-  return rank::CpuAttr::get(&context, options.cpu);
+Attribute polyrank::driver::getTarget(MLIRContext &context,
+                                      const Options &options) {
+  return cpu::TargetAttr::get(&context, options.cpu);
 }
 
 Result<void> polyrank::driver::checkTarget(MLIRContext &context,

@@ -15,7 +15,7 @@ namespace polyrank::driver {
 mlir::DialectRegistry getRegistry();
 
 /// The target of the plan (`--cpu`).
-rank::CpuAttr getTarget(mlir::MLIRContext &context, const Options &options);
+mlir::Attribute getTarget(mlir::MLIRContext &context, const Options &options);
 /// Fails if code cannot be generated for the target.
 Result<void> checkTarget(mlir::MLIRContext &context, const Options &options);
 

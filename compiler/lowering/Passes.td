@@ -98,7 +98,7 @@ def ChooseCalls : Pass<"choose-calls", "::mlir::ModuleOp"> {
     `call` that the target chooses, for a team of `threads`. The target may run
     large calls on this machine to find the fastest; with `measure=false` it takes
     the one that usually wins, so that the choice is the same each time. (On a CPU:
-    `#rank.cpu_call`, chosen in `compiler/target/cpu/ChooseCalls.h`.)
+    `#cpu.call`, chosen in `compiler/target/cpu/ChooseCalls.h`.)
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,

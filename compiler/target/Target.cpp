@@ -45,7 +45,13 @@ FailureOr<target::TargetInterface> target::getTarget(Operation *op) {
     module = op->getParentOfType<ModuleOp>();
   Attribute attribute = module->getAttr(rank::targetAttrName);
   if (!attribute)
-    attribute = rank::CpuAttr::get(op->getContext(), "native");
+    attribute = op->getContext()
+                    ->getLoadedDialect<rank::RankDialect>()
+                    ->getDefaultTarget();
+  if (!attribute)
+    return module.emitOpError("has no '")
+           << rank::targetAttrName
+           << "', and this program was built without a target";
   if (auto target = dyn_cast<TargetInterface>(attribute))
     return target;
   return module.emitOpError("has '")

@@ -69,8 +69,8 @@ struct CompiledKernels {
 namespace polyrank::target {
 
 /// The target that `rank.target` of the module around `op` names, or else the
-/// CPU of this machine. Emits an error if the attribute is no target, or is one
-/// that this program was built without.
+/// rank dialect's default. Emits an error if the attribute is no target, or is
+/// one that this program was built without.
 mlir::FailureOr<TargetInterface> getTarget(mlir::Operation *op);
 
 } // namespace polyrank::target

@@ -9,7 +9,7 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
   let cppNamespace = "::polyrank::target";
   let description = [{
     An attribute that says what kernels and products run on, such as
-    `#rank.cpu<"native">`: `rank.target` of a module. Passes ask it what one kernel
+    `#cpu.target<"native">`: `rank.target` of a module. Passes ask it what one kernel
     can compute and costs, and let it choose how kernels and products run. Its
     methods are implemented by the target (compiler/target/cpu/CpuTarget.cpp) and
     attached by the target's own function (`cpu::registerTarget`).

@@ -35,7 +35,20 @@ def Rank_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
-  let extraClassDeclaration = "void registerAttributes(); void registerTypes(); void registerOps();";
+  let extraClassDeclaration = [{
+      void registerAttributes();
+      void registerTypes();
+      void registerOps();
+
+    public:
+      /// The target of modules that name none (`rank.target`), which whoever
+      /// registers targets sets; null if there is none.
+      ::mlir::Attribute getDefaultTarget() const { return defaultTarget; }
+      void setDefaultTarget(::mlir::Attribute target) { defaultTarget = target; }
+
+    private:
+      ::mlir::Attribute defaultTarget;
+  }];
 }
 
 def Rank_Region : I32EnumAttr<"Region", "who may touch a buffer", [
@@ -193,44 +206,6 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
 
 def Rank_BufferArray : TypedArrayAttrBase<Rank_BufferAttr, "buffers">;
 
-def Rank_CpuAttr : Rank_Attr<"Cpu", "cpu"> {
-  let summary = "A target: the cores of a CPU";
-  let description = [{
-    `rank.target` of a module. The machine is LLVM's name of a CPU, one of the
-    levels `x86-64-v3` and `x86-64-v4`, or `native`: the highest level that this
-    machine has.
-
-    ```mlir
-    #rank.cpu<"x86-64-v4">
-    ```
-  }];
-  let parameters = (ins StringRefParameter<>:$machine);
-  let assemblyFormat = "`<` $machine `>`";
-}
-
-def Rank_GemmLibrary : I32EnumAttr<"GemmLibrary", "a function of oneDNN", [
-  I32EnumAttrCase<"Sgemm", 0, "sgemm">, I32EnumAttrCase<"Matmul", 1, "matmul">]> {
-  let cppNamespace = "::polyrank::rank";
-  let genSpecializedAttr = 0;
-}
-
-def Rank_CpuCallAttr : Rank_Attr<"CpuCall", "cpu_call"> {
-  let summary = "How a CPU computes a product";
-  let description = [{
-    `call` of a `rank.gemm`: oneDNN's BLAS function or its matmul primitive, and the
-    number of pieces into which the result is cut, each computed by one thread; with
-    0 pieces the runtime chooses.
-
-    ```mlir
-    #rank.cpu_call<sgemm>
-    #rank.cpu_call<matmul, pieces = 4>
-    ```
-  }];
-  let parameters = (ins EnumParameter<Rank_GemmLibrary>:$library,
-                        DefaultValuedParameter<"int64_t", "0">:$pieces);
-  let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
-}
-
 def Rank_Grouped : I32EnumAttr<"Grouped", "which dim of a product is in groups", [
   I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"Inner", 1, "inner">]> {
   let cppNamespace = "::polyrank::rank";
@@ -240,45 +215,6 @@ def Rank_Grouped : I32EnumAttr<"Grouped", "which dim of a product is in groups",
 // `grouped` of a `rank.gemm`: `#rank.grouped<rows>`, `#rank.grouped<inner>`.
 def Rank_GroupedAttr : EnumAttr<Rank_Dialect, Rank_Grouped, "grouped"> {
   let assemblyFormat = "`<` $value `>`";
-}
-
-def Rank_CpuLoops : I32EnumAttr<"CpuLoops", "how the loops of a kernel nest", [
-  I32EnumAttrCase<"Map", 0, "map">, I32EnumAttrCase<"Row", 1, "row">,
-  I32EnumAttrCase<"Column", 2, "column">, I32EnumAttrCase<"Scatter", 3, "scatter">]> {
-  let cppNamespace = "::polyrank::rank";
-  let genSpecializedAttr = 0;
-}
-
-def Rank_CpuScheduleAttr : Rank_Attr<"CpuSchedule", "cpu_schedule"> {
-  let summary = "How a CPU runs the loops of a kernel";
-  let description = [{
-    `schedule` of a `kernel.loops`. Variables are named by their numbers. Numbers
-    that are 0, and variables that are -1, are left out of the text.
-
-    ```mlir
-    #rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, block = 4096>
-    #rank.cpu_schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>
-    ```
-
-    An item of the kernel's range fixes the parallel variables `items`, one of them
-    in tiles of `tile`, and a block of `vector` if that has blocks. The vector
-    variable runs in vectors of `lanes`. The other variables, `reductions`, run one
-    value at a time.
-
-    A sum in a `row` has `lanes` partial sums, of which number i adds every lanes-th
-    value; then partial sums i and i + half are added, until one is left. A sum in a
-    `column` is added value by value, in parts of `part` (0: one part), and the
-    parts likewise. Equal schedules give equal bits on any machine.
-
-    `scatter` writes `rows` rows of the destination per item. `kept` are the numbers
-    of ops in the body whose values the first pass that needs them keeps for later
-    passes.
-  }];
-  let parameters = (ins EnumParameter<Rank_CpuLoops>:$kind, ArrayRefParameter<"int64_t">:$items,
-                        "int64_t":$vector, "int64_t":$lanes, "int64_t":$block, "int64_t":$tileVariable,
-                        "int64_t":$tile, ArrayRefParameter<"int64_t">:$reductions, "int64_t":$part,
-                        "int64_t":$scatterRows, ArrayRefParameter<"int64_t">:$kept);
-  let hasCustomAssemblyFormat = 1;
 }
 
 // The type of a block on one device: static shape, no layout.

@@ -135,7 +135,7 @@ def Rank_GemmOp : Rank_LibraryCall<"gemm", [Pure, AttrSizedOperandSegments]> {
     for i < m, j < n, l < k, t_d < count_d. Transposes, reshapes and slices of
     operands are strides, so they cost nothing. When buffers are assigned, the
     result takes the addend's buffer. `call` is the target's choice of how to
-    compute it (`#rank.cpu_call`), and `scratch` is the memory that the call works
+    compute it (such as `#cpu.call`), and `scratch` is the memory that the call works
     in.
 
     With `grouped` it is a grouped GEMM (`graph.grouped_matmul`, `grouped_outer`):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGES = ["graph", "sharding", "pipeline", "rank", "kernel"]
+PAGES = ["graph", "sharding", "pipeline", "rank", "kernel", "cpu"]
 MESH = '#mesh = #sharding.mesh<["x"=2, "y"=2, "data"=2, "tensor"=2, "pipe"=2]>'
 # Ops that stand in another op or in a module.
 INSIDE = {"graph.parameter", "graph.yield", "graph.scan_yield", "rank.yield", "rank.return", "kernel.store", "kernel.scatter_add"}

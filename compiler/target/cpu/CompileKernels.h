@@ -6,7 +6,7 @@
 
 namespace polyrank::cpu {
 
-/// See target::TargetInterface. `machine` is the string of `#rank.cpu`.
+/// See target::TargetInterface. `machine` is the string of `#cpu.target`.
 mlir::FailureOr<target::CompiledKernels>
 compileKernels(mlir::ModuleOp module, const std::string &machine,
                llvm::StringRef dumpDirectory);

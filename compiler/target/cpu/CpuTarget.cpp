@@ -5,6 +5,7 @@
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/CompileKernels.h"
+#include "compiler/target/cpu/Cpu.h"
 #include "compiler/target/cpu/KernelSchedule.h"
 #include "compiler/target/cpu/LibraryCalls.h"
 #include "compiler/target/cpu/Machine.h"
@@ -21,7 +22,7 @@ static constexpr size_t mostValues = 256;
 
 namespace {
 struct CpuTarget
-    : target::TargetInterface::ExternalModel<CpuTarget, rank::CpuAttr> {
+    : target::TargetInterface::ExternalModel<CpuTarget, TargetAttr> {
   StringRef getName(Attribute) const { return "cpu"; }
 
   Result<void> checkMachine(Attribute target) const {
@@ -96,14 +97,17 @@ struct CpuTarget
 
 private:
   static std::string machineOf(Attribute target) {
-    return cast<rank::CpuAttr>(target).getMachine().str();
+    return cast<TargetAttr>(target).getMachine().str();
   }
 };
 } // namespace
 
 void cpu::registerTarget(DialectRegistry &registry) {
   registerCodegenDialects(registry);
-  registry.addExtension(+[](MLIRContext *context, rank::RankDialect *) {
-    rank::CpuAttr::attachInterface<CpuTarget>(*context);
+  registry.insert<CpuDialect>();
+  registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
+    context->getOrLoadDialect<CpuDialect>();
+    TargetAttr::attachInterface<CpuTarget>(*context);
+    rank->setDefaultTarget(TargetAttr::get(context, "native"));
   });
 }

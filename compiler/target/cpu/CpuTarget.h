@@ -6,8 +6,9 @@
 
 namespace polyrank::cpu {
 
-/// Makes `#rank.cpu` a target in every context with these dialects, and
-/// registers the dialects that compiling for it needs.
+/// Makes `#cpu.target` a target in every context with these dialects, and the
+/// one of modules that name none. Registers the dialects that compiling for it
+/// needs.
 void registerTarget(mlir::DialectRegistry &registry);
 
 } // namespace polyrank::cpu

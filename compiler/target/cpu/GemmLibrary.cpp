@@ -3,6 +3,7 @@
 #include "compiler/target/cpu/GemmLibrary.h"
 
 #include "compiler/target/cpu/ChooseCalls.h"
+#include "compiler/target/cpu/Cpu.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/EnumNames.h"
 #include "llvm/ADT/MapVector.h"
@@ -11,10 +12,9 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cpu;
 
-static_assert(runtime::numGemmLibraries ==
-                  rank::getMaxEnumValForGemmLibrary() + 1 &&
-              agreeOn<runtime::GemmLibrary, rank::GemmLibrary,
-                      runtime::numGemmLibraries>);
+static_assert(
+    runtime::numGemmLibraries == getMaxEnumValForGemmLibrary() + 1 &&
+    agreeOn<runtime::GemmLibrary, GemmLibrary, runtime::numGemmLibraries>);
 
 /// oneDNN's sgemm packs its operands in up to this many bytes for each thread.
 static constexpr uint64_t sgemmPacks = uint64_t(15) << 20;
@@ -37,7 +37,7 @@ runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   if (std::optional<rank::Grouped> grouped = gemm.getGrouped())
     shape.grouped = grouped == rank::Grouped::Rows ? runtime::GemmGroups::Rows
                                                    : runtime::GemmGroups::Inner;
-  if (auto call = dyn_cast_or_null<rank::CpuCallAttr>(gemm.getCallAttr())) {
+  if (auto call = dyn_cast_or_null<CallAttr>(gemm.getCallAttr())) {
     shape.library = runtime::GemmLibrary(call.getLibrary());
     shape.pieces = call.getPieces();
     return shape;
@@ -77,8 +77,8 @@ void cpu::chooseGemmCalls(ArrayRef<rank::GemmOp> gemms, int64_t threads,
   std::vector<GemmCall> calls = chooseCalls(shapes, threads, measure);
   for (auto [entry, call] : llvm::zip_equal(equal, calls))
     for (rank::GemmOp gemm : entry.second)
-      gemm.setCallAttr(rank::CpuCallAttr::get(
-          gemm.getContext(), rank::GemmLibrary(call.library), call.pieces));
+      gemm.setCallAttr(CallAttr::get(gemm.getContext(),
+                                     GemmLibrary(call.library), call.pieces));
 }
 
 FailureOr<int64_t> cpu::getGemmScratch(rank::GemmOp gemm, int64_t threads) {
@@ -90,7 +90,7 @@ FailureOr<int64_t> cpu::getGemmScratch(rank::GemmOp gemm, int64_t threads) {
 
 LogicalResult cpu::writeGemm(rank::GemmOp gemm, runtime::plan::CallT &call) {
   namespace plan = runtime::plan;
-  if (!isa_and_present<rank::CpuCallAttr>(gemm.getCallAttr()))
+  if (!isa_and_present<CallAttr>(gemm.getCallAttr()))
     return gemm.emitOpError("has no call: choose-calls comes first");
   runtime::GemmShape shape = getGemmShape(gemm);
   plan::CpuGemmT body;

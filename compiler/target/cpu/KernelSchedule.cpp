@@ -331,7 +331,7 @@ int64_t cpu::stridedAccesses(LoopsOp loops, const KernelSchedule &schedule) {
   return count;
 }
 
-rank::CpuScheduleAttr KernelSchedule::write(LoopsOp loops) const {
+ScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   SmallVector<int64_t> items(itemVariables.begin(), itemVariables.end());
   SmallVector<int64_t> reductions(reductionVariables.begin(),
                                   reductionVariables.end());
@@ -339,16 +339,15 @@ rank::CpuScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   for (auto [i, op] : llvm::enumerate(loops.getBlock()))
     if (op.getNumResults() && llvm::is_contained(kept, op.getResult(0)))
       keptOps.push_back(i);
-  return rank::CpuScheduleAttr::get(loops.getContext(), kind, items,
-                                    vectorVariable, lanes, block, tileVariable,
-                                    tileVariable < 0 ? 0 : tile, reductions,
-                                    part, scatterRows, keptOps);
+  return ScheduleAttr::get(loops.getContext(), kind, items, vectorVariable,
+                           lanes, block, tileVariable,
+                           tileVariable < 0 ? 0 : tile, reductions, part,
+                           scatterRows, keptOps);
 }
 
 FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops, int64_t range,
                                                int64_t grain) {
-  auto written =
-      dyn_cast_or_null<rank::CpuScheduleAttr>(loops.getScheduleAttr());
+  auto written = dyn_cast_or_null<ScheduleAttr>(loops.getScheduleAttr());
   if (!written)
     return loops.emitOpError("has no schedule for a cpu: run lower-kernels");
   KernelSchedule schedule;
@@ -404,8 +403,8 @@ LogicalResult KernelSchedule::verify(LoopsOp loops) const {
                                      : Kind::Column;
   if (kind != expected)
     return loops.emitOpError("[2] is scheduled as a ")
-           << rank::stringifyCpuLoops(kind) << "; it is a "
-           << rank::stringifyCpuLoops(expected);
+           << stringifyLoopKind(kind) << "; it is a "
+           << stringifyLoopKind(expected);
   if (!kept.empty() && (kind != Kind::Row || !reductionVariables.empty()))
     return loops.emitOpError("[3] keeps values, but is not one row per item");
   bool isTiled = tileVariable >= 0;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/target/cpu/Cpu.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 
@@ -27,9 +28,9 @@ using kernel::Variable;
 /// schedule includes everything that a reduction's bits depend on: in a Row,
 /// lane i adds every `lanes`-th value, and then the lanes are folded, lane i
 /// with lane i + half; in a Column, values are added one by one, in parts of
-/// `part`. `#rank.cpu_schedule` is its textual form.
+/// `part`. `#cpu.schedule` is its textual form.
 struct KernelSchedule {
-  using Kind = rank::CpuLoops;
+  using Kind = LoopKind;
   Kind kind = Kind::Map;
   /// Variables that the item fixes, outermost first; the tile variable is among
   /// them (in blocks of `tile`).
@@ -66,7 +67,7 @@ struct KernelSchedule {
 
   /// The attribute on the loops, and on their kernel; in it `kept` are numbers
   /// of ops.
-  rank::CpuScheduleAttr write(LoopsOp loops) const;
+  ScheduleAttr write(LoopsOp loops) const;
   static mlir::FailureOr<KernelSchedule> read(LoopsOp loops, int64_t range,
                                               int64_t grain);
   /// Checks that code can be generated for a schedule that another program may

@@ -25,7 +25,7 @@ struct Machine {
   /// are not used, so that these decide where the code runs.
   std::vector<std::string> features;
 
-  /// Returns the machine that `#rank.cpu` names. Fails if LLVM does not know
+  /// Returns the machine that `#cpu.target` names. Fails if LLVM does not know
   /// the CPU or it lacks AVX2 and FMA.
   static Result<Machine> find(const std::string &name);
 

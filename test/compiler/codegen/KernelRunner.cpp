@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/Passes.h"
+#include "compiler/target/cpu/Cpu.h"
 #include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/graph/ElementTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -100,7 +101,7 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
   }
   type = source->lookupSymbol<func::FuncOp>("main").getFunctionType();
   (*source)->setAttr(rank::targetAttrName,
-                     rank::CpuAttr::get(context.get(), machine));
+                     cpu::TargetAttr::get(context.get(), machine));
   module = source->clone();
   PassManager passes(context.get());
   FormKernelsOptions formOptions;

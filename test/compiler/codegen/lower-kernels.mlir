@@ -5,7 +5,7 @@
 
 // CHECK: rank.kernel {{.*}}in_place = [array<i64: 0>], range = 256
 // CHECK: kernel.loops [256, reduce 1024] (%[[X:.*]] : tensor<256x1024xf32>) -> tensor<256x1024xf32>
-// CHECK-SAME: schedule(#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>)
+// CHECK-SAME: schedule(#cpu.schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>)
 // CHECK-NEXT: %[[E:.*]] = kernel.load %[[X]][d0 * 1024 + d1]
 // CHECK-NEXT: %[[MAX:.*]] = kernel.reduce max %[[E]]
 // CHECK-NEXT: %[[D:.*]] = arith.subf %[[E]], %[[MAX]]
@@ -22,7 +22,7 @@ func.func @softmax(%x: tensor<256x1024xf32>) -> tensor<256x1024xf32> {
 // A long sum down columns is added in parts.
 
 // CHECK: kernel.loops [reduce 4096, 64]
-// CHECK-SAME: #rank.cpu_schedule<column, vector = 1, lanes = 16, block = 16, reductions = [0], part = 64>
+// CHECK-SAME: #cpu.schedule<column, vector = 1, lanes = 16, block = 16, reductions = [0], part = 64>
 func.func @columns(%x: tensor<4096x64xf32>) -> tensor<64xf32> {
   %0 = graph.reduce sum %x over [0] : (tensor<4096x64xf32>) -> tensor<64xf32>
   return %0 : tensor<64xf32>

@@ -216,11 +216,17 @@ TEST_F(Targets, AreRefusedByNameWhereThereIsNoCodeForThem) {
       << message;
 }
 
-TEST_F(Targets, AreTheCpuWhereTheModuleSaysNothing) {
+TEST_F(Targets, AreTheDefaultWhereTheModuleSaysNothing) {
   (*module)->removeAttr(rank::targetAttrName);
-  EXPECT_FALSE(lower()) << "this test was built without a CPU's code";
-  EXPECT_NE(message.find("#rank.cpu<\"native\">"), std::string::npos)
+  EXPECT_FALSE(lower()) << "this test registers none";
+  EXPECT_NE(message.find("has no 'rank.target', and this program was built "
+                         "without a target"),
+            std::string::npos)
       << message;
+  StringAttr::attachInterface<Abacus>(context);
+  context.getLoadedDialect<rank::RankDialect>()->setDefaultTarget(
+      StringAttr::get(&context, "abacus"));
+  EXPECT_TRUE(lower()) << message;
 }
 
 } // namespace

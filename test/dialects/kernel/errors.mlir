@@ -212,14 +212,6 @@ func.func @linear(%x: tensor<4xf32>) {
 }
 
 // -----
-// expected-error @+1 {{a schedule is a map, row, column or scatter}}
-func.func private @kind() attributes {s = #rank.cpu_schedule<diagonal>}
-
-// -----
-// expected-error @+1 {{a schedule has no 'lane'}}
-func.func private @part() attributes {s = #rank.cpu_schedule<map, lane = 4>}
-
-// -----
 func.func @accumulatorOfMax(%x: tensor<4xbf16>) {
   %0 = kernel.loops [reduce 4] (%x : tensor<4xbf16>) -> tensor<1xf32> {
     %1 = kernel.load %x[d0] : tensor<4xbf16>

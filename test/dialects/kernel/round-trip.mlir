@@ -3,7 +3,7 @@
 // RUN: polyrank-opt %s -emit-bytecode | polyrank-opt | FileCheck %s
 
 // CHECK-LABEL: func.func @row
-// CHECK: %0 = kernel.loops [8, reduce 16] (%arg0 : tensor<8x16xf32>) -> tensor<8x16xf32> schedule(#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 16, kept = [3]>) {
+// CHECK: %0 = kernel.loops [8, reduce 16] (%arg0 : tensor<8x16xf32>) -> tensor<8x16xf32> schedule(#cpu.schedule<row, items = [0], vector = 1, lanes = 16, kept = [3]>) {
 // CHECK-NEXT: %1 = kernel.load %arg0[d0 * 16 + d1] : tensor<8x16xf32>
 // CHECK-NEXT: %2 = kernel.reduce max %1 : f32
 // CHECK-NEXT: %3 = arith.subf %1, %2 : f32
@@ -11,7 +11,7 @@
 // CHECK-NEXT: kernel.store %4 to 0[d0 * 16 + d1] : f32
 func.func @row(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %y = kernel.loops [8, reduce 16] (%x : tensor<8x16xf32>) -> tensor<8x16xf32>
-      schedule(#rank.cpu_schedule<row, kept = [3], lanes = 16, items = [0], vector = 1>) {
+      schedule(#cpu.schedule<row, kept = [3], lanes = 16, items = [0], vector = 1>) {
     %0 = kernel.load %x[16 * d0 + d1] : tensor<8x16xf32>
     %1 = kernel.reduce max %0 : f32
     %2 = arith.subf %0, %1 : f32
@@ -23,7 +23,7 @@ func.func @row(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
 
 // Every op, and every part of a schedule.
 // CHECK-LABEL: func.func @all
-// CHECK: %0:2 = kernel.loops [4, 6] (%arg0, %arg1 : tensor<5x6xf32>, tensor<4xi64>) -> (tensor<24xf32>, tensor<24xi32>) schedule(#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, block = 4096, tiled = 0, tile = 8, reductions = [2], part = 64, rows = 3>) {
+// CHECK: %0:2 = kernel.loops [4, 6] (%arg0, %arg1 : tensor<5x6xf32>, tensor<4xi64>) -> (tensor<24xf32>, tensor<24xi32>) schedule(#cpu.schedule<map, items = [0], vector = 1, lanes = 16, block = 4096, tiled = 0, tile = 8, reductions = [2], part = 64, rows = 3>) {
 // CHECK: kernel.load %arg1[d0] : tensor<4xi64>
 // CHECK: kernel.in_range [-1 + d1] from 0 to 5
 // CHECK: kernel.load %arg0[-1 + d1] + [%{{.*}} * 6] if %{{.*}} : tensor<5x6xf32>
@@ -32,7 +32,7 @@ func.func @row(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
 // CHECK: kernel.store %{{.*}} to 1[d0 * 6 + d1] : i32
 func.func @all(%t: tensor<5x6xf32>, %i: tensor<4xi64>) -> (tensor<24xf32>, tensor<24xi32>) {
   %y:2 = kernel.loops [4, 6] (%t, %i : tensor<5x6xf32>, tensor<4xi64>) -> (tensor<24xf32>, tensor<24xi32>)
-      schedule(#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, block = 4096, tiled = 0, tile = 8, reductions = [2], part = 64, rows = 3>) {
+      schedule(#cpu.schedule<map, items = [0], vector = 1, lanes = 16, block = 4096, tiled = 0, tile = 8, reductions = [2], part = 64, rows = 3>) {
     %0 = kernel.load %i[d0] : tensor<4xi64>
     %1 = kernel.in_range [d1 - 1] from 0 to 5
     %2 = kernel.load %t[d1 - 1] + [%0 * 6] if %1 : tensor<5x6xf32>

@@ -18,6 +18,7 @@ protected:
   Schedules() {
     DialectRegistry registry;
     registerDialects(registry);
+    registry.insert<CpuDialect>();
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     context.getDiagEngine().registerHandler([&](Diagnostic &diagnostic) {
@@ -59,55 +60,55 @@ protected:
 };
 
 TEST_F(Schedules, AreReadWhereCodeCanBeMadeOfThem) {
-  EXPECT_EQ(read("#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 32, "
+  EXPECT_EQ(read("#cpu.schedule<row, items = [0], vector = 1, lanes = 32, "
                  "kept = [1]>"),
             "");
-  EXPECT_EQ(read("#rank.cpu_schedule<column, vector = 0, lanes = 16, "
+  EXPECT_EQ(read("#cpu.schedule<column, vector = 0, lanes = 16, "
                  "reductions = [1], part = 8>"),
             "");
-  EXPECT_EQ(read("#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, "
+  EXPECT_EQ(read("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
                  "block = 32, tiled = 0, tile = 2>",
                  false),
             "");
 }
 
 TEST_F(Schedules, RunEveryVariableOnceInItsPlace) {
-  expectRefused("#rank.cpu_schedule<row, vector = 1, lanes = 16>", "[1]");
-  expectRefused("#rank.cpu_schedule<row, items = [0, 0], vector = 1, lanes = "
+  expectRefused("#cpu.schedule<row, vector = 1, lanes = 16>", "[1]");
+  expectRefused("#cpu.schedule<row, items = [0, 0], vector = 1, lanes = "
                 "16>",
                 "[1]");
-  expectRefused("#rank.cpu_schedule<row, items = [0, 7], vector = 1, lanes = "
+  expectRefused("#cpu.schedule<row, items = [0, 7], vector = 1, lanes = "
                 "16>",
                 "[1]");
-  expectRefused("#rank.cpu_schedule<row, items = [0], vector = 9, lanes = 16>",
+  expectRefused("#cpu.schedule<row, items = [0], vector = 9, lanes = 16>",
                 "[1]");
-  expectRefused("#rank.cpu_schedule<column, items = [1], vector = 0, lanes = "
+  expectRefused("#cpu.schedule<column, items = [1], vector = 0, lanes = "
                 "16>",
                 "[1]");
-  expectRefused("#rank.cpu_schedule<row, vector = 1, reductions = [0], lanes = "
+  expectRefused("#cpu.schedule<row, vector = 1, reductions = [0], lanes = "
                 "16>",
                 "[1]");
 }
 
 TEST_F(Schedules, AreOfTheKindThatTheLoopsAre) {
-  expectRefused("#rank.cpu_schedule<column, items = [0], vector = 1, lanes = "
+  expectRefused("#cpu.schedule<column, items = [0], vector = 1, lanes = "
                 "16>",
                 "[2]");
-  expectRefused("#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 16>",
+  expectRefused("#cpu.schedule<row, items = [0], vector = 1, lanes = 16>",
                 "[2]", false);
-  expectRefused("#rank.cpu_schedule<scatter, items = [0], vector = 1, lanes = "
+  expectRefused("#cpu.schedule<scatter, items = [0], vector = 1, lanes = "
                 "16, rows = 1>",
                 "[2]", false);
 }
 
 TEST_F(Schedules, KeepValuesOfRowsAlone) {
-  expectRefused("#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<row, items = [0], vector = 1, lanes = 16, "
                 "kept = [2]>",
                 "[3]");
-  expectRefused("#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<row, items = [0], vector = 1, lanes = 16, "
                 "kept = [3]>",
                 "[3]");
-  expectRefused("#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
                 "kept = [1]>",
                 "[3]", false);
 }
@@ -115,19 +116,19 @@ TEST_F(Schedules, KeepValuesOfRowsAlone) {
 TEST_F(Schedules, HaveSizesThatFit) {
   for (const char *sizes : {"lanes = 0", "lanes = 12", "lanes = 16, block = 24",
                             "lanes = 16, block = -16", "lanes = 16, part = -1"})
-    expectRefused("#rank.cpu_schedule<row, items = [0], vector = 1, " +
+    expectRefused("#cpu.schedule<row, items = [0], vector = 1, " +
                       std::string(sizes) + ">",
                   "[4]");
-  expectRefused("#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
                 "tiled = 0>",
                 "[4]", false);
 }
 
 TEST_F(Schedules, TileItemsOfMapsAlone) {
-  expectRefused("#rank.cpu_schedule<map, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
                 "tiled = 1, tile = 4>",
                 "[5]", false);
-  expectRefused("#rank.cpu_schedule<row, items = [0], vector = 1, lanes = 16, "
+  expectRefused("#cpu.schedule<row, items = [0], vector = 1, lanes = 16, "
                 "tiled = 0, tile = 4>",
                 "[5]");
 }

@@ -68,7 +68,7 @@ TEST_F(LibraryCalls, AreWrittenWithTheirFunction) {
   runtime::plan::CallT call;
   call.text = "gemm 8x4x16";
   rank::LibraryCallOp op =
-      product("f32", "{call = #rank.cpu_call<matmul, pieces = 4>} ");
+      product("f32", "{call = #cpu.call<matmul, pieces = 4>} ");
   ASSERT_TRUE(succeeded(target.writeCall(op, call))) << message;
   EXPECT_EQ(call.text, "gemm 8x4x16 in 4 Matmul");
   EXPECT_EQ(call.library_bytes, 0u);
@@ -80,8 +80,8 @@ TEST_F(LibraryCalls, AreWrittenWithTheirFunction) {
   EXPECT_EQ(std::tuple(body->m, body->n, body->k), std::tuple(8, 4, 16));
 
   call = {};
-  ASSERT_TRUE(succeeded(target.writeCall(
-      product("f32", "{call = #rank.cpu_call<sgemm>} "), call)));
+  ASSERT_TRUE(succeeded(
+      target.writeCall(product("f32", "{call = #cpu.call<sgemm>} "), call)));
   EXPECT_EQ(call.text, " Sgemm");
   EXPECT_EQ(call.library_bytes, uint64_t(15) << 20)
       << "what it packs for each thread";
