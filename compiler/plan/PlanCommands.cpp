@@ -270,7 +270,7 @@ CommandWriter::write(Operation &op,
           .Case([&](rank::WaitOp wait) {
             fb::WaitT body;
             body.request = requests.at(wait.getCollective());
-            command->body.Set(std::move(body));
+            command->body.Set(body);
             return success();
           })
           .Default([&](Operation *other) -> LogicalResult {

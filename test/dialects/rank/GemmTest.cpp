@@ -15,7 +15,7 @@ namespace {
 /// The GEMMs of a function whose arguments are %x, 2x4x16, %w, 32x16, %c,
 /// 2x4x32, and %g and %i, the groups of eight rows and the ids of two groups.
 struct Gemms {
-  explicit Gemms(std::string body) {
+  explicit Gemms(const std::string &body) {
     DialectRegistry registry;
     registerDialects(registry);
     context.appendDialectRegistry(registry);
