@@ -98,7 +98,9 @@ private:
   int64_t sizeOf(int variable) { return loops.getVariables()[variable].size; }
   mlir::Value emitAddress(mlir::Value base, mlir::Type element,
                           mlir::Value offset);
-  mlir::Value constant(int64_t value) { return target::makeInteger(b, i64, value); }
+  mlir::Value constant(int64_t value) {
+    return target::makeInteger(b, i64, value);
+  }
   mlir::VectorType vectorOf(mlir::Type element) const {
     return mlir::VectorType::get({schedule.lanes}, element);
   }
