@@ -6,7 +6,9 @@
 #include "support/LearningRate.h"
 #include "support/Names.h"
 
+#include <cctype>
 #include <concepts>
+#include <cstdio>
 #include <limits>
 
 namespace polyrank {
@@ -125,6 +127,45 @@ std::vector<std::string> argumentsOf(const OptionTable &table,
       }
     }
   return arguments;
+}
+
+/// Returns a basic string of TOML.
+static std::string inQuotes(const std::string &text) {
+  std::string result = "\"";
+  for (char letter : text)
+    if (letter == '"' || letter == '\\') {
+      result += std::string("\\") + letter;
+    } else if (static_cast<unsigned char>(letter) < ' ') {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\u%04X", unsigned(letter));
+      result += escape;
+    } else {
+      result += letter;
+    }
+  return result + "\"";
+}
+
+std::string fileOf(const OptionTable &table, const OptionTable &standard) {
+  std::string file;
+  for (size_t group = 0; group < table.size(); ++group)
+    for (size_t i = 0; i < table[group].rows.size(); ++i) {
+      const OptionRow &row = table[group].rows[i];
+      std::vector<std::string> texts = textsOf(row);
+      if (!table[group].isInCommand ||
+          texts == textsOf(standard[group].rows[i]))
+        continue;
+      std::string value;
+      for (const std::string &text : texts)
+        value += (value.empty() ? "" : ", ") +
+                 (row.isFlag() ? text : inQuotes(text));
+      std::string key = row.longName().substr(row.isPositional() ? 0 : 2);
+      for (char &letter : key)
+        letter =
+            static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+      file +=
+          key + " = " + (row.isRepeatable() ? "[" + value + "]" : value) + "\n";
+    }
+  return file;
 }
 
 std::string checkWord(const std::string &text,

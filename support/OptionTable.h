@@ -101,6 +101,9 @@ std::string defaultOf(const OptionRow &row);
 std::vector<std::string> argumentsOf(const OptionTable &table,
                                      const OptionTable &standard);
 
+/// Returns the same options as a file of --config.
+std::string fileOf(const OptionTable &table, const OptionTable &standard);
+
 /// Returns the error that a text is none of these words, with the nearest one;
 /// empty if it is one.
 std::string checkWord(const std::string &text,

@@ -105,11 +105,11 @@ static int64_t findSize(ModuleOp module, const Said &said) {
 
 LogicalResult polyrank::driver::findBatch(ModuleOp module,
                                           const Options &options) {
-  auto patterns =
-      sharding::readShardPatterns(options.shardFile, options.shards);
+  auto patterns = sharding::readShardPatterns(options.strategy.shardFile,
+                                              options.strategy.shards);
   if (!patterns)
     return emitError(module.getLoc()) << patterns.error().message;
   Said said{*std::move(patterns),
-            sharding::getBatchAxisNames(options.batchAxes)};
+            sharding::getBatchAxisNames(options.strategy.batchAxes)};
   return BatchFinder(module, said, findSize(module, said)).run();
 }

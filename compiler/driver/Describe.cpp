@@ -13,7 +13,6 @@
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Frontends.h"
-#include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/training/Passes.h"
@@ -164,8 +163,9 @@ Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
 
 int64_t Describer::chooseBatch() {
   // A multiple of the data axes and of the groups of --batch-norm local=G.
-  auto mesh = parseMesh(context, given.mesh);
-  auto axes = sharding::findBatchAxes(*mesh, given.batchAxes);
+  auto axes = sharding::findBatchAxes(
+      strategy::toAttribute(context, given.strategy.mesh),
+      given.strategy.batchAxes);
   int64_t unit = std::lcm(axes ? sharding::product(*axes) : 1,
                           std::max<int64_t>(1, bindings.batchNormGroup));
   constexpr int64_t usual = 8;
@@ -236,7 +236,8 @@ Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   frontends::LastError said(context);
   PassManager manager(&context);
   // The mesh was checked before, and has the requested axes.
-  addTraining(manager, options, *parseMesh(context, options.mesh));
+  addTraining(manager, options,
+              strategy::toAttribute(context, options.strategy.mesh));
   if (failed(manager.run(*made)))
     return Error{said.message};
   step = std::move(made);
@@ -341,7 +342,7 @@ bool Describer::goForward(Options &options) {
   options.batchNorm = given.batchNorm;
   options.dropout = standard.dropout;
   options.ema = standard.ema;
-  options.microbatches = standard.microbatches;
+  options.strategy.microbatches = standard.strategy.microbatches;
   options.freeze = options.trainOnly = options.detach = {};
   auto module = import(options);
   if (!module || !buildStep(options, **module))
@@ -393,9 +394,9 @@ void Describer::noteDropout(ModuleOp module) {
 Result<void> Describer::run() {
   groupParameters();
   findOpenDims();
-  POLYRANK_ASSIGN(mesh, parseMesh(context, given.mesh));
-  if (auto axis = findPipeAxis(given, mesh); !axis)
-    return axis.error();
+  sharding::MeshAttr mesh = strategy::toAttribute(context, given.strategy.mesh);
+  if (auto checked = given.strategy.check(context); !checked)
+    return checked;
   if (auto model = cost::CostModel::parse(mesh, given.links); !model)
     return Error{"--link: " + model.error().message};
   if (auto checked = checkTarget(context, given); !checked)

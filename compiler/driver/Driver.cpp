@@ -8,12 +8,10 @@
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Frontends.h"
 #include "compiler/driver/IdleOptions.h"
-#include "compiler/driver/Mesh.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/lowering/Stage.h"
 #include "compiler/plan/WritePlan.h"
-#include "compiler/sharding/BucketSizes.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Provenance.h"
@@ -162,16 +160,11 @@ LogicalResult Compilation::checkOptions() {
     return fail("say where to write the plan: -o PLAN");
   if (!options.forward && options.loss.empty() && options.stopAfter != "import")
     return explainMissingLoss();
-  auto parsed = parseMesh(context, options.mesh);
-  if (!parsed)
-    return fail(parsed.error().message);
-  mesh = *parsed;
-  if (auto axis = findPipeAxis(options, mesh); !axis)
-    return fail(axis.error().message);
+  mesh = strategy::toAttribute(context, options.strategy.mesh);
+  if (auto checked = options.strategy.check(context); !checked)
+    return fail(checked.error().message);
   if (auto model = cost::CostModel::parse(mesh, options.links); !model)
     return fail("--link: " + model.error().message);
-  if (auto sizes = sharding::parseBucketSizes(options.bucketMegabytes); !sizes)
-    return fail("--bucket-mb: " + sizes.error().message);
   if (auto checked = checkTarget(context, options); !checked)
     return fail(checked.error().message);
   if (!options.dumpDirectory.empty())
@@ -187,7 +180,7 @@ LogicalResult Compilation::checkOptions() {
     emitWarning(UnknownLoc::get(&context)) << crowd.warning;
   // Files of external data belong to the model; they are no plans.
   std::vector<InputUse> inputs{{"the model", options.model},
-                               {"--shard-file", options.shardFile},
+                               {"--shard-file", options.strategy.shardFile},
                                {"--params", options.params}};
   OutputUse plan{"-o", options.output, FileKind::Plan};
   if (auto safe = checkOutputs(inputs, {&plan, 1}); !safe)
@@ -278,8 +271,8 @@ LogicalResult Compilation::run() {
         // A plan without weights is for inspection, and is not run on this
         // machine.
         lowering.measure = !options.abstractWeights;
-        lowering.overlap = options.overlap;
-        lowering.prefetch = options.prefetch;
+        lowering.overlap = options.strategy.overlap;
+        lowering.prefetch = options.strategy.prefetch;
         lowering.links = ArrayRef(options.links);
         lowering.rates = options.rates;
         lowering.report = true;

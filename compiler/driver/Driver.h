@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "compiler/strategy/Strategy.h"
+
 #include <cstdint>
 #include <set>
 #include <string>
@@ -9,33 +11,18 @@
 
 namespace polyrank::driver {
 
-/// The user's request, in the user's words; each field is one option of
+/// The user's request; each field, and each of the strategy, is one option of
 /// polyrank-compile.
 struct Options {
   std::string model;
   std::string output;
-  /// `data=2,tensor=2`; empty: one device without axes.
-  std::string mesh;
   std::vector<std::string> inputs;
   /// NAME=SIZE: the size, in all inputs, of a dim that the export left open.
   std::vector<std::string> dims;
   /// NAME=VALUE: inputs whose values are known at compile time.
   std::vector<std::string> binds;
-  std::vector<std::string> shards;
-  std::string shardFile;
-  /// The mesh axis along which the pipeline stages lie; empty: `pipe`, if the
-  /// mesh has it.
-  std::string pipeAxis;
-  /// The number of pipeline stages: empty or `auto`, or the number of ranks on
-  /// the axis times `chunks`.
-  std::string stages;
-  /// PATTERN=K: places modules or values on stage K.
-  std::vector<std::string> stagePatterns;
-  /// The stages of each rank; 0: as many as the schedule needs.
-  int64_t chunks = 0;
-  /// The pipeline schedule; empty: `1f1b`, or `interleaved` with several
-  /// chunks.
-  std::string schedule;
+  /// What each device has and does.
+  strategy::Strategy strategy;
   bool forward = false;
   std::string loss;
   /// The metrics that are logged beside the loss.
@@ -54,7 +41,6 @@ struct Options {
   double clipValue = 0;
   /// The decay of moving averages of the parameters; 0: none are kept.
   double ema = 0;
-  int64_t microbatches = 1;
   /// The layers of the model are in training or in evaluation mode; neither: as
   /// the model was saved.
   bool trainLayers = false, evalLayers = false;
@@ -73,30 +59,6 @@ struct Options {
   std::string params;
   /// True if the file may lack its weights.
   bool abstractWeights = false;
-  /// Bucket sizes, as sharding::parseBucketSizes reads them.
-  std::string bucketMegabytes = "25";
-  /// The ZeRO stage. Stage 1 splits updates and optimizer state over the
-  /// devices that would do the same work, for parameters of at least
-  /// `zeroThreshold` elements; 2 also splits sums of gradients, 3 also
-  /// parameters.
-  int64_t zero = 1;
-  /// `A+B`: the axes to split over, instead of those over which gradients are
-  /// sums.
-  std::string zeroAxes;
-  /// "none", "full", "selective", or globs over modules.
-  std::string recompute = "none";
-  bool recomputeGathers = false;
-  /// The axes that split the batch, "a+b"; by default `replica` and `data`.
-  std::string batchAxes;
-  int64_t zeroThreshold = 65536;
-  /// For stages 2 and 3: `parts`, or `full` to reduce once per step.
-  std::string zeroAccumulate = "parts";
-  /// For stage 3: `use`, `step` or `keep=PATTERN[,PATTERN]`.
-  std::string zeroGather = "use";
-  /// True if collectives start early and are awaited late. `prefetch` is the
-  /// number of gathers of parameters that run ahead of the one in use.
-  bool overlap = true;
-  int64_t prefetch = 1;
   int64_t threads = 1;
   std::string cpu = "native";
   /// AXIS=MICROSECONDS:GB_PER_S.

@@ -3,7 +3,6 @@
 
 #include "compiler/driver/FindCommand.h"
 
-#include "compiler/driver/Mesh.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "dialects/graph/Boundary.h"
@@ -21,7 +20,9 @@ using frontends::DescribedParameter;
 
 namespace {
 
-using Axes = SmallVector<std::pair<std::string, int64_t>>;
+using strategy::MeshAxes;
+using strategy::MeshAxis;
+using strategy::Strategy;
 
 class Finder {
 public:
@@ -37,23 +38,17 @@ private:
   std::string whyNot(const Options &options);
   /// Tries a mesh with the user's constraints, then with others for unused
   /// axes.
-  bool tryMesh(const Axes &axes);
-  /// The user's constraints that name none of the mesh's other axes.
-  std::vector<std::string> shardsOn(const Axes &axes);
+  bool tryMesh(const MeshAxes &axes);
   /// Returns true if the step's pipeline stages lie along the axis.
   bool hasStages(StringRef axis) const {
     return axis == pipeline::getAxis(step);
   }
-  bool splitsBatch(StringRef axis) const {
-    return llvm::is_contained(sharding::getBatchAxisNames(given.batchAxes),
-                              axis);
-  }
   /// The axes that no constraint names, other than batch axes.
-  SmallVector<std::string> findUnusedAxes(const Axes &axes);
+  SmallVector<std::string> findUnusedAxes(const MeshAxes &axes);
   /// Patterns in which an axis may replace the one `%`, largest matrices first.
   SmallVector<std::string> findSplits();
   /// `axes`, with a data axis that divides the batch of each input.
-  Axes withEvenData(const Axes &axes);
+  MeshAxes withEvenData(const MeshAxes &axes);
 
   ModuleOp step;
   const Options &given;
@@ -63,20 +58,6 @@ private:
 
 } // namespace
 
-static std::string toText(const Axes &axes) {
-  std::string text;
-  for (auto &[name, size] : axes)
-    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(size);
-  return text;
-}
-
-/// Returns true if the dims of a constraint, `[data+tensor,-]`, name the axis.
-static bool names(StringRef shard, StringRef axis) {
-  SmallVector<StringRef> words;
-  llvm::SplitString(shard.substr(shard.rfind('=') + 1), words, "[]+,@ ");
-  return llvm::is_contained(words, axis);
-}
-
 std::string Finder::whyNot(const Options &options) {
   std::string said;
   MLIRContext *context = step.getContext();
@@ -85,41 +66,22 @@ std::string Finder::whyNot(const Options &options) {
       said = diagnostic.str();
     return success();
   });
-  auto mesh = parseMesh(*context, options.mesh);
-  if (!mesh)
-    return mesh.error().message;
   OwningOpRef<ModuleOp> module = step.clone();
   PassManager manager(context);
   addPropagation(manager, options);
   addPartition(manager, options);
-  sharding::setMesh(*module, *mesh);
+  sharding::setMesh(*module,
+                    strategy::toAttribute(*context, options.strategy.mesh));
   return succeeded(manager.run(*module)) ? "" : said;
 }
 
-std::vector<std::string> Finder::shardsOn(const Axes &axes) {
-  MLIRContext *context = step.getContext();
-  auto mesh = parseMesh(*context, given.mesh);
-  std::vector<std::string> kept;
-  for (const std::string &shard : given.shards)
-    if (llvm::none_of(mesh->getAxisNames(), [&](StringAttr name) {
-          return names(shard, name) && llvm::none_of(axes, [&](auto &axis) {
-                   return axis.first == name.getValue();
-                 });
-        }))
-      kept.push_back(shard);
-  return kept;
-}
-
-SmallVector<std::string> Finder::findUnusedAxes(const Axes &axes) {
+SmallVector<std::string> Finder::findUnusedAxes(const MeshAxes &axes) {
   SmallVector<std::string> unused;
-  if (!given.shardFile.empty())
+  if (!given.strategy.shardFile.empty())
     return unused; // the file may name them
-  for (auto &[name, size] : axes)
-    if (size > 1 && !splitsBatch(name) && !hasStages(name) &&
-        llvm::none_of(given.shards,
-                      [&, &name = name](const std::string &shard) {
-                        return names(shard, name);
-                      }))
+  for (const auto &[name, size] : axes)
+    if (size > 1 && !given.strategy.splitsBatch(name) && !hasStages(name) &&
+        !given.strategy.constrains(name))
       unused.push_back(name);
   return unused;
 }
@@ -155,13 +117,13 @@ SmallVector<std::string> Finder::findSplits() {
   return splits;
 }
 
-Axes Finder::withEvenData(const Axes &axes) {
-  Axes even;
+MeshAxes Finder::withEvenData(const MeshAxes &axes) {
+  MeshAxes even;
   auto function = step.lookupSymbol<func::FuncOp>("step");
   graph::Boundary boundary(function);
   int64_t others = 1;
   for (auto &[name, size] : axes)
-    if (name != "data" && splitsBatch(name))
+    if (name != "data" && given.strategy.splitsBatch(name))
       others *= size;
   for (auto [name, size] : axes) {
     auto divides = [&](int64_t size) {
@@ -182,10 +144,9 @@ Axes Finder::withEvenData(const Axes &axes) {
   return even;
 }
 
-bool Finder::tryMesh(const Axes &axes) {
+bool Finder::tryMesh(const MeshAxes &axes) {
   Options options = given;
-  options.mesh = toText(axes);
-  options.shards = shardsOn(axes);
+  options.strategy = given.strategy.on(axes);
   std::string said = whyNot(options);
   if (said.empty()) {
     result.options = options;
@@ -197,12 +158,13 @@ bool Finder::tryMesh(const Axes &axes) {
   if (unused.empty())
     return false;
   SmallVector<std::string> splits = findSplits();
-  std::vector<std::string> shards = options.shards;
+  std::vector<std::string> shards = options.strategy.shards;
   for (size_t first = 0; first < splits.size(); ++first) {
-    options.shards = shards;
+    options.strategy.shards = shards;
     for (auto [i, axis] : llvm::enumerate(unused)) {
       std::string split = splits[(first + i) % splits.size()];
-      options.shards.push_back(split.replace(split.rfind('%'), 1, axis));
+      options.strategy.shards.push_back(
+          split.replace(split.rfind('%'), 1, axis));
     }
     if (!whyNot(options).empty())
       continue;
@@ -210,7 +172,8 @@ bool Finder::tryMesh(const Axes &axes) {
         "an axis of the mesh besides data splits what --shard says; the "
         "command "
         "has " +
-        llvm::join(ArrayRef(options.shards).drop_front(shards.size()), ", ") +
+        llvm::join(ArrayRef(options.strategy.shards).drop_front(shards.size()),
+                   ", ") +
         " for a beginning");
     result.options = options;
     return true;
@@ -219,44 +182,38 @@ bool Finder::tryMesh(const Axes &axes) {
 }
 
 FoundCommand Finder::find() {
-  Axes axes;
-  std::string text = given.mesh.empty() ? "data=2" : given.mesh;
-  SmallVector<StringRef> parts;
-  StringRef(text).split(parts, ',');
-  for (StringRef part : parts) {
-    auto [name, number] = part.trim().split('=');
-    int64_t size = 0;
-    number.getAsInteger(10, size);
-    axes.push_back({name.str(), size});
-  }
-  Axes even = withEvenData(axes), data, least;
+  const MeshAxes &asked = given.strategy.mesh;
+  MeshAxes axes = asked.empty() ? MeshAxes{{"data", 2}} : asked;
+  MeshAxes even = withEvenData(axes), data, least;
   llvm::copy_if(axes, std::back_inserter(least),
-                [&](auto &axis) { return hasStages(axis.first); });
+                [&](auto &axis) { return hasStages(axis.name); });
   llvm::copy_if(even, std::back_inserter(data), [&](auto &axis) {
-    return axis.first == "data" || hasStages(axis.first);
+    return axis.name == "data" || hasStages(axis.name);
   });
-  SmallVector<Axes> meshes{axes};
-  for (const Axes &other : {even, data, least})
+  SmallVector<MeshAxes> meshes{axes};
+  for (const MeshAxes &other : {even, data, least})
     if (!llvm::is_contained(meshes, other))
       meshes.push_back(other);
-  if (given.mesh.empty() && axes != even)
+  if (asked.empty() && axes != even)
     meshes.erase(meshes.begin()); // the user did not ask for data=2
-  for (const Axes &mesh : meshes)
+  for (const MeshAxes &mesh : meshes)
     if (tryMesh(mesh))
       break;
   if (!result.options)
     return std::move(result);
   Options &options = *result.options;
-  if (!given.mesh.empty() && options.mesh != toText(axes))
-    result.notes.insert(result.notes.begin(),
-                        "--mesh " + given.mesh +
-                            " does not fit, and the command has " +
-                            (options.mesh.empty() ? "none" : options.mesh) +
-                            ": " + result.problem);
+  if (!asked.empty() && options.strategy.mesh != axes)
+    result.notes.insert(
+        result.notes.begin(),
+        "--mesh " + toString(asked) + " does not fit, and the command has " +
+            (options.strategy.mesh.empty() ? "none"
+                                           : toString(options.strategy.mesh)) +
+            ": " + result.problem);
   result.problem.clear();
-  auto mesh = parseMesh(*step.getContext(), options.mesh);
-  if (CrowdCheck crowd = checkCrowd(options, mesh->getNumDevices());
-      !crowd.error.empty()) {
+  int64_t ranks =
+      strategy::toAttribute(*step.getContext(), options.strategy.mesh)
+          .getNumDevices();
+  if (CrowdCheck crowd = checkCrowd(options, ranks); !crowd.error.empty()) {
     result.notes.push_back(crowd.error);
     options.cpu = "x86-64-v3";
   }

@@ -54,7 +54,7 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
   });
   graph::Boundary boundary(step);
   SmallVector<StringRef> batchAxes =
-      sharding::getBatchAxisNames(options.batchAxes);
+      sharding::getBatchAxisNames(options.strategy.batchAxes);
   for (StringRef name : batchAxes)
     if (int32_t axis = mesh.lookup(name); axis >= 0)
       result.batchRanks *= mesh.getAxisSizes()[axis];
@@ -71,7 +71,7 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
         cast<RankedTensorType>(argument.getType()).getShape()));
     // Stage 3 also splits parameters that are not trained.
     bool mayBeSplit = boundary.getArgument<graph::ParameterAttr>(number) &&
-                      (options.zero == 3 || boundary.getNext(number));
+                      (options.strategy.zero == 3 || boundary.getNext(number));
     if (mayBeSplit && elements > result.largestElements) {
       result.largestElements = elements;
       result.largestParameter = boundary.getName(number);
@@ -103,30 +103,32 @@ Reason nothingIsReduced(const Options &, const StepHoldings &step) {
 }
 
 Reason zeroSplitsNothing(const Options &options, const StepHoldings &step) {
-  if (options.zero == 0)
+  if (options.strategy.zero == 0)
     return "--zero 0 keeps all whole";
   if (step.zeroCollectives)
     return "";
   if (step.ranks == 1)
     return "there is one rank, which keeps all; --mesh data=2 has two";
-  if (options.forward && options.zero < 3)
+  if (options.forward && options.strategy.zero < 3)
     return "a forward plan updates no parameter; --zero 3 splits the "
            "parameters "
            "themselves";
-  if (step.largestElements > 0 && step.largestElements < options.zeroThreshold)
+  if (step.largestElements > 0 &&
+      step.largestElements < options.strategy.zeroThreshold)
     return llvm::formatv("'{0}', the largest parameter of a rank, has {1} "
                          "elements, and --zero-threshold {2} leaves it whole; "
                          "--zero-threshold {1} splits it",
                          step.largestParameter, step.largestElements,
-                         options.zeroThreshold);
+                         options.strategy.zeroThreshold);
   return llvm::formatv(
       "of the parameters of {0} elements and more none is there "
       "twice, or can be split",
-      options.zeroThreshold);
+      options.strategy.zeroThreshold);
 }
 
 Reason stageTwoIsStageOne(const Options &options, const StepHoldings &step) {
-  if (options.zero != 2 || options.microbatches > 1 || options.forward)
+  if (options.strategy.zero != 2 || options.strategy.microbatches > 1 ||
+      options.forward)
     return zeroSplitsNothing(options, step);
   return "with one microbatch --zero 2 is --zero 1: there is no sum of "
          "gradients "
@@ -134,23 +136,25 @@ Reason stageTwoIsStageOne(const Options &options, const StepHoldings &step) {
 }
 
 Reason thereIsNoSum(const Options &options, const StepHoldings &step) {
-  return options.microbatches > 1
+  return options.strategy.microbatches > 1
              ? zeroSplitsNothing(options, step)
              : "with one microbatch there is no sum of gradients";
 }
 
 Reason nothingIsGathered(const Options &options, const StepHoldings &step) {
-  return options.zero == 3 ? zeroSplitsNothing(options, step)
-                           : llvm::formatv("--zero {0} gathers no parameters "
-                                           "where they are used; --zero 3 does",
-                                           options.zero)
-                                 .str();
+  return options.strategy.zero == 3
+             ? zeroSplitsNothing(options, step)
+             : llvm::formatv("--zero {0} gathers no parameters "
+                             "where they are used; --zero 3 does",
+                             options.strategy.zero)
+                   .str();
 }
 
 Reason stagesRunOneByOne(const Options &options, const StepHoldings &step) {
-  bool setsChunks =
-      llvm::is_contained({"interleaved", "zero-bubble-v"}, options.schedule);
-  return step.pipeAxis.empty() || options.microbatches > 1 || setsChunks
+  bool setsChunks = llvm::is_contained({"interleaved", "zero-bubble-v"},
+                                       options.strategy.schedule);
+  return step.pipeAxis.empty() || options.strategy.microbatches > 1 ||
+                 setsChunks
              ? ""
              : "with one microbatch the stages run one after the other in any "
                "order; give --microbatches more";
@@ -191,7 +195,7 @@ static void findIdleStages(const Options &options, const StepHoldings &step,
   if (ranks < 2)
     return;
   std::string axis = step.pipeAxis + "=" + std::to_string(ranks);
-  if (options.microbatches == 1)
+  if (options.strategy.microbatches == 1)
     found.push_back(
         "the stages of " + axis +
         " run one after the other, so that each of its ranks stands " +
@@ -226,8 +230,9 @@ std::vector<std::string> polyrank::driver::findIdle(const Options &options,
       continue;
     // A value of 0 asks for no ZeRO stage, or for no prefetching.
     bool asksNothing =
-        (StringRef(rule.option) == "zero" && options.zero == 0) ||
-        (StringRef(rule.option) == "prefetch" && options.prefetch == 0);
+        (StringRef(rule.option) == "zero" && options.strategy.zero == 0) ||
+        (StringRef(rule.option) == "prefetch" &&
+         options.strategy.prefetch == 0);
     if (Reason reason = rule.explain(options, step);
         !reason.empty() && !asksNothing)
       idle[reason].push_back(std::string("--") + rule.option);

@@ -1,6 +1,9 @@
-// The options of polyrank-compile about the model and about what is printed.
+// The options of polyrank-compile about the model, the machine and what is
+// printed.
 
 #include "compiler/driver/OptionTable.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 using namespace polyrank;
 using namespace polyrank::driver;
@@ -80,9 +83,33 @@ OptionGroup polyrank::driver::reportOptions(Options &options) {
       /*isInCommand=*/false};
 }
 
+OptionGroup polyrank::driver::machineOptions(Options &options) {
+  return {
+      "Machine",
+      {
+          {"--threads",
+           "N",
+           &options.threads,
+           "Threads of each rank",
+           {.check = between(int64_t(1), int64_t(1024))}},
+          {"--cpu", "CPU", &options.cpu,
+           "What the kernels are compiled for: native, x86-64-v3, x86-64-v4 or "
+           "an LLVM CPU name"},
+          {"--link", "SPEC", &options.links,
+           "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
+           "for the choice of collectives and when they start. Repeatable"},
+          {"--rates", "RATES", &options.rates,
+           "compute=GFLOPS,memory=GB_PER_S: what a rank computes and reads "
+           "from memory, for when communication starts; polyrank-run --profile "
+           "measures it. Without this what a CPU of today reaches"},
+      }};
+}
+
 OptionTable polyrank::driver::optionTable(Options &options) {
-  return {modelOptions(options), rankOptions(options),
-          stageOptions(options), zeroOptions(options),
-          timeOptions(options),  trainingOptions(options),
-          layerOptions(options), reportOptions(options)};
+  OptionTable table{modelOptions(options)};
+  llvm::append_range(table, options.strategy.options(options.forward));
+  llvm::append_range(
+      table, OptionTable{machineOptions(options), trainingOptions(options),
+                         layerOptions(options), reportOptions(options)});
+  return table;
 }

@@ -11,13 +11,10 @@ namespace polyrank::driver {
 /// that of --help and of the printed command.
 OptionTable optionTable(Options &options);
 
-/// The groups of the table.
+/// The groups of the table besides those of the strategy.
 /// @{
 OptionGroup modelOptions(Options &options);
-OptionGroup rankOptions(Options &options);
-OptionGroup stageOptions(Options &options);
-OptionGroup zeroOptions(Options &options);
-OptionGroup timeOptions(Options &options);
+OptionGroup machineOptions(Options &options);
 OptionGroup trainingOptions(Options &options);
 OptionGroup layerOptions(Options &options);
 OptionGroup reportOptions(Options &options);

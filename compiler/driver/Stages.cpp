@@ -4,7 +4,6 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Stage.h"
-#include "compiler/stage_order/Schedule.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/Cpu.h"
 #include "compiler/target/cpu/CpuTarget.h"
@@ -166,9 +165,9 @@ CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
 void polyrank::driver::addPropagation(OpPassManager &manager,
                                       const Options &options) {
   sharding::ApplyStrategyOptions strategy;
-  llvm::append_range(strategy.shards, options.shards);
-  strategy.file = options.shardFile;
-  strategy.batchAxes = options.batchAxes;
+  llvm::append_range(strategy.shards, options.strategy.shards);
+  strategy.file = options.strategy.shardFile;
+  strategy.batchAxes = options.strategy.batchAxes;
   manager.addPass(sharding::createApplyStrategy(strategy));
   manager.addNestedPass<func::FuncOp>(
       sharding::createPropagateLayouts({/*report=*/true}));
@@ -177,75 +176,31 @@ void polyrank::driver::addPropagation(OpPassManager &manager,
 void polyrank::driver::addPartition(OpPassManager &manager,
                                     const Options &options) {
   sharding::PartitionOptions partition;
-  partition.recompute = {options.recompute, options.recomputeGathers};
-  partition.updates = {options.zero, options.zeroAxes, options.zeroThreshold,
-                       options.zeroAccumulate, options.zeroGather};
+  partition.recompute = {options.strategy.recompute,
+                         options.strategy.recomputeGathers};
+  partition.updates = {options.strategy.zero, options.strategy.zeroAxes,
+                       options.strategy.zeroThreshold,
+                       options.strategy.zeroAccumulate,
+                       options.strategy.zeroGather};
   llvm::append_range(partition.reshards.links, options.links);
-  partition.buckets = {options.bucketMegabytes};
+  partition.buckets = {options.strategy.bucketMegabytes};
   sharding::partitionStage(manager, partition);
-}
-
-static std::string getSchedule(const Options &options) {
-  return !options.schedule.empty() ? options.schedule
-         : options.chunks > 1      ? "interleaved"
-                                   : "1f1b";
-}
-
-/// Two of the schedules have several stages per rank.
-static int64_t getChunks(const Options &options) {
-  bool isOfTwo =
-      llvm::is_contained({"interleaved", "zero-bubble-v"}, options.schedule);
-  return options.chunks ? options.chunks : isOfTwo ? 2 : 1;
-}
-
-Result<int32_t> polyrank::driver::findPipeAxis(const Options &options,
-                                               sharding::MeshAttr mesh) {
-  int32_t axis =
-      mesh.lookup(options.pipeAxis.empty() ? "pipe" : options.pipeAxis);
-  if (axis < 0 && !options.pipeAxis.empty())
-    return Error{"--pipe-axis: " +
-                 cost::explainMissingAxis(mesh, options.pipeAxis)};
-  std::string given = !options.stagePatterns.empty() ? "--stage"
-                      : !options.stages.empty()      ? "--stages"
-                      : options.chunks               ? "--chunks"
-                      : !options.schedule.empty()    ? "--schedule"
-                                                     : "";
-  if (axis < 0 && !given.empty())
-    return Error{given + ": the mesh has no axis for the stages of a pipeline; "
-                         "call one 'pipe', as in --mesh data=2,pipe=4, or name "
-                         "it with --pipe-axis"};
-  // One rank is accepted, so that one command works for meshes of any size.
-  bool isForOne = options.chunks <= 1 && options.stagePatterns.empty() &&
-                  llvm::is_contained({"", "auto", "1"}, options.stages);
-  if (axis >= 0 && mesh.getAxisSizes()[axis] == 1 && !isForOne)
-    return Error{given + ": the pipe axis has one rank, which has the whole "
-                         "model; give it more in --mesh, or leave this out"};
-  if (axis < 0 || mesh.getAxisSizes()[axis] == 1)
-    return -1;
-  // A schedule file says itself where its stages are.
-  if (!StringRef(options.schedule).starts_with("file:"))
-    if (auto made = stage_order::getCoordinates(getSchedule(options),
-                                                mesh.getAxisSizes()[axis],
-                                                getChunks(options));
-        !made)
-      return made.error();
-  return axis;
 }
 
 static void setStages(const Options &options, sharding::MeshAttr mesh,
                       stages::AssignStagesOptions &stages) {
-  Result<int32_t> axis = findPipeAxis(options, mesh);
+  Result<int32_t> axis = options.strategy.findPipeAxis(mesh);
   if (!axis || *axis < 0)
     return;
   stages.axis = mesh.getAxisNames()[*axis].str();
   stages.ranks = mesh.getAxisSizes()[*axis];
-  stages.schedule = getSchedule(options);
-  stages.chunks = getChunks(options);
-  if (!options.stages.empty())
-    stages.stages = options.stages;
-  llvm::append_range(stages.patterns, options.stagePatterns);
+  stages.schedule = options.strategy.getSchedule();
+  stages.chunks = options.strategy.getChunks();
+  if (!options.strategy.stages.empty())
+    stages.stages = options.strategy.stages;
+  llvm::append_range(stages.patterns, options.strategy.stagePatterns);
   stages.train = !options.forward;
-  stages.microbatches = options.microbatches;
+  stages.microbatches = options.strategy.microbatches;
   llvm::append_range(stages.links, options.links);
   stages.rates = options.rates;
   stages.threads = options.threads;
@@ -266,6 +221,6 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.clipNormType = options.clipNormType;
   training.step.clipValue = options.clipValue;
   training.step.ema = options.ema;
-  training.step.microbatches = options.microbatches;
+  training.step.microbatches = options.strategy.microbatches;
   training::trainingStage(manager, training);
 }

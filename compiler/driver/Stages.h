@@ -34,13 +34,9 @@ struct CrowdCheck {
 };
 CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 
-/// The mesh axis along which pipeline stages lie; -1 if there is none, or it
-/// has one rank. Fails if the mesh lacks the axis that the user named, or if
-/// options of a pipeline have no axis.
-Result<int32_t> findPipeAxis(const Options &options, sharding::MeshAttr mesh);
-
 /// Adds the passes from @forward to @step, also without a loss (and then
-/// without training). `findPipeAxis` must have accepted `mesh`.
+/// without training). `Strategy::check` must have accepted the
+/// strategy, whose mesh is `mesh`.
 void addTraining(mlir::OpPassManager &manager, const Options &options,
                  sharding::MeshAttr mesh);
 /// Adds the passes from the user's constraints (`--shard`, `--shard-file`,

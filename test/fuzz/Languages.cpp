@@ -2,8 +2,8 @@
 // chooses which.
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/driver/Mesh.h"
 #include "compiler/sharding/ShardPattern.h"
+#include "compiler/strategy/MeshAxes.h"
 #include "compiler/training/Optimizer.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -39,7 +39,7 @@ void parse(MLIRContext &context, char language, const std::string &text) {
   trained.trainable = true;
   switch (language) {
   case 'm':
-    return check(driver::parseMesh(context, text));
+    return check(strategy::parseMeshAxes(text));
   case 'l':
     return check(cost::CostModel::parse(mesh, {text}));
   case 's': {

@@ -31,6 +31,8 @@ MAY = {
     "compiler/lowering": ["support", "dialects", "compiler/codegen/Passes.h", "compiler/overlap/Passes.h",
                           "compiler/overlap/Timeline.h", "compiler/stage_order", "compiler/target/Target.h", "runtime/progress"],
     "compiler/plan": ["support", "dialects", "compiler/overlap/Timeline.h", "compiler/target", "runtime/plan"],
+    "compiler/strategy": ["support", "dialects", "compiler/cost", "compiler/stage_order", "compiler/sharding/BatchAxes.h",
+                          "compiler/sharding/BucketSizes.h", "compiler/sharding/ShardPattern.h"],
     "compiler/driver": ["support", "dialects", "frontends", "compiler", "runtime/plan"],
     "tools": ["support", "dialects", "frontends", "compiler", "runtime"],
 }

@@ -1,81 +1,87 @@
-// The options of polyrank-compile about ranks: what each of them has and does,
-// and when they communicate.
+// The options of a strategy: what each rank has and does, and when ranks
+// communicate.
 
-#include "compiler/driver/OptionTable.h"
+#include "compiler/strategy/Strategy.h"
 
 #include "compiler/stage_order/Schedule.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace polyrank;
-using namespace polyrank::driver;
+using namespace polyrank::strategy;
 
-OptionGroup polyrank::driver::rankOptions(Options &options) {
+static OptionGroup rankOptions(Strategy &strategy, const bool &isForward) {
   return {
       "Ranks",
       {
-          {"--mesh", "AXES", &options.mesh,
+          {"--mesh", "AXES",
+           TextField{[&strategy](const std::string &text) {
+                       auto axes = parseMeshAxes(text);
+                       if (axes)
+                         strategy.mesh = *std::move(axes);
+                       return axes ? "" : axes.error().message;
+                     },
+                     [&strategy] { return toString(strategy.mesh); }},
            "The devices, as named axes: data=2,tensor=2. An axis called data "
            "splits the batch. Without a mesh: one device"},
-          {"--shard", "SPEC", &options.shards,
+          {"--shard", "SPEC", &strategy.shards,
            "PATTERN=DIMS: how parameters, inputs or a module's output "
            "(out(SCOPE)) are laid out. DIMS has one entry per dim: - not "
            "split, ? as the compiler likes, axis or a+b split. Example: "
            "'*.c_fc.weight=[-,tensor]'"},
-          {"--shard-file", "FILE", &options.shardFile,
+          {"--shard-file", "FILE", &strategy.shardFile,
            "A file with one PATTERN=DIMS a line (# comments)"},
-          {"--batch-axes", "AXES", &options.batchAxes,
+          {"--batch-axes", "AXES", &strategy.batchAxes,
            "The axes of the mesh that split the batch of inputs that no "
            "--shard names: A+B; default: replica and data, where the mesh has "
            "them"},
+          {"--microbatches",
+           "M",
+           &strategy.microbatches,
+           "Microbatches whose gradients one step adds up",
+           {.check = between(int64_t(1), int64_t(1) << 20)}},
           {"--recompute",
            "WHAT",
-           &options.recompute,
+           &strategy.recompute,
            "What the backward computes again instead of keeping it: full (all "
            "but what enters a repeated block), selective (what takes few FLOPs "
            "for each byte), PATTERN[,PATTERN] (all but what enters these "
            "modules), or none",
            {.refuse =
-                unlessForward(options, "a forward plan has no gradients")}},
+                [&isForward] {
+                  return isForward ? "a forward plan has no gradients" : "";
+                }}},
           {"--recompute-gathers",
            "",
-           &options.recomputeGathers,
+           &strategy.recomputeGathers,
            "With --recompute, communicate again too, instead of keeping what "
            "was received",
            {.needs = "--recompute"}},
-          {"--threads",
-           "N",
-           &options.threads,
-           "Threads of each rank",
-           {.check = between(int64_t(1), int64_t(1024))}},
-          {"--cpu", "CPU", &options.cpu,
-           "What the kernels are compiled for: native, x86-64-v3, x86-64-v4 or "
-           "an LLVM CPU name"},
       }};
 }
 
-OptionGroup polyrank::driver::stageOptions(Options &options) {
+static OptionGroup stageOptions(Strategy &strategy) {
   return {
       "Pipeline stages",
       {
-          {"--pipe-axis", "AXIS", &options.pipeAxis,
+          {"--pipe-axis", "AXIS", &strategy.pipeAxis,
            "The axis of the mesh along which the model is cut into stages; "
            "default: an axis called pipe"},
-          {"--stages", "auto|N", &options.stages,
+          {"--stages", "auto|N", &strategy.stages,
            "How many stages the model is cut into: auto (default), or the size "
            "of the pipe axis times --chunks. Where it is cut is what takes the "
            "slowest stage the least time; docs/cutting.md"},
-          {"--stage", "SPEC", &options.stagePatterns,
+          {"--stage", "SPEC", &strategy.stagePatterns,
            "PATTERN=K: the modules or ops of that name are on stage K, and "
            "what is left is cut around them: 'transformer.h.[0-5].*=0'. "
            "Repeatable"},
           {"--chunks",
            "V",
-           &options.chunks,
+           &strategy.chunks,
            "Stages of each rank of the pipe axis: the model is cut into as "
            "many times more. Default: 2 with --schedule interleaved and "
            "zero-bubble-v, else 1",
            {.check = between(int64_t(1), int64_t(4096))}},
-          {"--schedule", "SCHEDULE", &options.schedule,
+          {"--schedule", "SCHEDULE", &strategy.schedule,
            "In which order ranks run their stages: " +
                llvm::join(stage_order::getScheduleNames(), ", ") +
                " or file:PATH. Default: interleaved with --chunks, else 1f1b; "
@@ -83,13 +89,13 @@ OptionGroup polyrank::driver::stageOptions(Options &options) {
       }};
 }
 
-OptionGroup polyrank::driver::zeroOptions(Options &options) {
+static OptionGroup zeroOptions(Strategy &strategy, const bool &isForward) {
   return {
       "ZeRO",
       {
           {"--zero",
            "STAGE",
-           &options.zero,
+           &strategy.zero,
            "ZeRO stage: 1 splits each parameter's update and optimizer state "
            "over the ranks that have the same parameter, 2 also the sum of its "
            "gradients over microbatches, 3 the parameter too; 0 keeps them "
@@ -97,56 +103,56 @@ OptionGroup polyrank::driver::zeroOptions(Options &options) {
            {.check = between(int64_t(0), int64_t(3))}},
           {"--zero-axis",
            "A[+B]",
-           &options.zeroAxes,
+           &strategy.zeroAxes,
            "Split updates over these axes of the mesh; without this, over "
            "those along which ranks add up their gradients",
            {.refuse =
-                [&options] {
-                  return options.forward && options.zero < 3
+                [&strategy, &isForward] {
+                  return isForward && strategy.zero < 3
                              ? "a forward plan has no gradients; --zero 3 "
                                "splits its parameters"
                              : "";
                 }}},
           {"--zero-threshold",
            "N",
-           &options.zeroThreshold,
+           &strategy.zeroThreshold,
            "A parameter of which a rank has fewer elements is updated whole: "
            "another collective would take longer",
            {.check = aboveZero()}},
           {"--zero-accumulate",
            "SUM",
-           oneOfWords(&options.zeroAccumulate, {"parts", "full"}),
+           oneOfWords(&strategy.zeroAccumulate, {"parts", "full"}),
            "With --zero 2 or 3 and several microbatches: 'parts' reduces the "
            "gradients of each microbatch, and a rank adds up its part; 'full' "
            "adds up whole gradients and reduces them once",
-           {.refuse = [&options]() -> std::string {
-             if (options.forward)
+           {.refuse = [&strategy, &isForward]() -> std::string {
+             if (isForward)
                return "a forward plan has no gradients";
-             return options.zero >= 2 ? ""
-                                      : "needs --zero 2 or 3; --zero " +
-                                            std::to_string(options.zero) +
-                                            " adds up whole gradients";
+             return strategy.zero >= 2 ? ""
+                                       : "needs --zero 2 or 3; --zero " +
+                                             std::to_string(strategy.zero) +
+                                             " adds up whole gradients";
            }}},
           {"--zero-gather",
            "WHEN",
-           &options.zeroGather,
+           &strategy.zeroGather,
            "With --zero 3, when parameters are gathered: 'use', by the forward "
            "and again by the backward of each microbatch; 'step', once a step; "
            "'keep=PATTERN[,PATTERN]', these once a microbatch",
-           {.refuse = [&options]() -> std::string {
-             return options.zero >= 3 ? ""
-                                      : "needs --zero 3; --zero " +
-                                            std::to_string(options.zero) +
-                                            " keeps parameters whole";
+           {.refuse = [&strategy]() -> std::string {
+             return strategy.zero >= 3 ? ""
+                                       : "needs --zero 3; --zero " +
+                                             std::to_string(strategy.zero) +
+                                             " keeps parameters whole";
            }}},
       }};
 }
 
-OptionGroup polyrank::driver::timeOptions(Options &options) {
+static OptionGroup timeOptions(Strategy &strategy) {
   return {
       "Communication",
       {
-          {"--bucket-mb", "MB", &options.bucketMegabytes,
+          {"--bucket-mb", "MB", &strategy.bucketMegabytes,
            "Reductions of gradients and gathers of parameters are merged into "
            "buckets of up to this many MiB, fractions allowed; 0 keeps each "
            "apart. For some kinds alone: "
@@ -154,28 +160,27 @@ OptionGroup polyrank::driver::timeOptions(Options &options) {
            "first bucket of gradients, which is small so that its reduction "
            "starts early"},
           {"--overlap", "on|off",
-           choice(&options.overlap, {{"on", true}, {"off", false}}),
+           choice(&strategy.overlap, {{"on", true}, {"off", false}}),
            "on: communication is started as soon as it can be, and goes on "
            "while ranks compute; off: ranks wait for each of it at once. "
            "Results have the same bits"},
           {"--prefetch",
            "N",
-           &options.prefetch,
+           &strategy.prefetch,
            "With --zero 3, how many gathers of parameters are started ahead of "
            "the one in use: each takes the memory of what it gathers",
            {.check = between(int64_t(0), int64_t(1000)),
             .refuse =
-                [&options] {
-                  return options.overlap ? ""
-                                         : "needs --overlap on; with --overlap "
-                                           "off nothing is started ahead";
+                [&strategy] {
+                  return strategy.overlap
+                             ? ""
+                             : "needs --overlap on; with --overlap "
+                               "off nothing is started ahead";
                 }}},
-          {"--link", "SPEC", &options.links,
-           "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
-           "for the choice of collectives and when they start. Repeatable"},
-          {"--rates", "RATES", &options.rates,
-           "compute=GFLOPS,memory=GB_PER_S: what a rank computes and reads "
-           "from memory, for when communication starts; polyrank-run --profile "
-           "measures it. Without this what a CPU of today reaches"},
       }};
+}
+
+OptionTable Strategy::options(const bool &isForward) {
+  return {rankOptions(*this, isForward), stageOptions(*this),
+          zeroOptions(*this, isForward), timeOptions(*this)};
 }
