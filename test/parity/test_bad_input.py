@@ -99,7 +99,7 @@ MODELS = {
     "opset-old": (model(RELU, opset=2),
                   "Relu (opset 2) is not supported, only from opset 6 on; export with opset_version=20"),
     "opset-negative": (model(RELU, opset=-3), "Relu (opset -3) is not supported, only from opset 6 on"),
-    "input-type": (model(RELU, type=TensorProto.FLOAT8E4M3FN), "input `x` is float8e4m3fn, which is not supported"),
+    "input-type": (model(RELU, type=TensorProto.FLOAT8E4M3FN), "input `x` is float8_e4m3fn, which is not supported"),
     "input-string": (model(RELU, type=TensorProto.STRING), "input `x` is string, which is not supported"),
     "weight-type": (product(stored(TensorProto.COMPLEX64, [4, 4], raw_data=b"\0" * 128)),
                     "tensor `fc.weight` has elements of complex64, which is not supported; convert it to float32"),
