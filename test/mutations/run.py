@@ -9,6 +9,8 @@ execute it, the quickest suites first, until one fails. A test that does not end
     test/mutations/run.py 'plan:'                  those whose "area: name" contains this
     test/mutations/run.py --check                  only whether the lists fit the sources
     test/mutations/run.py --repair                 rewrites entries whose code was renamed or moved
+    test/mutations/run.py --continue               leaves out those whose outcome report.json has as it should be, after a
+                                                   run that was ended: the report then has both
     test/mutations/run.py --everywhere             a survivor goes on to all other areas' tests
     test/mutations/run.py --gtest runtime-data-test runtime/data/
                                                    those of these files, against this GoogleTest alone, and no more is
@@ -125,6 +127,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="only look whether the lists fit the sources")
     parser.add_argument("--repair", action="store_true", help="rewrite the entries whose code was renamed or moved")
     parser.add_argument("--everywhere", action="store_true", help="survivors go on to all other areas' tests")
+    parser.add_argument("--continue", action="store_true", dest="goesOn", help="leave out what the last report has as it should be")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--root", type=Path, default=HERE.parents[1], metavar="FOLDER", help="another checkout to look at")
     options = parser.parse_args()
@@ -147,6 +150,11 @@ def main():
                   if not options.filters or any(f in str(m) or f in files[m.number] for f in options.filters)]
         if options.gtest:
             areas = {area: [name for name in names if name.removeprefix("gtest ") in options.gtest] for area, names in areas.items()}
+        report = options.root / ("build/mutations-quick" if options.gtest else "build/mutations") / "report.json"
+        before = json.loads(report.read_text()) if options.goesOn and report.exists() else []
+        before = [each for each in before if each["isExpected"]]
+        done = {(each["area"], each["name"], each["file"]) for each in before}
+        chosen = [m for m in chosen if (m.area, m.name, files[m.number]) not in done]
         source, target = build(options.root, locate(tree, chosen) if options.gtest else spans, options.jobs, options.gtest)
         needed = areas if options.everywhere else {m.area for m in chosen}
         suites = {name: Suite(name, source, target) for area in sorted(needed) for name in areas[area]}
@@ -160,9 +168,9 @@ def main():
         return [suites[name] for name in {*areas[mutation.area], *(suites if options.everywhere else ())}]
 
     def write(outcomes):
-        report = [dict(area=o.mutation.area, name=o.mutation.name, file=files[o.mutation.number], outcome=o.word,
+        entries = [dict(area=o.mutation.area, name=o.mutation.name, file=files[o.mutation.number], outcome=o.word, isExpected=o.isExpected,
                        seconds=round(o.seconds, 1), suite=o.caughtBy, how=o.how, tried=o.tried) for o in outcomes]
-        (target.parent / "report.json").write_text(json.dumps(report, indent=1))
+        report.write_text(json.dumps(before + entries, indent=1))
 
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -171,15 +179,15 @@ def main():
             outcomes.append(outcome := run.result())
             by = f"  ({outcome.caughtBy})" if outcome.caughtBy else ""
             print(f"{outcome.word:11} {outcome.seconds:7.1f} s  {outcome.mutation}{by}", flush=True)
-            if len(outcomes) % 50 == 0:  # what a run that is ended had found
+            if len(outcomes) % 10 == 0:  # what a run that is ended had found
                 write(outcomes)
     write(outcomes)
-    caught = sum(bool(o.caughtBy) for o in outcomes)
-    equivalent = sum(o.word == "equivalent" for o in outcomes)
+    words = [o.word for o in outcomes] + [each["outcome"] for each in before]
+    caught, equivalent = words.count("caught"), words.count("equivalent")
     for outcome in outcomes:
         if not outcome.isExpected:
             print(f"{'called equivalent, but caught' if outcome.caughtBy else outcome.word}: {outcome.mutation}")
-    print(f"{caught} caught, {len(outcomes) - caught - equivalent} survived, {equivalent} equivalent")
+    print(f"{caught} caught, {len(words) - caught - equivalent} survived, {equivalent} equivalent")
     return 0 if all(o.isExpected for o in outcomes) else 1
 
 

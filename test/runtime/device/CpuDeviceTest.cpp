@@ -528,6 +528,25 @@ TEST(Commands, ALaunchFindsTheSlotOfItsMicrobatch) {
   }
 }
 
+TEST(Commands, ALaunchMovesOnInEachIterationOfItsLoop) {
+  constexpr int64_t a = 0, b = 1 << 16, out = 1 << 17, each = 100, range = 5;
+  plan::LaunchT launch;
+  launch.kernel = 0; // difference
+  launch.range = range, launch.grain = 16;
+  launch.inputs = {plan::BufferRef(4 * a, 4 * range, 0, 0, 4 * each, 0, 0,
+                                   plan::Region::Private),
+                   *floatsAt(b, range)};
+  launch.outputs = {*floatsAt(out, range)};
+  Prepared prepared(std::move(launch));
+  ASSERT_TRUE(prepared.operation) << prepared.refusal;
+  for (uint32_t iteration : {0, 3, 1}) {
+    ASSERT_TRUE(prepared.operation->run({0, iteration}));
+    EXPECT_EQ(prepared.memory[out],
+              static_cast<float>(a + iteration * each - b))
+        << iteration;
+  }
+}
+
 TEST(Commands, AGemmWorksOnItsMicrobatch) {
   plan::CpuGemmT gemm = gemmOf(1, 1, 1);
   gemm.alpha = 2, gemm.beta = 3;
