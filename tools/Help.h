@@ -95,7 +95,7 @@ inline std::string explain(const CLI::App &app, const CLI::Error &error) {
     return error.what() + placeInConfig(app, error.what());
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
-    if (!option->get_lnames().empty())
+    if (!option->get_lnames().empty() && !option->get_group().empty())
       known.push_back("--" + option->get_lnames().front());
   std::string text;
   for (const std::string &extra : app.remaining()) {

@@ -193,7 +193,7 @@ def test_what_the_options_cannot_mean_is_an_error_that_says_so(still, tmp_path):
             ((plan, "--data", tmp_path / "*.u32", "--steps", 1), "no file has such a name"),
             ((plan, *data, *data, "--steps", 1), "is given twice"),
             ((plan, *data), "give the number of steps: --steps N, or of epochs: --epochs N"),
-            ((plan, *data, "--steps", 1, "--epochs", 1), "--epochs excludes --steps"),
+            ((plan, *data, "--steps", 1, "--epochs", 1), "--steps excludes --epochs"),
             ((plan, "--steps", 1, "stray"), "stray"),
             ((plan, *data, "--steps", 1, "--documents", "pad"), "nothing says where its documents end"),
             ((plan, *data, "--steps", 1, "--eos", 0, "--reset-position-ids"), "the plan has no input 'position_ids' to reset")):

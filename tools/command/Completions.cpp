@@ -55,7 +55,7 @@ struct Item {
 std::vector<Item> itemsOf(const CLI::App &app) {
   std::vector<Item> items;
   for (const CLI::Option *option : app.get_options())
-    if (!option->get_lnames().empty())
+    if (!option->get_lnames().empty() && !option->get_group().empty())
       items.emplace_back(*option);
   return items;
 }
