@@ -240,6 +240,13 @@ def test_run_names_options_that_change_nothing(mlp, dataset, tmp_path):
     assert "changes nothing" not in said
 
 
+def test_an_empty_value_reaches_the_ranks_as_such(mlp, dataset, tmp_path):
+    """Each rank reads the options again, as a command line in which a value that is empty must not take what follows."""
+    log = tmp_path / "log.jsonl"
+    tools.tool("run", mlp, "--data", dataset("mlp", 1), "--steps", 1, "--lr-schedule", "", "--log", log)
+    assert json.loads(log.read_text().splitlines()[-1])["step"] == 1
+
+
 def test_check_says_which_of_plan_and_options_is_wrong(mlp, dataset):
     run = ("run", mlp, "--data", dataset("mlp", 1), "--check")
     said, _ = tools.tool(*run, code=1)

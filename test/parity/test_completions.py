@@ -84,6 +84,7 @@ def test_bash_completes_values(tmp_path, monkeypatch):
     assert bash("compile", "--dump-passes", "a") == ["a folder"]
     assert bash("run", "--save", "a") == ["a folder", "a plan"] and bash("run", "--tensorboard", "a") == ["a folder"]
     assert bash("run", "--steps", "") == [""]  # no file is a number
+    assert sorted(bash("run", "--check", "a")) == ["a folder", "a plan"]  # a flag has no value
     assert "complete -F _polyrank_run polyrank-run" in printed("run", "--completions", "bash")
 
 
