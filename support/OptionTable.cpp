@@ -108,24 +108,34 @@ std::string defaultOf(const OptionRow &row) {
   return isShown ? texts.front() : "";
 }
 
-std::vector<std::string> argumentsOf(const OptionTable &table,
-                                     const OptionTable &standard) {
-  std::vector<std::string> arguments;
+/// Calls `body(row, texts)` for each option whose value differs from that in
+/// `standard`.
+template <typename Body>
+static void forEachChanged(const OptionTable &table,
+                           const OptionTable &standard, const Body &body) {
   for (size_t group = 0; group < table.size(); ++group)
     for (size_t i = 0; i < table[group].rows.size(); ++i) {
       const OptionRow &row = table[group].rows[i];
       std::vector<std::string> texts = textsOf(row);
-      if (!table[group].isInCommand ||
-          texts == textsOf(standard[group].rows[i]))
-        continue;
-      std::string name(splitList(row.names, ',').front());
-      for (const std::string &text : texts) {
-        if (!row.isPositional())
-          arguments.push_back(name);
-        if (!row.isFlag())
-          arguments.push_back(text);
-      }
+      if (table[group].isInCommand && texts != textsOf(standard[group].rows[i]))
+        body(row, texts);
     }
+}
+
+std::vector<std::string> argumentsOf(const OptionTable &table,
+                                     const OptionTable &standard) {
+  std::vector<std::string> arguments;
+  forEachChanged(
+      table, standard,
+      [&](const OptionRow &row, const std::vector<std::string> &texts) {
+        std::string name(splitList(row.names, ',').front());
+        for (const std::string &text : texts) {
+          if (!row.isPositional())
+            arguments.push_back(name);
+          if (!row.isFlag())
+            arguments.push_back(text);
+        }
+      });
   return arguments;
 }
 
@@ -147,24 +157,20 @@ static std::string inQuotes(const std::string &text) {
 
 std::string fileOf(const OptionTable &table, const OptionTable &standard) {
   std::string file;
-  for (size_t group = 0; group < table.size(); ++group)
-    for (size_t i = 0; i < table[group].rows.size(); ++i) {
-      const OptionRow &row = table[group].rows[i];
-      std::vector<std::string> texts = textsOf(row);
-      if (!table[group].isInCommand ||
-          texts == textsOf(standard[group].rows[i]))
-        continue;
-      std::string value;
-      for (const std::string &text : texts)
-        value += (value.empty() ? "" : ", ") +
-                 (row.isFlag() ? text : inQuotes(text));
-      std::string key = row.longName().substr(row.isPositional() ? 0 : 2);
-      for (char &letter : key)
-        letter =
-            static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-      file +=
-          key + " = " + (row.isRepeatable() ? "[" + value + "]" : value) + "\n";
-    }
+  forEachChanged(
+      table, standard,
+      [&](const OptionRow &row, const std::vector<std::string> &texts) {
+        std::string value;
+        for (const std::string &text : texts)
+          value += (value.empty() ? "" : ", ") +
+                   (row.isFlag() ? text : inQuotes(text));
+        std::string key = row.longName().substr(row.isPositional() ? 0 : 2);
+        for (char &letter : key)
+          letter = static_cast<char>(
+              std::tolower(static_cast<unsigned char>(letter)));
+        file += key + " = " + (row.isRepeatable() ? "[" + value + "]" : value) +
+                "\n";
+      });
   return file;
 }
 

@@ -331,9 +331,10 @@ Result<void> RankProgram::checkRange(const SavedWeights &what) const {
     if (!isWithinShard(saved, blockOf(mesh, rank, shard.argument->dims()), held,
                        data.data()))
       return Error{fmt::format("'{}' has a value beyond {}, the largest of {}; "
-                               "save it as bf16 or fp32 (--save-dtype)",
+                               "save it as {}fp32 (--save-dtype)",
                                stored.name()->str(), largestOf(saved),
-                               longNameOf(saved)),
+                               longNameOf(saved),
+                               saved == ElementType::F16 ? "bf16 or " : ""),
                    Error::Fault::NotFinite};
   }
   return {};

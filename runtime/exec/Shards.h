@@ -63,8 +63,8 @@ void fillShard(const std::vector<BlockDim> &blocks, ElementType type,
 bool isFiniteShard(const std::vector<BlockDim> &blocks, ElementType type,
                    const std::byte *shard);
 
-/// Returns true if no element of a shard of floats, except padding, becomes
-/// infinite when it is rounded to the float type `to`.
+/// Returns true if no finite element of a shard of floats, except padding,
+/// becomes infinite when it is rounded to the float type `to`.
 bool isWithinShard(ElementType to, const std::vector<BlockDim> &blocks,
                    ElementType type, const std::byte *shard);
 

@@ -126,10 +126,11 @@ bool areWithin(ElementType to, ElementType dtype, const std::byte *data,
       // numbers round to infinity.
       double beyond =
           largestOf(to) * (1 + std::ldexp(1, -rowOf(to).digits - 1));
-      for (int64_t i = 0; i < count; ++i)
-        if (std::abs(static_cast<double>(
-                loadElement<T>(data + i * sizeof(T)))) >= beyond)
+      for (int64_t i = 0; i < count; ++i) {
+        double value = loadElement<T>(data + i * sizeof(T));
+        if (std::isfinite(value) && std::abs(value) >= beyond)
           return false;
+      }
     }
     return true;
   });

@@ -43,8 +43,8 @@ int64_t findNan(ElementType dtype, const std::byte *data, int64_t count);
 /// Returns true if no value is NaN or infinite.
 bool areFinite(ElementType dtype, const std::byte *data, int64_t count);
 
-/// Returns true if no value of a float type becomes infinite when it is rounded
-/// to the float type `to`.
+/// Returns true if no finite value of a float type becomes infinite when it is
+/// rounded to the float type `to`.
 bool areWithin(ElementType to, ElementType dtype, const std::byte *data,
                int64_t count);
 

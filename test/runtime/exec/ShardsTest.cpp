@@ -4,6 +4,7 @@
 #include "runtime/exec/Shards.h"
 #include "test/runtime/PlanBuilder.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -195,6 +196,9 @@ TEST(Shards, AreWithinTheRangeOfATypeUpToWhereNumbersRoundToInfinity) {
   EXPECT_FALSE(fits(ElementType::F16, -1e30f));
   EXPECT_TRUE(fits(ElementType::BF16, 0x1.fep127f));
   EXPECT_FALSE(fits(ElementType::BF16, 0x1.ffp127f));
+  // What is infinite, or no number, stays so in every type.
+  EXPECT_TRUE(fits(ElementType::F16, INFINITY));
+  EXPECT_TRUE(fits(ElementType::F16, NAN));
   // The last one is padding.
   blocks[0].valid = 1;
   EXPECT_TRUE(fits(ElementType::F16, 1e30f));
