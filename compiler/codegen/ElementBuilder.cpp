@@ -185,11 +185,9 @@ Value ElementBuilder::reduce(graph::ReduceOp op, const Indices &indices) {
   if (!operand || count == 1)
     return operand;
   Type type = operand.getType();
-  if (op.getKind() != sharding::ReductionKind::Sum)
-    return scalars.create<kernel::ReduceOp>(type, op.getKind(), operand);
-  Value sum = scalars.create<kernel::ReduceOp>(graph::accumulatorOf(type),
-                                               op.getKind(), operand);
-  return graph::convert({scalars, sum}, type).get();
+  Value total = scalars.create<kernel::ReduceOp>(graph::accumulatorOf(type),
+                                                 op.getKind(), operand);
+  return graph::convert({scalars, total}, type).get();
 }
 
 template <typename Op>

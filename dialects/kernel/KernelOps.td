@@ -167,9 +167,8 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [Pure]> {
     %2 = kernel.reduce sum %x : bf16 into f32
     ```
 
-    1. The accumulator is the input's type, or, for a sum of floats, a wider
-       float.
-    2. A sum of floats of less than 32 bits has a wider accumulator.
+    1. The accumulator is the input's type, or a wider float for floats.
+    2. Floats of less than 32 bits have a wider accumulator.
   }];
   let arguments = (ins Sharding_ReductionKind:$kind, Kernel_Element:$input);
   let results = (outs Kernel_Element:$result);

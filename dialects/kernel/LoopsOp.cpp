@@ -209,17 +209,15 @@ LogicalResult LoadOp::verify() {
 LogicalResult ReduceOp::verify() {
   auto input = dyn_cast<FloatType>(getInput().getType());
   auto result = dyn_cast<FloatType>(getResult().getType());
-  bool isFloatSum =
-      input && result && getKind() == sharding::ReductionKind::Sum;
-  if (getResult().getType() != getInput().getType() &&
-      !(isFloatSum && result.getWidth() > input.getWidth()))
+  bool isWider = input && result && result.getWidth() > input.getWidth();
+  if (getResult().getType() != getInput().getType() && !isWider)
     return emitOpError("[1] reduces ")
            << getInput().getType() << " into " << getResult().getType()
-           << ", which is neither its type nor, for a sum, a wider float";
-  if (isFloatSum && result.getWidth() < 32)
-    return emitOpError("[2] sums ")
+           << ", which is neither its type nor a wider float";
+  if (result && result.getWidth() < 32)
+    return emitOpError("[2] reduces ")
            << getInput().getType() << " into " << getResult().getType()
-           << ", which loses summands: its accumulator is at least f32";
+           << ", in which sums lose summands: its accumulator is at least f32";
   return success();
 }
 

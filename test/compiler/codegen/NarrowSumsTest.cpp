@@ -124,6 +124,29 @@ TEST(NarrowFloats, AreRoundedAsInFiles) {
   }
 }
 
+/// The largest and the smallest of narrow floats are among them.
+TEST(NarrowFloats, HaveExtremaInEverySchedule) {
+  for (const char *type : {"bf16", "f16"})
+    for (const char *kind : {"max", "min"}) {
+      std::string text = sumsOf({type, 45, 37});
+      for (size_t at; (at = text.find("reduce sum")) != std::string::npos;)
+        text.replace(at, 10, std::string("reduce ") + kind);
+      SCOPED_TRACE(text);
+      KernelRunner kernels(text);
+      ASSERT_FALSE(testing::Test::HasFailure());
+      Tensor x = randomTensor(
+          cast<RankedTensorType>(kernels.getType().getInput(0)), -1, 1, 7);
+      std::vector<Tensor> expected = kernels.evaluate({x});
+      std::vector<Bytes> results = kernels.run({toBytes(x)});
+      for (auto [i, bytes] : llvm::enumerate(results))
+        EXPECT_EQ(fromBytes(bytes, cast<RankedTensorType>(
+                                       kernels.getType().getResult(i)))
+                      .floats,
+                  expected[i].floats)
+            << "result " << i;
+    }
+}
+
 /// A scatter rounds after each update.
 TEST(NarrowFloats, AreRoundedAfterEachUpdateOfAScatter) {
   KernelRunner kernels(R"mlir(
