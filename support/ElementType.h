@@ -63,14 +63,16 @@ enum class ElementKind : int8_t {
   Other     // only its size is known
 };
 
-/// What a type is, and its names; an empty name and -1 where a format lacks it.
+/// A type's properties and names. The name is empty, or the number -1, where a
+/// format lacks the type.
 struct ElementTypeRow {
   ElementType type;
   ElementKind kind;
   /// The size of an element. 0 if it varies.
   int bits;
-  /// Of a float, with the bit that is not stored: integers up to 2^digits are
-  /// exact, and 2^-digits is half a unit in the last place of 1.
+  /// A float's digits in base 2, the one that is not stored included: integers
+  /// up to 2^digits are exact, and 2^-digits is half a unit in the last place
+  /// of 1. 0 for types that are not of kind Float.
   int digits;
   /// The type in which sums and products of such elements are formed before
   /// they are rounded once.

@@ -56,7 +56,7 @@ struct OptionRow {
   /// "-o,--output". Further long names are former ones, which work and are not
   /// shown. A name without dashes is that of a positional argument.
   std::string names;
-  /// What --help calls the value: "FILE". Empty for flags.
+  /// The name of the value in --help: "FILE". Empty for flags.
   std::string value;
   OptionField field;
   std::string help;

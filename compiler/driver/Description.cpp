@@ -40,7 +40,8 @@ std::vector<std::string> polyrank::driver::commandFor(Options options) {
   Options standard;
   if (options.output.empty())
     options.output = sys::path::stem(options.model).str() + ".plan";
-  // Who reads the command sees where the learning rate is.
+  // The command names an optimizer even where it is the default, so that its
+  // readers see where to change the learning rate.
   if (!options.forward && options.optimizer == standard.optimizer)
     options.optimizer = "adamw(lr=1e-3)";
   std::vector<std::string> command{"polyrank-compile"};

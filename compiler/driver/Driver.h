@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> dims;
   /// NAME=VALUE: inputs whose values are known at compile time.
   std::vector<std::string> binds;
-  /// What each device has and does.
+  /// How the model and the batch are distributed over the devices.
   strategy::Strategy strategy;
   bool forward = false;
   std::string loss;

@@ -20,7 +20,7 @@ int64_t toInteger(mlir::Type type, double value);
 /// The nearest value of the type, ties to even.
 double roundTo(mlir::FloatType type, double value);
 
-/// What an evaluation makes of the types of floats.
+/// Whether an evaluation rounds its results to the programs' types of floats.
 enum class Rounding {
   Exact,  // all are computed and held as fp64: what ops mean as formulas
   OfTypes // each result is rounded as its type says: what devices compute

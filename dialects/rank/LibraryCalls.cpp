@@ -1,4 +1,4 @@
-// What ops that a library computes have in common.
+// The defaults and checks that all ops share which a library computes.
 
 #include "dialects/rank/Rank.h"
 

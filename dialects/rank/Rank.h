@@ -39,9 +39,9 @@ struct View {
 /// The verifier of all commands.
 mlir::LogicalResult verifyBuffers(mlir::Operation *op);
 
-/// What `LibraryCallOp` answers for ops that say nothing else: the bytes of all
-/// operands and results; and a key of the op's name, types and attributes
-/// without buffers, scratch and the target's choice.
+/// The defaults of `LibraryCallOp`: the bytes of all operands and results, and
+/// a key of the op's name, types and attributes without buffers, scratch and
+/// the target's choice.
 int64_t getOperandAndResultBytes(mlir::Operation *op);
 mlir::Attribute getCallKey(mlir::Operation *op);
 } // namespace polyrank::rank

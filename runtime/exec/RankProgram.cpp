@@ -465,7 +465,8 @@ ElementType savedTypeOf(const plan::StoredTensor &stored, ElementType held,
     return held;
   if (what.floats == ElementType::UNDEFINED)
     return isFloat(inFile) ? inFile : held;
-  // What no program holds may be wider than what is computed: it stays so.
+  // A tensor that no program holds may be wider than the computation; it is
+  // saved as wide as the file has it.
   return what.floats == ElementType::F32 ? held : what.floats;
 }
 

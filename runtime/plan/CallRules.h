@@ -1,4 +1,4 @@
-// What the body of a library call demands of the call's buffers.
+// The demands of a library call's body on the call's buffers.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct CallOperand {
   uint64_t alignment = 1; // in bytes
   Checked bytes = 0;      // the least size of the buffer
   std::string what;       // takes these bytes: "4 x 3 with leading dim 3"
-  /// Of a read: the number of the write that may take its place, as a whole; -1
-  /// if none may. What a call adds to is always that write's buffer.
+  /// For a read, the number of the write that may take its place as a whole, or
+  /// -1. The buffer that a call adds to is always that write's buffer.
   int write = -1;
   bool isAddend = false;
 };

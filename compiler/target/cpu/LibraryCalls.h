@@ -11,8 +11,8 @@ struct CallT;
 
 namespace polyrank::cpu {
 
-/// What the target's interface says of library calls (Target.td). The functions
-/// of each kind of call are in a file of their own.
+/// Library calls of the CPU target; the target's interface (Target.td) defines
+/// these functions. Each kind of call has a file of its own.
 Result<void> checkCall(rank::LibraryCallOp call);
 void chooseCalls(llvm::ArrayRef<rank::LibraryCallOp> calls, int64_t threads,
                  bool measure);
