@@ -3,9 +3,8 @@
 #include <queue>
 
 #include "compiler/codegen/Grouping.h"
+#include "compiler/codegen/LongSums.h"
 #include "compiler/codegen/Passes.h"
-#include "compiler/target/Target.h"
-#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Provenance.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,7 +26,6 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult splitLongSums(func::FuncOp function);
   void accumulateScatters(func::FuncOp function);
   void formInBlock(Block &block);
   /// Stores constants that no kernel computes in the plan.
@@ -37,68 +35,12 @@ private:
   /// The kernel of a group; equal groups share a kernel.
   rank::KernelOp getKernel(const Group &group);
 
-  target::TargetInterface target;
+  target::KernelTarget target;
   llvm::StringMap<rank::KernelOp> kernels;
   llvm::StringMap<int> names;
 };
 
 } // namespace
-
-/// Splits sums over the last dims for which the target wants parts: one kernel
-/// sums the parts, another one adds their sums.
-LogicalResult FormKernels::splitLongSums(func::FuncOp function) {
-  SmallVector<graph::ReduceOp> sums;
-  function.walk([&](graph::ReduceOp op) {
-    if (op.getKind() == sharding::ReductionKind::Sum)
-      sums.push_back(op);
-  });
-  for (graph::ReduceOp op : sums) {
-    auto type = cast<RankedTensorType>(op.getInput().getType());
-    auto resultType = cast<RankedTensorType>(op.getResult().getType());
-    int64_t results = resultType.getNumElements();
-    int64_t count = type.getNumElements() / results;
-    int64_t firstReduced = type.getRank() - op.getDims().size();
-    bool areLast = llvm::all_of(
-        op.getDims(), [&](int64_t dim) { return dim >= firstReduced; });
-    int64_t part = areLast ? target.getSumPart(count, results) : 0;
-    if (part == 0)
-      continue;
-    if (part < 0 || count % part != 0) {
-      op.emitOpError("sums ")
-          << count << " values, which the target '" << target.getName()
-          << "' wants in parts of " << part;
-      return failure();
-    }
-    graph::ProvenanceCopier provenance(op);
-    OpBuilder builder(op, &provenance);
-    // Between the two kernels a sum has the type of its accumulator.
-    Type accumulator = graph::accumulatorOf(type.getElementType());
-    auto shaped = [&](ArrayRef<int64_t> shape) {
-      return RankedTensorType::get(shape, accumulator);
-    };
-    auto converted = [&](Value value, Type to) -> Value {
-      auto from = cast<RankedTensorType>(value.getType());
-      if (from.getElementType() == to)
-        return value;
-      return graph::ConvertOp::create(builder, op.getLoc(), from.clone(to),
-                                      value);
-    };
-    Value parts = graph::ReshapeOp::create(
-        builder, op.getLoc(), shaped({results, count / part, part}),
-        converted(op.getInput(), accumulator));
-    Value partial = graph::ReduceOp::create(
-        builder, op.getLoc(), shaped({results, count / part}), op.getKind(),
-        parts, ArrayRef<int64_t>{2});
-    Value total =
-        graph::ReduceOp::create(builder, op.getLoc(), shaped({results}),
-                                op.getKind(), partial, ArrayRef<int64_t>{1});
-    op.getResult().replaceAllUsesWith(
-        graph::ReshapeOp::create(builder, op.getLoc(), resultType,
-                                 converted(total, type.getElementType())));
-    op->erase();
-  }
-  return success();
-}
 
 /// Makes the other summand of a scatter_add its initial value: a large table,
 /// often the gradient of a tied embedding, is then neither filled with zeros
@@ -338,13 +280,13 @@ void FormKernels::storeConstants(func::FuncOp function) {
 void FormKernels::runOnOperation() {
   kernels.clear();
   names.clear();
-  auto found = target::getTarget(getOperation());
+  auto found = target::getKernelTarget(getOperation());
   if (failed(found))
     return signalPassFailure();
   target = *found;
   for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
     graph::decomposeComposites(function, [](Operation *) { return true; });
-    if (failed(splitLongSums(function)))
+    if (failed(splitLongSums(function, target)))
       return signalPassFailure();
     accumulateScatters(function);
     for (Block &block : function.getBody())

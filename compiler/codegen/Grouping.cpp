@@ -9,10 +9,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::codegen;
 
-/// Ops of one group lie at most this far apart in the block, so that fusion
-/// does not keep values alive for long.
-static constexpr int maxDistance = 256;
-
 bool polyrank::codegen::isKernelOp(Operation *op) {
   if (auto constant = dyn_cast<graph::ConstantOp>(op))
     return isa<SplatElementsAttr>(constant.getValue());
@@ -57,8 +53,8 @@ SmallVector<Value> Grouping::inputsOf(ArrayRef<Operation *> ops) {
   return inputs.takeVector();
 }
 
-Grouping::Grouping(Block &block, target::TargetInterface target, bool fuse)
-    : block(block), measures(target) {
+Grouping::Grouping(Block &block, target::KernelTarget target, bool fuse)
+    : block(block), target(target), measures(target) {
   findDead();
   findStored();
   number();
@@ -211,7 +207,8 @@ bool Grouping::canMerge(int a, int b) {
   if ((addsToSum(first) && isOfUpdate(second)) ||
       (addsToSum(second) && isOfUpdate(first)))
     return false;
-  if (std::abs(position[first.back()] - position[second.back()]) > maxDistance)
+  if (std::abs(position[first.back()] - position[second.back()]) >
+      target.getFusionDistance())
     return false;
   auto measure = [&](ArrayRef<Operation *> ops, ArrayRef<int> groups) {
     SmallVector<Value> inputs = inputsOf(ops), outputs = outputsOf(ops, groups);
@@ -219,18 +216,12 @@ bool Grouping::canMerge(int a, int b) {
       outputs.push_back(ops.back()->getResult(0));
     return measures.get({inputs, outputs});
   };
-  auto merged = measure(unite(first, second), {a, b});
-  if (!merged || merged->isTooLarge)
+  target::KernelMeasurePtr merged = measure(unite(first, second), {a, b});
+  if (!merged || !isConvex(a, b) || readsOwnStored(unite(first, second)))
     return false;
-  if (!isConvex(a, b) || readsOwnStored(unite(first, second)))
-    return false;
-  auto before = measure(first, {a}), after = measure(second, {b});
-  if (!before || !after || merged->strided > before->strided + after->strided)
-    return false;
-  // Narrow strips are right for sums over rows, but wrong for anything that
-  // could run along the rows.
-  return !merged->isInStrips || !merged->storesFull ||
-         (before->isInStrips && after->isInStrips);
+  target::KernelMeasurePtr one = measure(first, {a}),
+                           other = measure(second, {b});
+  return one && other && target.isBetterAsOne(*merged, *one, *other);
 }
 
 bool Grouping::tryMerge(int a, int b) {

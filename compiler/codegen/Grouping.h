@@ -32,13 +32,13 @@ struct Group {
 /// which collectives keep theirs.
 ///
 /// The algorithm is greedy in the order of the block. An op joins a group that
-/// computes one of its operands or reads the same values, if one kernel of the
-/// target computes both, no more elements are read one by one than before, and
-/// no op outside of both lies between them in the data flow. If it cannot join,
-/// it recomputes a cheap operand rather than read it from memory.
+/// computes one of its operands or reads the same values, if one kernel
+/// computes both, the target says that they are better as one, and no op
+/// outside of both lies between them in the data flow. If it cannot join, it
+/// recomputes a cheap operand rather than read it from memory.
 class Grouping {
 public:
-  Grouping(mlir::Block &block, target::TargetInterface target, bool fuse);
+  Grouping(mlir::Block &block, target::KernelTarget target, bool fuse);
 
   std::vector<Group> groups;
   /// Free ops whose results are needed by ops outside of kernels.
@@ -99,6 +99,7 @@ private:
                    llvm::function_ref<void(mlir::Operation *)> visit);
 
   mlir::Block &block;
+  target::KernelTarget target;
   Measures measures;
   /// Kernel ops that no op outside needs.
   llvm::DenseSet<mlir::Operation *> dead;

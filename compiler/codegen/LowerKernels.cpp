@@ -21,12 +21,12 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult lower(rank::KernelOp kernel, target::TargetInterface target);
+  LogicalResult lower(rank::KernelOp kernel, target::KernelTarget target);
 };
 } // namespace
 
 LogicalResult LowerKernels::lower(rank::KernelOp kernel,
-                                  target::TargetInterface target) {
+                                  target::KernelTarget target) {
   Block &block = kernel.getBody().front();
   Operation *terminator = block.getTerminator();
   auto isLoops = [](Operation &op) { return isa<kernel::LoopsOp>(op); };
@@ -49,7 +49,8 @@ LogicalResult LowerKernels::lower(rank::KernelOp kernel,
 }
 
 void LowerKernels::runOnOperation() {
-  FailureOr<target::TargetInterface> target = target::getTarget(getOperation());
+  FailureOr<target::KernelTarget> target =
+      target::getKernelTarget(getOperation());
   if (failed(target))
     return signalPassFailure();
   for (rank::KernelOp kernel : getOperation().getOps<rank::KernelOp>())

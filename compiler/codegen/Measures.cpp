@@ -1,4 +1,4 @@
-// A cache of what the target says that kernels cost.
+// A cache of what the target measures of kernels.
 
 #include "compiler/codegen/Measures.h"
 
@@ -42,20 +42,20 @@ Measures::Key Measures::keyOf(Body body) {
   return key;
 }
 
-std::optional<target::KernelMeasure> Measures::measure(Body body) {
+target::KernelMeasurePtr Measures::measure(Body body) {
   std::string reason;
   OpBuilder builder(body.results[0].getContext());
   FailureOr<kernel::LoopsOp> loops = buildLoops(
       builder, builder.getUnknownLoc(), body,
       [&](Operation *op) { return target.hasCode(op); }, reason);
   if (failed(loops))
-    return std::nullopt;
-  std::optional<target::KernelMeasure> result = target.measureKernel(*loops);
+    return nullptr;
+  target::KernelMeasurePtr result = target.measureKernel(*loops);
   loops->erase();
   return result;
 }
 
-std::optional<target::KernelMeasure> Measures::get(Body body) {
+target::KernelMeasurePtr Measures::get(Body body) {
   auto [entry, isNew] = known.try_emplace(keyOf(body));
   if (isNew)
     entry->second = measure(body);

@@ -22,9 +22,9 @@ namespace {
 class BufferAssigner {
 public:
   BufferAssigner(func::FuncOp function, BufferClasses &classes,
-                 target::TargetInterface target, int64_t threads)
-      : function(function), classes(classes), target(target),
-        alignment(target.getAlignment()), threads(threads) {}
+                 int64_t alignment, int64_t threads)
+      : function(function), classes(classes), alignment(alignment),
+        threads(threads) {}
 
   LogicalResult run();
 
@@ -46,7 +46,6 @@ private:
 
   func::FuncOp function;
   BufferClasses &classes;
-  target::TargetInterface target;
   int64_t alignment;
   int64_t threads;
   /// What the arena is packed from. A unit is a class (values that share a
@@ -324,7 +323,10 @@ void BufferAssigner::addChannels() {
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
   function.walk([&](rank::LibraryCallOp call) {
-    FailureOr<int64_t> bytes = target.getScratchBytes(call, threads);
+    auto target = target::getLibraryTarget(call);
+    FailureOr<int64_t> bytes;
+    if (succeeded(target))
+      bytes = target->getScratchBytes(call, threads);
     if (failed(bytes))
       result = failure();
     if (failed(bytes) || *bytes == 0)
@@ -437,7 +439,8 @@ struct AssignBuffersPass
       FailureOr<BufferClasses> classes = BufferClasses::build(function);
       if (failed(target) || failed(classes))
         return signalPassFailure();
-      BufferAssigner assigner(function, *classes, *target, threads);
+      BufferAssigner assigner(function, *classes, target->getAlignment(),
+                              threads);
       if (failed(assigner.run()))
         return signalPassFailure();
       if (!report)

@@ -16,12 +16,14 @@ struct ChooseCallsPass : lowering::impl::ChooseCallsBase<ChooseCallsPass> {
   using ChooseCallsBase::ChooseCallsBase;
 
   void runOnOperation() override {
-    auto target = target::getTarget(getOperation());
-    if (failed(target))
-      return signalPassFailure();
     SmallVector<rank::LibraryCallOp> calls;
     getOperation().walk(
         [&](rank::LibraryCallOp call) { calls.push_back(call); });
+    if (calls.empty())
+      return;
+    auto target = target::getLibraryTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
     target->chooseCalls(calls, threads, measure);
   }
 };

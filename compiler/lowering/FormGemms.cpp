@@ -47,7 +47,7 @@ struct OperandForm {
 /// Lowers one contraction.
 class GemmFormer {
 public:
-  GemmFormer(graph::MatmulOp op, target::TargetInterface target)
+  GemmFormer(graph::MatmulOp op, target::LibraryTarget target)
       : op(op), target(target), builder(op),
         dims{SmallVector<int64_t>(op.getLhsBatch()),
              SmallVector<int64_t>(op.getRhsBatch()),
@@ -66,7 +66,7 @@ private:
   void choose();
 
   graph::MatmulOp op;
-  target::TargetInterface target;
+  target::LibraryTarget target;
   OpBuilder builder;
   ContractionDims dims;
   StridedView lhs, rhs;
@@ -211,12 +211,21 @@ static void eraseDead(Operation *root) {
 namespace {
 struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
   void runOnOperation() override {
-    auto target = target::getTarget(getOperation());
-    if (failed(target))
-      return signalPassFailure();
     graph::decomposeComposites(getOperation(), [](Operation *op) {
       return isa<graph::AttentionOp, graph::AttentionGradOp>(op);
     });
+    bool hasProducts = getOperation()
+                           .walk([](Operation *op) {
+                             return graph::isProduct(op)
+                                        ? WalkResult::interrupt()
+                                        : WalkResult::advance();
+                           })
+                           .wasInterrupted();
+    if (!hasProducts)
+      return;
+    auto target = target::getLibraryTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
     SmallVector<graph::MatmulOp> matmuls;
     getOperation().walk([&](graph::MatmulOp op) { matmuls.push_back(op); });
     bool failedOne = false;

@@ -1,6 +1,7 @@
 // form-loops: lowers scans to loops of commands.
 
 #include "compiler/lowering/Passes.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
@@ -72,39 +73,36 @@ static void inlineOnly(graph::ScanOp scan, OpBuilder &builder) {
   }
 }
 
-/// Transposes matrices that all iterations multiply with, so that the
-/// contracted dim comes first: products of few rows read this order fastest,
-/// and the library would otherwise transpose the matrix in each iteration.
-/// Doing so once costs about as much as one iteration's transpose.
-static void turnFactors(graph::ScanOp scan, OpBuilder &builder) {
-  constexpr int64_t manyIterations = 8;
-  if (scan.getCount() < manyIterations)
-    return;
+/// Transposes matrices that all iterations multiply with once, before the loop,
+/// where the target says that this is better.
+static void transposeFactors(graph::ScanOp scan, target::LibraryTarget target,
+                             OpBuilder &builder) {
   for (auto [argument, matrix] :
        llvm::zip_equal(SmallVector<BlockArgument>(scan.getUsed()),
                        SmallVector<Value>(scan.getUses()))) {
-    BlockArgument turned;
+    BlockArgument transposed;
     for (OpOperand &use : llvm::make_early_inc_range(argument.getUses())) {
       auto product = dyn_cast<graph::MatmulOp>(use.getOwner());
       if (!product || use.getOperandNumber() != 1 ||
           product.getRhs().getType().getRank() != 2 ||
-          product.getRhsContract() != ArrayRef<int64_t>(1))
+          product.getRhsContract().size() != 1 ||
+          !target.isBetterTransposed(product, scan.getCount()))
         continue;
-      if (!turned) {
+      if (!transposed) {
         builder.setInsertionPoint(scan);
         Value outside = graph::TransposeOp::create(
             builder, scan.getLoc(), matrix, ArrayRef<int64_t>{1, 0});
         scan.getUsesMutable().append(outside);
-        turned =
+        transposed =
             scan.getBody().addArgument(outside.getType(), argument.getLoc());
       }
-      use.set(turned);
-      product.setRhsContract(0);
+      use.set(transposed);
+      product.setRhsContract(1 - product.getRhsContract()[0]);
     }
   }
 }
 
-static void formLoop(graph::ScanOp scan) {
+static void formLoop(graph::ScanOp scan, target::LibraryTarget target) {
   graph::ProvenanceCopier provenance(scan);
   OpBuilder builder(scan, &provenance);
   if (scan.getCount() == 1) {
@@ -112,7 +110,7 @@ static void formLoop(graph::ScanOp scan) {
     scan.erase();
     return;
   }
-  turnFactors(scan, builder);
+  transposeFactors(scan, target, builder);
   SmallVector<bool> isRead = findRead(scan);
   unsigned numStacks = scan.getNumStacks();
   // The remaining arguments and operands.
@@ -164,12 +162,17 @@ struct FormLoopsPass : lowering::impl::FormLoopsBase<FormLoopsPass> {
   void runOnOperation() override {
     SmallVector<graph::ScanOp> scans;
     getOperation().walk([&](graph::ScanOp scan) { scans.push_back(scan); });
+    if (scans.empty())
+      return;
+    auto target = target::getLibraryTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
     // The readers of a scan come after it.
     for (graph::ScanOp scan : llvm::reverse(scans)) {
       if (scan.use_empty())
         scan.erase();
       else
-        formLoop(scan);
+        formLoop(scan, *target);
     }
   }
 };

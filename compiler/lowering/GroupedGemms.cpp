@@ -64,7 +64,7 @@ static Matrices findMatrices(Value value) {
   return *asMatrices(StridedView::whole(value));
 }
 
-static LogicalResult formGemm(Operation *op, target::TargetInterface target,
+static LogicalResult formGemm(Operation *op, target::LibraryTarget target,
                               const Epilogue &epilogue, const Matrices &a,
                               const Matrices &b, ArrayRef<int64_t> sizes,
                               ArrayRef<int64_t> batch, rank::Grouped grouped) {
@@ -85,7 +85,7 @@ static LogicalResult formGemm(Operation *op, target::TargetInterface target,
 }
 
 static LogicalResult form(graph::GroupedMatmulOp op,
-                          target::TargetInterface target) {
+                          target::LibraryTarget target) {
   Matrices rows = findMatrices(op.getRows()),
            matrices = findMatrices(op.getMatrices());
   ArrayRef<int64_t> shape = graph::getShape(op.getMatrices());
@@ -97,7 +97,7 @@ static LogicalResult form(graph::GroupedMatmulOp op,
 /// If only the transpose of its result is needed, the product is computed with
 /// its operands swapped.
 static LogicalResult form(graph::GroupedOuterOp op,
-                          target::TargetInterface target) {
+                          target::LibraryTarget target) {
   Matrices rows = findMatrices(op.getRows()),
            others = findMatrices(op.getOthers());
   Value result = op.getResult();
@@ -118,7 +118,7 @@ static LogicalResult form(graph::GroupedOuterOp op,
 
 LogicalResult
 polyrank::lowering::formGroupedGemms(Operation *root,
-                                     target::TargetInterface target) {
+                                     target::LibraryTarget target) {
   SmallVector<Operation *> products;
   root->walk([&](Operation *op) {
     if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op))

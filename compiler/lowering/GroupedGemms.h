@@ -11,6 +11,6 @@ namespace polyrank::lowering {
 /// strided views with one stride of 1. Emits an error if the target has no call
 /// for one of them.
 mlir::LogicalResult formGroupedGemms(mlir::Operation *root,
-                                     target::TargetInterface target);
+                                     target::LibraryTarget target);
 
 } // namespace polyrank::lowering

@@ -70,9 +70,9 @@ def FormLoops : Pass<"form-loops", "::mlir::ModuleOp"> {
     A `graph.scan` becomes a `rank.loop`, in which the following passes form
     products and kernels as elsewhere. Stacks and carried values that nobody reads
     are left out; a scan of one iteration is replaced by its body. A matrix that
-    every iteration multiplies with is transposed before the loop if there are at
-    least eight iterations and the library would otherwise transpose it in each of
-    them.
+    every iteration multiplies with is transposed before the loop if the target says
+    that this is better: a CPU does where there are at least eight iterations, and
+    its library would otherwise transpose the matrix in each of them.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }

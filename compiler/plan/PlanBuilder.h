@@ -34,11 +34,9 @@ inline std::unique_ptr<fb::BufferRef> getReference(mlir::Value value) {
 /// Writes the commands, groups and reasons of one program.
 class CommandWriter {
 public:
-  CommandWriter(fb::ProgramT &program, target::TargetInterface target,
-                const target::CompiledKernels &kernels,
+  CommandWriter(fb::ProgramT &program, const target::CompiledKernels &kernels,
                 const overlap::Durations &durations)
-      : program(program), target(target), kernels(kernels),
-        durations(durations) {
+      : program(program), kernels(kernels), durations(durations) {
     for (auto [i, kernel] : llvm::enumerate(kernels.kernels))
       kernelNumbers[kernel.symbol] = i;
   }
@@ -69,7 +67,6 @@ private:
                        uint64_t sentBytes);
 
   fb::ProgramT &program;
-  target::TargetInterface target;
   const target::CompiledKernels &kernels;
   const overlap::Durations &durations;
   std::map<std::string, uint32_t> kernelNumbers;

@@ -108,7 +108,8 @@ LogicalResult CommandWriter::writeCall(rank::LibraryCallOp op,
   call.flops = op.getFlops();
   call.bytes = op.getBytes();
   call.text = op.getText();
-  if (failed(target.writeCall(op, call)))
+  auto target = target::getLibraryTarget(op);
+  if (failed(target) || failed(target->writeCall(op, call)))
     return failure();
   command.body.Set(std::move(call));
   return success();

@@ -24,8 +24,7 @@ public:
       : function(function), isStep(isStep), plan(plan), program(program) {}
 
   /// Writes everything except the arguments, which come first.
-  LogicalResult run(target::TargetInterface target,
-                    const target::CompiledKernels &kernels,
+  LogicalResult run(const target::CompiledKernels &kernels,
                     const PlanOptions &options);
 
 private:
@@ -45,7 +44,7 @@ private:
 class PlanWriter {
 public:
   PlanWriter(ArrayRef<func::FuncOp> functions, const PlanOptions &options,
-             target::TargetInterface target,
+             target::KernelTarget target,
              const target::CompiledKernels &kernels)
       : functions(functions), options(options), target(target),
         kernels(kernels),
@@ -59,7 +58,7 @@ private:
 
   ArrayRef<func::FuncOp> functions;
   const PlanOptions &options;
-  target::TargetInterface target;
+  target::KernelTarget target;
   const target::CompiledKernels &kernels;
   bool isStep;
   fb::PlanT plan;
@@ -274,14 +273,13 @@ void ProgramWriter::writePlace() {
       program->at.emplace_back(int32_t(number), coordinate.getInt());
 }
 
-LogicalResult ProgramWriter::run(target::TargetInterface target,
-                                 const target::CompiledKernels &kernels,
+LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels,
                                  const PlanOptions &options) {
   auto durations = overlap::Durations::of(function, options.links,
                                           options.rates, options.threads);
   if (failed(durations))
     return failure();
-  CommandWriter writer(*program, target, kernels, *durations);
+  CommandWriter writer(*program, kernels, *durations);
   if (failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))
     return failure();
@@ -302,7 +300,7 @@ LogicalResult PlanWriter::run(StringRef path) {
     return failure();
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
     if (failed(ProgramWriter(function, isStep, plan, program.get())
-                   .run(target, kernels, options)))
+                   .run(kernels, options)))
       return failure();
 
   flatbuffers::FlatBufferBuilder builder;
@@ -332,7 +330,7 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
         functions.push_back(function);
   if (functions.empty())
     return module.emitError("has neither @step nor @forward");
-  auto target = target::getTarget(module);
+  auto target = target::getKernelTarget(module);
   if (failed(target))
     return failure();
   auto kernels = target->compileKernels(module, /*dumpDirectory=*/"");

@@ -1,4 +1,4 @@
-// The interface between the compiler and the devices that its programs run on.
+// The interfaces between the compiler and the devices that its programs run on.
 
 #include "compiler/target/Target.h"
 
@@ -57,4 +57,45 @@ FailureOr<target::TargetInterface> target::getTarget(Operation *op) {
   return module.emitOpError("has '")
          << rank::targetAttrName << "' " << attribute
          << ", for which this program can make no code";
+}
+
+FailureOr<kernel::LoopsOp> target::loopsOf(rank::KernelOp kernel) {
+  auto loops = kernel.getBody().front().getOps<kernel::LoopsOp>();
+  if (!llvm::hasSingleElement(loops))
+    return kernel.emitOpError("is not one set of loops: run lower-kernels");
+  return *loops.begin();
+}
+
+void target::setInPlace(rank::KernelOp kernel, kernel::LoopsOp loops,
+                        kernel::ThreadWork work) {
+  Builder builder(kernel.getContext());
+  SmallVector<Attribute> inPlace;
+  for (unsigned r = 0, n = loops->getNumResults(); r < n; ++r) {
+    SmallVector<int64_t> arguments;
+    for (unsigned a = 0, m = loops->getNumOperands(); a < m; ++a)
+      if (kernel::mayAlias(loops, r, a, work))
+        arguments.push_back(a);
+    inPlace.push_back(builder.getDenseI64ArrayAttr(arguments));
+  }
+  kernel.setInPlaceAttr(builder.getArrayAttr(inPlace));
+}
+
+/// The target if it has the interface, whose purpose an error names.
+template <typename Interface>
+static FailureOr<Interface> getTargetFor(Operation *op, StringRef purpose) {
+  FailureOr<target::TargetInterface> target = target::getTarget(op);
+  if (failed(target))
+    return failure();
+  if (auto found = dyn_cast<Interface>(Attribute(*target)))
+    return found;
+  return op->emitOpError("is for the target '")
+         << target->getName() << "', which has no " << purpose;
+}
+
+FailureOr<target::KernelTarget> target::getKernelTarget(Operation *op) {
+  return getTargetFor<KernelTarget>(op, "code for kernels");
+}
+
+FailureOr<target::LibraryTarget> target::getLibraryTarget(Operation *op) {
+  return getTargetFor<LibraryTarget>(op, "library of GEMMs");
 }

@@ -1,11 +1,12 @@
-// The interface between the compiler and the devices that its programs run on.
+// The interfaces between the compiler and the devices that its programs run on.
 
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dialects/graph/Graph.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -17,22 +18,13 @@ struct CallT;
 
 namespace polyrank::target {
 
-/// Costs of ops that may become one kernel, for grouping.
-struct KernelMeasure {
-  /// True if the kernel is larger than is worthwhile: large kernels take long
-  /// to compile and run out of registers. Ops that are one kernel in any case
-  /// may be.
-  bool isTooLarge;
-  /// The number of elements that are loaded and stored one by one, because they
-  /// are not adjacent in memory.
-  int64_t strided;
-  /// True if the kernel walks in narrow strips across the rows of what it
-  /// reads, as a sum over rows does.
-  bool isInStrips;
-  /// True if a result has an element for each point of the iteration space,
-  /// reduced variables included.
-  bool storesFull;
+/// What a target measured of loops that may become a kernel. Only the target
+/// that made it knows what is in it.
+class KernelMeasure {
+public:
+  virtual ~KernelMeasure() = default;
 };
+using KernelMeasurePtr = std::shared_ptr<const KernelMeasure>;
 
 /// The rates that a rank reaches, for timelines. They are not measured, so that
 /// compiling a program twice gives the same plan.
@@ -72,5 +64,16 @@ namespace polyrank::target {
 /// rank dialect's default. Emits an error if the attribute is no target, or is
 /// one that this program was built without.
 mlir::FailureOr<TargetInterface> getTarget(mlir::Operation *op);
+/// The same, if it computes kernels; emits an error if not.
+mlir::FailureOr<KernelTarget> getKernelTarget(mlir::Operation *op);
+/// The same, if it has libraries; emits an error if not.
+mlir::FailureOr<LibraryTarget> getLibraryTarget(mlir::Operation *op);
+
+/// The loops of a kernel after lower-kernels. Emits an error at a kernel that
+/// has other ops.
+mlir::FailureOr<kernel::LoopsOp> loopsOf(rank::KernelOp kernel);
+/// Sets `in_place` of a kernel for a target whose threads do such work.
+void setInPlace(rank::KernelOp kernel, kernel::LoopsOp loops,
+                kernel::ThreadWork work);
 
 } // namespace polyrank::target

@@ -34,7 +34,8 @@ Dependences::Dependences(LoopsOp loops) {
   }
 }
 
-bool kernel::mayAlias(LoopsOp loops, unsigned result, unsigned argument) {
+bool kernel::mayAlias(LoopsOp loops, unsigned result, unsigned argument,
+                      ThreadWork work) {
   ScatterAddOp scatter = loops.getScatter();
   Value tensor = loops.getArguments()[argument];
   bool isInit = scatter && scatter.getInit() == tensor;
@@ -47,9 +48,12 @@ bool kernel::mayAlias(LoopsOp loops, unsigned result, unsigned argument) {
   for (StoreOp candidate : loops.getStores())
     if (candidate.getNumber() == result)
       store = candidate;
+  // One thread writes the result of a row, and others may still read the row.
+  bool isWrittenByOther = store && loops.hasReductions() &&
+                          !loops.isFull(store) && work == ThreadWork::PartOfRow;
   return llvm::all_of(loops.getBlock().getOps<LoadOp>(), [&](LoadOp load) {
     return load.getSource() != tensor ||
-           (!isInit && load.getIndices().empty() && !load.getPredicate() &&
-            load.getOffset() == store.getOffset());
+           (!isInit && !isWrittenByOther && load.getIndices().empty() &&
+            !load.getPredicate() && load.getOffset() == store.getOffset());
   });
 }

@@ -94,9 +94,21 @@ private:
 /// The expression of loop variables that an op has itself; null if it has none.
 Affine *getExpression(mlir::Operation *op);
 
-/// Returns true if each iteration, before it writes bytes of `result`, has read
-/// all that it reads of the same bytes of `argument`, and no other iteration
-/// reads these bytes.
-bool mayAlias(LoopsOp loops, unsigned result, unsigned argument);
+/// What one thread of a target computes by itself, in order. Other threads run
+/// at any time.
+enum class ThreadWork {
+  /// All points of the reduced variables, for each of its points of the
+  /// parallel
+  /// ones: a row of a softmax.
+  Row,
+  /// Only some points of the reduced variables: several threads share a row.
+  PartOfRow,
+};
+
+/// Returns true if `result` may take the buffer of `argument`: before a thread
+/// writes bytes of the result, it has read all that it reads of the same bytes
+/// of the argument, and no other thread reads these bytes.
+bool mayAlias(LoopsOp loops, unsigned result, unsigned argument,
+              ThreadWork work);
 
 } // namespace polyrank::kernel

@@ -215,16 +215,16 @@ def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, S
 
     ```mlir
     rank.kernel @add_mul(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf32>
-        attributes {in_place = [array<i64: 0, 1>], range = 32 : i64, grain = 16 : i64} {
+        attributes {in_place = [array<i64: 0, 1>]} {
       %0 = graph.add %x, %y : ...
       rank.return %0 : tensor<8x4xf32>
     }
     ```
 
-    `range` and `grain` are defined in `plan.Launch`. `in_place[r]` lists the
-    arguments whose buffer result r may take: each iteration, before it writes bytes
-    of the result, has read all that it reads of the same bytes of the argument, and
-    no other iteration reads these bytes; the argument has at least the result's
+    `in_place[r]` lists the arguments whose buffer result r may take. It is the
+    decision of the target that schedules the kernel, since what runs at the same
+    time is its own: before bytes of the result are written, all that is read of the
+    same bytes of the argument has been read. The argument has at least the result's
     size in bytes.
 
     1. The body ends in `rank.return` of the result types.
@@ -233,7 +233,6 @@ def Rank_KernelOp : Rank_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, S
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<ArrayAttr>:$in_place,
-                       OptionalAttr<I64Attr>:$range, OptionalAttr<I64Attr>:$grain,
                        OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region SizedRegion<1>:$body);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type)>];

@@ -5,6 +5,9 @@
 //   random-programs-test --seed 17 --programs 1 --shrink
 //                        one that failed, as a lit test of its smallest form
 //   random-programs-test --seconds 3600             as many as time allows
+//   random-programs-test --target grid              lowered for the tests'
+//   second
+//                        target; there are no real processes of it
 
 #include <chrono>
 #include <csignal>
@@ -14,6 +17,7 @@
 
 #include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
+#include "test/compiler/target/grid/Grid.h"
 #include "test/random/Mutations.h"
 #include "test/random/Processes.h"
 #include "test/random/Shrink.h"
@@ -31,6 +35,7 @@ struct Options {
   int64_t failures = 5;
   /// One of this many programs runs on real processes; 0: none.
   int64_t processes = 100;
+  std::string target = "cpu";
   bool shrink = false, print = false, coverage = false, onlyDraws = false;
 };
 
@@ -49,6 +54,8 @@ Options parse(int argc, char **argv) {
       options.failures = number(i);
     else if (flag == "--processes")
       options.processes = number(i);
+    else if (flag == "--target")
+      options.target = i + 1 < argc ? argv[++i] : "";
     else if (flag == "--shrink")
       options.shrink = true;
     else if (flag == "--print")
@@ -61,6 +68,13 @@ Options parse(int argc, char **argv) {
       std::fprintf(stderr, "unknown option %s\n", flag.c_str());
       std::exit(1);
     }
+  }
+  if (options.target == "grid") {
+    options.processes = 0;
+  } else if (options.target != "cpu") {
+    std::fprintf(stderr, "no target '%s': cpu or grid\n",
+                 options.target.c_str());
+    std::exit(1);
   }
   return options;
 }
@@ -79,7 +93,10 @@ int main(int argc, char **argv) {
     std::signal(signal, onCrash);
   DialectRegistry registry;
   registerDialects(registry);
-  cpu::registerTarget(registry);
+  if (options.target == "grid")
+    grid::registerTarget(registry);
+  else
+    cpu::registerTarget(registry);
   if (options.shrink) {
     MLIRContext context(registry, MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();

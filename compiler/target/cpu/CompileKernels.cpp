@@ -40,32 +40,14 @@ void cpu::registerCodegenDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-/// The loops of a kernel, or an error at it.
-static FailureOr<LoopsOp> loopsOf(rank::KernelOp kernel) {
-  auto loops = kernel.getBody().front().getOps<LoopsOp>();
-  if (!llvm::hasSingleElement(loops))
-    return kernel.emitOpError("is not one set of loops: run lower-kernels");
-  return *loops.begin();
-}
-
 LogicalResult cpu::scheduleKernel(rank::KernelOp kernel) {
   FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
   KernelSchedule schedule = scheduleLoops(*loops);
   loops->setScheduleAttr(schedule.write(*loops));
-  Builder builder(kernel.getContext());
-  kernel.setRange(schedule.range);
-  kernel.setGrain(schedule.grain);
-  SmallVector<Attribute> inPlace;
-  for (unsigned r = 0, n = (*loops)->getNumResults(); r < n; ++r) {
-    SmallVector<int64_t> arguments;
-    for (unsigned a = 0, m = (*loops)->getNumOperands(); a < m; ++a)
-      if (kernel::mayAlias(*loops, r, a))
-        arguments.push_back(a);
-    inPlace.push_back(builder.getDenseI64ArrayAttr(arguments));
-  }
-  kernel.setInPlaceAttr(builder.getArrayAttr(inPlace));
+  // An item of the range is at least a row.
+  target::setInPlace(kernel, *loops, kernel::ThreadWork::Row);
   return success();
 }
 
@@ -111,13 +93,12 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
   FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
-  FailureOr<KernelSchedule> schedule = KernelSchedule::read(
-      *loops, kernel.getRange().value_or(1), kernel.getGrain().value_or(1));
+  FailureOr<KernelSchedule> schedule = KernelSchedule::read(*loops);
   if (failed(schedule))
     return failure();
   graph::Cost cost = cost::getCost(*loops);
   info = {kernel.getSymName().str(),
-          schedule->range,
+          schedule->numItems(*loops),
           schedule->grain,
           cost.flops,
           cost.bytesRead,

@@ -6,12 +6,12 @@
 
 namespace polyrank::cpu {
 
-/// See target::TargetInterface. `machine` is the string of `#cpu.target`.
+/// See target::KernelTarget. `machine` is the string of `#cpu.target`.
 mlir::FailureOr<target::CompiledKernels>
 compileKernels(mlir::ModuleOp module, const std::string &machine,
                llvm::StringRef dumpDirectory);
 
-/// Sets `range`, `grain` and `in_place` of a kernel as attributes.
+/// Sets the schedule of a kernel's loops and the kernel's `in_place`.
 mlir::LogicalResult scheduleKernel(rank::KernelOp kernel);
 
 /// Makes the dialects and translations that compileKernels needs known.

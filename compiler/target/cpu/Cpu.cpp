@@ -29,7 +29,7 @@ namespace {
 struct ScheduleText {
   SmallVector<int64_t> items, reductions, kept;
   int64_t vector = -1, lanes = 0, block = 0, tileVariable = -1, tile = 0;
-  int64_t part = 0, scatterRows = 0;
+  int64_t part = 0, scatterRows = 0, grain = 1;
 
   /// Calls `number` or `list` with each name, in the order of the text.
   void forEach(function_ref<void(StringRef, int64_t &, int64_t)> number,
@@ -44,6 +44,7 @@ struct ScheduleText {
     number("part", part, 0);
     number("rows", scatterRows, 0);
     list("kept", kept);
+    number("grain", grain, 1);
   }
 };
 } // namespace
@@ -89,7 +90,7 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
     return {};
   return get(parser.getContext(), *kind, text.items, text.vector, text.lanes,
              text.block, text.tileVariable, text.tile, text.reductions,
-             text.part, text.scatterRows, text.kept);
+             text.part, text.scatterRows, text.kept, text.grain);
 }
 
 void ScheduleAttr::print(AsmPrinter &printer) const {
@@ -102,7 +103,8 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
                     getTileVariable(),
                     getTile(),
                     getPart(),
-                    getScatterRows()};
+                    getScatterRows(),
+                    getGrain()};
   printer << "<" << stringifyLoopKind(getKind());
   text.forEach(
       [&](StringRef name, int64_t &value, int64_t absent) {

@@ -93,12 +93,12 @@ def Cpu_ScheduleAttr : Cpu_Attr<"Schedule"> {
 
     `scatter` writes `rows` rows of the destination per item. `kept` are the numbers
     of ops in the body whose values the first pass that needs them keeps for later
-    passes.
+    passes. A thread takes a multiple of `grain` items (absent: 1).
   }];
   let parameters = (ins EnumParameter<Cpu_LoopKind>:$kind, ArrayRefParameter<"int64_t">:$items,
                         "int64_t":$vector, "int64_t":$lanes, "int64_t":$block, "int64_t":$tileVariable,
                         "int64_t":$tile, ArrayRefParameter<"int64_t">:$reductions, "int64_t":$part,
-                        "int64_t":$scatterRows, ArrayRefParameter<"int64_t">:$kept);
+                        "int64_t":$scatterRows, ArrayRefParameter<"int64_t">:$kept, "int64_t":$grain);
   let hasCustomAssemblyFormat = 1;
 }
 

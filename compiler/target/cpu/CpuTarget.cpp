@@ -19,6 +19,16 @@ using namespace polyrank::cpu;
 static constexpr int64_t cacheLine = 64;
 /// Kernels with more values for each point cost more to compile than they save.
 static constexpr size_t mostValues = 256;
+/// Ops of one kernel are at most this far apart, so that fusion does not keep
+/// values in memory for long.
+static constexpr int64_t fusionDistance = 256;
+/// In a loop of at least this many iterations, transposing a matrix once costs
+/// less than the library's transpose of it in each iteration.
+static constexpr int64_t manyIterations = 8;
+
+static std::string machineOf(Attribute target) {
+  return cast<TargetAttr>(target).getMachine().str();
+}
 
 namespace {
 struct CpuTarget
@@ -30,21 +40,69 @@ struct CpuTarget
     return machine ? Result<void>() : machine.error();
   }
 
+  /// A cache line, which is what kernels fetch and oneDNN wants for scratch.
+  int64_t getAlignment(Attribute) const { return cacheLine; }
+
+  /// A core with 256-bit vectors at 3 GHz multiplies at some 60 of its 96
+  /// GFLOP/s, and gets some 8 GB/s of a server's memory.
+  target::Rates getRates(Attribute, int64_t threads) const {
+    return {60e9 * threads, 8e9 * threads};
+  }
+};
+
+/// How a core runs loops that may become a kernel.
+struct CpuMeasure : target::KernelMeasure {
+  /// True if the kernel is larger than is worthwhile: large kernels take long
+  /// to compile and run out of registers. Ops that are one kernel in any case
+  /// may be.
+  bool isTooLarge;
+  /// The number of elements that are loaded and stored one by one, because they
+  /// are not adjacent in memory.
+  int64_t strided;
+  /// True if the kernel walks in narrow strips across the rows of what it
+  /// reads, as a sum over rows does.
+  bool isInStrips;
+  /// True if a result has an element for each point of the iteration space,
+  /// reduced variables included.
+  bool storesFull;
+
+  explicit CpuMeasure(LoopsOp loops) {
+    KernelSchedule schedule = scheduleLoops(loops);
+    isTooLarge = loops.countValues() > mostValues;
+    strided = stridedAccesses(loops, schedule);
+    isInStrips = schedule.kind == KernelSchedule::Kind::Column;
+    storesFull = llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
+      return loops.isFull(store);
+    });
+  }
+};
+
+struct CpuKernels
+    : target::KernelTarget::ExternalModel<CpuKernels, TargetAttr> {
   bool hasCode(Attribute, Operation *op) const { return target::hasCode(op); }
 
-  std::optional<target::KernelMeasure> measureKernel(Attribute,
-                                                     LoopsOp loops) const {
-    KernelSchedule schedule = scheduleLoops(loops);
-    return target::KernelMeasure{
-        loops.countValues() > mostValues, stridedAccesses(loops, schedule),
-        schedule.kind == KernelSchedule::Kind::Column,
-        llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
-          return loops.isFull(store);
-        })};
+  target::KernelMeasurePtr measureKernel(Attribute, LoopsOp loops) const {
+    return std::make_shared<CpuMeasure>(loops);
   }
 
-  int64_t getSumPart(Attribute, int64_t count, int64_t results) const {
-    return chooseSumPart(count, results);
+  bool isBetterAsOne(Attribute, const target::KernelMeasure &ofMerged,
+                     const target::KernelMeasure &ofFirst,
+                     const target::KernelMeasure &ofSecond) const {
+    const auto &merged = static_cast<const CpuMeasure &>(ofMerged);
+    const auto &first = static_cast<const CpuMeasure &>(ofFirst);
+    const auto &second = static_cast<const CpuMeasure &>(ofSecond);
+    if (merged.isTooLarge || merged.strided > first.strided + second.strided)
+      return false;
+    // Narrow strips are right for sums over rows, but wrong for anything that
+    // could run along the rows.
+    return !merged.isInStrips || !merged.storesFull ||
+           (first.isInStrips && second.isInStrips);
+  }
+
+  int64_t getFusionDistance(Attribute) const { return fusionDistance; }
+
+  int64_t getSumPart(Attribute, graph::ReduceOp sum) const {
+    return chooseSumPart(sum);
   }
 
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
@@ -56,20 +114,10 @@ struct CpuTarget
                  StringRef dumpDirectory) const {
     return cpu::compileKernels(module, machineOf(target), dumpDirectory);
   }
+};
 
-  double estimateProducts(Attribute, int64_t m, int64_t n, int64_t k,
-                          int64_t products) const {
-    return cpu::estimateProducts(m, n, k, products);
-  }
-
-  /// Each byte is read and written at 10 bytes a nanosecond.
-  double estimateCopy(Attribute, int64_t bytes) const {
-    return 0.2 * static_cast<double>(bytes);
-  }
-
-  /// A cache line, which is what kernels fetch and oneDNN wants for scratch.
-  int64_t getAlignment(Attribute) const { return cacheLine; }
-
+struct CpuLibraries
+    : target::LibraryTarget::ExternalModel<CpuLibraries, TargetAttr> {
   Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
     return cpu::checkCall(call);
   }
@@ -77,12 +125,6 @@ struct CpuTarget
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls,
                    int64_t threads, bool measure) const {
     cpu::chooseCalls(calls, threads, measure);
-  }
-
-  /// A core with 256-bit vectors at 3 GHz multiplies at some 60 of its 96
-  /// GFLOP/s, and gets some 8 GB/s of a server's memory.
-  target::Rates getRates(Attribute, int64_t threads) const {
-    return {60e9 * threads, 8e9 * threads};
   }
 
   FailureOr<int64_t> getScratchBytes(Attribute, rank::LibraryCallOp call,
@@ -95,9 +137,22 @@ struct CpuTarget
     return cpu::writeCall(call, written);
   }
 
-private:
-  static std::string machineOf(Attribute target) {
-    return cast<TargetAttr>(target).getMachine().str();
+  double estimateProducts(Attribute, int64_t m, int64_t n, int64_t k,
+                          int64_t products) const {
+    return cpu::estimateProducts(m, n, k, products);
+  }
+
+  /// Each byte is read and written at 10 bytes a nanosecond.
+  double estimateCopy(Attribute, int64_t bytes) const {
+    return 0.2 * static_cast<double>(bytes);
+  }
+
+  /// Products of few rows read a matrix fastest if the contracted dim comes
+  /// first; otherwise oneDNN transposes it in each iteration.
+  bool isBetterTransposed(Attribute, graph::MatmulOp product,
+                          int64_t iterations) const {
+    return iterations >= manyIterations &&
+           product.getRhsContract() == ArrayRef<int64_t>(1);
   }
 };
 } // namespace
@@ -107,7 +162,7 @@ void cpu::registerTarget(DialectRegistry &registry) {
   registry.insert<CpuDialect>();
   registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
     context->getOrLoadDialect<CpuDialect>();
-    TargetAttr::attachInterface<CpuTarget>(*context);
+    TargetAttr::attachInterface<CpuTarget, CpuKernels, CpuLibraries>(*context);
     rank->setDefaultTarget(TargetAttr::get(context, "native"));
   });
 }

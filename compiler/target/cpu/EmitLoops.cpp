@@ -147,7 +147,7 @@ void KernelEmitter::emitItem(Value item) {
     rest = quotient;
     return digit;
   };
-  int64_t left = schedule.range;
+  int64_t left = schedule.numItems(loops);
   auto take = [&](int64_t size) {
     left /= size;
     return takeDigit(size, left == 1);

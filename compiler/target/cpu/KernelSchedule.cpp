@@ -24,6 +24,16 @@ int64_t KernelSchedule::numTiles(LoopsOp loops) const {
   return llvm::divideCeil(loops.getVariables()[tileVariable].size, tile);
 }
 
+int64_t KernelSchedule::numItems(LoopsOp loops) const {
+  int64_t count = numBlocks(loops) * numTiles(loops);
+  if (ScatterAddOp scatter = loops.getScatter())
+    count *= llvm::divideCeil(scatter.getLimit(), scatterRows);
+  for (int v : itemVariables)
+    if (v != tileVariable)
+      count *= loops.getVariables()[v].size;
+  return count;
+}
+
 /// The number of elements that an expression touches.
 static int64_t countPoints(LoopsOp loops, const Affine &affine) {
   int64_t count = 1;
@@ -227,10 +237,17 @@ static void choosePart(LoopsOp loops, KernelSchedule &schedule) {
     schedule.part = int64_t(1) << (llvm::Log2_64(count) / 2);
 }
 
-int64_t cpu::chooseSumPart(int64_t count, int64_t results) {
+int64_t cpu::chooseSumPart(graph::ReduceOp sum) {
   constexpr int64_t longest = 1 << 16, smallestPart = 1 << 9,
                     largestPart = 1 << 13, mostResults = 16;
-  if (count < longest || results > mostResults)
+  auto type = cast<RankedTensorType>(sum.getInput().getType());
+  int64_t results =
+      cast<RankedTensorType>(sum.getResult().getType()).getNumElements();
+  int64_t count = type.getNumElements() / results;
+  int64_t firstReduced = type.getRank() - sum.getDims().size();
+  bool areLast = llvm::all_of(sum.getDims(),
+                              [&](int64_t dim) { return dim >= firstReduced; });
+  if (!areLast || count < longest || results > mostResults)
     return 0;
   for (int64_t part = largestPart; part >= smallestPart; --part)
     if (count % part == 0)
@@ -304,15 +321,10 @@ KernelSchedule cpu::scheduleLoops(LoopsOp loops) {
   if (schedule.kind == KernelSchedule::Kind::Scatter) {
     // Each item reads all indices, so there are few items.
     schedule.scatterRows = llvm::divideCeil(scatter.getLimit(), 32);
-    schedule.range = llvm::divideCeil(scatter.getLimit(), schedule.scatterRows);
     perItem *= schedule.scatterRows + reduced;
   }
-  schedule.range *= schedule.numBlocks(loops) * schedule.numTiles(loops);
-  for (int v : schedule.itemVariables)
-    if (v != schedule.tileVariable)
-      schedule.range *= variables[v].size;
   schedule.grain = std::min<int64_t>(
-      schedule.range,
+      schedule.numItems(loops),
       llvm::divideCeil(itemElements, std::max<int64_t>(1, perItem)));
   return schedule;
 }
@@ -342,11 +354,10 @@ ScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   return ScheduleAttr::get(loops.getContext(), kind, items, vectorVariable,
                            lanes, block, tileVariable,
                            tileVariable < 0 ? 0 : tile, reductions, part,
-                           scatterRows, keptOps);
+                           scatterRows, keptOps, grain);
 }
 
-FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops, int64_t range,
-                                               int64_t grain) {
+FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops) {
   auto written = dyn_cast_or_null<ScheduleAttr>(loops.getScheduleAttr());
   if (!written)
     return loops.emitOpError("has no schedule for a cpu: run lower-kernels");
@@ -363,8 +374,7 @@ FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops, int64_t range,
                                      written.getReductions().end());
   schedule.part = written.getPart();
   schedule.scatterRows = written.getScatterRows();
-  schedule.range = range;
-  schedule.grain = grain;
+  schedule.grain = written.getGrain();
   for (auto [i, op] : llvm::enumerate(loops.getBlock()))
     if (llvm::is_contained(written.getKept(), static_cast<int64_t>(i))) {
       if (op.getNumResults() == 0 || isa<ReduceOp>(op))
@@ -409,10 +419,12 @@ LogicalResult KernelSchedule::verify(LoopsOp loops) const {
     return loops.emitOpError("[3] keeps values, but is not one row per item");
   bool isTiled = tileVariable >= 0;
   if (lanes < 1 || !llvm::isPowerOf2_64(lanes) || block < 0 ||
-      block % lanes != 0 || part < 0 || (isTiled && tile < 1) ||
+      block % lanes != 0 || part < 0 || (isTiled && tile < 1) || grain < 1 ||
       (kind == Kind::Scatter && scatterRows < 1))
-    return loops.emitOpError("[4] has a schedule of sizes that do not fit: "
-                             "lanes are a power of two that divides a block");
+    return loops.emitOpError(
+        "[4] has a schedule of sizes that do not fit: "
+        "lanes are a power of two that divides a block, and "
+        "a grain is at least 1");
   if (isTiled && (kind != Kind::Map || vectorVariable < 0 ||
                   !llvm::is_contained(itemVariables, tileVariable)))
     return loops.emitOpError("[5] has tiles of variable ")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/target/cpu/Cpu.h"
+#include "dialects/graph/Graph.h"
 #include "dialects/kernel/Kernel.h"
 #include "dialects/rank/Rank.h"
 
@@ -60,23 +61,27 @@ struct KernelSchedule {
   /// leaves them in a row of scratch memory (on the stack) for the others.
   llvm::SmallVector<mlir::Value> kept;
 
-  int64_t range = 1, grain = 1;
+  /// A thread takes a multiple of this many items, so that it has enough work.
+  int64_t grain = 1;
 
   int64_t numBlocks(LoopsOp loops) const;
   int64_t numTiles(LoopsOp loops) const;
+  /// The number of items, `range` of a launch.
+  int64_t numItems(LoopsOp loops) const;
 
   /// The attribute on the loops, and on their kernel; in it `kept` are numbers
   /// of ops.
   ScheduleAttr write(LoopsOp loops) const;
-  static mlir::FailureOr<KernelSchedule> read(LoopsOp loops, int64_t range,
-                                              int64_t grain);
+  static mlir::FailureOr<KernelSchedule> read(LoopsOp loops);
   /// Checks that code can be generated for a schedule that another program may
   /// have written:
   /// 1. Every variable runs once: as the vector, among the items if it is
   ///    parallel, or among the reductions if it is reduced.
   /// 2. The kind is that of the loops.
   /// 3. Rows alone keep values, one row per item.
-  /// 4. Lanes are a power of two and divide a block; sizes are not negative.
+  /// 4. Lanes are a power of two and divide a block; sizes are not negative,
+  /// and
+  ///    the grain is at least 1.
   /// 5. A tiled variable is one of a map's items.
   /// Emits an error with the number of the rule.
   mlir::LogicalResult verify(LoopsOp loops) const;
@@ -84,11 +89,11 @@ struct KernelSchedule {
 
 KernelSchedule scheduleLoops(LoopsOp loops);
 
-/// The number of adjacent values in each part of a sum of `count` values to
-/// each of `results` results, if the parts are the items of a kernel of their
-/// own: all threads then have work, and the rounding error grows with the part
-/// and not with the whole. 0 if one kernel sums all.
-int64_t chooseSumPart(int64_t count, int64_t results);
+/// The number of adjacent values in each part of a sum over the last dims, if
+/// the parts are the items of a kernel of their own: all threads then have
+/// work, and the rounding error grows with the part and not with the whole. 0
+/// if one kernel sums all.
+int64_t chooseSumPart(graph::ReduceOp sum);
 
 /// For each value, the passes that compute it, as a bit set. Values in `kept`
 /// are computed in their first pass only.

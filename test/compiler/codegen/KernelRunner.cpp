@@ -115,8 +115,8 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
   module->walk([&](rank::LaunchOp) { ++numLaunches; });
   const char *directory = std::getenv("POLYRANK_DUMP_KERNELS");
   FailureOr<target::CompiledKernels> compiled =
-      target::getTarget(*module)->compileKernels(*module,
-                                                 directory ? directory : "");
+      target::getKernelTarget(*module)->compileKernels(
+          *module, directory ? directory : "");
   if (failed(compiled)) {
     ADD_FAILURE() << "the kernels do not compile";
     return;
@@ -139,6 +139,7 @@ void KernelRunner::load() {
     void *symbol = dlsym(library, kernel.symbol.c_str());
     ASSERT_TRUE(symbol) << kernel.symbol;
     functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
+    ranges[kernel.symbol] = kernel.range;
   }
 }
 
@@ -238,7 +239,7 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
       }
       for (auto [r, output] : llvm::enumerate(outputs))
         buffers.push_back(taken[r] < 0 ? output.data() : buffers[taken[r]]);
-      int64_t range = *kernel.getRange();
+      int64_t range = ranges[launch.getKernel()];
       int64_t pieces = llvm::divideCeil(range, piece);
       for (int64_t p = 0; p < pieces; ++p) {
         int64_t begin = (backwards ? pieces - 1 - p : p) * piece;
@@ -288,10 +289,9 @@ double KernelRunner::time(const std::vector<Bytes> &inputs, int repeats) {
         buffers.push_back(values[operand].data());
       for (Value result : launch.getResults())
         buffers.push_back(values[result].data());
-      auto kernel = module->lookupSymbol<rank::KernelOp>(launch.getKernel());
       auto run = functions[launch.getKernel()];
       auto start = std::chrono::steady_clock::now();
-      run(buffers.data(), 0, *kernel.getRange());
+      run(buffers.data(), 0, ranges[launch.getKernel()]);
       total += std::chrono::duration<double, std::milli>(
                    std::chrono::steady_clock::now() - start)
                    .count();

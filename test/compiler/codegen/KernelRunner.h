@@ -67,6 +67,7 @@ private:
   int file = -1;
   void *library = nullptr;
   llvm::StringMap<Kernel> functions;
+  llvm::StringMap<int64_t> ranges;
 };
 
 } // namespace polyrank::codegen

@@ -3,9 +3,9 @@
 // A row is read, its maximum and sum are taken, and the exponentials that two
 // passes need are kept. What the result may take the place of is written down.
 
-// CHECK: rank.kernel {{.*}}in_place = [array<i64: 0>], range = 256
+// CHECK: rank.kernel {{.*}}in_place = [array<i64: 0>]
 // CHECK: kernel.loops [256, reduce 1024] (%[[X:.*]] : tensor<256x1024xf32>) -> tensor<256x1024xf32>
-// CHECK-SAME: schedule(#cpu.schedule<row, items = [0], vector = 1, lanes = 64, kept = [3]>)
+// CHECK-SAME: schedule(#cpu.schedule<row, items = [0], vector = 1, lanes = 64, kept = [3], grain = 4>)
 // CHECK-NEXT: %[[E:.*]] = kernel.load %[[X]][d0 * 1024 + d1]
 // CHECK-NEXT: %[[MAX:.*]] = kernel.reduce max %[[E]]
 // CHECK-NEXT: %[[D:.*]] = arith.subf %[[E]], %[[MAX]]
@@ -32,7 +32,7 @@ func.func @columns(%x: tensor<4096x64xf32>) -> tensor<64xf32> {
 // Shape ops are index arithmetic. Both dims of the first result are one loop.
 
 // CHECK: kernel.loops [128] ({{.*}}) -> tensor<8x16xf32>
-// CHECK: kernel.loops [64, 32] ({{.*}}) -> tensor<64x32xf32> schedule({{.*}}tiled = 0, tile = 16>)
+// CHECK: kernel.loops [64, 32] ({{.*}}) -> tensor<64x32xf32> schedule({{.*}}tiled = 0, tile = 16, grain = 4>)
 // CHECK-NEXT: kernel.load %{{.*}}[d0 + d1 * 64]
 // CHECK-NEXT: kernel.store %{{.*}} to 0[d0 * 32 + d1]
 func.func @shapes(%x: tensor<32x64xf32>, %y: tensor<2x64xf32>) -> (tensor<64x32xf32>, tensor<8x16xf32>) {
@@ -77,10 +77,10 @@ func.func @narrow(%x: tensor<8x64xbf16>) -> tensor<8xbf16> {
 }
 
 // -----
-// CHECK: kernel.loops [reduce 128] (%{{.*}} : tensor<1x128xf32>) -> tensor<1xbf16>
+// CHECK: kernel.loops [reduce 128] (%{{.*}} : tensor<128xf32>) -> tensor<bf16>
 // CHECK: kernel.reduce sum %{{.*}} : f32
 // CHECK-NEXT: arith.truncf %{{.*}} : f32 to bf16
-// CHECK: kernel.loops {{.*}} (%{{.*}} : tensor<1024x1024xbf16>) -> tensor<1x128xf32>
+// CHECK: kernel.loops {{.*}} (%{{.*}} : tensor<1024x1024xbf16>) -> tensor<128xf32>
 // CHECK: arith.extf %{{.*}} : bf16 to f32
 // CHECK-NEXT: kernel.reduce sum %{{.*}} : f32
 func.func @longNarrow(%x: tensor<1024x1024xbf16>) -> tensor<bf16> {

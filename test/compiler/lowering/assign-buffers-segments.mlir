@@ -1,9 +1,9 @@
 // RUN: polyrank-opt %s --assign-buffers --check-buffers -split-input-file | FileCheck %s
 
-rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
   rank.return %x : tensor<16xf32>
 }
-rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>]} {
   %0 = graph.add %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
@@ -48,7 +48,7 @@ func.func @stash(%x: tensor<3x16xf32> {graph.role = #graph.input<"x">}) -> (tens
 
 // -----
 
-rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
   rank.return %x : tensor<16xf32>
 }
 
@@ -76,14 +76,14 @@ func.func @one_slot(%x: tensor<2x16xf32> {graph.role = #graph.input<"x">}) -> (t
 
 // -----
 
-rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
   rank.return %x : tensor<16xf32>
 }
-rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>]} {
   %0 = graph.add %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-rank.kernel @sum(%x: tensor<2x16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @sum(%x: tensor<2x16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>]} {
   %0 = graph.reduce sum %x over [0] : (tensor<2x16xf32>) -> tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
@@ -128,11 +128,11 @@ func.func @loop_in_a_segment(%p: tensor<16xf32> {graph.role = #graph.input<"p">}
 
 // -----
 
-rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>]} {
   %0 = graph.add %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
   rank.return %x : tensor<16xf32>
 }
 

@@ -1,10 +1,10 @@
 // RUN: polyrank-opt %s --assign-buffers --check-buffers -split-input-file | FileCheck %s
 
-rank.kernel @update(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @update(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0, 1>]} {
   %0 = graph.sub %w, %g : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @gradient(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<16xf32>
 }
 
@@ -69,11 +69,11 @@ func.func @twice(%a: tensor<16xf32> {graph.role = #graph.parameter<@a>}, %b: ten
 
 // -----
 #mesh = #sharding.mesh<["data"=2]>
-rank.kernel @add(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%w: tensor<16xf32>, %g: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64: 0>]} {
   %0 = graph.add %w, %g : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }
-rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<16xf32>
 }
 
@@ -176,7 +176,7 @@ func.func @columns(%w: tensor<16x2xf32> {graph.role = #graph.parameter<@w>}) -> 
 // CHECK: rank.launch @add({{.*}}) {buffers = [#rank.buffer<shared, [[W]], 64 step 64 over <#mesh, {"data"}>>]}
 // CHECK: rank.all_gather {{.*}}buffers = [#rank.buffer<shared, [[W]], 128>]
 // CHECK-NOT: rank.copy
-rank.kernel @gradient(%x: tensor<32xf32>) -> tensor<32xf32> attributes {in_place = [array<i64>], range = 32 : i64, grain = 32 : i64} {
+rank.kernel @gradient(%x: tensor<32xf32>) -> tensor<32xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<32xf32>
 }
 func.func @update(%w: tensor<32xf32> {graph.role = #graph.parameter<@w>}, %x: tensor<32xf32> {graph.role = #graph.input<"x">}) -> (tensor<32xf32> {graph.role = #graph.next<0>}) {
@@ -218,10 +218,10 @@ func.func @kept(%x: tensor<32xf32> {graph.role = #graph.input<"x">}) -> (tensor<
 
 // What comes from outside of the loop is needed in each microbatch, though it is
 // read before another value needs its place.
-rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @copy(%x: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<16xf32>
 }
-rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32> attributes {in_place = [array<i64>]} {
   %0 = graph.add %x, %y : tensor<16xf32>
   rank.return %0 : tensor<16xf32>
 }

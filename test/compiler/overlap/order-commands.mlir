@@ -4,10 +4,10 @@
 
 #mesh = #sharding.mesh<["data"=2, "tensor"=2]>
 
-rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<4096xf32>
 }
-rank.kernel @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64: 0>]} {
   %0 = graph.add %x, %y : tensor<4096xf32>
   rank.return %0 : tensor<4096xf32>
 }

@@ -4,10 +4,10 @@
 
 #mesh = #sharding.mesh<["data"=2, "tensor"=2]>
 
-rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<4096xf32>
 }
-rank.kernel @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64: 0>]} {
   %0 = graph.add %x, %y : tensor<4096xf32>
   rank.return %0 : tensor<4096xf32>
 }
@@ -130,7 +130,7 @@ func.func @segments(%x: tensor<2x4096xf32>, %w: tensor<4096xf32>) -> (tensor<409
 // CHECK-NEXT: rank.launch @add_half(%[[SUM]], %[[Y]])
 // CHECK-NEXT: rank.launch @move
 // CHECK-NEXT: return
-rank.kernel @add_half(%x: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> attributes {in_place = [array<i64: 0>], range = 16 : i64, grain = 16 : i64} {
+rank.kernel @add_half(%x: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> attributes {in_place = [array<i64: 0>]} {
   %0 = graph.add %x, %y : tensor<2048xf32>
   rank.return %0 : tensor<2048xf32>
 }

@@ -18,41 +18,61 @@ namespace {
 constexpr int64_t abacusScratch = 4096;
 int64_t sumPart = 3;
 
-/// A target that computes one function at a time, finds exp and abs together
-/// too large for a kernel, sums three values at once, copies at no cost,
+/// A target that finds exp and abs together too large for a kernel and cannot
+/// compute exp and sqrt in one, sums three values at once, copies at no cost,
 /// prefers GEMMs with few columns and needs the same scratch for every GEMM.
 struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   StringRef getName(Attribute) const { return "abacus"; }
   Result<void> checkMachine(Attribute) const { return {}; }
-  bool hasCode(Attribute, Operation *op) const { return true; }
-  std::optional<target::KernelMeasure>
-  measureKernel(Attribute, kernel::LoopsOp loops) const {
-    if (llvm::range_size(loops.getBlock().getOps<math::ExpOp>()) +
-            llvm::range_size(loops.getBlock().getOps<math::SqrtOp>()) >
-        1)
-      return std::nullopt;
-    bool isTooLarge = !loops.getBlock().getOps<math::AbsFOp>().empty() &&
-                      !loops.getBlock().getOps<math::ExpOp>().empty();
-    return target::KernelMeasure{isTooLarge, 0, false, false};
-  }
-  int64_t getSumPart(Attribute, int64_t count, int64_t results) const {
-    return count > 3 ? sumPart : 0;
-  }
-  double estimateProducts(Attribute, int64_t, int64_t n, int64_t,
-                          int64_t) const {
-    return static_cast<double>(n);
-  }
-  double estimateCopy(Attribute, int64_t) const { return 0; }
   int64_t getAlignment(Attribute) const { return 512; }
   target::Rates getRates(Attribute, int64_t) const { return {1, 1}; }
+};
+
+template <typename Op>
+int64_t countOps(kernel::LoopsOp loops) {
+  return llvm::range_size(loops.getBlock().getOps<Op>());
+}
+
+struct AbacusMeasure : target::KernelMeasure {
+  bool isTooLarge = false;
+};
+
+struct AbacusKernels
+    : target::KernelTarget::ExternalModel<AbacusKernels, StringAttr> {
+  bool hasCode(Attribute, Operation *op) const { return true; }
+  target::KernelMeasurePtr measureKernel(Attribute,
+                                         kernel::LoopsOp loops) const {
+    if (countOps<math::ExpOp>(loops) + countOps<math::SqrtOp>(loops) > 1)
+      return nullptr;
+    auto measure = std::make_shared<AbacusMeasure>();
+    measure->isTooLarge =
+        countOps<math::AbsFOp>(loops) && countOps<math::ExpOp>(loops);
+    return measure;
+  }
+  bool isBetterAsOne(Attribute, const target::KernelMeasure &merged,
+                     const target::KernelMeasure &,
+                     const target::KernelMeasure &) const {
+    return !static_cast<const AbacusMeasure &>(merged).isTooLarge;
+  }
+  int64_t getFusionDistance(Attribute) const { return fusionDistance; }
+  int64_t getSumPart(Attribute, graph::ReduceOp sum) const {
+    return sum.getInput().getType().getNumElements() > 6 ? sumPart : 0;
+  }
   LogicalResult scheduleKernel(Attribute, rank::KernelOp kernel) const {
-    kernel.setRange(7);
-    return success();
+    FailureOr<kernel::LoopsOp> loops = target::loopsOf(kernel);
+    if (succeeded(loops))
+      loops->setScheduleAttr(StringAttr::get(kernel.getContext(), "beads"));
+    return loops;
   }
   FailureOr<target::CompiledKernels> compileKernels(Attribute, ModuleOp,
                                                     StringRef) const {
     return target::CompiledKernels();
   }
+  static inline int64_t fusionDistance = 100;
+};
+
+struct AbacusLibrary
+    : target::LibraryTarget::ExternalModel<AbacusLibrary, StringAttr> {
   Result<void> checkCall(Attribute, rank::LibraryCallOp) const { return {}; }
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls, int64_t,
                    bool) const {
@@ -66,6 +86,15 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   LogicalResult writeCall(Attribute, rank::LibraryCallOp,
                           runtime::plan::CallT &) const {
     return success();
+  }
+  double estimateProducts(Attribute, int64_t, int64_t n, int64_t,
+                          int64_t) const {
+    return static_cast<double>(n);
+  }
+  double estimateCopy(Attribute, int64_t) const { return 0; }
+  bool isBetterTransposed(Attribute, graph::MatmulOp product,
+                          int64_t iterations) const {
+    return iterations == 2 && product.getRhsContract() == ArrayRef<int64_t>(0);
   }
 };
 
@@ -87,6 +116,33 @@ module attributes {rank.target = "abacus"} {
     %1 = graph.abs %0 : tensor<8xf32>
     %2 = graph.neg %1 : tensor<8xf32>
     return %2 : tensor<8xf32>
+  }
+}
+)mlir";
+
+/// Two functions of one input, and another one between them.
+const char *distant = R"mlir(
+module attributes {rank.target = "abacus"} {
+  func.func @step(%x: tensor<8xf32> {graph.role = #graph.input<"x">}, %y: tensor<4xf32> {graph.role = #graph.input<"y">}) -> (tensor<8xf32> {graph.role = #graph.output<"a">}, tensor<8xf32> {graph.role = #graph.output<"b">}) {
+    %0 = graph.neg %x : tensor<8xf32>
+    %1 = graph.neg %0 : tensor<8xf32>
+    return %0, %1 : tensor<8xf32>, tensor<8xf32>
+  }
+}
+)mlir";
+
+/// A loop of two iterations, each with two products by one matrix.
+const char *scan = R"mlir(
+module attributes {rank.target = "abacus"} {
+  func.func @step(%x: tensor<2x4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x16xf32> {graph.role = #graph.input<"w">}, %h: tensor<4x16xf32> {graph.role = #graph.input<"h">}) -> (tensor<2x4x16xf32> {graph.role = #graph.output<"y">}) {
+    %ys, %last = graph.scan 2 of(%x) carry(%h) uses(%w) {
+    ^body(%xt: tensor<4x16xf32>, %ht: tensor<4x16xf32>, %v: tensor<16x16xf32>):
+      %1 = graph.matmul %ht, %v batch [] x [] contract [1] x [0] : (tensor<4x16xf32>, tensor<16x16xf32>) -> tensor<4x16xf32>
+      %2 = graph.matmul %1, %v batch [] x [] contract [1] x [1] : (tensor<4x16xf32>, tensor<16x16xf32>) -> tensor<4x16xf32>
+      %3 = graph.add %2, %xt : tensor<4x16xf32>
+      graph.scan_yield stack(%3) carry(%3) : tensor<4x16xf32>, tensor<4x16xf32>
+    } : (tensor<2x4x16xf32>, tensor<4x16xf32>, tensor<16x16xf32>) -> (tensor<2x4x16xf32>, tensor<4x16xf32>)
+    return %ys : tensor<2x4x16xf32>
   }
 }
 )mlir";
@@ -129,8 +185,12 @@ protected:
     module = parseSourceString<ModuleOp>(other, &context);
     return module && lower();
   }
+  void attach() {
+    StringAttr::attachInterface<Abacus, AbacusKernels, AbacusLibrary>(context);
+  }
   bool lower() {
     PassManager manager(&context);
+    manager.addPass(lowering::createFormLoops());
     manager.addPass(lowering::createFormGemms());
     manager.addPass(codegen::createFormKernels());
     manager.addPass(codegen::createLowerKernels());
@@ -145,12 +205,12 @@ protected:
 };
 
 TEST_F(Targets, SayHowKernelsAndProductsRun) {
-  StringAttr::attachInterface<Abacus>(context);
+  attach();
   ASSERT_TRUE(lower()) << message;
   int kernels = 0;
-  module->walk([&](rank::KernelOp kernel) {
+  module->walk([&](kernel::LoopsOp loops) {
     ++kernels;
-    EXPECT_EQ(kernel.getRange(), 7u);
+    EXPECT_EQ(loops.getScheduleAttr(), StringAttr::get(&context, "beads"));
   });
   EXPECT_EQ(kernels, 2) << "exp and sqrt are kernels of their own";
   module->walk([&](rank::GemmOp gemm) {
@@ -161,7 +221,7 @@ TEST_F(Targets, SayHowKernelsAndProductsRun) {
 }
 
 TEST_F(Targets, SayWhatIsTooLargeForAKernel) {
-  StringAttr::attachInterface<Abacus>(context);
+  attach();
   ASSERT_TRUE(lower(absolute)) << message;
   EXPECT_EQ(llvm::range_size(module->getOps<rank::KernelOp>()), 2)
       << "one for exp, one for abs and neg";
@@ -179,25 +239,73 @@ SmallVector<int64_t> sumsOf(ModuleOp module) {
 }
 
 TEST_F(Targets, SayInWhichPartsALongSumIsFormed) {
-  StringAttr::attachInterface<Abacus>(context);
+  attach();
   ASSERT_TRUE(lower(longSum)) << message;
   EXPECT_EQ(sumsOf(*module), (SmallVector<int64_t>{3, 4}));
 }
 
-TEST_F(Targets, AreRefusedWherePartsDoNotMakeUpTheSum) {
-  StringAttr::attachInterface<Abacus>(context);
+int64_t countLaunches(ModuleOp module) {
+  int64_t count = 0;
+  module.walk([&](rank::LaunchOp) { ++count; });
+  return count;
+}
+
+TEST_F(Targets, SayHowFarApartTheOpsOfAKernelAre) {
+  attach();
+  AbacusKernels::fusionDistance = 0;
+  bool isLowered = lower(distant);
+  AbacusKernels::fusionDistance = 100;
+  ASSERT_TRUE(isLowered) << message;
+  EXPECT_EQ(countLaunches(*module), 2);
+  ASSERT_TRUE(lower(distant)) << message;
+  EXPECT_EQ(countLaunches(*module), 1);
+}
+
+/// Parts of five values: of twelve the last part is filled up.
+TEST_F(Targets, SayPartsThatDoNotComeOutEven) {
+  attach();
   sumPart = 5;
   bool isLowered = lower(longSum);
   sumPart = 3;
-  EXPECT_FALSE(isLowered);
-  EXPECT_NE(message.find("sums 12 values, which the target 'abacus' wants in "
-                         "parts of 5"),
-            std::string::npos)
-      << message;
+  ASSERT_TRUE(isLowered) << message;
+  EXPECT_EQ(sumsOf(*module), (SmallVector<int64_t>{3, 5}));
+}
+
+TEST_F(Targets, AreRefusedWhereAPartIsLongerThanTheSum) {
+  attach();
+  for (int64_t wrong : {13, -1}) {
+    message.clear();
+    sumPart = wrong;
+    bool isLowered = lower(longSum);
+    sumPart = 3;
+    EXPECT_FALSE(isLowered);
+    EXPECT_NE(message.find("sums 12 values, which the target 'abacus' wants in "
+                           "parts of " +
+                           std::to_string(wrong)),
+              std::string::npos)
+        << message;
+  }
+}
+
+/// The two products of the loop read the matrix in different orders.
+TEST_F(Targets, SayWhichMatricesOfALoopAreTransposed) {
+  attach();
+  module = parseSourceString<ModuleOp>(scan, &context);
+  PassManager manager(&context);
+  manager.addPass(lowering::createFormLoops());
+  ASSERT_TRUE(module && succeeded(manager.run(*module))) << message;
+  SmallVector<bool> areLast;
+  module->walk([&](graph::MatmulOp product) {
+    areLast.push_back(product.getRhsContract() == ArrayRef<int64_t>(1));
+  });
+  EXPECT_EQ(areLast, (SmallVector<bool>{true, true}));
+  module->walk([&](rank::LoopOp loop) {
+    EXPECT_EQ(loop.getUses().size(), 2u) << "the matrix and its transpose";
+  });
 }
 
 TEST_F(Targets, SayWhatProductsAndCopiesCost) {
-  StringAttr::attachInterface<Abacus>(context);
+  attach();
   ASSERT_TRUE(lower(turned)) << message;
   // A CPU would rather compute 4x8 results in place.
   module->walk([&](rank::GemmOp gemm) {
@@ -216,6 +324,26 @@ TEST_F(Targets, AreRefusedByNameWhereThereIsNoCodeForThem) {
       << message;
 }
 
+TEST_F(Targets, AreRefusedByNameWhereTheyHaveNoLibraryOrKernels) {
+  StringAttr::attachInterface<Abacus>(context);
+  EXPECT_FALSE(lower());
+  EXPECT_NE(message.find("is for the target 'abacus', which has no library of "
+                         "GEMMs"),
+            std::string::npos)
+      << message;
+  message.clear();
+  EXPECT_FALSE(lower(absolute));
+  EXPECT_NE(message.find("is for the target 'abacus', which has no code for "
+                         "kernels"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Targets, NeedALibraryOnlyForItsCalls) {
+  StringAttr::attachInterface<Abacus, AbacusKernels>(context);
+  EXPECT_TRUE(lower(absolute)) << message;
+}
+
 TEST_F(Targets, AreTheDefaultWhereTheModuleSaysNothing) {
   (*module)->removeAttr(rank::targetAttrName);
   EXPECT_FALSE(lower()) << "this test registers none";
@@ -223,7 +351,7 @@ TEST_F(Targets, AreTheDefaultWhereTheModuleSaysNothing) {
                          "without a target"),
             std::string::npos)
       << message;
-  StringAttr::attachInterface<Abacus>(context);
+  attach();
   context.getLoadedDialect<rank::RankDialect>()->setDefaultTarget(
       StringAttr::get(&context, "abacus"));
   EXPECT_TRUE(lower()) << message;

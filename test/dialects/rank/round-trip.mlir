@@ -54,8 +54,8 @@ func.func @gemm_into_a_wider_type(%x: tensor<4x4xbf16>) -> tensor<4x4xf32> {
   return %0 : tensor<4x4xf32>
 }
 
-// CHECK-LABEL: rank.kernel @copy(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {grain = 2 : i64, in_place = [array<i64: 0>], range = 4 : i64}
-rank.kernel @copy(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: 0>], range = 4 : i64, grain = 2 : i64} {
+// CHECK-LABEL: rank.kernel @copy(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: 0>]}
+rank.kernel @copy(%x: tensor<4xf32>) -> tensor<4xf32> attributes {in_place = [array<i64: 0>]} {
   rank.return %x : tensor<4xf32>
 }
 

@@ -45,8 +45,10 @@ protected:
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     if (!module)
       return "does not parse: " + message;
-    module->walk(
-        [](LoopsOp loops) { (void)KernelSchedule::read(loops, 4, 1); });
+    module->walk([&](LoopsOp loops) {
+      FailureOr<KernelSchedule> schedule = KernelSchedule::read(loops);
+      items = succeeded(schedule) ? schedule->numItems(loops) : 0;
+    });
     return message;
   }
   void expectRefused(const std::string &schedule, const std::string &number,
@@ -57,6 +59,7 @@ protected:
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
   std::string message;
+  int64_t items = 0;
 };
 
 TEST_F(Schedules, AreReadWhereCodeCanBeMadeOfThem) {
@@ -115,13 +118,26 @@ TEST_F(Schedules, KeepValuesOfRowsAlone) {
 
 TEST_F(Schedules, HaveSizesThatFit) {
   for (const char *sizes : {"lanes = 0", "lanes = 12", "lanes = 16, block = 24",
-                            "lanes = 16, block = -16", "lanes = 16, part = -1"})
+                            "lanes = 16, block = -16", "lanes = 16, part = -1",
+                            "lanes = 16, grain = 0"})
     expectRefused("#cpu.schedule<row, items = [0], vector = 1, " +
                       std::string(sizes) + ">",
                   "[4]");
   expectRefused("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
                 "tiled = 0>",
                 "[4]", false);
+}
+
+/// A row per item; tiles of the outer variable, and blocks of the inner one.
+TEST_F(Schedules, CountTheItemsOfARange) {
+  ASSERT_EQ(read("#cpu.schedule<row, items = [0], vector = 1, lanes = 32>"),
+            "");
+  EXPECT_EQ(items, 4);
+  ASSERT_EQ(read("#cpu.schedule<map, items = [0], vector = 1, lanes = 16, "
+                 "block = 48, tiled = 0, tile = 3>",
+                 false),
+            "");
+  EXPECT_EQ(items, 2 * 2);
 }
 
 TEST_F(Schedules, TileItemsOfMapsAlone) {

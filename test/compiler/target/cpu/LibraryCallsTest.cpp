@@ -41,13 +41,13 @@ protected:
         &context);
     rank::LibraryCallOp found;
     module->walk([&](rank::LibraryCallOp call) { found = call; });
-    target = *target::getTarget(*module);
+    target = *target::getLibraryTarget(*module);
     return found;
   }
 
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
-  target::TargetInterface target;
+  target::LibraryTarget target;
   std::string message;
 };
 

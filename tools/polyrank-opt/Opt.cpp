@@ -1,7 +1,8 @@
 // polyrank-opt runs passes on MLIR text, and evaluates the result.
 
+#include "tools/polyrank-opt/Opt.h"
+
 #include "compiler/evaluate/Passes.h"
-#include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -73,7 +74,8 @@ static void hideOtherOptions() {
       option->setHiddenFlag(cl::Hidden);
 }
 
-int main(int argc, char **argv) {
+int polyrank::runOpt(int argc, char **argv,
+                     void (*registerTarget)(mlir::DialectRegistry &)) {
   polyrank::endWhenOutOfMemory("polyrank-opt");
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { polyrank::endOutOfMemory(); });
@@ -85,7 +87,7 @@ int main(int argc, char **argv) {
   polyrank::registerPasses();
   mlir::DialectRegistry registry;
   polyrank::registerDialects(registry);
-  polyrank::cpu::registerTarget(registry);
+  registerTarget(registry);
 
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "Polyrank's passes, one by one", registry);
