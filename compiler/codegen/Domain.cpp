@@ -127,7 +127,7 @@ void Domain::split(VariableSplit split) {
 }
 
 bool Domain::assign(Value value, std::optional<IndexMap> map,
-                    SmallVectorImpl<Value> &worklist) {
+                    Worklist &worklist) {
   if (wanted)
     return false;
   if (map && maps.try_emplace(value, *map).second)
@@ -142,9 +142,10 @@ reshapeMap(const IndexMap &map, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
   return delinearize(linearize(map, from, sizes.size()), to, sizes, split);
 }
 
-bool Domain::spread() {
+void Domain::start(Worklist &worklist) {
   maps.clear();
   variables.clear();
+  reducedIndices.clear();
   wanted.reset();
   for (auto [d, dim] : llvm::enumerate(factors))
     for (int64_t size : dim)
@@ -154,8 +155,7 @@ bool Domain::spread() {
   for (const Variable &variable : variables)
     sizes.push_back(variable.size);
 
-  IndexMap start;
-  IndexMap reducedIndices;
+  IndexMap map;
   size_t v = 0;
   for (auto [d, dim] : llvm::enumerate(factors)) {
     Affine index(sizes.size());
@@ -164,110 +164,116 @@ bool Domain::spread() {
       stride /= size;
       index.coefficients[v++] = stride;
     }
-    start.push_back(index);
+    map.push_back(index);
     if (llvm::is_contained(reducedDims, static_cast<int64_t>(d)))
       reducedIndices.push_back(index);
   }
+  assign(anchor, map, worklist);
+}
 
-  SmallVector<Value> worklist;
-  assign(anchor, start, worklist);
-  auto spreadDown = [&](Operation *op, const IndexMap &map) {
-    TypeSwitch<Operation *>(op)
-        .Case([&](graph::BroadcastOp broadcast) {
-          IndexMap operand;
-          for (int64_t dim : broadcast.getDims())
-            operand.push_back(map[dim]);
-          assign(broadcast.getInput(), operand, worklist);
-        })
-        .Case([&](graph::TransposeOp transpose) {
-          IndexMap operand(map.size());
-          for (auto [d, from] : llvm::enumerate(transpose.getPermutation()))
-            operand[from] = map[d];
-          assign(transpose.getInput(), operand, worklist);
-        })
-        .Case([&](graph::ReshapeOp reshape) {
-          assign(reshape.getInput(),
-                 reshapeMap(map, shapeOf(reshape.getResult()),
-                            shapeOf(reshape.getInput()), sizes, wanted),
-                 worklist);
-        })
-        .Case([&](graph::ReduceOp reduce) {
-          // A reduction over other dims of the same sizes runs over the same
-          // variables.
-          ArrayRef<int64_t> shape = shapeOf(reduce.getInput());
-          IndexMap operand;
-          size_t kept = 0, reduced = 0;
-          for (auto [d, size] : llvm::enumerate(shape)) {
-            if (!llvm::is_contained(reduce.getDims(),
-                                    static_cast<int64_t>(d))) {
-              operand.push_back(map[kept++]);
-              continue;
-            }
-            if (reduced == reducedIndices.size() ||
-                shapeOf(anchor)[reducedDims[reduced]] != size)
-              return;
-            operand.push_back(reducedIndices[reduced++]);
+void Domain::spreadDown(Operation *op, const IndexMap &map,
+                        Worklist &worklist) {
+  TypeSwitch<Operation *>(op)
+      .Case([&](graph::BroadcastOp broadcast) {
+        IndexMap operand;
+        for (int64_t dim : broadcast.getDims())
+          operand.push_back(map[dim]);
+        assign(broadcast.getInput(), operand, worklist);
+      })
+      .Case([&](graph::TransposeOp transpose) {
+        IndexMap operand(map.size());
+        for (auto [d, from] : llvm::enumerate(transpose.getPermutation()))
+          operand[from] = map[d];
+        assign(transpose.getInput(), operand, worklist);
+      })
+      .Case([&](graph::ReshapeOp reshape) {
+        assign(reshape.getInput(),
+               reshapeMap(map, shapeOf(reshape.getResult()),
+                          shapeOf(reshape.getInput()), sizes, wanted),
+               worklist);
+      })
+      .Case([&](graph::ReduceOp reduce) {
+        // A reduction over other dims of the same sizes runs over the same
+        // variables.
+        ArrayRef<int64_t> shape = shapeOf(reduce.getInput());
+        IndexMap operand;
+        size_t kept = 0, reduced = 0;
+        for (auto [d, size] : llvm::enumerate(shape)) {
+          if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d))) {
+            operand.push_back(map[kept++]);
+            continue;
           }
-          if (reduced == reducedIndices.size())
-            assign(reduce.getInput(), operand, worklist);
-        })
-        .Default([&](Operation *op) {
-          bool sameShapes =
-              op->getNumOperands() &&
-              llvm::all_of(op->getOperands(), [&](Value operand) {
-                return shapeOf(operand) == shapeOf(op->getResult(0));
-              });
-          if (isa<graph::DropoutOp>(op))
-            assign(op->getOperand(0), map, worklist);
-          else if (isa<graph::UniformOp>(op))
+          if (reduced == reducedIndices.size() ||
+              shapeOf(anchor)[reducedDims[reduced]] != size)
             return;
-          else if (sameShapes && !isa<graph::SliceOp, graph::PadOp,
-                                      graph::ConcatOp, graph::GatherOp>(op))
-            for (Value operand : op->getOperands())
-              assign(operand, map, worklist);
-        });
-  };
-  auto spreadUp = [&](Operation *op, Value from, const IndexMap &map) {
-    TypeSwitch<Operation *>(op)
-        .Case([&](graph::TransposeOp transpose) {
-          IndexMap result;
-          for (int64_t dim : transpose.getPermutation())
-            result.push_back(map[dim]);
-          assign(transpose.getResult(), result, worklist);
-        })
-        .Case([&](graph::ReshapeOp reshape) {
-          assign(reshape.getResult(),
-                 reshapeMap(map, shapeOf(reshape.getInput()),
-                            shapeOf(reshape.getResult()), sizes, wanted),
-                 worklist);
-        })
-        .Case([&](graph::ReduceOp reduce) {
-          IndexMap result;
-          for (auto [d, index] : llvm::enumerate(map))
-            if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d)))
-              result.push_back(index);
-          assign(reduce.getResult(), result, worklist);
-        })
-        .Case([&](graph::DropoutOp dropout) {
-          if (from == dropout.getInput())
-            assign(dropout.getResult(), map, worklist);
-        })
-        .Case<graph::BroadcastOp, graph::SliceOp, graph::PadOp, graph::ConcatOp,
-              graph::GatherOp, graph::ScatterAddOp>([](Operation *) {})
-        .Default([&](Operation *op) {
-          if (shapeOf(op->getResult(0)) == shapeOf(from))
-            for (Value result : op->getResults())
-              assign(result, map, worklist);
-        });
-  };
+          operand.push_back(reducedIndices[reduced++]);
+        }
+        if (reduced == reducedIndices.size())
+          assign(reduce.getInput(), operand, worklist);
+      })
+      .Default([&](Operation *op) {
+        bool sameShapes =
+            op->getNumOperands() &&
+            llvm::all_of(op->getOperands(), [&](Value operand) {
+              return shapeOf(operand) == shapeOf(op->getResult(0));
+            });
+        if (isa<graph::DropoutOp>(op))
+          assign(op->getOperand(0), map, worklist);
+        else if (isa<graph::UniformOp>(op))
+          return;
+        else if (sameShapes && !isa<graph::SliceOp, graph::PadOp,
+                                    graph::ConcatOp, graph::GatherOp>(op))
+          for (Value operand : op->getOperands())
+            assign(operand, map, worklist);
+      });
+}
+
+void Domain::spreadUp(Operation *op, Value from, const IndexMap &map,
+                      Worklist &worklist) {
+  TypeSwitch<Operation *>(op)
+      .Case([&](graph::TransposeOp transpose) {
+        IndexMap result;
+        for (int64_t dim : transpose.getPermutation())
+          result.push_back(map[dim]);
+        assign(transpose.getResult(), result, worklist);
+      })
+      .Case([&](graph::ReshapeOp reshape) {
+        assign(reshape.getResult(),
+               reshapeMap(map, shapeOf(reshape.getInput()),
+                          shapeOf(reshape.getResult()), sizes, wanted),
+               worklist);
+      })
+      .Case([&](graph::ReduceOp reduce) {
+        IndexMap result;
+        for (auto [d, index] : llvm::enumerate(map))
+          if (!llvm::is_contained(reduce.getDims(), static_cast<int64_t>(d)))
+            result.push_back(index);
+        assign(reduce.getResult(), result, worklist);
+      })
+      .Case([&](graph::DropoutOp dropout) {
+        if (from == dropout.getInput())
+          assign(dropout.getResult(), map, worklist);
+      })
+      .Case<graph::BroadcastOp, graph::SliceOp, graph::PadOp, graph::ConcatOp,
+            graph::GatherOp, graph::ScatterAddOp>([](Operation *) {})
+      .Default([&](Operation *op) {
+        if (shapeOf(op->getResult(0)) == shapeOf(from))
+          for (Value result : op->getResults())
+            assign(result, map, worklist);
+      });
+}
+
+bool Domain::spread() {
+  Worklist worklist;
+  start(worklist);
   while (!worklist.empty() && !wanted) {
     Value value = worklist.pop_back_val();
     IndexMap map = maps[value];
     if (Operation *op = value.getDefiningOp(); op && members.contains(op))
-      spreadDown(op, map);
+      spreadDown(op, map, worklist);
     for (Operation *user : value.getUsers())
       if (members.contains(user))
-        spreadUp(user, value, map);
+        spreadUp(user, value, map, worklist);
   }
   if (!wanted)
     return true;

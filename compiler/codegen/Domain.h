@@ -52,13 +52,24 @@ private:
   void cut(VariableSplit split);
   /// Runs one round of propagation; returns false if a variable was split.
   bool spread();
+  /// Values that have their map, and whose ops and users are to get theirs.
+  using Worklist = llvm::SmallVector<mlir::Value>;
+  /// Makes the variables of the anchor's factors, and its map.
+  void start(Worklist &worklist);
+  /// Gives the operands of an op their maps, from that of its result.
+  void spreadDown(mlir::Operation *op, const IndexMap &map, Worklist &worklist);
+  /// Gives the results of an op their maps, from that of its operand `from`.
+  void spreadUp(mlir::Operation *op, mlir::Value from, const IndexMap &map,
+                Worklist &worklist);
   bool assign(mlir::Value value, std::optional<IndexMap> map,
-              llvm::SmallVectorImpl<mlir::Value> &worklist);
+              Worklist &worklist);
 
   llvm::DenseSet<mlir::Value> arguments;
   llvm::DenseSet<mlir::Operation *> members;
   mlir::Value anchor;
   llvm::SmallVector<int64_t> reducedDims;
+  /// The indices along the reduced dims of the anchor.
+  IndexMap reducedIndices;
   /// For each dim of the anchor, its factors, major to minor.
   llvm::SmallVector<llvm::SmallVector<int64_t>> factors;
   std::optional<VariableSplit> wanted;

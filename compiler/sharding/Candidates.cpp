@@ -19,145 +19,202 @@ using sharding::Fill;
 using sharding::LayoutAttr;
 using sharding::ReductionKind;
 
-std::optional<Candidate>
-polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
-                                  const Node &node, ArrayRef<Choice> choices) {
-  const graph::ShardingRule &rule = node.rule;
-  MeshAttr mesh = table.mesh;
-  ArrayRef<AxisRef> subAxes = table.subAxes;
+namespace {
+/// Lays out the operands and results of a node for one choice of each sub-axis.
+class CandidateMaker {
+public:
+  CandidateMaker(const SideTable &table, const Node &node,
+                 ArrayRef<Choice> choices)
+      : table(table), rule(node.rule), node(node), choices(choices),
+        // At the boundary padding holds zeros, and carried values come from the
+        // boundary.
+        holdsZeros(node.kind == NodeKind::Boundary ||
+                   node.kind == NodeKind::Carry) {}
+
+  std::optional<Candidate> make(const Extents *shared);
+
+private:
+  /// Finds the axes of each factor and its extent; returns false if the factor
+  /// cannot be split so.
+  bool splitFactors(const Extents *shared);
+  bool splitFactor(size_t f, const Extents *shared);
+  /// Returns true if some result is reduced over the factor, padding included.
+  bool isReduced(int factor) const;
+  std::optional<DimAttr> layDim(const TensorFactors &tensor, size_t d,
+                                bool isOperand, unsigned number) const;
+  /// A dim that one factor makes up.
+  DimAttr layWhole(int factor, bool isOperand) const;
+  /// A dim that several factors make up, major to minor.
+  std::optional<DimAttr> layParts(ArrayRef<int> factors) const;
+  /// The layout of an operand or a result; null if there is none.
+  LayoutAttr lay(const TensorFactors &tensor, bool isOperand,
+                 unsigned number) const;
+
+  const SideTable &table;
+  const graph::ShardingRule &rule;
+  const Node &node;
+  ArrayRef<Choice> choices;
+  bool holdsZeros;
+  /// By factor: its axes, major to minor, its padded extent (0: not padded) and
+  /// its extent (0: not split).
+  SmallVector<SmallVector<AxisRef>> axes;
+  SmallVector<int64_t> padded, extents;
+  bool hasComposite = false;
+};
+} // namespace
+
+bool CandidateMaker::splitFactor(size_t f, const Extents *shared) {
+  SmallVector<int> splitting;
+  for (auto [subAxis, choice] : llvm::enumerate(choices))
+    if (choice.kind == Choice::Split && choice.factor == static_cast<int>(f))
+      splitting.push_back(subAxis);
+  if (splitting.empty())
+    return true;
+  const graph::Factor &factor = rule.factors[f];
+  if (factor.kind == FactorKind::Replicated)
+    return false;
+  hasComposite |= factor.kind == FactorKind::Composite;
+  llvm::sort(splitting,
+             [&](int a, int b) { return table.order[a] < table.order[b]; });
+  for (int subAxis : splitting)
+    axes[f].push_back(table.subAxes[subAxis]);
+  int64_t blocks = sharding::product(axes[f]);
+  int64_t extent = shared ? shared->get(node.number, f) : 0;
+  if (!extent)
+    extent = llvm::alignTo(factor.size, blocks);
+  // No device may hold nothing but padding.
+  if (factor.size < blocks || extent < factor.size || extent % blocks)
+    return false;
+  extents[f] = extent;
+  if (extent != factor.size)
+    padded[f] = extent;
+  return true;
+}
+
+bool CandidateMaker::splitFactors(const Extents *shared) {
   size_t numFactors = rule.factors.size();
+  axes.resize(numFactors);
+  padded.assign(numFactors, 0);
+  extents.assign(numFactors, 0);
+  for (size_t f = 0; f < numFactors; ++f)
+    if (!splitFactor(f, shared))
+      return false;
+  return true;
+}
+
+bool CandidateMaker::isReduced(int factor) const {
+  if (rule.isResultOnly(factor) ||
+      rule.factors[factor].kind == FactorKind::Composite)
+    return false;
+  for (size_t r = 0; r < rule.results.size(); ++r)
+    if (!rule.resultHas(r, factor))
+      return true;
+  return false;
+}
+
+DimAttr CandidateMaker::layWhole(int factor, bool isOperand) const {
+  Fill fill = Fill::Undefined;
+  if (padded[factor] && holdsZeros)
+    fill = Fill::Zero;
+  else if (padded[factor] && isOperand && isReduced(factor))
+    fill = sharding::identityFill(rule.factors[factor].reduction);
+  return DimAttr::get(table.mesh, axes[factor], padded[factor], fill);
+}
+
+std::optional<DimAttr> CandidateMaker::layParts(ArrayRef<int> factors) const {
+  SmallVector<AxisRef> all;
+  SmallVector<int64_t> sizes;
+  for (int f : factors) {
+    if (padded[f])
+      return std::nullopt;
+    llvm::append_range(all, axes[f]);
+    sizes.push_back(rule.factors[f].size);
+  }
+  DimAttr dim = DimAttr::get(table.mesh, all);
+  if (all.empty())
+    return dim;
+  auto projected = graph::projectAxes(dim, sizes);
+  if (!projected)
+    return std::nullopt;
+  for (auto [f, list] : llvm::zip_equal(factors, *projected))
+    if (sharding::merged(table.mesh, list) !=
+        sharding::merged(table.mesh, axes[f]))
+      return std::nullopt;
+  return dim;
+}
+
+std::optional<DimAttr> CandidateMaker::layDim(const TensorFactors &tensor,
+                                              size_t d, bool isOperand,
+                                              unsigned number) const {
+  const auto &factors = tensor[d];
+  if (factors.size() != 1)
+    return layParts(factors);
+  int f = factors.front();
+  if (rule.factors[f].kind != FactorKind::Halo)
+    return layWhole(f, isOperand);
+  int value = isOperand ? node.operands[number] : node.results[number];
+  return rule.layDim(!isOperand, number, d,
+                     table.values[value].getType().getDimSize(d), table.mesh,
+                     axes[f], extents[f]);
+}
+
+LayoutAttr CandidateMaker::lay(const TensorFactors &tensor, bool isOperand,
+                               unsigned number) const {
+  SmallVector<DimAttr> dims;
+  for (size_t d = 0; d < tensor.size(); ++d) {
+    auto dim = layDim(tensor, d, isOperand, number);
+    if (!dim)
+      return {};
+    dims.push_back(*dim);
+  }
+  SmallVector<AxisRef> partial;
+  std::optional<ReductionKind> kind;
+  bool agree = true;
+  auto add = [&](int subAxis, ReductionKind reduction) {
+    agree &= !kind || *kind == reduction;
+    kind = reduction;
+    partial.push_back(table.subAxes[subAxis]);
+  };
+  for (auto [subAxis, choice] : llvm::enumerate(choices)) {
+    if (choice.kind == Choice::Pass &&
+        (!isOperand || choice.operands >> number & 1))
+      add(subAxis, choice.reduction);
+    if (choice.kind == Choice::Split && !isOperand &&
+        !rule.resultHas(number, choice.factor) &&
+        !rule.isResultOnly(choice.factor) &&
+        rule.factors[choice.factor].kind != FactorKind::Composite &&
+        rule.factors[choice.factor].kind != FactorKind::Parallel)
+      add(subAxis, rule.factors[choice.factor].reduction);
+  }
+  if (!agree)
+    return {};
+  return LayoutAttr::get(table.mesh, dims, kind.value_or(ReductionKind::Sum),
+                         partial);
+}
+
+std::optional<Candidate> CandidateMaker::make(const Extents *shared) {
+  if (!splitFactors(shared))
+    return std::nullopt;
   Candidate candidate;
   candidate.choices.assign(choices.begin(), choices.end());
-
-  // The axes of each factor, major to minor, and its padded extent.
-  SmallVector<SmallVector<int>> splitting(numFactors);
-  for (auto [subAxis, choice] : llvm::enumerate(choices))
-    if (choice.kind == Choice::Split)
-      splitting[choice.factor].push_back(subAxis);
-  SmallVector<SmallVector<AxisRef>> axes(numFactors);
-  SmallVector<int64_t> padded(numFactors, 0), extents(numFactors, 0);
-  for (size_t f = 0; f < numFactors; ++f) {
-    const graph::Factor &factor = rule.factors[f];
-    if (splitting[f].empty())
-      continue;
-    if (factor.kind == FactorKind::Replicated)
-      return std::nullopt;
-    candidate.composite |= factor.kind == FactorKind::Composite;
-    llvm::sort(splitting[f],
-               [&](int a, int b) { return table.order[a] < table.order[b]; });
-    for (int subAxis : splitting[f])
-      axes[f].push_back(subAxes[subAxis]);
-    int64_t blocks = sharding::product(axes[f]);
-    int64_t extent = shared ? shared->get(node.number, f) : 0;
-    if (!extent)
-      extent = llvm::alignTo(factor.size, blocks);
-    // No device may hold nothing but padding.
-    if (factor.size < blocks || extent < factor.size || extent % blocks)
-      return std::nullopt;
-    extents[f] = extent;
-    if (extent != factor.size)
-      padded[f] = extent;
-  }
-
-  // True if some result is reduced over the factor, padding included.
-  auto isReduced = [&](int factor) {
-    if (rule.isResultOnly(factor) ||
-        rule.factors[factor].kind == FactorKind::Composite)
-      return false;
-    for (size_t r = 0; r < rule.results.size(); ++r)
-      if (!rule.resultHas(r, factor))
-        return true;
-    return false;
-  };
-  // At the boundary padding holds zeros, and carried values come from the
-  // boundary.
-  bool holdsZeros =
-      node.kind == NodeKind::Boundary || node.kind == NodeKind::Carry;
-  auto layDims = [&](const TensorFactors &tensor, bool isOperand,
-                     unsigned number) -> std::optional<SmallVector<DimAttr>> {
-    SmallVector<DimAttr> dims;
-    for (auto [d, factors] : llvm::enumerate(tensor)) {
-      if (factors.size() == 1 &&
-          rule.factors[factors.front()].kind == FactorKind::Halo) {
-        int f = factors.front();
-        int value = isOperand ? node.operands[number] : node.results[number];
-        dims.push_back(rule.layDim(!isOperand, number, d,
-                                   table.values[value].getType().getDimSize(d),
-                                   mesh, axes[f], extents[f]));
-        continue;
-      }
-      if (factors.size() == 1) {
-        int f = factors.front();
-        Fill fill = Fill::Undefined;
-        if (padded[f] && holdsZeros)
-          fill = Fill::Zero;
-        else if (padded[f] && isOperand && isReduced(f))
-          fill = sharding::identityFill(rule.factors[f].reduction);
-        dims.push_back(DimAttr::get(mesh, axes[f], padded[f], fill));
-        continue;
-      }
-      SmallVector<AxisRef> all;
-      SmallVector<int64_t> sizes;
-      for (int f : factors) {
-        if (padded[f])
-          return std::nullopt;
-        llvm::append_range(all, axes[f]);
-        sizes.push_back(rule.factors[f].size);
-      }
-      DimAttr dim = DimAttr::get(mesh, all);
-      if (!all.empty()) {
-        auto projected = graph::projectAxes(dim, sizes);
-        if (!projected)
-          return std::nullopt;
-        for (auto [f, list] : llvm::zip_equal(factors, *projected))
-          if (sharding::merged(mesh, list) != sharding::merged(mesh, axes[f]))
-            return std::nullopt;
-      }
-      dims.push_back(dim);
-    }
-    return dims;
-  };
-
-  auto lay = [&](const TensorFactors &tensor, bool isOperand,
-                 unsigned number) -> LayoutAttr {
-    auto dims = layDims(tensor, isOperand, number);
-    if (!dims)
-      return {};
-    SmallVector<AxisRef> partial;
-    std::optional<ReductionKind> kind;
-    bool agree = true;
-    auto add = [&](int subAxis, ReductionKind reduction) {
-      agree &= !kind || *kind == reduction;
-      kind = reduction;
-      partial.push_back(subAxes[subAxis]);
-    };
-    for (auto [subAxis, choice] : llvm::enumerate(choices)) {
-      if (choice.kind == Choice::Pass &&
-          (!isOperand || choice.operands >> number & 1))
-        add(subAxis, choice.reduction);
-      if (choice.kind == Choice::Split && !isOperand &&
-          !rule.resultHas(number, choice.factor) &&
-          !rule.isResultOnly(choice.factor) &&
-          rule.factors[choice.factor].kind != FactorKind::Composite &&
-          rule.factors[choice.factor].kind != FactorKind::Parallel)
-        add(subAxis, rule.factors[choice.factor].reduction);
-    }
-    if (!agree)
-      return {};
-    return LayoutAttr::get(mesh, *dims, kind.value_or(ReductionKind::Sum),
-                           partial);
-  };
+  candidate.composite = hasComposite;
   for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
-    candidate.operands.push_back(lay(tensor, true, i));
+    candidate.operands.push_back(lay(tensor, /*isOperand=*/true, i));
     if (!candidate.operands.back())
       return std::nullopt;
   }
   for (auto [i, tensor] : llvm::enumerate(rule.results)) {
-    candidate.results.push_back(lay(tensor, false, i));
+    candidate.results.push_back(lay(tensor, /*isOperand=*/false, i));
     if (!candidate.results.back())
       return std::nullopt;
   }
   return candidate;
+}
+
+std::optional<Candidate>
+polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
+                                  const Node &node, ArrayRef<Choice> choices) {
+  return CandidateMaker(table, node, choices).make(shared);
 }
 
 SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,

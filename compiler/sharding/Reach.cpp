@@ -44,8 +44,24 @@ public:
   Reach run();
 
 private:
+  /// A sub-axis that arrives at a factor of a node.
+  struct Step {
+    int node, factor, subAxis, level, constraint, distance;
+  };
+
   void findFreeFactors();
   void findPartials();
+  /// Starts where a constraint or a fixed node puts the sub-axis: `layout` is
+  /// that of a value of node `id` with the factors `tensor`.
+  void start(int id, const TensorFactors &tensor, LayoutAttr layout, int level,
+             int constraint, int subAxis);
+  void startAt(const Node &node, int level, int subAxis);
+  /// Lets a step arrive, and those that waited for it, if the node can split
+  /// the factor.
+  void enter(const Step &step);
+  void enterDim(int node, const graph::DimFactors &factors, const Step &from);
+  /// Spreads from node to node what has arrived.
+  void spread();
   bool canSplit(const Node &node, int factor, int subAxis) const;
   void reach(const Node &node, int factor, int subAxis, int level,
              int constraint, int distance);
@@ -58,6 +74,10 @@ private:
   ArrayRef<AxisRef> subAxes;
   ArrayRef<Constraint> constraints;
   Reach result;
+  std::deque<Step> queue;
+  /// Per node: arrivals at minor factors that need other sub-axes to arrive
+  /// first.
+  llvm::DenseMap<int, SmallVector<Step>> waiting;
 };
 } // namespace
 
@@ -162,6 +182,92 @@ void Extension::reach(const Node &node, int factor, int subAxis, int level,
   reached.arrivals[subAxis].push_back({factor, constraint, distance});
 }
 
+void Extension::enter(const Step &step) {
+  const Node &node = nodes[step.node];
+  if (of(node).has(step.subAxis, step.factor))
+    return;
+  reach(node, step.factor, step.subAxis, step.level, step.constraint,
+        step.distance);
+  if (!of(node).has(step.subAxis, step.factor)) {
+    if (isMinor(node.rule, step.factor))
+      waiting[step.node].push_back(step);
+    return;
+  }
+  queue.push_back(step);
+  for (const Step &other : std::exchange(waiting[step.node], {}))
+    enter(other);
+}
+
+void Extension::enterDim(int node, const graph::DimFactors &factors,
+                         const Step &from) {
+  for (int factor : factors)
+    enter({node, factor, from.subAxis, from.level, from.constraint,
+           from.distance + 1});
+}
+
+void Extension::spread() {
+  while (!queue.empty()) {
+    Step step = queue.front();
+    queue.pop_front();
+    const Node &node = nodes[step.node];
+    for (auto [i, id] : llvm::enumerate(node.operands)) {
+      int64_t dim = dimOf(node.rule.operands[i], step.factor);
+      const TensorValue &value = values[id];
+      if (dim >= 0 && nodes[value.def].kind != NodeKind::Source)
+        enterDim(value.def, nodes[value.def].rule.results[value.result][dim],
+                 step);
+    }
+    if (of(node).isFree[step.factor])
+      continue;
+    for (auto [i, id] : llvm::enumerate(node.results)) {
+      int64_t dim = dimOf(node.rule.results[i], step.factor);
+      if (dim < 0)
+        continue;
+      for (const Use &use : values[id].uses)
+        enterDim(use.node, nodes[use.node].rule.operands[use.operand][dim],
+                 step);
+    }
+  }
+}
+
+void Extension::start(int id, const TensorFactors &tensor, LayoutAttr layout,
+                      int level, int constraint, int subAxis) {
+  for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
+    if (tensor[d].empty() ||
+        !llvm::is_contained(table.numbers(dim.getAxes()), subAxis))
+      continue;
+    int factor = tensor[d].front();
+    const Node &node = nodes[id];
+    auto &arrivals = of(node).arrivals[subAxis];
+    auto *known = llvm::find_if(
+        arrivals, [&](auto &other) { return other.factor == factor; });
+    if (known != arrivals.end()) {
+      // A more important constraint has reached this node already.
+      known->constraint = constraint;
+      known->distance = 0;
+    } else if (node.kind == NodeKind::Fixed) {
+      of(node).level[subAxis] = level;
+      arrivals.push_back({factor, constraint, 0});
+    } else {
+      reach(node, factor, subAxis, level, constraint, 0);
+    }
+    queue.push_back({id, factor, subAxis, level, constraint, 0});
+  }
+}
+
+void Extension::startAt(const Node &node, int level, int subAxis) {
+  int id = node.number;
+  if (node.constraint >= 0 && constraints[node.constraint].level == level)
+    start(id, node.rule.results.front(), constraints[node.constraint].layout,
+          level, node.constraint, subAxis);
+  if (node.kind != NodeKind::Fixed || level != 0)
+    return;
+  for (auto [i, layout] : llvm::enumerate(node.fixedResults))
+    start(id, node.rule.results[i], layout, level, table.outside, subAxis);
+  for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
+    start(id, node.rule.operands[i], layout, level, table.outside, subAxis);
+}
+
 Reach Extension::run() {
   result.nodes.resize(nodes.size());
   findFreeFactors();
@@ -169,59 +275,8 @@ Reach Extension::run() {
     reached.level.assign(subAxes.size(), -1);
     reached.arrivals.assign(subAxes.size(), {});
   }
-  struct Step {
-    int node, factor, subAxis, level, constraint, distance;
-  };
-  std::deque<Step> queue;
-  // Per node: arrivals at minor factors that need other sub-axes to arrive
-  // first.
-  llvm::DenseMap<int, SmallVector<Step>> waiting;
-  std::function<void(const Step &)> enter = [&](const Step &step) {
-    const Node &node = nodes[step.node];
-    if (of(node).has(step.subAxis, step.factor))
-      return;
-    reach(node, step.factor, step.subAxis, step.level, step.constraint,
-          step.distance);
-    if (!of(node).has(step.subAxis, step.factor)) {
-      if (isMinor(node.rule, step.factor))
-        waiting[step.node].push_back(step);
-      return;
-    }
-    queue.push_back(step);
-    for (const Step &other : std::exchange(waiting[step.node], {}))
-      enter(other);
-  };
-  auto enterDim = [&](int node, const graph::DimFactors &factors,
-                      const Step &from) {
-    for (int factor : factors)
-      enter({node, factor, from.subAxis, from.level, from.constraint,
-             from.distance + 1});
-  };
-  auto spread = [&] {
-    while (!queue.empty()) {
-      Step step = queue.front();
-      queue.pop_front();
-      const Node &node = nodes[step.node];
-      for (auto [i, id] : llvm::enumerate(node.operands)) {
-        int64_t dim = dimOf(node.rule.operands[i], step.factor);
-        const TensorValue &value = values[id];
-        if (dim >= 0 && nodes[value.def].kind != NodeKind::Source)
-          enterDim(value.def, nodes[value.def].rule.results[value.result][dim],
-                   step);
-      }
-      if (of(node).isFree[step.factor])
-        continue;
-      for (auto [i, id] : llvm::enumerate(node.results)) {
-        int64_t dim = dimOf(node.rule.results[i], step.factor);
-        if (dim < 0)
-          continue;
-        for (const Use &use : values[id].uses)
-          enterDim(use.node, nodes[use.node].rule.operands[use.operand][dim],
-                   step);
-      }
-    }
-  };
-
+  // Major sub-axes go first: they take the major factors of a dim that several
+  // factors make up.
   auto majorToMinor = llvm::to_vector(llvm::seq<int>(0, subAxes.size()));
   llvm::stable_sort(majorToMinor, [&](int a, int b) {
     return table.order[a] < table.order[b];
@@ -229,48 +284,12 @@ Reach Extension::run() {
   int levels = 1;
   for (const Constraint &constraint : constraints)
     levels = std::max(levels, constraint.level + 1);
-  for (int level = 0; level < levels; ++level) {
-    auto start = [&](int id, const TensorFactors &tensor, LayoutAttr layout,
-                     int constraint, int subAxis) {
-      for (auto [d, dim] : llvm::enumerate(layout.getDims())) {
-        if (tensor[d].empty() ||
-            !llvm::is_contained(table.numbers(dim.getAxes()), subAxis))
-          continue;
-        int factor = tensor[d].front();
-        const Node &node = nodes[id];
-        auto &arrivals = of(node).arrivals[subAxis];
-        auto *known = llvm::find_if(
-            arrivals, [&](auto &other) { return other.factor == factor; });
-        if (known != arrivals.end()) {
-          // A more important constraint has reached this node already.
-          known->constraint = constraint;
-          known->distance = 0;
-        } else if (node.kind == NodeKind::Fixed) {
-          of(node).level[subAxis] = level;
-          arrivals.push_back({factor, constraint, 0});
-        } else {
-          reach(node, factor, subAxis, level, constraint, 0);
-        }
-        queue.push_back({id, factor, subAxis, level, constraint, 0});
-      }
-    };
-    // Major sub-axes go first: they take the major factors of a dim that
-    // several factors make up.
+  for (int level = 0; level < levels; ++level)
     for (int subAxis : majorToMinor) {
-      for (auto [id, node] : llvm::enumerate(nodes)) {
-        if (node.constraint >= 0 && constraints[node.constraint].level == level)
-          start(id, node.rule.results.front(),
-                constraints[node.constraint].layout, node.constraint, subAxis);
-        if (node.kind == NodeKind::Fixed && level == 0) {
-          for (auto [i, layout] : llvm::enumerate(node.fixedResults))
-            start(id, node.rule.results[i], layout, table.outside, subAxis);
-          for (auto [i, layout] : llvm::enumerate(node.fixedOperands))
-            start(id, node.rule.operands[i], layout, table.outside, subAxis);
-        }
-      }
+      for (const Node &node : nodes)
+        startAt(node, level, subAxis);
       spread();
     }
-  }
   findPartials();
   return std::move(result);
 }

@@ -95,10 +95,80 @@ void Solver::improve(std::vector<int> &chosen) {
   }
 }
 
-Solution Solver::solve() {
+namespace {
+/// Most values have few users with more than one candidate: one table of at
+/// most this many entries covers them all.
+constexpr double largestTable = 4096;
+/// A value with more users gets a variable for the set of layouts to which it
+/// is resharded, of at most this many.
+constexpr size_t mostLayouts = 10;
+} // namespace
+
+/// Writes the objective as a sum of tables over variables, the candidates of
+/// nodes that have more than one, for the elimination.
+class Solver::Tables {
+public:
+  explicit Tables(Solver &solver)
+      : solver(solver), candidates(solver.candidates),
+        variable(candidates.size(), -1) {
+    addNodes();
+    for (const TensorValue &value : solver.values)
+      if (solver.table.nodes[value.def].kind != NodeKind::Source)
+        addValue(value);
+  }
+
   Elimination elimination;
-  std::vector<int> variable(candidates.size(), -1);
+  /// Of what has no choice.
   Objective fixed;
+  /// False if a user's share of a value is counted alone, though users may
+  /// share a reshard.
+  bool isExact = true;
+  /// The number of the candidate that each node has in a solution.
+  std::vector<int> choose(ArrayRef<int> values) const {
+    std::vector<int> chosen;
+    for (int id : variable)
+      chosen.push_back(id < 0 ? 0 : values[id]);
+    return chosen;
+  }
+
+private:
+  using Nodes = SmallVector<int>;
+
+  void addNodes();
+  void addValue(const TensorValue &value);
+  /// One table over all candidates of the value's producer and users.
+  void addWhole(const TensorValue &value, const Nodes &nodes);
+  /// A table for each user by itself.
+  void addSeparately(const TensorValue &value);
+  /// A variable for the set of `layouts` to which the value is resharded
+  /// besides those that are `always` wanted; each user requires one of them.
+  void addSetOfLayouts(const TensorValue &value, ArrayRef<LayoutAttr> layouts,
+                       ArrayRef<LayoutAttr> always);
+  void addNode(Nodes &nodes, int node) {
+    if (variable[node] >= 0 && !llvm::is_contained(nodes, node))
+      nodes.push_back(node);
+  }
+  Nodes variablesOf(ArrayRef<int> nodes) const {
+    return llvm::map_to_vector(nodes, [&](int node) { return variable[node]; });
+  }
+  /// The candidate of a node, where `values` are those of `nodes`.
+  const Candidate &candidateOf(int node, ArrayRef<int> nodes,
+                               ArrayRef<int> values) const {
+    const auto *it = llvm::find(nodes, node);
+    return candidates[node][it == nodes.end() ? 0 : values[it - nodes.begin()]];
+  }
+  Objective objectiveOf(const TensorValue &value, LayoutAttr from,
+                        ArrayRef<LayoutAttr> wanted) {
+    return objectiveOfBytes(solver.getValueBytes(value, from, wanted));
+  }
+
+  Solver &solver;
+  const Candidates &candidates;
+  /// Per node: its variable, or -1 if it has one candidate.
+  std::vector<int> variable;
+};
+
+void Solver::Tables::addNodes() {
   for (size_t id = 0; id < candidates.size(); ++id) {
     const SmallVector<Candidate, 0> &list = candidates[id];
     if (list.size() == 1) {
@@ -110,126 +180,108 @@ Solution Solver::solve() {
       return list[candidate[0]].cost;
     });
   }
-  // Most values have few users with more than one candidate: one table covers
-  // them all. A value with many such users gets a variable for the set of
-  // layouts to which it is resharded, and each user requires one of them.
-  constexpr double largestTable = 4096;
-  constexpr size_t mostLayouts = 10;
-  bool exact = true;
-  for (const TensorValue &value : values) {
-    if (table.nodes[value.def].kind == NodeKind::Source)
-      continue;
-    SmallVector<int> scope; // nodes
-    double entries = 1;
-    auto add = [&](int node) {
-      if (variable[node] >= 0 && !llvm::is_contained(scope, node)) {
-        scope.push_back(node);
-        entries *= candidates[node].size();
-      }
-    };
-    add(value.def);
-    for (const Use &use : value.uses)
-      add(use.node);
-    auto variables = [&](ArrayRef<int> nodeIds) {
-      SmallVector<int> list;
-      for (int id : nodeIds)
-        list.push_back(variable[id]);
-      return list;
-    };
-    auto candidateOf = [&](int node, ArrayRef<int> ids,
-                           ArrayRef<int> values) -> const Candidate & {
-      const auto *it = llvm::find(ids, node);
-      return candidates[node][it == ids.end() ? 0 : values[it - ids.begin()]];
-    };
-    if (entries <= largestTable) {
-      auto cost = [&](ArrayRef<int> values) {
-        SmallVector<LayoutAttr> wanted;
-        for (const Use &use : value.uses)
-          wanted.push_back(
-              candidateOf(use.node, scope, values).operands[use.operand]);
-        return objectiveOfBytes(getValueBytes(
-            value, candidateOf(value.def, scope, values).results[value.result],
-            wanted));
-      };
-      if (scope.empty())
-        fixed += cost({});
-      else
-        elimination.addTable(variables(scope), cost);
-      continue;
-    }
-    SmallVector<LayoutAttr> layouts, always;
-    for (const Use &use : value.uses)
-      for (const Candidate &candidate : candidates[use.node]) {
-        LayoutAttr plain = withoutFill(candidate.operands[use.operand]);
-        auto &list = candidates[use.node].size() == 1 ? always : layouts;
-        if (!llvm::is_contained(list, plain))
-          list.push_back(plain);
-      }
-    llvm::erase_if(layouts, [&](LayoutAttr layout) {
-      return llvm::is_contained(always, layout);
-    });
-    if (layouts.size() > mostLayouts) {
-      // Each use is counted alone: an upper bound, since users may share a
-      // reshard.
-      exact = false;
-      for (const Use &use : value.uses) {
-        SmallVector<int> pair;
-        if (variable[value.def] >= 0)
-          pair.push_back(value.def);
-        if (variable[use.node] >= 0 && use.node != value.def)
-          pair.push_back(use.node);
-        elimination.addTable(variables(pair), [&](ArrayRef<int> values) {
-          return objectiveOfBytes(getValueBytes(
-              value, candidateOf(value.def, pair, values).results[value.result],
-              {candidateOf(use.node, pair, values).operands[use.operand]}));
-        });
-      }
-      continue;
-    }
-    int made = elimination.addVariable(1 << layouts.size());
-    SmallVector<int> defScope;
-    if (variable[value.def] >= 0)
-      defScope.push_back(value.def);
-    SmallVector<int> madeScope = variables(defScope);
-    madeScope.push_back(made);
-    elimination.addTable(madeScope, [&](ArrayRef<int> values) {
-      SmallVector<LayoutAttr> wanted(always);
-      for (auto [i, layout] : llvm::enumerate(layouts))
-        if (values.back() >> i & 1)
-          wanted.push_back(layout);
-      return objectiveOfBytes(
-          getValueBytes(value,
-                        candidateOf(value.def, defScope, values.drop_back())
-                            .results[value.result],
-                        wanted));
-    });
-    for (const Use &use : value.uses) {
-      if (variable[use.node] < 0)
-        continue;
-      elimination.addTable(
-          {variable[use.node], made}, [&](ArrayRef<int> values) {
-            LayoutAttr plain = withoutFill(
-                candidates[use.node][values[0]].operands[use.operand]);
-            const auto *it = llvm::find(layouts, plain);
-            bool isMade =
-                it == layouts.end() || values[1] >> (it - layouts.begin()) & 1;
-            return isMade ? Objective() : Objective::impossible();
-          });
-    }
-  }
+}
 
-  Elimination::Solution found = elimination.solve();
+void Solver::Tables::addValue(const TensorValue &value) {
+  Nodes nodes;
+  addNode(nodes, value.def);
+  for (const Use &use : value.uses)
+    addNode(nodes, use.node);
+  double entries = 1;
+  for (int node : nodes)
+    entries *= static_cast<double>(candidates[node].size());
+  if (entries <= largestTable)
+    return addWhole(value, nodes);
+  SmallVector<LayoutAttr> layouts, always;
+  for (const Use &use : value.uses)
+    for (const Candidate &candidate : candidates[use.node]) {
+      LayoutAttr plain = withoutFill(candidate.operands[use.operand]);
+      auto &list = candidates[use.node].size() == 1 ? always : layouts;
+      if (!llvm::is_contained(list, plain))
+        list.push_back(plain);
+    }
+  llvm::erase_if(layouts, [&](LayoutAttr layout) {
+    return llvm::is_contained(always, layout);
+  });
+  if (layouts.size() > mostLayouts)
+    return addSeparately(value);
+  addSetOfLayouts(value, layouts, always);
+}
+
+void Solver::Tables::addWhole(const TensorValue &value, const Nodes &nodes) {
+  auto cost = [&](ArrayRef<int> values) {
+    SmallVector<LayoutAttr> wanted;
+    for (const Use &use : value.uses)
+      wanted.push_back(
+          candidateOf(use.node, nodes, values).operands[use.operand]);
+    return objectiveOf(
+        value, candidateOf(value.def, nodes, values).results[value.result],
+        wanted);
+  };
+  if (nodes.empty())
+    fixed += cost({});
+  else
+    elimination.addTable(variablesOf(nodes), cost);
+}
+
+void Solver::Tables::addSeparately(const TensorValue &value) {
+  isExact = false;
+  for (const Use &use : value.uses) {
+    Nodes pair;
+    addNode(pair, value.def);
+    addNode(pair, use.node);
+    elimination.addTable(variablesOf(pair), [&](ArrayRef<int> values) {
+      return objectiveOf(
+          value, candidateOf(value.def, pair, values).results[value.result],
+          {candidateOf(use.node, pair, values).operands[use.operand]});
+    });
+  }
+}
+
+void Solver::Tables::addSetOfLayouts(const TensorValue &value,
+                                     ArrayRef<LayoutAttr> layouts,
+                                     ArrayRef<LayoutAttr> always) {
+  int made = elimination.addVariable(1 << layouts.size());
+  Nodes producer;
+  addNode(producer, value.def);
+  Nodes scope = variablesOf(producer);
+  scope.push_back(made);
+  elimination.addTable(scope, [&](ArrayRef<int> values) {
+    SmallVector<LayoutAttr> wanted(always);
+    for (auto [i, layout] : llvm::enumerate(layouts))
+      if (values.back() >> i & 1)
+        wanted.push_back(layout);
+    return objectiveOf(value,
+                       candidateOf(value.def, producer, values.drop_back())
+                           .results[value.result],
+                       wanted);
+  });
+  for (const Use &use : value.uses) {
+    if (variable[use.node] < 0)
+      continue;
+    elimination.addTable({variable[use.node], made}, [&](ArrayRef<int> values) {
+      LayoutAttr plain =
+          withoutFill(candidates[use.node][values[0]].operands[use.operand]);
+      const auto *it = llvm::find(layouts, plain);
+      bool isMade =
+          it == layouts.end() || values[1] >> (it - layouts.begin()) & 1;
+      return isMade ? Objective() : Objective::impossible();
+    });
+  }
+}
+
+Solution Solver::solve() {
+  Tables tables(*this);
+  Elimination::Solution found = tables.elimination.solve();
   Solution solution;
-  for (size_t id = 0; id < candidates.size(); ++id)
-    solution.candidates.push_back(
-        variable[id] < 0 ? 0 : found.values[variable[id]]);
+  solution.candidates = tables.choose(found.values);
   solution.objective = evaluate(solution.candidates);
-  solution.bound = fixed + found.bound;
+  solution.bound = tables.fixed + found.bound;
   if (solution.objective != solution.bound) {
     // The elimination was not exact, because it split tables (mini-buckets).
     improve(solution.candidates);
     solution.objective = evaluate(solution.candidates);
-    if (!exact) {
+    if (!tables.isExact) {
       // Users that share a reshard may cost less than the bound, which counts
       // one reshard for each of them. So the only certain bound is 0.
       solution.bound.bytes = 0;

@@ -35,6 +35,8 @@ public:
   void improve(std::vector<int> &chosen);
 
 private:
+  class Tables;
+
   /// The objective of moving `value` to its users.
   Objective evaluateValue(const TensorValue &value, llvm::ArrayRef<int> chosen);
   int64_t getValueBytes(const TensorValue &value, LayoutAttr from,

@@ -51,8 +51,111 @@ void Strategy::emitRemarks() {
         << "'" << entry.first.toString() << "': " << entry.second;
 }
 
-/// `dimsOf`: per dim of the pattern, the dims of `type` of which it consists,
-/// major to minor.
+FailureOr<SmallVector<AxisRef>> Strategy::axesOf(const ShardPattern &pattern,
+                                                 size_t d) {
+  auto axes = pattern.getAxes(d, mesh);
+  if (!axes)
+    return error() << axes.error().message, failure();
+  for (AxisRef ref : *axes)
+    if (StringRef axis = mesh.getAxisNames()[ref.axis].getValue();
+        axis == pipeline::getAxis(module))
+      return error() << "--shard '" << pattern.text
+                     << "': the stages of the pipeline lie along '" << axis
+                     << "', which splits no dim; use another axis, or --stage "
+                        "to say what is on which stage",
+             failure();
+  return SmallVector<AxisRef>(*axes);
+}
+
+/// The most major dim of `list` that is not sliced, heads before others; -1 if
+/// there is none.
+static int64_t chooseDim(ArrayRef<int64_t> list, ArrayRef<DimUse> uses) {
+  for (bool heads : {true, false})
+    for (int64_t dim : list)
+      if (!uses[dim].isSliced && (!heads || uses[dim].isHeads))
+        return dim;
+  return -1;
+}
+
+LogicalResult Strategy::layOutDim(const ShardPattern &pattern, size_t d,
+                                  SmallVector<AxisRef> axes,
+                                  ArrayRef<int64_t> list, const Laid &laid,
+                                  MutableArrayRef<DimAttr> dims) {
+  auto [type, uses, name, kind] = laid;
+  std::string axesText = describe(mesh, axes);
+  int64_t blocks = sharding::product(axes);
+  if (blocks == 1)
+    return success();
+  auto has = [&](bool DimUse::*is) {
+    return llvm::any_of(list, [&](int64_t dim) { return laid.uses[dim].*is; });
+  };
+  // A single head serves all heads of queries, so every rank holds it.
+  if (kind == Kind::Parameter &&
+      ((has(&DimUse::isWidth) && !has(&DimUse::isHeads)) ||
+       has(&DimUse::isOneBlock))) {
+    remark(name, "dim " + std::to_string(d) + " is one head, which serves " +
+                     "those of all " + std::to_string(blocks) + " blocks of " +
+                     axesText + ": every rank holds it");
+    return success();
+  }
+  int64_t chosen = chooseDim(list, uses);
+  if (chosen < 0)
+    return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
+                   << name
+                   << "' is cut into parts by the model; it cannot be split "
+                      "over "
+                   << axesText;
+  int64_t size = type.getDimSize(chosen), padded = 0;
+  StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
+  bool repeated = false;
+  if (size < blocks && kind == Kind::Parameter && uses[chosen].isGroups)
+    if (auto part = majorPart(axes, size)) {
+      remark(name, describe(mesh, *part) + " splits the " +
+                       std::to_string(size) + " heads of dim " +
+                       std::to_string(d) + ", fewer than the " +
+                       std::to_string(blocks) + " blocks of " + axesText +
+                       ": groups of " + std::to_string(blocks / size) +
+                       " ranks hold the same heads");
+      axes.assign(part->begin(), part->end());
+      blocks = size;
+      repeated = true;
+    }
+  if (size < blocks)
+    return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
+                   << name << "' has " << size
+                   << (unit.empty() ? " elements" : unit) << ", fewer than the "
+                   << blocks << " blocks of " << axesText
+                   << "; split it over fewer ranks";
+  if (size % blocks != 0) {
+    padded = (size + blocks - 1) / blocks * blocks;
+    if (kind == Kind::Input && d == 0)
+      return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
+                     << name << "' has size " << size << ", which the "
+                     << blocks << " blocks of " << axesText
+                     << " do not divide; batches are not padded: use a "
+                        "multiple of "
+                     << blocks << " or other sizes of the mesh";
+  }
+  if (!repeated && (list.size() > 1 || padded)) {
+    std::string text = axesText + " splits ";
+    if (list.size() > 1)
+      text += "the " + std::to_string(size) +
+              (unit.empty() ? " blocks" : unit.str()) + " of dim " +
+              std::to_string(d);
+    else
+      text += "dim " + std::to_string(d) + " of size " + std::to_string(size);
+    if (padded)
+      text += kind == Kind::Parameter ? ", padded to " + std::to_string(padded)
+                                      : ", padded as the ops on it need";
+    remark(name, text);
+  }
+  dims[chosen] = DimAttr::get(mesh, axes, padded,
+                              padded && kind == Kind::Parameter
+                                  ? sharding::Fill::Zero
+                                  : sharding::Fill::Undefined);
+  return success();
+}
+
 FailureOr<Strategy::Found>
 Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
                  ArrayRef<SmallVector<int64_t>> dimsOf, ArrayRef<DimUse> uses,
@@ -61,101 +164,15 @@ Strategy::layOut(const ShardPattern &pattern, RankedTensorType type,
   Found found;
   found.open.assign(type.getRank(), false);
   for (auto [d, list] : llvm::enumerate(dimsOf)) {
-    auto axes = pattern.getAxes(d, mesh);
-    if (!axes)
-      return error() << axes.error().message, failure();
+    FailureOr<SmallVector<AxisRef>> axes = axesOf(pattern, d);
+    if (failed(axes))
+      return failure();
     if (pattern.dims[d].open)
       for (int64_t dim : list)
         found.open[dim] = true;
-    for (AxisRef ref : *axes)
-      if (StringRef axis = mesh.getAxisNames()[ref.axis].getValue();
-          axis == pipeline::getAxis(module))
-        return error()
-                   << "--shard '" << pattern.text
-                   << "': the stages of the pipeline lie along '" << axis
-                   << "', which splits no dim; use another axis, or --stage "
-                      "to say what is on which stage",
-               failure();
-    std::string axesText = describe(mesh, *axes);
-    int64_t blocks = sharding::product(*axes);
-    if (blocks == 1)
-      continue;
-    auto has = [&](bool DimUse::*is) {
-      return llvm::any_of(list, [&](int64_t dim) { return uses[dim].*is; });
-    };
-    // A single head serves all heads of queries, so every rank holds it.
-    if (kind == Kind::Parameter &&
-        ((has(&DimUse::isWidth) && !has(&DimUse::isHeads)) ||
-         has(&DimUse::isOneBlock))) {
-      remark(name, "dim " + std::to_string(d) + " is one head, which serves " +
-                       "those of all " + std::to_string(blocks) +
-                       " blocks of " + axesText + ": every rank holds it");
-      continue;
-    }
-    // Chooses the most major dim that is not sliced, heads before others.
-    int64_t chosen = -1;
-    for (bool heads : {true, false})
-      for (int64_t dim : list)
-        if (chosen < 0 && !uses[dim].isSliced && (!heads || uses[dim].isHeads))
-          chosen = dim;
-    if (chosen < 0)
-      return error()
-                 << "--shard '" << pattern.text << "': dim " << d << " of '"
-                 << name
-                 << "' is cut into parts by the model; it cannot be split over "
-                 << axesText,
-             failure();
-    int64_t size = type.getDimSize(chosen), padded = 0;
-    StringRef unit = uses[chosen].isHeads && list.size() > 1 ? " heads" : "";
-    bool repeated = false;
-    if (size < blocks && kind == Kind::Parameter && uses[chosen].isGroups)
-      if (auto part = majorPart(*axes, size)) {
-        remark(name, describe(mesh, *part) + " splits the " +
-                         std::to_string(size) + " heads of dim " +
-                         std::to_string(d) + ", fewer than the " +
-                         std::to_string(blocks) + " blocks of " + axesText +
-                         ": groups of " + std::to_string(blocks / size) +
-                         " ranks hold the same heads");
-        axes = *part;
-        blocks = size;
-        repeated = true;
-      }
-    if (size < blocks)
-      return error() << "--shard '" << pattern.text << "': dim " << d << " of '"
-                     << name << "' has " << size
-                     << (unit.empty() ? " elements" : unit)
-                     << ", fewer than the " << blocks << " blocks of "
-                     << axesText << "; split it over fewer ranks",
-             failure();
-    if (size % blocks != 0) {
-      padded = (size + blocks - 1) / blocks * blocks;
-      if (kind == Kind::Input && d == 0)
-        return error() << "--shard '" << pattern.text << "': dim " << d
-                       << " of '" << name << "' has size " << size
-                       << ", which the " << blocks << " blocks of " << axesText
-                       << " do not divide; batches are not padded: use a "
-                          "multiple of "
-                       << blocks << " or other sizes of the mesh",
-               failure();
-    }
-    if (!repeated && (list.size() > 1 || padded)) {
-      std::string text = axesText + " splits ";
-      if (list.size() > 1)
-        text += "the " + std::to_string(size) +
-                (unit.empty() ? " blocks" : unit.str()) + " of dim " +
-                std::to_string(d);
-      else
-        text += "dim " + std::to_string(d) + " of size " + std::to_string(size);
-      if (padded)
-        text += kind == Kind::Parameter
-                    ? ", padded to " + std::to_string(padded)
-                    : ", padded as the ops on it need";
-      remark(name, text);
-    }
-    dims[chosen] = DimAttr::get(mesh, *axes, padded,
-                                padded && kind == Kind::Parameter
-                                    ? sharding::Fill::Zero
-                                    : sharding::Fill::Undefined);
+    if (failed(
+            layOutDim(pattern, d, *axes, list, {type, uses, name, kind}, dims)))
+      return failure();
   }
   found.layout = LayoutAttr::get(mesh, dims);
   return found;

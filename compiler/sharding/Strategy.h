@@ -57,6 +57,23 @@ private:
                      llvm::MutableArrayRef<DimUse> uses);
   /// What a pattern constrains. All but an input's batch may be padded.
   enum class Kind { Parameter, Input, Output };
+  /// A tensor that a pattern lays out.
+  struct Laid {
+    mlir::RankedTensorType type;
+    llvm::ArrayRef<DimUse> uses;
+    llvm::StringRef name;
+    Kind kind;
+  };
+  /// The axes over which a pattern splits its dim `d`.
+  mlir::FailureOr<llvm::SmallVector<AxisRef>>
+  axesOf(const ShardPattern &pattern, size_t d);
+  /// Lays out dim `d` of the pattern, which consists of the tensor's dims
+  /// `list`, major to minor: splits one of them, in `dims`.
+  mlir::LogicalResult layOutDim(const ShardPattern &pattern, size_t d,
+                                llvm::SmallVector<AxisRef> axes,
+                                llvm::ArrayRef<int64_t> list, const Laid &laid,
+                                llvm::MutableArrayRef<DimAttr> dims);
+  /// `dimsOf`: per dim of the pattern, the dims of `type` of which it consists.
   mlir::FailureOr<Found>
   layOut(const ShardPattern &pattern, mlir::RankedTensorType type,
          llvm::ArrayRef<llvm::SmallVector<int64_t>> dimsOf,

@@ -110,6 +110,16 @@ private:
                    llvm::ArrayRef<Imported> carried,
                    llvm::ArrayRef<ScannedSequence> sequences, bool isBackward,
                    const Scope &scope, Place place);
+  /// Gives the results of a scan that was imported as one op their names, and
+  /// moves the steps of its stacks to their dims.
+  void giveStacks(const Node &node, llvm::ArrayRef<Imported> results,
+                  size_t numCarried, Scope &scope);
+  /// Imports the body of a scan once for each step. `directions` are those of
+  /// sequences and stacks; true is backward.
+  void unrollScan(const Node &node, const Graph &body,
+                  llvm::SmallVector<Imported> carried,
+                  llvm::ArrayRef<ScannedSequence> scanned,
+                  llvm::ArrayRef<bool> directions, Scope &scope, Place place);
   /// The results of `graph`, which sees `outer` and receives `arguments`;
   /// nullopt if one cannot be imported.
   std::optional<llvm::SmallVector<Imported>>

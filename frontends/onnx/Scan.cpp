@@ -107,28 +107,42 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     if (auto results = importScanAsLoop(node, *body, carried, scanned,
                                         directions.front(), scope, place)) {
       setOrigin();
-      for (auto [i, name] : llvm::enumerate(node.outputs)) {
-        Imported result = (*results)[i];
-        if (name.empty())
-          continue;
-        if (i >= carried.size()) {
-          int64_t rank = result.getRank();
-          auto course = courseOf(node, "scan_output", i - carried.size(), rank);
-          if (!course)
-            return fail(node, noSuchAxis(name, result.getShape()));
-          // Moves the dim of steps to its axis among the other dims.
-          SmallVector<int64_t> permutation;
-          for (int64_t d = 1; d < rank; ++d)
-            permutation.push_back(d);
-          permutation.insert(permutation.begin() + course->dim, 0);
-          result = emit.transpose(result, permutation);
-        }
-        scope[name] = result;
-      }
-      if (std::string rejected = emit.takeError(); !rejected.empty())
-        fail(node, rejected);
-      return;
+      return giveStacks(node, *results, carried.size(), scope);
     }
+  unrollScan(node, *body, std::move(carried), scanned, directions, scope,
+             place);
+}
+
+void GraphImporter::giveStacks(const Node &node, ArrayRef<Imported> results,
+                               size_t numCarried, Scope &scope) {
+  for (auto [i, name] : llvm::enumerate(node.outputs)) {
+    Imported result = results[i];
+    if (name.empty())
+      continue;
+    if (i >= numCarried) {
+      int64_t rank = result.getRank();
+      auto course = courseOf(node, "scan_output", i - numCarried, rank);
+      if (!course)
+        return fail(node, noSuchAxis(name, result.getShape()));
+      // Moves the dim of steps to its axis among the other dims.
+      SmallVector<int64_t> permutation;
+      for (int64_t d = 1; d < rank; ++d)
+        permutation.push_back(d);
+      permutation.insert(permutation.begin() + course->dim, 0);
+      result = emit.transpose(result, permutation);
+    }
+    scope[name] = result;
+  }
+  if (std::string rejected = emit.takeError(); !rejected.empty())
+    fail(node, rejected);
+}
+
+void GraphImporter::unrollScan(const Node &node, const Graph &body,
+                               SmallVector<Imported> carried,
+                               ArrayRef<ScannedSequence> scanned,
+                               ArrayRef<bool> directions, Scope &scope,
+                               Place place) {
+  size_t numStacked = body.outputs.size() - carried.size();
   std::vector<std::vector<Imported>> sequences;
   for (auto [sequence, backward] : llvm::zip(scanned, directions)) {
     sequences.push_back(unstack(emit, sequence.tensor, sequence.dim));
@@ -142,14 +156,16 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     SmallVector<Imported> arguments = carried;
     for (const std::vector<Imported> &slices : sequences)
       arguments.push_back(slices[turn]);
-    auto results = importGraph(node, *body, arguments, scope, place);
+    auto results = importGraph(node, body, arguments, scope, place);
     if (!results)
       return;
     carried.assign(results->begin(), results->begin() + carried.size());
     for (size_t i = 0; i < numStacked; ++i)
       stacked[i].push_back((*results)[carried.size() + i]);
   }
-  setOrigin();
+  Origin origin = originOf(node);
+  emit.setOrigin(locationOf(emit.getLocation().getContext(), node, origin),
+                 origin.scope);
   for (auto [i, name] : llvm::enumerate(node.outputs)) {
     if (name.empty())
       continue;
@@ -175,7 +191,7 @@ void GraphImporter::importScan(const Node &node, ArrayRef<Imported> operands,
     auto course = courseOf(node, "scan_output", number,
                            static_cast<int64_t>(shape.size()) + 1);
     if (!course) {
-      shape.insert(shape.begin(), steps);
+      shape.insert(shape.begin(), static_cast<int64_t>(parts.size()));
       return fail(node, noSuchAxis(name, shape));
     }
     if (course->isBackward)

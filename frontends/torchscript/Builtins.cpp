@@ -43,7 +43,8 @@ struct Call {
   }
 };
 
-Outcome callOnList(StringRef name, const Call &call) {
+/// Functions that change the list.
+Outcome changeList(StringRef name, const Call &call) {
   List &list = call[0].getList();
   size_t count = call.size();
   if (name == "append" && count == 2) {
@@ -70,12 +71,6 @@ Outcome callOnList(StringRef name, const Call &call) {
     list.erase(list.begin() + *at);
     return taken;
   }
-  if ((name == "any" || name == "all") && count == 1 &&
-      llvm::all_of(list, [](const Value &e) { return e.isNumber(); })) {
-    auto isTrue = [](const Value &e) { return e.getNumber() != 0; };
-    return Value(name == "any" ? llvm::any_of(list, isTrue)
-                               : llvm::all_of(list, isTrue));
-  }
   if (name == "clear" && count == 1) {
     list.clear();
     return Value();
@@ -100,6 +95,25 @@ Outcome callOnList(StringRef name, const Call &call) {
     list.erase(list.begin() + *at);
     return Value();
   }
+  if (name == "add_" && count == 2 && call[1].isList()) {
+    List more = call[1].getList();
+    llvm::append_range(list, more);
+    return call.grown(list);
+  }
+  return std::nullopt;
+}
+
+Outcome callOnList(StringRef name, const Call &call) {
+  if (Outcome changed = changeList(name, call))
+    return changed;
+  const List &list = call[0].getList();
+  size_t count = call.size();
+  if ((name == "any" || name == "all") && count == 1 &&
+      llvm::all_of(list, [](const Value &e) { return e.isNumber(); })) {
+    auto isTrue = [](const Value &e) { return e.getNumber() != 0; };
+    return Value(name == "any" ? llvm::any_of(list, isTrue)
+                               : llvm::all_of(list, isTrue));
+  }
   if ((name == "copy" || name == "list") && count == 1)
     return Value::list(list);
   if (name == "add" && count == 2 && call[1].isList()) {
@@ -108,11 +122,6 @@ Outcome callOnList(StringRef name, const Call &call) {
     List both = list;
     llvm::append_range(both, call[1].getList());
     return Value::list(std::move(both));
-  }
-  if (name == "add_" && count == 2 && call[1].isList()) {
-    List more = call[1].getList();
-    llvm::append_range(list, more);
-    return call.grown(list);
   }
   if (name == "mul" && count == 2 && call[1].isInt()) {
     List repeated;

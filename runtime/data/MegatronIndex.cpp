@@ -73,8 +73,14 @@ Result<bool> isMegatronIndex(const std::string &path) {
   return std::string_view(start, sizeof(start)) == magic;
 }
 
-Result<MegatronIndex> readMegatronIndex(const InputFile &index,
-                                        uint64_t dataBytes) {
+/// The type of the tokens and where the arrays are.
+struct Header {
+  ElementType type;
+  uint64_t sequences, bounds;
+  uint64_t lengthsAt, offsetsAt, boundsAt;
+};
+
+static Result<Header> readHeader(const InputFile &index) {
   const std::string &path = index.path();
   char header[headerBytes];
   if (index.size() < headerBytes)
@@ -113,9 +119,16 @@ Result<MegatronIndex> readMegatronIndex(const InputFile &index,
         sequences > most || bounds > most ? "more than " : "", end)};
   if (bounds == 0)
     return Error{path + ": has no bounds of documents, not even the first"};
+  return Header{*type, sequences, bounds, lengthsAt, offsetsAt, boundsAt};
+}
 
-  MegatronIndex result{*type, 0, {}};
-  auto bytes = static_cast<uint64_t>(bytesOf(*type));
+Result<MegatronIndex> readMegatronIndex(const InputFile &index,
+                                        uint64_t dataBytes) {
+  const std::string &path = index.path();
+  POLYRANK_ASSIGN(header, readHeader(index));
+  auto [type, sequences, bounds, lengthsAt, offsetsAt, boundsAt] = header;
+  MegatronIndex result{type, 0, {}};
+  auto bytes = static_cast<uint64_t>(bytesOf(type));
   Reader<int32_t> lengths(index, lengthsAt, sequences);
   Reader<int64_t> offsets(index, offsetsAt, sequences);
   Reader<int64_t> ends(index, boundsAt, bounds);

@@ -174,15 +174,52 @@ double CommandTimes::communicationShare() const {
   return sum ? double(communication()) / sum : 0;
 }
 
-Result<Interpreter>
-Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
-                     const Mesh &mesh, int64_t rank, const ArenaView &arena,
-                     Device &device, Transport &transport, const Links &links,
-                     Rehearsal *rehearsal) {
-  Interpreter interpreter(device, transport);
-  interpreter.rehearsal = rehearsal;
+/// Prepares the commands of a program for one rank.
+class Interpreter::Preparation {
+public:
+  Preparation(uint32_t microbatches, const Mesh &mesh, int64_t rank,
+              const ArenaView &arena, Device &device, Transport &transport,
+              Rehearsal *rehearsal)
+      : microbatches(microbatches), mesh(mesh), rank(rank), arena(arena),
+        device(device), transport(transport), rehearsal(rehearsal) {}
+
+  Result<void> createGroups(const plan::Program &program, const Links &links);
+  Result<std::vector<Command>> prepareSegment(const plan::Segment &segment,
+                                              uint32_t number);
+
+private:
+  /// The command of the program that is prepared: its segment, and its number
+  /// there.
+  struct At {
+    uint32_t segment = 0, command = 0;
+  };
+
+  /// A launch, a library call or a copy.
+  Device::Prepared prepareComputed(const plan::Command &command);
+  /// Prepares `command.source`, and sets what else the command has.
+  Device::Prepared prepareCommand(Command &command);
+  Device::Prepared prepareLoop(Command &loop);
+  Device::Prepared prepareWait(Command &command);
+  Device::Prepared prepareSend(Command &command);
+  Device::Prepared prepareReceive(Command &command);
+  Device::Prepared prepareCollective(Command &command);
+
+  uint32_t microbatches;
+  const Mesh &mesh;
+  int64_t rank;
+  const ArenaView &arena;
+  Device &device;
+  Transport &transport;
+  Rehearsal *rehearsal;
   std::vector<Group> groups;
   std::vector<std::vector<uint32_t>> ranksOf; // by group
+  At at;
+  std::map<uint32_t, CollectiveOperation *> started; // by request
+};
+
+Result<void>
+Interpreter::Preparation::createGroups(const plan::Program &program,
+                                       const Links &links) {
   std::map<uint32_t, PacedLink> paced; // two lists of axes may give one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = mesh.group(rank, list->axes());
@@ -198,121 +235,157 @@ Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
       transport.pace(group, slowest);
     }
   }
-  auto prepareComputed = [&](const plan::Command &command) -> Device::Prepared {
-    if (const plan::Launch *launch = command.body_as_Launch())
-      return device.prepare(*launch, arena);
-    if (const plan::Call *call = command.body_as_Call())
-      return device.prepare(*call, arena);
-    const plan::Copy &copy = *command.body_as_Copy();
-    int64_t index =
-        copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
-    return device.prepare(copy, index, arena);
-  };
+  return {};
+}
+
+Device::Prepared
+Interpreter::Preparation::prepareComputed(const plan::Command &command) {
+  if (const plan::Launch *launch = command.body_as_Launch())
+    return device.prepare(*launch, arena);
+  if (const plan::Call *call = command.body_as_Call())
+    return device.prepare(*call, arena);
+  const plan::Copy &copy = *command.body_as_Copy();
+  int64_t index = copy.axes() ? mesh.linearIndex(rank, copy.axes()->axes()) : 0;
+  return device.prepare(copy, index, arena);
+}
+
+Device::Prepared Interpreter::Preparation::prepareLoop(Command &loop) {
+  for (const plan::Command *each : *loop.source->body_as_Loop()->commands()) {
+    Device::Prepared operation = prepareComputed(*each);
+    if (!operation)
+      return Error{
+          fmt::format("{}: {}", originOf(*each), operation.error().message),
+          operation.error().fault};
+    loop.nested.push_back({each->body_type(),
+                           *std::move(operation),
+                           each,
+                           loop.segment,
+                           nullptr,
+                           {}});
+  }
+  return std::unique_ptr<Operation>();
+}
+
+Device::Prepared Interpreter::Preparation::prepareWait(Command &command) {
+  CollectiveOperation &collective =
+      *started.at(command.source->body_as_Wait()->request());
+  command.completion = &collective.completion();
+  return std::unique_ptr<Operation>(
+      std::make_unique<WaitOperation>(collective));
+}
+
+Device::Prepared Interpreter::Preparation::prepareSend(Command &command) {
+  const plan::Send &send = *command.source->body_as_Send();
+  Channel channel = channelOf(send, *send.input(), groups[send.group()]);
+  auto peer = int32_t(ranksOf[send.group()][send.to()]);
+  Result<ChannelEnd> end = transport.openChannel(channel);
+  if (!end)
+    return end.error();
+  std::unique_ptr<TransferOperation> operation =
+      rehearsal
+          ? rehearsal->prepareSend(at.segment, at.command, channel, *end, peer)
+          : std::make_unique<SendOperation>(*send.input(), *end, peer, arena,
+                                            transport);
+  command.completion = &operation->completion();
+  return std::unique_ptr<Operation>(std::move(operation));
+}
+
+Device::Prepared Interpreter::Preparation::prepareReceive(Command &command) {
+  const plan::Receive &receive = *command.source->body_as_Receive();
+  auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
+  Result<ChannelEnd> end = transport.openChannel(
+      channelOf(receive, *receive.output(), groups[receive.group()]));
+  if (!end)
+    return end.error();
+  std::unique_ptr<TransferOperation> operation =
+      rehearsal ? rehearsal->prepareReceive(*end, peer)
+                : std::make_unique<ReceiveOperation>(*receive.output(), *end,
+                                                     peer, arena, transport);
+  command.completion = &operation->completion();
+  return std::unique_ptr<Operation>(std::move(operation));
+}
+
+Device::Prepared Interpreter::Preparation::prepareCollective(Command &command) {
+  const plan::Collective &collective = *command.source->body_as_Collective();
+  Group group = groups[collective.group()];
+  std::unique_ptr<CollectiveOperation> operation;
+  if (rehearsal) {
+    operation = rehearsal->prepare(at.segment, at.command, collective, group);
+  } else {
+    auto real = std::make_unique<TransportOperation>(collective, group, arena,
+                                                     transport);
+    if (Result<void> fits = real->check(microbatches); !fits)
+      return fits.error();
+    operation = std::move(real);
+  }
+  if (collective.request())
+    started[collective.request()] = operation.get();
+  else
+    command.completion = &operation->completion();
+  return std::unique_ptr<Operation>(std::move(operation));
+}
+
+Device::Prepared Interpreter::Preparation::prepareCommand(Command &command) {
+  if (rehearsal && isComputed(*command.source))
+    return rehearsal->prepare(at.segment, at.command);
+  switch (command.kind) {
+  case plan::CommandBody::Launch:
+  case plan::CommandBody::Call:
+  case plan::CommandBody::Copy:
+    return prepareComputed(*command.source);
+  case plan::CommandBody::Loop:
+    return prepareLoop(command);
+  case plan::CommandBody::Wait:
+    return prepareWait(command);
+  case plan::CommandBody::Send:
+    return prepareSend(command);
+  case plan::CommandBody::Receive:
+    return prepareReceive(command);
+  default:
+    return prepareCollective(command);
+  }
+}
+
+Result<std::vector<Interpreter::Command>>
+Interpreter::Preparation::prepareSegment(const plan::Segment &segment,
+                                         uint32_t number) {
+  std::vector<Command> commands;
+  if (!segment.commands())
+    return commands;
+  started.clear();
+  for (const plan::Command *source : *segment.commands()) {
+    at = {number, uint32_t(commands.size())};
+    Command command{source->body_type(),     nullptr, source,
+                    segment.name()->c_str(), nullptr, {}};
+    Device::Prepared operation = prepareCommand(command);
+    if (!operation)
+      return Error{
+          fmt::format("segment '{}', {}: {}", segment.name()->str(),
+                      source->origin() ? source->origin()->str() : "command",
+                      operation.error().message),
+          operation.error().fault};
+    command.operation = *std::move(operation);
+    commands.push_back(std::move(command));
+  }
+  return std::move(commands);
+}
+
+Result<Interpreter>
+Interpreter::prepare(const plan::Program &program, uint32_t microbatches,
+                     const Mesh &mesh, int64_t rank, const ArenaView &arena,
+                     Device &device, Transport &transport, const Links &links,
+                     Rehearsal *rehearsal) {
+  Interpreter interpreter(device, transport);
+  interpreter.rehearsal = rehearsal;
+  Preparation preparation(microbatches, mesh, rank, arena, device, transport,
+                          rehearsal);
+  if (Result<void> created = preparation.createGroups(program, links); !created)
+    return created.error();
   for (const plan::Segment *segment : *program.segments()) {
-    auto number = static_cast<uint32_t>(interpreter.segments.size());
-    auto &commands = interpreter.segments.emplace_back();
-    if (!segment->commands())
-      continue;
-    std::map<uint32_t, CollectiveOperation *> started; // by request
-    for (const plan::Command *command : *segment->commands()) {
-      const Completion *completion = nullptr;
-      std::vector<Command> nested; // of a loop
-      auto prepare = [&]() -> Device::Prepared {
-        if (rehearsal && isComputed(*command))
-          return rehearsal->prepare(number,
-                                    static_cast<uint32_t>(commands.size()));
-        switch (command->body_type()) {
-        case plan::CommandBody::Launch:
-        case plan::CommandBody::Call:
-        case plan::CommandBody::Copy:
-          return prepareComputed(*command);
-        case plan::CommandBody::Loop:
-          for (const plan::Command *each :
-               *command->body_as_Loop()->commands()) {
-            Device::Prepared operation = prepareComputed(*each);
-            if (!operation)
-              return Error{fmt::format("{}: {}", originOf(*each),
-                                       operation.error().message),
-                           operation.error().fault};
-            nested.push_back({each->body_type(),
-                              *std::move(operation),
-                              each,
-                              segment->name()->c_str(),
-                              nullptr,
-                              {}});
-          }
-          return std::unique_ptr<Operation>();
-        case plan::CommandBody::Wait: {
-          CollectiveOperation &collective =
-              *started.at(command->body_as_Wait()->request());
-          completion = &collective.completion();
-          return std::unique_ptr<Operation>(
-              std::make_unique<WaitOperation>(collective));
-        }
-        case plan::CommandBody::Send: {
-          const plan::Send &send = *command->body_as_Send();
-          Channel channel =
-              channelOf(send, *send.input(), groups[send.group()]);
-          auto peer = int32_t(ranksOf[send.group()][send.to()]);
-          Result<ChannelEnd> end = transport.openChannel(channel);
-          if (!end)
-            return end.error();
-          std::unique_ptr<TransferOperation> operation =
-              rehearsal
-                  ? rehearsal->prepareSend(number, uint32_t(commands.size()),
-                                           channel, *end, peer)
-                  : std::make_unique<SendOperation>(*send.input(), *end, peer,
-                                                    arena, transport);
-          completion = &operation->completion();
-          return std::unique_ptr<Operation>(std::move(operation));
-        }
-        case plan::CommandBody::Receive: {
-          const plan::Receive &receive = *command->body_as_Receive();
-          auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
-          Result<ChannelEnd> end = transport.openChannel(
-              channelOf(receive, *receive.output(), groups[receive.group()]));
-          if (!end)
-            return end.error();
-          std::unique_ptr<TransferOperation> operation =
-              rehearsal ? rehearsal->prepareReceive(*end, peer)
-                        : std::make_unique<ReceiveOperation>(
-                              *receive.output(), *end, peer, arena, transport);
-          completion = &operation->completion();
-          return std::unique_ptr<Operation>(std::move(operation));
-        }
-        default: {
-          const plan::Collective &collective = *command->body_as_Collective();
-          Group group = groups[collective.group()];
-          std::unique_ptr<CollectiveOperation> operation;
-          if (rehearsal) {
-            operation = rehearsal->prepare(number, uint32_t(commands.size()),
-                                           collective, group);
-          } else {
-            auto real = std::make_unique<TransportOperation>(collective, group,
-                                                             arena, transport);
-            if (Result<void> fits = real->check(microbatches); !fits)
-              return fits.error();
-            operation = std::move(real);
-          }
-          if (collective.request())
-            started[collective.request()] = operation.get();
-          else
-            completion = &operation->completion();
-          return std::unique_ptr<Operation>(std::move(operation));
-        }
-        }
-      };
-      Device::Prepared operation = prepare();
-      if (!operation)
-        return Error{fmt::format("segment '{}', {}: {}", segment->name()->str(),
-                                 command->origin() ? command->origin()->str()
-                                                   : "command",
-                                 operation.error().message),
-                     operation.error().fault};
-      commands.push_back({command->body_type(), *std::move(operation), command,
-                          segment->name()->c_str(), completion,
-                          std::move(nested)});
-    }
+    POLYRANK_ASSIGN(commands,
+                    preparation.prepareSegment(
+                        *segment, uint32_t(interpreter.segments.size())));
+    interpreter.segments.push_back(std::move(commands));
   }
   for (const plan::Action *action : *program.schedule())
     interpreter.schedule.push_back(*action);

@@ -68,6 +68,7 @@ private:
     /// rehearsal the loop has one operation for all of it.
     std::vector<Command> nested;
   };
+  class Preparation;
   /// The position of a profiled command.
   struct ProfilePlace {
     uint32_t segment;

@@ -259,6 +259,133 @@ std::set<std::string> Weights::files() const {
   return files;
 }
 
+/// Fails unless the file's tensor has the type and shape of the plan's.
+static Result<void> checkFits(const SafetensorsSet::Tensor &tensor,
+                              const plan::StoredTensor &stored) {
+  const StoredTensorSpan &span = *tensor.span;
+  const std::string &path = tensor.file->path();
+  bool complex = span.dtype == ElementType::C64;
+  if (complex != stored.complex())
+    return Error{fmt::format("{}: '{}' has type {}, and the model's is {}",
+                             path, span.name, safetensorsName(span.dtype),
+                             complex ? "not complex" : "complex (C64)")};
+  std::vector<int64_t> shape = shapeOf(stored);
+  if (complex)
+    shape.pop_back();
+  if (span.shape != shape)
+    return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
+                             span.name, shapeText(span.shape),
+                             shapeText(shape))};
+  if (!isInPrograms(span.dtype) && !complex)
+    return Error{fmt::format("{}: '{}' has type {}, which is not read", path,
+                             span.name, safetensorsName(span.dtype))};
+  return {};
+}
+
+Result<void> Weights::openInit(const LoadedPlan &plan,
+                               const std::string &init) {
+  POLYRANK_ASSIGN(opened, SafetensorsSet::open(init));
+  auto set = std::make_shared<SafetensorsSet>(std::move(opened));
+  alsoRead = set->paths();
+  std::set<std::string> unread;
+  for (auto &[name, tensor] : set->tensors())
+    unread.insert(name);
+  std::string missing, firstMissing;
+  for (const plan::StoredTensor *each : *plan.plan->stored()) {
+    std::vector<const SafetensorsSet::Tensor *> found =
+        findTensors(*set, *each);
+    if (found.empty()) {
+      if (missing.empty())
+        firstMissing = each->name()->str();
+      missing += (missing.empty() ? "" : ", ") + each->name()->str();
+      stored.emplace_back();
+      continue;
+    }
+    const SafetensorsSet::Tensor *tensor = found[0];
+    for (const SafetensorsSet::Tensor *other : found)
+      unread.erase(other->span->name);
+    if (found.size() > 1)
+      tied.push_back(std::move(found));
+    if (Result<void> fits = checkFits(*tensor, *each); !fits)
+      return fits;
+    paths[stored.size()] = tensor->file->path();
+    stored.push_back(
+        {each->complex() ? ElementType::F32 : tensor->span->dtype,
+         [set, tensor](uint64_t offset, void *into, uint64_t length) {
+           return tensor->read(offset, into, length);
+         }});
+  }
+  if (!missing.empty()) {
+    std::vector<std::string> names;
+    for (auto &[name, tensor] : set->tensors())
+      names.push_back(name);
+    return Error{fmt::format("{}: has no tensors for {}{}", init, missing,
+                             nearestNames(firstMissing, names))};
+  }
+  notRead.assign(unread.begin(), unread.end());
+  fromInit = std::move(set);
+  return {};
+}
+
+Result<void>
+Weights::openSpan(const LoadedPlan &plan, const plan::StoredTensor &tensor,
+                  std::map<std::string, std::shared_ptr<InputFile>> &files) {
+  const plan::FileSpan *span = tensor.source();
+  StoredSource &source = stored.emplace_back();
+  source.dtype = ElementType(tensor.dtype());
+  if (tensor.data())
+    source.read = [data = tensor.data()](uint64_t offset, void *into,
+                                         uint64_t length) -> Result<void> {
+      std::memcpy(into, data->data() + offset, length);
+      return {};
+    };
+  if (!span && !tensor.data())
+    return Error{fmt::format(
+        "'{}' was compiled without weights (--abstract-weights), such as "
+        "'{}': compile the model with its weights, or give them with --init",
+        plan.path, tensor.name()->str())};
+  if (!span)
+    return {};
+  if (tensor.transposed()) {
+    source.rows = tensor.shape()->Get(0);
+    source.columns = tensor.shape()->Get(1);
+  }
+  std::shared_ptr<InputFile> &file = files[span->path()->str()];
+  if (!file) {
+    Result<InputFile> opened = openWeights(plan.path, span->path()->str());
+    if (!opened)
+      return opened.error().saying(
+          fmt::format("weights of '{}': {} (put it beside the plan, compile "
+                      "again, or give weights with --init)",
+                      tensor.name()->str(), opened.error().message));
+    file = std::make_shared<InputFile>(*std::move(opened));
+  }
+  if (span->offset() > file->size() ||
+      span->length() > file->size() - span->offset())
+    return Error{fmt::format("weights of '{}': the plan looks for them at "
+                             "bytes {} to {} of '{}', which has {}: it is "
+                             "not the file that was compiled",
+                             tensor.name()->str(), span->offset(),
+                             span->offset() + span->length(), file->path(),
+                             file->size())};
+  // The plan must have the digests of the bytes: otherwise a plan could name
+  // any file that its user can read, and the run would copy it.
+  if (!span->digests() && span->length() > 0)
+    return Error{fmt::format(
+        "weights of '{}': the plan does not say what bytes {} to {} of '{}' "
+        "should be (it has no digests of them): compile the model again",
+        tensor.name()->str(), span->offset(), span->offset() + span->length(),
+        file->path())};
+  if (span->digests())
+    spans.push_back({&tensor, file});
+  paths[stored.size() - 1] = file->path();
+  source.read = [file, base = span->offset()](uint64_t offset, void *into,
+                                              uint64_t length) {
+    return file->readAt(base + offset, into, length);
+  };
+  return {};
+}
+
 Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
   Weights weights;
   if (!plan.plan->stored())
@@ -269,120 +396,14 @@ Result<Weights> Weights::open(const LoadedPlan &plan, const std::string &init) {
   }
   weights.paths.resize(weights.shapes.size(), init);
   if (!init.empty()) {
-    POLYRANK_ASSIGN(opened, SafetensorsSet::open(init));
-    auto set = std::make_shared<SafetensorsSet>(std::move(opened));
-    weights.alsoRead = set->paths();
-    std::set<std::string> unread;
-    for (auto &[name, tensor] : set->tensors())
-      unread.insert(name);
-    std::string missing, firstMissing;
-    for (const plan::StoredTensor *stored : *plan.plan->stored()) {
-      std::vector<const SafetensorsSet::Tensor *> found =
-          findTensors(*set, *stored);
-      if (found.empty()) {
-        if (missing.empty())
-          firstMissing = stored->name()->str();
-        missing += (missing.empty() ? "" : ", ") + stored->name()->str();
-        weights.stored.emplace_back();
-        continue;
-      }
-      const SafetensorsSet::Tensor *tensor = found[0];
-      const StoredTensorSpan &span = *tensor->span;
-      const std::string &path = tensor->file->path();
-      for (const SafetensorsSet::Tensor *each : found)
-        unread.erase(each->span->name);
-      if (found.size() > 1)
-        weights.tied.push_back(std::move(found));
-      bool complex = span.dtype == ElementType::C64;
-      if (complex != stored->complex())
-        return Error{fmt::format("{}: '{}' has type {}, and the model's is {}",
-                                 path, span.name, safetensorsName(span.dtype),
-                                 complex ? "not complex" : "complex (C64)")};
-      std::vector<int64_t> shape = shapeOf(*stored);
-      if (complex)
-        shape.pop_back();
-      if (span.shape != shape)
-        return Error{fmt::format("{}: '{}' has shape {}, the plan has {}", path,
-                                 span.name, shapeText(span.shape),
-                                 shapeText(shape))};
-      if (!isInPrograms(span.dtype) && !complex)
-        return Error{fmt::format("{}: '{}' has type {}, which is not read",
-                                 path, span.name, safetensorsName(span.dtype))};
-      weights.paths[weights.stored.size()] = path;
-      weights.stored.push_back(
-          {complex ? ElementType::F32 : span.dtype,
-           [set, tensor](uint64_t offset, void *into, uint64_t length) {
-             return tensor->read(offset, into, length);
-           }});
-    }
-    if (!missing.empty()) {
-      std::vector<std::string> names;
-      for (auto &[name, tensor] : set->tensors())
-        names.push_back(name);
-      return Error{fmt::format("{}: has no tensors for {}{}", init, missing,
-                               nearestNames(firstMissing, names))};
-    }
-    weights.notRead.assign(unread.begin(), unread.end());
-    weights.fromInit = std::move(set);
+    if (Result<void> opened = weights.openInit(plan, init); !opened)
+      return opened.error();
     return weights;
   }
-
   std::map<std::string, std::shared_ptr<InputFile>> files;
-  for (const plan::StoredTensor *stored : *plan.plan->stored()) {
-    const plan::FileSpan *span = stored->source();
-    StoredSource &source = weights.stored.emplace_back();
-    source.dtype = ElementType(stored->dtype());
-    if (stored->data())
-      source.read = [data = stored->data()](uint64_t offset, void *into,
-                                            uint64_t length) -> Result<void> {
-        std::memcpy(into, data->data() + offset, length);
-        return {};
-      };
-    if (!span && !stored->data())
-      return Error{fmt::format(
-          "'{}' was compiled without weights (--abstract-weights), such as "
-          "'{}': compile the model with its weights, or give them with --init",
-          plan.path, stored->name()->str())};
-    if (!span)
-      continue;
-    if (stored->transposed()) {
-      source.rows = stored->shape()->Get(0);
-      source.columns = stored->shape()->Get(1);
-    }
-    std::shared_ptr<InputFile> &file = files[span->path()->str()];
-    if (!file) {
-      Result<InputFile> opened = openWeights(plan.path, span->path()->str());
-      if (!opened)
-        return opened.error().saying(
-            fmt::format("weights of '{}': {} (put it beside the plan, compile "
-                        "again, or give weights with --init)",
-                        stored->name()->str(), opened.error().message));
-      file = std::make_shared<InputFile>(*std::move(opened));
-    }
-    if (span->offset() > file->size() ||
-        span->length() > file->size() - span->offset())
-      return Error{fmt::format("weights of '{}': the plan looks for them at "
-                               "bytes {} to {} of '{}', which has {}: it is "
-                               "not the file that was compiled",
-                               stored->name()->str(), span->offset(),
-                               span->offset() + span->length(), file->path(),
-                               file->size())};
-    // The plan must have the digests of the bytes: otherwise a plan could name
-    // any file that its user can read, and the run would copy it.
-    if (!span->digests() && span->length() > 0)
-      return Error{fmt::format(
-          "weights of '{}': the plan does not say what bytes {} to {} of '{}' "
-          "should be (it has no digests of them): compile the model again",
-          stored->name()->str(), span->offset(),
-          span->offset() + span->length(), file->path())};
-    if (span->digests())
-      weights.spans.push_back({stored, file});
-    weights.paths[weights.stored.size() - 1] = file->path();
-    source.read = [file, base = span->offset()](uint64_t offset, void *into,
-                                                uint64_t length) {
-      return file->readAt(base + offset, into, length);
-    };
-  }
+  for (const plan::StoredTensor *stored : *plan.plan->stored())
+    if (Result<void> opened = weights.openSpan(plan, *stored, files); !opened)
+      return opened.error();
   return weights;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/SafetensorsSet.h"
 #include "runtime/exec/RankProgram.h"
 
+#include <map>
 #include <memory>
 #include <set>
 
@@ -56,6 +57,14 @@ private:
     const plan::StoredTensor *stored;
     std::shared_ptr<InputFile> file;
   };
+
+  /// Finds all stored tensors in the files of `init`.
+  Result<void> openInit(const LoadedPlan &plan, const std::string &init);
+  /// Adds the source of a stored tensor that the plan describes: its own data,
+  /// or bytes of one of `files`, which it opens where they are not yet.
+  Result<void>
+  openSpan(const LoadedPlan &plan, const plan::StoredTensor &tensor,
+           std::map<std::string, std::shared_ptr<InputFile>> &files);
 
   std::vector<StoredSource> stored;
   std::vector<Span> spans; // none with `init`

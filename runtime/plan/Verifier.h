@@ -120,6 +120,7 @@ private:
   bool verifyTransfers();
   bool verifyTimes();
   // VerifyEnd.cpp
+  class StepWalk;
   bool verifyEnd();
   bool overlap(const plan::BufferRef &a, const plan::BufferRef &b) const;
   bool verifyApart(const std::string &what, const plan::BufferRef &a,

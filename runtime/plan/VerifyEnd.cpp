@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace polyrank::runtime {
@@ -95,141 +96,196 @@ struct Walker {
 
 } // namespace
 
-bool PlanVerifier::verifyEnd() {
-  uint32_t count = plan.programs()->size();
-  if (count == 1)
-    return true;
-  Mesh mesh(plan);
-  ProgramGroups groups(plan, mesh);
+/// Follows the programs of a plan together through one step.
+class PlanVerifier::StepWalk {
+public:
+  explicit StepWalk(const Plan &plan)
+      : plan(plan), mesh(plan), groups(plan, mesh),
+        walkers(plan.programs()->size()) {}
+
+  /// What keeps the programs from the end of the step; empty if they reach it.
+  std::string findFault();
+
+private:
+  enum class Move { Goes, Stands, Fails };
+
+  /// Collects what each program does with others, and returns how often they
+  /// meet in a step.
+  uint64_t collectEvents();
+  /// The event of a command; nullopt if it concerns this program alone.
+  /// `requests` are the queues of the collectives that the segment has started.
+  std::optional<Event> eventOf(uint32_t number, const Command &command,
+                               std::map<uint32_t, uint32_t> &requests);
+  uint32_t transferOf(uint64_t id, uint32_t from, uint32_t to, uint32_t slots);
+  uint32_t queueOf(uint32_t number, uint32_t group);
+  /// Returns true if all members have started operation `number`.
+  bool isOver(const GroupQueue &queue, uint64_t number) const;
+  Move advance(uint32_t number, Walker &walker, const Event &event);
+  Move advanceTransfer(const Event &event);
+  Move advanceCollective(uint32_t number, Walker &walker, const Event &event);
+  /// Lets every program go as far as it can.
+  Move walk();
+  std::string placeOf(uint32_t number) const {
+    return describePlaces(mesh, plan.programs()->Get(number)->at());
+  }
+  std::string describeStanding() const;
+
+  const Plan &plan;
+  Mesh mesh;
+  ProgramGroups groups;
   std::vector<GroupQueue> queues;
   std::vector<TransferQueue> transfers;
   std::map<ProgramGroups::Key, uint32_t> queueNumbers;
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint32_t> transferNumbers;
-  std::vector<Walker> walkers(count);
+  std::vector<Walker> walkers;
+  std::string fault;
+};
 
+uint32_t PlanVerifier::StepWalk::transferOf(uint64_t id, uint32_t from,
+                                            uint32_t to, uint32_t slots) {
+  auto [at, isNew] =
+      transferNumbers.insert({{id, from, to}, uint32_t(transfers.size())});
+  if (isNew)
+    transfers.push_back({0, 0, slots});
+  return at->second;
+}
+
+uint32_t PlanVerifier::StepWalk::queueOf(uint32_t number, uint32_t group) {
+  auto [at, isNew] = queueNumbers.insert(
+      {groups.keyOf(number, group), uint32_t(queues.size())});
+  if (isNew)
+    queues.push_back({groups.membersOf(number, group), {}, {}});
+  return at->second;
+}
+
+std::optional<Event>
+PlanVerifier::StepWalk::eventOf(uint32_t number, const Command &command,
+                                std::map<uint32_t, uint32_t> &requests) {
+  Event event;
+  if ((event.send = command.body_as_Send())) {
+    uint32_t other =
+        groups.memberOf(number, event.send->group(), event.send->to());
+    event.queue =
+        transferOf(event.send->id(), number, other, event.send->slots());
+    return event;
+  }
+  if ((event.receive = command.body_as_Receive())) {
+    uint32_t other =
+        groups.memberOf(number, event.receive->group(), event.receive->from());
+    event.queue =
+        transferOf(event.receive->id(), other, number, event.receive->slots());
+    return event;
+  }
+  if ((event.collective = command.body_as_Collective())) {
+    if (!groups.spans(number, event.collective->group()))
+      return std::nullopt;
+    event.queue = queueOf(number, event.collective->group());
+    if (event.collective->request())
+      requests[event.collective->request()] = event.queue;
+    return event;
+  }
+  const Wait *wait = command.body_as_Wait();
+  if (!wait || !requests.contains(wait->request()))
+    return std::nullopt;
+  event.ends = wait->request();
+  return event;
+}
+
+uint64_t PlanVerifier::StepWalk::collectEvents() {
   uint64_t total = 0;
-  for (uint32_t number = 0; number < count; ++number) {
+  for (uint32_t number = 0; number < walkers.size(); ++number) {
     const Program &each = *plan.programs()->Get(number);
-    auto transferOf = [&](uint64_t id, uint32_t from, uint32_t to,
-                          uint32_t slots) {
-      auto [at, isNew] =
-          transferNumbers.insert({{id, from, to}, uint32_t(transfers.size())});
-      if (isNew)
-        transfers.push_back({0, 0, slots});
-      return at->second;
-    };
     for (const Segment *segment : *each.segments()) {
       auto &events = walkers[number].events.emplace_back();
-      std::map<uint32_t, uint32_t> requests; // queues of started collectives
+      std::map<uint32_t, uint32_t> requests;
       uint32_t commands = segment->commands() ? segment->commands()->size() : 0;
-      for (uint32_t c = 0; c < commands; ++c) {
-        const Command &command = *segment->commands()->Get(c);
-        Event event;
-        event.command = c;
-        if ((event.send = command.body_as_Send())) {
-          uint32_t other =
-              groups.memberOf(number, event.send->group(), event.send->to());
-          event.queue =
-              transferOf(event.send->id(), number, other, event.send->slots());
-        } else if ((event.receive = command.body_as_Receive())) {
-          uint32_t other = groups.memberOf(number, event.receive->group(),
-                                           event.receive->from());
-          event.queue = transferOf(event.receive->id(), other, number,
-                                   event.receive->slots());
-        } else if ((event.collective = command.body_as_Collective())) {
-          if (!groups.spans(number, event.collective->group()))
-            continue;
-          auto [at, isNew] = queueNumbers.insert(
-              {groups.keyOf(number, event.collective->group()),
-               uint32_t(queues.size())});
-          if (isNew)
-            queues.push_back(
-                {groups.membersOf(number, event.collective->group()), {}, {}});
-          event.queue = at->second;
-          if (event.collective->request())
-            requests[event.collective->request()] = event.queue;
-        } else if (const Wait *wait = command.body_as_Wait();
-                   wait && requests.contains(wait->request())) {
-          event.ends = wait->request();
-        } else {
-          continue;
+      for (uint32_t c = 0; c < commands; ++c)
+        if (auto event =
+                eventOf(number, *segment->commands()->Get(c), requests)) {
+          event->command = c;
+          events.push_back(*event);
         }
-        events.push_back(event);
-      }
     }
     for (const Action *action : *each.schedule())
       total += walkers[number].events[action->segment()].size();
   }
-  constexpr uint64_t most = uint64_t(1) << 28;
-  if (total > most)
-    return fail("its programs meet {} times in a step; at most {} are possible",
-                total, most);
+  return total;
+}
 
-  auto placeOf = [&](uint32_t number) {
-    return describePlaces(mesh, plan.programs()->Get(number)->at());
-  };
-  // Returns true if all members have started operation `number`.
-  auto isOver = [&](const GroupQueue &queue, uint64_t number) {
-    return std::all_of(
-        queue.programs.begin(), queue.programs.end(), [&](uint32_t each) {
-          auto at = queue.started.find(each);
-          return at != queue.started.end() && at->second > number;
-        });
-  };
-  enum class Move { Goes, Stands, Fails };
-  auto advance = [&](uint32_t number, Walker &walker, const Event &event) {
-    if (event.send) {
-      TransferQueue &queue = transfers[event.queue];
-      if (queue.sent - queue.received >= queue.slots)
-        return Move::Stands;
-      ++queue.sent;
-      return Move::Goes;
-    }
-    if (event.receive) {
-      TransferQueue &queue = transfers[event.queue];
-      if (queue.sent == queue.received)
-        return Move::Stands;
-      ++queue.received;
-      return Move::Goes;
-    }
-    if (event.ends) {
-      auto [queue, flight] = walker.flights.at(event.ends);
-      return isOver(queues[queue], flight) ? Move::Goes : Move::Stands;
-    }
-    GroupQueue &queue = queues[event.queue];
-    uint64_t &started = queue.started[number];
-    if (!walker.isStarted) {
-      if (started >= mostInFlight && !isOver(queue, started - mostInFlight))
-        return Move::Stands;
-      if (queue.first.size() == started)
-        queue.first.push_back({event.collective, number});
-      auto [other, whose] = queue.first[started];
-      if (!isAlike(*other, *event.collective)) {
-        fail("at {} the next collective over {} is of value {} ({}), and at {} "
-             "of value {} ({})",
-             placeOf(whose), groups.describe(number, event.collective->group()),
-             other->id(), EnumNameCollectiveKind(other->kind()),
-             placeOf(number), event.collective->id(),
-             EnumNameCollectiveKind(event.collective->kind()));
-        return Move::Fails;
-      }
-      ++started;
-      if (event.collective->request()) {
-        walker.flights[event.collective->request()] = {event.queue,
-                                                       started - 1};
-        return Move::Goes;
-      }
-      walker.isStarted = true;
-    }
-    if (!isOver(queue, started - 1))
+bool PlanVerifier::StepWalk::isOver(const GroupQueue &queue,
+                                    uint64_t number) const {
+  return std::all_of(queue.programs.begin(), queue.programs.end(),
+                     [&](uint32_t each) {
+                       auto at = queue.started.find(each);
+                       return at != queue.started.end() && at->second > number;
+                     });
+}
+
+PlanVerifier::StepWalk::Move
+PlanVerifier::StepWalk::advanceTransfer(const Event &event) {
+  TransferQueue &queue = transfers[event.queue];
+  if (event.send) {
+    if (queue.sent - queue.received >= queue.slots)
       return Move::Stands;
-    walker.isStarted = false;
+    ++queue.sent;
     return Move::Goes;
-  };
+  }
+  if (queue.sent == queue.received)
+    return Move::Stands;
+  ++queue.received;
+  return Move::Goes;
+}
 
+PlanVerifier::StepWalk::Move
+PlanVerifier::StepWalk::advanceCollective(uint32_t number, Walker &walker,
+                                          const Event &event) {
+  GroupQueue &queue = queues[event.queue];
+  uint64_t &started = queue.started[number];
+  if (!walker.isStarted) {
+    if (started >= mostInFlight && !isOver(queue, started - mostInFlight))
+      return Move::Stands;
+    if (queue.first.size() == started)
+      queue.first.push_back({event.collective, number});
+    auto [other, whose] = queue.first[started];
+    if (!isAlike(*other, *event.collective)) {
+      fault = fmt::format(
+          "at {} the next collective over {} is of value {} ({}), and at {} "
+          "of value {} ({})",
+          placeOf(whose), groups.describe(number, event.collective->group()),
+          other->id(), EnumNameCollectiveKind(other->kind()), placeOf(number),
+          event.collective->id(),
+          EnumNameCollectiveKind(event.collective->kind()));
+      return Move::Fails;
+    }
+    ++started;
+    if (event.collective->request()) {
+      walker.flights[event.collective->request()] = {event.queue, started - 1};
+      return Move::Goes;
+    }
+    walker.isStarted = true;
+  }
+  if (!isOver(queue, started - 1))
+    return Move::Stands;
+  walker.isStarted = false;
+  return Move::Goes;
+}
+
+PlanVerifier::StepWalk::Move
+PlanVerifier::StepWalk::advance(uint32_t number, Walker &walker,
+                                const Event &event) {
+  if (event.send || event.receive)
+    return advanceTransfer(event);
+  if (event.ends) {
+    auto [queue, flight] = walker.flights.at(event.ends);
+    return isOver(queues[queue], flight) ? Move::Goes : Move::Stands;
+  }
+  return advanceCollective(number, walker, event);
+}
+
+PlanVerifier::StepWalk::Move PlanVerifier::StepWalk::walk() {
   for (bool hasMoved = true; hasMoved;) {
     hasMoved = false;
-    for (uint32_t number = 0; number < count; ++number) {
+    for (uint32_t number = 0; number < walkers.size(); ++number) {
       Walker &walker = walkers[number];
       const auto &schedule = *plan.programs()->Get(number)->schedule();
       while (walker.action < schedule.size()) {
@@ -244,7 +300,7 @@ bool PlanVerifier::verifyEnd() {
         bool wasStarted = walker.isStarted;
         Move moved = advance(number, walker, events[walker.next]);
         if (moved == Move::Fails)
-          return false;
+          return moved;
         hasMoved |= walker.isStarted != wasStarted;
         if (moved == Move::Stands)
           break;
@@ -253,8 +309,12 @@ bool PlanVerifier::verifyEnd() {
       }
     }
   }
+  return Move::Stands;
+}
+
+std::string PlanVerifier::StepWalk::describeStanding() const {
   std::string standing;
-  for (uint32_t number = 0; number < count; ++number) {
+  for (uint32_t number = 0; number < walkers.size(); ++number) {
     const Walker &walker = walkers[number];
     const Program &each = *plan.programs()->Get(number);
     if (walker.action == each.schedule()->size())
@@ -267,8 +327,28 @@ bool PlanVerifier::verifyEnd() {
                  walker.events[action.segment()][walker.next].command),
         action.microbatch());
   }
-  return standing.empty() ||
-         fail("ranks wait for each other without end: {}", standing);
+  return standing;
+}
+
+std::string PlanVerifier::StepWalk::findFault() {
+  constexpr uint64_t most = uint64_t(1) << 28;
+  if (uint64_t total = collectEvents(); total > most)
+    return fmt::format(
+        "its programs meet {} times in a step; at most {} are possible", total,
+        most);
+  if (walk() == Move::Fails)
+    return fault;
+  std::string standing = describeStanding();
+  return standing.empty()
+             ? ""
+             : "ranks wait for each other without end: " + standing;
+}
+
+bool PlanVerifier::verifyEnd() {
+  if (plan.programs()->size() == 1)
+    return true;
+  std::string fault = StepWalk(plan).findFault();
+  return fault.empty() || fail("{}", fault);
 }
 
 } // namespace polyrank::runtime
