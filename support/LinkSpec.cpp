@@ -26,8 +26,7 @@ Result<LinkSpec> LinkSpec::parse(std::string_view text) {
   if (!numbers)
     return fail(notPair(text, form));
   LinkSpec link{std::string(pair->key), (*numbers)[0], (*numbers)[1]};
-  if (!(link.microseconds >= 0 && link.microseconds <= 1e6) ||
-      !(link.gigabytes >= 1e-6 && link.gigabytes <= 1e6))
+  if (!hasLatency(link.microseconds) || !hasBandwidth(link.gigabytes))
     return Error{"link '" + std::string(text) +
                  "': from 0 to 1e6 microseconds and from 1e-6 to 1e6 GB/s are "
                  "possible"};

@@ -17,12 +17,22 @@ struct LinkSpec {
   std::string axis;
   double microseconds = 0, gigabytes = 0;
 
+  /// Return true for numbers with which integer costs are meaningful: a latency
+  /// of up to a second, and at least a kilobyte per second.
+  /// @{
+  static bool hasLatency(double microseconds) {
+    return microseconds >= 0 && microseconds <= 1e6;
+  }
+  static bool hasBandwidth(double gigabytes) {
+    return gigabytes >= 1e-6 && gigabytes <= 1e6;
+  }
+  /// @}
+
   int64_t picoseconds() const;
   /// At least 1.
   int64_t picosecondsPerByte() const;
 
-  /// Parses one link. It takes up to a second and has at least a kilobyte per
-  /// second, so that integer costs are meaningful.
+  /// Parses one link.
   static Result<LinkSpec> parse(std::string_view text);
 };
 

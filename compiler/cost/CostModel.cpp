@@ -19,8 +19,20 @@ int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
          llvm::divideCeil(local.getElementTypeBitWidth(), 8);
 }
 
-CostModel::CostModel(sharding::MeshAttr mesh)
-    : mesh(mesh), links(mesh.getAxisNames().size()) {}
+Link polyrank::cost::getLink(rank::MachineAttr machine, StringRef axis) {
+  rank::LinkAttr stated = machine ? machine.getLink(axis) : rank::LinkAttr();
+  if (!stated)
+    return {};
+  LinkSpec link{axis.str(), stated.getLatency().getValueAsDouble(),
+                stated.getBandwidth().getValueAsDouble()};
+  return {link.picoseconds(), link.picosecondsPerByte()};
+}
+
+CostModel::CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine)
+    : mesh(mesh) {
+  for (StringAttr axis : mesh.getAxisNames())
+    links.push_back(cost::getLink(machine, axis));
+}
 
 int64_t polyrank::cost::getExecutions(Operation *op) {
   int64_t count = 1;
@@ -53,20 +65,6 @@ std::string polyrank::cost::explainMissingAxis(sharding::MeshAttr mesh,
 CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {
   CostModel model(mesh);
   llvm::fill(model.links, Link{0, 1});
-  return model;
-}
-
-Result<CostModel> CostModel::parse(sharding::MeshAttr mesh,
-                                   ArrayRef<std::string> specifications) {
-  CostModel model(mesh);
-  for (const std::string &text : specifications) {
-    POLYRANK_ASSIGN(link, LinkSpec::parse(text));
-    int32_t axis = mesh.lookup(link.axis);
-    if (axis < 0)
-      return Error{"link '" + text +
-                   "': " + explainMissingAxis(mesh, link.axis)};
-    model.links[axis] = {link.picoseconds(), link.picosecondsPerByte()};
-  }
   return model;
 }
 

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "support/Result.h"
 
 namespace polyrank::cost {
 
@@ -22,6 +22,10 @@ struct Link {
   /// 10 GB/s by default.
   int64_t picosecondsPerByte = 100;
 };
+
+/// The link that `machine`, which may be null, states for an axis; the default
+/// link if it states none.
+Link getLink(rank::MachineAttr machine, llvm::StringRef axis);
 
 /// Bytes of one device's block; a boolean takes one byte.
 int64_t getLocalBytes(mlir::RankedTensorType type);
@@ -40,11 +44,8 @@ int64_t getFlops(mlir::func::FuncOp function);
 
 class CostModel {
 public:
-  /// Default links along each axis.
-  explicit CostModel(sharding::MeshAttr mesh);
-  /// Uses the links of `specifications`, each `AXIS=MICROSECONDS:GB_PER_S`.
-  static Result<CostModel> parse(sharding::MeshAttr mesh,
-                                 llvm::ArrayRef<std::string> specifications);
+  /// Uses the links of `machine`; without one, default links.
+  explicit CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine = {});
   /// Time is the number of bytes: latency zero, one picosecond per byte.
   static CostModel countingBytes(sharding::MeshAttr mesh);
 

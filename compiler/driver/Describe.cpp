@@ -13,6 +13,7 @@
 #include "compiler/driver/Description.h"
 #include "compiler/driver/FindCommand.h"
 #include "compiler/driver/Frontends.h"
+#include "compiler/driver/Machine.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/training/Passes.h"
@@ -397,8 +398,9 @@ Result<void> Describer::run() {
   sharding::MeshAttr mesh = strategy::toAttribute(context, given.strategy.mesh);
   if (auto checked = given.strategy.check(context); !checked)
     return checked;
-  if (auto model = cost::CostModel::parse(mesh, given.links); !model)
-    return Error{"--link: " + model.error().message};
+  auto machine = makeMachine(context, given, mesh);
+  if (!machine)
+    return machine.error();
   if (auto checked = checkTarget(context, given); !checked)
     return checked;
   Options options = given;
@@ -422,6 +424,7 @@ Result<void> Describer::run() {
   auto module = importWithSizes(options);
   if (!module)
     return {};
+  (*module)->setAttr(rank::machineAttrName, *machine);
   {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       result.problem = diagnostic.str();

@@ -2,12 +2,12 @@
 
 #include "compiler/driver/Driver.h"
 
-#include "compiler/cost/CostModel.h"
 #include "compiler/driver/Batch.h"
 #include "compiler/driver/Bind.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Frontends.h"
 #include "compiler/driver/IdleOptions.h"
+#include "compiler/driver/Machine.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/lowering/Stage.h"
@@ -78,6 +78,7 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   sharding::MeshAttr mesh;
+  rank::MachineAttr machine;
   CompileReport report;
   bool stopped = false;
   int stageNumber = 0;
@@ -163,8 +164,10 @@ LogicalResult Compilation::checkOptions() {
   mesh = strategy::toAttribute(context, options.strategy.mesh);
   if (auto checked = options.strategy.check(context); !checked)
     return fail(checked.error().message);
-  if (auto model = cost::CostModel::parse(mesh, options.links); !model)
-    return fail("--link: " + model.error().message);
+  auto made = makeMachine(context, options, mesh);
+  if (!made)
+    return fail(made.error().message);
+  machine = *made;
   if (auto checked = checkTarget(context, options); !checked)
     return fail(checked.error().message);
   if (!options.dumpDirectory.empty())
@@ -212,7 +215,7 @@ LogicalResult Compilation::importModel() {
   if (!module || failed(checkElements(*module)) ||
       failed(findBatch(*module, options)))
     return failure();
-  (*module)->setAttr(rank::targetAttrName, getTarget(context, options));
+  (*module)->setAttr(rank::machineAttrName, machine);
   // The runtime reports the model under this name.
   graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();
@@ -261,20 +264,14 @@ LogicalResult Compilation::run() {
   if (failed(partition()) || stopped)
     return success(stopped);
   plan::PlanOptions planOptions;
-  planOptions.threads = options.threads;
-  planOptions.links = options.links;
-  planOptions.rates = options.rates;
   planOptions.forward = options.forward;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
-        lowering.threads = options.threads;
         // A plan without weights is for inspection, and is not run on this
         // machine.
         lowering.measure = !options.abstractWeights;
         lowering.overlap = options.strategy.overlap;
         lowering.prefetch = options.strategy.prefetch;
-        lowering.links = ArrayRef(options.links);
-        lowering.rates = options.rates;
         lowering.report = true;
         lowering::loweringStage(manager, lowering);
       })))

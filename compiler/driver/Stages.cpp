@@ -2,7 +2,6 @@
 
 #include "compiler/driver/Stages.h"
 
-#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Stage.h"
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/Cpu.h"
@@ -182,7 +181,6 @@ void polyrank::driver::addPartition(OpPassManager &manager,
                        options.strategy.zeroThreshold,
                        options.strategy.zeroAccumulate,
                        options.strategy.zeroGather};
-  llvm::append_range(partition.reshards.links, options.links);
   partition.buckets = {options.strategy.bucketMegabytes};
   sharding::partitionStage(manager, partition);
 }
@@ -201,9 +199,6 @@ static void setStages(const Options &options, sharding::MeshAttr mesh,
   llvm::append_range(stages.patterns, options.strategy.stagePatterns);
   stages.train = !options.forward;
   stages.microbatches = options.strategy.microbatches;
-  llvm::append_range(stages.links, options.links);
-  stages.rates = options.rates;
-  stages.threads = options.threads;
 }
 
 void polyrank::driver::addTraining(OpPassManager &manager,

@@ -1,9 +1,9 @@
 // assign-buffers: gives every value its place in the arena.
 
+#include "compiler/cost/Machine.h"
 #include "compiler/lowering/ArenaPacking.h"
 #include "compiler/lowering/BufferClasses.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/target/Target.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Programs.h"
@@ -22,9 +22,9 @@ namespace {
 class BufferAssigner {
 public:
   BufferAssigner(func::FuncOp function, BufferClasses &classes,
-                 int64_t alignment, int64_t threads)
-      : function(function), classes(classes), alignment(alignment),
-        threads(threads) {}
+                 cost::Machine machine)
+      : function(function), classes(classes), machine(machine),
+        alignment(machine.getTarget().getAlignment()) {}
 
   LogicalResult run();
 
@@ -46,8 +46,8 @@ private:
 
   func::FuncOp function;
   BufferClasses &classes;
+  cost::Machine machine;
   int64_t alignment;
-  int64_t threads;
   /// What the arena is packed from. A unit is a class (values that share a
   /// buffer), the classes of a bucket, a channel, or the scratch of a call.
   std::vector<ArenaUnit> units;
@@ -326,7 +326,7 @@ LogicalResult BufferAssigner::addScratch() {
     auto target = target::getLibraryTarget(call);
     FailureOr<int64_t> bytes;
     if (succeeded(target))
-      bytes = target->getScratchBytes(call, threads);
+      bytes = target->getScratchBytes(call, machine.getThreads());
     if (failed(bytes))
       result = failure();
     if (failed(bytes) || *bytes == 0)
@@ -435,12 +435,11 @@ struct AssignBuffersPass
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      auto target = target::getTarget(function);
+      auto machine = cost::Machine::of(function);
       FailureOr<BufferClasses> classes = BufferClasses::build(function);
-      if (failed(target) || failed(classes))
+      if (failed(machine) || failed(classes))
         return signalPassFailure();
-      BufferAssigner assigner(function, *classes, target->getAlignment(),
-                              threads);
+      BufferAssigner assigner(function, *classes, *machine);
       if (failed(assigner.run()))
         return signalPassFailure();
       if (!report)

@@ -50,6 +50,7 @@ private:
   void write(Value value);
   LogicalResult read(OpOperand &operand);
   LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
+  LogicalResult checkMemory();
   LogicalResult checkChannels();
   LogicalResult checkBuffer(Operation *op, Value value);
   LogicalResult checkResults(Operation *op);
@@ -118,6 +119,18 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
       return op->emitOpError("buffer ")
              << buffer << " overlaps the channel of the value with id " << id
              << " at " << send.getChannelAttr();
+  return success();
+}
+
+LogicalResult BufferChecker::checkMemory() {
+  rank::MachineAttr machine = rank::getMachine(function);
+  int64_t bytes = rank::getArena(function).getBytes();
+  if (machine && machine.getMemory() && bytes > *machine.getMemory())
+    return function.emitOpError("takes an arena of ")
+           << bytes << " bytes, and a rank of the machine has "
+           << *machine.getMemory()
+           << "; split the program over more ranks, or state more memory in '"
+           << rank::machineAttrName << "'";
   return success();
 }
 
@@ -452,7 +465,7 @@ LogicalResult BufferChecker::run() {
   Block &block = function.getBody().front();
   if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
-  if (failed(checkChannels()))
+  if (failed(checkMemory()) || failed(checkChannels()))
     return failure();
   auto writeChecked = [&](Operation *op, Value value) {
     if (failed(checkBuffer(op, value)))

@@ -1,7 +1,7 @@
 // choose-calls: the target chooses the library function of each call.
 
+#include "compiler/cost/Machine.h"
 #include "compiler/lowering/Passes.h"
-#include "compiler/target/Target.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -21,10 +21,11 @@ struct ChooseCallsPass : lowering::impl::ChooseCallsBase<ChooseCallsPass> {
         [&](rank::LibraryCallOp call) { calls.push_back(call); });
     if (calls.empty())
       return;
+    auto machine = cost::Machine::of(getOperation());
     auto target = target::getLibraryTarget(getOperation());
-    if (failed(target))
+    if (failed(machine) || failed(target))
       return signalPassFailure();
-    target->chooseCalls(calls, threads, measure);
+    target->chooseCalls(calls, machine->getThreads(), measure);
   }
 };
 } // namespace

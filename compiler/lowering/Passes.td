@@ -95,13 +95,13 @@ def ChooseCalls : Pass<"choose-calls", "::mlir::ModuleOp"> {
   let summary = "Chooses the library function that computes each call";
   let description = [{
     Every op that a library computes (`LibraryCallOp`, such as `rank.gemm`) gets the
-    `call` that the target chooses, for a team of `threads`. The target may run
-    large calls on this machine to find the fastest; with `measure=false` it takes
-    the one that usually wins, so that the choice is the same each time. (On a CPU:
-    `#cpu.call`, chosen in `compiler/target/cpu/ChooseCalls.h`.)
+    `call` that the target chooses, for as many threads as a rank of the module's
+    machine has (`rank.machine`). The target may run large calls on this machine to
+    find the fastest; with `measure=false` it takes the one that usually wins, so
+    that the choice is the same each time. (On a CPU: `#cpu.call`, chosen in
+    `compiler/target/cpu/ChooseCalls.h`.)
   }];
   let options = [
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">,
     Option<"measure", "measure", "bool", "true", "Run large calls to choose">
   ];
   let dependentDialects = ["::polyrank::rank::RankDialect"];
@@ -112,7 +112,8 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
   let description = [{
     Runs after kernels are formed. Every argument and result of a function gets
     `#rank.buffer`s: `rank.buffer` on arguments, `buffers` on commands, `scratch` on
-    library calls; the function gets `rank.arena`.
+    library calls (as much as the threads of a rank need, by `rank.machine`); the
+    function gets `rank.arena`.
 
     What collectives touch lies in the shared region, everything else in the private
     one. These share a buffer: a view and what it views; a microbatch slice and its
@@ -135,7 +136,6 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
     lower bound (the largest sum of live bytes over the command order) and the gap.
   }];
   let options = [
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank: library scratch depends on it">,
     Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
   ];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
@@ -152,6 +152,9 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     also rejects bytes outside the arena, buffers whose size is not that of their
     value, collectives on private bytes, and results and scratch of a command that
     overlap each other, or that overlap its operands where they must not.
+
+    The arena is no larger than the memory that the module's machine states for a
+    rank (`rank.machine`).
 
     Channels of sends are aligned to 64 bytes and overlap no other bytes in use.
     Each value has one channel, and its receivers name the same one.
@@ -193,11 +196,6 @@ def ReportPipeline : Pass<"report-pipeline", "::mlir::ModuleOp"> {
     all stages and, for each coordinate, the share of the step in which it is idle
     and the number of microbatches that it holds at once.
   }];
-  let options = [
-    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
-    Option<"rates", "rates", "std::string", "\"\"", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">
-  ];
 }
 
 #endif

@@ -177,9 +177,7 @@ private:
       auto at = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName);
       if (!at)
         continue;
-      auto durations = overlap::Durations::of(
-          function, llvm::to_vector(ArrayRef<std::string>(links)), rates,
-          threads);
+      auto durations = overlap::Durations::of(function);
       if (failed(durations))
         return failure();
       clock.add(function, at.getAs<IntegerAttr>(stages->axis).getInt(),

@@ -9,8 +9,6 @@ namespace polyrank::lowering {
 
 /// Options of the passes.
 struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
-  Option<int64_t> threads{*this, "threads", llvm::cl::init(1),
-                          llvm::cl::desc("Threads of a rank")};
   Option<int64_t> ahead{
       *this, "ahead", llvm::cl::init(0),
       llvm::cl::desc("Microbatches that go forward before one goes backward; "
@@ -24,11 +22,6 @@ struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
   Option<int64_t> prefetch{
       *this, "prefetch", llvm::cl::init(1),
       llvm::cl::desc("Gathers that are started ahead of the one in use")};
-  ListOption<std::string> links{
-      *this, "links",
-      llvm::cl::desc("AXIS=MICROSECONDS:GB_PER_S, along axes of the mesh")};
-  Option<std::string> rates{
-      *this, "rates", llvm::cl::desc("GFLOPS:GB_PER_S: what a rank reaches")};
   Option<bool> report{*this, "report", llvm::cl::init(false),
                       llvm::cl::desc("Print how long a step takes")};
 };

@@ -189,8 +189,7 @@ void OrderCommandsPass::order(Block &block, const Durations &durations,
 }
 
 LogicalResult OrderCommandsPass::order(func::FuncOp function) {
-  auto durations = Durations::of(
-      function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
+  auto durations = Durations::of(function);
   if (failed(durations))
     return failure();
   int64_t bound = simulate(function, *durations).getLowerBound();

@@ -33,9 +33,6 @@ def OrderCommands : Pass<"order-commands", "::mlir::ModuleOp"> {
     after, the lower bound and the gap, and the peak bytes of values.
   }];
   let options = [
-    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
-    Option<"rates", "rates", "std::string", "", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank: what commands take depends on it">,
     Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
   ];
 }
@@ -57,10 +54,11 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
       early.
 
     The time at which a command ends is read from a timeline
-    (compiler/overlap/Timeline.h): commands take their time by the target's rates,
-    and collectives by the alpha-beta model of `links`, one after another on each
-    group's queue. Commands keep the order that order-commands gave them, and
-    results their bits. At most 8 collectives of each group are in flight.
+    (compiler/overlap/Timeline.h): commands take their time by the rates of the
+    module's machine (`rank.machine`), and collectives by the alpha-beta model of its
+    links, one after another on each group's queue. Commands keep the order that
+    order-commands gave them, and results their bits. At most 8 collectives of each
+    group are in flight.
 
     Functions of different places (`rank.at`) are handled one by one, on timelines
     in which no rank waits for what another function sends. A collective among ranks
@@ -74,9 +72,6 @@ def StartCollectives : Pass<"start-collectives", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Gathers that are started ahead of the one in use">,
-    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
-    Option<"rates", "rates", "std::string", "", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank: what commands take depends on it">,
     Option<"report", "report", "bool", "false", "Print the objective, its lower bound and the gap">
   ];
   let dependentDialects = ["::polyrank::rank::RankDialect"];

@@ -362,8 +362,7 @@ void StartCollectivesPass::startIn(Block &block, const Durations &durations) {
 }
 
 LogicalResult StartCollectivesPass::startIn(func::FuncOp function) {
-  auto durations = Durations::of(
-      function, llvm::to_vector(ArrayRef<std::string>(links)), rates, threads);
+  auto durations = Durations::of(function);
   if (failed(durations))
     return failure();
   int64_t synchronous = simulate(function, *durations).makespan;

@@ -13,20 +13,11 @@ static double getBytes(ValueRange values) {
   return bytes;
 }
 
-FailureOr<Durations> Durations::of(func::FuncOp function,
-                                   ArrayRef<std::string> links, StringRef rates,
-                                   int64_t threads) {
-  auto target = target::getTarget(function);
-  if (failed(target))
+FailureOr<Durations> Durations::of(func::FuncOp function) {
+  auto machine = cost::Machine::of(function);
+  if (failed(machine))
     return failure();
-  Durations durations;
-  durations.rates = target->getRates(threads);
-  if (!rates.empty()) {
-    Result<target::Rates> given = target::parseRates(rates);
-    if (!given)
-      return function.emitError() << given.error().message;
-    durations.rates = *given;
-  }
+  Durations durations(*machine);
   sharding::MeshAttr mesh;
   function.walk([&](Operation *op) {
     if (auto collective = dyn_cast<rank::CollectiveOp>(op))
@@ -34,12 +25,8 @@ FailureOr<Durations> Durations::of(func::FuncOp function,
     else if (auto send = dyn_cast<rank::SendOp>(op))
       mesh = send.getAxes().getMesh();
   });
-  if (!mesh)
-    return durations;
-  Result<cost::CostModel> model = cost::CostModel::parse(mesh, links);
-  if (!model)
-    return function.emitError() << model.error().message;
-  durations.model = *std::move(model);
+  if (mesh)
+    durations.model = machine->getModel(mesh);
   return durations;
 }
 
@@ -62,10 +49,13 @@ int64_t Durations::get(Operation *op) const {
   // The value is read and written once more, to a slot or from one.
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
-  double picoseconds = 1e12 * bytes / rates.bytesPerSecond;
-  if (auto call = dyn_cast<rank::LibraryCallOp>(op))
-    picoseconds =
-        std::max(picoseconds, 1e12 * call.getFlops() / rates.flopsPerSecond);
+  double picoseconds = 1e12 * bytes / machine.getBytesPerSecond();
+  if (auto call = dyn_cast<rank::LibraryCallOp>(op)) {
+    Type factors =
+        rank::getTensorType(op->getOperand(0).getType()).getElementType();
+    picoseconds = std::max(picoseconds, 1e12 * call.getFlops() /
+                                            machine.getFlopsPerSecond(factors));
+  }
   return static_cast<int64_t>(picoseconds);
 }
 

@@ -5,12 +5,10 @@
 // Queues are those of runtime/plan/QueueClock.h. A command that computes takes
 // the larger of FLOPs / rate and bytes / rate; a collective takes rounds *
 // alpha + bytes / beta (compiler/cost/CostModel.h).
-// * alpha + bytes / beta (compiler/cost/CostModel.h).
 
 #pragma once
 
-#include "compiler/cost/CostModel.h"
-#include "compiler/target/Target.h"
+#include "compiler/cost/Machine.h"
 #include "dialects/rank/Rank.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/plan/QueueClock.h"
@@ -20,13 +18,9 @@ namespace polyrank::overlap {
 /// The durations of commands, in picoseconds.
 class Durations {
 public:
-  /// Creates durations from the links along axes of the function's mesh
-  /// (CostModel::parse) and the rates of a rank: `rates` as GFLOPS:GB_PER_S or,
-  /// if empty, what the function's target says for `threads` threads. Emits an
-  /// error if a link or the rates are wrong.
-  static mlir::FailureOr<Durations> of(mlir::func::FuncOp function,
-                                       llvm::ArrayRef<std::string> links,
-                                       llvm::StringRef rates, int64_t threads);
+  /// Creates durations from the links and rates of the machine that the
+  /// function runs on. Emits an error if there is none (cost::Machine).
+  static mlir::FailureOr<Durations> of(mlir::func::FuncOp function);
 
   /// The duration of a command: of a collective from its start to its end; of a
   /// send or receive the time to copy; 0 for views and waits.
@@ -35,7 +29,9 @@ public:
   int64_t getArrival(rank::SendOp op) const;
 
 private:
-  target::Rates rates;
+  explicit Durations(cost::Machine machine) : machine(machine) {}
+
+  cost::Machine machine;
   std::optional<cost::CostModel> model; // set if the function communicates
 };
 

@@ -24,8 +24,7 @@ public:
       : function(function), isStep(isStep), plan(plan), program(program) {}
 
   /// Writes everything except the arguments, which come first.
-  LogicalResult run(const target::CompiledKernels &kernels,
-                    const PlanOptions &options);
+  LogicalResult run(const target::CompiledKernels &kernels);
 
 private:
   void writePlace();
@@ -44,9 +43,8 @@ private:
 class PlanWriter {
 public:
   PlanWriter(ArrayRef<func::FuncOp> functions, const PlanOptions &options,
-             target::KernelTarget target,
-             const target::CompiledKernels &kernels)
-      : functions(functions), options(options), target(target),
+             cost::Machine machine, const target::CompiledKernels &kernels)
+      : functions(functions), options(options), machine(machine),
         kernels(kernels),
         isStep(func::FuncOp(functions.front()).getName().starts_with("step")) {}
 
@@ -58,7 +56,7 @@ private:
 
   ArrayRef<func::FuncOp> functions;
   const PlanOptions &options;
-  target::KernelTarget target;
+  cost::Machine machine;
   const target::CompiledKernels &kernels;
   bool isStep;
   fb::PlanT plan;
@@ -84,7 +82,7 @@ void PlanWriter::writeHeader() {
   if (StringRef model = graph::getModelName(module); !model.empty())
     plan.model = model.str();
   plan.mode = isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
-  plan.threads = options.threads;
+  plan.threads = machine.getThreads();
   sharding::MeshAttr mesh;
   for (func::FuncOp function : functions)
     if (!mesh)
@@ -107,7 +105,7 @@ void PlanWriter::writeKernels() {
   plan.kernels->object.assign(kernels.image.begin(), kernels.image.end());
   for (const target::CompiledKernel &kernel : kernels.kernels)
     plan.kernels->symbols.push_back(kernel.symbol);
-  plan.kernels->target = target.getName().str();
+  plan.kernels->target = machine.getTarget().getName().str();
   plan.kernels->cpu = kernels.machine;
   plan.kernels->features = kernels.features;
 }
@@ -273,10 +271,8 @@ void ProgramWriter::writePlace() {
       program->at.emplace_back(int32_t(number), coordinate.getInt());
 }
 
-LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels,
-                                 const PlanOptions &options) {
-  auto durations = overlap::Durations::of(function, options.links,
-                                          options.rates, options.threads);
+LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels) {
+  auto durations = overlap::Durations::of(function);
   if (failed(durations))
     return failure();
   CommandWriter writer(*program, kernels, *durations);
@@ -299,8 +295,8 @@ LogicalResult PlanWriter::run(StringRef path) {
   if (failed(writeArguments(functions, isStep, plan)))
     return failure();
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
-    if (failed(ProgramWriter(function, isStep, plan, program.get())
-                   .run(kernels, options)))
+    if (failed(
+            ProgramWriter(function, isStep, plan, program.get()).run(kernels)))
       return failure();
 
   flatbuffers::FlatBufferBuilder builder;
@@ -330,11 +326,12 @@ LogicalResult polyrank::plan::writePlan(ModuleOp module,
         functions.push_back(function);
   if (functions.empty())
     return module.emitError("has neither @step nor @forward");
+  auto machine = cost::Machine::of(module);
   auto target = target::getKernelTarget(module);
-  if (failed(target))
+  if (failed(machine) || failed(target))
     return failure();
   auto kernels = target->compileKernels(module, /*dumpDirectory=*/"");
   if (failed(kernels))
     return failure();
-  return PlanWriter(functions, options, *target, *kernels).run(path);
+  return PlanWriter(functions, options, *machine, *kernels).run(path);
 }

@@ -2,18 +2,11 @@
 
 #pragma once
 
-#include "compiler/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace polyrank::plan {
 
 struct PlanOptions {
-  /// Threads of each rank.
-  int64_t threads = 1;
-  /// AXIS=MICROSECONDS:GB_PER_S and GFLOPS:GB_PER_S (or empty), for the planned
-  /// durations of commands.
-  llvm::ArrayRef<std::string> links = {};
-  std::string rates = {};
   /// True if `@step` computes outputs or a loss and changes nothing.
   bool forward = false;
 };

@@ -170,14 +170,11 @@ def PlanReshards : Pass<"plan-reshards", "::mlir::func::FuncOp"> {
     Chooses, of all sequences of movements from one layout to the other, the one
     that takes the least time under the alpha-beta model: a collective takes a
     latency for each of its rounds, plus the bytes that a device sends divided by
-    a bandwidth, both of the slowest mesh axis that takes part. Ops without
-    communication take no time. Each op of the sequence keeps the reshard's `why`.
+    a bandwidth, both of the slowest mesh axis that takes part, by the links of the
+    module's machine (`rank.machine`). Ops without communication take no time. Each
+    op of the sequence keeps the reshard's `why`.
   }];
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
-  let options = [
-    ListOption<"links", "link", "std::string",
-      "AXIS=MICROSECONDS:GB_PER_S, latency and bandwidth along a mesh axis; 10:10 where nothing is said">
-  ];
 }
 
 def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {

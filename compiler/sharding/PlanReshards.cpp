@@ -42,26 +42,19 @@ static LogicalResult lower(sharding::ReshardOp op, ReshardPlanner &planner) {
 
 namespace {
 struct PlanReshards : sharding::impl::PlanReshardsBase<PlanReshards> {
-  using PlanReshardsBase::PlanReshardsBase;
-
   void runOnOperation() override {
     SmallVector<sharding::ReshardOp> reshards;
     getOperation().walk(
         [&](sharding::ReshardOp op) { reshards.push_back(op); });
     llvm::MapVector<sharding::MeshAttr, std::unique_ptr<ReshardPlanner>>
         planners;
-    SmallVector<std::string> specifications(links.begin(), links.end());
+    rank::MachineAttr machine = rank::getMachine(getOperation());
     for (sharding::ReshardOp op : reshards) {
       sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
       std::unique_ptr<ReshardPlanner> &planner = planners[mesh];
-      if (!planner) {
-        auto model = cost::CostModel::parse(mesh, specifications);
-        if (!model) {
-          op.emitOpError() << model.error().message;
-          return signalPassFailure();
-        }
-        planner = std::make_unique<ReshardPlanner>(*model);
-      }
+      if (!planner)
+        planner =
+            std::make_unique<ReshardPlanner>(cost::CostModel(mesh, machine));
       if (failed(lower(op, *planner)))
         signalPassFailure();
     }

@@ -19,7 +19,7 @@ void sharding::partitionStage(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(createMarkPhases());
   manager.addNestedPass<func::FuncOp>(createShardUpdates(options.updates));
   manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
-  manager.addNestedPass<func::FuncOp>(createPlanReshards(options.reshards));
+  manager.addNestedPass<func::FuncOp>(createPlanReshards());
   // A bucket contains collectives of one pipeline stage only.
   manager.addNestedPass<func::FuncOp>(stages::createMarkStages());
   manager.addNestedPass<func::FuncOp>(createBucketCollectives(options.buckets));
@@ -31,7 +31,6 @@ sharding::PartitionOptions sharding::PartitionStageOptions::get() const {
   PartitionOptions options;
   options.recompute = {recompute, recomputeGathers};
   options.updates = {zero, zeroAxes, threshold, accumulate, gather};
-  llvm::append_range(options.reshards.links, links);
   options.buckets = {megabytes};
   return options;
 }

@@ -11,7 +11,6 @@ namespace polyrank::sharding {
 struct PartitionOptions {
   RecomputeOptions recompute;
   ShardUpdatesOptions updates;
-  PlanReshardsOptions reshards;
   BucketCollectivesOptions buckets;
 };
 
@@ -50,8 +49,6 @@ struct PartitionStageOptions
       *this, "mb", llvm::cl::init("25"),
       llvm::cl::desc("The most that a bucket holds, in MiB: 25, or "
                      "all-gather=50,reduce-scatter=25,first=1")};
-  ListOption<std::string> links{
-      *this, "link", llvm::cl::desc("AXIS=LATENCY:BANDWIDTH, for the costs")};
 
   PartitionOptions get() const;
 };

@@ -1,6 +1,6 @@
 // Cuts @forward into stages.
 
-#include "compiler/cost/CostModel.h"
+#include "compiler/cost/Machine.h"
 #include "compiler/stage_order/Schedule.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageCosts.h"
@@ -48,7 +48,7 @@ private:
   int64_t count = 0; // of stages
   SmallVector<int64_t> coordinates;
   std::vector<StagePattern> parsed;
-  StageRates costs;
+  std::optional<cost::Machine> machine;
 };
 } // namespace
 
@@ -87,29 +87,10 @@ LogicalResult AssignStages::readOptions() {
       return emitError(module.getLoc(), pattern.error().message);
     parsed.push_back(*std::move(pattern));
   }
-  auto target = target::getTarget(module);
-  if (failed(target))
+  FailureOr<cost::Machine> found = cost::Machine::of(module);
+  if (failed(found))
     return failure();
-  costs.train = train;
-  costs.rates = target->getRates(threads);
-  if (!rates.empty()) {
-    Result<target::Rates> given = target::parseRates(rates);
-    if (!given)
-      return emitError(module.getLoc(), given.error().message);
-    costs.rates = *given;
-  }
-  // This pass knows only one axis of the mesh.
-  auto mesh = sharding::MeshAttr::get(
-      &getContext(), {StringAttr::get(&getContext(), axis)}, {ranks});
-  SmallVector<std::string> own;
-  for (const std::string &link : links)
-    if (StringRef(link).split('=').first == axis)
-      own.push_back(link);
-  Result<cost::CostModel> model = cost::CostModel::parse(mesh, own);
-  if (!model)
-    return emitError(module.getLoc(), model.error().message);
-  costs.picosecondsPerByte =
-      model->getLink({mesh.getAxis(0)}).picosecondsPerByte;
+  machine = *found;
   return success();
 }
 
@@ -200,7 +181,8 @@ LogicalResult AssignStages::assign() {
   if (failed(patternOf))
     return failure();
   SmallVector<Operation *> ops = findPlaced(varying, *patternOf);
-  CutProblem problem = getCutProblem(forward, ops, costs);
+  CutProblem problem = getCutProblem(forward, ops, *machine, train);
+  problem.picosecondsPerByte = machine->getLink(axis).picosecondsPerByte;
   problem.stages = static_cast<int>(count);
   for (int64_t stage = 0; stage < count; ++stage)
     problem.live.push_back(countLive(stage));

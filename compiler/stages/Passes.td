@@ -32,11 +32,12 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
     memory needs least. A remark says what each stage has, the time, its lower bound
     and the gap.
 
-    An op takes the larger of FLOPs / rate and bytes / rate. With `train` its
-    backward is added: a product takes its time again for each operand that has a
-    gradient, another op takes its time once more; a value that crosses has a
-    gradient that comes back; and memory holds weights, gradients and two optimizer
-    states in addition to what the microbatches in flight keep.
+    An op takes the larger of FLOPs / rate and bytes / rate, by the rates of the
+    module's machine (`rank.machine`), whose link along the axis gives the time of
+    transfers. With `train` its backward is added: a product takes its time again for
+    each operand that has a gradient, another op takes its time once more; a value
+    that crosses has a gradient that comes back; and memory holds weights, gradients
+    and two optimizer states in addition to what the microbatches in flight keep.
   }];
   let dependentDialects = ["::polyrank::rank::RankDialect",
                            "::polyrank::sharding::ShardingDialect"];
@@ -48,10 +49,7 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
     ListOption<"patterns", "patterns", "std::string", "PATTERN=K: what is on stage K">,
     Option<"schedule", "schedule", "std::string", "\"1f1b\"", "in which order ranks run their stages">,
     Option<"train", "train", "bool", "true", "with the backward">,
-    Option<"microbatches", "microbatches", "int64_t", "1", "of one step">,
-    ListOption<"links", "links", "std::string", "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis">,
-    Option<"rates", "rates", "std::string", "\"\"", "GFLOPS:GB_PER_S: what a rank reaches; without this what the target says">,
-    Option<"threads", "threads", "int64_t", "1", "Threads of a rank">
+    Option<"microbatches", "microbatches", "int64_t", "1", "of one step">
   ];
 }
 

@@ -27,11 +27,24 @@ static bool isFree(Operation *op) {
          isa<graph::ReshapeOp, graph::BroadcastOp, graph::DetachOp>(op);
 }
 
+/// The element type in which an op computes: that of its first float, or else
+/// of its first operand.
+static Type getComputedType(Operation *op) {
+  auto elementType = [](Value value) {
+    return graph::getGlobalType(value).getElementType();
+  };
+  for (Value operand : op->getOperands())
+    if (Type type = elementType(operand); isa<FloatType>(type))
+      return type;
+  return elementType(op->getOperand(0));
+}
+
 namespace {
 class CostReader {
 public:
-  CostReader(func::FuncOp forward, const StageRates &rates)
-      : forward(forward), boundary(forward), symbols(forward), rates(rates) {}
+  CostReader(func::FuncOp forward, const cost::Machine &machine, bool train)
+      : forward(forward), boundary(forward), symbols(forward), machine(machine),
+        train(train) {}
 
   CutProblem read(ArrayRef<Operation *> ops);
 
@@ -44,7 +57,8 @@ private:
   func::FuncOp forward;
   graph::Boundary boundary;
   graph::Symbols symbols;
-  const StageRates &rates;
+  const cost::Machine &machine;
+  bool train;
   llvm::DenseSet<Value> withGradient;
 };
 } // namespace
@@ -52,7 +66,7 @@ private:
 bool CostReader::isTrainable(BlockArgument argument) {
   auto role =
       boundary.getArgument<graph::ParameterAttr>(argument.getArgNumber());
-  if (!role || !rates.train ||
+  if (!role || !train ||
       !isa<FloatType>(graph::getGlobalType(argument).getElementType()))
     return false;
   auto stored = symbols.lookup<graph::ParameterOp>(role.getSymbol());
@@ -81,9 +95,9 @@ double CostReader::getForwardTime(Operation *op) const {
   // Only the rows of the table that are looked up are read.
   if (isa<graph::GatherOp>(op))
     bytes = 2.0 * static_cast<double>(cost.bytesWritten);
-  return 1e12 *
-         std::max(static_cast<double>(cost.flops) / rates.rates.flopsPerSecond,
-                  bytes / rates.rates.bytesPerSecond);
+  return 1e12 * std::max(static_cast<double>(cost.flops) /
+                             machine.getFlopsPerSecond(getComputedType(op)),
+                         bytes / machine.getBytesPerSecond());
 }
 
 int64_t CostReader::getTime(Operation *op) const {
@@ -107,7 +121,6 @@ int64_t CostReader::getTime(Operation *op) const {
 CutProblem CostReader::read(ArrayRef<Operation *> ops) {
   findGradients();
   CutProblem problem;
-  problem.picosecondsPerByte = rates.picosecondsPerByte;
   llvm::DenseMap<Operation *, int> numberOf;
   llvm::DenseMap<Value, int> parameters;
   for (Operation *op : ops) {
@@ -151,6 +164,7 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
 
 CutProblem polyrank::stages::getCutProblem(func::FuncOp forward,
                                            ArrayRef<Operation *> ops,
-                                           const StageRates &rates) {
-  return CostReader(forward, rates).read(ops);
+                                           const cost::Machine &machine,
+                                           bool train) {
+  return CostReader(forward, machine, train).read(ops);
 }

@@ -32,9 +32,6 @@ struct Rates {
   double flopsPerSecond; // in products of f32
   double bytesPerSecond; // of memory that kernels read and write
 };
-/// Parses compute=GFLOPS,memory=GB_PER_S, the format of --rates, or the former
-/// GFLOPS:GB_PER_S.
-Result<Rates> parseRates(llvm::StringRef text);
 
 /// One entry of plan.Kernels, with what its launches need. The function takes
 /// the buffers of the kernel's arguments, then of its results.
@@ -60,9 +57,9 @@ struct CompiledKernels {
 
 namespace polyrank::target {
 
-/// The target that `rank.target` of the module around `op` names, or else the
-/// rank dialect's default. Emits an error if the attribute is no target, or is
-/// one that this program was built without.
+/// The target of the machine (`rank.machine`) of the module around `op`, or
+/// else the rank dialect's default. Emits an error if the attribute is no
+/// target, or is one that this program was built without.
 mlir::FailureOr<TargetInterface> getTarget(mlir::Operation *op);
 /// The same, if it computes kernels; emits an error if not.
 mlir::FailureOr<KernelTarget> getKernelTarget(mlir::Operation *op);

@@ -9,8 +9,8 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
   let cppNamespace = "::polyrank::target";
   let description = [{
     An attribute that says what programs run on, such as `#cpu.target<"native">`:
-    `rank.target` of a module. A target that computes kernels also has the interface
-    `KernelTarget`, and one whose libraries compute ops such as GEMMs has
+    the target in `rank.machine` of a module. A target that computes kernels also has
+    the interface `KernelTarget`, and one whose libraries compute ops such as GEMMs has
     `LibraryTarget`. All are implemented in the target's folder
     (compiler/target/cpu/CpuTarget.cpp) and attached by the target's own function
     (`cpu::registerTarget`).

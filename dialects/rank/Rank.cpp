@@ -40,16 +40,19 @@ void RankDialect::registerTypes() {
 }
 
 // The dialect's attributes of ops are rank.arena, a #rank.arena, rank.at, a
-// dictionary of coordinates, and rank.target.
+// dictionary of coordinates, and rank.machine.
 LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute named) {
   StringRef name = named.getName();
-  if (!llvm::is_contained({arenaAttrName, placeAttrName, targetAttrName}, name))
+  if (!llvm::is_contained({arenaAttrName, placeAttrName, machineAttrName},
+                          name))
     return op->emitOpError("[arena 3] the rank dialect has no attribute '")
            << name << "'";
   if (name == arenaAttrName && !isa<ArenaAttr>(named.getValue()))
     return op->emitOpError("[arena 3] ")
            << name << " is a #rank.arena, not " << named.getValue();
+  if (name == machineAttrName)
+    return verifyMachine(op, named.getValue());
   auto place = dyn_cast<DictionaryAttr>(named.getValue());
   if (name == placeAttrName &&
       !(place && llvm::all_of(place, [](NamedAttribute coordinate) {

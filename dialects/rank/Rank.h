@@ -21,6 +21,11 @@
 
 #include "dialects/rank/RankDialect.h.inc"
 
+namespace polyrank::rank {
+/// Parses a number without a type, 25.0.
+mlir::FailureOr<mlir::FloatAttr> parseNumber(mlir::AsmParser &parser);
+} // namespace polyrank::rank
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/rank/RankAttrs.h.inc"
 
@@ -70,8 +75,14 @@ inline constexpr llvm::StringLiteral placeAttrName = "rank.at";
 /// Argument and result attribute (I64Attr) of functions with a place: the
 /// number that the argument or result has globally.
 inline constexpr llvm::StringLiteral numberAttrName = "rank.number";
-/// Module attribute: the target of its programs (a target::TargetInterface).
-inline constexpr llvm::StringLiteral targetAttrName = "rank.target";
+/// Module attribute (MachineAttr): what its programs run on.
+inline constexpr llvm::StringLiteral machineAttrName = "rank.machine";
+
+/// The machine of the module around `op`; null if it has none.
+MachineAttr getMachine(mlir::Operation *op);
+/// Verifies `attribute` as `rank.machine` of `op`.
+mlir::LogicalResult verifyMachine(mlir::Operation *op,
+                                  mlir::Attribute attribute);
 
 /// Null before buffers are assigned.
 ArenaAttr getArena(mlir::Operation *function);

@@ -41,7 +41,7 @@ def Rank_Dialect : Dialect {
       void registerOps();
 
     public:
-      /// The target of modules that name none (`rank.target`), which whoever
+      /// The target of modules without a machine (`rank.machine`), which whoever
       /// registers targets sets; null if there is none.
       ::mlir::Attribute getDefaultTarget() const { return defaultTarget; }
       void setDefaultTarget(::mlir::Attribute target) { defaultTarget = target; }
@@ -187,7 +187,7 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
     1. No number is negative.
     2. Live bytes lie in the regions: lower_bound <= shared + private.
     3. `rank.arena` holds such an attribute. The dialect's other attributes of
-       ops are `rank.at` and `rank.target`.
+       ops are `rank.at` and `rank.machine`.
   }];
   let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
                         DefaultValuedParameter<"int64_t", "0">:$lowerBound);
@@ -242,5 +242,7 @@ class Rank_Command<string mnemonic, list<Trait> traits = []>
     : Rank_Op<mnemonic, !listconcat([Rank_CommandOpInterface], traits)>;
 class Rank_LibraryCall<string mnemonic, list<Trait> traits = []>
     : Rank_Command<mnemonic, !listconcat([Rank_LibraryCallOpInterface], traits)>;
+
+include "dialects/rank/Machine.td"
 
 #endif

@@ -1,4 +1,4 @@
-// RUN: polyrank-opt %s --assign-stages='ranks=2 rates=0.001:1000' 2>%t.said | FileCheck %s
+// RUN: polyrank-opt %s --assign-stages=ranks=2 2>%t.said | FileCheck %s
 // RUN: FileCheck %s --check-prefix=SAID < %t.said
 // RUN: not polyrank-opt %s --assign-stages='ranks=2 patterns=up=1,down=0' 2>&1 | FileCheck %s --check-prefix=ORDER
 // The example of docs/cutting.md.
@@ -8,6 +8,7 @@
 !wide = tensor<16x32xf32>
 !back = tensor<32x16xf32>
 !square = tensor<16x16xf32>
+module attributes {rank.machine = #rank.machine<#cpu.target<"native">, rates = [<f32, 0.001>], bandwidth = 1000.0>} {
 graph.parameter @up : !wide at "m.onnx" offset 0 length 2048 {trainable}
 graph.parameter @down : !back at "m.onnx" offset 2048 length 2048 {trainable}
 graph.parameter @head : !square at "m.onnx" offset 4096 length 1024 {trainable}
@@ -22,6 +23,7 @@ func.func @forward(%up: !wide {graph.role = #graph.parameter<@up>}, %down: !back
   %y = graph.matmul %r, %head batch [] x [] contract [1] x [0] : (!x, !square) -> !x loc("head")
   %z = graph.select %mask, %y, %zero : (tensor<4x16xi1>, !x, !x) -> !x loc("masked")
   return %z : !x
+}
 }
 
 // CHECK-NOT: graph.compare {{.*}}graph.stage

@@ -1,14 +1,15 @@
 // Any text as one of the command line's little languages; its first character
 // chooses which.
 
-#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/ShardPattern.h"
 #include "compiler/strategy/MeshAxes.h"
 #include "compiler/training/Optimizer.h"
 #include "frontends/onnx/Import.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "support/LearningRate.h"
+#include "support/LinkSpec.h"
 #include "support/Names.h"
+#include "support/RatesSpec.h"
 #include "test/fuzz/Input.h"
 #include "test/fuzz/Mlir.h"
 
@@ -41,7 +42,9 @@ void parse(MLIRContext &context, char language, const std::string &text) {
   case 'm':
     return check(strategy::parseMeshAxes(text));
   case 'l':
-    return check(cost::CostModel::parse(mesh, {text}));
+    return check(LinkSpec::parse(text));
+  case 'n':
+    return check(RatesSpec::parse(text));
   case 's': {
     auto pattern = sharding::ShardPattern::parse(text);
     check(pattern);

@@ -42,7 +42,7 @@ def test_a_plan_does_not_grow_with_its_microbatches(exported, tmp_path):
 
 @pytest.mark.parametrize("options, says", [
     (("--overlap", "off", "--prefetch", 2), "needs --overlap on"),
-    (("--rates", "fast"), "rates 'fast' is not compute=GFLOPS,memory=GB_PER_S, as in compute=120,memory=16"),
+    (("--rates", "fast"), "--rates: 'fast' is not compute=GFLOPS,memory=GB_PER_S, as in compute=120,memory=16"),
     (("--rates", "compute=120"), "is not compute=GFLOPS,memory=GB_PER_S"),
     (("--rates", "compute=120,compute=16"), "is not compute=GFLOPS,memory=GB_PER_S"),
     (("--rates", "compute=120,reads=16"), "is not compute=GFLOPS,memory=GB_PER_S"),

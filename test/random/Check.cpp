@@ -237,15 +237,28 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
   return Random(seed ^ 0x5e95).pick({0, 0, 1, 1, 2, 3, 9});
 }
 
+/// How much order-commands moves depends on how fast machines are.
+static void setMachine(ModuleOp module, uint64_t seed) {
+  auto bandwidth =
+      Random(seed ^ 0x0bde)
+          .pick<std::optional<double>>({std::nullopt, 0.1, 0.01, 0.001});
+  if (!bandwidth)
+    return;
+  MLIRContext *context = module.getContext();
+  module->setAttr(rank::machineAttrName,
+                  rank::MachineAttr::get(
+                      context, /*target=*/{}, /*threads=*/1, /*links=*/{},
+                      rank::RateAttr::get(Float32Type::get(context), 1),
+                      bandwidth));
+}
+
 bool Checker::runLayouts(ModuleOp module) {
   reference.clear();
   tolerance = evaluate::getRoundingTolerance(module, evaluate::Rounding::Exact);
   stage = "layouts";
   if (!compare(module, Distributed))
     return false;
-  if (!runPass(module, "plan-reshards",
-               sharding::createPlanReshards(sharding::PlanReshardsOptions()),
-               true) ||
+  if (!runPass(module, "plan-reshards", sharding::createPlanReshards(), true) ||
       !compare(module, Distributed))
     return false;
   if (!runPass(module, "mark-stages", stages::createMarkStages(), true) ||
@@ -281,9 +294,7 @@ bool Checker::runLayouts(ModuleOp module) {
   calls.measure = false;
   overlap::StartCollectivesOptions starts;
   starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
-  // How much is moved depends on how fast machines are.
-  overlap::OrderCommandsOptions order;
-  order.rates = Random(seed ^ 0x0bde).pick({"", "1:0.1", "1:0.01", "1:0.001"});
+  setMachine(module, seed);
   if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
@@ -291,7 +302,7 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
       !compare(module, Ranks) ||
       !runPass(module, "choose-calls", lowering::createChooseCalls(calls)) ||
-      !runPass(module, "order-commands", overlap::createOrderCommands(order)) ||
+      !runPass(module, "order-commands", overlap::createOrderCommands()) ||
       !compare(module, Ranks) ||
       !runPass(module, "start-collectives",
                overlap::createStartCollectives(starts)) ||

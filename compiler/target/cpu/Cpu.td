@@ -26,9 +26,8 @@ def Cpu_TargetAttr : Cpu_Attr<"Target"> {
   let mnemonic = "target";
   let summary = "The cores of a CPU";
   let description = [{
-    `rank.target` of a module. The machine is LLVM's name of a CPU, one of the
-    levels `x86-64-v3` and `x86-64-v4`, or `native`: the highest level that this
-    machine has.
+    The target in `rank.machine` of a module: LLVM's name of a CPU, one of the levels
+    `x86-64-v3` and `x86-64-v4`, or `native`: the highest level that this machine has.
 
     ```mlir
     #cpu.target<"x86-64-v4">

@@ -100,8 +100,10 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
     return;
   }
   type = source->lookupSymbol<func::FuncOp>("main").getFunctionType();
-  (*source)->setAttr(rank::targetAttrName,
-                     cpu::TargetAttr::get(context.get(), machine));
+  (*source)->setAttr(
+      rank::machineAttrName,
+      rank::MachineAttr::get(context.get(),
+                             cpu::TargetAttr::get(context.get(), machine)));
   module = source->clone();
   PassManager passes(context.get());
   FormKernelsOptions formOptions;

@@ -1,9 +1,10 @@
-// RUN: polyrank-opt %s --order-commands='links=data=10:1 links=tensor=10:1 rates=100:10' | FileCheck %s
-// RUN: polyrank-opt %s --order-commands='links=data=10:1 links=tensor=10:1 rates=100:10' --start-collectives='links=data=10:1 links=tensor=10:1 rates=100:10' | FileCheck %s --check-prefix=START
-// RUN: polyrank-opt %s --order-commands='links=data=10:1 links=tensor=10:1 rates=100:10 report=1' -o %t 2>&1 | FileCheck %s --check-prefix=REPORT
+// RUN: polyrank-opt %s --order-commands | FileCheck %s
+// RUN: polyrank-opt %s --order-commands --start-collectives | FileCheck %s --check-prefix=START
+// RUN: polyrank-opt %s --order-commands=report=1 -o %t 2>&1 | FileCheck %s --check-prefix=REPORT
 
 #mesh = #sharding.mesh<["data"=2, "tensor"=2]>
 
+module attributes {rank.machine = #rank.machine<links = [<"data", latency = 10.0, bandwidth = 1.0>, <"tensor", latency = 10.0, bandwidth = 1.0>], rates = [<f32, 100.0>], bandwidth = 10.0>} {
 rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<4096xf32>
 }
@@ -143,4 +144,5 @@ func.func @enough(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>) 
   %12 = rank.launch @move(%11) : (tensor<4096xf32>) -> tensor<4096xf32>
   %13 = rank.launch @add(%12, %sum) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
   return %13, %first : tensor<4096xf32>, tensor<4096xf32>
+}
 }

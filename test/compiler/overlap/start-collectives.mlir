@@ -1,9 +1,10 @@
-// RUN: polyrank-opt %s --start-collectives='links=data=10:1 links=tensor=10:1' | FileCheck %s
-// RUN: polyrank-opt %s --start-collectives='links=data=10:1 links=tensor=10:1 prefetch=0' | FileCheck %s --check-prefix=NONE
-// RUN: polyrank-opt %s --start-collectives='links=data=10:1 links=tensor=10:1 report=1' -o %t 2>&1 | FileCheck %s --check-prefix=REPORT
+// RUN: polyrank-opt %s --start-collectives | FileCheck %s
+// RUN: polyrank-opt %s --start-collectives=prefetch=0 | FileCheck %s --check-prefix=NONE
+// RUN: polyrank-opt %s --start-collectives=report=1 -o %t 2>&1 | FileCheck %s --check-prefix=REPORT
 
 #mesh = #sharding.mesh<["data"=2, "tensor"=2]>
 
+module attributes {rank.machine = #rank.machine<links = [<"data", latency = 10.0, bandwidth = 1.0>, <"tensor", latency = 10.0, bandwidth = 1.0>]>} {
 rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<4096xf32>
 }
@@ -186,4 +187,5 @@ func.func @many(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>, te
   %9 = rank.all_reduce sum %x over <#mesh, {"tensor"}> id 9 : (tensor<4096xf32>) -> tensor<4096xf32>
   %10 = rank.launch @move(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
   return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10 : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>
+}
 }

@@ -1,11 +1,12 @@
-// RUN: polyrank-opt %s --start-collectives='links=data=10:1 links=pipe=10:1' | FileCheck %s
-// RUN: polyrank-opt %s --order-commands='links=data=10:1 links=pipe=10:1' | FileCheck %s --check-prefix=ORDER
+// RUN: polyrank-opt %s --start-collectives | FileCheck %s
+// RUN: polyrank-opt %s --order-commands | FileCheck %s --check-prefix=ORDER
 // Sends and receives stay in their order, and with them what ranks of several
 // functions reduce together. What the ranks of one function do among themselves
 // may pass them.
 
 #mesh = #sharding.mesh<["data"=2, "pipe"=2]>
 
+module attributes {rank.machine = #rank.machine<links = [<"data", latency = 10.0, bandwidth = 1.0>, <"pipe", latency = 10.0, bandwidth = 1.0>]>} {
 rank.kernel @move(%x: tensor<4096xf32>) -> tensor<4096xf32> attributes {in_place = [array<i64>]} {
   rank.return %x : tensor<4096xf32>
 }
@@ -92,4 +93,5 @@ func.func @bring_forward(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096
   rank.send %z over <#mesh, {"pipe"}> from 0 to 1 id 1 slots 1 : tensor<4096xf32>
   %c = rank.launch @move(%x) : (tensor<4096xf32>) -> tensor<4096xf32>
   return %b, %c, %6 : tensor<4096xf32>, tensor<4096xf32>, tensor<4096xf32>
+}
 }

@@ -17,7 +17,7 @@
 // RUN: polyrank-opt %t.ranks.mlir --evaluate=ranks --seed=1 --expect=%t.npz
 // RUN: polyrank-opt %t.parts.mlir --lowering-stage --evaluate=arena --seed=1 --expect=%t.npz --tolerance=1e-6
 
-// RUN: polyrank-opt %t.parts.mlir --lowering-stage='report=true rates=1:1 links=pipe=1:1' 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
+// RUN: sed 's/^module attributes {/&rank.machine = #rank.machine<links = [<"pipe", latency = 1.0, bandwidth = 1.0>], rates = [<f32, 1.0>], bandwidth = 1.0>, /' %t.parts.mlir | polyrank-opt --lowering-stage=report=true 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
 // REPORT: the commands of a step at pipe=0 take {{[0-9.]+}} ms by the model
 // REPORT: the commands of a step at pipe=1 take {{[0-9.]+}} ms by the model
 // REPORT: schedule 1f1b of 2 stages and 4 microbatches: a step takes {{[0-9.]+}} ms by the model, at least {{[0-9.]+}} ms are needed (gap {{[0-9.]+}} %)

@@ -99,7 +99,7 @@ struct AbacusLibrary
 };
 
 const char *program = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<8x4xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %1 = graph.exp %0 : tensor<8x4xf32>
@@ -110,7 +110,7 @@ module attributes {rank.target = "abacus"} {
 )mlir";
 
 const char *absolute = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<8xf32> {graph.role = #graph.input<"x">}) -> (tensor<8xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.exp %x : tensor<8xf32>
     %1 = graph.abs %0 : tensor<8xf32>
@@ -122,7 +122,7 @@ module attributes {rank.target = "abacus"} {
 
 /// Two functions of one input, and another one between them.
 const char *distant = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<8xf32> {graph.role = #graph.input<"x">}, %y: tensor<4xf32> {graph.role = #graph.input<"y">}) -> (tensor<8xf32> {graph.role = #graph.output<"a">}, tensor<8xf32> {graph.role = #graph.output<"b">}) {
     %0 = graph.neg %x : tensor<8xf32>
     %1 = graph.neg %0 : tensor<8xf32>
@@ -133,7 +133,7 @@ module attributes {rank.target = "abacus"} {
 
 /// A loop of two iterations, each with two products by one matrix.
 const char *scan = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<2x4x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x16xf32> {graph.role = #graph.input<"w">}, %h: tensor<4x16xf32> {graph.role = #graph.input<"h">}) -> (tensor<2x4x16xf32> {graph.role = #graph.output<"y">}) {
     %ys, %last = graph.scan 2 of(%x) carry(%h) uses(%w) {
     ^body(%xt: tensor<4x16xf32>, %ht: tensor<4x16xf32>, %v: tensor<16x16xf32>):
@@ -149,7 +149,7 @@ module attributes {rank.target = "abacus"} {
 
 /// A sum of twelve values for each of two results.
 const char *longSum = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<2x3x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.reduce sum %x over [1, 2] : (tensor<2x3x4xf32>) -> tensor<2xf32>
     return %0 : tensor<2xf32>
@@ -159,7 +159,7 @@ module attributes {rank.target = "abacus"} {
 
 /// A GEMM of 8x16 and 16x4 matrices whose result is needed transposed.
 const char *turned = R"mlir(
-module attributes {rank.target = "abacus"} {
+module attributes {rank.machine = #rank.machine<"abacus">} {
   func.func @step(%x: tensor<8x16xf32> {graph.role = #graph.input<"x">}, %w: tensor<16x4xf32> {graph.role = #graph.input<"w">}) -> (tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
     %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %1 = graph.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<8x4xf32>) -> tensor<4x8xf32>
@@ -318,8 +318,8 @@ TEST_F(Targets, SayWhatProductsAndCopiesCost) {
 
 TEST_F(Targets, AreRefusedByNameWhereThereIsNoCodeForThem) {
   EXPECT_FALSE(lower());
-  EXPECT_NE(message.find("has 'rank.target' \"abacus\", for which this program "
-                         "can make no code"),
+  EXPECT_NE(message.find("has 'rank.machine' with the target \"abacus\", for "
+                         "which this program can make no code"),
             std::string::npos)
       << message;
 }
@@ -345,10 +345,10 @@ TEST_F(Targets, NeedALibraryOnlyForItsCalls) {
 }
 
 TEST_F(Targets, AreTheDefaultWhereTheModuleSaysNothing) {
-  (*module)->removeAttr(rank::targetAttrName);
+  (*module)->removeAttr(rank::machineAttrName);
   EXPECT_FALSE(lower()) << "this test registers none";
-  EXPECT_NE(message.find("has no 'rank.target', and this program was built "
-                         "without a target"),
+  EXPECT_NE(message.find("has no target in its 'rank.machine', and this "
+                         "program was built without one"),
             std::string::npos)
       << message;
   attach();

@@ -148,3 +148,16 @@ func.func @transfers(%x: tensor<4xf32> {rank.number = 3 : i64}) attributes {rank
   %y = rank.recv over <#mesh, {"tensor"}> from 0 to 1 id 8 slots 1 {buffers = [#rank.buffer<private, 0, 16>], channel = #rank.buffer<shared, 64, 128>} : tensor<4xf32>
   return
 }
+
+// What is stated may stand in any order; one thread is not written.
+// CHECK: module @smallest attributes {rank.machine = #rank.machine<#cpu.target<"native">>}
+module @smallest attributes {rank.machine = #rank.machine<#cpu.target<"native">, threads = 1, links = [], rates = []>} {}
+// CHECK: module @targetless attributes {rank.machine = #rank.machine<bandwidth = 1.600000e+01>}
+module @targetless attributes {rank.machine = #rank.machine<bandwidth = 16.0>} {}
+// CHECK: module @default attributes {rank.machine = #rank.machine<threads = 1>}
+module @default attributes {rank.machine = #rank.machine<threads = 1>} {}
+// CHECK: module @largest attributes {rank.machine = #rank.machine<#cpu.target<"x86-64-v4">, threads = 2, links = [<"data", latency = 1.000000e+01, bandwidth = 2.500000e+01>, <"tensor", latency = 5.000000e-01, bandwidth = 0.1234567890123{{[0-9]*}}>], rates = [<f32, 1.200000e+02>, <bf16, 2.400000e+02>], bandwidth = 1.600000e+01, memory = 8589934592>}
+module @largest attributes {rank.machine = #rank.machine<#cpu.target<"x86-64-v4">, memory = 8589934592, bandwidth = 16.0, rates = [<f32, 120.0>, <bf16, 240.0>],
+                            links = [<"data", latency = 10.0, bandwidth = 25.0>, <"tensor", latency = 0.5, bandwidth = 0.1234567890123>], threads = 2>} {}
+// CHECK: func.func private @parts() attributes {link = #rank.link<"data", latency = 1.000000e+01, bandwidth = 2.500000e+01>, rate = #rank.rate<f32, 1.200000e+02>}
+func.func private @parts() attributes {link = #rank.link<"data", latency = 10.0, bandwidth = 25.0>, rate = #rank.rate<f32, 120.0>}

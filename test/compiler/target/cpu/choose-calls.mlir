@@ -1,6 +1,7 @@
 // RUN: polyrank-opt %s --form-gemms --choose-calls=measure=false | FileCheck %s
-// RUN: polyrank-opt %s --form-gemms --choose-calls=threads=2 | FileCheck %s --check-prefix=MEASURED
+// RUN: polyrank-opt %s --form-gemms --choose-calls | FileCheck %s --check-prefix=MEASURED
 
+module attributes {rank.machine = #rank.machine<#cpu.target<"native">, threads = 2>} {
 // A single product goes to the BLAS call, those of a batch to the primitive.
 // CHECK-LABEL: func.func @small
 // CHECK: rank.gemm {{.*}}call = #cpu.call<sgemm>
@@ -19,4 +20,5 @@ func.func @large(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<51
   %0 = graph.matmul %x, %y batch [] x [] contract [1] x [0] : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.matmul %y, %x batch [] x [] contract [1] x [0] : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   return %0, %1 : tensor<512x512xf32>, tensor<512x512xf32>
+}
 }

@@ -1,0 +1,35 @@
+// What the programs of a module run on.
+
+#include "compiler/cost/Machine.h"
+
+using namespace mlir;
+using namespace polyrank;
+using namespace polyrank::cost;
+
+FailureOr<Machine> Machine::of(Operation *op) {
+  auto target = target::getTarget(op);
+  if (failed(target))
+    return failure();
+  return Machine(*target, rank::getMachine(op));
+}
+
+int64_t Machine::getThreads() const {
+  return attribute ? attribute.getThreads() : 1;
+}
+
+double Machine::getFlopsPerSecond(Type elementType) const {
+  rank::RateAttr stated =
+      attribute ? attribute.getRate(elementType) : rank::RateAttr();
+  return stated ? stated.getGigaflops().getValueAsDouble() * 1e9
+                : target.getRates(getThreads()).flopsPerSecond;
+}
+
+double Machine::getBytesPerSecond() const {
+  FloatAttr stated = attribute ? attribute.getBandwidth() : FloatAttr();
+  return stated ? stated.getValueAsDouble() * 1e9
+                : target.getRates(getThreads()).bytesPerSecond;
+}
+
+Link Machine::getLink(StringRef axis) const {
+  return cost::getLink(attribute, axis);
+}

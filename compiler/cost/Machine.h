@@ -1,0 +1,41 @@
+// What the programs of a module run on, as passes ask for it: the module's
+// `rank.machine`, and the target's own answers where that states nothing.
+
+#pragma once
+
+#include "compiler/cost/CostModel.h"
+#include "compiler/target/Target.h"
+#include "dialects/rank/Rank.h"
+
+namespace polyrank::cost {
+
+class Machine {
+public:
+  /// The machine of the module around `op`; without `rank.machine` the default
+  /// target with one thread and default links. Emits an error if there is no
+  /// target (target::getTarget).
+  static mlir::FailureOr<Machine> of(mlir::Operation *op);
+
+  target::TargetInterface getTarget() const { return target; }
+  int64_t getThreads() const;
+  /// What a rank reaches with all its threads: the FLOPs of products of
+  /// `elementType`, and the bytes that kernels read and write.
+  /// @{
+  double getFlopsPerSecond(mlir::Type elementType) const;
+  double getBytesPerSecond() const;
+  /// @}
+  Link getLink(llvm::StringRef axis) const;
+  /// The cost of communication on `mesh`, over the links of this machine.
+  CostModel getModel(sharding::MeshAttr mesh) const {
+    return CostModel(mesh, attribute);
+  }
+
+private:
+  Machine(target::TargetInterface target, rank::MachineAttr attribute)
+      : target(target), attribute(attribute) {}
+
+  target::TargetInterface target;
+  rank::MachineAttr attribute; // may be null
+};
+
+} // namespace polyrank::cost

@@ -1,0 +1,19 @@
+// The machine that the options say: target, threads, links and rates.
+
+#pragma once
+
+#include "compiler/driver/Driver.h"
+#include "dialects/rank/Rank.h"
+#include "dialects/sharding/Layout.h"
+#include "support/Result.h"
+
+namespace polyrank::driver {
+
+/// Returns `rank.machine` of the plan's module. Fails, with the name of the
+/// option, if one cannot be meant; an axis of --link must be one of `mesh`. If
+/// several links are along one axis, the last one holds.
+Result<rank::MachineAttr> makeMachine(mlir::MLIRContext &context,
+                                      const Options &options,
+                                      sharding::MeshAttr mesh);
+
+} // namespace polyrank::driver

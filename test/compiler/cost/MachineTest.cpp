@@ -1,0 +1,82 @@
+// Passes ask one machine: what the module states, and else the target's
+// answers.
+
+#include <gtest/gtest.h>
+
+#include "compiler/cost/Machine.h"
+#include "compiler/target/cpu/CpuTarget.h"
+#include "dialects/Register.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+using namespace polyrank;
+
+namespace {
+
+class Machines : public testing::Test {
+protected:
+  Machines() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    cpu::registerTarget(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+  cost::Machine machineOf(const std::string &text) {
+    module = parseSourceString<ModuleOp>("module attributes {" + text + "} {}",
+                                         &context);
+    EXPECT_TRUE(module) << text;
+    return *cost::Machine::of(*module);
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+  Type f32 = Float32Type::get(&context), bf16 = BFloat16Type::get(&context);
+};
+
+TEST_F(Machines, AreTheDefaultTargetWithOneThreadWhereTheModuleHasNone) {
+  cost::Machine machine = machineOf("");
+  target::Rates rates = machine.getTarget().getRates(/*threads=*/1);
+  EXPECT_EQ(machine.getTarget().getName(), "cpu");
+  EXPECT_EQ(machine.getThreads(), 1);
+  EXPECT_EQ(machine.getFlopsPerSecond(f32), rates.flopsPerSecond);
+  EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
+  EXPECT_EQ(machine.getLink("data").picoseconds, 10'000'000);
+  EXPECT_EQ(machine.getLink("data").picosecondsPerByte, 100);
+}
+
+TEST_F(Machines, AskTheTargetForAllThreadsWhatIsNotStated) {
+  cost::Machine machine = machineOf(
+      R"(rank.machine = #rank.machine<#cpu.target<"native">, threads = 3>)");
+  target::Rates rates = machine.getTarget().getRates(/*threads=*/3);
+  EXPECT_EQ(machine.getThreads(), 3);
+  EXPECT_EQ(machine.getFlopsPerSecond(f32), rates.flopsPerSecond);
+  EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
+}
+
+TEST_F(Machines, HaveARateForEachElementType) {
+  cost::Machine machine = machineOf(
+      R"(rank.machine = #rank.machine<#cpu.target<"native">, rates = [<f32, 120.0>]>)");
+  target::Rates rates = machine.getTarget().getRates(/*threads=*/1);
+  EXPECT_EQ(machine.getFlopsPerSecond(f32), 120e9);
+  EXPECT_EQ(machine.getFlopsPerSecond(bf16), rates.flopsPerSecond);
+  EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
+}
+
+TEST_F(Machines, HaveTheStatedBandwidthAndLinks) {
+  cost::Machine machine = machineOf(
+      R"(rank.machine = #rank.machine<#cpu.target<"native">, bandwidth = 16.0,
+                                      links = [<"tensor", latency = 0.5, bandwidth = 25.0>]>)");
+  EXPECT_EQ(machine.getBytesPerSecond(), 16e9);
+  EXPECT_EQ(machine.getLink("tensor").picoseconds, 500'000);
+  EXPECT_EQ(machine.getLink("tensor").picosecondsPerByte, 40);
+  EXPECT_EQ(machine.getLink("data").picosecondsPerByte, 100);
+  auto name = [&](const char *text) { return StringAttr::get(&context, text); };
+  auto mesh =
+      sharding::MeshAttr::get(&context, {name("data"), name("tensor")}, {2, 2});
+  cost::CostModel model = machine.getModel(mesh);
+  EXPECT_EQ(model.getLink({mesh.getAxis(0)}).picosecondsPerByte, 100);
+  EXPECT_EQ(model.getLink({mesh.getAxis(1)}).picosecondsPerByte, 40);
+}
+
+} // namespace
