@@ -398,11 +398,8 @@ Result<void> Describer::run() {
   sharding::MeshAttr mesh = strategy::toAttribute(context, given.strategy.mesh);
   if (auto checked = given.strategy.check(context); !checked)
     return checked;
-  auto machine = makeMachine(context, given, mesh);
-  if (!machine)
+  if (auto machine = makeMachine(context, given, mesh); !machine)
     return machine.error();
-  if (auto checked = checkTarget(context, given); !checked)
-    return checked;
   Options options = given;
   if (result.file.numBatchNorms > 0) {
     if (!options.forward && options.batchNorm.empty())

@@ -168,8 +168,6 @@ LogicalResult Compilation::checkOptions() {
   if (!made)
     return fail(made.error().message);
   machine = *made;
-  if (auto checked = checkTarget(context, options); !checked)
-    return fail(checked.error().message);
   if (!options.dumpDirectory.empty())
     if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
       return fail("--dump-passes: cannot make the folder '" +

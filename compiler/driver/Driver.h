@@ -60,7 +60,12 @@ struct Options {
   /// True if the file may lack its weights.
   bool abstractWeights = false;
   int64_t threads = 1;
-  std::string cpu = "native";
+  /// NAME or NAME:MACHINE, or the short form for a CPU, which counts if
+  /// `target` is empty: what the plan is compiled for.
+  std::string target, cpu = "native";
+  std::string targetText() const {
+    return target.empty() ? "cpu:" + cpu : target;
+  }
   /// AXIS=MICROSECONDS:GB_PER_S.
   std::vector<std::string> links;
   /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: the target's rates.

@@ -215,6 +215,7 @@ FoundCommand Finder::find() {
           .getNumDevices();
   if (CrowdCheck crowd = checkCrowd(options, ranks); !crowd.error.empty()) {
     result.notes.push_back(crowd.error);
+    options.target.clear();
     options.cpu = "x86-64-v3";
   }
   return std::move(result);

@@ -34,14 +34,16 @@ polyrank::driver::makeMachine(MLIRContext &context, const Options &options,
   auto links = readLinks(options.links, mesh);
   if (!links)
     return Error{"--link: " + links.error().message};
-  Attribute target = getTarget(context, options);
+  auto target = findTarget(context, options);
+  if (!target)
+    return target.error();
   if (options.rates.empty())
-    return rank::MachineAttr::get(&context, target, options.threads, *links);
+    return rank::MachineAttr::get(&context, *target, options.threads, *links);
   auto rates = RatesSpec::parse(options.rates);
   if (!rates)
     return Error{"--rates: " + rates.error().message};
   auto products = rank::RateAttr::get(
       frontends::computedType(&context, ElementType::F32), rates->gigaflops);
-  return rank::MachineAttr::get(&context, target, options.threads, *links,
+  return rank::MachineAttr::get(&context, *target, options.threads, *links,
                                 products, rates->gigabytes);
 }

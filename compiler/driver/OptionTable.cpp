@@ -92,9 +92,13 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
            &options.threads,
            "Threads of each rank",
            {.check = between(int64_t(1), int64_t(1024))}},
+          {"--target", "TARGET", &options.target,
+           "NAME:MACHINE: the devices that the plan is compiled for. There is "
+           "one target, cpu, whose machines are those of --cpu: cpu:x86-64-v4. "
+           "Default: cpu:native"},
           {"--cpu", "CPU", &options.cpu,
-           "What the kernels are compiled for: native, x86-64-v3, x86-64-v4 or "
-           "an LLVM CPU name"},
+           "The short form of --target cpu:CPU: native (this machine), "
+           "x86-64-v3, x86-64-v4 or an LLVM CPU name"},
           {"--link", "SPEC", &options.links,
            "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
            "for the choice of collectives and when they start. Repeatable"},

@@ -3,9 +3,7 @@
 #include "compiler/driver/Stages.h"
 
 #include "compiler/sharding/Stage.h"
-#include "compiler/target/Target.h"
-#include "compiler/target/cpu/Cpu.h"
-#include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/Targets.h"
 #include "compiler/training/Stage.h"
 #include "dialects/Register.h"
 #include "dialects/graph/Boundary.h"
@@ -22,20 +20,24 @@ using namespace polyrank::driver;
 DialectRegistry polyrank::driver::getRegistry() {
   DialectRegistry registry;
   registerDialects(registry);
-  cpu::registerTarget(registry);
+  target::registerTargets(registry);
   return registry;
 }
 
-Attribute polyrank::driver::getTarget(MLIRContext &context,
-                                      const Options &options) {
-  return cpu::TargetAttr::get(&context, options.cpu);
-}
-
-Result<void> polyrank::driver::checkTarget(MLIRContext &context,
-                                           const Options &options) {
-  Attribute target = getTarget(context, options);
-  Result<void> checked = cast<target::TargetInterface>(target).checkMachine();
-  return checked ? checked : Error{"--cpu: " + checked.error().message};
+Result<Attribute> polyrank::driver::findTarget(MLIRContext &context,
+                                               const Options &options) {
+  auto target = target::parseTarget(context, options.targetText());
+  if (!target)
+    return Error{(options.target.empty() ? "--cpu: " : "--target: ") +
+                 target.error().message};
+  if (options.target.empty() || !options.given.count("cpu"))
+    return target;
+  auto other = target::parseTarget(context, "cpu:" + options.cpu);
+  if (other && *other == *target)
+    return target;
+  return Error{"--target " + options.target + " and --cpu " + options.cpu +
+               " name two targets: --cpu " + options.cpu +
+               " is short for --target cpu:" + options.cpu + "; give one"};
 }
 
 /// Reads `--batch-norm` and `--dropout`.
@@ -140,8 +142,14 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
   return success();
 }
 
+static bool isForThisMachine(const Options &options) {
+  std::string text = options.targetText();
+  StringRef machine = StringRef(text).split(':').second;
+  return machine.empty() || machine == "native";
+}
+
 CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
-  if (options.cpu != "native" || !options.links.empty() ||
+  if (!isForThisMachine(options) || !options.links.empty() ||
       options.abstractWeights)
     return {}; // the plan is for other machines
   Crowd crowd = crowdOf(ranks, options.threads);

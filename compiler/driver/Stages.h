@@ -14,10 +14,10 @@ namespace polyrank::driver {
 /// The dialects of all stages of the compiler.
 mlir::DialectRegistry getRegistry();
 
-/// The target of the plan (`--cpu`).
-mlir::Attribute getTarget(mlir::MLIRContext &context, const Options &options);
-/// Fails if code cannot be generated for the target.
-Result<void> checkTarget(mlir::MLIRContext &context, const Options &options);
+/// The target of the plan (`--target`, `--cpu`). Fails if there is no such
+/// target, if it has no code for the machine, or if the two options differ.
+Result<mlir::Attribute> findTarget(mlir::MLIRContext &context,
+                                   const Options &options);
 
 /// Reads the options of the importer.
 Result<frontends::ImportOptions> readImportOptions(const Options &options);

@@ -59,6 +59,12 @@ def refuse(name, *args):
     ((*LOSS, "--optimizer", "adamw(decay=*.wight)"), "matches no trainable parameter; nearest: 'fc1.weight'"),
     ((*LOSS, "--cpu", "z80"), "no CPU named 'z80'"),
     ((*LOSS, "--cpu", "skylak"), "nearest: 'skylake'"),
+    ((*LOSS, "--target", "cpu:z80"), "--target: LLVM knows no CPU named 'z80'"),
+    ((*LOSS, "--target", "abacus"), "--target: there is no target 'abacus'; there are: cpu"),
+    ((*LOSS, "--target", "cpuu:native"), "there are: cpu; nearest: 'cpu'"),
+    ((*LOSS, "--target", "cpu:x86-64-v4", "--cpu", "x86-64-v3"), "--target cpu:x86-64-v4 and --cpu x86-64-v3 name two targets: "
+     "--cpu x86-64-v3 is short for --target cpu:x86-64-v3; give one"),
+    ((*LOSS, "--target", "cpu:x86-64-v3", "--cpu", "native"), "and --cpu native name two targets"),
     ((*LOSS, "--threads", "0"), "--threads"),
     ((*LOSS, *DATA, "--link", "data=fast"), "--link"),
     ((*LOSS, *DATA, "--link", "data=1:1e-30"), "from 1e-6 to 1e6 GB/s are possible"),
@@ -332,6 +338,7 @@ def test_a_mesh_that_this_machine_cannot_be_meant_for_needs_a_word(exported, tmp
     _, error = tools.tool("compile", model, "-o", plan, *wide, "-q")
     assert f"{16 * cores} ranks x 1 thread will take turns on the {cores} cores of this machine" in error
     assert "warning" not in tools.tool("compile", model, "-o", plan, *wide, "-q", "--cpu", "x86-64-v3")[1]
+    assert "warning" in tools.tool("compile", model, "-o", plan, *wide, "-q", "--target", "cpu")[1]
     error = refuse("compile", model, "-o", plan, *far)
     assert f"{1000 * cores} ranks x 1 thread cannot be meant for the {cores} cores of this machine" in error
     assert "--cpu x86-64-v3" in error

@@ -1,8 +1,8 @@
 // polyrank-opt with the targets of the product.
 
-#include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/Targets.h"
 #include "tools/polyrank-opt/Opt.h"
 
 int main(int argc, char **argv) {
-  return polyrank::runOpt(argc, argv, polyrank::cpu::registerTarget);
+  return polyrank::runOpt(argc, argv, polyrank::target::registerTargets);
 }

@@ -157,12 +157,20 @@ struct CpuLibraries
 };
 } // namespace
 
+/// The machine on which the compiler runs.
+static constexpr StringLiteral nativeMachine = "native";
+
+Attribute cpu::parseTarget(MLIRContext &context, StringRef machine) {
+  return TargetAttr::get(&context,
+                         machine.empty() ? StringRef(nativeMachine) : machine);
+}
+
 void cpu::registerTarget(DialectRegistry &registry) {
   registerCodegenDialects(registry);
   registry.insert<CpuDialect>();
   registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
     context->getOrLoadDialect<CpuDialect>();
     TargetAttr::attachInterface<CpuTarget, CpuKernels, CpuLibraries>(*context);
-    rank->setDefaultTarget(TargetAttr::get(context, "native"));
+    rank->setDefaultTarget(TargetAttr::get(context, nativeMachine));
   });
 }

@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include "mlir/IR/Attributes.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace polyrank::cpu {
 
@@ -10,5 +12,10 @@ namespace polyrank::cpu {
 /// one of modules that name none. Registers the dialects that compiling for it
 /// needs.
 void registerTarget(mlir::DialectRegistry &registry);
+
+/// Returns `#cpu.target` of this machine, whether or not there is such a CPU;
+/// of the machine `native` if the text is empty.
+mlir::Attribute parseTarget(mlir::MLIRContext &context,
+                            llvm::StringRef machine);
 
 } // namespace polyrank::cpu
