@@ -11,13 +11,14 @@
 
 namespace polyrank {
 
-/// Incremented if a field is removed or changes its meaning, not for a new
-/// field.
+/// The version of most reports. That of one report is incremented if a field is
+/// removed or changes its meaning, not for a new field.
 constexpr int reportVersion = 1;
 
 /// A report of a kind: compile, describe, plan, run or profile.
-inline nlohmann::ordered_json newReport(const char *kind) {
-  return {{"report", kind}, {"version", reportVersion}};
+inline nlohmann::ordered_json newReport(const char *kind,
+                                        int version = reportVersion) {
+  return {{"report", kind}, {"version", version}};
 }
 
 /// A callback for nlohmann::json::parse that finds duplicate keys in an object:

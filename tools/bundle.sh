@@ -42,7 +42,7 @@ needed=() machines=()
 for plan in "$@"; do
   needs=$("$bin/polyrank-inspect" --files -- "$plan") || exit 1
   put "$plan" "${plan##*/}"
-  machines+=("plans/${plan##*/}: $("$bin/polyrank-inspect" --json -- "$plan" | sed -n 's/^ *"cpu": "\(.*\)",$/\1/p')")
+  machines+=("plans/${plan##*/}: $("$bin/polyrank-inspect" --json -- "$plan" | sed -n 's/^ *"machine": "\(.*\)",$/\1/p' | paste -sd ' ')")
   while read -r kind name; do
     case $kind in
       library) needed+=("$name") ;;

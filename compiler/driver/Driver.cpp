@@ -15,6 +15,7 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/rank/Denormals.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -214,6 +215,8 @@ LogicalResult Compilation::importModel() {
       failed(findBatch(*module, options)))
     return failure();
   (*module)->setAttr(rank::machineAttrName, machine);
+  rank::setDenormals(*module, options.flushDenormals ? rank::Denormals::Flush
+                                                     : rank::Denormals::Keep);
   // The runtime reports the model under this name.
   graph::setModelName(*module, llvm::sys::path::filename(options.model));
   return success();

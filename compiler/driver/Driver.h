@@ -66,6 +66,8 @@ struct Options {
   std::string targetText() const {
     return target.empty() ? "cpu:" + cpu : target;
   }
+  /// True if devices take denormal numbers for zero.
+  bool flushDenormals = true;
   /// AXIS=MICROSECONDS:GB_PER_S.
   std::vector<std::string> links;
   /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: the target's rates.

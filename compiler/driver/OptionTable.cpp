@@ -99,6 +99,11 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
           {"--cpu", "CPU", &options.cpu,
            "The short form of --target cpu:CPU: native (this machine), "
            "x86-64-v3, x86-64-v4 or an LLVM CPU name"},
+          {"--denormals", "MODE",
+           choice(&options.flushDenormals, {{"flush", true}, {"keep", false}}),
+           "What the ranks do with numbers below the least normal one, 1.2e-38 "
+           "in float32: flush takes them for zero, keep computes with them, "
+           "which can be many times slower"},
           {"--link", "SPEC", &options.links,
            "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
            "for the choice of collectives and when they start. Repeatable"},

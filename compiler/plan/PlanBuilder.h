@@ -70,6 +70,7 @@ private:
   const target::CompiledKernels &kernels;
   const overlap::Durations &durations;
   std::map<std::string, uint32_t> kernelNumbers;
+  mlir::SymbolTableCollection kernelOps;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;
   llvm::DenseMap<mlir::Value, fb::Phase> phases;
   /// Requests of the started collectives, from 1.

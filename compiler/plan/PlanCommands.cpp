@@ -68,14 +68,19 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   const target::CompiledKernel &compiled = kernels.kernels[kernel->second];
   fb::LaunchT launch;
   launch.kernel = kernel->second;
-  launch.range = compiled.range;
-  launch.grain = compiled.grain;
   for (Value input : op.getInputs())
     launch.inputs.push_back(*refer(input));
   for (Value output : op.getOutputs())
     launch.outputs.push_back(*refer(output));
   launch.flops = compiled.flops;
   launch.bytes = compiled.bytesRead + compiled.bytesWritten;
+  auto target = target::getKernelTarget(op);
+  if (failed(target) ||
+      failed(
+          target->writeLaunch(kernelOps.lookupNearestSymbolFrom<rank::KernelOp>(
+                                  op, op.getKernelAttr()),
+                              launch)))
+    return failure();
   command.body.Set(std::move(launch));
   return success();
 }

@@ -5,6 +5,7 @@
 #include "compiler/plan/PlanBuilder.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Provenance.h"
+#include "dialects/rank/Denormals.h"
 #include "dialects/rank/Programs.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/VerifyPlan.h"
@@ -52,7 +53,7 @@ public:
 
 private:
   void writeHeader();
-  void writeKernels();
+  void writeImage();
 
   ArrayRef<func::FuncOp> functions;
   const PlanOptions &options;
@@ -83,6 +84,9 @@ void PlanWriter::writeHeader() {
     plan.model = model.str();
   plan.mode = isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = machine.getThreads();
+  plan.denormals = rank::getDenormals(module) == rank::Denormals::Flush
+                       ? fb::Denormals::flush
+                       : fb::Denormals::keep;
   sharding::MeshAttr mesh;
   for (func::FuncOp function : functions)
     if (!mesh)
@@ -100,14 +104,17 @@ void PlanWriter::writeHeader() {
   module.print(text, OpPrintingFlags().assumeVerified());
 }
 
-void PlanWriter::writeKernels() {
-  plan.kernels = std::make_unique<fb::KernelsT>();
-  plan.kernels->object.assign(kernels.image.begin(), kernels.image.end());
+void PlanWriter::writeImage() {
+  auto image = std::make_unique<fb::ImageT>();
+  image->target = machine.getTarget().getName().str();
+  image->format = kernels.format;
+  image->requirements = std::make_unique<fb::RequirementsT>();
+  image->requirements->machine = kernels.machine;
+  image->requirements->features = kernels.features;
   for (const target::CompiledKernel &kernel : kernels.kernels)
-    plan.kernels->symbols.push_back(kernel.symbol);
-  plan.kernels->target = machine.getTarget().getName().str();
-  plan.kernels->cpu = kernels.machine;
-  plan.kernels->features = kernels.features;
+    image->symbols.push_back(kernel.symbol);
+  image->bytes.assign(kernels.image.begin(), kernels.image.end());
+  plan.images.push_back(std::move(image));
 }
 
 LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
@@ -289,9 +296,10 @@ LogicalResult PlanWriter::run(StringRef path) {
     if (!rank::getArena(function))
       return function.emitOpError("has no buffers: assign-buffers comes first");
     plan.programs.push_back(std::make_unique<fb::ProgramT>());
+    plan.programs.back()->target = machine.getTarget().getName().str();
   }
   writeHeader();
-  writeKernels();
+  writeImage();
   if (failed(writeArguments(functions, isStep, plan)))
     return failure();
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))

@@ -13,7 +13,9 @@
 #include "support/Result.h"
 
 namespace polyrank::runtime::plan {
+enum class ImageFormat : int8_t;
 struct CallT;
+struct LaunchT;
 } // namespace polyrank::runtime::plan
 
 namespace polyrank::target {
@@ -33,20 +35,20 @@ struct Rates {
   double bytesPerSecond; // of memory that kernels read and write
 };
 
-/// One entry of plan.Kernels, with what its launches need. The function takes
-/// the buffers of the kernel's arguments, then of its results.
+/// A kernel of an image in the plan, with what its launches cost. It takes the
+/// buffers of the kernel's arguments, then of its results.
 struct CompiledKernel {
   std::string symbol;
-  int64_t range = 1, grain = 1;
   int64_t flops = 0, bytesRead = 0, bytesWritten = 0;
 };
 
 struct CompiledKernels {
-  /// For a CPU: an ELF shared object without dependencies or constructors.
+  /// The bytes of the plan's image; empty if there is no kernel.
   std::string image;
+  runtime::plan::ImageFormat format{};
   std::vector<CompiledKernel> kernels;
-  /// The CPU that the image was compiled for, and the features that it needs
-  /// (by LLVM's names).
+  /// The machine that the image was compiled for, and the features that it
+  /// needs, by the names that the target's device knows.
   std::string machine;
   std::vector<std::string> features;
 };

@@ -57,7 +57,10 @@ def Target_KernelTarget : AttrInterface<"KernelTarget", [Target_TargetInterface]
     InterfaceMethod<"Compiles the kernels of the module, in order, for the machine. Where `dumpDirectory` is not empty, "
                     "the intermediate forms of each kernel are written there, for people. Errors are emitted at the kernel.",
       "::llvm::FailureOr<::polyrank::target::CompiledKernels>", "compileKernels",
-      (ins "::mlir::ModuleOp":$module, "::llvm::StringRef":$dumpDirectory)>
+      (ins "::mlir::ModuleOp":$module, "::llvm::StringRef":$dumpDirectory)>,
+    InterfaceMethod<"Completes a launch of a compiled kernel in the plan: its `body`, which only the target's device reads.",
+      "::llvm::LogicalResult", "writeLaunch",
+      (ins "::polyrank::rank::KernelOp":$kernel, "::polyrank::runtime::plan::LaunchT &":$written)>
   ];
 }
 

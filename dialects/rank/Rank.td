@@ -28,7 +28,13 @@ def Rank_Dialect : Dialect {
     Its arguments and results have their global number, `rank.number = 2 : i64`; the
     same number may occur in several functions.
 
+    `rank.denormals = "flush"` of a module says that devices take denormal numbers
+    (those below the least normal one, 1.2e-38 in float32) for zero, `"keep"` that
+    they compute with them. A module without it flushes them. Evaluations are exact
+    and ignore it.
+
     - **R1** `rank.at` has an integer for each axis that it names.
+    - **R2** `rank.denormals` is `"flush"` or `"keep"`.
   }];
   let cppNamespace = "::polyrank::rank";
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
@@ -187,7 +193,7 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
     1. No number is negative.
     2. Live bytes lie in the regions: lower_bound <= shared + private.
     3. `rank.arena` holds such an attribute. The dialect's other attributes of
-       ops are `rank.at` and `rank.machine`.
+       ops are `rank.at`, `rank.machine` and `rank.denormals`.
   }];
   let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
                         DefaultValuedParameter<"int64_t", "0">:$lowerBound);

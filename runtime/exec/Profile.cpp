@@ -3,6 +3,7 @@
 #include "runtime/exec/Profile.h"
 
 #include "runtime/plan/CommandText.h"
+#include "runtime/plan/PlanTargets.h"
 #include "support/Json.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     line.flops = executions * launch.flops();
     line.bytes = executions * bytesOf(launch);
     line.floor = line.bytes / rates.bytesPerSecond;
-    line.command = plan.kernels()->symbols()->Get(launch.kernel())->str();
+    line.command = kernelOf(plan, launch);
     return line;
   }
   case plan::CommandBody::Call: {

@@ -2,6 +2,8 @@
 
 #include "runtime/plan/CommandText.h"
 
+#include "runtime/plan/PlanTargets.h"
+
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
@@ -36,10 +38,7 @@ const char *nameOf(const plan::Command &command) {
 std::string describeWork(const plan::Plan &plan, const plan::Command &command) {
   switch (command.body_type()) {
   case plan::CommandBody::Launch:
-    return plan.kernels()
-        ->symbols()
-        ->Get(command.body_as_Launch()->kernel())
-        ->str();
+    return kernelOf(plan, *command.body_as_Launch());
   case plan::CommandBody::Call:
     return command.body_as_Call()->text()->str();
   case plan::CommandBody::Loop:

@@ -78,10 +78,31 @@ void addArguments(const LoadedPlan &plan, const plan::Program &program,
   }
 }
 
+ImageLine lineOf(const plan::Image &image) {
+  const plan::Requirements &needs = *image.requirements();
+  ImageLine line{image.target()->str(),
+                 plan::EnumNameImageFormat(image.format()),
+                 textOf(needs.machine()),
+                 {},
+                 image.bytes() ? image.bytes()->size() : 0};
+  if (needs.features())
+    for (const auto *feature : *needs.features())
+      line.features.push_back(feature->str());
+  return line;
+}
+
 class CommandCounter {
 public:
-  CommandCounter(const Mesh &mesh, PlanReport &report)
-      : mesh(mesh), report(report) {}
+  CommandCounter(const plan::Plan &plan, const Mesh &mesh, PlanReport &report)
+      : mesh(mesh), report(report) {
+    for (const plan::Image *image : *plan.images())
+      if (firstKernel
+              .try_emplace(image->target()->string_view(),
+                           report.kernels.size())
+              .second)
+        for (const auto *symbol : *image->symbols())
+          report.kernels.push_back({symbol->str(), 0});
+  }
 
   void count(const plan::Program &counted, ProgramReport &of) {
     source = &counted, own = &of;
@@ -113,7 +134,10 @@ private:
     switch (command.body_type()) {
     case plan::CommandBody::Launch:
       own->launches += executions;
-      report.kernels[command.body_as_Launch()->kernel()].launches += executions;
+      report
+          .kernels[firstKernel.at(source->target()->string_view()) +
+                   command.body_as_Launch()->kernel()]
+          .launches += executions;
       return;
     case plan::CommandBody::Call: {
       const plan::Call &call = *command.body_as_Call();
@@ -222,6 +246,8 @@ private:
   PlanReport &report;
   const plan::Program *source = nullptr; // being counted
   ProgramReport *own = nullptr;
+  /// By target, the number of its first kernel in the report.
+  std::map<std::string_view, size_t> firstKernel;
   /// By axes, kind, segment and place.
   std::map<std::array<std::string, 4>, CommunicationLine> lines;
 };
@@ -242,7 +268,9 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.microbatches = plan.microbatches();
   report.samplesPerStep = plan.samples_per_step();
   report.tokensPerSample = plan.tokens_per_sample();
-  report.cpu = textOf(plan.kernels()->cpu());
+  report.denormals = plan::EnumNameDenormals(plan.denormals());
+  for (const plan::Image *image : *plan.images())
+    report.images.push_back(lineOf(*image));
   if (const auto *tensors = plan.stored())
     for (const plan::StoredTensor *stored : *tensors)
       if (const plan::FileSpan *source = stored->source())
@@ -250,15 +278,12 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.learningRate = plan.learning_rate();
   report.schedule =
       plan.lr_schedule() ? textOf(plan.lr_schedule()) : "constant";
-  if (const auto *symbols = plan.kernels()->symbols())
-    for (const auto *symbol : *symbols)
-      report.kernels.push_back({symbol->str(), 0});
   PlanTimeline planned = planTimelineOf(loaded);
   auto secondsOf = [](int64_t picoseconds) {
     return 1e-12 * static_cast<double>(picoseconds);
   };
   report.stepSeconds = secondsOf(planned.makespan);
-  CommandCounter counter(mesh, report);
+  CommandCounter counter(plan, mesh, report);
   std::set<std::string> names;
   int64_t elements = 0;
   for (uint32_t number = 0; number < loaded.programs(); ++number) {
@@ -348,7 +373,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
   using json = nlohmann::ordered_json;
   json held = json::array(), memory = json::array(),
        communication = json::array(), reasons = json::array(),
-       kernels = json::array(), programs = json::array();
+       images = json::array(), kernels = json::array(),
+       programs = json::array();
   for (const ProgramReport &program : report.programs)
     programs.push_back(toJson(program));
   for (const HeldArgument &argument : report.held) {
@@ -397,6 +423,12 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                        {"members", reason.members},
                        {"bytes", reason.bytes},
                        {"executions", reason.executions}});
+  for (const ImageLine &image : report.images)
+    images.push_back({{"target", image.target},
+                      {"format", image.format},
+                      {"machine", image.machine},
+                      {"features", image.features},
+                      {"bytes", image.bytes}});
   for (const KernelLine &kernel : report.kernels)
     kernels.push_back(
         {{"symbol", kernel.symbol}, {"launches", kernel.launches}});
@@ -414,7 +446,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                 {"copy", report.copies},
                 {"loop", report.loops}};
   addCalls(commands, report);
-  json result = newReport("plan");
+  json result = newReport("plan", 2);
   result.update(json{{"model", report.model},
                      {"hash", report.hash},
                      {"compiler", report.compiler},
@@ -425,7 +457,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"threads", report.threads},
                      {"samples_per_step", report.samplesPerStep},
                      {"tokens_per_sample", report.tokensPerSample},
-                     {"cpu", report.cpu},
+                     {"denormals", report.denormals},
+                     {"images", images},
                      {"weight_files", report.weightFiles},
                      {"parameters", report.parameterElements},
                      {"learning_rate", rate},
@@ -453,12 +486,6 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"kernels", kernels},
                      {"commands_per_step", commands}});
   return result;
-}
-
-bool hasCalls(const PlanReport &report) {
-  return std::any_of(
-      report.programs.begin(), report.programs.end(),
-      [](const ProgramReport &each) { return each.allCalls().calls != 0; });
 }
 
 std::string bytesText(uint64_t bytes) {

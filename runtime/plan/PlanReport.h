@@ -46,6 +46,13 @@ struct CollectiveReason {
   uint64_t bytes = 0, executions = 0;
 };
 
+/// An image of kernels.
+struct ImageLine {
+  std::string target, format, machine; // cpu, elf, x86-64-v4
+  std::vector<std::string> features;   // that the machine must have
+  uint64_t bytes = 0;
+};
+
 struct KernelLine {
   std::string symbol;
   uint64_t launches = 0; // per step
@@ -100,6 +107,7 @@ struct ProgramReport {
 /// are totals.
 struct PlanReport : ProgramReport {
   std::string model, compiler, mode, mesh, hash;
+  std::string denormals; // flush or keep, as --denormals names them
   uint32_t microbatches = 1;
   uint64_t samplesPerStep = 0, tokensPerSample = 0;
   double learningRate = 0; // of a training plan, with its schedule
@@ -110,8 +118,8 @@ struct PlanReport : ProgramReport {
   std::set<std::string> geometricMetrics;       // geometric mean over steps
   std::vector<CommunicationLine> communication; // largest first
   std::vector<CollectiveReason> reasons;
+  std::vector<ImageLine> images; // as in the plan
   std::vector<KernelLine> kernels;
-  std::string cpu;
   double stepSeconds = 0;              // as planned
   std::vector<ProgramReport> programs; // as in the plan
 
@@ -121,9 +129,6 @@ struct PlanReport : ProgramReport {
   }
   std::vector<uint32_t> programNumbers; // by rank, where there are several
 };
-
-/// Returns true if any rank calls a library.
-bool hasCalls(const PlanReport &report);
 
 PlanReport reportOf(const LoadedPlan &plan);
 /// The report "plan" of docs/reports.md.

@@ -1,13 +1,15 @@
 // The internals of the plan verifier, shared by VerifyPlan.cpp,
-// VerifyCalls.cpp, VerifyCommands.cpp, VerifyRequests.cpp, VerifyPrograms.cpp
-// and VerifyEnd.cpp.
+// VerifyImages.cpp, VerifyCalls.cpp, VerifyCommands.cpp, VerifyRequests.cpp,
+// VerifyPrograms.cpp and VerifyEnd.cpp.
 
 #pragma once
 
 #include "runtime/plan/CallRules.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/PlanTargets.h"
 #include "support/Checked.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace polyrank::runtime {
@@ -25,7 +27,8 @@ bool isAligned(const Elements *elements) {
 /// leaves the reason in `message`.
 class PlanVerifier {
 public:
-  explicit PlanVerifier(const plan::Plan &plan) : plan(plan) {}
+  PlanVerifier(const plan::Plan &plan, std::span<const PlanTarget> targets)
+      : plan(plan), targets(targets) {}
   bool verify();
 
   std::string message;
@@ -36,7 +39,7 @@ private:
                             maxThreads = 4096, maxRanks = 1u << 16,
                             maxOperands = 1u << 16, maxAxes = 64,
                             maxGroups = 1024, maxSlots = 1u << 16,
-                            maxPrograms = 4096,
+                            maxPrograms = 4096, maxImages = 64,
                             maxPicoseconds = uint64_t(1) << 60;
 
   template <typename... Arguments>
@@ -56,6 +59,13 @@ private:
   bool verifyHeader();
   /// Verifies one program by itself.
   bool verifyProgram();
+  // VerifyImages.cpp
+  bool verifyImages();
+  bool verifyImage(const std::string &what, const plan::Image &image);
+  /// Finds the target of the current program.
+  bool verifyTarget();
+  bool verifyLaunchBody(const std::string &what, const plan::Launch &launch);
+  bool verifyCpuLaunch(const std::string &what, const plan::CpuLaunch &launch);
   bool verifyStored();
   bool verifyData();
   bool verifyArgument(const plan::Argument &argument);
@@ -131,7 +141,9 @@ private:
   uint32_t iterations() const { return loop ? loop->count() : 1; }
 
   const plan::Plan &plan;
+  std::span<const PlanTarget> targets;    // that exist
   const plan::Program *program = nullptr; // that is being verified
+  const PlanTarget *target = nullptr;     // of this program
   const plan::Loop *loop = nullptr;       // whose commands are being verified
 };
 

@@ -91,6 +91,10 @@ bool PlanVerifier::verifyCall(const std::string &what, const Call &call) {
   if (!rules)
     return fail("{}: a call of type {} does not exist", what,
                 int(call.body_type()));
+  if (std::find(target->calls.begin(), target->calls.end(), call.body_type()) ==
+      target->calls.end())
+    return fail("{}: the target '{}' has no calls of type {}", what,
+                target->name, int(call.body_type()));
   if (!rules->fault.empty())
     return fail("{}: {}", what, rules->fault);
   if (call.library_bytes() > maxArena)

@@ -73,14 +73,8 @@ bool PlanVerifier::verifyApart(const std::string &what, const BufferRef &a,
 }
 
 bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
-  const auto *symbols = plan.kernels()->symbols();
-  uint64_t kernels = symbols ? symbols->size() : 0;
-  if (launch.kernel() >= kernels)
-    return fail("{}: kernel {} of {}", what, launch.kernel(), kernels);
-  if (launch.range() < 0 || uint64_t(launch.range()) > maxElements ||
-      launch.grain() < 1)
-    return fail("{}: range {} in grains of {}", what, launch.range(),
-                launch.grain());
+  if (!verifyLaunchBody(what, launch))
+    return false;
   for (const auto *buffers : {launch.inputs(), launch.outputs()}) {
     if (!buffers)
       continue;

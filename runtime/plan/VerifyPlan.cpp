@@ -396,6 +396,8 @@ bool PlanVerifier::verifyHeader() {
                 maxMicrobatches);
   if (plan.threads() < 1 || plan.threads() > maxThreads)
     return fail("{} threads; 1 to {} are possible", plan.threads(), maxThreads);
+  if (plan.denormals() < Denormals::MIN || plan.denormals() > Denormals::MAX)
+    return fail("denormals {} do not exist", int(plan.denormals()));
   if (plan.mesh()->size() > maxAxes)
     return fail("the mesh has {} axes; at most {} are possible",
                 plan.mesh()->size(), maxAxes);
@@ -427,7 +429,7 @@ bool PlanVerifier::verifyProgram() {
            .fits(maxArena))
     return fail("an arena of {} + {} bytes", program->shared_size(),
                 program->private_size());
-  if (!verifyData())
+  if (!verifyTarget() || !verifyData())
     return false;
   for (const Segment *segment : *program->segments())
     if (!verifySegment(*segment))
@@ -442,7 +444,7 @@ bool PlanVerifier::verifyProgram() {
 }
 
 bool PlanVerifier::verify() {
-  if (!verifyHeader() || !verifyStored() || !verifyPlaces())
+  if (!verifyHeader() || !verifyImages() || !verifyStored() || !verifyPlaces())
     return false;
   for (const Program *each : *plan.programs()) {
     program = each;
@@ -457,7 +459,8 @@ bool PlanVerifier::verify() {
          verifyEnd();
 }
 
-Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer) {
+Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer,
+                                std::span<const PlanTarget> targets) {
   constexpr flatbuffers::uoffset_t maxDepth = 64, maxTables = 1u << 26;
   if (flatbuffer.size() < 16 ||
       flatbuffer.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
@@ -468,7 +471,7 @@ Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer) {
   if (!VerifyPlanBuffer(structure))
     return Error{"its contents are not a plan (flatbuffer structure)"};
   const Plan *plan = GetPlan(flatbuffer.data());
-  PlanVerifier verifier(*plan);
+  PlanVerifier verifier(*plan, targets);
   if (!verifier.verify())
     return Error{verifier.message};
   return plan;

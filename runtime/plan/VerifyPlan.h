@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanTargets.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/Result.h"
 
@@ -11,15 +12,18 @@ namespace polyrank::runtime {
 
 /// Verifies the flatbuffer and all its contents: enums, mesh and axes,
 /// arguments against their views, layouts and buffers, every command's operands
-/// against the buffers it names in every microbatch, groups, kernels and
-/// schedule. If there are several programs, also that each rank has one, that
-/// every send has its receive, and that no deadlock keeps a step from ending.
-/// All sizes are computed with overflow checks. After success the accessors of
-/// the returned plan may be used without further tests.
+/// against the buffers it names in every microbatch, groups, images of kernels
+/// and schedule. If there are several programs, also that each rank has one,
+/// that every send has its receive, and that no deadlock keeps a step from
+/// ending. All sizes are computed with overflow checks. After success the
+/// accessors of the returned plan may be used without further tests. The plan
+/// may be for `targets`.
 ///
 /// The kernels are native code and are not verified: run only what you
 /// compiled.
-Result<const plan::Plan *> verifyPlan(std::span<const uint8_t> flatbuffer);
+Result<const plan::Plan *>
+verifyPlan(std::span<const uint8_t> flatbuffer,
+           std::span<const PlanTarget> targets = planTargets());
 
 /// A plan file that was read and verified.
 struct LoadedPlan {

@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
 import tools
 from tools import Case
@@ -65,6 +66,7 @@ def refuse(name, *args):
     ((*LOSS, "--target", "cpu:x86-64-v4", "--cpu", "x86-64-v3"), "--target cpu:x86-64-v4 and --cpu x86-64-v3 name two targets: "
      "--cpu x86-64-v3 is short for --target cpu:x86-64-v3; give one"),
     ((*LOSS, "--target", "cpu:x86-64-v3", "--cpu", "native"), "and --cpu native name two targets"),
+    ((*LOSS, "--denormals", "drop"), "--denormals"),
     ((*LOSS, "--threads", "0"), "--threads"),
     ((*LOSS, *DATA, "--link", "data=fast"), "--link"),
     ((*LOSS, *DATA, "--link", "data=1:1e-30"), "from 1e-6 to 1e6 GB/s are possible"),
@@ -256,7 +258,7 @@ def test_an_empty_value_reaches_the_ranks_as_such(mlp, dataset, tmp_path):
 def test_check_says_which_of_plan_and_options_is_wrong(mlp, dataset):
     run = ("run", mlp, "--data", dataset("mlp", 1), "--check")
     said, _ = tools.tool(*run, code=1)
-    assert [line.split()[:2] for line in said.splitlines()] == [["plan", "ok"], ["options", "WRONG"], ["cpu", "ok"], ["cores", "ok"]]
+    assert [line.split()[:2] for line in said.splitlines()] == [["plan", "ok"], ["options", "WRONG"], ["device", "ok"], ["cores", "ok"]]
     assert "WRONG give the number of steps: --steps N" in said
     said, _ = tools.tool(*run, "--steps", 1, "--order", "sequential", "--seed", 1)
     assert "options ok    they fit the plan; --seed changes nothing" in said
@@ -344,6 +346,42 @@ def test_a_mesh_that_this_machine_cannot_be_meant_for_needs_a_word(exported, tmp
     assert "--cpu x86-64-v3" in error
     tools.tool("compile", model, "-o", plan, *far, "-q", "--link", "data=10:10")
     assert f"cannot run on the {cores} cores" in refuse("run", plan, "--data", tmp_path / "none.npz", "--steps", 1)
+
+
+def test_a_target_is_named_in_full_or_by_its_short_form(exported, tmp_path):
+    """Both are one plan; --describe keeps the form that was given."""
+    images = []
+    for named in (("--target", "cpu:x86-64-v3"), ("--cpu", "x86-64-v3"), ("--target", "cpu:x86-64-v3", "--cpu", "x86-64-v3")):
+        tools.tool("compile", exported("mlp"), "-o", tmp_path / "plan", *LOSS, *named)
+        images.append(json.loads(tools.tool("inspect", tmp_path / "plan", "--json")[0])["images"])
+    assert images[0] == images[1] == images[2]
+    assert [(image["target"], image["format"], image["machine"]) for image in images[0]] == [("cpu", "elf", "x86-64-v3")]
+    assert "avx2" in images[0][0]["features"] and "avx512f" not in images[0][0]["features"]
+    said = json.loads(tools.tool("compile", exported("mlp"), "--describe", "--json", "--target", "cpu:x86-64-v3")[0])
+    assert "--target cpu:x86-64-v3" in " ".join(said["command"])
+
+
+def test_denormals_are_a_property_of_the_plan(exported, dataset, tmp_path):
+    """The least normal float32 divided by 2^10 is kept, or zero."""
+    class Scale(torch.nn.Module):
+        def forward(self, x):
+            return x * 2.0 ** -10
+
+    torch.onnx.export(Scale(), (torch.ones(2, 4),), tmp_path / "scale.onnx", input_names=["x"], output_names=["y"], dynamo=True)
+    tools.saveData(tmp_path / "x.npz", {"x": torch.full((2, 4), 2.0 ** -126)})
+    for mode, expected in (("flush", 0), ("keep", 2.0 ** -136)):
+        plan = tmp_path / f"{mode}.plan"
+        tools.tool("compile", tmp_path / "scale.onnx", "-o", plan, "--mode", "forward", "--denormals", mode)
+        assert f"denormals     {'flushed to zero' if mode == 'flush' else 'kept'}" in tools.tool("inspect", plan)[0]
+        assert json.loads(tools.tool("inspect", plan, "--json")[0])["denormals"] == mode
+        for given in ((), ("--denormals", mode)):
+            tools.tool("run", plan, "--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz", *given)
+            assert np.load(tmp_path / "y.npz")["y"].tolist() == [[expected] * 4] * 2
+        other = "keep" if mode == "flush" else "flush"
+        error = refuse("run", plan, "--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz", "--denormals", other)
+        assert f"--denormals {other}: the plan was compiled with --denormals {mode}; compile it again with --denormals {other}" in error
+    tools.tool("compile", tmp_path / "scale.onnx", "-o", tmp_path / "usual.plan", "--mode", "forward")
+    assert json.loads(tools.tool("inspect", tmp_path / "usual.plan", "--json")[0])["denormals"] == "flush"
 
 
 @pytest.mark.parametrize("name, args, option", [

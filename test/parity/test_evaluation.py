@@ -132,6 +132,8 @@ def test_what_cannot_evaluate_is_an_error_before_the_first_step(exported, tmp_pa
     assert "--mode forward --loss LOSS --mesh data=2" in error
     tool(*compiled, "--mode", "forward", "--mesh", "data=2", "--threads", 2, "--loss", case.spec.lossOption)
     assert "is for 2 threads per rank, and the training plan for 1" in refuse(*evaluate)
+    tool(*compiled, "--mode", "forward", "--mesh", "data=2", "--denormals", "keep", "--loss", case.spec.lossOption)
+    assert "is compiled with --denormals keep, and the training plan with --denormals flush" in refuse(*evaluate)
     tool(*compiled, "--mode", "forward", "--mesh", "data=2")
     assert "has no loss and no metric" in refuse(*evaluate)
     tool("compile", exported("mlp-mse"), "-o", tmp_path / "eval.plan", "--mode", "forward", "--mesh", "data=2",

@@ -67,7 +67,7 @@ def check(kind, report, empty=()):
         inside = any(field.startswith((f"{part}[]", f"{part}.")) for part in empty)
         assert field in names or optional or inside, f"{kind}: '{field}' is missing"
     if "report" in known:  # a record of a log does not say so
-        assert report["report"] == kind and report["version"] == 1
+        assert report["report"] == kind and report["version"] == (2 if kind in ("plan", "check") else 1)
 
 
 def report(name, *args, code=0):
@@ -185,7 +185,7 @@ def test_check(compiled, dataset, tmp_path):
     found = report(*run)
     check("check", found)
     assert [entry["check"] for entry in found["checks"]] == [
-        "plan", "options", "cpu", "cores", "weights", "files", "data", "memory", "disk"]
+        "plan", "options", "device", "cores", "weights", "files", "data", "memory", "disk"]
     wrong = report(*run, "--save", tmp_path / "none" / "w.safetensors", code=1)
     check("check", wrong)
     assert [entry["check"] for entry in wrong["checks"] if not entry["holds"]] == ["disk"]

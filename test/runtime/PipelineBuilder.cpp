@@ -31,12 +31,7 @@ PlanT planOf(const PipelineModel &model, Mode mode) {
   plan.threads = 1;
   plan.samples_per_step =
       static_cast<uint64_t>(model.microbatches * model.batch);
-  plan.kernels = std::make_unique<KernelsT>();
-  plan.kernels->object = testKernels();
-  plan.kernels->symbols = kernelNames;
-  plan.kernels->target = "cpu";
-  plan.kernels->cpu = "x86-64";
-  plan.kernels->features = {"+sse2"};
+  plan.images.push_back(testImage());
   uint64_t offset = 16;
   for (auto [name, rows] :
        {std::pair<const char *, int64_t>("first.weight", hidden),
@@ -64,6 +59,7 @@ public:
   Stage(const PipelineModel &model, int64_t coordinate)
       : model(model), batch(model.batch / model.data),
         program(std::make_unique<ProgramT>()) {
+    program->target = "cpu";
     program->at.emplace_back(1, coordinate);
     AxisRef data(0, 1, model.data), pipe(1, 1, 2);
     program->groups.push_back(axisList({data}));

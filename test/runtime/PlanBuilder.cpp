@@ -52,12 +52,7 @@ Parts linearParts(const LinearModel &model, Mode mode) {
   plan.threads = static_cast<uint32_t>(model.threads);
   plan.tokens_per_sample = 1;
   plan.samples_per_step = model.microbatches * model.batch;
-  plan.kernels = std::make_unique<KernelsT>();
-  plan.kernels->object = testKernels();
-  plan.kernels->symbols = kernelNames;
-  plan.kernels->target = "cpu";
-  plan.kernels->cpu = "x86-64";
-  plan.kernels->features = {"+sse2"};
+  plan.images.push_back(testImage());
 
   auto stored = std::make_unique<StoredTensorT>();
   stored->name = "linear.weight";
@@ -75,6 +70,7 @@ Parts linearParts(const LinearModel &model, Mode mode) {
   parts.data = {AxisRef(0, 1, model.data)};
   parts.tensor = {AxisRef(1, 1, model.tensor)};
   auto program = std::make_unique<ProgramT>();
+  program->target = "cpu";
   auto weightColumns = dim(targets, parts.tensor);
   auto batchDim = dim(model.batch, parts.data);
   parts.width = weightColumns->padded / model.tensor;
@@ -260,6 +256,17 @@ LoadedPlan load(const PlanT &plan) {
 std::vector<uint8_t> testKernels() {
   std::string image = readFile(POLYRANK_TEST_KERNELS);
   return {image.begin(), image.end()};
+}
+
+std::unique_ptr<ImageT> testImage() {
+  auto image = std::make_unique<ImageT>();
+  image->target = "cpu";
+  image->requirements = std::make_unique<RequirementsT>();
+  image->requirements->machine = "x86-64";
+  image->requirements->features = {"+sse2"};
+  image->symbols = kernelNames;
+  image->bytes = testKernels();
+  return image;
 }
 
 TemporaryDirectory::TemporaryDirectory() {

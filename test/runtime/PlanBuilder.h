@@ -7,6 +7,7 @@
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/plan/plan_generated.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ LoadedPlan load(const plan::PlanT &plan);
 
 /// The kernels of test/runtime/kernels.c, as an ELF image.
 std::vector<uint8_t> testKernels();
+
+/// An image of them for a CPU.
+std::unique_ptr<plan::ImageT> testImage();
 
 /// A directory that is removed with its contents.
 class TemporaryDirectory {

@@ -62,13 +62,18 @@ std::unique_ptr<CommandT> command(Body body, std::string origin) {
   return result;
 }
 
+inline CpuLaunchT cpuLaunch(int64_t range, int64_t grain = 1) {
+  CpuLaunchT result;
+  result.range = range, result.grain = grain;
+  return result;
+}
+
 inline LaunchT launch(uint32_t kernel, int64_t range,
                       std::vector<BufferRef> inputs,
                       std::vector<BufferRef> outputs) {
   LaunchT result;
   result.kernel = kernel;
-  result.range = range;
-  result.grain = 1;
+  result.body.Set(cpuLaunch(range));
   result.inputs = std::move(inputs);
   result.outputs = std::move(outputs);
   result.bytes = 1 << 20; // large enough for the team

@@ -1,7 +1,7 @@
 // polyrank-inspect prints the tensors, communication and commands of a plan
 // without running it.
 
-#include "runtime/device/cpu/OneDnn.h"
+#include "runtime/device/MakeDevice.h"
 #include "runtime/exec/Links.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
@@ -31,11 +31,13 @@ namespace polyrank::runtime {
 namespace {
 
 /// Prints one file per line, for scripts.
-void printFiles(const PlanReport &report) {
+Result<void> printFiles(const LoadedPlan &plan, const PlanReport &report) {
+  POLYRANK_ASSIGN(libraries, librariesOf(*plan.plan));
   for (const std::string &path : report.weightFiles)
     fmt::print("weights {}\n", path);
-  if (hasCalls(report))
-    fmt::print("library {}\n", oneDnnLibrary);
+  for (const std::string &library : libraries)
+    fmt::print("library {}\n", library);
+  return {};
 }
 
 /// Prints a line for a rank of each program.
@@ -69,6 +71,8 @@ void printOverview(const PlanReport &report) {
   fmt::print("step          {} in {}{}\n",
              plural(report.samplesPerStep, "sample"), report.microbatches,
              report.microbatches == 1 ? " microbatch" : " microbatches");
+  fmt::print("denormals     {}\n",
+             report.denormals == "flush" ? "flushed to zero" : "kept");
   if (report.tokensPerSample)
     fmt::print("sample        {}\n", plural(report.tokensPerSample, "token"));
   if (report.programs.size() == 1)
@@ -260,8 +264,13 @@ void printCommunication(const PlanReport &report) {
 }
 
 void printKernels(const PlanReport &report) {
-  fmt::print("\nkernels: {}, for {}\n", report.kernels.size(),
-             report.cpu.empty() ? "any CPU" : report.cpu);
+  fmt::print("\nkernels: {}, in {}\n", report.kernels.size(),
+             report.images.size() == 1
+                 ? "one image"
+                 : fmt::format("{} images", report.images.size()));
+  for (const ImageLine &image : report.images)
+    fmt::print("  {:<8}{:<8}{:<24}{:>12}\n", image.target, image.format,
+               image.machine, bytesText(image.bytes));
   for (const KernelLine &kernel : report.kernels)
     fmt::print("  {:<48}{:>8} launches a step\n", kernel.symbol,
                kernel.launches);
@@ -424,10 +433,8 @@ Result<void> inspect(const InspectOptions &options) {
   }
   if (!options.why.empty())
     return printReasons(report, options.why);
-  if (options.files) {
-    printFiles(report);
-    return {};
-  }
+  if (options.files)
+    return printFiles(*plan, report);
   bool some = options.memory || options.communication || options.parameters ||
               options.kernels || options.timeline;
   bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty() &&

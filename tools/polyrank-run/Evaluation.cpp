@@ -19,12 +19,13 @@ std::string compileCommand(const plan::Plan &plan) {
     mesh += fmt::format("{}{}={}", mesh.empty() ? "" : ",",
                         axis->name()->string_view(), axis->size());
   return fmt::format(
-      "polyrank-compile {} --mode forward --loss LOSS{}{} -o "
+      "polyrank-compile {} --mode forward --loss LOSS{}{}{} -o "
       "eval.plan, with the model exported for evaluation and "
       "the training plan's LOSS",
       plan.model() && plan.model()->size() ? plan.model()->str() : "MODEL",
       mesh.empty() ? "" : " --mesh " + mesh,
-      plan.threads() > 1 ? fmt::format(" --threads {}", plan.threads()) : "");
+      plan.threads() > 1 ? fmt::format(" --threads {}", plan.threads()) : "",
+      plan.denormals() == plan::Denormals::keep ? " --denormals keep" : "");
 }
 
 /// Returns true if any command reads this argument, or with `writes` writes it.
@@ -98,6 +99,12 @@ Result<void> checkPlan(const LoadedPlan &training, const LoadedPlan &plan) {
     return refuse(fmt::format("is for {} threads per rank, and the training "
                               "plan for {}",
                               plan.plan->threads(), training.plan->threads()));
+  // Both run on the same threads, which have one mode.
+  if (plan.plan->denormals() != training.plan->denormals())
+    return refuse(fmt::format("is compiled with --denormals {}, and the "
+                              "training plan with --denormals {}",
+                              EnumNameDenormals(plan.plan->denormals()),
+                              EnumNameDenormals(training.plan->denormals())));
   for (uint32_t number = 0; number < plan.programs(); ++number)
     for (const plan::Output *output : *plan.program(number).outputs())
       if (output->kind() == plan::OutputKind::Metric)

@@ -26,7 +26,7 @@ int checkMain(const RunOptions &options) {
                         [](const CheckLine &line) { return line.holds; });
   std::string text;
   if (options.json) {
-    nlohmann::ordered_json report = newReport("check");
+    nlohmann::ordered_json report = newReport("check", 2);
     report["status"] = ok ? "ok" : "error";
     report["checks"] = nlohmann::ordered_json::array();
     for (const CheckLine &line : lines)

@@ -147,6 +147,7 @@ OptionGroup weightOptions(RunOptions &options) {
 
 OptionGroup rankOptions(RunOptions &options) {
   using MaybeBinding = std::optional<Binding>;
+  using MaybeDenormals = std::optional<plan::Denormals>;
   return {
       "Ranks",
       {
@@ -174,9 +175,12 @@ OptionGroup rankOptions(RunOptions &options) {
            "How ranks communicate: shm (shared memory, one machine)"},
           {"--denormals",
            "MODE",
-           choice(&options.flushDenormals, {{"flush", true}, {"keep", false}}),
-           "flush denormal numbers to zero or keep them, which can be many "
-           "times slower",
+           choice(&options.denormals,
+                  {{"flush", MaybeDenormals(plan::Denormals::flush)},
+                   {"keep", MaybeDenormals(plan::Denormals::keep)}}),
+           "flush or keep: what becomes of denormal numbers. A plan is "
+           "compiled for one of them (polyrank-compile --denormals), and "
+           "another is an error",
            {.refuse = unlessRehearsal(options)}},
           {"--timeout",
            "SECONDS",

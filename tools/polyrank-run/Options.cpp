@@ -83,6 +83,12 @@ Result<RunOptions> completeOptions(RunOptions options, const plan::Plan &plan) {
     return Error{fmt::format("--threads {}: the plan was compiled for {} "
                              "threads; compile it with --threads {}",
                              options.threads, plan.threads(), options.threads)};
+  if (options.denormals && *options.denormals != plan.denormals())
+    return Error{fmt::format("--denormals {0}: the plan was compiled with "
+                             "--denormals {1}; compile it again with "
+                             "--denormals {0}",
+                             EnumNameDenormals(*options.denormals),
+                             EnumNameDenormals(plan.denormals()))};
   if (train && (!options.inputs.empty() || !options.outputs.empty()))
     return Error{"--inputs and --outputs are for forward plans, and this is a "
                  "training plan: give --data, or compile with --mode forward"};

@@ -54,7 +54,8 @@ struct RunOptions {
   std::optional<Binding> binding; // by default cores if possible
   uint32_t restarts = 0;          // after a rank has failed
   std::optional<double> timeout;  // seconds; 0: never; default: by step time
-  bool flushDenormals = true, allowNan = false, quiet = false, json = false,
+  std::optional<plan::Denormals> denormals; // must be the plan's
+  bool allowNan = false, quiet = false, json = false,
        check = false,  // check everything, and run nothing
       noCheck = false; // skip the check of the machine at the start
   /// The command line of the ranks: the options of the command line and of

@@ -2,8 +2,7 @@
 
 #include "tools/polyrank-run/Prepare.h"
 
-#include "runtime/device/cpu/KernelModule.h"
-#include "runtime/device/cpu/OneDnn.h"
+#include "runtime/device/MakeDevice.h"
 #include "runtime/exec/CheckpointSaver.h"
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/exec/SaveWeights.h"
@@ -99,7 +98,7 @@ struct Preparation::Check {
 const std::vector<Preparation::Check> Preparation::checks{
     {"plan", &Preparation::checkPlan, {}},
     {"options", &Preparation::checkOptions, {"plan"}},
-    {"cpu", &Preparation::checkCpu, {"plan"}},
+    {"device", &Preparation::checkDevice, {"plan"}},
     {"cores", &Preparation::checkCores, {"plan"}},
     {"weights", &Preparation::checkWeights, {"plan", "options"}},
     {"files", &Preparation::checkFiles, {"plan", "weights"}},
@@ -176,21 +175,17 @@ Result<std::string> Preparation::checkOptions(bool) {
   return std::string("they fit the plan");
 }
 
-Result<std::string> Preparation::checkCpu(bool whole) {
+Result<std::string> Preparation::checkDevice(bool whole) {
   if (times)
     return std::string("no kernel runs (--rehearse)");
-  const plan::Kernels &kernels = *plan->plan->kernels();
-  if (whole) { // else the ranks do
-    Result<KernelModule> loaded = KernelModule::load(kernels);
-    if (!loaded)
-      return loaded.error();
-    if (hasCalls(report))
-      if (Result<void> library = loadOneDnn(); !library)
-        return library.error();
-  }
-  return fmt::format("{} for {}, which this CPU runs",
+  if (!whole) // the ranks find out
+    return std::string();
+  POLYRANK_ASSIGN(machines, checkDevices(*plan->plan));
+  return fmt::format("{} for {}, which this machine runs",
                      plural(report.kernels.size(), "kernel"),
-                     report.cpu.empty() ? "any CPU" : report.cpu);
+                     machines.empty()
+                         ? "any machine"
+                         : fmt::format("{}", fmt::join(machines, ", ")));
 }
 
 Result<std::string> Preparation::checkCores(bool whole) {

@@ -80,7 +80,7 @@ private:
   /// else it leaves to the ranks what they check.
   Result<std::string> checkPlan(bool whole);
   Result<std::string> checkOptions(bool whole);
-  Result<std::string> checkCpu(bool whole);
+  Result<std::string> checkDevice(bool whole);
   Result<std::string> checkCores(bool whole);
   Result<std::string> checkWeights(bool whole);
   Result<std::string> checkFiles(bool whole);

@@ -2,7 +2,8 @@
 
 #include "tools/polyrank-run/Rank.h"
 
-#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/IdleDevice.h"
+#include "runtime/device/MakeDevice.h"
 #include "runtime/exec/CheckpointSaver.h"
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/exec/ResidentMemory.h"
@@ -123,11 +124,8 @@ private:
     POLYRANK_ASSIGN(group, transport->createGroup(all));
     everyone = group;
     POLYRANK_ASSIGN(times, timesOf(options, *plan));
-    POLYRANK_ASSIGN(cpu, times ? createIdleDevice()
-                               : CpuDevice::create(*plan->plan->kernels(),
-                                                   {int(plan->plan->threads()),
-                                                    options.flushDenormals}));
-    device = std::move(cpu);
+    if (Result<void> made = makeDevice(times.has_value()); !made)
+      return made;
     // From here on this thread has the floating-point mode of the device's
     // threads.
     transport->setCommThreads(options.commThreads);
@@ -135,10 +133,9 @@ private:
     POLYRANK_ASSIGN(links, linksOf(options, *plan->plan));
     if (times) {
       Rehearsal::makePunctual();
-      uint32_t number =
-          programOf(*plan->plan, Mesh(*plan->plan), connection.rank());
-      rehearsal.emplace(links.timesOver(*std::move(times), *plan)[number],
-                        *transport);
+      rehearsal.emplace(
+          links.timesOver(*std::move(times), *plan)[programNumber()],
+          *transport);
     }
     POLYRANK_ASSIGN(
         created, RankProgram::create(*plan->plan, *device, *transport,
@@ -193,15 +190,21 @@ private:
     return {};
   }
 
-  /// A rehearsal launches no kernels, so they may be for another CPU.
-  static Result<std::unique_ptr<CpuDevice>> createIdleDevice() {
-    flatbuffers::FlatBufferBuilder builder;
-    plan::KernelsT none;
-    none.target = "cpu";
-    builder.Finish(plan::CreateKernels(builder, &none));
-    return CpuDevice::create(
-        *flatbuffers::GetRoot<plan::Kernels>(builder.GetBufferPointer()),
-        {1, true});
+  /// The number of the program that this rank runs.
+  uint32_t programNumber() const {
+    return programOf(*plan->plan, Mesh(*plan->plan), connection.rank());
+  }
+
+  /// A rehearsal launches no kernels, so they may be for another machine.
+  Result<void> makeDevice(bool rehearses) {
+    if (rehearses) {
+      device = std::make_unique<IdleDevice>();
+      return {};
+    }
+    POLYRANK_ASSIGN(
+        made, runtime::makeDevice(*plan->plan, plan->program(programNumber())));
+    device = std::move(made);
+    return {};
   }
 
   Result<void> loadWeights() {
@@ -663,7 +666,7 @@ private:
   const RankConnection &connection;
   std::optional<LoadedPlan> plan;
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<Device> device;
   std::optional<Rehearsal> rehearsal;
   std::unique_ptr<RankProgram> program;
   std::optional<CheckpointReader> resumed;

@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/RankEvaluate.h"
 
+#include "runtime/device/MakeDevice.h"
 #include "support/Failpoint.h"
 
 #include <chrono>
@@ -63,10 +64,9 @@ Result<void> RankEvaluation::loadPlan() {
   POLYRANK_ASSIGN(attached,
                   shm::attach(job, connection.rank(), plan.bytes.hash));
   transport = std::move(attached);
-  POLYRANK_ASSIGN(
-      cpu, CpuDevice::create(*plan.plan->kernels(), {int(plan.plan->threads()),
-                                                     options.flushDenormals}));
-  device = std::move(cpu);
+  uint32_t number = programOf(*plan.plan, Mesh(*plan.plan), connection.rank());
+  POLYRANK_ASSIGN(made, makeDevice(*plan.plan, plan.program(number)));
+  device = std::move(made);
   POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
                                                options.seed));
   program = std::move(created);

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/Device.h"
 #include "tools/polyrank-run/Evaluation.h"
 #include "tools/polyrank-run/Rank.h"
 
@@ -75,7 +75,7 @@ private:
   std::span<std::byte> memory;
   // For --eval-plan, each needed by the next.
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<CpuDevice> device;
+  std::unique_ptr<Device> device;
   std::unique_ptr<RankProgram> program;
   std::vector<std::byte> state; // of the training, during an evaluation
 };

@@ -21,6 +21,7 @@
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+#include "runtime/plan/plan_generated.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -48,6 +49,21 @@ LogicalResult cpu::scheduleKernel(rank::KernelOp kernel) {
   loops->setScheduleAttr(schedule.write(*loops));
   // An item of the range is at least a row.
   target::setInPlace(kernel, *loops, kernel::ThreadWork::Row);
+  return success();
+}
+
+LogicalResult cpu::writeLaunch(rank::KernelOp kernel,
+                               runtime::plan::LaunchT &written) {
+  FailureOr<LoopsOp> loops = loopsOf(kernel);
+  if (failed(loops))
+    return failure();
+  FailureOr<KernelSchedule> schedule = KernelSchedule::read(*loops);
+  if (failed(schedule))
+    return failure();
+  runtime::plan::CpuLaunchT launch;
+  launch.range = schedule->numItems(*loops);
+  launch.grain = schedule->grain;
+  written.body.Set(launch);
   return success();
 }
 
@@ -97,11 +113,7 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
   if (failed(schedule))
     return failure();
   graph::Cost cost = cost::getCost(*loops);
-  info = {kernel.getSymName().str(),
-          schedule->numItems(*loops),
-          schedule->grain,
-          cost.flops,
-          cost.bytesRead,
+  info = {kernel.getSymName().str(), cost.flops, cost.bytesRead,
           cost.bytesWritten};
   OwningOpRef<ModuleOp> module = emitLoops(info.symbol, *loops, *schedule);
   std::string text;
@@ -160,6 +172,7 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
     return module.emitError() << machine.error().message;
   SmallVector<rank::KernelOp> kernels(module.getOps<rank::KernelOp>());
   target::CompiledKernels result;
+  result.format = runtime::plan::ImageFormat::elf;
   result.machine = machine->cpu;
   result.features = machine->features;
   result.kernels.resize(kernels.size());

@@ -14,6 +14,10 @@ compileKernels(mlir::ModuleOp module, const std::string &machine,
 /// Sets the schedule of a kernel's loops and the kernel's `in_place`.
 mlir::LogicalResult scheduleKernel(rank::KernelOp kernel);
 
+/// Writes how a scheduled kernel is divided over threads.
+mlir::LogicalResult writeLaunch(rank::KernelOp kernel,
+                                runtime::plan::LaunchT &written);
+
 /// Makes the dialects and translations that compileKernels needs known.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 

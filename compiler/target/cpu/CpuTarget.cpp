@@ -114,6 +114,11 @@ struct CpuKernels
                  StringRef dumpDirectory) const {
     return cpu::compileKernels(module, machineOf(target), dumpDirectory);
   }
+
+  LogicalResult writeLaunch(Attribute, rank::KernelOp kernel,
+                            runtime::plan::LaunchT &written) const {
+    return cpu::writeLaunch(kernel, written);
+  }
 };
 
 struct CpuLibraries

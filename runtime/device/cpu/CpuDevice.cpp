@@ -15,8 +15,8 @@ class LaunchOperation : public Operation {
 public:
   LaunchOperation(const Launch &launch, KernelFunction kernel,
                   const ThreadTeam &team, const ArenaView &arena)
-      : kernel(kernel), team(team), range(launch.range()),
-        grain(launch.grain()) {
+      : kernel(kernel), team(team), range(launch.body_as_CpuLaunch()->range()),
+        grain(launch.body_as_CpuLaunch()->grain()) {
     uint64_t bytes = 0;
     for (const auto *buffers : {launch.inputs(), launch.outputs()})
       if (buffers)
@@ -106,8 +106,8 @@ private:
 } // namespace
 
 Result<std::unique_ptr<CpuDevice>>
-CpuDevice::create(const Kernels &kernels, const CpuOptions &options) {
-  Result<KernelModule> module = KernelModule::load(kernels);
+CpuDevice::create(const Image &image, const CpuOptions &options) {
+  Result<KernelModule> module = KernelModule::load(image);
   if (!module)
     return module.error();
   return std::unique_ptr<CpuDevice>(new CpuDevice(*std::move(module), options));

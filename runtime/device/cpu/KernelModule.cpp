@@ -22,34 +22,34 @@ void KernelModule::Close::operator()(int *file) const {
   delete file;
 }
 
-Result<KernelModule> KernelModule::load(const plan::Kernels &kernels) {
-  KernelModule module;
-  if (!kernels.symbols() || kernels.symbols()->size() == 0)
-    return module;
-  if (!kernels.target() || kernels.target()->string_view() != "cpu")
-    return Error{"the plan's kernels are for the target '" +
-                 (kernels.target() ? kernels.target()->str() : "") +
-                 "'; this polyrank-run has the target 'cpu'"};
+Result<void> KernelModule::checkRequirements(const plan::Image &image) {
+  if (image.symbols()->size() == 0)
+    return {};
+  const plan::Requirements &needs = *image.requirements();
   std::vector<std::string> features;
-  if (kernels.features())
-    for (const auto *feature : *kernels.features())
+  if (needs.features())
+    for (const auto *feature : *needs.features())
       features.push_back(feature->str());
-  if (auto missing = missingFeatures(features); !missing.empty()) {
-    std::string names;
-    for (const std::string &name : missing)
-      names += (names.empty() ? "" : ", ") + name;
-    return Error{"the plan's kernels were compiled for " +
-                 (kernels.cpu() ? "CPU '" + kernels.cpu()->str() + "'"
+  auto missing = missingFeatures(features);
+  if (missing.empty())
+    return {};
+  std::string names;
+  for (const std::string &name : missing)
+    names += (names.empty() ? "" : ", ") + name;
+  return Error{"were compiled for " +
+               (needs.machine() ? "CPU '" + needs.machine()->str() + "'"
                                 : std::string("another CPU")) +
-                 " and need " + names +
-                 ", which this CPU lacks: compile again here, or with --cpu "
-                 "x86-64-v3"};
-  }
-  if (!kernels.object())
-    return Error{"the plan names kernels but holds no image of them"};
-  std::span<const uint8_t> image(kernels.object()->data(),
-                                 kernels.object()->size());
-  if (auto checked = checkKernelImage(image); !checked)
+               " and need " + names + ", which this CPU lacks"};
+}
+
+Result<KernelModule> KernelModule::load(const plan::Image &image) {
+  KernelModule module;
+  if (image.symbols()->size() == 0)
+    return module;
+  if (Result<void> can = checkRequirements(image); !can)
+    return Error{"the plan's kernels " + can.error().message};
+  std::span<const uint8_t> bytes(image.bytes()->data(), image.bytes()->size());
+  if (auto checked = checkKernelImage(bytes); !checked)
     return checked.error();
 
   auto systemError = [](const char *what) {
@@ -61,8 +61,8 @@ Result<KernelModule> KernelModule::load(const plan::Kernels &kernels) {
   if (file < 0)
     return systemError("memfd_create");
   module.file.reset(new int(file));
-  for (size_t done = 0; done < image.size();) {
-    ssize_t written = write(file, image.data() + done, image.size() - done);
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t written = write(file, bytes.data() + done, bytes.size() - done);
     if (written < 0 && errno != EINTR)
       return systemError("write");
     done += written > 0 ? written : 0;
@@ -75,7 +75,7 @@ Result<KernelModule> KernelModule::load(const plan::Kernels &kernels) {
   if (!module.handle)
     return Error{std::string("cannot load the plan's kernels: ") + dlerror(),
                  Error::Fault::Rank};
-  for (const auto *symbol : *kernels.symbols()) {
+  for (const auto *symbol : *image.symbols()) {
     void *address = dlsym(module.handle.get(), symbol->c_str());
     if (!address)
       return Error{"the plan's image has no kernel '" + symbol->str() + "'"};

@@ -18,9 +18,12 @@ using KernelFunction = void (*)(void *const *buffers, int64_t begin,
 /// Owns the loaded image of the kernels; kernel i of the plan is `function(i)`.
 class KernelModule {
 public:
+  /// Fails if this CPU lacks what the image requires. The error says so of "the
+  /// plan's kernels", with which its sentence begins.
+  static Result<void> checkRequirements(const plan::Image &image);
   /// Checks the CPU's features and the image, copies it to a sealed memfd, so
   /// that nobody can change what was checked, and loads it from there.
-  static Result<KernelModule> load(const plan::Kernels &kernels);
+  static Result<KernelModule> load(const plan::Image &image);
 
   KernelFunction function(uint32_t kernel) const { return functions[kernel]; }
 

@@ -141,7 +141,11 @@ void KernelRunner::load() {
     void *symbol = dlsym(library, kernel.symbol.c_str());
     ASSERT_TRUE(symbol) << kernel.symbol;
     functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
-    ranges[kernel.symbol] = kernel.range;
+    runtime::plan::LaunchT launch;
+    auto op = module->lookupSymbol<rank::KernelOp>(kernel.symbol);
+    ASSERT_TRUE(succeeded(
+        target::getKernelTarget(*module)->writeLaunch(op, launch)));
+    ranges[kernel.symbol] = launch.body.AsCpuLaunch()->range;
   }
 }
 

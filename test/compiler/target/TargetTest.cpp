@@ -68,6 +68,10 @@ struct AbacusKernels
                                                     StringRef) const {
     return target::CompiledKernels();
   }
+  LogicalResult writeLaunch(Attribute, rank::KernelOp,
+                            runtime::plan::LaunchT &) const {
+    return success();
+  }
   static inline int64_t fusionDistance = 100;
 };
 

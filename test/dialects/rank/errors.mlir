@@ -991,3 +991,13 @@ func.func @receive_from_a_private_channel() {
 func.func @place_by_name() attributes {rank.at = {pipe = "first"}} {
   return
 }
+
+// -----
+// expected-error @+1 {{[R2] rank.denormals is "flush" or "keep", not "drop"}}
+module attributes {rank.denormals = "drop"} {
+}
+
+// -----
+// expected-error @+1 {{[R2] rank.denormals is "flush" or "keep", not true}}
+module attributes {rank.denormals = true} {
+}

@@ -372,7 +372,8 @@ TEST(ThreadTeam, FlushesDenormalsOnEachThread) {
 TEST(Kernels, AreLoadedFromTheirImageAndRun) {
   plan::PlanT plan = linearPlan({});
   std::vector<uint8_t> bytes = serialise(plan);
-  auto module = KernelModule::load(*plan::GetPlan(bytes.data())->kernels());
+  auto module =
+      KernelModule::load(*plan::GetPlan(bytes.data())->images()->Get(0));
   ASSERT_TRUE(module) << module.error().message;
   float a[] = {5, 6, 7}, b[] = {1, 2, 3}, out[] = {0, 0, 0};
   void *buffers[] = {a, b, out};
@@ -383,28 +384,21 @@ TEST(Kernels, AreLoadedFromTheirImageAndRun) {
 
 std::string refusalOf(plan::PlanT &plan) {
   std::vector<uint8_t> bytes = serialise(plan);
-  auto module = KernelModule::load(*plan::GetPlan(bytes.data())->kernels());
+  auto module =
+      KernelModule::load(*plan::GetPlan(bytes.data())->images()->Get(0));
   return module ? "" : module.error().message;
-}
-
-TEST(Kernels, AreRefusedWhereTheyAreForAnotherTarget) {
-  plan::PlanT plan = linearPlan({});
-  plan.kernels->target = "abacus";
-  EXPECT_EQ(refusalOf(plan),
-            "the plan's kernels are for the target 'abacus'; this polyrank-run "
-            "has the target 'cpu'");
 }
 
 TEST(Kernels, AreRefusedWhereTheCpuLacksAFeature) {
   plan::PlanT plan = linearPlan({});
-  plan.kernels->features = {"+sse2", "+avx9000", "-avx512f"};
+  plan.images[0]->requirements->features = {"+sse2", "+avx9000", "-avx512f"};
   EXPECT_NE(refusalOf(plan).find("need +avx9000"), std::string::npos)
       << refusalOf(plan);
 }
 
 TEST(Kernels, AreRefusedWhereASymbolIsMissing) {
   plan::PlanT plan = linearPlan({});
-  plan.kernels->symbols.push_back("missing_kernel");
+  plan.images[0]->symbols.push_back("missing_kernel");
   EXPECT_NE(refusalOf(plan).find("missing_kernel"), std::string::npos);
 }
 
@@ -423,7 +417,7 @@ public:
     const plan::Plan &packed = *plan::GetPlan(bytes.data());
     const plan::Command &source =
         *packed.programs()->Get(0)->segments()->Get(0)->commands()->Get(0);
-    device = *CpuDevice::create(*packed.kernels(), {.threads = 2});
+    device = *CpuDevice::create(*packed.images()->Get(0), {.threads = 2});
     memory.resize(1 << 18);
     std::iota(memory.begin(), memory.end(), 0.0f);
     ArenaView arena{
@@ -496,7 +490,7 @@ TEST(Commands, ALaunchWorksOnItsMicrobatchAndOnThisRanksBlock) {
   for (int64_t range : {5, 20003}) {
     plan::LaunchT launch;
     launch.kernel = 0; // difference
-    launch.range = range, launch.grain = 16;
+    launch.body.Set(cpuLaunch(range, 16));
     launch.inputs = {*floatsAt(a, range, next), *floatsAt(b, range)};
     launch.outputs = {plan::BufferRef(4 * out, 4 * range, 0, 4 * next, 0, 0, 2,
                                       plan::Region::Private)};
@@ -516,7 +510,7 @@ TEST(Commands, ALaunchFindsTheSlotOfItsMicrobatch) {
   for (uint32_t microbatch : {0, 1, 2, 5}) {
     plan::LaunchT launch;
     launch.kernel = 0; // difference
-    launch.range = range, launch.grain = 16;
+    launch.body.Set(cpuLaunch(range, 16));
     launch.inputs = {*floatsAt(a, range, next, 2), *floatsAt(b, range)};
     launch.outputs = {*floatsAt(out, range, 0)};
     Prepared prepared(std::move(launch));
@@ -532,7 +526,7 @@ TEST(Commands, ALaunchMovesOnInEachIterationOfItsLoop) {
   constexpr int64_t a = 0, b = 1 << 16, out = 1 << 17, each = 100, range = 5;
   plan::LaunchT launch;
   launch.kernel = 0; // difference
-  launch.range = range, launch.grain = 16;
+  launch.body.Set(cpuLaunch(range, 16));
   launch.inputs = {plan::BufferRef(4 * a, 4 * range, 0, 0, 4 * each, 0, 0,
                                    plan::Region::Private),
                    *floatsAt(b, range)};

@@ -44,7 +44,7 @@ struct Recurrent {
   }
 
   std::unique_ptr<CpuDevice> cpu() const {
-    return *CpuDevice::create(*packed->kernels(), {});
+    return *CpuDevice::create(*packed->images()->Get(0), {});
   }
 
   /// Runs steps on the device. Returns an error, or an empty text.
@@ -202,7 +202,7 @@ TEST(Loop, IsOneCommandOfATrace) {
   RecurrentPlan at = recurrentPlan(twoMicrobatches());
   removeCollectives(at.plan);
   LoadedPlan plan = load(at.plan);
-  auto device = *CpuDevice::create(*plan.plan->kernels(), {});
+  auto device = *CpuDevice::create(*plan.plan->images()->Get(0), {});
   AloneTransport transport(
       0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
   auto program = *RankProgram::create(*plan.plan, *device, transport, 0);

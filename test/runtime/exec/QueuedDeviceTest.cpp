@@ -94,7 +94,8 @@ protected:
 
   static std::unique_ptr<CpuDevice> cpuOf(const plan::PlanT &plan) {
     std::vector<uint8_t> bytes = serialise(plan);
-    return *CpuDevice::create(*plan::GetPlan(bytes.data())->kernels(), {});
+    return *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
+                              {});
   }
 
   TemporaryDirectory directory;

@@ -22,7 +22,7 @@ struct Rank {
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     const plan::Plan &packed = **verified;
-    device = *CpuDevice::create(*packed.kernels(), {});
+    device = *CpuDevice::create(*packed.images()->Get(0), {});
     transport = std::make_unique<AloneTransport>(
         rank, int(Mesh(packed).ranks()),
         *device->allocate(packed.programs()->Get(0)->shared_size(),

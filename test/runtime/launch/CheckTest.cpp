@@ -80,7 +80,7 @@ TEST_F(CheckTest, SaysWhatItFoundAndRunsAndLeavesNothing) {
   Found found = check();
   EXPECT_EQ(found.status, 0) << found.report;
   EXPECT_EQ(found.names(), (std::vector<std::string>{
-                               "plan", "options", "cpu", "cores", "weights",
+                               "plan", "options", "device", "cores", "weights",
                                "files", "data", "memory", "disk"}));
   EXPECT_EQ(count(), before);
   EXPECT_NE(found.text("plan").find("2 ranks (data=2,tensor=1)"),
@@ -108,9 +108,9 @@ TEST_F(CheckTest, AWrongPlanLeavesNothingElseToCheck) {
 
 TEST_F(CheckTest, FindsACpuThatLacksAnInstruction) {
   plan::PlanT foreign = model();
-  foreign.kernels->features = {"sse2", "avx9000"};
+  foreign.images[0]->requirements->features = {"sse2", "avx9000"};
   write(foreign);
-  expectWrong("cpu", "need avx9000");
+  expectWrong("device", "need avx9000");
 }
 
 TEST_F(CheckTest, FindsTooFewCoresWhereTheyAreAskedFor) {
@@ -135,7 +135,7 @@ TEST_F(CheckTest, ReadsEveryByteOfTheWeights) {
       << found.report;
   // Checks that need no weights still run.
   EXPECT_EQ(found.names(),
-            (std::vector<std::string>{"plan", "options", "cpu", "cores",
+            (std::vector<std::string>{"plan", "options", "device", "cores",
                                       "weights", "data", "memory"}));
 }
 
@@ -215,7 +215,7 @@ TEST_F(CheckTest, FindsThatAFileCannotBeWritten) {
 
 TEST_F(CheckTest, SaysAllThatIsWrongAtOnce) {
   plan::PlanT foreign = model();
-  foreign.kernels->features = {"avx9000"};
+  foreign.images[0]->requirements->features = {"avx9000"};
   write(foreign);
   x.resize(3 * features), t.resize(3 * targets);
   auto writer = NpzWriter::create(data);
@@ -225,7 +225,8 @@ TEST_F(CheckTest, SaysAllThatIsWrongAtOnce) {
       writer->add("x", ElementType::F32, shape, std::as_bytes(std::span(x))));
   ASSERT_TRUE(writer->commit());
   saved = "/nowhere/w.safetensors";
-  EXPECT_EQ(check().wrong(), (std::vector<std::string>{"cpu", "data", "disk"}));
+  EXPECT_EQ(check().wrong(),
+            (std::vector<std::string>{"device", "data", "disk"}));
 }
 
 } // namespace

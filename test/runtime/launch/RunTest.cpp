@@ -268,8 +268,8 @@ TEST_F(RunTest, RefusesAPlanForAnotherInstructionSet) {
   LinearModel model;
   model.data = 2, model.batch = 8, model.weights = weights;
   plan::PlanT foreign = linearPlan(model);
-  foreign.kernels->cpu = "x86-64-v9";
-  foreign.kernels->features = {"sse2", "avx9000"};
+  foreign.images[0]->requirements->machine = "x86-64-v9";
+  foreign.images[0]->requirements->features = {"sse2", "avx9000"};
   ASSERT_TRUE(writePlan(plan, serialise(foreign)));
   EXPECT_EQ(runTraining(), 1);
   EXPECT_NE(readFile(errors).find("compiled for CPU 'x86-64-v9' and need "
@@ -277,6 +277,47 @@ TEST_F(RunTest, RefusesAPlanForAnotherInstructionSet) {
                                   "again here, or with --cpu x86-64-v3"),
             std::string::npos)
       << readFile(errors);
+}
+
+TEST_F(RunTest, TakesTheFirstImageThatThisMachineRuns) {
+  LinearModel model;
+  model.data = 2, model.batch = 8, model.weights = weights;
+  plan::PlanT several = linearPlan(model);
+  ASSERT_TRUE(writePlan(plan, serialise(several)));
+  ASSERT_EQ(runTraining(), 0) << readFile(errors);
+  std::string usual = readFile(saved);
+  several.images.insert(several.images.begin(), testImage());
+  several.images[0]->requirements->features = {"avx9000"};
+  several.images[0]->bytes = {1, 2, 3};
+  ASSERT_TRUE(writePlan(plan, serialise(several)));
+  EXPECT_EQ(runTraining(), 0) << readFile(errors);
+  EXPECT_EQ(readFile(saved), usual);
+}
+
+TEST_F(RunTest, ComputesWithDenormalsAsThePlanSays) {
+  // The data are zero, so no step changes these weights, but reading a denormal
+  // one as zero does.
+  std::fill(w.begin(), w.end(), 1e-40f);
+  std::fill(x.begin(), x.end(), 0.0f);
+  std::vector<float> file(4, 0);
+  file.insert(file.end(), w.begin(), w.end());
+  writeFile(weights, file.data(), 4 * file.size());
+  writeData(x);
+  LinearModel model;
+  model.batch = 8, model.weights = weights;
+  plan::PlanT built = linearPlan(model);
+  std::string kept(reinterpret_cast<const char *>(w.data()), 4 * w.size());
+  for (auto [mode, name] : {std::pair(plan::Denormals::keep, "keep"),
+                            {plan::Denormals::flush, "flush"}}) {
+    built.denormals = mode;
+    ASSERT_TRUE(writePlan(plan, serialise(built)));
+    auto arguments = training("1");
+    arguments.insert(arguments.end(), {"--denormals", name});
+    Process process(arguments, errors);
+    EXPECT_EQ(process.wait(), 0) << process.output();
+    EXPECT_EQ(readFile(saved).find(kept) != std::string::npos,
+              mode == plan::Denormals::keep);
+  }
 }
 
 TEST_F(RunTest, AnswersWrongInputWithStatusOneAndAMessage) {
@@ -292,6 +333,10 @@ TEST_F(RunTest, AnswersWrongInputWithStatusOneAndAMessage) {
       {{plan, "--steps", "1"}, "--data"},
       {{plan, "--data", data}, "--steps"},
       {{plan, "--data", data, "--steps", "1", "--threads", "7"}, "--threads 7"},
+      {{plan, "--data", data, "--steps", "1", "--denormals", "keep"},
+       "--denormals keep: the plan was compiled with --denormals flush; "
+       "compile "
+       "it again with --denormals keep"},
       {{plan, "--data", data, "--steps", "1", "--init", plan}, "linear.plan"},
       {{plan, "--data", data, "--steps", "1", "--save", "/nowhere/w.st"},
        "/nowhere"},

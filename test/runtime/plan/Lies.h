@@ -5,6 +5,7 @@
 
 #include "runtime/plan/VerifyPlan.h"
 #include "test/runtime/PlanBuilder.h"
+#include "test/runtime/PlanParts.h"
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -38,6 +39,9 @@ inline BufferRef &bOf(CallT &call) { return call.reads[1]; }
 inline BufferRef &cOf(CallT &call) { return call.writes[0]; }
 inline LaunchT &launchOf(PlanT &plan) {
   return *commandOf(plan, firstSegment, 2).body.AsLaunch();
+}
+inline CpuLaunchT &cpuLaunchOf(PlanT &plan) {
+  return *launchOf(plan).body.AsCpuLaunch();
 }
 inline CollectiveT &collectiveOf(PlanT &plan) {
   return *commandOf(plan, updateSegment, 0).body.AsCollective();

@@ -67,10 +67,11 @@ const uint64_t huge = UINT64_MAX - 63;
 
 const Lie lies[] = {
     {"kernelNumber", [](PlanT &p) { launchOf(p).kernel = 7; }, "kernel 7 of 7"},
-    {"negativeRange", [](PlanT &p) { launchOf(p).range = -1; }, "range -1"},
-    {"hugeRange", [](PlanT &p) { launchOf(p).range = (int64_t(1) << 48) + 1; },
+    {"negativeRange", [](PlanT &p) { cpuLaunchOf(p).range = -1; }, "range -1"},
+    {"hugeRange",
+     [](PlanT &p) { cpuLaunchOf(p).range = (int64_t(1) << 48) + 1; },
      "range 281474976710657"},
-    {"noGrain", [](PlanT &p) { launchOf(p).grain = 0; }, "grains of 0"},
+    {"noGrain", [](PlanT &p) { cpuLaunchOf(p).grain = 0; }, "grains of 0"},
     {"launchBuffer",
      [](PlanT &p) {
        launchOf(p).inputs[1] =

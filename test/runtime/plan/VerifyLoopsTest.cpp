@@ -15,7 +15,7 @@ BufferRef moving(uint64_t offset, uint64_t size, int64_t each,
 LaunchT zeroAt(const BufferRef &output) {
   LaunchT launch;
   launch.kernel = 2;
-  launch.range = launch.grain = 1;
+  launch.body.Set(cpuLaunch(1));
   launch.outputs = {output};
   return launch;
 }

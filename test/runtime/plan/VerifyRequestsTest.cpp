@@ -81,7 +81,7 @@ CallT grouped() {
 
 LaunchT zeroAt(const BufferRef &input, const BufferRef &output) {
   LaunchT launch;
-  launch.range = launch.grain = 1;
+  launch.body.Set(cpuLaunch(1));
   launch.inputs = {input}, launch.outputs = {output};
   return launch;
 }

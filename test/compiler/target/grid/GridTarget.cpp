@@ -107,6 +107,11 @@ struct GridKernels
     return module.emitError("is for the target 'grid', whose kernels only the "
                             "evaluator runs");
   }
+
+  LogicalResult writeLaunch(Attribute, rank::KernelOp kernel,
+                            runtime::plan::LaunchT &) const {
+    return kernel.emitOpError("is for the target 'grid', which has no device");
+  }
 };
 
 struct GridLibrary

@@ -1,4 +1,4 @@
-// Memory of the CPU device: zeroed, aligned as requested, filled and read in
+// Memory of host devices: zeroed, aligned as requested, filled and read in
 // place.
 
 #include "runtime/device/DeviceAccess.h"
@@ -15,7 +15,7 @@ namespace {
 
 std::unique_ptr<CpuDevice> cpu() {
   std::vector<uint8_t> bytes = serialise(linearPlan({}));
-  return *CpuDevice::create(*plan::GetPlan(bytes.data())->kernels(),
+  return *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
                             {.threads = 2});
 }
 
@@ -23,7 +23,7 @@ uint64_t addressOf(const DeviceMemory &memory) {
   return DeviceAccess::valueOf(memory.span().address);
 }
 
-TEST(CpuMemory, BeginsWhereItShouldAndIsZero) {
+TEST(HostDevice, BeginsWhereItShouldAndIsZero) {
   auto device = cpu();
   for (uint64_t bytes : {1ul, 5000ul, (2ul << 20) + 1, 70ul << 20})
     for (uint64_t alignment : {256ul, 2ul << 20, 8ul << 20}) {
@@ -41,7 +41,7 @@ TEST(CpuMemory, BeginsWhereItShouldAndIsZero) {
   EXPECT_FALSE(none->span().address);
 }
 
-TEST(CpuMemory, ThatIsNotToBeHadIsAnError) {
+TEST(HostDevice, ThatIsNotToBeHadIsAnError) {
   auto memory = cpu()->allocate(uint64_t(1) << 60, arenaAlignment);
   ASSERT_FALSE(memory);
   EXPECT_NE(memory.error().message.find("cannot allocate the plan's "
@@ -50,7 +50,7 @@ TEST(CpuMemory, ThatIsNotToBeHadIsAnError) {
   EXPECT_EQ(memory.error().fault, Error::Fault::Rank);
 }
 
-TEST(CpuMemory, OfATransportThatIsNotAlignedIsRefused) {
+TEST(HostDevice, OfATransportThatIsNotAlignedIsRefused) {
   auto device = cpu();
   auto memory = device->allocate(4096, arenaAlignment);
   ASSERT_TRUE(memory);
@@ -63,7 +63,7 @@ TEST(CpuMemory, OfATransportThatIsNotAlignedIsRefused) {
   EXPECT_NE(refused.error().message.find("multiple of 256"), std::string::npos);
 }
 
-TEST(CpuMemory, IsFilledAndReadInPlace) {
+TEST(HostDevice, IsFilledAndReadInPlace) {
   auto device = cpu();
   auto memory = device->allocate(4096, arenaAlignment);
   ASSERT_TRUE(memory);

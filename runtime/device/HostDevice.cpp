@@ -1,8 +1,9 @@
-// The CPU's memory: mmap with alignment to huge pages. The host can access it,
-// so uploads and downloads fill and read it in place, without a copy.
+// The memory of a host device: mmap with alignment to huge pages. Uploads and
+// downloads fill and read it in place, without a copy.
+
+#include "runtime/device/HostDevice.h"
 
 #include "runtime/device/DeviceAccess.h"
-#include "runtime/device/cpu/CpuDevice.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +23,7 @@ uint64_t roundUp(uint64_t value, uint64_t multiple) {
 
 } // namespace
 
-Result<DeviceMemory> CpuDevice::allocate(uint64_t bytes, uint64_t alignment) {
+Result<DeviceMemory> HostDevice::allocate(uint64_t bytes, uint64_t alignment) {
   if (bytes == 0)
     return DeviceMemory();
   uint64_t rounded = roundUp(bytes, page);
@@ -52,7 +53,7 @@ Result<DeviceMemory> CpuDevice::allocate(uint64_t bytes, uint64_t alignment) {
   return result;
 }
 
-Result<void> CpuDevice::adopt(DeviceSpan memory) {
+Result<void> HostDevice::adopt(DeviceSpan memory) {
   if (DeviceAccess::valueOf(memory.address) % arenaAlignment != 0)
     return Error{"the transport's memory does not begin at a multiple of " +
                      std::to_string(arenaAlignment) + " bytes",
@@ -60,13 +61,11 @@ Result<void> CpuDevice::adopt(DeviceSpan memory) {
   return findPages(DeviceAccess::bytesOf(memory));
 }
 
-/// Lets the system allocate the memory's pages now, on all threads: the first
-/// touch is slow, and may fail for lack of memory.
-Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
+Result<void> HostDevice::findPages(std::span<std::byte> memory) {
   constexpr int64_t piece = 32 << 20; // whole huge pages
   std::atomic<int> failure = 0;
   auto pieces = static_cast<int64_t>((memory.size() + piece - 1) / piece);
-  team.parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+  parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
     auto part = memory.subspan(begin * piece,
                                std::min<uint64_t>(end * piece, memory.size()) -
                                    begin * piece);
@@ -81,13 +80,13 @@ Result<void> CpuDevice::findPages(std::span<std::byte> memory) {
   return {};
 }
 
-Result<Event> CpuDevice::upload(DeviceSpan to, const Fill &fill, Event) {
+Result<Event> HostDevice::upload(DeviceSpan to, const Fill &fill, Event) {
   if (Result<void> filled = fill(DeviceAccess::bytesOf(to)); !filled)
     return filled.error();
   return Event{Queue::Copies, 0};
 }
 
-Result<Downloaded> CpuDevice::download(DeviceSpan from, Event) {
+Result<Downloaded> HostDevice::download(DeviceSpan from, Event) {
   return Downloaded(DeviceAccess::bytesOf(from));
 }
 
