@@ -75,6 +75,21 @@ TEST_F(RehearsalTest, AStepTakesTheTimesOfTheFileAndOfTheLinks) {
   EXPECT_EQ(traced["otherData"]["links"], json::array({"data=15000:1"}));
 }
 
+TEST_F(RehearsalTest, KernelsMayBeForAnotherMachine) {
+  makeTimes(1'000'000);
+  Result<LoadedPlan> loaded = loadPlan(plan);
+  ASSERT_TRUE(loaded);
+  std::unique_ptr<plan::PlanT> foreign(loaded->plan->UnPack());
+  foreign->images[0]->requirements->features = {"avx9000"};
+  ASSERT_TRUE(writePlan(plan, serialise(*foreign)));
+  loaded = loadPlan(plan);
+  ASSERT_TRUE(loaded);
+  std::string text = timesText(plannedTimesOf(*loaded), *loaded, "planned");
+  writeFile(times, text.data(), text.size());
+  Process process(rehearsal(), errors);
+  EXPECT_EQ(process.wait(), 0) << process.output();
+}
+
 TEST_F(RehearsalTest, WithoutALinkCommunicationTakesNoTime) {
   makeTimes(2'000'000'000);
   auto arguments = rehearsal({"--json"});
