@@ -398,7 +398,8 @@ Result<void> Describer::run() {
   sharding::MeshAttr mesh = strategy::toAttribute(context, given.strategy.mesh);
   if (auto checked = given.strategy.check(context); !checked)
     return checked;
-  if (auto machine = makeMachine(context, given, mesh); !machine)
+  auto machine = makeMachine(context, given, mesh);
+  if (!machine)
     return machine.error();
   Options options = given;
   if (result.file.numBatchNorms > 0) {

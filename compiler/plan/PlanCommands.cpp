@@ -75,11 +75,10 @@ LogicalResult CommandWriter::writeLaunch(rank::LaunchOp op,
   launch.flops = compiled.flops;
   launch.bytes = compiled.bytesRead + compiled.bytesWritten;
   auto target = target::getKernelTarget(op);
-  if (failed(target) ||
-      failed(
-          target->writeLaunch(kernelOps.lookupNearestSymbolFrom<rank::KernelOp>(
-                                  op, op.getKernelAttr()),
-                              launch)))
+  if (failed(target) || failed(target->writeLaunch(
+                            kernelOps.lookupNearestSymbolFrom<rank::KernelOp>(
+                                op, op.getKernelAttr()),
+                            launch)))
     return failure();
   command.body.Set(std::move(launch));
   return success();

@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "runtime/plan/plan_generated.h"
 #include "support/ElementValues.h"
 
 using namespace mlir;
@@ -143,8 +144,8 @@ void KernelRunner::load() {
     functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
     runtime::plan::LaunchT launch;
     auto op = module->lookupSymbol<rank::KernelOp>(kernel.symbol);
-    ASSERT_TRUE(succeeded(
-        target::getKernelTarget(*module)->writeLaunch(op, launch)));
+    ASSERT_TRUE(
+        succeeded(target::getKernelTarget(*module)->writeLaunch(op, launch)));
     ranges[kernel.symbol] = launch.body.AsCpuLaunch()->range;
   }
 }
