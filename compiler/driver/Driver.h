@@ -64,7 +64,7 @@ struct Options {
   /// `target` is empty: what the plan is compiled for.
   std::string target, cpu = "native";
   std::string targetText() const {
-    return target.empty() ? "cpu:" + cpu : target;
+    return given.count("target") ? target : "cpu:" + cpu;
   }
   /// True if devices take denormal numbers for zero.
   bool flushDenormals = true;

@@ -28,9 +28,9 @@ Result<Attribute> polyrank::driver::findTarget(MLIRContext &context,
                                                const Options &options) {
   auto target = target::parseTarget(context, options.targetText());
   if (!target)
-    return Error{(options.target.empty() ? "--cpu: " : "--target: ") +
+    return Error{(options.given.count("target") ? "--target: " : "--cpu: ") +
                  target.error().message};
-  if (options.target.empty() || !options.given.count("cpu"))
+  if (!options.given.count("target") || !options.given.count("cpu"))
     return target;
   auto other = target::parseTarget(context, "cpu:" + options.cpu);
   if (other && *other == *target)

@@ -35,6 +35,10 @@ Result<Attribute> target::parseTarget(MLIRContext &context, StringRef text) {
     names.push_back(target.name.str());
     if (target.name != name)
       continue;
+    if (text.ends_with(":"))
+      return Error{"'" + text.str() +
+                   "' names no machine after the colon; leave out the colon "
+                   "for this machine"};
     Attribute attribute = target.parse(context, machine);
     Result<void> can = cast<TargetInterface>(attribute).checkMachine();
     if (!can)

@@ -16,7 +16,8 @@ void registerTargets(mlir::DialectRegistry &registry);
 /// Returns the target that a text NAME or NAME:MACHINE names, such as
 /// "cpu:x86-64-v4": the target in `rank.machine` of a module. Without a machine
 /// it is that on which the compiler runs. Fails if there is no target of this
-/// name, or if the target cannot make code for the machine.
+/// name, if nothing follows the colon, or if the target cannot make code for
+/// the machine.
 Result<mlir::Attribute> parseTarget(mlir::MLIRContext &context,
                                     llvm::StringRef text);
 
