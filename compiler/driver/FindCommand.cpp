@@ -216,6 +216,7 @@ FoundCommand Finder::find() {
   if (CrowdCheck crowd = checkCrowd(options, ranks); !crowd.error.empty()) {
     result.notes.push_back(crowd.error);
     options.target.clear();
+    options.given.erase("target");
     options.cpu = "x86-64-v3";
   }
   return std::move(result);
