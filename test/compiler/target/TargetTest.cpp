@@ -161,6 +161,16 @@ module attributes {rank.machine = #rank.machine<"abacus">} {
 }
 )mlir";
 
+/// A sum of 99 values for each of two results, over the first and the last dim.
+const char *apart = R"mlir(
+module attributes {rank.machine = #rank.machine<"abacus">} {
+  func.func @step(%x: tensor<33x2x3xf32> {graph.role = #graph.input<"x">}) -> (tensor<2xf32> {graph.role = #graph.output<"y">}) {
+    %0 = graph.reduce sum %x over [0, 2] : (tensor<33x2x3xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+)mlir";
+
 /// A GEMM of 8x16 and 16x4 matrices whose result is needed transposed.
 const char *turned = R"mlir(
 module attributes {rank.machine = #rank.machine<"abacus">} {
@@ -273,6 +283,17 @@ TEST_F(Targets, SayPartsThatDoNotComeOutEven) {
   sumPart = 3;
   ASSERT_TRUE(isLowered) << message;
   EXPECT_EQ(sumsOf(*module), (SmallVector<int64_t>{3, 5}));
+}
+
+/// Of the sum over dims 0 and 2, ten values are three rows of three, of 33
+/// rows.
+TEST_F(Targets, SayPartsOfDimsThatLieApart) {
+  attach();
+  sumPart = 10;
+  bool isLowered = lower(apart);
+  sumPart = 3;
+  ASSERT_TRUE(isLowered) << message;
+  EXPECT_EQ(sumsOf(*module), (SmallVector<int64_t>{9, 11}));
 }
 
 TEST_F(Targets, AreRefusedWhereAPartIsLongerThanTheSum) {
