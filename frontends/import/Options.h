@@ -72,7 +72,7 @@ struct ImportOptions {
   int64_t foldingBudget = int64_t(1) << 28;
   /// The most steps that the import of a program may take and ops that it may
   /// create, since a small file could ask for any number. A model of 10,000
-  /// nodes needs some 50,000.
+  /// nodes needs some 80,000.
   int64_t maxOps = int64_t(1) << 21;
   /// Inputs whose values are known at import; they are no arguments of
   /// @forward.

@@ -278,7 +278,7 @@ std::optional<Value> Interpreter::callTable(StringRef name,
   ++counts[name.str()];
   OpCount made(context.emit.getBuilder());
   Value result = aten::call(context, name, std::nullopt, arguments, keywords);
-  if (!countStep(frame, offset, made.get()))
+  if (!countStep(frame, offset, stepsPerOp * made.get()))
     return std::nullopt;
   keepNested(result);
   return result;

@@ -61,6 +61,9 @@ private:
   static constexpr int maxCalls = 200, maxDepth = 4000;
   /// One step covers so many copied or compared elements, or characters.
   static constexpr int64_t elementsPerStep = 4, charactersPerStep = 64;
+  /// An op of the graph takes the time of so many steps: it is created,
+  /// verified and erased again.
+  static constexpr int64_t stepsPerOp = 4;
 
   /// While it lives, one more nesting level of expressions or blocks is
   /// counted, over all calls together; this bounds the stack.

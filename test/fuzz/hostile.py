@@ -92,6 +92,8 @@ def torchScripts():
     for name, (before, line) in loops(1000).items():
         yield f"loop-of-{name}", torchScript(before + f"    for i in range(1000000000):\n      y = {line}\n    return x\n")
     yield "loop-of-operators", torchScript("    for i in range(1000000000):\n      x = torch.relu(x)\n    return x\n")
+    # Operators that are many ops of the graph each, so that few lines make the most of them.
+    yield "loop-of-quantiles", torchScript("    for i in range(1000000000):\n      x = torch.quantile(x, 0.3, 0, True)\n    return x\n")
     # Calls whose lines are looked for in one long text.
     calls = "".join("    y = torch.relu(x)\n" for _ in range(100_000))
     yield "lines", torchScript(calls + "    return y\n")
