@@ -28,14 +28,16 @@ bool isIgnored(int signal) {
 
 } // namespace
 
-void EndSignals::endAtOnce() {
+void EndSignals::endAtOnce(Error::Fault fault) {
+  static volatile sig_atomic_t code;
+  code = int(fault);
   struct sigaction action{};
   action.sa_handler = [](int) { // only async-signal-safe calls
     constexpr std::string_view text =
         "polyrank-run: interrupted by a signal before the ranks were started\n";
     [[maybe_unused]] ssize_t written =
         write(STDERR_FILENO, text.data(), text.size());
-    _exit(int(Error::Fault::Rank));
+    _exit(code);
   };
   for (int signal : endSignals)
     if (!isIgnored(signal))

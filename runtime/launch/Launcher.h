@@ -52,9 +52,10 @@ struct LaunchOptions {
 class EndSignals {
 public:
   /// Before `block` is called, lets such a signal end the process with the exit
-  /// code of Fault::Rank and a message, instead of killing it: scripts do not
-  /// restart a killed process.
-  static void endAtOnce();
+  /// code of `fault` and a message, instead of killing it: scripts do not
+  /// restart a killed process. The fault is Rank, or Preempted once the run
+  /// goes on from a checkpoint, which has all its work. May be called again.
+  static void endAtOnce(Error::Fault fault = Error::Fault::Rank);
   static Result<EndSignals> block();
   EndSignals(EndSignals &&) noexcept = default;
   ~EndSignals();

@@ -65,6 +65,15 @@ def test_2_a_run_whose_launcher_is_killed_goes_on(point, trainings, tmp_path):
     assert all(name.startswith("step-") for name in names(run.checkpoints))
 
 
+def test_22_a_signal_before_the_ranks_of_a_run_that_goes_on_loses_nothing(trainings, tmp_path):
+    assert Run(trainings(), tmp_path / "run", fail="checkpoint.after_rename:rank=launcher:hit=2:action=kill", every=3).end().code == -signal.SIGKILL
+    run = Run(trainings(), tmp_path / "run", "--resume", "auto", fail="launch.before:rank=launcher:action=delay=3000", every=3)
+    eventually(lambda: "going on from" in run.said())
+    run.process.send_signal(signal.SIGTERM)
+    checkEnded(run.end(), PREEMPTED, "interrupted by a signal before the ranks were started")
+    isUndisturbed(trainings(), goOn(trainings(), run))
+
+
 # 14: the disk.
 
 @pytest.mark.parametrize("point", ["checkpoint.before_create:hit=2:rank=0:action=enospc", "write.before:hit=2:rank=1:action=enospc",

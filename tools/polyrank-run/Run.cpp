@@ -4,6 +4,7 @@
 
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Messages.h"
+#include "support/Failpoint.h"
 #include "support/Json.h"
 
 #include <algorithm>
@@ -19,6 +20,9 @@ Result<void> Run::run() {
   EndSignals::endAtOnce();
   if (Result<void> done = Preparation::run(); !done)
     return done;
+  // All that a run has done that goes on is in its checkpoint.
+  if (resumed)
+    EndSignals::endAtOnce(Error::Fault::Preempted);
   hasBegun = true;
   ProgressOptions shown;
   shown.quiet = options.quiet;
@@ -42,6 +46,7 @@ Result<void> Run::run() {
       tell(data->describe() + "\n");
     tellResumed();
   }
+  failpoint("launch.before");
   if (uint64_t total = rates.getTotal(); total && steps > total)
     tell(fmt::format("polyrank-run: --steps {} is more than the {} steps "
                      "that the learning rate's schedule is for (total={}); "
