@@ -3,6 +3,7 @@
 #include "compiler/codegen/LongSums.h"
 
 #include "dialects/graph/ElementTypes.h"
+#include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 
 using namespace mlir;
@@ -35,7 +36,7 @@ class SumSplitter {
 public:
   SumSplitter(graph::ReduceOp op, int64_t part)
       : op(op), part(part), merged(op), provenance(op),
-        builder(op, &provenance),
+        builder(op, &provenance), parts(builder, op.getLoc()),
         type(cast<RankedTensorType>(op.getInput().getType())),
         accumulator(graph::accumulatorOf(type.getElementType())) {}
   Value split();
@@ -43,7 +44,6 @@ public:
 private:
   Value reshape(Value value, ArrayRef<int64_t> shape);
   Value convert(Value value, Type element);
-  Value sum(Value value, ArrayRef<int64_t> dims);
   /// The merged dim that is cut, and how many of its values are in one part
   /// together with all values of the summed dims after it.
   std::pair<size_t, int64_t> chooseCut();
@@ -53,37 +53,22 @@ private:
   MergedDims merged;
   graph::ProvenanceCopier provenance;
   OpBuilder builder;
+  graph::Parts parts;
   RankedTensorType type;
   Type accumulator;
 };
 } // namespace
 
 Value SumSplitter::reshape(Value value, ArrayRef<int64_t> shape) {
-  auto from = cast<RankedTensorType>(value.getType());
-  if (from.getShape() == shape)
+  if (graph::getShape(value) == shape)
     return value;
-  return graph::ReshapeOp::create(
-      builder, op.getLoc(), RankedTensorType::get(shape, from.getElementType()),
-      value);
+  return graph::ReshapeOp::create(builder, op.getLoc(), value, shape);
 }
 
 Value SumSplitter::convert(Value value, Type element) {
-  auto from = cast<RankedTensorType>(value.getType());
-  if (from.getElementType() == element)
-    return value;
-  return graph::ConvertOp::create(builder, op.getLoc(), from.clone(element),
-                                  value);
-}
-
-Value SumSplitter::sum(Value value, ArrayRef<int64_t> dims) {
-  auto from = cast<RankedTensorType>(value.getType());
-  SmallVector<int64_t> kept;
-  for (auto [d, size] : llvm::enumerate(from.getShape()))
-    if (!llvm::is_contained(dims, static_cast<int64_t>(d)))
-      kept.push_back(size);
-  return graph::ReduceOp::create(
-      builder, op.getLoc(), RankedTensorType::get(kept, from.getElementType()),
-      op.getKind(), value, dims);
+  return graph::getGlobalType(value).getElementType() == element
+             ? value
+             : parts.convert(value, element);
 }
 
 std::pair<size_t, int64_t> SumSplitter::chooseCut() {
@@ -100,17 +85,17 @@ std::pair<size_t, int64_t> SumSplitter::chooseCut() {
 
 Value SumSplitter::split() {
   auto [cut, length] = chooseCut();
-  int64_t size = merged.sizes[cut], parts = llvm::divideCeil(size, length);
+  int64_t size = merged.sizes[cut], count = llvm::divideCeil(size, length);
   Value value = convert(op.getInput(), accumulator);
-  if (parts * length != size) {
+  if (count * length != size) {
     value = reshape(value, merged.sizes);
     SmallVector<int64_t> none(merged.sizes.size()), high(none);
-    high[cut] = parts * length - size;
+    high[cut] = count * length - size;
     value = graph::PadOp::create(builder, op.getLoc(), value, none, high, none,
                                  /*value=*/0.0);
   }
   SmallVector<int64_t> shape(merged.sizes), first, second;
-  shape[cut] = parts;
+  shape[cut] = count;
   shape.insert(shape.begin() + cut + 1, length);
   first.push_back(cut + 1);
   int64_t kept = 0; // dims that the first sum keeps
@@ -123,10 +108,9 @@ Value SumSplitter::split() {
       second.push_back(kept);
     ++kept;
   }
-  Value partial = sum(reshape(value, shape), first);
-  Value total = convert(sum(partial, second), type.getElementType());
-  auto result = cast<RankedTensorType>(op.getResult().getType());
-  return reshape(total, result.getShape());
+  Value partial = parts.sum(reshape(value, shape), first);
+  Value total = convert(parts.sum(partial, second), type.getElementType());
+  return reshape(total, graph::getShape(op.getResult()));
 }
 
 LogicalResult polyrank::codegen::splitLongSums(func::FuncOp function,
@@ -137,12 +121,12 @@ LogicalResult polyrank::codegen::splitLongSums(func::FuncOp function,
       sums.push_back(op);
   });
   for (graph::ReduceOp op : sums) {
+    int64_t results = graph::numElements(graph::getShape(op.getResult()));
+    if (results == 0) // there is no sum
+      continue;
     int64_t part = target.getSumPart(op);
     int64_t count =
-        cast<RankedTensorType>(op.getInput().getType()).getNumElements() /
-        std::max<int64_t>(
-            1,
-            cast<RankedTensorType>(op.getResult().getType()).getNumElements());
+        graph::numElements(graph::getShape(op.getInput())) / results;
     if (part < 0 || part > count)
       return op.emitOpError("sums ")
              << count << " values, which the target '" << target.getName()

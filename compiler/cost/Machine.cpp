@@ -1,4 +1,4 @@
-// What the programs of a module run on.
+// Answers what the programs of a module run on.
 
 #include "compiler/cost/Machine.h"
 

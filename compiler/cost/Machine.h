@@ -1,5 +1,5 @@
-// What the programs of a module run on, as passes ask for it: the module's
-// `rank.machine`, and the target's own answers where that states nothing.
+// Answers passes what the programs of a module run on: what the module's
+// `rank.machine` states, and the target's own answers where it states nothing.
 
 #pragma once
 

@@ -214,23 +214,20 @@ struct FormGemmsPass : lowering::impl::FormGemmsBase<FormGemmsPass> {
     graph::decomposeComposites(getOperation(), [](Operation *op) {
       return isa<graph::AttentionOp, graph::AttentionGradOp>(op);
     });
-    bool hasProducts = getOperation()
-                           .walk([](Operation *op) {
-                             return graph::isProduct(op)
-                                        ? WalkResult::interrupt()
-                                        : WalkResult::advance();
-                           })
-                           .wasInterrupted();
-    if (!hasProducts)
+    SmallVector<Operation *> products;
+    getOperation().walk([&](Operation *op) {
+      if (graph::isProduct(op))
+        products.push_back(op);
+    });
+    if (products.empty())
       return;
     auto target = target::getLibraryTarget(getOperation());
     if (failed(target))
       return signalPassFailure();
-    SmallVector<graph::MatmulOp> matmuls;
-    getOperation().walk([&](graph::MatmulOp op) { matmuls.push_back(op); });
     bool failedOne = false;
-    for (graph::MatmulOp op : matmuls)
-      failedOne |= failed(GemmFormer(op, *target).run());
+    for (Operation *op : products)
+      if (auto matmul = dyn_cast<graph::MatmulOp>(op))
+        failedOne |= failed(GemmFormer(matmul, *target).run());
     failedOne |= failed(formGroupedGemms(getOperation(), *target));
     if (failedOne)
       return signalPassFailure();

@@ -102,6 +102,7 @@ static void transposeFactors(graph::ScanOp scan, target::LibraryTarget target,
   }
 }
 
+/// `target` is null if there is no library: form-gemms refuses products then.
 static void formLoop(graph::ScanOp scan, target::LibraryTarget target) {
   graph::ProvenanceCopier provenance(scan);
   OpBuilder builder(scan, &provenance);
@@ -110,7 +111,8 @@ static void formLoop(graph::ScanOp scan, target::LibraryTarget target) {
     scan.erase();
     return;
   }
-  transposeFactors(scan, target, builder);
+  if (target)
+    transposeFactors(scan, target, builder);
   SmallVector<bool> isRead = findRead(scan);
   unsigned numStacks = scan.getNumStacks();
   // The remaining arguments and operands.
@@ -164,15 +166,16 @@ struct FormLoopsPass : lowering::impl::FormLoopsBase<FormLoopsPass> {
     getOperation().walk([&](graph::ScanOp scan) { scans.push_back(scan); });
     if (scans.empty())
       return;
-    auto target = target::getLibraryTarget(getOperation());
+    auto target = target::getTarget(getOperation());
     if (failed(target))
       return signalPassFailure();
+    auto library = dyn_cast<target::LibraryTarget>(Attribute(*target));
     // The readers of a scan come after it.
     for (graph::ScanOp scan : llvm::reverse(scans)) {
       if (scan.use_empty())
         scan.erase();
       else
-        formLoop(scan, *target);
+        formLoop(scan, library);
     }
   }
 };

@@ -118,7 +118,7 @@ public:
   }
 
   Elimination elimination;
-  /// Of what has no choice.
+  /// The objective of what has no choice.
   Objective fixed;
   /// False if a user's share of a value is counted alone, though users may
   /// share a reshard.

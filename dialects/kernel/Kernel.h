@@ -94,8 +94,8 @@ private:
 /// The expression of loop variables that an op has itself; null if it has none.
 Affine *getExpression(mlir::Operation *op);
 
-/// What one thread of a target computes by itself, in order. Other threads run
-/// at any time.
+/// The work that one thread of a target does by itself, in order. Other threads
+/// run at any time.
 enum class ThreadWork {
   /// All points of the reduced variables, for each of its points of the
   /// parallel

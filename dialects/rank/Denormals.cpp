@@ -1,4 +1,4 @@
-// What devices compute with denormal numbers, as an attribute of the module.
+// The attribute of the module that says how devices treat denormal numbers.
 
 #include "dialects/rank/Denormals.h"
 

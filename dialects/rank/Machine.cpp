@@ -1,4 +1,4 @@
-// What the programs of a module run on: text and verification.
+// The text and the verification of `rank.machine` and its parts.
 
 #include "dialects/rank/Rank.h"
 

@@ -1,4 +1,4 @@
-// What the programs of a module run on.
+// The attribute that says what the programs of a module run on.
 
 #ifndef POLYRANK_RANK_MACHINE_TD
 #define POLYRANK_RANK_MACHINE_TD

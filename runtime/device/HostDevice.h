@@ -1,4 +1,4 @@
-// What devices have in common whose memory is this process's own.
+// The base of devices whose memory is this process's own.
 
 #pragma once
 

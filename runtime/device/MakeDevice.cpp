@@ -20,7 +20,7 @@ struct DeviceKind {
   /// Fails if this machine lacks what an image requires. The error goes on from
   /// "the plan's kernels".
   Result<void> (*checkRequirements)(const Image &image);
-  /// What a user can do about that.
+  /// The advice that ends this error: what the user can do.
   const char *remedy;
   Result<std::unique_ptr<Device>> (*make)(const Image &image, const Plan &plan);
   /// Loads an image, and lets go of it.

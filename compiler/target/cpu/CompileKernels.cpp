@@ -52,17 +52,33 @@ LogicalResult cpu::scheduleKernel(rank::KernelOp kernel) {
   return success();
 }
 
-LogicalResult cpu::writeLaunch(rank::KernelOp kernel,
-                               runtime::plan::LaunchT &written) {
+namespace {
+/// The loops of a kernel, and how they run.
+struct Scheduled {
+  LoopsOp loops;
+  KernelSchedule schedule;
+};
+} // namespace
+
+/// Reads what scheduleKernel wrote; emits an error if it is not there or wrong.
+static FailureOr<Scheduled> readScheduled(rank::KernelOp kernel) {
   FailureOr<LoopsOp> loops = loopsOf(kernel);
   if (failed(loops))
     return failure();
   FailureOr<KernelSchedule> schedule = KernelSchedule::read(*loops);
   if (failed(schedule))
     return failure();
+  return Scheduled{*loops, *std::move(schedule)};
+}
+
+LogicalResult cpu::writeLaunch(rank::KernelOp kernel,
+                               runtime::plan::LaunchT &written) {
+  FailureOr<Scheduled> scheduled = readScheduled(kernel);
+  if (failed(scheduled))
+    return failure();
   runtime::plan::CpuLaunchT launch;
-  launch.range = schedule->numItems(*loops);
-  launch.grain = schedule->grain;
+  launch.range = scheduled->schedule.numItems(scheduled->loops);
+  launch.grain = scheduled->schedule.grain;
   written.body.Set(launch);
   return success();
 }
@@ -106,16 +122,14 @@ static FailureOr<std::string>
 compileKernel(rank::KernelOp kernel, const Machine &machine,
               const FrozenRewritePatternSet &expansions,
               StringRef dumpDirectory, target::CompiledKernel &info) {
-  FailureOr<LoopsOp> loops = loopsOf(kernel);
-  if (failed(loops))
+  FailureOr<Scheduled> scheduled = readScheduled(kernel);
+  if (failed(scheduled))
     return failure();
-  FailureOr<KernelSchedule> schedule = KernelSchedule::read(*loops);
-  if (failed(schedule))
-    return failure();
-  graph::Cost cost = cost::getCost(*loops);
+  graph::Cost cost = cost::getCost(scheduled->loops);
   info = {kernel.getSymName().str(), cost.flops, cost.bytesRead,
           cost.bytesWritten};
-  OwningOpRef<ModuleOp> module = emitLoops(info.symbol, *loops, *schedule);
+  OwningOpRef<ModuleOp> module =
+      emitLoops(info.symbol, scheduled->loops, scheduled->schedule);
   std::string text;
   llvm::raw_string_ostream os(text);
   if (!dumpDirectory.empty()) {

@@ -55,3 +55,13 @@ func.func @max(%x: tensor<4x65536xf32>) -> tensor<4xf32> {
   %0 = graph.reduce max %x over [1] : (tensor<4x65536xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// A sum without results has no parts.
+
+// CHECK-LABEL: func.func @empty
+// CHECK-COUNT-1: rank.launch
+// CHECK-NOT: rank.launch
+func.func @empty(%x: tensor<0x4xf32>) -> tensor<0xf32> {
+  %0 = graph.reduce sum %x over [1] : (tensor<0x4xf32>) -> tensor<0xf32>
+  return %0 : tensor<0xf32>
+}

@@ -151,6 +151,20 @@ module attributes {rank.machine = #rank.machine<"abacus">} {
 }
 )mlir";
 
+/// A loop that adds up.
+const char *scanWithoutProducts = R"mlir(
+module attributes {rank.machine = #rank.machine<"abacus">} {
+  func.func @step(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}, %h: tensor<4xf32> {graph.role = #graph.input<"h">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"y">}) {
+    %ys, %last = graph.scan 2 of(%x) carry(%h) uses() {
+    ^body(%xt: tensor<4xf32>, %ht: tensor<4xf32>):
+      %1 = graph.add %ht, %xt : tensor<4xf32>
+      graph.scan_yield stack(%1) carry(%1) : tensor<4xf32>, tensor<4xf32>
+    } : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<4xf32>)
+    return %ys : tensor<2x4xf32>
+  }
+}
+)mlir";
+
 /// A sum of twelve values for each of two results.
 const char *longSum = R"mlir(
 module attributes {rank.machine = #rank.machine<"abacus">} {
@@ -367,6 +381,10 @@ TEST_F(Targets, AreRefusedByNameWhereTheyHaveNoLibraryOrKernels) {
 TEST_F(Targets, NeedALibraryOnlyForItsCalls) {
   StringAttr::attachInterface<Abacus, AbacusKernels>(context);
   EXPECT_TRUE(lower(absolute)) << message;
+  EXPECT_TRUE(lower(scanWithoutProducts)) << message;
+  EXPECT_FALSE(lower(scan));
+  EXPECT_NE(message.find("has no library of GEMMs"), std::string::npos)
+      << message;
 }
 
 TEST_F(Targets, AreTheDefaultWhereTheModuleSaysNothing) {
