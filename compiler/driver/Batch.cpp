@@ -1,5 +1,4 @@
-// Finds the size of a model's batch, and the dims that the options say it lies
-// in.
+// Finds which dim of a model's inputs is the batch.
 
 #include "compiler/driver/Batch.h"
 
@@ -12,104 +11,119 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
-/// Rates a size on a copy of the model, without emitting diagnostics.
+/// Rates a batch on a copy of the model, without emitting diagnostics.
 static std::array<int64_t, 3> rate(ModuleOp module, const Said &said,
-                                   int64_t size) {
+                                   BatchDim batch) {
   ScopedDiagnosticHandler quiet(module.getContext(),
                                 [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> copy = module.clone();
-  return BatchFinder(*copy, said, size).rate();
+  return BatchFinder(*copy, said, batch).rate();
 }
 
-/// Warns if no output has a part for each index of dim 0 of the inputs, and
-/// some have one for each index of another dim: time may be the model's first
-/// dim.
-static void warnOfOtherDim(ModuleOp module, const Said &said, int64_t batch) {
+/// Looks for another batch if no output has a part for each index of dim 0 of
+/// the inputs, and some have one for each index of another dim: time may be the
+/// model's first dim. Returns that dim if the file leaves it open and fixes dim
+/// 0; else returns dim 0, with a warning.
+static BatchDim findOtherDim(ModuleOp module, const Said &said,
+                             BatchDim batch) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
-  bool hasRows = false, hasNumbers = false;
-  for (BlockArgument input : forward.getArguments())
-    hasNumbers |= graph::getShape(input).empty() &&
-                  boundary.getArgument<graph::InputAttr>(input.getArgNumber());
+  bool hasRows = false;
   for (auto [i, type] : llvm::enumerate(forward.getResultTypes()))
     hasRows |= boundary.getResult<graph::OutputAttr>(i) &&
                cast<RankedTensorType>(type).getRank() > 0;
-  // A rating does not change inputs that have the size in dim 0.
-  auto rating = [&] {
-    return hasNumbers ? rate(module, said, batch)
-                      : BatchFinder(module, said, batch).rate();
-  };
-  if (!hasRows || rating()[0] > 0)
-    return;
+  if (!hasRows || rate(module, said, batch)[0] > 0)
+    return batch;
   for (BlockArgument input : forward.getArguments()) {
     auto role = boundary.getArgument<graph::InputAttr>(input.getArgNumber());
     ArrayRef<int64_t> shape = graph::getShape(input);
     if (!role || said(role.getName().getValue(), shape.size()))
       continue;
-    for (int64_t dim = 1, rank = shape.size(); dim < rank; ++dim) {
-      if (shape[dim] == batch || rate(module, said, shape[dim])[0] == 0)
+    StringRef name = role.getName().getValue();
+    SmallVector<BatchDim> dims = said.dimsOf(input, name);
+    for (auto [dim, other] : llvm::enumerate(dims)) {
+      if (dim == 0 || other == batch || rate(module, said, other)[0] == 0)
         continue;
+      if (other.isOpen && !dims[0].isOpen)
+        return other;
       std::string axes = "-";
-      for (int64_t d = 1; d < rank; ++d)
+      for (size_t d = 1; d < shape.size(); ++d)
         axes += d == dim ? ",data" : ",-";
       emitWarning(module.getLoc())
-          << "dim 0 of input '" << role.getName().getValue() << "' of "
-          << shapeText(shape)
+          << "dim 0 of input '" << name << "' of " << shapeText(shape)
           << " is taken for the batch, but no output has a part for each of "
              "its "
-          << batch << ", as outputs have for each of the " << shape[dim]
+          << batch.size << ", as outputs have for each of the " << other.size
           << " of its dim " << dim
           << "; where that is the batch, say so with --mesh data=1 --shard '"
-          << role.getName().getValue() << "=[" << axes << "]'";
-      return;
+          << name << "=[" << axes << "]'";
+      return batch;
     }
   }
+  return batch;
 }
 
-/// Returns the size of the batch.
-static int64_t findSize(ModuleOp module, const Said &said) {
+/// Returns the one dim that all of these may be, with its name if one of them
+/// has one; else nullopt.
+static std::optional<BatchDim> findCommon(ArrayRef<BatchDim> dims,
+                                          const Said &said) {
+  BatchDim common = dims[0];
+  for (const BatchDim &dim : dims) {
+    if (!llvm::all_of(dims, [&](const BatchDim &other) {
+          return said.mayBeSame(dim, other);
+        }))
+      return std::nullopt;
+    if (common.name.empty())
+      common = dim;
+  }
+  return common;
+}
+
+/// Finds the dim that is the batch.
+static BatchDim findBatchDim(ModuleOp module, const Said &said) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   graph::Boundary boundary(forward);
-  SmallVector<int64_t> inFront, sizes; // distinct sizes of the inputs
+  SmallVector<BatchDim> inFront, all; // distinct dims of the inputs
   for (BlockArgument input : forward.getArguments()) {
     auto role = boundary.getArgument<graph::InputAttr>(input.getArgNumber());
     ArrayRef<int64_t> shape = graph::getShape(input);
     if (!role || shape.empty())
       continue;
-    std::optional<int64_t> dim = said(role.getName().getValue(), shape.size());
+    StringRef name = role.getName().getValue();
+    SmallVector<BatchDim> dims = said.dimsOf(input, name);
+    std::optional<int64_t> dim = said(name, shape.size());
     if (dim && *dim > 0)
-      return shape[*dim];
-    for (int64_t size : shape)
-      if (!llvm::is_contained(sizes, size))
-        sizes.push_back(size);
-    if (!llvm::is_contained(inFront, shape[0]))
-      inFront.push_back(shape[0]);
+      return dims[*dim];
+    for (const BatchDim &each : dims)
+      if (!llvm::is_contained(all, each))
+        all.push_back(each);
+    if (!llvm::is_contained(inFront, dims[0]))
+      inFront.push_back(dims[0]);
   }
   if (inFront.empty())
-    return 1;
-  if (inFront.size() == 1) {
-    warnOfOtherDim(module, said, inFront[0]);
-    return inFront[0];
-  }
-  int64_t best = inFront[0];
+    return {};
+  if (std::optional<BatchDim> common = findCommon(inFront, said))
+    return findOtherDim(module, said, *common);
+  BatchDim best = inFront[0];
   std::array<int64_t, 3> most{-1, -1, -1};
-  for (int64_t size : sizes) {
-    auto rating = rate(module, said, size);
+  for (const BatchDim &each : all) {
+    auto rating = rate(module, said, each);
     if (rating > most) { // of equal ratings the first
-      best = size;
+      best = each;
       most = rating;
     }
   }
   return best;
 }
 
-LogicalResult polyrank::driver::findBatch(ModuleOp module,
-                                          const Options &options) {
+LogicalResult polyrank::driver::findBatch(
+    ModuleOp module, const Options &options,
+    const llvm::StringMap<frontends::OpenDims> &openDims) {
   auto patterns = sharding::readShardPatterns(options.strategy.shardFile,
                                               options.strategy.shards);
   if (!patterns)
     return emitError(module.getLoc()) << patterns.error().message;
   Said said{*std::move(patterns),
-            sharding::getBatchAxisNames(options.strategy.batchAxes)};
-  return BatchFinder(module, said, findSize(module, said)).run();
+            sharding::getBatchAxisNames(options.strategy.batchAxes), openDims};
+  return BatchFinder(module, said, findBatchDim(module, said)).run();
 }

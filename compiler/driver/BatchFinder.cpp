@@ -76,6 +76,32 @@ std::optional<int64_t> Said::operator()(StringRef name, size_t rank) const {
   return std::nullopt;
 }
 
+SmallVector<BatchDim> Said::dimsOf(BlockArgument input, StringRef name) const {
+  SmallVector<BatchDim> dims;
+  for (int64_t size : graph::getShape(input))
+    dims.push_back({size, false, ""});
+  if (auto found = openDims.find(name); found != openDims.end())
+    for (auto [dim, open] : llvm::zip_equal(dims, found->second)) {
+      dim.isOpen = open.has_value();
+      dim.name = open ? StringRef(*open) : StringRef();
+    }
+  return dims;
+}
+
+bool Said::mayBeSame(const BatchDim &one, const BatchDim &other) const {
+  if (one.size != other.size)
+    return false;
+  if (one.name.empty() && other.name.empty())
+    return true;
+  if (one.name.empty() || other.name.empty())
+    return one.isOpen && other.isOpen;
+  return one.name == other.name ||
+         llvm::none_of(openDims, [&](const auto &input) {
+           return llvm::is_contained(input.second, one.name.str()) &&
+                  llvm::is_contained(input.second, other.name.str());
+         });
+}
+
 bool BatchFinder::isBatchAndAnother(ArrayRef<int64_t> shape) {
   auto isMerged = [&](Type type) {
     ArrayRef<int64_t> other = cast<RankedTensorType>(type).getShape();
@@ -87,23 +113,39 @@ bool BatchFinder::isBatchAndAnother(ArrayRef<int64_t> shape) {
           llvm::any_of(forward.getResultTypes(), isMerged));
 }
 
+SmallVector<int64_t> BatchFinder::findCandidates(BlockArgument input) {
+  SmallVector<int64_t> named, open, all;
+  for (auto [d, dim] : llvm::enumerate(
+           said.dimsOf(input, roleOf(input).getName().getValue()))) {
+    if (!said.mayBeSame(dim, batchDim))
+      continue;
+    if (!dim.name.empty() && dim.name == batchDim.name)
+      named.push_back(d);
+    if (dim.isOpen)
+      open.push_back(d);
+    all.push_back(d);
+  }
+  if (!named.empty())
+    return named;
+  bool isInFront = !all.empty() && all[0] == 0;
+  return isInFront || open.empty() ? all : open;
+}
+
 FailureOr<int64_t> BatchFinder::findDim(BlockArgument input) {
   ArrayRef<int64_t> shape = graph::getShape(input);
   StringRef name = roleOf(input).getName().getValue();
   std::optional<int64_t> isSaid = said(name, shape.size());
   if (isSaid && *isSaid >= 0)
     return *isSaid;
-  if (!shape.empty() && shape[0] == batch)
+  SmallVector<int64_t> candidates = findCandidates(input);
+  if (!candidates.empty() && candidates[0] == 0)
     return 0;
   if (isSaid)
     return *isSaid;
-  int64_t dim = onlyDimOf(shape, batch);
-  if (dim >= 0)
-    return dim;
-  if (dim == -1)
+  if (candidates.empty())
     return isBatchAndAnother(shape) ? inOneDim : noBatch;
-  if (isTried)
-    return llvm::find(shape, batch) - shape.begin();
+  if (candidates.size() == 1 || isTried)
+    return candidates[0];
   std::string none = llvm::join(SmallVector<StringRef>(shape.size(), "-"), ",");
   return emitError(module.getLoc())
          << "input '" << name << "' of " << shapeText(shape)
@@ -252,8 +294,14 @@ std::array<int64_t, 3> BatchFinder::rate() {
     return !shape.empty() && shape[0] == batch;
   };
   for (BlockArgument input : forward.getArguments())
-    if (graph::InputAttr role = roleOf(input); role && isInFront(input))
-      inputs += role.getOpenBatch() ? 2 : 1;
+    if (graph::InputAttr role = roleOf(input)) {
+      SmallVector<int64_t> candidates = findCandidates(input);
+      inputs += !candidates.empty() && candidates[0] == 0;
+      SmallVector<BatchDim> dims =
+          said.dimsOf(input, role.getName().getValue());
+      inputs += llvm::any_of(candidates,
+                             [&](int64_t dim) { return dims[dim].isOpen; });
+    }
   isTried = true;
   for (BlockArgument input : forward.getArguments())
     (void)findInput(input);

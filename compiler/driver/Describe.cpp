@@ -155,9 +155,11 @@ Result<OwningOpRef<ModuleOp>> Describer::import(const Options &options) {
     return bound.error();
   result.unsupported.clear();
   importOptions.unsupported = &result.unsupported;
+  llvm::StringMap<frontends::OpenDims> openDims;
+  importOptions.openDims = &openDims;
   frontends::LastError said(context);
   auto module = importModel(context, options.model, importOptions);
-  if (!module || failed(findBatch(*module, options)))
+  if (!module || failed(findBatch(*module, options, openDims)))
     return Error{said.message};
   return module;
 }

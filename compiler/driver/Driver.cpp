@@ -210,9 +210,11 @@ LogicalResult Compilation::importModel() {
     return fail(importOptions.error().message);
   if (auto bound = bindInputs(context, options, *importOptions); !bound)
     return fail(bound.error().message);
+  llvm::StringMap<frontends::OpenDims> openDims;
+  importOptions->openDims = &openDims;
   module = driver::importModel(context, options.model, *importOptions);
   if (!module || failed(checkElements(*module)) ||
-      failed(findBatch(*module, options)))
+      failed(findBatch(*module, options, openDims)))
     return failure();
   (*module)->setAttr(rank::machineAttrName, machine);
   rank::setDenormals(*module, options.flushDenormals ? rank::Denormals::Flush

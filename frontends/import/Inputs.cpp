@@ -118,6 +118,12 @@ private:
     if (countElements(shape) > maxElements)
       return inputError() << "of shape " << toString(shape) << " is too large";
     bool hasOpenBatch = !dims.empty() && !dims.front().size;
+    if (options.openDims) {
+      OpenDims &open = (*options.openDims)[name];
+      for (const DeclaredDim &dim : dims)
+        open.push_back(dim.size && dim.name.empty() ? std::nullopt
+                                                    : std::optional(dim.name));
+    }
     inputs.push_back({name, RankedTensorType::get(shape, input.elementType),
                       input.held, hasOpenBatch});
     return success();

@@ -23,6 +23,10 @@ struct InputSpec {
 /// Parses `NAME=DTYPE[D0,D1,...]`.
 Result<std::pair<std::string, InputSpec>> parseInputSpec(llvm::StringRef text);
 
+/// For each dim of an input whether the file leaves its size open, and under
+/// which name: nullopt for a size in the file, "" for a dim without a name.
+using OpenDims = llvm::SmallVector<std::optional<std::string>>;
+
 /// How batch normalization gets its statistics.
 enum class BatchNorm {
   /// As the file says. For ONNX this is an error in training, since PyTorch's
@@ -77,6 +81,8 @@ struct ImportOptions {
   /// Inputs whose values are known at import; they are no arguments of
   /// @forward.
   llvm::StringMap<graph::Tensor> known;
+  /// If not null, receives the open dims of each input, by its name.
+  llvm::StringMap<OpenDims> *openDims = nullptr;
   /// If not null, receives all nodes that cannot be imported instead of a
   /// diagnostic.
   std::vector<UnsupportedNodes> *unsupported = nullptr;

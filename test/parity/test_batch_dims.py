@@ -298,3 +298,94 @@ def test_an_input_with_the_batch_and_another_dim_in_one_is_taken_apart(tmp_path)
         assert ours.losses[step] == pytest.approx(loss.item(), rel=1e-5)
     _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--shard", "labels=[-]")
     assert "input 'labels' of [20] has no batch" in said
+
+
+# What the file leaves open, and under which name.
+
+def exportedOpen(model, inputs, dims, path, kind, outputs):
+    """Of `dims`, {input: {dim: name}}, the file leaves the sizes open. Returns the path and the names that they have there."""
+    opened = {name: {d: torch.export.Dim(each) for d, each in of.items()} or None for name, of in dims.items()}
+    if kind == "onnx":
+        path = path.with_suffix(".onnx")
+        torch.onnx.export(model, tuple(inputs), str(path), input_names=list(dims), output_names=outputs, dynamic_shapes=opened,
+                          dynamo=True, optimize=False, verbose=False)
+        return path, {name: name for of in dims.values() for name in of.values()}
+    program = torch.export.export(model, tuple(each.contiguous() for each in inputs), dynamic_shapes=opened)
+    torch.export.save(program, str(path))
+    shapes = {node.name: node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder"}
+    return path, {name: str(shapes[key][d]) for key, of in dims.items() for d, name in of.items()}
+
+
+@pytest.mark.parametrize("size", [3, L])
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_a_dim_that_the_file_leaves_open_is_the_batch_where_outputs_follow_it_alone(kind, size, tmp_path):
+    """Time is the first dim, and may even have the batch's size."""
+    model, x = TimeFirst(), torch.randn(L, 2 * size, H)
+    path, names = exportedOpen(model, (x[:, :7],), {"x": {1: "batch"}}, tmp_path / "model.pt2", kind, ["output"])
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--dim", f"{names['batch']}={size}")
+    assert f"input 'x' of [5,{size},8] has the batch in dim 1: the data has an array of [5,SAMPLES,8]" in said
+    assert "is taken for the batch" not in said
+    np.savez(tmp_path / "in.npz", x=x.numpy())
+    tools.tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class OpenMask(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(H, H)
+
+    def forward(self, mask, x):
+        return torch.softmax(self.linear(x) @ x.transpose(-1, -2) + mask, -1) @ x
+
+
+@pytest.mark.parametrize("mesh", [(), ("--mesh", "data=2")], ids=["one", "data"])
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_a_mask_as_long_as_the_batch_is_large_has_none(kind, mesh, tmp_path):
+    """The file has different names for the two, and fixes neither."""
+    model, size = OpenMask(), 6
+    mask, x = torch.randn(size, size), torch.randn(2 * size, size, H)
+    path, names = exportedOpen(model, (mask[:L, :L], x[:7, :L]), {"mask": {0: "length", 1: "length"}, "x": {0: "batch", 1: "length"}},
+                               tmp_path / "model.pt2", kind, ["output"])
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", *mesh, "--dim", f"{names['batch']}={size}",
+                         "--dim", f"{names['length']}={size}")
+    assert "input 'mask' of [6,6] has no batch" in said and "input 'x'" not in said
+    np.savez(tmp_path / "in.npz", x=x.numpy(), mask=mask.numpy())
+    tools.tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], model(mask, x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+def test_a_dim_that_the_file_fixes_is_not_the_batch_that_it_leaves_open(kind, tmp_path):
+    class Pairs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = torch.nn.Linear(H, H)
+
+        def forward(self, x, pairs, table):
+            return self.cell(x) + pairs.sum((0, 2)) + table.sum(0)
+
+    model, x, pairs, table = Pairs(), torch.randn(2 * B, H), torch.randn(2, 2 * B, B, H), torch.randn(B, H)
+    path, names = exportedOpen(model, (x[:7], pairs[:, :7], table), {"x": {0: "batch"}, "pairs": {1: "batch"}, "table": {}},
+                               tmp_path / "model.pt2", kind, ["output"])
+    _, said = tools.tool("compile", path, "-o", tmp_path / "plan", "--mode", "forward", "--mesh", "data=2", "--dim", f"{names['batch']}={B}")
+    assert "input 'pairs' of [2,4,4,8] has the batch in dim 1" in said and "input 'table' of [4,8] has no batch" in said
+    np.savez(tmp_path / "in.npz", x=x.numpy(), pairs=pairs.numpy(), table=table.numpy())
+    tools.tool("run", tmp_path / "plan", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["output"], model(x, pairs, table).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_names_of_dims_that_an_exporter_counts_do_not_tell_them_apart(tmp_path):
+    """Each open dim of each input has its own name, as in files of tf2onnx."""
+    import onnx
+    from onnx import TensorProto, helper
+    model, value = tmp_path / "model.onnx", helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "y"], ["z"])], "graph",
+                              [value("x", TensorProto.FLOAT, ["unk__1", H]), value("y", TensorProto.FLOAT, ["unk__2", H])],
+                              [value("z", TensorProto.FLOAT, ["unk__3", H])],
+                              [onnx.numpy_helper.from_array(np.eye(H, dtype=np.float32), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), model)
+    compile = ("compile", model, "-o", tmp_path / "plan", "--mode", "forward")
+    _, said = tools.tool(*compile, "--dim", "unk__1=4", "--dim", "unk__2=4")
+    assert "has no batch" not in said and "is taken for the batch" not in said
