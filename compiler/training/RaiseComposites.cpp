@@ -40,6 +40,8 @@ class RaiseComposites
       return signalPassFailure();
     Block &body = forward->getBody().front();
     foldNeutralOps(body);
+    for (auto log : llvm::make_early_inc_range(body.getOps<graph::AtanhOp>()))
+      spellLog1p(log);
     KnownMasks masks;
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<graph::TanhOp, graph::ErfOp>(op))

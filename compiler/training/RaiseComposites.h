@@ -48,6 +48,10 @@ bool raiseSilu(graph::SigmoidOp op);
 /// Logarithms of sigmoids, softmaxes and sums of exponentials, whose argument
 /// overflows or vanishes, get a stable form.
 bool raiseLogarithm(graph::LogOp op);
+/// Writes log1p(z), which is imported as 2 atanh(z / (z + 2)), as log(1 + z) if
+/// `raiseLogarithm` has a form for that: z is e^x or -sigmoid(x), or -p in a
+/// logarithm of binary_cross_entropy, which is bounded by -100.
+bool spellLog1p(graph::AtanhOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
 /// of the probabilities and the values. Masks that were read are cached in
 /// `known`.

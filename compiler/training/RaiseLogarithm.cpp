@@ -1,7 +1,7 @@
 // Raises logarithms whose argument overflows or vanishes although the result
 // would not: log(sigmoid(x)), log(1 - sigmoid(x)), log(1 + e^x), log(e^x + e^y)
-// and log(softmax(x)). Those of binary_cross_entropy, which PyTorch bounds,
-// stay.
+// and log(softmax(x)), also where they are written with log1p. Those of
+// binary_cross_entropy, which PyTorch bounds, stay.
 
 #include "compiler/training/RaiseComposites.h"
 
@@ -73,19 +73,18 @@ Value buildLogarithm(Parts &parts, Value argument) {
 
 /// Returns max(log x, -100), written as a maximum or a select, if the logarithm
 /// is bounded so; else null.
-Value findBounded(graph::LogOp op) {
+Value findBounded(Value log) {
   auto isBound = [](Value value) { return graph::getSplat(value) == -100.0; };
-  for (Operation *user : op.getResult().getUsers()) {
+  for (Operation *user : log.getUsers()) {
     if (auto most = dyn_cast<graph::MaxOp>(user))
       if (isBound(most.getLhs()) || isBound(most.getRhs()))
         return most;
     auto select = dyn_cast<graph::SelectOp>(user);
-    if (!select || select.getOnFalse() != op.getResult() ||
-        !isBound(select.getOnTrue()))
+    if (!select || select.getOnFalse() != log || !isBound(select.getOnTrue()))
       continue;
     auto compare = select.getCondition().getDefiningOp<graph::CompareOp>();
     if (compare && compare.getComparison() == graph::Comparison::LT &&
-        compare.getLhs() == op.getResult() && isBound(compare.getRhs()))
+        compare.getLhs() == log && isBound(compare.getRhs()))
       return select;
   }
   return {};
@@ -95,7 +94,7 @@ Value findBounded(graph::LogOp op) {
 bool hasBoundedLogarithm(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     auto log = dyn_cast<graph::LogOp>(user);
-    return log && findBounded(log);
+    return log && findBounded(log.getResult());
   });
 }
 
@@ -137,10 +136,46 @@ void giveBoundedGradient(Value bounded, Value p) {
   bounded.replaceAllUsesExcept(parts.add(value, change), value);
 }
 
+/// Returns z for z / (z + 2), else null.
+Value findRatioTo2(Value value) {
+  auto ratio = value.getDefiningOp<graph::DivOp>();
+  auto sum = ratio ? ratio.getRhs().getDefiningOp<graph::AddOp>() : nullptr;
+  if (!sum)
+    return {};
+  Value z = ratio.getLhs();
+  return (sum.getLhs() == z && graph::getSplat(sum.getRhs()) == 2.0) ||
+                 (sum.getRhs() == z && graph::getSplat(sum.getLhs()) == 2.0)
+             ? z
+             : Value();
+}
+
 } // namespace
 
+bool training::spellLog1p(graph::AtanhOp op) {
+  Value z = findRatioTo2(op.getInput());
+  if (!z || !op.getResult().hasOneUse())
+    return false;
+  auto twice = dyn_cast<graph::MulOp>(*op.getResult().user_begin());
+  if (!twice || (graph::getSplat(twice.getLhs()) != 2.0 &&
+                 graph::getSplat(twice.getRhs()) != 2.0))
+    return false;
+  // Other logarithms keep the digits of a small z.
+  auto negated = z.getDefiningOp<graph::NegOp>();
+  if (!z.getDefiningOp<graph::ExpOp>() &&
+      !(negated && (negated.getInput().getDefiningOp<graph::SigmoidOp>() ||
+                    findBounded(twice.getResult()))))
+    return false;
+  graph::ProvenanceCopier copier(op);
+  OpBuilder builder(op, &copier);
+  Parts parts(builder, op.getLoc());
+  Value log = parts.apply<graph::LogOp>(parts.add(z, parts.splat(z, 1)));
+  twice.getResult().replaceAllUsesWith(log);
+  return true;
+}
+
 bool training::raiseLogarithm(graph::LogOp op) {
-  if (Value bounded = findBounded(op); bounded && isOfBinaryCrossEntropy(op)) {
+  if (Value bounded = findBounded(op.getResult());
+      bounded && isOfBinaryCrossEntropy(op)) {
     giveBoundedGradient(bounded, op.getInput());
     return true;
   }

@@ -49,14 +49,24 @@ class Logarithms(nn.Module):
         return total
 
 
-@pytest.fixture(scope="module", params=["dynamo", "optimized"])
+def export(model, x, folder, kind):
+    """Returns the file and the name of the output."""
+    if kind in ("dynamo", "optimized"):
+        torch.onnx.export(model, (x,), folder / "model.onnx", input_names=["x"], output_names=["loss"], dynamo=True,
+                          optimize=kind == "optimized", verbose=False)
+        return folder / "model.onnx", "loss"
+    program = torch.export.export(model, (x,))
+    torch.export.save(program.run_decompositions() if kind == "decomposed" else program, folder / "model.pt2")
+    return folder / "model.pt2", "output"
+
+
+@pytest.fixture(scope="module", params=["dynamo", "optimized", "decomposed"])
 def results(request, tmp_path_factory):
     """By function what is left of the parameter, ours and PyTorch's, and the losses."""
     folder, model, x = tmp_path_factory.mktemp("logarithms"), Logarithms(), torch.zeros(2, 1)
-    torch.onnx.export(model, (x,), folder / "model.onnx", input_names=["x"], output_names=["loss"], dynamo=True,
-                      optimize=request.param == "optimized", verbose=False)
+    path, output = export(model, x, folder, request.param)
     tools.saveData(folder / "data.npz", {"x": x})
-    tool("compile", folder / "model.onnx", "-o", folder / "plan", "--loss", "output(loss)", "--optimizer", "sgd(lr=1)")
+    tool("compile", path, "-o", folder / "plan", "--loss", f"output({output})", "--optimizer", "sgd(lr=1)")
     run = tools.train(folder / "plan", folder / "data.npz", 1, folder / "run")
     expected, loss = {}, 0.0
     for i, (name, (_, meant)) in enumerate(FUNCTIONS.items()):
@@ -92,14 +102,11 @@ class Saturated(nn.Module):
         return F.binary_cross_entropy(torch.sigmoid(self.points + (0 * x).mean()), targets, reduction="sum")
 
 
-@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+@pytest.mark.parametrize("kind", ["pt2", "decomposed", "dynamo"])
 def test_binary_cross_entropy_keeps_pytorchs_bound(kind, tmp_path):
-    model, x, path = Saturated(), torch.zeros(2, 1), tmp_path / ("model.onnx" if kind == "onnx" else "model.pt2")
-    if kind == "onnx":
-        torch.onnx.export(model, (x,), path, input_names=["x"], output_names=["output"], dynamo=True, optimize=False, verbose=False)
-    else:
-        torch.export.save(torch.export.export(model, (x,)), path)
-    tool("compile", path, "-o", tmp_path / "plan", "--loss", "output(output)", "--optimizer", "sgd(lr=1)")
+    model, x = Saturated(), torch.zeros(2, 1)
+    path, output = export(model, x, tmp_path, kind)
+    tool("compile", path, "-o", tmp_path / "plan", "--loss", f"output({output})", "--optimizer", "sgd(lr=1)")
     tools.saveData(tmp_path / "data.npz", {"x": x})
     run = tools.train(tmp_path / "plan", tmp_path / "data.npz", 1, tmp_path / "run")
     loss = model(x)

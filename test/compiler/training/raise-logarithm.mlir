@@ -91,3 +91,53 @@ func.func @forward(%x: tensor<2x4xf32> {graph.role = #graph.input<"x">}) -> (ten
   %a = graph.max %0, %least : tensor<2x4xf32>
   return %a : tensor<2x4xf32>
 }
+
+// -----
+
+// log1p is imported as 2 atanh(z / (z + 2)). That of binary_cross_entropy has a
+// bound and the logarithm of p beside it, and is one of its two logarithms; that
+// of e^x is a softplus.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.atanh
+// CHECK: %[[REST:.+]] = graph.add
+// CHECK: %[[LOG:.+]] = graph.log %[[REST]]
+// CHECK: %[[BOUNDED:.+]] = graph.max %[[LOG]]
+// CHECK: graph.detach %[[REST]]
+// CHECK: graph.detach %[[BOUNDED]]
+// CHECK-NOT: graph.atanh
+func.func @forward(%p: tensor<2x4xf32> {graph.role = #graph.input<"p">}, %x: tensor<2x4xf32> {graph.role = #graph.input<"x">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"a">}, tensor<2x4xf32> {graph.role = #graph.output<"b">}, tensor<2x4xf32> {graph.role = #graph.output<"c">}) {
+  %two = graph.constant dense<2.0> : tensor<2x4xf32>
+  %least = graph.constant dense<-100.0> : tensor<2x4xf32>
+  %z = graph.neg %p : tensor<2x4xf32>
+  %0 = graph.add %z, %two : tensor<2x4xf32>
+  %1 = graph.div %z, %0 : tensor<2x4xf32>
+  %2 = graph.atanh %1 : tensor<2x4xf32>
+  %3 = graph.mul %2, %two : tensor<2x4xf32>
+  %a = graph.max %3, %least : tensor<2x4xf32>
+  %4 = graph.log %p : tensor<2x4xf32>
+  %b = graph.max %4, %least : tensor<2x4xf32>
+  %e = graph.exp %x : tensor<2x4xf32>
+  %5 = graph.add %e, %two : tensor<2x4xf32>
+  %6 = graph.div %e, %5 : tensor<2x4xf32>
+  %7 = graph.atanh %6 : tensor<2x4xf32>
+  %c = graph.mul %7, %two : tensor<2x4xf32>
+  return %a, %b, %c : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// -----
+
+// Any other log1p keeps the digits of a small argument.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: graph.atanh
+// CHECK-NOT: graph.log
+func.func @forward(%p: tensor<2x4xf32> {graph.role = #graph.input<"p">}) -> (tensor<2x4xf32> {graph.role = #graph.output<"a">}) {
+  %two = graph.constant dense<2.0> : tensor<2x4xf32>
+  %z = graph.neg %p : tensor<2x4xf32>
+  %0 = graph.add %z, %two : tensor<2x4xf32>
+  %1 = graph.div %z, %0 : tensor<2x4xf32>
+  %2 = graph.atanh %1 : tensor<2x4xf32>
+  %a = graph.mul %2, %two : tensor<2x4xf32>
+  return %a : tensor<2x4xf32>
+}
