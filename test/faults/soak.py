@@ -66,6 +66,8 @@ def latest(run):
 
 def isIn(moment, run):
     """Whether a run is in this moment, as far as that is seen from outside."""
+    if not run.said():  # it has not begun, and what there is was left by the run before it
+        return False
     records = latest(run)
     kind = next(iter(records[0]), "") if records else ""
     if moment == "load":
