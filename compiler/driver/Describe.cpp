@@ -18,6 +18,7 @@
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/training/Passes.h"
 #include "frontends/import/LastError.h"
+#include "mlir/Pass/PassManager.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -70,6 +71,7 @@ private:
   int64_t chooseBatch();
   std::vector<std::string> axesFor(const DescribedValue &output) const;
   void noteDropout(ModuleOp module);
+  void noteAttentions(ModuleOp module);
   std::string dimName(size_t input, size_t dim) const;
 
   const Options &given;
@@ -360,9 +362,11 @@ bool Describer::goForward(Options &options) {
 void Describer::noteDropout(ModuleOp module) {
   int64_t active = 0;
   std::map<double, std::string> rates;
-  module.walk([&](graph::DropoutOp op) {
+  module.walk([&](graph::DroppingOp op) {
+    if (!op.getDropRate())
+      return;
     ++active;
-    double rate = op.getRate().convertToDouble();
+    double rate = *op.getDropRate();
     std::string text;
     llvm::raw_string_ostream(text) << llvm::format("%g", rate);
     // Rates are equal by their text: some are 0.1 in float32, others in
@@ -392,6 +396,28 @@ void Describer::noteDropout(ModuleOp module) {
                     "evaluation mode; --dropout P sets another rate and turns "
                     "them on");
   }
+}
+
+/// Says how many attentions are one op, and why others are not.
+void Describer::noteAttentions(ModuleOp module) {
+  OwningOpRef<ModuleOp> raised = module.clone();
+  SmallVector<std::string> inParts;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      inParts.push_back(diagnostic.str());
+    return success();
+  });
+  PassManager manager(&context);
+  manager.addPass(training::createRaiseCompositesPass());
+  if (failed(manager.run(*raised)))
+    return;
+  int64_t whole = 0;
+  raised->walk([&](graph::AttentionOp) { ++whole; });
+  if (whole > 0)
+    result.notes.push_back(
+        std::to_string(whole) +
+        (whole == 1 ? " attention is one op" : " attentions are one op each"));
+  llvm::append_range(result.notes, inParts);
 }
 
 Result<void> Describer::run() {
@@ -435,6 +461,7 @@ Result<void> Describer::run() {
   }
   auto forward = module->lookupSymbol<func::FuncOp>("forward");
   result.forwardFlops = cost::getFlops(forward);
+  noteAttentions(*module);
   if (!options.forward)
     noteDropout(*module);
   if (options.forward) {

@@ -29,7 +29,10 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
         continue;
       graph::ShardingRule rule = op.getShardingRule();
       const auto &factors = rule.operands[slot.getOperandNumber()][dim];
-      if (factors.size() != 1)
+      // Heads of queries that share keys are two factors of one dim.
+      auto attention = dyn_cast<graph::AttentionOp>(*op);
+      bool isHead = attention && slot.getOperandNumber() < 3 && dim == 1;
+      if (factors.size() != 1 && !(isHead && !factors.empty()))
         continue;
       int factor = factors[0];
       // A scan takes whole tensors where each iteration needs them; ops before
@@ -37,9 +40,13 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
       if (rule.factors[factor].kind == graph::FactorKind::Replicated &&
           !isa<graph::ScanOp>(op))
         use.isSliced = true;
-      bool isBatch = isa<graph::AttentionOp>(op) && dim == 1;
-      use.isWidth |= isa<graph::AttentionOp>(op) && dim == 3 &&
-                     graph::getShape(value)[1] > 1;
+      bool isBatch = isHead;
+      if (attention && slot.getOperandNumber() < 3) {
+        graph::AttentionSizes sizes = attention.getSizes();
+        use.isWidth |= dim == 3 && sizes.heads > 1;
+        use.isGroups |=
+            isHead && slot.getOperandNumber() > 0 && sizes.groups < sizes.heads;
+      }
       if (auto matmul = dyn_cast<graph::MatmulOp>(*op))
         isBatch = llvm::is_contained(slot.getOperandNumber() == 0
                                          ? matmul.getLhsBatch()
@@ -51,7 +58,7 @@ DimUse sharding::followDim(Value start, int64_t startDim) {
         for (auto [d, list] : llvm::enumerate(result))
           if (!list.empty() && list[0] == factor)
             pending.push_back({op->getResult(r), static_cast<int64_t>(d),
-                               isPart || list.size() > 1});
+                               isPart || list.size() > factors.size()});
     }
   }
   return use;

@@ -1,9 +1,8 @@
-// Raises attention from its ops.
+// Raises attention from its ops: softmax(q k^T, scaled and masked) v.
 
+#include "compiler/training/AttentionTerms.h"
 #include "compiler/training/RaiseComposites.h"
-
-#include "compiler/training/ReshapeMotion.h"
-#include "dialects/graph/Forward.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 
@@ -13,377 +12,496 @@ using namespace polyrank::training;
 using graph::Comparison;
 using graph::getShape;
 
-namespace {
-
-/// The attributes and operands of an attention, as read from its scores.
-struct Scores {
-  Value query, key;
-  double scale = 1;
-  Value mask; // booleans that broadcast to the scores, or null
-  /// The score of a masked key.
-  double fill = 0;
-  /// True if each query is known to see a key.
-  bool seesSome = true;
-  bool causal = false;
-};
-
-} // namespace
-
-/// Strips constant factors from `value` and multiplies `scale` by them.
-static Value withoutFactors(Value value, double &scale) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<graph::MulOp, graph::DivOp>(op))
-      break;
-    Value rest = op->getOperand(0);
-    std::optional<double> number = graph::getSplat(op->getOperand(1));
-    if (!number && isa<graph::MulOp>(op)) {
-      rest = op->getOperand(1);
-      number = graph::getSplat(op->getOperand(0));
-    }
-    if (!number)
-      break;
-    scale *= isa<graph::MulOp>(op) ? *number : 1 / *number;
-    value = rest;
+/// The factor of a product or quotient with a constant, or of a negation, and
+/// what it multiplies; null if `op` is none.
+static Value readFactor(Operation *op, double &factor) {
+  if (isa_and_nonnull<graph::NegOp>(op)) {
+    factor = -1;
+    return op->getOperand(0);
   }
-  return value;
+  if (!isa_and_nonnull<graph::MulOp, graph::DivOp>(op))
+    return {};
+  std::optional<double> number = graph::getSplat(op->getOperand(1));
+  if (number) {
+    factor = isa<graph::MulOp>(op) ? *number : 1 / *number;
+    return op->getOperand(0);
+  }
+  number = graph::getSplat(op->getOperand(0));
+  if (!number || isa<graph::DivOp>(op))
+    return {};
+  factor = *number;
+  return op->getOperand(1);
 }
 
-/// Returns true for a score whose probability is zero.
-static bool isMasking(double value) { return value <= -1e30; }
-
-namespace {
-
-/// A constant that is broadcast along the dims of a value that are not in
-/// `dims`.
-struct Repeated {
-  DenseElementsAttr elements;
-  SmallVector<int64_t> shape; // of the elements; dims of size 1 may be dropped
-  SmallVector<int64_t> dims;
-};
-
-} // namespace
-
-/// Reads a constant through broadcasts, and reshapes that keep its dims.
-static std::optional<Repeated> readRepeated(Value value) {
+/// Strips constant factors from `value`, also where transposes and reshapes
+/// come after them, and multiplies `scale` by them.
+static Value withoutFactors(OpBuilder &builder, Value value, double &scale) {
   Operation *op = value.getDefiningOp();
-  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op)) {
-    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-    if (!elements)
-      return std::nullopt;
-    if (elements.isSplat())
-      elements = elements.resizeSplat(
-          RankedTensorType::get({}, elements.getElementType()));
-    Repeated result{
-        elements, SmallVector<int64_t>(elements.getType().getShape()), {}};
-    llvm::append_range(result.dims, llvm::seq<int64_t>(0, result.shape.size()));
-    return result;
+  double factor = 1;
+  if (Value rest = readFactor(op, factor)) {
+    scale *= factor;
+    return withoutFactors(builder, rest, scale);
   }
-  if (!isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op))
-    return std::nullopt;
-  std::optional<Repeated> result = readRepeated(op->getOperand(0));
-  if (!result)
-    return std::nullopt;
-  if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
-    for (int64_t &dim : result->dims)
-      dim = broadcast.getDims()[dim];
-    return result;
-  }
-  auto groups = getGroups(getShape(op->getOperand(0)), getShape(value));
-  SmallVector<int64_t> shape, dims;
-  for (auto [size, dim] : llvm::zip_equal(result->shape, result->dims)) {
-    if (size == 1)
-      continue;
-    const auto *group = llvm::find_if(groups, [&](const ReshapeGroup &each) {
-      return llvm::is_contained(each.source, dim);
-    });
-    if (group->source.size() != 1 || group->result.size() != 1)
-      return std::nullopt;
-    shape.push_back(size);
-    dims.push_back(group->result[0]);
-  }
-  result->shape = shape;
-  result->dims = dims;
-  return result;
+  if (!isa_and_nonnull<graph::TransposeOp, graph::ReshapeOp,
+                       graph::BroadcastOp>(op))
+    return value;
+  Value inner = withoutFactors(builder, op->getOperand(0), scale);
+  if (inner == op->getOperand(0))
+    return value;
+  OperationState state(op->getLoc(), op->getName(), inner, op->getResultTypes(),
+                       op->getAttrs());
+  return builder.create(state)->getResult(0);
 }
 
-/// Reads a mask from `elements`, with these strides from query to query and key
-/// to key.
-static KnownMasks::Visible readVisible(DenseElementsAttr elements,
-                                       int64_t rowStride, int64_t columnStride,
-                                       int64_t queries, int64_t keys) {
-  auto numbers = graph::Tensor::fromAttribute(elements);
-  graph::Tensor visible(numbers.elementType, {queries, keys});
-  KnownMasks::Visible result;
-  for (int64_t query = 0; query < queries; ++query) {
-    bool some = false;
-    for (int64_t key = 0; key < keys; ++key) {
-      int64_t to = query * keys + key;
-      visible.copy(to, numbers, query * rowStride + key * columnStride);
-      bool sees = visible.integers[to];
-      some |= sees;
-      result.all &= sees;
-      result.causal &= sees == (key <= query + keys - queries);
-    }
-    result.some &= some;
+/// Returns true if a transpose swaps the last two dims and no others.
+static bool swapsLast(ArrayRef<int64_t> order) {
+  int64_t rank = order.size();
+  return rank >= 2 && llvm::is_sorted(order.drop_back(2)) &&
+         order[rank - 2] == rank - 1 && order[rank - 1] == rank - 2;
+}
+
+/// Transposes `value`; a transpose that comes before becomes part of it, also
+/// with a reshape between both that adds or drops dims of size 1, or that
+/// merges or splits dims before the last two, which both swap.
+static Value permuted(OpBuilder &builder, Value value,
+                      ArrayRef<int64_t> order) {
+  SmallVector<int64_t> result, moving;
+  for (int64_t dim : order) {
+    result.push_back(getShape(value)[dim]);
+    if (result.back() != 1)
+      moving.push_back(dim);
   }
-  if (!result.all && !result.causal)
-    result.elements = visible.toAttribute();
-  return result;
-}
-
-/// Reads a mask that is a constant broadcast over all dims but queries and
-/// keys; null for other masks.
-static const KnownMasks::Visible *readConstantMask(Value mask,
-                                                   KnownMasks &known) {
-  std::optional<Repeated> constant = readRepeated(mask);
-  if (!constant)
-    return nullptr;
-  ArrayRef<int64_t> shape = getShape(mask);
-  int64_t rank = shape.size(), queries = shape[rank - 2],
-          keys = shape[rank - 1];
-  SmallVector<int64_t> strides = graph::getStrides(constant->shape);
-  int64_t rowStride = 0, columnStride = 0;
-  for (auto [i, dim] : llvm::enumerate(constant->dims)) {
-    if (constant->shape[i] == 1)
-      continue;
-    if (dim < rank - 2)
-      return nullptr;
-    (dim == rank - 2 ? rowStride : columnStride) = strides[i];
+  if (llvm::is_sorted(moving))
+    return reshaped(builder, value, result);
+  if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
+    SmallVector<int64_t> both;
+    for (int64_t dim : order)
+      both.push_back(transpose.getPermutation()[dim]);
+    return permuted(builder, transpose.getInput(), both);
   }
-  auto [entry, isNew] =
-      known.visible.try_emplace({constant->elements.getAsOpaquePointer(),
-                                 rowStride, columnStride, queries, keys});
-  if (isNew)
-    entry->second =
-        readVisible(constant->elements, rowStride, columnStride, queries, keys);
-  return &entry->second;
-}
-
-/// Reads an additive mask from constant numbers.
-static KnownMasks::Additive readAdditive(OpBuilder &builder,
-                                         DenseElementsAttr elements) {
-  auto numbers = graph::Tensor::fromAttribute(elements);
-  graph::Tensor visible(builder.getI1Type(), numbers.shape);
-  KnownMasks::Additive result;
-  for (auto [flag, number] :
-       llvm::zip_equal(visible.integers, numbers.floats)) {
-    if (number != 0 && !isMasking(number))
-      return {};
-    flag = number == 0;
-    result.fill = std::min(result.fill, number);
-  }
-  result.visible = visible.toAttribute();
-  return result;
-}
-
-/// Returns the boolean mask for an additive mask of zeros and `fill`, with the
-/// same broadcasts; null if it is no such mask.
-static Value readAdditiveMask(OpBuilder &builder, Value mask, double &fill,
-                              KnownMasks &known) {
-  Operation *op = mask.getDefiningOp();
-  auto type = RankedTensorType::get(getShape(mask), builder.getI1Type());
-  if (auto select = dyn_cast_or_null<graph::SelectOp>(op)) {
-    fill = graph::getSplat(select.getOnFalse()).value_or(0);
-    return graph::getSplat(select.getOnTrue()) == 0.0 && isMasking(fill)
-               ? select.getCondition()
-               : Value();
-  }
-  if (isa_and_nonnull<graph::BroadcastOp, graph::ReshapeOp>(op)) {
-    Value inner = readAdditiveMask(builder, op->getOperand(0), fill, known);
-    if (!inner)
-      return {};
-    OperationState state(op->getLoc(), op->getName(), inner, type,
-                         op->getAttrs());
-    return builder.create(state)->getResult(0);
-  }
-  auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
-  if (!constant || !isa<DenseElementsAttr>(constant.getValue()))
-    return {};
-  auto elements = cast<DenseElementsAttr>(constant.getValue());
-  auto [entry, isNew] = known.additive.try_emplace(elements);
-  if (isNew)
-    entry->second = readAdditive(builder, elements);
-  if (!entry->second.visible)
-    return {};
-  fill = std::min(fill, entry->second.fill);
-  return graph::ConstantOp::create(builder, op->getLoc(),
-                                   entry->second.visible);
-}
-
-/// Stores a mask in `scores`: nothing if all keys are visible, `causal` if it
-/// is the causal mask, else a mask (a constant one as [queries, keys]).
-static void setMask(OpBuilder &builder, Value mask, Scores &scores,
-                    KnownMasks &known) {
-  if (const KnownMasks::Visible *visible = readConstantMask(mask, known)) {
-    scores.seesSome = visible->some;
-    scores.causal = visible->causal && !visible->all;
-    if (visible->elements)
-      scores.mask =
-          graph::ConstantOp::create(builder, mask.getLoc(), visible->elements);
-    return;
-  }
-  scores.seesSome = false;
-  scores.mask = mask;
-  auto broadcast = mask.getDefiningOp<graph::BroadcastOp>();
-  if (broadcast && broadcast.getDims() == ArrayRef<int64_t>({2, 3}))
-    scores.mask = broadcast.getInput();
-}
-
-/// Returns true if each head of [batch, heads, .., ..] has its own right side.
-static bool isOfHeads(graph::MatmulOp matmul) {
-  SmallVector<int64_t> batch{0, 1};
-  return matmul.getLhsBatch() == ArrayRef<int64_t>(batch) &&
-         matmul.getRhsBatch() == ArrayRef<int64_t>(batch) &&
-         matmul.getLhsFree().size() == 1;
-}
-
-/// Returns true if all heads of [batch, heads, .., ..] share one right side:
-/// the simplified form of a product with [batch, 1, .., ..].
-static bool isShared(graph::MatmulOp matmul) {
-  return getShape(matmul.getLhs()).size() == 4 &&
-         getShape(matmul.getRhs()).size() == 3 &&
-         matmul.getLhsBatch() == ArrayRef<int64_t>(0) &&
-         matmul.getRhsBatch() == ArrayRef<int64_t>(0) &&
-         matmul.getLhsFree() == ArrayRef<int64_t>({1, 2});
-}
-
-/// Broadcasts [batch, length, width] to the heads of `matmul`'s left side.
-static Value repeatShared(OpBuilder &builder, graph::MatmulOp matmul,
-                          Value shared) {
-  SmallVector<int64_t> shape(getShape(shared));
-  shape.insert(shape.begin() + 1, getShape(matmul.getLhs())[1]);
-  return graph::BroadcastOp::create(builder, matmul.getLoc(), shared, shape,
-                                    ArrayRef<int64_t>{0, 2, 3});
-}
-
-/// The shared right side of a product as [batch, heads, keys, width], without
-/// constant factors, by which `scale` is multiplied.
-static Value readSharedKey(OpBuilder &builder, graph::MatmulOp matmul,
-                           double &scale) {
-  Location location = matmul.getLoc();
-  bool isTransposed = matmul.getRhsContract() == ArrayRef<int64_t>(1);
-  SmallVector<int64_t> shape(getShape(matmul.getRhs()));
-  if (isTransposed)
-    std::swap(shape[1], shape[2]);
-  auto reshaped = [&](Value value) -> Value {
-    return getShape(value) == ArrayRef<int64_t>(shape)
-               ? value
-               : graph::ReshapeOp::create(builder, location, value, shape)
-                     .getResult();
-  };
-  // Exporters put factors and transposes between reshapes to [batch, 1, ..].
-  Value key = matmul.getRhs();
-  for (Value before; before != key;) {
-    before = key;
-    key = withoutFactors(graph::withoutUnitDims(key), scale);
-  }
-  if (!isTransposed)
-    return repeatShared(builder, matmul, reshaped(key));
-  auto transpose = key.getDefiningOp<graph::TransposeOp>();
-  auto isOf = [&](ArrayRef<int64_t> order, ArrayRef<int64_t> input) {
-    return transpose && transpose.getPermutation() == order &&
-           getShape(transpose.getInput()) == input;
-  };
-  int64_t batch = shape[0], length = shape[1], width = shape[2];
-  if (isOf({0, 2, 1}, {batch, length, width}) ||
-      isOf({0, 1, 3, 2}, {batch, 1, length, width}))
-    key = withoutFactors(transpose.getInput(), scale);
-  else
-    key = graph::TransposeOp::create(
-        builder, location,
-        graph::ReshapeOp::create(builder, location, key,
-                                 ArrayRef<int64_t>{batch, width, length}),
-        ArrayRef<int64_t>{0, 2, 1});
-  return repeatShared(builder, matmul, reshaped(key));
-}
-
-/// Reads the operand of the softmax: the scaled product of query and key,
-/// masked with numbers so low that masked scores do not matter.
-static std::optional<Scores> readScores(OpBuilder &builder, Value value,
-                                        KnownMasks &known) {
-  Scores scores;
-  Location location = value.getLoc();
   Value inner = value;
-  if (auto select = value.getDefiningOp<graph::SelectOp>()) {
-    scores.fill = graph::getSplat(select.getOnFalse()).value_or(0);
-    if (!isMasking(scores.fill))
-      return std::nullopt;
-    setMask(builder, select.getCondition(), scores, known);
-    inner = select.getOnTrue();
-  } else if (auto add = value.getDefiningOp<graph::AddOp>()) {
-    for (unsigned i : {1, 0}) {
-      Value mask =
-          readAdditiveMask(builder, add->getOperand(i), scores.fill, known);
-      if (!mask)
+  while (auto reshape = inner.getDefiningOp<graph::ReshapeOp>())
+    inner = reshape.getInput();
+  if (inner.getDefiningOp<graph::TransposeOp>()) {
+    ArrayRef<int64_t> from = getShape(inner), to = getShape(value);
+    auto transpose = inner.getDefiningOp<graph::TransposeOp>();
+    if (swapsLast(order) && swapsLast(transpose.getPermutation()) &&
+        from.take_back(2) == to.take_back(2))
+      return reshaped(builder, transpose.getInput(), result);
+    SmallVector<int64_t> source, moved, shape;
+    for (auto [dim, size] : llvm::enumerate(from))
+      if (size != 1)
+        source.push_back(dim);
+      else
+        moved.push_back(dim); // dims of size 1 come first
+    SmallVector<int64_t> sourceOf(to.size(), -1);
+    size_t next = 0;
+    bool isSame = true;
+    for (auto [dim, size] : llvm::enumerate(to)) {
+      if (size == 1)
         continue;
-      setMask(builder, mask, scores, known);
-      inner = add->getOperand(1 - i);
+      isSame &= next < source.size() && from[source[next]] == size;
+      if (isSame)
+        sourceOf[dim] = source[next++];
+    }
+    if (isSame && next == source.size()) {
+      for (int64_t dim : order) {
+        shape.push_back(to[dim]);
+        if (sourceOf[dim] >= 0)
+          moved.push_back(sourceOf[dim]);
+      }
+      return reshaped(builder, permuted(builder, inner, moved), shape);
+    }
+  }
+  return graph::TransposeOp::create(builder, value.getLoc(), value, order);
+}
+
+namespace {
+
+/// Raises the attention that ends in one product of probabilities and values.
+class AttentionRaiser {
+public:
+  AttentionRaiser(graph::MatmulOp product, KnownBands &known)
+      : product(product), builder(product), known(known) {}
+  bool raise();
+
+private:
+  /// Notes why an attention stays in parts; returns false.
+  bool stay(const Twine &why) {
+    reason = why.str();
+    return false;
+  }
+  bool raiseFound();
+  bool readProbabilities();
+  bool readScores(Value scores, AttentionTerms &terms);
+  bool findSizes(Value scores);
+  bool readKeys();
+  graph::MatmulOp findProduct(Value scores);
+  Value operandOf(graph::MatmulOp matmul, bool isRight,
+                  ArrayRef<int64_t> shape);
+  Value withoutRepeatedHeads(Value value);
+  Value repeatHeads(Value value, int64_t groups);
+
+  graph::MatmulOp product, scoresProduct;
+  OpBuilder builder;
+  KnownBands &known;
+  graph::SoftmaxOp softmax;
+  /// The condition, of the shape of the probabilities, outside of which they
+  /// are zeroed; and true if those that are no numbers are zeroed.
+  Value zeroed;
+  bool isNaNZeroed = false;
+  graph::AttentionForm form;
+  SmallVector<Value> counters;
+  /// The dims of the scores: batch, heads, queries, keys.
+  SmallVector<int64_t> shape;
+  Value query, key, value;
+  std::string reason;
+};
+
+} // namespace
+
+/// The product of the sizes of some dims.
+static int64_t sizeOf(ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+  int64_t size = 1;
+  for (int64_t dim : dims)
+    size *= shape[dim];
+  return size;
+}
+
+/// Returns true for a reshape, or a transpose of dims of size 1 alone, that
+/// keeps the last two dims, queries and keys.
+static bool keepsPositions(Operation *op) {
+  if (auto transpose = dyn_cast_or_null<graph::TransposeOp>(op)) {
+    SmallVector<int64_t> order(transpose.getPermutation());
+    llvm::erase_if(order, [&](int64_t dim) {
+      return getShape(transpose.getInput())[dim] == 1;
+    });
+    if (!llvm::is_sorted(order))
+      return false;
+  } else if (!isa_and_nonnull<graph::ReshapeOp>(op)) {
+    return false;
+  }
+  ArrayRef<int64_t> from = getShape(op->getOperand(0)),
+                    to = getShape(op->getResult(0));
+  return from.size() >= 2 && to.size() >= 2 &&
+         from.take_back(2) == to.take_back(2);
+}
+
+/// From the product of probabilities and values up to the softmax.
+bool AttentionRaiser::readProbabilities() {
+  Value probabilities = product.getLhs();
+  while (Operation *op = probabilities.getDefiningOp()) {
+    if (keepsPositions(op)) {
+      probabilities = op->getOperand(0);
+    } else if (auto dropout = dyn_cast<graph::DropoutOp>(op);
+               dropout && !form.rate) {
+      form.rate = dropout.getRate().convertToDouble();
+      form.rngId = dropout.getRngId();
+      counters = {dropout.getSeed(), dropout.getStep(),
+                  dropout.getMicrobatch()};
+      probabilities = dropout.getInput();
+    } else if (auto select = dyn_cast<graph::SelectOp>(op);
+               select && !zeroed && !isNaNZeroed) {
+      auto isNaN = select.getCondition().getDefiningOp<graph::CompareOp>();
+      if (isNaN && isNaN.getComparison() == Comparison::NE &&
+          isNaN.getLhs() == isNaN.getRhs() &&
+          isNaN.getLhs() == select.getOnFalse() &&
+          graph::getSplat(select.getOnTrue()) == 0.0) {
+        isNaNZeroed = true;
+        probabilities = select.getOnFalse();
+      } else if (graph::getSplat(select.getOnFalse()) == 0.0) {
+        zeroed = select.getCondition();
+        probabilities = select.getOnTrue();
+      } else if (graph::getSplat(select.getOnTrue()) == 0.0) {
+        zeroed = graph::Parts(builder, select.getLoc())
+                     .apply<graph::NotOp>(select.getCondition());
+        probabilities = select.getOnFalse();
+      } else {
+        return false;
+      }
+    } else {
+      softmax = dyn_cast<graph::SoftmaxOp>(op);
+      return softmax && getShape(softmax).size() >= 2 &&
+             static_cast<int64_t>(softmax.getDim()) + 1 ==
+                 static_cast<int64_t>(getShape(softmax).size());
+    }
+  }
+  return false;
+}
+
+/// The product of queries and keys from which scores are made by ops on each
+/// element alone; null if there is none.
+graph::MatmulOp AttentionRaiser::findProduct(Value scores) {
+  Operation *op = scores.getDefiningOp();
+  if (auto matmul = dyn_cast_or_null<graph::MatmulOp>(op))
+    return matmul;
+  double factor;
+  if (keepsPositions(op))
+    return findProduct(op->getOperand(0));
+  if (Value rest = readFactor(op, factor))
+    return findProduct(rest);
+  if (isa_and_nonnull<graph::TanhOp>(op))
+    return findProduct(op->getOperand(0));
+  if (auto select = dyn_cast_or_null<graph::SelectOp>(op))
+    return findProduct(graph::getSplat(select.getOnFalse())
+                           ? select.getOnTrue()
+                           : select.getOnFalse());
+  if (isa_and_nonnull<graph::AddOp>(op))
+    for (Value operand : op->getOperands())
+      if (graph::MatmulOp found = findProduct(operand))
+        return found;
+  return {};
+}
+
+/// Finds batch and heads: the scores have both in some form, or the queries
+/// before both were merged; otherwise all are heads of one sample.
+bool AttentionRaiser::findSizes(Value scores) {
+  ArrayRef<int64_t> positions = getShape(scores).take_back(2);
+  SmallVector<ArrayRef<int64_t>> candidates{
+      getShape(scores), getShape(product.getLhs()), getShape(scoresProduct)};
+  Value queries = scoresProduct.getLhs();
+  double factor;
+  while (Operation *op = queries.getDefiningOp()) {
+    candidates.push_back(getShape(queries));
+    if (Value rest = readFactor(op, factor))
+      queries = rest;
+    else if (isa<graph::ReshapeOp>(op))
+      queries = op->getOperand(0);
+    else
+      break;
+  }
+  candidates.push_back(getShape(queries));
+  int64_t count =
+      graph::numElements(getShape(scores)) / graph::numElements(positions);
+  for (ArrayRef<int64_t> each : candidates)
+    if (each.size() == 4 && each[0] * each[1] == count &&
+        each[2] == positions[0]) {
+      shape.assign({each[0], each[1], positions[0], positions[1]});
+      return true;
+    }
+  shape.assign({1, count, positions[0], positions[1]});
+  return graph::numElements(positions) > 0;
+}
+
+/// From the softmax up to the product of queries and keys.
+bool AttentionRaiser::readScores(Value scores, AttentionTerms &terms) {
+  double outer = 1; // the product of the factors so far
+  bool isBent = false;
+  while (scores != scoresProduct.getResult()) {
+    Operation *op = scores.getDefiningOp();
+    double factor = 1;
+    if (keepsPositions(op)) {
+      scores = op->getOperand(0);
+    } else if (Value rest = readFactor(op, factor)) {
+      outer *= factor;
+      scores = rest;
+    } else if (isa<graph::TanhOp>(op) && !isBent && outer > 0) {
+      // outer tanh(s / outer) of the score s.
+      form.softcap = outer;
+      isBent = true;
+      scores = op->getOperand(0);
+    } else if (isBent) {
+      return stay("there is a '" + op->getName().getStringRef() +
+                  "' between the product and the tanh of its scores");
+    } else if (auto select = dyn_cast<graph::SelectOp>(op)) {
+      std::optional<double> fill = graph::getSplat(select.getOnFalse());
+      bool isNegated = !fill;
+      if (isNegated)
+        fill = graph::getSplat(select.getOnTrue());
+      if (!fill)
+        return stay("scores are replaced by numbers that differ");
+      Value condition = reshaped(builder, select.getCondition(), shape);
+      if (isNegated)
+        condition =
+            graph::Parts(builder, op->getLoc()).apply<graph::NotOp>(condition);
+      terms.replace(condition, *fill * outer);
+      scores = isNegated ? select.getOnFalse() : select.getOnTrue();
+    } else if (isa<graph::AddOp>(op)) {
+      bool isFirst = findProduct(op->getOperand(0)) == scoresProduct;
+      terms.add(reshaped(builder, op->getOperand(isFirst ? 1 : 0), shape),
+                outer);
+      scores = op->getOperand(isFirst ? 0 : 1);
+    } else {
+      return stay("there is a '" + op->getName().getStringRef() +
+                  "' between the product and the softmax");
+    }
+  }
+  form.scale *= outer;
+  return std::isfinite(form.scale) ||
+         stay("its scores are multiplied by " + std::to_string(form.scale));
+}
+
+/// An operand of a product with its batch dims first, and then the given shape.
+/// The left one has its free dims before those that are summed.
+Value AttentionRaiser::operandOf(graph::MatmulOp matmul, bool isRight,
+                                 ArrayRef<int64_t> wanted) {
+  SmallVector<int64_t> order;
+  if (isRight) {
+    llvm::append_range(order, matmul.getRhsBatch());
+    bool areValues = matmul == product;
+    llvm::append_range(order, areValues
+                                  ? matmul.getRhsContract()
+                                  : ArrayRef<int64_t>(matmul.getRhsFree()));
+    llvm::append_range(order, areValues ? ArrayRef<int64_t>(matmul.getRhsFree())
+                                        : matmul.getRhsContract());
+  } else {
+    llvm::append_range(order, matmul.getLhsBatch());
+    llvm::append_range(order, matmul.getLhsFree());
+    llvm::append_range(order, matmul.getLhsContract());
+  }
+  Value operand = isRight ? matmul.getRhs() : matmul.getLhs();
+  double &scale = form.scale;
+  if (matmul == scoresProduct)
+    operand = withoutFactors(builder, operand, scale);
+  return reshaped(builder, permuted(builder, operand, order), wanted);
+}
+
+/// Keys or values [batch, heads, keys, width] whose heads are repeated: those
+/// that are, [batch, groups, keys, width].
+Value AttentionRaiser::withoutRepeatedHeads(Value operand) {
+  SmallVector<int64_t> whole(getShape(operand));
+  Value repeated = operand;
+  while (auto reshape = repeated.getDefiningOp<graph::ReshapeOp>())
+    repeated = reshape.getInput();
+  auto broadcast = repeated.getDefiningOp<graph::BroadcastOp>();
+  if (!broadcast || !llvm::is_sorted(broadcast.getDims()))
+    return operand;
+  // The last dims that are not of size 1 are the keys and the width; right
+  // before them is what repeats.
+  ArrayRef<int64_t> dims = getShape(repeated);
+  int64_t after = whole[2] * whole[3], last = dims.size();
+  for (int64_t size = 1; last > 0 && size < after;)
+    size *= dims[--last];
+  int64_t repeats = 1;
+  for (int64_t dim = last - 1; dim >= 0; --dim) {
+    if (llvm::is_contained(broadcast.getDims(), dim)) {
+      if (dims[dim] == 1)
+        continue;
       break;
     }
+    repeats *= dims[dim];
   }
-  inner = withoutFactors(inner, scores.scale);
-  auto matmul = inner.getDefiningOp<graph::MatmulOp>();
-  if (!matmul || matmul.getLhsContract() != ArrayRef<int64_t>(3) ||
-      matmul.getRhsContract().size() != 1 || matmul.getRhsFree().size() != 1)
-    return std::nullopt;
-  scores.query = withoutFactors(matmul.getLhs(), scores.scale);
-  if (isShared(matmul)) {
-    scores.key = readSharedKey(builder, matmul, scores.scale);
-    return scores;
-  }
-  if (!isOfHeads(matmul))
-    return std::nullopt;
-  scores.key = withoutFactors(matmul.getRhs(), scores.scale);
-  if (matmul.getRhsContract() == ArrayRef<int64_t>(3))
-    return scores;
-  // The key is transposed: [batch, heads, width, keys].
-  SmallVector<int64_t> order{0, 1, 3, 2};
-  auto transpose = scores.key.getDefiningOp<graph::TransposeOp>();
-  if (!transpose || transpose.getPermutation() != ArrayRef<int64_t>(order)) {
-    scores.key =
-        graph::TransposeOp::create(builder, location, scores.key, order);
-    return scores;
-  }
-  scores.key = withoutFactors(transpose.getInput(), scores.scale);
-  return scores;
+  if (sizeOf(dims, llvm::to_vector(llvm::seq<int64_t>(
+                       last, static_cast<int64_t>(dims.size())))) != after ||
+      repeats == 1 || whole[1] % repeats != 0)
+    return operand;
+  whole[1] /= repeats;
+  if (graph::numElements(getShape(broadcast.getInput())) !=
+      graph::numElements(whole))
+    return operand;
+  return reshaped(builder, broadcast.getInput(), whole);
 }
 
-/// Raises softmax(scores) v, with or without the exporter's select that
-/// replaces the NaN of a query that sees no key by zero.
-bool training::raiseAttention(graph::MatmulOp matmul, KnownMasks &known) {
-  bool shared = isShared(matmul);
-  if ((!shared && !isOfHeads(matmul)) ||
-      matmul.getLhsContract() != ArrayRef<int64_t>(3) ||
-      matmul.getRhsContract() != ArrayRef<int64_t>(shared ? 1 : 2) ||
-      matmul.getRhsFree().size() != 1)
+/// The inverse, so that keys and values have as many heads.
+Value AttentionRaiser::repeatHeads(Value operand, int64_t groups) {
+  SmallVector<int64_t> whole(getShape(operand));
+  if (whole[1] == groups)
+    return operand;
+  SmallVector<int64_t> apart{whole[0], whole[1], groups / whole[1], whole[2],
+                             whole[3]};
+  whole[1] = groups;
+  Value repeated = graph::BroadcastOp::create(
+      builder, operand.getLoc(), operand, apart, ArrayRef<int64_t>{0, 1, 3, 4});
+  return reshaped(builder, repeated, whole);
+}
+
+/// Reads queries, keys and values as operands of four dims.
+bool AttentionRaiser::readKeys() {
+  int64_t batch = shape[0], heads = shape[1], queries = shape[2],
+          keys = shape[3];
+  // Each result lies in memory as [batch, heads, queries, ..].
+  auto groupsOf = [&](graph::MatmulOp matmul) -> int64_t {
+    int64_t products = sizeOf(getShape(matmul.getLhs()), matmul.getLhsBatch());
+    if (products % batch != 0 || heads % (products / batch) != 0)
+      return 0;
+    int64_t groups = products / batch;
+    return sizeOf(getShape(matmul.getLhs()), matmul.getLhsFree()) ==
+                   heads / groups * queries
+               ? groups
+               : 0;
+  };
+  int64_t keyGroups = groupsOf(scoresProduct), valueGroups = groupsOf(product);
+  if (keyGroups == 0 || valueGroups == 0)
+    return stay("samples and heads of its products are not those of its "
+                "scores");
+  auto sizeOfSum = [](graph::MatmulOp matmul) {
+    return sizeOf(getShape(matmul.getLhs()), matmul.getLhsContract());
+  };
+  if (sizeOfSum(product) != keys || sizeOf(getShape(scoresProduct.getRhs()),
+                                           scoresProduct.getRhsFree()) != keys)
     return false;
-  Value probabilities = matmul.getLhs();
-  bool zeroes = false;
-  if (auto select = probabilities.getDefiningOp<graph::SelectOp>()) {
-    auto isNaN = select.getCondition().getDefiningOp<graph::CompareOp>();
-    if (!isNaN || isNaN.getComparison() != Comparison::NE ||
-        isNaN.getLhs() != isNaN.getRhs() ||
-        isNaN.getLhs() != select.getOnFalse() ||
-        graph::getSplat(select.getOnTrue()) != 0.0)
-      return false;
-    probabilities = select.getOnFalse();
-    zeroes = true;
-  }
-  auto softmax = probabilities.getDefiningOp<graph::SoftmaxOp>();
-  if (!softmax || softmax.getDim() != 3)
-    return false;
-  OpBuilder builder(matmul);
-  std::optional<Scores> scores = readScores(builder, softmax.getInput(), known);
-  // In attention a query that sees no key gives zero. The exported ops give
-  // zero only with -inf and the select, otherwise a mean or NaN.
-  if (!scores || (!scores->seesSome && !(zeroes && std::isinf(scores->fill))))
-    return false;
-  Value value =
-      shared ? repeatShared(builder, matmul, matmul.getRhs()) : matmul.getRhs();
-  auto attention = graph::AttentionOp::create(
-      builder, matmul.getLoc(), scores->query, scores->key, value, scores->mask,
-      scores->scale, scores->causal);
-  graph::copyProvenance(matmul, attention);
-  matmul.replaceAllUsesWith(attention.getResult());
+  int64_t width = sizeOfSum(scoresProduct),
+          valueWidth = sizeOf(getShape(product.getRhs()), product.getRhsFree());
+  query = operandOf(scoresProduct, false, {batch, heads, queries, width});
+  key = withoutRepeatedHeads(
+      operandOf(scoresProduct, true, {batch, keyGroups, keys, width}));
+  value = withoutRepeatedHeads(
+      operandOf(product, true, {batch, valueGroups, keys, valueWidth}));
+  keyGroups = getShape(key)[1];
+  valueGroups = getShape(value)[1];
+  int64_t groups = std::max(keyGroups, valueGroups);
+  if (groups % keyGroups != 0 || groups % valueGroups != 0)
+    return stay(Twine(keyGroups) + " heads of keys and " + Twine(valueGroups) +
+                " of values serve the same queries");
+  key = repeatHeads(key, groups);
+  value = repeatHeads(value, groups);
   return true;
+}
+
+bool AttentionRaiser::raise() {
+  // The probabilities have their own order of dims: [.., queries, keys].
+  SmallVector<int64_t> order(product.getLhsBatch());
+  llvm::append_range(order, product.getLhsFree());
+  llvm::append_range(order, product.getLhsContract());
+  llvm::erase_if(
+      order, [&](int64_t dim) { return getShape(product.getLhs())[dim] == 1; });
+  if (!llvm::is_sorted(order) || !readProbabilities())
+    return false;
+  scoresProduct = findProduct(softmax.getInput());
+  if (!scoresProduct || !findSizes(softmax.getInput()))
+    return false;
+  // What has a parameter instead of keys, or values, is no attention.
+  for (Value operand : {scoresProduct.getRhs(), product.getRhs()})
+    while (true) {
+      if (isa<BlockArgument>(operand) && getShape(operand).size() < 3)
+        return false;
+      Operation *op = operand.getDefiningOp();
+      if (!isa_and_nonnull<graph::TransposeOp, graph::ReshapeOp>(op))
+        break;
+      operand = op->getOperand(0);
+    }
+  if (raiseFound())
+    return true;
+  product.emitRemark()
+      << "the attention of " << graph::describe(product)
+      << " stays in parts, which hold a number for each pair of "
+         "a query and a key: "
+      << reason;
+  return false;
+}
+
+/// Raises what is an attention by its products and its softmax.
+bool AttentionRaiser::raiseFound() {
+  AttentionTerms terms(
+      builder, shape,
+      graph::accumulatorOf(getElementTypeOrSelf(softmax.getResult())), known);
+  if (!readScores(softmax.getInput(), terms) || !readKeys())
+    return false;
+  if (zeroed)
+    terms.zero(reshaped(builder, zeroed, shape));
+  if (isNaNZeroed)
+    terms.zeroNaN();
+  Value bias, mask;
+  if (std::string why = terms.write(form, bias, mask); !why.empty())
+    return stay(why);
+  auto attention = graph::AttentionOp::create(
+      builder, product.getLoc(), query, key, value, form, bias, mask, counters);
+  graph::copyProvenance(product, attention);
+  product.replaceAllUsesWith(
+      reshaped(builder, attention.getResult(), getShape(product.getResult())));
+  return true;
+}
+
+bool training::raiseAttention(graph::MatmulOp matmul, KnownBands &known) {
+  return AttentionRaiser(matmul, known).raise();
 }

@@ -42,7 +42,7 @@ class RaiseComposites
     foldNeutralOps(body);
     for (auto log : llvm::make_early_inc_range(body.getOps<graph::AtanhOp>()))
       spellLog1p(log);
-    KnownMasks masks;
+    KnownBands bands;
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (isa<graph::TanhOp, graph::ErfOp>(op))
         raiseGelu(&op);
@@ -51,7 +51,7 @@ class RaiseComposites
       else if (auto log = dyn_cast<graph::LogOp>(op))
         raiseLogarithm(log);
       else if (auto matmul = dyn_cast<graph::MatmulOp>(op)) {
-        if (!raiseAttention(matmul, masks))
+        if (!raiseAttention(matmul, bands))
           raiseGrouped(matmul);
       } else if (auto concat = dyn_cast<graph::ConcatOp>(op))
         raiseBlocks(concat);

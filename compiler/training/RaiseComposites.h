@@ -3,36 +3,11 @@
 #pragma once
 
 #include <cmath>
-#include <map>
-#include <tuple>
 
+#include "compiler/training/AttentionTerms.h"
 #include "dialects/graph/Graph.h"
 
 namespace polyrank::training {
-
-/// A cache of how constant attention masks were read. It is keyed by the
-/// constant, since the layers of a model share one, and a mask has as many
-/// elements as there are pairs of positions.
-struct KnownMasks {
-  /// A boolean mask repeated to [queries, keys]: the constant, its strides from
-  /// query to query and from key to key, and both sizes.
-  using Key = std::tuple<const void *, int64_t, int64_t, int64_t, int64_t>;
-  struct Visible {
-    bool all = true, causal = true;
-    /// True if each query sees a key.
-    bool some = true;
-    /// [queries, keys]; null if `all` or `causal` is true.
-    mlir::DenseElementsAttr elements;
-  };
-  std::map<Key, Visible> visible;
-  /// A mask of numbers that are added: true where they are zero, and the number
-  /// elsewhere; null if they are no mask.
-  struct Additive {
-    mlir::DenseElementsAttr visible;
-    double fill = 0;
-  };
-  llvm::DenseMap<mlir::Attribute, Additive> additive;
-};
 
 /// Each of these replaces the ops of a composite that ends at, or passes
 /// through, `op`, and returns false if there is none.
@@ -53,9 +28,9 @@ bool raiseLogarithm(graph::LogOp op);
 /// logarithm of binary_cross_entropy, which is bounded by -100.
 bool spellLog1p(graph::AtanhOp op);
 /// Scaled dot-product attention (Vaswani et al. 2017); `matmul` is the product
-/// of the probabilities and the values. Masks that were read are cached in
-/// `known`.
-bool raiseAttention(graph::MatmulOp matmul, KnownMasks &known);
+/// of the probabilities and the values. Constant masks that were read are kept
+/// in `known`.
+bool raiseAttention(graph::MatmulOp matmul, KnownBands &known);
 /// Rows that are each multiplied with one of a few matrices, picked by an
 /// index: graph.grouped_matmul, which copies no matrix. A mixture of experts is
 /// exported so (`batched_mm` of transformers).

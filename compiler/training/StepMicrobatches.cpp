@@ -61,8 +61,14 @@ SmallVector<Value> StepBuilder::cloneForward(ValueRange slices,
     if (isSent(&op) || (!only.empty() && !needed.contains(&op)))
       continue;
     // Inference has neither dropout nor gradients.
-    if (!seed && isa<graph::DropoutOp, graph::DetachOp>(op))
+    if (!seed && isa<graph::DetachOp>(op)) {
       mapping.map(op.getResult(0), mapping.lookupOrDefault(op.getOperand(0)));
+      continue;
+    }
+    auto dropping = dyn_cast<graph::DroppingOp>(op);
+    if (!seed && dropping && dropping.getDropRate())
+      mapping.map(op.getResults(),
+                  dropping.buildWithoutDropout(builder, mapping));
     else
       builder.clone(op, mapping);
   }

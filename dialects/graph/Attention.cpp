@@ -1,250 +1,374 @@
-// attention and attention_grad.
+// attention and attention_grad: rules, verification, gradient and cost.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
+#include "dialects/graph/Provenance.h"
+#include "dialects/graph/Random.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 using sharding::ReductionKind;
 
-namespace {
+/// Reads the attributes of one of the two ops.
+template <typename Op>
+static AttentionForm readForm(Op op) {
+  AttentionForm form;
+  form.scale = op.getScale().convertToDouble();
+  form.causal = op.getCausal();
+  form.window = op.getWindow();
+  if (auto softcap = op.getSoftcap())
+    form.softcap = softcap->convertToDouble();
+  form.masked = op.getMasked();
+  if (auto fill = op.getFill())
+    form.fill = fill->convertToDouble();
+  if (auto rate = op.getRate())
+    form.rate = rate->convertToDouble();
+  form.rngId = op.getRngId().value_or(0);
+  if (auto shape = op.getGlobalShape())
+    llvm::append_range(form.globalShape, *shape);
+  return form;
+}
 
-/// The sizes batch, heads, queries, keys, width, value width.
-struct Sizes {
-  Sizes(ArrayRef<int64_t> query, ArrayRef<int64_t> value)
-      : batch(query[0]), heads(query[1]), queries(query[2]), keys(value[2]),
-        width(query[3]), valueWidth(value[3]) {}
-  int64_t batch, heads, queries, keys, width, valueWidth;
-};
+AttentionForm AttentionOp::getForm() { return readForm(*this); }
+AttentionForm AttentionGradOp::getForm() { return readForm(*this); }
+AttentionSizes AttentionOp::getSizes() {
+  return {getShape(getQuery()), getShape(getValue())};
+}
+AttentionSizes AttentionGradOp::getSizes() {
+  return {getShape(getQuery()), getShape(getValue())};
+}
 
-/// Which keys the queries of one head see.
-class Visibility {
-public:
-  Visibility(const Sizes &sizes, const Tensor *mask, bool causal)
-      : sizes(sizes), mask(mask), causal(causal) {}
-  bool operator()(int64_t head, int64_t query, int64_t key) const {
-    if (causal && key > query + sizes.keys - sizes.queries)
-      return false;
-    if (!mask)
-      return true;
-    int64_t row = mask->getRank() == 4 ? head * sizes.queries + query : query;
-    return mask->integers[row * sizes.keys + key];
+void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
+                        Value key, Value value, const AttentionForm &form,
+                        Value bias, Value mask, ValueRange counters) {
+  state.addOperands({query, key, value});
+  for (Value operand : {bias, mask})
+    if (operand)
+      state.addOperands(operand);
+  state.addOperands(counters);
+  auto &properties = state.getOrAddProperties<Properties>();
+  llvm::copy(ArrayRef<int32_t>{1, 1, 1, bias ? 1 : 0, mask ? 1 : 0,
+                               static_cast<int32_t>(counters.size())},
+             properties.operandSegmentSizes.begin());
+  properties.scale = builder.getF64FloatAttr(form.scale);
+  properties.causal = builder.getBoolAttr(form.causal);
+  if (form.window)
+    properties.window = builder.getI64IntegerAttr(*form.window);
+  if (form.softcap)
+    properties.softcap = builder.getF64FloatAttr(*form.softcap);
+  properties.masked = MaskedAttr::get(builder.getContext(), form.masked);
+  if (form.masked != Masked::Zero)
+    properties.fill = builder.getF64FloatAttr(form.fill);
+  if (form.rate) {
+    properties.rate = builder.getF64FloatAttr(*form.rate);
+    properties.rng_id = builder.getI64IntegerAttr(form.rngId);
   }
+  if (!form.globalShape.empty())
+    properties.global_shape = builder.getDenseI64ArrayAttr(form.globalShape);
+  AttentionSizes sizes(getShape(query), getShape(value));
+  Type element = getGlobalType(query).getElementType();
+  addResultTypes(
+      builder, state,
+      {RankedTensorType::get(
+           {sizes.batch, sizes.heads, sizes.queries, sizes.valueWidth},
+           element),
+       RankedTensorType::get({sizes.batch, sizes.heads, sizes.queries},
+                             accumulatorOf(element))});
+}
 
-private:
-  const Sizes &sizes;
-  const Tensor *mask;
-  bool causal;
-};
+// Verification
 
-/// The factors of an attention op's tensors.
-struct AttentionFactors {
-  DimFactors batch, heads, queries, keys, width, valueWidth;
+static LogicalResult verifyElements(Operation *op, ValueRange values,
+                                    ValueRange sums) {
+  if (failed(verifySameElements(op, values)))
+    return failure();
+  Type expected = accumulatorOf(getGlobalType(values[0]).getElementType());
+  for (Value value : sums)
+    if (value && getGlobalType(value).getElementType() != expected)
+      return op->emitOpError("[1] bias and lse have elements of ")
+             << expected << ", the type of sums; one has "
+             << getGlobalType(value).getElementType();
+  return success();
+}
 
-  /// `queryKind` and the others say what a split of these dims means.
-  AttentionFactors(ShardingRule &rule, const Sizes &sizes, FactorKind queryKind,
-                   FactorKind keyKind, FactorKind valueKind) {
-    auto add = [&](int64_t size, FactorKind kind) {
-      return addFactors(rule, size, kind)[0];
-    };
-    batch = add(sizes.batch, FactorKind::Parallel);
-    heads = add(sizes.heads, FactorKind::Parallel);
-    queries = add(sizes.queries, queryKind);
-    keys = add(sizes.keys, keyKind);
-    width = add(sizes.width, FactorKind::Composite);
-    valueWidth = add(sizes.valueWidth, valueKind);
-  }
-  TensorFactors query() const { return {batch, heads, queries, width}; }
-  TensorFactors key() const { return {batch, heads, keys, width}; }
-  TensorFactors value() const { return {batch, heads, keys, valueWidth}; }
-  TensorFactors result() const { return {batch, heads, queries, valueWidth}; }
-  TensorFactors lse() const { return {batch, heads, queries}; }
-  TensorFactors mask(int64_t rank) const {
-    return rank == 4 ? TensorFactors{batch, heads, queries, keys}
-                     : TensorFactors{queries, keys};
-  }
-};
-
-/// The ops that forward and backward share.
-class AttentionParts : public Parts {
-public:
-  AttentionParts(OpBuilder &builder, Location location, const Sizes &sizes)
-      : Parts(builder, location), sizes(sizes),
-        scoreShape{sizes.batch, sizes.heads, sizes.queries, sizes.keys} {}
-
-  /// scale * q k^T: [batch, heads, queries, keys].
-  Value scores(Value query, Value key, double scale) {
-    return mul(matmul(query, key, {0, 1}, {0, 1}, 3, 3), scale);
-  }
-  /// The keys that each query sees, as booleans; null if it sees all.
-  Value visible(Value mask, bool causal) {
-    Value result = mask;
-    if (causal) {
-      Type index = builder.getI64Type();
-      SmallVector<int64_t, 2> shape{sizes.queries, sizes.keys};
-      Value last =
-          add(iota(shape, index, 0), double(sizes.keys - sizes.queries));
-      Value below = compare(iota(shape, index, 1), Comparison::LE, last);
-      if (mask && getShape(mask).size() == 4)
-        below = broadcast(below, scoreShape, {0, 1});
-      result = mask ? apply<AndOp>(mask, below) : below;
-    }
-    if (result && getShape(result).size() == 2)
-      result = broadcast(result, scoreShape, {0, 1});
-    return result;
-  }
-  Value where(Value visible, Value scores, double other) {
-    return visible ? select(visible, scores, splat(scores, other)) : scores;
-  }
-  /// exp(scores - lse), and zero where a key is not visible, which includes a
-  /// query that sees no key, whose lse is -inf. The selection comes before exp,
-  /// so that the derivative of exp is finite everywhere.
-  Value probabilities(Value scores, Value lse, Value visible) {
-    Value shifted = sub(scores, broadcast(lse, scoreShape, 3));
-    return exp(where(visible, shifted, -INFINITY));
-  }
-  /// log(total), and 0 where no key is visible and total is 0, since log has no
-  /// derivative there. Elsewhere total is at least 1.
-  Value logOfTotal(Value total, Value visible) {
-    Value zero = splat(total, 0);
-    if (visible)
-      total =
-          select(compare(total, Comparison::EQ, zero), splat(total, 1), total);
-    return apply<LogOp>(total);
-  }
-
-  Sizes sizes;
-  SmallVector<int64_t, 4> scoreShape;
-};
-
-} // namespace
-
-static LogicalResult verifyAttention(Operation *op, Value query, Value key,
-                                     Value value, Value result, Value lse,
-                                     Value mask) {
-  for (Value operand : {query, key, value, result})
-    if (getShape(operand).size() != 4)
-      return op->emitOpError("[2] query, key, value and result have the dims "
-                             "[batch, heads, sequence, width]; one has [")
+/// Conditions 2 to 4.
+template <typename Op>
+static LogicalResult verifyShapes(Op op, Value result, Value lse) {
+  for (Value operand :
+       std::initializer_list<Value>{op.getQuery(), op.getKey(), op.getValue(),
+                                    result, op.getBias(), op.getMask()})
+    if (operand && getShape(operand).size() != 4)
+      return op.emitOpError("[2] query, key, value and result have the dims "
+                            "[batch, heads, sequence, width], and bias and "
+                            "mask those of the scores; one has [")
              << getShape(operand) << "]";
-  Sizes sizes(getShape(query), getShape(value));
+  AttentionSizes sizes = op.getSizes();
+  if (sizes.groups == 0 || sizes.heads % sizes.groups != 0)
+    return op.emitOpError("[4] ")
+           << sizes.heads << " heads of queries cannot share " << sizes.groups
+           << " heads of keys and values";
   auto check = [&](StringRef name, Value operand,
                    ArrayRef<int64_t> shape) -> LogicalResult {
-    if (operand && getShape(operand) != shape)
-      return op->emitOpError("[3] ")
+    if (getShape(operand) != shape)
+      return op.emitOpError("[3] ")
              << name << " has dims [" << getShape(operand)
              << "] where the others make it [" << shape << "]";
     return success();
   };
-  SmallVector<int64_t> square{sizes.batch, sizes.heads, sizes.queries,
-                              sizes.keys};
-  ArrayRef<int64_t> rows(square);
-  if (mask && getShape(mask).size() == 2)
-    rows = rows.drop_front(2);
-  return failure(
-      failed(check("key", key,
-                   {sizes.batch, sizes.heads, sizes.keys, sizes.width})) ||
-      failed(check("value", value,
-                   {sizes.batch, sizes.heads, sizes.keys, sizes.valueWidth})) ||
+  if (failed(check("key", op.getKey(),
+                   {sizes.batch, sizes.groups, sizes.keys, sizes.width})) ||
+      failed(
+          check("value", op.getValue(),
+                {sizes.batch, sizes.groups, sizes.keys, sizes.valueWidth})) ||
       failed(
           check("result", result,
                 {sizes.batch, sizes.heads, sizes.queries, sizes.valueWidth})) ||
-      failed(check("lse", lse, {sizes.batch, sizes.heads, sizes.queries})) ||
-      failed(check("mask", mask, rows)));
+      failed(check("lse", lse, {sizes.batch, sizes.heads, sizes.queries})))
+    return failure();
+  for (auto [name, operand] :
+       {std::pair<StringRef, Value>{"bias", op.getBias()},
+        {"mask", op.getMask()}}) {
+    if (!operand)
+      continue;
+    for (auto [size, whole] :
+         llvm::zip_equal(getShape(operand), sizes.getScoreShape()))
+      if (size != 1 && size != whole)
+        return op.emitOpError("[3] ")
+               << name << " has dims [" << getShape(operand)
+               << "], which do not broadcast to the scores ["
+               << sizes.getScoreShape() << "]";
+  }
+  return success();
 }
 
-void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
-                        Value key, Value value, Value mask, double scale,
-                        bool causal) {
-  state.addOperands({query, key, value});
-  if (mask)
-    state.addOperands(mask);
-  auto &properties = state.getOrAddProperties<Properties>();
-  properties.scale = builder.getF64FloatAttr(scale);
-  properties.causal = builder.getBoolAttr(causal);
-  Sizes sizes(getShape(query), getShape(value));
-  Type element = getGlobalType(query).getElementType();
-  addResultTypes(builder, state,
-                 {RankedTensorType::get({sizes.batch, sizes.heads,
-                                         sizes.queries, sizes.valueWidth},
-                                        element),
-                  RankedTensorType::get(
-                      {sizes.batch, sizes.heads, sizes.queries}, element)});
+/// Conditions 5 to 8.
+template <typename Op>
+static LogicalResult verifyForm(Op op) {
+  AttentionForm form = op.getForm();
+  if (form.window && (*form.window < 1 || !form.causal))
+    return op.emitOpError("[5] ")
+           << (form.causal ? "a causal attention"
+                           : "an attention that is not causal")
+           << " has a window of " << *form.window
+           << "; a window is at least 1, and of causal attention";
+  if (form.softcap && !(*form.softcap > 0 && std::isfinite(*form.softcap)))
+    return op.emitOpError("[6] softcap is ")
+           << *form.softcap << "; it must be a positive number";
+  bool hasFill = op.getFill().has_value();
+  if (hasFill != (form.masked != Masked::Zero) || std::isnan(form.fill))
+    return op.emitOpError("[7] masked ")
+           << stringifyMasked(form.masked) << " and "
+           << (hasFill ? "a fill of " + std::to_string(form.fill) : "no fill")
+           << "; add and replace have a number, and zero has none";
+  size_t counters = op.getCounters().size();
+  bool isDropping = form.rate.has_value();
+  if (isDropping != op.getRngId().has_value() || isDropping != (counters > 0) ||
+      (form.rate && !(*form.rate >= 0 && *form.rate < 1)))
+    return op.emitOpError("[8] dropout has a rate in [0, 1), an rng_id and "
+                          "counters, or none of them");
+  for (Value counter : op.getCounters())
+    if (!getShape(counter).empty())
+      return op.emitOpError("[8] a counter must be a scalar");
+  bool isLocal = op.getGlobalShape().has_value();
+  if (isDropping ? counters != (isLocal ? 7 : 3) ||
+                       (isLocal && form.globalShape.size() != 4)
+                 : isLocal)
+    return op.emitOpError("[8] ")
+           << counters << " counters and a global shape of "
+           << form.globalShape.size()
+           << " dims; there are seed, step and microbatch, and four offsets "
+              "where there is a global shape of four dims";
+  return success();
 }
+
+LogicalResult AttentionOp::verify() {
+  return failure(failed(verifyElements(
+                     *this, {getQuery(), getKey(), getValue(), getResult()},
+                     {getLse(), getBias()})) ||
+                 failed(verifyShapes(*this, getResult(), getLse())) ||
+                 failed(verifyForm(*this)));
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyElements(*this,
+                            {getQuery(), getKey(), getValue(), getResultValue(),
+                             getResultGradient(), getQueryGradient(),
+                             getKeyGradient(), getValueGradient()},
+                            {getLse(), getBias()})) ||
+      failed(verifyShapes(*this, getResultValue(), getLse())) ||
+      failed(verifyForm(*this)))
+    return failure();
+  auto isOf = [](Value gradient, Value value) {
+    return !gradient ||
+           (value && getGlobalType(gradient) == getGlobalType(value));
+  };
+  if (!isOf(getResultGradient(), getResultValue()) ||
+      !isOf(getQueryGradient(), getQuery()) ||
+      !isOf(getKeyGradient(), getKey()) ||
+      !isOf(getValueGradient(), getValue()) ||
+      !isOf(getBiasGradient(), getBias()))
+    return emitOpError("[9] gradients must have the types of their values");
+  return success();
+}
+
+// Sharding
+
+namespace {
+
+/// The factors of an attention op's tensors.
+struct AttentionFactors {
+  DimFactors batch, groups, members, queries, keys, width, valueWidth;
+  AttentionSizes sizes;
+
+  /// The kinds say what a split of these dims means; `members` are the heads of
+  /// queries that share a head of keys.
+  struct Kinds {
+    FactorKind batch, groups, members, queries, keys, valueWidth;
+  };
+  AttentionFactors(ShardingRule &rule, const AttentionSizes &sizes, Kinds kinds)
+      : sizes(sizes) {
+    auto add = [&](int64_t size, FactorKind kind) {
+      return addFactors(rule, size, kind)[0];
+    };
+    batch = add(sizes.batch, kinds.batch);
+    groups = add(sizes.groups, kinds.groups);
+    members = add(sizes.heads / sizes.groups, kinds.members);
+    queries = add(sizes.queries, kinds.queries);
+    keys = add(sizes.keys, kinds.keys);
+    width = add(sizes.width, FactorKind::Composite);
+    valueWidth = add(sizes.valueWidth, kinds.valueWidth);
+  }
+  DimFactors heads() const {
+    DimFactors both = groups;
+    llvm::append_range(both, members);
+    return both;
+  }
+  TensorFactors query() const { return {batch, heads(), queries, width}; }
+  TensorFactors key() const { return {batch, groups, keys, width}; }
+  TensorFactors value() const { return {batch, groups, keys, valueWidth}; }
+  TensorFactors result() const { return {batch, heads(), queries, valueWidth}; }
+  TensorFactors lse() const { return {batch, heads(), queries}; }
+  /// A tensor like the scores, which has some dims once.
+  TensorFactors likeScores(Value tensor) const {
+    TensorFactors dims{batch, heads(), queries, keys};
+    for (auto [dim, size] : llvm::enumerate(getShape(tensor)))
+      if (size == 1)
+        dims[dim].clear();
+    return dims;
+  }
+  /// The factors of bias and mask, which follow those of other operands.
+  template <typename Op>
+  void addOptional(Op op, ShardingRule &rule) const {
+    unsigned number = rule.operands.size();
+    rule.operands.resize(op->getNumOperands());
+    for (Value operand : {op.getBias(), op.getMask()})
+      if (operand)
+        rule.operands[number++] = likeScores(operand);
+  }
+};
+
+} // namespace
 
 ShardingRule AttentionOp::getShardingRule() {
   ShardingRule rule = emptyRule(*this);
+  constexpr FactorKind parallel = FactorKind::Parallel,
+                       composite = FactorKind::Composite;
   // A block of queries needs its position only if attention is causal.
-  AttentionFactors factors(
-      rule, Sizes(getShape(getQuery()), getShape(getValue())),
-      getCausal() ? FactorKind::Composite : FactorKind::Parallel,
-      FactorKind::Composite, FactorKind::Parallel);
+  AttentionFactors factors(rule, getSizes(),
+                           {parallel, parallel, parallel,
+                            getCausal() ? composite : parallel, composite,
+                            parallel});
   rule.operands = {factors.query(), factors.key(), factors.value()};
-  if (getMask())
-    rule.operands.push_back(factors.mask(getShape(getMask()).size()));
+  factors.addOptional(*this, rule);
   rule.results = {factors.result(), factors.lse()};
   return rule;
 }
 
-LogicalResult AttentionOp::verify() {
-  if (failed(verifySameElements(
-          *this, {getQuery(), getKey(), getValue(), getResult(), getLse()})))
-    return failure();
-  return verifyAttention(*this, getQuery(), getKey(), getValue(), getResult(),
-                         getLse(), getMask());
+ShardingRule AttentionGradOp::getShardingRule() {
+  ShardingRule rule = emptyRule(*this);
+  // Given lse, the queries contribute independently; dP and D are sums over the
+  // value width, and all results are linear in them. The keys of a query
+  // contribute together: lse is exact enough only for scores of moderate size.
+  FactorKind queries =
+      getCausal() ? FactorKind::Composite : FactorKind::Reduction;
+  // The bias's gradient is a sum over the dims that it has once.
+  auto kindOf = [&](int64_t dim) {
+    return getBiasGradient() && getShape(getBiasGradient())[dim] == 1
+               ? FactorKind::Reduction
+               : FactorKind::Parallel;
+  };
+  AttentionFactors::Kinds kinds;
+  kinds.batch = kindOf(0);
+  kinds.groups = kindOf(1);
+  kinds.members = FactorKind::Reduction;
+  kinds.queries = queries;
+  kinds.keys = FactorKind::Composite;
+  kinds.valueWidth = FactorKind::Reduction;
+  AttentionFactors factors(rule, getSizes(), kinds);
+  rule.operands = {factors.result(), factors.query(),  factors.key(),
+                   factors.value(),  factors.result(), factors.lse()};
+  factors.addOptional(*this, rule);
+  rule.results = {factors.query(), factors.key(), factors.value()};
+  if (getBiasGradient())
+    rule.results.push_back(factors.likeScores(getBiasGradient()));
+  rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
+  return rule;
 }
 
-Cost AttentionOp::getCost() {
-  Sizes sizes(getShape(getQuery()), getShape(getValue()));
-  Cost cost = elementwiseCost(*this);
-  // This counts all pairs, visible or not.
-  cost.flops = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys *
-               (sizes.width + sizes.valueWidth);
-  return cost;
-}
-
-static double dot(const double *x, const double *y, int64_t count) {
-  double result = 0;
-  for (int64_t i = 0; i < count; ++i)
-    result += x[i] * y[i];
-  return result;
-}
-
-LogicalResult AttentionOp::evaluate(ArrayRef<Tensor> operands,
-                                    MutableArrayRef<Tensor> results) {
-  Sizes sizes(operands[0].shape, operands[2].shape);
-  Visibility visible(sizes, getMask() ? &operands[3] : nullptr, getCausal());
-  double scale = getScale().convertToDouble();
-  std::vector<double> scores(sizes.keys);
-  for (int64_t head = 0; head < sizes.batch * sizes.heads; ++head)
-    for (int64_t query = 0; query < sizes.queries; ++query) {
-      int64_t row = head * sizes.queries + query;
-      double largest = -INFINITY, total = 0;
-      for (int64_t key = 0; key < sizes.keys; ++key) {
-        if (!visible(head, query, key))
-          continue;
-        int64_t column = head * sizes.keys + key;
-        scores[key] =
-            scale * dot(&operands[0].floats[row * sizes.width],
-                        &operands[1].floats[column * sizes.width], sizes.width);
-        largest = maximum(largest, scores[key]);
-      }
-      for (int64_t key = 0; key < sizes.keys; ++key)
-        if (visible(head, query, key))
-          total += std::exp(scores[key] - largest);
-      double lse = largest + std::log(total);
-      results[1].floats[row] = lse;
-      for (int64_t key = 0; key < sizes.keys; ++key) {
-        if (!visible(head, query, key))
-          continue;
-        double probability = std::exp(scores[key] - lse);
-        int64_t column = head * sizes.keys + key;
-        for (int64_t i = 0; i < sizes.valueWidth; ++i)
-          results[0].floats[row * sizes.valueWidth + i] +=
-              probability * operands[2].floats[column * sizes.valueWidth + i];
-      }
+/// A device also knows the place of its block of the probabilities.
+template <typename Op>
+static LogicalResult localizeAttention(Op op, LocalContext &context,
+                                       ValueRange operands,
+                                       SmallVectorImpl<Value> &results) {
+  SmallVector<Value> place;
+  if (op.getRate() && !op.getGlobalShape()) {
+    // Batch, heads and queries are those of the query, and keys of the key.
+    for (int64_t dim = 0; dim < 4; ++dim) {
+      OpOperand &operand = dim < 3 ? op.getQueryMutable() : op.getKeyMutable();
+      int64_t of = std::min<int64_t>(dim, 2);
+      place.push_back(getBlockPlace(
+          context, op.getLoc(), sharding::getLayout(operand.get()), of,
+          getShape(operands[operand.getOperandNumber()])[of]));
     }
+  }
+  if (failed(localizeByCloning(op, context, operands, results)))
+    return failure();
+  if (place.empty())
+    return success();
+  auto local = cast<Op>(results.back().getDefiningOp());
+  local.getCountersMutable().append(place);
+  local.setGlobalShape(op.getSizes().getScoreShape());
   return success();
+}
+
+LogicalResult AttentionOp::localize(LocalContext &context, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
+  return localizeAttention(*this, context, operands, results);
+}
+
+LogicalResult AttentionGradOp::localize(LocalContext &context,
+                                        ValueRange operands,
+                                        SmallVectorImpl<Value> &results) {
+  return localizeAttention(*this, context, operands, results);
+}
+
+// Dropout, gradient, cost, evaluation
+
+std::optional<double> AttentionOp::getDropRate() { return getForm().rate; }
+
+SmallVector<Value> AttentionOp::buildWithoutDropout(OpBuilder &builder,
+                                                    const IRMapping &mapping) {
+  AttentionForm form = getForm();
+  form.rate.reset();
+  auto mapped = [&](Value value) {
+    return value ? mapping.lookupOrDefault(value) : Value();
+  };
+  auto kept = AttentionOp::create(builder, getLoc(), mapped(getQuery()),
+                                  mapped(getKey()), mapped(getValue()), form,
+                                  mapped(getBias()), mapped(getMask()));
+  copyProvenance(*this, kept);
+  return {kept.getResult(), kept.getLse()};
 }
 
 FailureOr<SmallVector<Value>>
@@ -255,124 +379,79 @@ AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGradients,
         "has no gradient through lse, which is a residual of its backward");
   SmallVector<Value> operands{resultGradients[0], getQuery(),  getKey(),
                               getValue(),         getResult(), getLse()};
-  if (getMask())
-    operands.push_back(getMask());
-  auto gradient = AttentionGradOp::create(
-      builder, getLoc(),
-      TypeRange{getQuery().getType(), getKey().getType(), getValue().getType()},
-      operands, (*this)->getAttrs());
-  SmallVector<Value> gradients(gradient.getResults());
+  llvm::append_range(operands, getOperands().drop_front(3));
+  SmallVector<Type> types{getQuery().getType(), getKey().getType(),
+                          getValue().getType()};
+  bool needsBias = getBias() && needed[3];
+  if (needsBias)
+    types.push_back(getBias().getType());
+  OperationState state(getLoc(), AttentionGradOp::getOperationName());
+  AttentionGradOp::Properties &properties =
+      state.getOrAddProperties<AttentionGradOp::Properties>();
+  for (NamedAttribute attribute : (*this)->getAttrs())
+    if (attribute.getName() != getOperandSegmentSizesAttrName())
+      state.addAttribute(attribute.getName(), attribute.getValue());
+  llvm::copy(ArrayRef<int32_t>{1, 1, 1, 1, 1, 1, getBias() ? 1 : 0,
+                               getMask() ? 1 : 0,
+                               static_cast<int32_t>(getCounters().size())},
+             properties.operandSegmentSizes.begin());
+  state.addOperands(operands);
+  state.addTypes(types);
+  Operation *gradient = builder.create(state);
+  SmallVector<Value> gradients(gradient->getResults());
   gradients.resize(getNumOperands());
   return gradients;
 }
 
-SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
-  AttentionParts parts(builder, getLoc(),
-                       Sizes(getShape(getQuery()), getShape(getValue())));
-  Value scores =
-      parts.scores(getQuery(), getKey(), getScale().convertToDouble());
-  Value visible = parts.visible(getMask(), getCausal());
-  Value largest = parts.reduce(ReductionKind::Max,
-                               parts.where(visible, scores, -INFINITY), 3);
-  Value total = parts.sum(parts.probabilities(scores, largest, visible), 3);
-  Value lse = parts.add(largest, parts.logOfTotal(total, visible));
-  Value probabilities = parts.probabilities(scores, lse, visible);
-  return {parts.matmul(probabilities, getValue(), {0, 1}, {0, 1}, 3, 2), lse};
+/// The products of queries and keys that an attention computes have
+/// `widths` multiply-adds for each pair.
+template <typename Op>
+static Cost costOf(Op op, int64_t widths) {
+  AttentionSizes sizes = op.getSizes();
+  Cost cost = elementwiseCost(op);
+  cost.flops =
+      2 * sizes.batch * sizes.heads * countPairs(op.getForm(), sizes) * widths;
+  return cost;
 }
 
-ShardingRule AttentionGradOp::getShardingRule() {
-  ShardingRule rule = emptyRule(*this);
-  // Given lse, each (query, key) pair contributes independently; dP and D are
-  // sums over the value width, and all results are linear in them.
-  FactorKind pairs =
-      getCausal() ? FactorKind::Composite : FactorKind::Reduction;
-  AttentionFactors factors(rule,
-                           Sizes(getShape(getQuery()), getShape(getValue())),
-                           pairs, pairs, FactorKind::Reduction);
-  rule.operands = {factors.result(), factors.query(),  factors.key(),
-                   factors.value(),  factors.result(), factors.lse()};
-  if (getMask())
-    rule.operands.push_back(factors.mask(getShape(getMask()).size()));
-  rule.results = {factors.query(), factors.key(), factors.value()};
-  rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
-  return rule;
-}
-
-LogicalResult AttentionGradOp::verify() {
-  if (failed(verifySameElements(*this, {getResultGradient(), getQuery(),
-                                        getKey(), getValue(), getResultValue(),
-                                        getLse(), getQueryGradient(),
-                                        getKeyGradient(), getValueGradient()})))
-    return failure();
-  if (getShape(getResultGradient()) != getShape(getResultValue()) ||
-      getShape(getQueryGradient()) != getShape(getQuery()) ||
-      getShape(getKeyGradient()) != getShape(getKey()) ||
-      getShape(getValueGradient()) != getShape(getValue()))
-    return emitOpError("[4] gradients must have the shape of their values");
-  return verifyAttention(*this, getQuery(), getKey(), getValue(),
-                         getResultValue(), getLse(), getMask());
+Cost AttentionOp::getCost() {
+  AttentionSizes sizes = getSizes();
+  return costOf(*this, sizes.width + sizes.valueWidth);
 }
 
 Cost AttentionGradOp::getCost() {
-  Sizes sizes(getShape(getQuery()), getShape(getValue()));
-  Cost cost = elementwiseCost(*this);
   // Recomputed scores, dP, and the three gradients.
-  cost.flops = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys *
-               (3 * sizes.width + 2 * sizes.valueWidth);
-  return cost;
+  AttentionSizes sizes = getSizes();
+  return costOf(*this, 3 * sizes.width + 2 * sizes.valueWidth);
+}
+
+/// Reads the operands that forward and backward share; `first` is the number of
+/// the query's.
+template <typename Op>
+static AttentionTensors readTensors(Op op, ArrayRef<Tensor> operands,
+                                    unsigned first, unsigned optional) {
+  AttentionTensors tensors;
+  tensors.query = &operands[first];
+  tensors.key = &operands[first + 1];
+  tensors.value = &operands[first + 2];
+  tensors.bias = op.getBias() ? &operands[optional++] : nullptr;
+  tensors.mask = op.getMask() ? &operands[optional++] : nullptr;
+  tensors.counters = operands.drop_front(optional);
+  return tensors;
+}
+
+LogicalResult AttentionOp::evaluate(ArrayRef<Tensor> operands,
+                                    MutableArrayRef<Tensor> results) {
+  evaluateAttention(getForm(), readTensors(*this, operands, 0, 3), results[0],
+                    results[1]);
+  return success();
 }
 
 LogicalResult AttentionGradOp::evaluate(ArrayRef<Tensor> operands,
                                         MutableArrayRef<Tensor> results) {
-  Sizes sizes(operands[1].shape, operands[3].shape);
-  Visibility visible(sizes, getMask() ? &operands[6] : nullptr, getCausal());
-  double scale = getScale().convertToDouble();
-  for (int64_t head = 0; head < sizes.batch * sizes.heads; ++head)
-    for (int64_t query = 0; query < sizes.queries; ++query) {
-      int64_t row = head * sizes.queries + query;
-      const double *gradient = &operands[0].floats[row * sizes.valueWidth];
-      const double *q = &operands[1].floats[row * sizes.width];
-      double *dq = &results[0].floats[row * sizes.width];
-      double delta = dot(gradient, &operands[4].floats[row * sizes.valueWidth],
-                         sizes.valueWidth);
-      for (int64_t key = 0; key < sizes.keys; ++key) {
-        if (!visible(head, query, key))
-          continue;
-        int64_t column = head * sizes.keys + key;
-        const double *k = &operands[2].floats[column * sizes.width];
-        const double *v = &operands[3].floats[column * sizes.valueWidth];
-        double *dk = &results[1].floats[column * sizes.width];
-        double *dv = &results[2].floats[column * sizes.valueWidth];
-        double probability =
-            std::exp(scale * dot(q, k, sizes.width) - operands[5].floats[row]);
-        double slope =
-            scale * probability * (dot(gradient, v, sizes.valueWidth) - delta);
-        for (int64_t i = 0; i < sizes.width; ++i) {
-          dq[i] += slope * k[i];
-          dk[i] += slope * q[i];
-        }
-        for (int64_t i = 0; i < sizes.valueWidth; ++i)
-          dv[i] += probability * gradient[i];
-      }
-    }
+  evaluateAttentionGrad(getForm(), readTensors(*this, operands, 1, 6),
+                        operands[0], operands[4], operands[5], results[0],
+                        results[1], results[2],
+                        getBiasGradient() ? &results[3] : nullptr);
   return success();
-}
-
-SmallVector<Value> AttentionGradOp::decompose(OpBuilder &builder) {
-  AttentionParts parts(builder, getLoc(),
-                       Sizes(getShape(getQuery()), getShape(getValue())));
-  double scale = getScale().convertToDouble();
-  Value scores = parts.scores(getQuery(), getKey(), scale);
-  Value visible = parts.visible(getMask(), getCausal());
-  Value probabilities = parts.probabilities(scores, getLse(), visible);
-  Value gradient = getResultGradient();
-  Value slopes = parts.matmul(gradient, getValue(), {0, 1}, {0, 1}, 3, 3);
-  Value delta = parts.sum(parts.mul(gradient, getResultValue()), 3);
-  slopes =
-      parts.mul(probabilities,
-                parts.sub(slopes, parts.broadcast(delta, parts.scoreShape, 3)));
-  slopes = parts.mul(slopes, scale);
-  return {parts.matmul(slopes, getKey(), {0, 1}, {0, 1}, 3, 2),
-          parts.matmul(slopes, getQuery(), {0, 1}, {0, 1}, 2, 2),
-          parts.matmul(probabilities, gradient, {0, 1}, {0, 1}, 2, 2)};
 }

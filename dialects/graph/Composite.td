@@ -206,54 +206,6 @@ def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
   }];
 }
 
-def Graph_AttentionOp : Graph_Composite<"attention", ["buildGradient", "getCost"]> {
-  let summary = "softmax(scale * q k^T, masked) v";
-  let description = [{
-    q [batch, heads, queries, width], k [batch, heads, keys, width],
-    v [batch, heads, keys, value width] give result [batch, heads, queries,
-    value width] and lse [batch, heads, queries], the logarithm of the sum of
-    the exponentials. A key is visible where the optional `mask` [queries,
-    keys] (or [batch, heads, queries, keys]) is true, and, if `causal`, where
-    key <= query + keys - queries. A query that sees no key gives zero.
-
-    ```mlir
-    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = true}
-       : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
-    ```
-
-    1. Floats have one type.
-    2. Query, key, value and result have rank 4.
-    3. Their dims, and those of lse and mask, agree.
-  }];
-  let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
-                       Optional<Graph_BoolTensor>:$mask, F64Attr:$scale, BoolAttr:$causal);
-  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
-  let builders = [OpBuilder<(ins "::mlir::Value":$query, "::mlir::Value":$key, "::mlir::Value":$value,
-      "::mlir::Value":$mask, "double":$scale, "bool":$causal)>];
-}
-
-def Graph_AttentionGradOp : Graph_Composite<"attention_grad", ["getCost"]> {
-  let summary = "Gradients of attention's query, key and value";
-  let description = [{
-    ```mlir
-    %dq, %dk, %dv = graph.attention_grad %dy, %q, %k, %v, %y, %lse {scale = 0.5 : f64, causal = true}
-       : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
-       -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
-    ```
-
-    1. Floats have one type.
-    2. Query, key, value and result have rank 4.
-    3. Their dims, and those of lse and mask, agree.
-    4. Gradients have the shape of their values.
-  }];
-  let arguments = (ins Graph_FloatTensor:$resultGradient, Graph_FloatTensor:$query,
-                       Graph_FloatTensor:$key, Graph_FloatTensor:$value, Graph_FloatTensor:$result_value,
-                       Graph_FloatTensor:$lse, Optional<Graph_BoolTensor>:$mask,
-                       F64Attr:$scale, BoolAttr:$causal);
-  let results = (outs Graph_FloatTensor:$queryGradient, Graph_FloatTensor:$keyGradient,
-                      Graph_FloatTensor:$valueGradient);
-}
-
 def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
   let summary = "Per row, lse(logits) - logits[label]; 0 where the label is ignored";
   let description = [{

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "dialects/graph/AttentionForm.h"
 #include "dialects/graph/Scalar.h"
 #include "dialects/graph/ShardingRule.h"
 #include "dialects/graph/Tensor.h"
@@ -9,6 +10,7 @@
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"

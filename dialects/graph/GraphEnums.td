@@ -17,6 +17,12 @@ def Graph_GeluForm : I32EnumAttr<"GeluForm", "how gelu is computed", [
   let cppNamespace = "::polyrank::graph";
 }
 
+def Graph_Masked : I32EnumAttr<"Masked", "what the keys count that a query does not see", [
+  I32EnumAttrCase<"Zero", 0, "zero">, I32EnumAttrCase<"Add", 1, "add">,
+  I32EnumAttrCase<"Replace", 2, "replace">]> {
+  let cppNamespace = "::polyrank::graph";
+}
+
 def Graph_MeanKind : I32EnumAttr<"MeanKind", "what a mean is of several numbers", [
   I32EnumAttrCase<"Arithmetic", 0, "arithmetic">, I32EnumAttrCase<"Geometric", 1, "geometric">]> {
   let cppNamespace = "::polyrank::graph";

@@ -65,6 +65,23 @@ def CompositeOpInterface : OpInterface<"CompositeOp"> {
   ];
 }
 
+def DroppingOpInterface : OpInterface<"DroppingOp"> {
+  let cppNamespace = "::polyrank::graph";
+  let description = [{
+    An op that may set some of its values to zero at random (Srivastava et al. 2014)
+    while a model is trained.
+  }];
+  let methods = [
+    InterfaceMethod<"The probability with which it drops a value; nullopt if this op drops none.",
+      "::std::optional<double>", "getDropRate">,
+    InterfaceMethod<[{
+        Builds what inference computes instead, on what `mapping` has for the
+        operands, and returns the values of the results.
+      }], "::llvm::SmallVector<::mlir::Value>", "buildWithoutDropout",
+      (ins "::mlir::OpBuilder &":$builder, "const ::mlir::IRMapping &":$mapping)>
+  ];
+}
+
 def ScalarOpInterface : OpInterface<"ScalarOp"> {
   let cppNamespace = "::polyrank::graph";
   let description = [{

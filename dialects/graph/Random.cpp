@@ -71,19 +71,23 @@ static void forEachWord(Op op, ArrayRef<int64_t> shape,
   });
 }
 
+Value graph::getBlockPlace(LocalContext &context, Location location,
+                           sharding::LayoutAttr layout, int64_t dim,
+                           int64_t size) {
+  Value place =
+      layout ? context.blockOffset(location, layout, dim, size) : Value();
+  return place ? place
+               : splat(context.builder, location,
+                       RankedTensorType::get({}, context.builder.getI64Type()),
+                       0);
+}
+
 /// Appends the place of a device's block of `shape`: one scalar per dim.
 static void appendOffsets(LocalContext &context, Location location,
                           sharding::LayoutAttr layout, ArrayRef<int64_t> shape,
                           SmallVectorImpl<Value> &operands) {
-  for (auto [dim, size] : llvm::enumerate(shape)) {
-    Value offset =
-        layout ? context.blockOffset(location, layout, dim, size) : Value();
-    if (!offset)
-      offset =
-          splat(context.builder, location,
-                RankedTensorType::get({}, context.builder.getI64Type()), 0);
-    operands.push_back(offset);
-  }
+  for (auto [dim, size] : llvm::enumerate(shape))
+    operands.push_back(getBlockPlace(context, location, layout, dim, size));
 }
 
 // dropout
@@ -147,6 +151,15 @@ LogicalResult DropoutOp::localize(LocalContext &context, ValueRange operands,
   local.setGlobalShape(getShape(getInput()));
   results.push_back(local);
   return success();
+}
+
+std::optional<double> DropoutOp::getDropRate() {
+  return getRate().convertToDouble();
+}
+
+SmallVector<Value> DropoutOp::buildWithoutDropout(OpBuilder &,
+                                                  const IRMapping &mapping) {
+  return {mapping.lookupOrDefault<Value>(getInput())};
 }
 
 FailureOr<SmallVector<Value>>

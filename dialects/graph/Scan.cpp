@@ -93,8 +93,9 @@ LogicalResult ScanOp::verify() {
     return emitOpError("[3] gives ")
            << yield->getOperandTypes() << " in an iteration, not " << given;
   for (Operation &op : block.without_terminator()) {
-    bool isComputed =
-        isa<GraphOp>(op) && !isa<ScanOp, DropoutOp, UniformOp>(op);
+    auto dropping = dyn_cast<DroppingOp>(op);
+    bool isComputed = isa<GraphOp>(op) && !isa<ScanOp, UniformOp>(op) &&
+                      !(dropping && dropping.getDropRate());
     if (!isComputed)
       return (emitOpError("[4] holds a ") << op.getName())
                  .attachNote(op.getLoc())

@@ -70,7 +70,7 @@ def Graph_AfterOp : Op<Graph_Dialect, "after",
   let assemblyFormat = "$input `,` $token attr-dict `:` custom<AlikeTypes>(type($input), type($result)) `,` type($token)";
 }
 
-def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"]> {
+def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"], [DeclareOpInterfaceMethods<DroppingOpInterface>]> {
   let summary = "Zero with probability `rate`, else x / (1 - rate)";
   let description = [{
     Srivastava et al. (2014). The decision for an element depends on (seed, step,

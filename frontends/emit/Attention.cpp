@@ -61,27 +61,6 @@ Imported turnPairs(Emitter &emit, const Imported &x, const Imported &cos,
   return result;
 }
 
-/// Drops the leading dims of a mask that all batches and heads share.
-static Imported fitMask(Emitter &emit, Imported mask, const Shape &whole) {
-  Shape shape = mask.getShape();
-  bool shared = true;
-  if (mask.isConstant()) {
-    auto varying = varyingDims(*mask.constant);
-    shared = llvm::all_of(
-        varying, [&](int64_t dim) { return dim >= mask.getRank() - 2; });
-    for (int64_t dim = 0; shared && dim < mask.getRank() - 2; ++dim)
-      mask = emit.slice(mask, dim, 0, 1);
-  } else {
-    shared = graph::numElements(ArrayRef<int64_t>(shape).drop_back(
-                 std::min<size_t>(2, shape.size()))) == 1;
-  }
-  Shape kept = mask.getShape();
-  if (shared && kept.size() > 2)
-    mask = emit.reshape(mask, ArrayRef<int64_t>(kept).take_back(2));
-  return emit.broadcast(
-      mask, shared ? ArrayRef<int64_t>(whole).take_back(2) : whole, false);
-}
-
 /// True where a key is not after the query, both counted from the first.
 static Imported causalMask(Emitter &emit, ArrayRef<int64_t> shape) {
   IntegerType index = emit.getBuilder().getI64Type();
@@ -106,8 +85,9 @@ Imported visibleBefore(Emitter &emit, int64_t queries, int64_t keys,
                 : visible;
 }
 
-/// Attention as separate ops. `drop` is applied to the probabilities. With a
-/// boolean `mask`, a query that sees no key gives 0, as in PyTorch.
+/// Attention as separate ops, of which raise-composites makes one. `drop` is
+/// applied to the probabilities. With a boolean `mask`, a query that sees no
+/// key gives 0, as in PyTorch.
 static Imported attentionInParts(Emitter &emit, const Imported &query,
                                  const Imported &key, const Imported &value,
                                  const Imported &mask, double scale,
@@ -169,38 +149,17 @@ FailureOr<Imported> attentionOf(Emitter &emit, const Imported &query,
       v[0] != k[0] || q[3] != k[3] || v[2] != k[2])
     return emit.fail("attention of " + toString(q) + ", " + toString(k) +
                      " and " + toString(v));
-  key = repeatHeads(emit, key, q[1]);
-  value = repeatHeads(emit, value, q[1]);
   double scale = givenScale.value_or(1 / std::sqrt(static_cast<double>(q[3])));
-  SmallVector<Imported> operands = {query, key, value};
-  Shape whole = {q[0], q[1], q[2], k[2]};
-  // With fewer queries than keys the op counts both from the last.
-  if (causal && q[2] != k[2] && (!mask || mask.getElementType().isInteger(1))) {
-    Imported visible = causalMask(emit, {q[2], k[2]});
-    mask = mask ? emit.binaryOver<graph::AndOp>(
-                      emit.broadcast(mask, whole, !mask.isConstant()), visible)
-                : visible;
-    causal = false;
-  }
   if (mask) {
+    Shape whole = {q[0], q[1], q[2], k[2]};
     auto common = broadcastShapes(mask.getShape(), whole);
     if (failed(common) || *common != whole)
       return emit.fail("its mask of " + toString(mask.getShape()) +
                        " does not fit " + toString(whole));
   }
-  // The op supports only boolean masks, and only returns the final result.
-  if (drop || softcap != 0 || scores ||
-      (mask && !mask.getElementType().isInteger(1)))
-    return attentionInParts(emit, query, key, value, mask, scale, causal, drop,
-                            softcap, scores);
-  if (mask)
-    operands.push_back(fitMask(emit, mask, whole));
-  return emit.emit(
-      operands, [&](OpBuilder &b, ValueRange values) -> Operation * {
-        return graph::AttentionOp::create(
-            b, emit.getLocation(), values[0], values[1], values[2],
-            values.size() > 3 ? values[3] : Value(), scale, causal);
-      })[0];
+  return attentionInParts(emit, query, repeatHeads(emit, key, q[1]),
+                          repeatHeads(emit, value, q[1]), mask, scale, causal,
+                          drop, softcap, scores);
 }
 
 } // namespace polyrank::frontends

@@ -566,21 +566,49 @@ static bool gelu(ProgramBuilder &b) {
 }
 
 static bool attention(ProgramBuilder &b) {
-  int64_t heads = b.random.pick({1, 2, 3}), queries = b.random.pick({1, 2, 4}),
-          keys = b.random.pick({2, 3, 4}), width = b.random.pick({2, 3}),
-          valueWidth = b.random.pick({1, 2, 3});
+  int64_t groups = b.random.pick({1, 2, 3}),
+          heads = groups * b.random.pick({1, 1, 2}),
+          queries = b.random.pick({1, 2, 4}), keys = b.random.pick({2, 3, 4}),
+          width = b.random.pick({2, 3}), valueWidth = b.random.pick({1, 2, 3});
   auto draw = [&](Shape shape) { return b.bounded(b.floatOf(shape), 8); };
   Value query = draw({b.batch, heads, queries, width}),
-        key = draw({b.batch, heads, keys, width}),
-        value = draw({b.batch, heads, keys, valueWidth});
-  Value mask;
+        key = draw({b.batch, groups, keys, width}),
+        value = draw({b.batch, groups, keys, valueWidth});
+  auto likeScores = [&] {
+    Shape shape{b.batch, heads, queries, keys};
+    for (int64_t &size : shape)
+      if (b.random.chance(40))
+        size = 1;
+    return shape;
+  };
+  Value bias, mask;
+  if (b.random.chance(30))
+    bias = draw(likeScores());
   if (b.random.chance(50))
-    mask =
-        b.pickBool(b.random.chance(50) ? Shape{queries, keys}
-                                       : Shape{b.batch, heads, queries, keys});
+    mask = b.pickBool(likeScores());
+  graph::AttentionForm form;
+  form.scale = 0.5;
+  form.causal = b.random.chance(50);
+  if (form.causal && b.random.chance(30))
+    form.window = b.random.pick({1, 2, 5});
+  if (b.random.chance(20))
+    form.softcap = 2;
+  if (b.random.chance(40)) {
+    form.masked =
+        b.random.chance(50) ? graph::Masked::Add : graph::Masked::Replace;
+    form.fill = b.random.pick({-1, -8}) * (b.random.chance(50) ? 1 : 1000);
+  }
+  SmallVector<Value> counters;
+  if (b.random.chance(20)) {
+    form.rate = 0.5;
+    form.rngId = b.random.below(100);
+    for (auto counter : {graph::RandomCounter::Seed, graph::RandomCounter::Step,
+                         graph::RandomCounter::Microbatch})
+      counters.push_back(b.getCounter(counter));
+  }
   auto op = graph::AttentionOp::create(b.builder, b.parts.location, query, key,
-                                       value, mask, 0.5, b.random.chance(50));
-  return b.put(op.getResult(), b.bound(value));
+                                       value, form, bias, mask, counters);
+  return b.put(op.getResult(), b.bound(value) * (form.rate ? 2 : 1));
 }
 
 static bool crossEntropy(ProgramBuilder &b) {

@@ -196,14 +196,127 @@ const Case cases[] = {
      "%q: tensor<2x1x2x3xf64>, %k: tensor<2x1x3x3xf64>, %v: "
      "tensor<2x1x3x2xf64>",
      "tensor<2x1x2x2xf64>", R"(
-      %m = graph.constant dense<[[true, false, true], [false, false, false]]> : tensor<2x3xi1>
-      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf64>, tensor<2x1x3x3xf64>, tensor<2x1x3x2xf64>, tensor<2x3xi1>) -> (tensor<2x1x2x2xf64>, tensor<2x1x2xf64>))"},
+      %m = graph.constant dense<[[[[true, false, true], [false, false, false]]]]> : tensor<1x1x2x3xi1>
+      %r, %l = graph.attention %q, %k, %v mask %m {scale = 1.0 : f64, causal = false} : (tensor<2x1x2x3xf64>, tensor<2x1x3x3xf64>, tensor<2x1x3x2xf64>, tensor<1x1x2x3xi1>) -> (tensor<2x1x2x2xf64>, tensor<2x1x2xf64>))"},
     {"attention_masked_causal",
      "%q: tensor<1x2x2x3xf64>, %k: tensor<1x2x3x3xf64>, %v: "
      "tensor<1x2x3x2xf64>",
      "tensor<1x2x2x2xf64>", R"(
       %m = graph.constant dense<[[[[true, false, true], [true, true, true]], [[true, true, true], [false, true, true]]]]> : tensor<1x2x2x3xi1>
-      %r, %l = graph.attention %q, %k, %v, %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf64>, tensor<1x2x3x3xf64>, tensor<1x2x3x2xf64>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf64>, tensor<1x2x2xf64>))"},
+      %r, %l = graph.attention %q, %k, %v mask %m {scale = 1.0 : f64, causal = true} : (tensor<1x2x2x3xf64>, tensor<1x2x3x3xf64>, tensor<1x2x3x2xf64>, tensor<1x2x2x3xi1>) -> (tensor<1x2x2x2xf64>, tensor<1x2x2xf64>))"},
+    {"attention_groups",
+     "%q: tensor<2x6x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>",
+     "tensor<2x6x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = false} : (tensor<2x6x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>) -> (tensor<2x6x3x3xf64>, tensor<2x6x3xf64>))"},
+    {"attention_one_group",
+     "%q: tensor<1x4x3x2xf64>, %k: tensor<1x1x3x2xf64>, %v: "
+     "tensor<1x1x3x3xf64>",
+     "tensor<1x4x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true} : (tensor<1x4x3x2xf64>, tensor<1x1x3x2xf64>, tensor<1x1x3x3xf64>) -> (tensor<1x4x3x3xf64>, tensor<1x4x3xf64>))"},
+    {"attention_bias",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<1x2x3x4xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v bias %b {scale = 0.7 : f64, causal = false} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x2x3x4xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_bias_whole",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<2x2x3x4xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v bias %b {scale = 0.7 : f64, causal = false} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x2x3x4xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_bias_of_keys",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<2x1x1x4xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v bias %b {scale = 0.7 : f64, causal = true} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x1x1x4xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_bias_of_queries",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<1x2x3x1xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v bias %b {scale = 0.7 : f64, causal = false} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x2x3x1xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_added", // the queries of the second sample see nothing
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[true, false, true, true]]], [[[false, false, false, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v mask %m masked add {scale = 0.7 : f64, causal = false, fill = -3.0 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_replaced",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[true, false, true, true]]], [[[false, false, false, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v mask %m masked replace {scale = 0.7 : f64, causal = false, fill = -3.0 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_zero",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[true, false, true, true]]], [[[false, false, false, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v mask %m {scale = 0.7 : f64, causal = false} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_causal_added", // one number for keys that both hide
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<1x2x1x1xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[false, false, true, true]]], [[[true, true, true, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v bias %b mask %m masked add {scale = 0.7 : f64, causal = true, fill = -1.0 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x2x1x1xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_causal_replaced",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<1x2x3x4xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[false, false, true, true]]], [[[true, true, true, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v bias %b mask %m masked replace {scale = 0.7 : f64, causal = true, fill = -1.0 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x2x3x4xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_more_queries", // the first two see nothing
+     "%q: tensor<1x2x4x2xf64>, %k: tensor<1x2x2x2xf64>, %v: "
+     "tensor<1x2x2x3xf64>",
+     "tensor<1x2x4x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true} : (tensor<1x2x4x2xf64>, tensor<1x2x2x2xf64>, tensor<1x2x2x3xf64>) -> (tensor<1x2x4x3xf64>, tensor<1x2x4xf64>))"},
+    {"attention_window",
+     "%q: tensor<1x2x4x2xf64>, %k: tensor<1x2x6x2xf64>, %v: "
+     "tensor<1x2x6x3xf64>",
+     "tensor<1x2x4x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true, window = 2 : i64} : (tensor<1x2x4x2xf64>, tensor<1x2x6x2xf64>, tensor<1x2x6x3xf64>) -> (tensor<1x2x4x3xf64>, tensor<1x2x4xf64>))"},
+    {"attention_window_of_all",
+     "%q: tensor<1x2x4x2xf64>, %k: tensor<1x2x4x2xf64>, %v: "
+     "tensor<1x2x4x3xf64>",
+     "tensor<1x2x4x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v {scale = 0.7 : f64, causal = true, window = 9 : i64} : (tensor<1x2x4x2xf64>, tensor<1x2x4x2xf64>, tensor<1x2x4x3xf64>) -> (tensor<1x2x4x3xf64>, tensor<1x2x4xf64>))"},
+    {"attention_window_added",
+     "%q: tensor<1x2x4x2xf64>, %k: tensor<1x2x4x2xf64>, %v: "
+     "tensor<1x2x4x3xf64>",
+     "tensor<1x2x4x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v masked add {scale = 0.7 : f64, causal = true, window = 1 : i64, fill = -2.0 : f64} : (tensor<1x2x4x2xf64>, tensor<1x2x4x2xf64>, tensor<1x2x4x3xf64>) -> (tensor<1x2x4x3xf64>, tensor<1x2x4xf64>))"},
+    {"attention_softcap",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %b: tensor<1x2x3x4xf64>",
+     "tensor<2x2x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[false, false, true, true]]], [[[true, true, true, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v bias %b mask %m {scale = 0.7 : f64, causal = false, softcap = 0.4 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x2x3x4xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"attention_dropout",
+     "%q: tensor<2x6x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>, %s: tensor<i64>",
+     "tensor<2x6x3x3xf64>",
+     R"(
+      %r, %l = graph.attention %q, %k, %v dropout %s, %s, %s {scale = 0.7 : f64, causal = false, rate = 0.4 : f64, rng_id = 7 : i64} : (tensor<2x6x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<i64>, tensor<i64>, tensor<i64>) -> (tensor<2x6x3x3xf64>, tensor<2x6x3xf64>))"},
+    {"attention_all", "%q: tensor<2x4x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: tensor<2x2x4x3xf64>, %b: tensor<1x4x1x4xf64>, %s: tensor<i64>",
+     "tensor<2x4x3x3xf64>",
+     R"(
+      %m = graph.constant dense<[[[[false, false, true, true]]], [[[true, true, true, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v bias %b mask %m masked add dropout %s, %s, %s {scale = 0.7 : f64, causal = true, window = 3 : i64, softcap = 0.5 : f64, fill = -2.0 : f64, rate = 0.4 : f64, rng_id = 7 : i64} : (tensor<2x4x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<1x4x1x4xf64>, tensor<2x1x1x4xi1>, tensor<i64>, tensor<i64>, tensor<i64>) -> (tensor<2x4x3x3xf64>, tensor<2x4x3xf64>))"},
     {"cross_entropy", "%x: tensor<2x3x4xf64>, %i: tensor<2x3xi64>",
      "tensor<2x3xf64>",
      "%r, %l = graph.cross_entropy %x, %i {axis = 2 : i64, ignore_index = -100 "
@@ -260,37 +373,6 @@ const Case cases[] = {
 
 class GradientTest : public TrainingTest {
 protected:
-  static void returnValues(func::FuncOp function, ValueRange values) {
-    function.getBody().front().getTerminator()->setOperands(values);
-    function.setType(FunctionType::get(
-        function.getContext(), function.getArgumentTypes(), values.getTypes()));
-  }
-
-  static SmallVector<Value> floatArguments(func::FuncOp function) {
-    return llvm::to_vector(llvm::make_filter_range(
-        ValueRange(function.getArguments()), [](Value value) {
-          return isa<FloatType>(
-              cast<RankedTensorType>(value.getType()).getElementType());
-        }));
-  }
-
-  /// Makes the function return the gradients of its result.
-  void differentiate(func::FuncOp function) {
-    Operation *terminator = function.getBody().front().getTerminator();
-    OpBuilder builder(terminator);
-    Value root = terminator->getOperand(0);
-    Value seed =
-        graph::SeedOp::create(builder, builder.getUnknownLoc(), root.getType(),
-                              builder.getF64FloatAttr(1));
-    auto gradients =
-        buildGradients(builder, root, seed, floatArguments(function));
-    ASSERT_TRUE(succeeded(gradients));
-    for (Value gradient : *gradients)
-      ASSERT_TRUE(gradient);
-    returnValues(function, *gradients);
-    ASSERT_TRUE(succeeded(verify(function)));
-  }
-
   /// The gradients of the float arguments of @forward, whose one result is a
   /// scalar.
   SmallVector<Tensor> gradientsOf(StringRef arguments, StringRef body,

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "compiler/evaluate/Evaluator.h"
+#include "compiler/training/Autodiff.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -65,6 +67,40 @@ protected:
       EXPECT_TRUE(evaluate::agree(left[i], right[i], reason, tolerance))
           << "result " << i << ": " << reason;
     }
+  }
+
+  static void returnValues(mlir::func::FuncOp function,
+                           mlir::ValueRange values) {
+    function.getBody().front().getTerminator()->setOperands(values);
+    function.setType(mlir::FunctionType::get(
+        function.getContext(), function.getArgumentTypes(), values.getTypes()));
+  }
+
+  static llvm::SmallVector<mlir::Value>
+  floatArguments(mlir::func::FuncOp function) {
+    return llvm::to_vector(llvm::make_filter_range(
+        mlir::ValueRange(function.getArguments()), [](mlir::Value value) {
+          return llvm::isa<mlir::FloatType>(
+              llvm::cast<mlir::RankedTensorType>(value.getType())
+                  .getElementType());
+        }));
+  }
+
+  /// Makes the function return the gradients of its result.
+  void differentiate(mlir::func::FuncOp function) {
+    mlir::Operation *terminator = function.getBody().front().getTerminator();
+    mlir::OpBuilder builder(terminator);
+    mlir::Value root = terminator->getOperand(0);
+    mlir::Value seed =
+        graph::SeedOp::create(builder, builder.getUnknownLoc(), root.getType(),
+                              builder.getF64FloatAttr(1));
+    auto gradients =
+        buildGradients(builder, root, seed, floatArguments(function));
+    ASSERT_TRUE(mlir::succeeded(gradients));
+    for (mlir::Value gradient : *gradients)
+      ASSERT_TRUE(gradient);
+    returnValues(function, *gradients);
+    ASSERT_TRUE(mlir::succeeded(mlir::verify(function)));
   }
 
   mlir::MLIRContext context;

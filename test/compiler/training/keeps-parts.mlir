@@ -3,80 +3,95 @@
 
 // RUN: polyrank-opt %s -split-input-file --raise-composites --find-logical-parameters | FileCheck %s
 
-// Two queries, counted from the first key: not the op's causal attention, which
-// counts from the last of both. The mask stays an operand.
+// A float mask of the model's input may be minus infinity for all keys, where the
+// select gives zeros: a bias would give no numbers.
 
 // CHECK-LABEL: func.func @forward
-// CHECK: %[[MASK:.+]] = graph.constant dense<{{\[\[}}true, false, false], [true, true, false]]>
-// CHECK: graph.attention {{.*}}, %[[MASK]] {causal = false, scale = 1.000000e+00 : f64}
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
-  %mask = graph.constant dense<[[[[0.0, -3.4028234663852886e+38, -3.4028234663852886e+38], [0.0, 0.0, -3.4028234663852886e+38]]]]> : tensor<1x1x2x3xf32>
-  %a = graph.add %s, %mask : tensor<1x1x2x3xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x3xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y : tensor<1x1x2x4xf32>
-}
-
-// -----
-
-// Counted from the last of both, it is.
-
-// CHECK-LABEL: func.func @forward
-// CHECK: graph.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} {causal = true,
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x3x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x3xf32>
-  %mask = graph.constant dense<[[[[0.0, 0.0, -3.4028234663852886e+38], [0.0, 0.0, 0.0]]]]> : tensor<1x1x2x3xf32>
-  %a = graph.add %s, %mask : tensor<1x1x2x3xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x3xf32>) -> tensor<1x1x2x3xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x3xf32>, tensor<1x1x3x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y : tensor<1x1x2x4xf32>
-}
-
-// -----
-
-// A bias by distance (ALiBi) is no mask, though half of it is zero.
-
-// CHECK-LABEL: func.func @forward
-// CHECK-NOT: graph.attention
-// CHECK: graph.add
-// CHECK: graph.softmax
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %bias : tensor<1x1x2x2xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y : tensor<1x1x2x4xf32>
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %m: tensor<2x2x3x3xf32> {graph.role = #graph.input<"m">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %t = graph.add %s, %m : tensor<2x2x3x3xf32>
+  %p = graph.softmax %t {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %nan = graph.compare ne %p, %p : (tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xi1>
+  %zz = graph.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %r = graph.select %nan, %zz, %p : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
 }
 
 // -----
 
-// Nor is it with a mask in it, nor are scores of -9 where a query must not look.
+// A number that is added to scores that were replaced.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.attention
-// CHECK: graph.select
+// CHECK: return
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %padding: tensor<2x3xi1> {graph.role = #graph.input<"padding">}, %w: tensor<2x2x3x3xf32> {graph.role = #graph.input<"w">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %c = graph.broadcast %padding {dims = array<i64: 0, 3>} : (tensor<2x3xi1>) -> tensor<2x2x3x3xi1>
+  %low = graph.constant dense<-9.0> : tensor<2x2x3x3xf32>
+  %t = graph.select %c, %s, %low : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %u = graph.add %t, %w : tensor<2x2x3x3xf32>
+  %p = graph.softmax %u {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}
+
+// -----
+
+// A bias within a tanh.
+
+// CHECK-LABEL: func.func @forward
 // CHECK-NOT: graph.attention
 // CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}, tensor<1x1x2x4xf32> {graph.role = #graph.output<"z">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %bias = graph.constant dense<[[[[0.0, -3.4028234663852886e+38], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %bias : tensor<1x1x2x2xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1>
-  %low = graph.constant dense<-9.0> : tensor<1x1x2x2xf32>
-  %b = graph.select %visible, %s, %low : (tensor<1x1x2x2xi1>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %r = graph.softmax %b {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %z = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y, %z : tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %w: tensor<2x2x3x3xf32> {graph.role = #graph.input<"w">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %t = graph.add %s, %w : tensor<2x2x3x3xf32>
+  %u = graph.tanh %t : tensor<2x2x3x3xf32>
+  %p = graph.softmax %u {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}
+
+// -----
+
+// Zeros after the softmax where another mask hides.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+// CHECK: return
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %padding: tensor<2x3xi1> {graph.role = #graph.input<"padding">}, %other: tensor<2x3xi1> {graph.role = #graph.input<"other">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %c = graph.broadcast %padding {dims = array<i64: 0, 3>} : (tensor<2x3xi1>) -> tensor<2x2x3x3xi1>
+  %low = graph.constant dense<-1.0e30> : tensor<2x2x3x3xf32>
+  %t = graph.select %c, %s, %low : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = graph.softmax %t {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %d = graph.broadcast %other {dims = array<i64: 0, 3>} : (tensor<2x3xi1>) -> tensor<2x2x3x3xi1>
+  %zz = graph.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %r = graph.select %d, %p, %zz : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}
+
+// -----
+
+// Parameters in the place of keys or values: a gate, or a table.
+
+graph.parameter @k : tensor<4x5xf32> at "m.onnx" offset 0 length 80 {trainable}
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+// CHECK: return
+func.func @forward(%q: tensor<3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<4x5xf32> {graph.role = #graph.parameter<@k>}, %v: tensor<5x6xf32> {graph.role = #graph.input<"v">})
+    -> (tensor<3x6xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [] x [] contract [1] x [0] : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+  %p = graph.softmax %s {dim = 1 : i64} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+  %y = graph.matmul %p, %v batch [] x [] contract [1] x [0] : (tensor<3x5xf32>, tensor<5x6xf32>) -> tensor<3x6xf32>
+  return %y : tensor<3x6xf32>
 }
 
 // -----
@@ -113,45 +128,4 @@ func.func @forward(%x: tensor<3x8xf32> {graph.role = #graph.input<"x">}, %w: ten
   %a = graph.slice %m {starts = array<i64: 0, 0>, limits = array<i64: 3, 4>, strides = array<i64: 1, 1>} : (tensor<3x10xf32>) -> tensor<3x4xf32>
   %b = graph.slice %m {starts = array<i64: 0, 4>, limits = array<i64: 3, 8>, strides = array<i64: 1, 1>} : (tensor<3x10xf32>) -> tensor<3x4xf32>
   return %a, %b : tensor<3x4xf32>, tensor<3x4xf32>
-}
-
-// -----
-
-// The first query sees nothing. Parts give the mean of all values, the op zero.
-
-// CHECK-LABEL: func.func @forward
-// CHECK-NOT: graph.attention
-// CHECK: graph.softmax
-// CHECK-NOT: graph.attention
-// CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %mask = graph.constant dense<[[[[-3.0e+38, -3.0e+38], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32>
-  %a = graph.add %s, %mask : tensor<1x1x2x2xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y : tensor<1x1x2x4xf32>
-}
-
-// -----
-
-// A bias by distance where a key is visible: the select is no mask of booleans.
-
-// CHECK-LABEL: func.func @forward
-// CHECK-NOT: graph.attention
-// CHECK: graph.softmax
-// CHECK-NOT: graph.attention
-// CHECK: return
-func.func @forward(%q: tensor<1x1x2x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x1x2x4xf32> {graph.role = #graph.input<"k">},
-    %v: tensor<1x1x2x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x1x2x4xf32> {graph.role = #graph.output<"y">}) {
-  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x2xf32>
-  %visible = graph.constant dense<[[[[true, false], [true, true]]]]> : tensor<1x1x2x2xi1>
-  %bias = graph.constant dense<[[[[0.0, 0.0], [-0.5, 0.0]]]]> : tensor<1x1x2x2xf32>
-  %low = graph.constant dense<-3.0e+38> : tensor<1x1x2x2xf32>
-  %mask = graph.select %visible, %bias, %low : (tensor<1x1x2x2xi1>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %a = graph.add %s, %mask : tensor<1x1x2x2xf32>
-  %p = graph.softmax %a {dim = 3 : i64} : (tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
-  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x1x2x2xf32>, tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32>
-  return %y : tensor<1x1x2x4xf32>
 }

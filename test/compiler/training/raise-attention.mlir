@@ -81,15 +81,13 @@ func.func @forward(%q: tensor<1x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // -----
 
-// All heads of queries with one of keys and values (Shazeer 2019), which is
-// repeated. Factors and the key's transpose stand between reshapes.
+// All heads of queries with one of keys and values (Shazeer 2019). Factors and the key's transpose stand between reshapes.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: {{.*}}, %[[V:[a-z0-9]+]]: tensor
-// CHECK-DAG: %[[K3:.+]] = graph.reshape %[[K]] : (tensor<2x1x3x4xf32>) -> tensor<2x3x4xf32>
-// CHECK-DAG: %[[KS:.+]] = graph.broadcast %[[K3]] {dims = array<i64: 0, 2, 3>} : (tensor<2x3x4xf32>) -> tensor<2x5x3x4xf32>
-// CHECK-DAG: %[[VS:.+]] = graph.broadcast %[[V]] {dims = array<i64: 0, 2, 3>} : (tensor<2x3x4xf32>) -> tensor<2x5x3x4xf32>
-// CHECK: %[[Y:.+]], %{{.+}} = graph.attention %[[Q]], %[[KS]], %[[VS]] {causal = false, scale = 2.500000e-01 : f64}
+// CHECK-NOT: graph.broadcast
+// CHECK: %[[VS:.+]] = graph.reshape %[[V]] : (tensor<2x3x4xf32>) -> tensor<2x1x3x4xf32>
+// CHECK: %[[Y:.+]], %{{.+}} = graph.attention %[[Q]], %[[K]], %[[VS]] {causal = false, scale = 2.500000e-01 : f64}
 // CHECK: return %[[Y]]
 func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x1x3x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
@@ -113,9 +111,7 @@ func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<2x1x6x4xf32>
-// CHECK: %[[K3:.+]] = graph.reshape %[[K]] : (tensor<2x1x6x4xf32>) -> tensor<2x6x4xf32>
-// CHECK: %[[KS:.+]] = graph.broadcast %[[K3]]
-// CHECK: graph.attention %[[Q]], %[[KS]], %{{.+}} {causal = false, scale = 1.000000e+00 : f64}
+// CHECK: graph.attention %[[Q]], %[[K]], %{{.+}} {causal = false, scale = 1.000000e+00 : f64}
 func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x1x6x4xf32> {graph.role = #graph.input<"k">},
     %v: tensor<2x6x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
   %t = graph.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x1x6x4xf32>) -> tensor<2x1x4x6xf32>
@@ -130,7 +126,7 @@ func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<2x6x4xf32>
-// CHECK: %[[KS:.+]] = graph.broadcast %[[K]] {dims = array<i64: 0, 2, 3>}
+// CHECK: %[[KS:.+]] = graph.reshape %[[K]] : (tensor<2x6x4xf32>) -> tensor<2x1x6x4xf32>
 // CHECK: graph.attention %[[Q]], %[[KS]], %{{.+}} {causal = false, scale = 1.000000e+00 : f64}
 func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x6x4xf32> {graph.role = #graph.input<"k">})
     -> (tensor<2x5x6x4xf32> {graph.role = #graph.output<"y">}) {
@@ -142,14 +138,12 @@ func.func @forward(%q: tensor<2x5x6x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // -----
 
-// A transpose whose batch is elsewhere is another matrix: it stays.
+// A transpose whose batch is elsewhere is another matrix.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<4x6x1xf32>
-// CHECK: %[[T:.+]] = graph.transpose %[[K]] {permutation = array<i64: 0, 2, 1>} : (tensor<4x6x1xf32>) -> tensor<4x1x6xf32>
-// CHECK: %[[R:.+]] = graph.reshape %[[T]] : (tensor<4x1x6xf32>) -> tensor<1x4x6xf32>
-// CHECK: %[[KT:.+]] = graph.transpose %[[R]] {permutation = array<i64: 0, 2, 1>} : (tensor<1x4x6xf32>) -> tensor<1x6x4xf32>
-// CHECK: %[[KS:.+]] = graph.broadcast %[[KT]]
+// CHECK: %[[T:.+]] = graph.transpose %[[K]] {permutation = array<i64: 2, 1, 0>} : (tensor<4x6x1xf32>) -> tensor<1x6x4xf32>
+// CHECK: %[[KS:.+]] = graph.reshape %[[T]] : (tensor<1x6x4xf32>) -> tensor<1x1x6x4xf32>
 // CHECK: graph.attention %[[Q]], %[[KS]]
 func.func @forward(%q: tensor<1x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<4x6x1xf32> {graph.role = #graph.input<"k">},
     %v: tensor<1x6x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x5x6x4xf32> {graph.role = #graph.output<"y">}) {

@@ -155,20 +155,6 @@ func.func @rms_norm_grad(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %m: tensor<8xf3
 }
 
 // -----
-func.func @attention(%x: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf64>) {
-  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
-  %0:2 = graph.attention %x, %x, %v {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
-  return
-}
-
-// -----
-func.func @attention_grad(%x: tensor<2x2x4x2xf32>, %l: tensor<2x2x4xf64>) {
-  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
-  %0:3 = graph.attention_grad %x, %x, %x, %x, %x, %l {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
-  return
-}
-
-// -----
 func.func @cross_entropy(%x: tensor<4x6xf32>, %l: tensor<4xi64>) {
   // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
   %0:2 = graph.cross_entropy %x, %l {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x6xf32>, tensor<4xi64>) -> (tensor<4xf64>, tensor<4xf32>)

@@ -673,34 +673,6 @@ func.func @microbatches_split(%x: tensor<2x3xf32, #sharding.layout<#sharding.mes
 }
 
 // -----
-func.func @attention_rank(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) {
-  // expected-error @+1 {{[2] query, key, value and result have the dims [batch, heads, sequence, width]; one has [2, 4, 8]}}
-  %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4xf32>)
-  return
-}
-
-// -----
-func.func @attention_key(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x6xf32>, %v: tensor<2x2x4x8xf32>) {
-  // expected-error @+1 {{[3] key has dims [2, 2, 4, 6] where the others make it [2, 2, 4, 8]}}
-  %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x8xf32>, tensor<2x2x4x6xf32>, tensor<2x2x4x8xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x4xf32>)
-  return
-}
-
-// -----
-func.func @attention_result(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>, %v: tensor<2x2x4x8xf32>) {
-  // expected-error @+1 {{[3] result has dims [2, 2, 4, 6] where the others make it [2, 2, 4, 8]}}
-  %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> (tensor<2x2x4x6xf32>, tensor<2x2x4xf32>)
-  return
-}
-
-// -----
-func.func @attention_lse(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>, %v: tensor<2x2x4x8xf32>) {
-  // expected-error @+1 {{[3] lse has dims [2, 2, 5] where the others make it [2, 2, 4]}}
-  %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x5xf32>)
-  return
-}
-
-// -----
 func.func @a_value_that_is_no_tensor() {
   // expected-error @+1 {{is no tensor}}
   graph.constant dense<1.0> : vector<4xf32>
@@ -760,27 +732,6 @@ func.func @rms_norm_gradient_of_scale(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %m
 func.func @loss_gradient_rows(%x: tensor<4x6xf32>, %d: tensor<6xf32>, %l: tensor<4xi64>, %e: tensor<4xf32>) {
   // expected-error @+1 {{[3] labels, loss and lse must have the logits' dims [4, 6] without the classes (dim 1), not [6]}}
   %0 = graph.cross_entropy_grad %d, %x, %l, %e {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<6xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x6xf32>
-  return
-}
-
-// -----
-func.func @attention_gradient(%x: tensor<2x2x4x2xf32>, %l: tensor<2x2x4xf32>) {
-  // expected-error @+1 {{[4] gradients must have the shape of their values}}
-  %0:3 = graph.attention_grad %x, %x, %x, %x, %x, %l {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x3xf32>)
-  return
-}
-
-// -----
-func.func @attention_gradient_rank(%x: tensor<2x2x4x2xf32>, %v: tensor<2x4x2xf32>, %l: tensor<2x2x4xf32>) {
-  // expected-error @+1 {{[2] query, key, value and result have the dims [batch, heads, sequence, width]; one has [2, 4, 2]}}
-  %0:3 = graph.attention_grad %x, %x, %v, %x, %x, %l {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x4x2xf32>, tensor<2x2x4x2xf32>)
-  return
-}
-
-// -----
-func.func @attention_gradient_lse(%x: tensor<2x2x4x2xf32>, %l: tensor<2x2x5xf32>) {
-  // expected-error @+1 {{[3] lse has dims [2, 2, 5] where the others make it [2, 2, 4]}}
-  %0:3 = graph.attention_grad %x, %x, %x, %x, %x, %l {scale = 0.5 : f64, causal = true} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x5xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
   return
 }
 

@@ -6,7 +6,7 @@
 func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, %t: tensor<8x4xf32>, %i: tensor<2x3xi64>,
                  %h: tensor<2x12x5xf32>, %g: tensor<3xf32>, %r: tensor<4xf32>, %c: tensor<4x3xi1>, %n: tensor<i64>,
                  %q: tensor<2x4x6x8xf32>, %k: tensor<2x4x7x8xf32>, %v: tensor<2x4x7x5xf32>, %o: tensor<2x4x6x5xf32>,
-                 %lse: tensor<2x4x6xf32>, %mask: tensor<6x7xi1>, %label: tensor<4xi64>, %b: tensor<2x8x4xf32>, %t2: tensor<2x3x4xf32>,
+                 %lse: tensor<2x4x6xf32>, %mask: tensor<1x1x6x7xi1>, %label: tensor<4xi64>, %b: tensor<2x8x4xf32>, %t2: tensor<2x3x4xf32>,
                  %experts: tensor<2x3x6xf32>, %groups: tensor<4xi64>, %ids: tensor<2xi64>) {
   // Elementwise: linear ops pass sums, monotone ones extrema.
   // CHECK: graph.neg {{.*}} "([i, j])->([i, j]) {i=4, j=3} sum=(together)"
@@ -104,9 +104,9 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %32 = graph.gelu_grad erf %x, %y : tensor<4x3xf32>
   // CHECK: graph.attention {{.*}} "([i, j, k, m], [i, j, l, m], [i, j, l, n])->([i, j, k, n], [i, j, k]) {i=2, j=4, k=6, l=7, m=8, n=5} composite={l, m}"
   %33:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>) -> (tensor<2x4x6x5xf32>, tensor<2x4x6xf32>)
-  // CHECK: graph.attention {{.*}} "([i, j, k, m], [i, j, l, m], [i, j, l, n], [k, l])->([i, j, k, n], [i, j, k]) {i=2, j=4, k=6, l=7, m=8, n=5} composite={k, l, m}"
-  %34:2 = graph.attention %q, %k, %v, %mask {scale = 1.0 : f64, causal = true} : (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>, tensor<6x7xi1>) -> (tensor<2x4x6x5xf32>, tensor<2x4x6xf32>)
-  // CHECK: graph.attention_grad {{.*}} "([i, j, k, n], [i, j, k, m], [i, j, l, m], [i, j, l, n], [i, j, k, n], [i, j, k])->([i, j, k, m], [i, j, l, m], [i, j, l, n]) {i=2, j=4, k=6, l=7, m=8, n=5} reduction={k, l, n} composite={m} sum=(alone, none, none, none, none, none)"
+  // CHECK: graph.attention {{.*}} "([i, j, k, m], [i, j, l, m], [i, j, l, n], [1, 1, k, l])->([i, j, k, n], [i, j, k]) {i=2, j=4, k=6, l=7, m=8, n=5} composite={k, l, m}"
+  %34:2 = graph.attention %q, %k, %v mask %mask {scale = 1.0 : f64, causal = true} : (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>, tensor<1x1x6x7xi1>) -> (tensor<2x4x6x5xf32>, tensor<2x4x6xf32>)
+  // CHECK: graph.attention_grad {{.*}} "([i, j, k, n], [i, j, k, m], [i, j, l, m], [i, j, l, n], [i, j, k, n], [i, j, k])->([i, j, k, m], [i, j, l, m], [i, j, l, n]) {i=2, j=4, k=6, l=7, m=8, n=5} reduction={k, n} composite={l, m} sum=(alone, none, none, none, none, none)"
   %35:3 = graph.attention_grad %o, %q, %k, %v, %o, %lse {scale = 1.0 : f64, causal = false} : (tensor<2x4x6x5xf32>, tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>, tensor<2x4x6x5xf32>, tensor<2x4x6xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>)
   // CHECK: graph.attention_grad {{.*}} "([i, j, k, n], [i, j, k, m], [i, j, l, m], [i, j, l, n], [i, j, k, n], [i, j, k])->([i, j, k, m], [i, j, l, m], [i, j, l, n]) {i=2, j=4, k=6, l=7, m=8, n=5} reduction={n} composite={k, l, m} sum=(alone, none, none, none, none, none)"
   %36:3 = graph.attention_grad %o, %q, %k, %v, %o, %lse {scale = 1.0 : f64, causal = true} : (tensor<2x4x6x5xf32>, tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>, tensor<2x4x6x5xf32>, tensor<2x4x6xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x7x8xf32>, tensor<2x4x7x5xf32>)
@@ -133,5 +133,21 @@ func.func @rules(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %w: tensor<3x6xf32>, 
   %uniform = graph.uniform %n, %n, %n {rng_id = 1 : i64} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4x3xf32>
   // CHECK: graph.seed {{.*}} "()->([]) {}"
   %40 = graph.seed 1.0 : tensor<f32>
+  return
+}
+
+// Heads that share keys are a factor of their own. Bias and mask have the factors
+// of the dims that they have, and the bias's gradient is a sum over the others; a
+// key that is padding would count in a sum over the keys.
+
+// CHECK-LABEL: @attention_rules
+func.func @attention_rules(%q: tensor<2x4x6x8xf32>, %k: tensor<2x2x7x8xf32>, %v: tensor<2x2x7x5xf32>, %o: tensor<2x4x6x5xf32>,
+                           %l: tensor<2x4x6xf32>, %b: tensor<1x4x6x7xf32>, %c: tensor<2x1x6x1xf32>, %m: tensor<2x1x1x7xi1>, %s: tensor<i64>) {
+  // CHECK: graph.attention {{.*}} "([i, jk, l, n], [i, j, m, n], [i, j, m, o], [1, jk, l, m], [i, 1, 1, m], [], [], [])->([i, jk, l, o], [i, jk, l]) {i=2, j=2, k=2, l=6, m=7, n=8, o=5} composite={l, m, n}"
+  %0:2 = graph.attention %q, %k, %v bias %b mask %m dropout %s, %s, %s {scale = 1.0 : f64, causal = true, rate = 0.5 : f64, rng_id = 1 : i64} : (tensor<2x4x6x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x5xf32>, tensor<1x4x6x7xf32>, tensor<2x1x1x7xi1>, tensor<i64>, tensor<i64>, tensor<i64>) -> (tensor<2x4x6x5xf32>, tensor<2x4x6xf32>)
+  // CHECK: graph.attention_grad {{.*}} "([i, jk, l, o], [i, jk, l, n], [i, j, m, n], [i, j, m, o], [i, jk, l, o], [i, jk, l], [1, jk, l, m], [i, 1, 1, m])->([i, jk, l, n], [i, j, m, n], [i, j, m, o], [1, jk, l, m]) {i=2, j=2, k=2, l=6, m=7, n=8, o=5} reduction={i, k, l, o} composite={m, n} sum=(alone, none, none, none, none, none, none, none)"
+  %1:4 = graph.attention_grad %o, %q, %k, %v, %o, %l bias %b mask %m {scale = 1.0 : f64, causal = false} : (tensor<2x4x6x5xf32>, tensor<2x4x6x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x5xf32>, tensor<2x4x6x5xf32>, tensor<2x4x6xf32>, tensor<1x4x6x7xf32>, tensor<2x1x1x7xi1>) -> (tensor<2x4x6x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x5xf32>, tensor<1x4x6x7xf32>)
+  // CHECK: graph.attention_grad {{.*}} "([i, jk, l, o], [i, jk, l, n], [i, j, m, n], [i, j, m, o], [i, jk, l, o], [i, jk, l], [i, 1, l, 1])->([i, jk, l, n], [i, j, m, n], [i, j, m, o], [i, 1, l, 1]) {i=2, j=2, k=2, l=6, m=7, n=8, o=5} reduction={j, k, l, o} composite={m, n} sum=(alone, none, none, none, none, none, none)"
+  %2:4 = graph.attention_grad %o, %q, %k, %v, %o, %l bias %c {scale = 1.0 : f64, causal = false} : (tensor<2x4x6x5xf32>, tensor<2x4x6x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x5xf32>, tensor<2x4x6x5xf32>, tensor<2x4x6xf32>, tensor<2x1x6x1xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x5xf32>, tensor<2x1x6x1xf32>)
   return
 }
