@@ -3,34 +3,15 @@
 #include "dialects/graph/Random.h"
 
 #include "dialects/graph/Parts.h"
+#include "support/Philox.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
-/// The first output word of Philox-4x32-10 (Salmon et al., SC 2011).
-static uint32_t philox(uint64_t key64, std::array<uint32_t, 4> counter) {
-  uint32_t key[2] = {static_cast<uint32_t>(key64),
-                     static_cast<uint32_t>(key64 >> 32)};
-  for (int round = 0; round < 10; ++round) {
-    uint64_t left = uint64_t(0xD2511F53) * counter[0];
-    uint64_t right = uint64_t(0xCD9E8D57) * counter[2];
-    counter = {static_cast<uint32_t>(right >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(right),
-               static_cast<uint32_t>(left >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(left)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return counter[0];
-}
-
 uint32_t graph::getRandomWord(uint64_t id, uint64_t element, uint64_t seed,
                               uint64_t step, uint64_t microbatch) {
-  return philox(
-      seed ^ id * 0x9E3779B97F4A7C15u,
-      {static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32),
-       static_cast<uint32_t>(step), static_cast<uint32_t>(microbatch)});
+  return randomWord(id, element, seed, step, microbatch);
 }
 
 /// Verifies the operands on which the numbers of a tensor of `shape` depend.
