@@ -32,4 +32,8 @@ struct CallRules {
 /// Returns the demands of a GEMM; if it has a fault, nothing else.
 CallRules rulesOf(const plan::CpuGemm &gemm);
 
+/// Returns the demands of attention or its gradient; if it has a fault, nothing
+/// else.
+CallRules rulesOf(const plan::CpuAttention &attention);
+
 } // namespace polyrank::runtime

@@ -11,7 +11,8 @@ using namespace plan;
 
 std::span<const PlanTarget> planTargets() {
   static constexpr ImageFormat cpuFormats[] = {ImageFormat::elf};
-  static constexpr CallBody cpuCalls[] = {CallBody::CpuGemm};
+  static constexpr CallBody cpuCalls[] = {CallBody::CpuGemm,
+                                          CallBody::CpuAttention};
   static constexpr PlanTarget targets[] = {
       {"cpu", cpuFormats, LaunchBody::CpuLaunch, cpuCalls}};
   return targets;

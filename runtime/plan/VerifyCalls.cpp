@@ -17,6 +17,8 @@ static std::optional<CallRules> rulesOf(const Call &call) {
   switch (call.body_type()) {
   case CallBody::CpuGemm:
     return rulesOf(*call.body_as_CpuGemm());
+  case CallBody::CpuAttention:
+    return rulesOf(*call.body_as_CpuAttention());
   case CallBody::NONE:
     break;
   }

@@ -112,7 +112,7 @@ def plans(bin, folder):
 def kernels(bin, folder):
     """Hand-built plans, and the image of kernels inside of one."""
     plan = folder / "linear.plan"
-    for arguments in ("1 1 1", "2 2 2", "2 1 4 pipeline", "1 1 2 loops", "4 1 1 forward"):
+    for arguments in ("1 1 1", "2 2 2", "2 1 4 pipeline", "1 1 2 loops", "2 1 2 attention", "4 1 1 forward"):
         subprocess.run([bin / "runtime-test-plan", plan, "weights.bin", *arguments.split()], check=True)
         yield plan.read_bytes()
     whole = plan.read_bytes()

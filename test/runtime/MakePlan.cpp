@@ -1,6 +1,7 @@
 // runtime-test-plan OUT WEIGHTS data tensor microbatches [forward | pipeline |
-// loops]
+// loops | attention]
 
+#include "test/runtime/AttentionPlan.h"
 #include "test/runtime/PipelineBuilder.h"
 #include "test/runtime/RecurrentBuilder.h"
 
@@ -22,10 +23,12 @@ int main(int argc, char **argv) {
   pipeline.data = model.data;
   pipeline.microbatches = model.microbatches;
   std::string kind = argc > 6 ? argv[6] : "";
-  auto plan = kind == "pipeline" ? test::pipelinePlan(pipeline)
-              : kind == "loops"  ? test::recurrentPlan(model).plan
-              : kind.empty()     ? test::linearPlan(model)
-                                 : test::linearForwardPlan(model);
+  auto plan = kind == "pipeline"  ? test::pipelinePlan(pipeline)
+              : kind == "loops"   ? test::recurrentPlan(model).plan
+              : kind == "forward" ? test::linearForwardPlan(model)
+                                  : test::linearPlan(model);
+  if (kind == "attention")
+    test::addAttention(plan);
   auto written = writePlan(argv[1], test::serialise(plan));
   if (!written)
     std::fprintf(stderr, "%s\n", written.error().message.c_str());

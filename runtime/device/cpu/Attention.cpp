@@ -20,12 +20,8 @@ public:
 
   bool run(int threads) {
     int64_t tasks = shape.batch * shape.heads * tiles.countQueryBlocks();
-    bool isWorthATeam = tasks > 1 && shape.batch * shape.heads * shape.queries *
-                                             shape.keys *
-                                             (shape.width + shape.valueWidth) >=
-                                         worthATeam;
     return runTasks(
-        isWorthATeam ? threads : 1, tasks,
+        isAttentionWorthATeam(shape) ? threads : 1, tasks,
         [&](int64_t task, int64_t thread) { return compute(task, thread); });
   }
 

@@ -14,6 +14,18 @@
 
 namespace polyrank::runtime {
 
+constexpr const char *nameOf(MaskedScores masked) {
+  switch (masked) {
+  case MaskedScores::Zero:
+    return "zero";
+  case MaskedScores::Add:
+    return "add";
+  case MaskedScores::Replace:
+    return "replace";
+  }
+  return "unknown";
+}
+
 /// Where the rows of a tensor [batch, heads, sequence, width] are, in elements.
 /// The elements of a row are neighbours.
 struct RowStrides {

@@ -41,10 +41,7 @@ public:
               operands.counters) {}
 
   bool run(int threads) {
-    bool isWorthATeam = shape.batch * shape.heads * shape.queries * shape.keys *
-                            (shape.width + shape.valueWidth) >=
-                        worthATeam;
-    threads = isWorthATeam ? threads : 1;
+    threads = isAttentionWorthATeam(shape) ? threads : 1;
     Pass all = onePass();
     std::array<Pass, 2> both = twoPasses();
     if (rounds(all, threads) * 5 <=

@@ -2,6 +2,7 @@
 
 #include "runtime/device/cpu/AttentionTiles.h"
 
+#include "runtime/device/cpu/GemmTiles.h"
 #include "support/Philox.h"
 
 #include <cmath>
@@ -40,14 +41,15 @@ AttentionTiles::AttentionTiles(const AttentionShape &shape, const float *query,
   limit = static_cast<uint64_t>(std::ceil(shape.dropout->rate * 0x1p32));
   for (size_t dim = 0; dim < 4; ++dim)
     if (counters.offsets[dim])
-      firstElement += *counters.offsets[dim] * shape.dropout->strides[dim];
+      firstElement += static_cast<uint64_t>(*counters.offsets[dim]) *
+                      static_cast<uint64_t>(shape.dropout->strides[dim]);
 }
 
 Range AttentionTiles::seenBy(int64_t query) const {
   if (!shape.causal)
     return {0, shape.keys};
   int64_t end = query + shape.keys - shape.queries + 1;
-  int64_t begin = shape.window ? end - shape.window : 0;
+  int64_t begin = shape.window && end > shape.window ? end - shape.window : 0;
   return {std::clamp<int64_t>(begin, 0, shape.keys),
           std::clamp<int64_t>(end, 0, shape.keys)};
 }
@@ -85,8 +87,11 @@ bool AttentionTiles::seesAny(int64_t batch, int64_t head, int64_t query) const {
 RowDropout AttentionTiles::rowDropout(int64_t batch, int64_t head,
                                       int64_t query, Range keys) const {
   const ScoreStrides &strides = shape.dropout->strides;
-  uint64_t element = firstElement + batch * strides[0] + head * strides[1] +
-                     query * strides[2] + keys.begin * strides[3];
+  std::array<int64_t, 4> index{batch, head, query, keys.begin};
+  uint64_t element = firstElement;
+  for (size_t dim = 0; dim < 4; ++dim)
+    element +=
+        static_cast<uint64_t>(index[dim]) * static_cast<uint64_t>(strides[dim]);
   return {randomKey,  element, step,
           microbatch, limit,   static_cast<float>(1 - shape.dropout->rate)};
 }
@@ -170,6 +175,12 @@ std::string describe(const AttentionShape &shape) {
   if (shape.groups != shape.heads)
     text += ", " + std::to_string(shape.groups) + " heads of keys";
   return text;
+}
+
+bool isAttentionWorthATeam(const AttentionShape &shape) {
+  return double(shape.batch) * double(shape.heads) * double(shape.queries) *
+             double(shape.keys) * double(shape.width + shape.valueWidth) >=
+         worthATeam;
 }
 
 Error attentionError(const AttentionShape &shape) {

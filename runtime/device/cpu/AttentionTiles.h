@@ -112,6 +112,9 @@ bool multiplyTile(bool transposeA, bool transposeB, int64_t m, int64_t n,
                   const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc);
 
+/// Returns true if a call gains from more than one thread.
+bool isAttentionWorthATeam(const AttentionShape &shape);
+
 Error attentionError(const AttentionShape &shape);
 
 } // namespace polyrank::runtime

@@ -2,6 +2,8 @@
 
 #include "runtime/device/cpu/Calls.h"
 
+#include "runtime/device/cpu/AttentionCalls.h"
+
 namespace polyrank::runtime {
 
 Device::Prepared CpuCalls::prepare(const plan::Call &call,
@@ -9,6 +11,8 @@ Device::Prepared CpuCalls::prepare(const plan::Call &call,
   switch (call.body_type()) {
   case plan::CallBody::CpuGemm:
     return gemms.prepare(call, arena);
+  case plan::CallBody::CpuAttention:
+    return prepareAttention(call, arena, threads);
   case plan::CallBody::NONE:
     break;
   }

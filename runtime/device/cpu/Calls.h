@@ -8,12 +8,13 @@ namespace polyrank::runtime {
 
 class CpuCalls {
 public:
-  explicit CpuCalls(int threads) : gemms(threads) {}
+  explicit CpuCalls(int threads) : threads(threads), gemms(threads) {}
 
   /// Prepares a call by its body; see Device::prepare.
   Device::Prepared prepare(const plan::Call &call, const ArenaView &arena);
 
 private:
+  int threads;
   GemmCalls gemms;
 };
 

@@ -3,8 +3,10 @@
 
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/DeviceAccess.h"
+#include "runtime/device/cpu/Attention.h"
 #include "runtime/device/cpu/CpuFeatures.h"
 #include "runtime/device/cpu/OneDnn.h"
+#include "test/runtime/AttentionPlan.h"
 #include "test/runtime/PlanBuilder.h"
 #include "test/runtime/PlanParts.h"
 
@@ -585,6 +587,132 @@ TEST(Commands, AGemmOfOtherElementsIsRefusedByTheirName) {
         call(gemm, *floatsAt(0, 2), *floatsAt(2, 2), *floatsAt(4, 2)));
     EXPECT_EQ(prepared.refusal, "gemm 1x1x1 (sgemm): oneDNN multiplies f32 "
                                 "here, and the plan has f64");
+  }
+}
+
+/// Attention with all options over buffers whose contents are small numbers.
+Prepared preparedAttention(AttentionOptions options, Arena &arena) {
+  Prepared prepared(attentionCall(arena, options));
+  for (size_t i = 0; i < prepared.memory.size(); ++i)
+    prepared.memory[i] = static_cast<float>(i * 7 % 17) / 16;
+  return prepared;
+}
+
+// The call finds each of its buffers: its results are those of the function,
+// which AttentionTest compares with the definition.
+TEST(Commands, AttentionTakesItsBuffersInTheirOrder) {
+  Arena arena;
+  AttentionOptions options{false, true, true, true, true, false};
+  plan::CallT call = attentionCall(arena, options);
+  Arena again;
+  Prepared prepared = preparedAttention(options, again);
+  ASSERT_TRUE(prepared.operation) << prepared.refusal;
+  auto at = [&](const plan::BufferRef &buffer) {
+    return &prepared.memory[buffer.offset() / 4];
+  };
+  // Counters are whole numbers.
+  for (size_t i = 5; i < 12; ++i) {
+    int64_t number = static_cast<int64_t>(i);
+    std::memcpy(at(call.reads[i]), &number, sizeof(number));
+  }
+  ASSERT_TRUE(prepared.operation->run({0}));
+  AttentionShape shape;
+  shape.batch = 2, shape.heads = 4, shape.groups = 2;
+  shape.queries = 3, shape.keys = 5, shape.width = 8, shape.valueWidth = 6;
+  shape.query = {96, 8, 32}, shape.key = {80, 8, 16};
+  shape.value = {60, 6, 12}, shape.result = {72, 6, 24};
+  shape.bias = {0, 15, 5, 1}, shape.mask = {5, 0, 0, 1};
+  shape.scale = 0.5, shape.causal = true;
+  shape.dropout = {0.25, 3, {60, 15, 5, 1}};
+  shape.blockQueries = 16, shape.blockKeys = 32;
+  std::vector<float> result(144), lse(24);
+  std::vector<std::byte> scratch(attentionScratchBytes(shape, 1) + 64);
+  int64_t seed = 5, step = 6, microbatch = 7;
+  std::array<int64_t, 4> offsets{8, 9, 10, 11};
+  AttentionCounters counters{
+      &seed,
+      &step,
+      &microbatch,
+      {&offsets[0], &offsets[1], &offsets[2], &offsets[3]}};
+  void *aligned = reinterpret_cast<void *>(
+      (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  ASSERT_TRUE(runAttention(
+      shape,
+      {at(call.reads[0]), at(call.reads[1]), at(call.reads[2]),
+       at(call.reads[3]), reinterpret_cast<const uint8_t *>(at(call.reads[4])),
+       counters, result.data(), lse.data(), aligned},
+      1));
+  EXPECT_EQ(std::memcmp(at(call.writes[0]), result.data(), 4 * result.size()),
+            0);
+  EXPECT_EQ(std::memcmp(at(call.writes[1]), lse.data(), 4 * lse.size()), 0);
+}
+
+TEST(Commands, TheGradientOfAttentionTakesItsBuffersInTheirOrder) {
+  AttentionOptions options{true, true, true, false, false, true};
+  Arena arena, again;
+  plan::CallT call = attentionCall(arena, options);
+  Prepared prepared = preparedAttention(options, again);
+  ASSERT_TRUE(prepared.operation) << prepared.refusal;
+  auto at = [&](const plan::BufferRef &buffer) {
+    return &prepared.memory[buffer.offset() / 4];
+  };
+  ASSERT_TRUE(prepared.operation->run({0}));
+  AttentionGradShape whole;
+  AttentionShape &shape = whole.forward;
+  shape.batch = 2, shape.heads = 4, shape.groups = 2;
+  shape.queries = 3, shape.keys = 5, shape.width = 8, shape.valueWidth = 6;
+  shape.query = whole.queryGradient = {96, 8, 32};
+  shape.key = whole.keyGradient = {80, 8, 16};
+  shape.value = whole.valueGradient = {60, 6, 12};
+  shape.result = whole.resultGradient = {72, 6, 24};
+  shape.bias = whole.biasGradient = {0, 15, 5, 1};
+  shape.mask = {5, 0, 0, 1};
+  shape.scale = 0.5, shape.causal = true;
+  shape.blockQueries = 16, shape.blockKeys = 32;
+  std::vector<std::byte> scratch(attentionScratchBytes(whole, 1) + 64);
+  void *aligned = reinterpret_cast<void *>(
+      (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  std::vector<float> query(192), key(160), value(120), bias(60);
+  ASSERT_TRUE(
+      runAttentionGrad(whole,
+                       {at(call.reads[0]),
+                        at(call.reads[1]),
+                        at(call.reads[2]),
+                        at(call.reads[3]),
+                        at(call.reads[4]),
+                        at(call.reads[5]),
+                        at(call.reads[6]),
+                        reinterpret_cast<const uint8_t *>(at(call.reads[7])),
+                        {},
+                        query.data(),
+                        key.data(),
+                        value.data(),
+                        bias.data(),
+                        aligned},
+                       1));
+  const std::vector<float> *expected[] = {&query, &key, &value, &bias};
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(std::memcmp(at(call.writes[i]), expected[i]->data(),
+                          4 * expected[i]->size()),
+              0)
+        << i;
+}
+
+TEST(Commands, AttentionIsRefusedWhereItsScratchIsTooSmall) {
+  for (bool isGrad : {false, true}) {
+    Arena arena;
+    plan::CallT call = attentionCall(arena, {isGrad});
+    call.scratch = floatsAt(1 << 16, 256);
+    Prepared prepared(std::move(call));
+    EXPECT_NE(prepared.refusal.find(
+                  "attention of 2x4 heads, 3 queries, 5 keys of width 8, "
+                  "values of width 6, 2 heads of keys: 2 threads need "),
+              std::string::npos)
+        << prepared.refusal;
+    EXPECT_NE(prepared.refusal.find(
+                  "bytes of scratch, the plan gives 1024: compile again"),
+              std::string::npos)
+        << prepared.refusal;
   }
 }
 
