@@ -541,6 +541,29 @@ TEST(Attention, HiddenKeysCountWhereScoresAreAsLowAsTheFill) {
     }
 }
 
+TEST(Attention, HiddenKeysCountWhereTheirScoreOrBiasMakesUpForTheFill) {
+  // Keys below 8 are before every query's window.
+  for (bool byBias : {false, true}) {
+    Problem problem = problemOf({1, 1, 1, 16, 64});
+    AttentionShape &shape = problem.shape();
+    shape.causal = true, shape.window = 4;
+    setMasked(problem, MaskedScores::Add, -110);
+    if (byBias)
+      addBias(problem, {});
+    for (int64_t key = 0; key < 8; ++key) {
+      for (int64_t query = 0; query < 16 && byBias; ++query)
+        problem.bias[query * 64 + key] = 104;
+      for (int64_t i = 0; i < 8 && !byBias; ++i)
+        problem.keysAndValues[key * shape.key.row + i] = 52;
+    }
+    for (int64_t query = 0; query < 16 && !byBias; ++query)
+      for (int64_t i = 0; i < 8; ++i)
+        problem.query[query * shape.query.row + i] = 1;
+    SCOPED_TRACE(byBias);
+    expectRight(problem);
+  }
+}
+
 TEST(Attention, TakesTheTanhOfLargeAndSmallScores) {
   for (float softcap : {0.5f, 30.f}) {
     Problem problem = problemOf({1, 2, 2, 40, 40});
