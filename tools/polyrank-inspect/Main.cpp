@@ -75,17 +75,26 @@ void printOverview(const PlanReport &report) {
              report.denormals == "flush" ? "flushed to zero" : "kept");
   if (report.tokensPerSample)
     fmt::print("sample        {}\n", plural(report.tokensPerSample, "token"));
+  const auto &calls = report.calls;
+  const CallCount &products = calls[size_t(plan::CallKind::gemm)],
+                  &forward = calls[size_t(plan::CallKind::attention)],
+                  &backward = calls[size_t(plan::CallKind::attention_grad)];
+  uint64_t attentions = forward.calls + backward.calls;
   if (report.programs.size() == 1)
     fmt::print(
-        "commands      {} kernel launches, {} products, {} copies{} a step\n",
-        report.launches, report.allCalls().calls, report.copies,
-        report.loops ? ", " + plural(report.loops, "loop") : "");
+        "commands      {} kernel launches, {} products, {}{} copies{} a step\n",
+        report.launches, products.calls,
+        attentions ? fmt::format("{} attentions, ", attentions) : "",
+        report.copies, report.loops ? ", " + plural(report.loops, "loop") : "");
   if (!report.learningRates.empty())
     fmt::print("learning rate {}, {}: {}\n", numberText(report.learningRate),
                report.schedule, fmt::join(report.learningRates, ", "));
   if (report.programs.size() == 1)
     fmt::print("products      {:.3f} GFLOP a step on each rank\n",
-               1e-9 * static_cast<double>(report.allCalls().flops));
+               1e-9 * static_cast<double>(products.flops));
+  if (report.programs.size() == 1 && attentions)
+    fmt::print("attention     {:.3f} GFLOP a step on each rank\n",
+               1e-9 * static_cast<double>(forward.flops + backward.flops));
   fmt::print("hash          {}\n", report.hash);
   if (report.programs.size() > 1)
     printPrograms(report);
