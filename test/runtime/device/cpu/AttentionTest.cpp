@@ -9,6 +9,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <string_view>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -370,12 +371,14 @@ void expectRight(Problem &problem) {
   expectGaps("query", actual.query, problem.shape().query.row);
   expectGaps("key", actual.keysAndValues, problem.shape().key.row);
   Outputs<float> again = run(problem, 2);
+  auto bitsOf = [](const std::vector<float> &values) {
+    return std::string_view(reinterpret_cast<const char *>(values.data()),
+                            values.size() * sizeof(float));
+  };
   for (auto member :
        {&Outputs<float>::result, &Outputs<float>::lse, &Outputs<float>::query,
         &Outputs<float>::keysAndValues, &Outputs<float>::bias})
-    EXPECT_EQ(std::memcmp((actual.*member).data(), (again.*member).data(),
-                          (actual.*member).size() * sizeof(float)),
-              0)
+    EXPECT_TRUE(bitsOf(actual.*member) == bitsOf(again.*member))
         << "other bits with two threads";
 }
 
