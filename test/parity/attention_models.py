@@ -1,4 +1,4 @@
-"""Counts the attentions that the compiler finds in models of transformers, for each way in which they are exported.
+"""The attentions that the compiler finds in models of transformers, for each way in which they are exported.
 
 test_attention_models.py takes some of the cases. By hand all of them, or those of which each argument is a word of the name:
 
@@ -43,12 +43,17 @@ GROUPED = dict(TEXT, num_key_value_heads=GROUPS, head_dim=HEAD)
 
 @dataclass(frozen=True)
 class Model:
-    """A class of transformers with its configuration; `dropout` is the configuration's name of the rate of the probabilities."""
+    """A class of transformers with its configuration, and what its attentions are like.
+
+    `dropout` is the configuration's name of the rate of the probabilities. `attentions` has words for each: `causal`, `bias`,
+    `window`, `softcap`, and `masked` where an attention_mask hides keys.
+    """
 
     kind: str
     config: dict
+    attentions: tuple = ("masked causal",) * LAYERS
+    groups: int = HEADS
     dropout: str = "attention_dropout"
-    attentions: int = LAYERS
     inputs: tuple = ("input_ids",)
     hasMask: bool = True
 
@@ -56,26 +61,29 @@ class Model:
 MODELS = dict(
     gpt2=Model("GPT2LMHeadModel", dict(
         vocab_size=VOCAB, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=LENGTH, n_inner=INNER, resid_pdrop=0.0,
-        embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2), "attn_pdrop"),
-    llama=Model("LlamaForCausalLM", GROUPED),
-    bert=Model("BertForMaskedLM", dict(TEXT, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
-               "attention_probs_dropout_prob"),
+        embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2), dropout="attn_pdrop"),
+    llama=Model("LlamaForCausalLM", GROUPED, groups=GROUPS),
+    bert=Model("BertForMaskedLM", dict(TEXT, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), ("masked",) * LAYERS,
+               dropout="attention_probs_dropout_prob"),
     opt=Model("OPTForCausalLM", dict(TEXT, ffn_dim=INNER, word_embed_proj_dim=WIDTH, dropout=0.0)),
-    mistral=Model("MistralForCausalLM", dict(GROUPED, sliding_window=WINDOW)),
-    gemma2=Model("Gemma2ForCausalLM", dict(GROUPED, sliding_window=WINDOW, query_pre_attn_scalar=10)),
-    phi3=Model("Phi3ForCausalLM", dict(GROUPED, resid_pdrop=0.0, embd_pdrop=0.0)),
-    qwen3=Model("Qwen3ForCausalLM", GROUPED),
-    falcon=Model("FalconForCausalLM", dict(TEXT, hidden_dropout=0.0, ffn_hidden_size=INNER)),
+    mistral=Model("MistralForCausalLM", dict(GROUPED, sliding_window=WINDOW), ("masked causal window",) * LAYERS, GROUPS),
+    gemma2=Model("Gemma2ForCausalLM", dict(GROUPED, sliding_window=WINDOW, query_pre_attn_scalar=10),
+                 ("masked causal window softcap", "masked causal softcap"), GROUPS),
+    phi3=Model("Phi3ForCausalLM", dict(GROUPED, resid_pdrop=0.0, embd_pdrop=0.0), groups=GROUPS),
+    qwen3=Model("Qwen3ForCausalLM", GROUPED, groups=GROUPS),
+    # transformers drops no probabilities of a Falcon without ALiBi.
+    falcon=Model("FalconForCausalLM", dict(TEXT, hidden_dropout=0.0, ffn_hidden_size=INNER), groups=1, dropout=""),
     bloom=Model("BloomForCausalLM", dict(
         vocab_size=VOCAB, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS, hidden_dropout=0.0, attention_dropout=0.0,
-        bos_token_id=1, eos_token_id=2, pad_token_id=0)),
+        bos_token_id=1, eos_token_id=2, pad_token_id=0), ("masked causal alibi",) * LAYERS),
     t5=Model("T5ForConditionalGeneration", dict(
         vocab_size=VOCAB, d_model=WIDTH, d_kv=HEAD, d_ff=INNER, num_layers=LAYERS, num_decoder_layers=1, num_heads=HEADS,
-        dropout_rate=0.0, decoder_start_token_id=0), "", LAYERS + 2, ("input_ids", "decoder_input_ids")),
+        dropout_rate=0.0, decoder_start_token_id=0), ("masked bias",) * LAYERS + ("causal bias", "masked"),
+        dropout="dropout_rate", inputs=("input_ids", "decoder_input_ids")),
     vit=Model("ViTForImageClassification", dict(
         hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS, num_attention_heads=HEADS, image_size=20,
-        patch_size=4, num_labels=7, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
-        "attention_probs_dropout_prob", inputs=("pixel_values",), hasMask=False),
+        patch_size=4, num_labels=7, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), ("",) * LAYERS,
+        dropout="attention_probs_dropout_prob", inputs=("pixel_values",), hasMask=False),
 )  # fmt: skip
 ATTENTIONS = ("sdpa", "eager")
 FORMATS = ("onnx", "onnx_optimized", "pt2")
@@ -115,7 +123,7 @@ def allCases():
     for model in MODELS:
         for type, dropout, mask, batch, attention, format in itertools.product(
             TYPES, (False, True), (False, True), (1, 2), ATTENTIONS, FORMATS):  # fmt: skip
-            if not mask or MODELS[model].hasMask:
+            if MODELS[model].hasMask >= mask and bool(MODELS[model].dropout) >= dropout:
                 yield Case(model, attention, format, batch, mask, dropout, type)
 
 
@@ -132,14 +140,14 @@ def build(case):
     spec = case.spec
     kind = getattr(transformers, spec.kind)
     config = kind.config_class(**spec.config, **({} if spec.inputs[0] == "pixel_values" else {"use_cache": False}))
-    if case.dropout and spec.dropout:
+    if case.dropout:
         setattr(config, spec.dropout, RATE)
     config._attn_implementation = case.attention
     model = kind(config)
-    if case.dropout and not spec.dropout:  # T5 has one rate for all
+    if spec.dropout == "dropout_rate":  # of all that T5 can drop
         for module in model.modules():
-            if type(module).__name__ == "T5Attention":
-                module.dropout = RATE
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -194,10 +202,47 @@ def export(case, folder):
     return path
 
 
-def count(path):
-    """How many attentions there are in the step of a model."""
+# ===-- what the compiler finds --------------------------------------------------===#
+
+DIMS = ("batch", "heads", "queries", "keys")
+
+
+def expected(case):
+    """The form of each attention, in words. No operand has a dim along which it is the same."""
+    batch = ("batch",) if case.batch > 1 else ()
+    biases = {"bias": DIMS[1:], "alibi": (*(batch if case.mask else ()), "heads", "keys")}
+    numbers = {"causal": "causal", "window": f"window {WINDOW}", "softcap": "softcap 50"}
+    forms = []
+    for words in map(str.split, case.spec.attentions):
+        bias = next((biases[word] for word in words if word in biases), ())
+        mask = (*batch, "keys") if case.mask and "masked" in words else ()
+        if mask and case.model == "t5" and case.attention == "sdpa" and "bias" in words:
+            # Here transformers puts the mask in the place of the bias, which a query that sees no key has none of.
+            bias, mask = (*batch, *bias), ()
+        found = [f"{HEADS} heads on {case.spec.groups}"]
+        found += [f"{name} of {' '.join(dims)}" for name, dims in (("bias", bias), ("mask", mask)) if dims]
+        found += [text for word, text in numbers.items() if word in words] + [f"dropout {RATE:g}"] * case.dropout
+        forms.append(", ".join(found))
+    return forms
+
+
+def read(path):
+    """The form of each attention in the step of a model, in the same words."""
     module, _ = tools.tool("compile", path, *LOSS, "--stop-after", "training")
-    return len(re.findall(r"\bgraph\.attention\s", module))
+    forms = []
+    for line in re.findall(r"\bgraph\.attention (.*)", module):
+        operands, attributes, types = re.fullmatch(r"(.*?) \{(.*?)\} : \((.*?)\) ->.*", line).groups()
+        shapes = [[int(size) for size in shape.split("x")[:-1]] for shape in re.findall(r"tensor<(.*?)>", types)]
+        numbers = dict(re.findall(r"(\w+) = ([^ ,]+)", attributes))
+        found, rest = [f"{shapes[0][1]} heads on {shapes[1][1]}"], shapes[3:]
+        for name in ("bias", "mask"):
+            if f" {name} " in operands:
+                found.append(f"{name} of {' '.join(dim for dim, size in zip(DIMS, rest.pop(0)) if size > 1)}")
+        found += ["causal"] * (numbers["causal"] == "true")
+        found += [f"{word} {float(numbers[name]):g}" for word, name in (("window",) * 2, ("softcap",) * 2, ("dropout", "rate"))
+                  if name in numbers]
+        forms.append(", ".join(found))
+    return forms
 
 
 # Layouts over an axis `tensor` that split the heads, and the layer after attention, by the ends of the names of weights.
@@ -287,10 +332,11 @@ def describe(case, folder):
     except NotExported as error:
         return f"not exported: {error}", True
     try:
-        found = count(path)
+        found, wanted = read(path), expected(case)
     except AssertionError as error:
         return " ".join(str(error).split())[-300:], False
-    return f"{found}/{case.spec.attentions}", found == case.spec.attentions
+    others = {f"{ours} instead of {theirs}" for ours, theirs in zip(found, wanted) if ours != theirs}
+    return "; ".join([f"{len(found)}/{len(wanted)}", *sorted(others)]), found == wanted
 
 
 def main():
