@@ -226,9 +226,9 @@ def expected(case):
     return forms
 
 
-def read(path):
+def read(path, loss=LOSS):
     """The form of each attention in the step of a model, in the same words."""
-    module, _ = tools.tool("compile", path, *LOSS, "--stop-after", "training")
+    module, _ = tools.tool("compile", path, *loss, "--stop-after", "training")
     forms = []
     for line in re.findall(r"\bgraph\.attention (.*)", module):
         operands, attributes, types = re.fullmatch(r"(.*?) \{(.*?)\} : \((.*?)\) ->.*", line).groups()
