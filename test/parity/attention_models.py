@@ -227,7 +227,7 @@ def expected(case):
 
 
 def read(path, loss=LOSS):
-    """The form of each attention in the step of a model, in the same words."""
+    """The form of each attention in the step of a model, in the same words, and the module that it comes from."""
     module, _ = tools.tool("compile", path, *loss, "--stop-after", "training")
     forms = []
     for line in re.findall(r"\bgraph\.attention (.*)", module):
@@ -241,7 +241,7 @@ def read(path, loss=LOSS):
         found += ["causal"] * (numbers["causal"] == "true")
         found += [f"{word} {float(numbers[name]):g}" for word, name in (("window",) * 2, ("softcap",) * 2, ("dropout", "rate"))
                   if name in numbers]
-        forms.append(", ".join(found))
+        forms.append((", ".join(found), numbers["scope"].strip('"')))
     return forms
 
 
@@ -332,7 +332,7 @@ def describe(case, folder):
     except NotExported as error:
         return f"not exported: {error}", True
     try:
-        found, wanted = read(path), expected(case)
+        found, wanted = [form for form, _ in read(path)], expected(case)
     except AssertionError as error:
         return " ".join(str(error).split())[-300:], False
     others = {f"{ours} instead of {theirs}" for ours, theirs in zip(found, wanted) if ours != theirs}
