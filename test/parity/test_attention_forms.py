@@ -1,6 +1,7 @@
 """Attention in many forms, and what looks like it: where it is one op is what its form says, and gradients are PyTorch's."""
 
 import copy
+import json
 import math
 import tempfile
 from pathlib import Path
@@ -183,7 +184,7 @@ def gradientsOf(model, inputs, target, dtype):
 
 @shared.remembered
 def measured():
-    """The first gradients, those of PyTorch in fp64 and in fp32, and the attentions that the compiler finds."""
+    """The first gradients, those of PyTorch in fp64 and in fp32, the attentions that the compiler finds, and what --describe notes."""
     torch.manual_seed(1)
     model, loss = All(), ("--loss", "mse(output,t)")
     seen = torch.ones(BATCH, KEYS, dtype=torch.int64)
@@ -197,16 +198,27 @@ def measured():
         tools.tool("compile", path, "-o", folder / "plan", *loss, "--optimizer", f"sgd(lr={GRADIENT_RATE})")
         after = tools.train(folder / "plan", folder / "data.npz", 1, folder / "run").tensors
         found = attention_models.read(path, loss)
+        notes = json.loads(tools.tool("compile", path, "--describe", "--json")[0])["notes"]
     ours = {key: (p.detach().double() - after.get(key, p.detach()).double()) / GRADIENT_RATE for key, p in model.named_parameters()}
-    return ours, *(gradientsOf(model, inputs, target, dtype) for dtype in (torch.float64, torch.float32)), found
+    return ours, *(gradientsOf(model, inputs, target, dtype) for dtype in (torch.float64, torch.float32)), found, notes
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_are_found_and_gradients_are_pytorchs(name, sharedFolder):
-    *gradients, found = measured()
+    *gradients, found, _ = measured()
     scope = f"forms.{list(FORMS).index(name)}"
     ours, exact, rounded = ({key: t for key, t in all.items() if key.startswith(scope + ".")} for all in gradients)
     assert all(gradient.isfinite().all() for gradient in exact.values())
     assert difference(ours, exact) < max(5e-6, 3 * difference(rounded, exact))
     wanted = FORMS[name][1]
     assert [form for form, where in found if where == scope] == ([] if wanted is None else [wanted])
+
+
+def test_describe_says_how_many_there_are_and_why_others_stay_in_parts(sharedFolder):
+    notes = measured()[-1]
+    assert f"{sum(wanted is not None for _, wanted, *_ in FORMS.values())} attentions are one op each" in notes
+    assert [note.rpartition(": ")[2] for note in notes if "stays in parts" in note] == [
+        "there is a 'graph.tanh' between the product and the softmax",
+        "there is a 'graph.tanh' between the product and the tanh of its scores",
+        "there is a 'graph.add' between the product and the tanh of its scores",
+    ]
