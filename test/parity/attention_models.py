@@ -210,7 +210,7 @@ DIMS = ("batch", "heads", "queries", "keys")
 def expected(case):
     """The form of each attention, in words. No operand has a dim along which it is the same."""
     batch = ("batch",) if case.batch > 1 else ()
-    biases = {"bias": DIMS[1:], "alibi": (*(batch if case.mask else ()), "heads", "keys")}
+    biases = {"bias": DIMS[1:], "alibi": (*batch, "heads", "keys")}  # transformers makes ALiBi for each sample
     numbers = {"causal": "causal", "window": f"window {WINDOW}", "softcap": "softcap 50"}
     forms = []
     for words in map(str.split, case.spec.attentions):
