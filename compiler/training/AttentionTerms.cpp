@@ -350,16 +350,19 @@ bool AttentionTerms::mayReach(const Compact &bias, double low) {
   return false;
 }
 
+/// Returns true if the probabilities are zeroed just where this hides keys.
+bool AttentionTerms::isZeroed(const Hidden &each) {
+  if (!each.condition || !zeroed)
+    return false;
+  Compact one = makeCompact(builder, each.condition),
+          other = makeCompact(builder, zeroed);
+  return each.condition == zeroed ||
+         (one.dims == other.dims && isSameValue(one.value, other.value));
+}
+
 bool AttentionTerms::countsNothing(const Hidden &each) {
-  if (each.condition && zeroed) {
-    Compact one = makeCompact(builder, each.condition),
-            other = makeCompact(builder, zeroed);
-    bool areSame =
-        each.condition == zeroed ||
-        (one.dims == other.dims && isSameValue(one.value, other.value));
-    if (isVeryLow(each.fill) && areSame)
-      return true;
-  }
+  if (isVeryLow(each.fill) && isZeroed(each))
+    return true;
   if (isNaNZeroed && std::isinf(each.fill) && each.fill < 0)
     return true;
   bool seesSome = each.others.empty() && each.band.high >= 0 &&
@@ -367,13 +370,16 @@ bool AttentionTerms::countsNothing(const Hidden &each) {
                   each.band.low <= each.band.high;
   if (!isVeryLow(each.fill) || !seesSome)
     return false;
-  // What a query sees may be hidden by something else.
+  // What a query sees may be hidden by something else; minus infinity hides
+  // more than any number.
+  bool isInfinite = std::isinf(each.fill);
   return llvm::none_of(hidden,
                        [&](const Hidden &other) {
-                         return &other != &each && !other.others.empty();
+                         return &other != &each && !other.others.empty() &&
+                                (!isInfinite || std::isinf(other.fill));
                        }) &&
          llvm::none_of(biases, [&](const Compact &bias) {
-           return mayReach(bias, least);
+           return mayReach(bias, isInfinite ? -INFINITY : veryLow);
          });
 }
 
@@ -442,7 +448,10 @@ std::string AttentionTerms::write(graph::AttentionForm &form, Value &bias,
         return each.mustCountNothing;
       }))
     return "a mask has a number that is added only where it shows keys";
-  if (zeroed && !allCountNothing)
+  if (zeroed &&
+      (!allCountNothing || llvm::none_of(hidden, [&](const Hidden &each) {
+        return isZeroed(each);
+      })))
     return "its probabilities are zeroed by another mask than its scores";
   // Only scores of minus infinity make probabilities that are no numbers.
   auto isInfinite = [](const Hidden &each) { return std::isinf(each.fill); };

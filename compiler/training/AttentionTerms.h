@@ -78,6 +78,7 @@ private:
   /// Returns true if the hidden keys of any query count nothing, because it is
   /// sure to see others.
   bool countsNothing(const Hidden &each);
+  bool isZeroed(const Hidden &each);
   bool mayReach(const Compact &bias, double low);
   mlir::Value makeBand(Band band);
   mlir::Value

@@ -221,4 +221,5 @@ def test_describe_says_how_many_there_are_and_why_others_stay_in_parts(sharedFol
         "there is a 'graph.tanh' between the product and the softmax",
         "there is a 'graph.tanh' between the product and the tanh of its scores",
         "there is a 'graph.add' between the product and the tanh of its scores",
+        "its probabilities are zeroed by another mask than its scores",
     ]

@@ -80,6 +80,25 @@ func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
 
 // -----
 
+// Zeros after a softmax that hides nothing: the weights of the others do not add
+// up to one.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+// CHECK: return
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %padding: tensor<2x3xi1> {graph.role = #graph.input<"padding">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %c = graph.broadcast %padding {dims = array<i64: 0, 3>} : (tensor<2x3xi1>) -> tensor<2x2x3x3xi1>
+  %zero = graph.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %r = graph.select %c, %p, %zero : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}
+
+// -----
+
 // Parameters in the place of keys or values: a gate, or a table.
 
 graph.parameter @k : tensor<4x5xf32> at "m.onnx" offset 0 length 80 {trainable}
