@@ -11,220 +11,22 @@
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
-using graph::Comparison;
 using graph::getShape;
 using graph::Masked;
-
-/// The dims of the scores that positions are.
-enum : int64_t { queryDim = 2, keyDim = 3 };
 
 /// No score outweighs such a number: e to a score with it is zero beside e to
 /// one without it.
 static constexpr double veryLow = -1e30;
 static bool isVeryLow(double value) { return value <= veryLow; }
 
-namespace {
-
-/// query * position of the query + key * position of the key + constant.
-struct Linear {
-  double query = 0, key = 0, constant = 0;
-};
-
-} // namespace
-
-/// Reads numbers that are linear in the positions.
-static std::optional<Linear> readLinear(OpBuilder &builder,
-                                        const Compact &compact) {
-  if (std::optional<double> splat = graph::getSplat(compact.value))
-    return Linear{0, 0, *splat};
-  Operation *op = compact.value.getDefiningOp();
-  if (!op)
-    return std::nullopt;
-  auto along = [](int64_t dim, double step,
-                  double first) -> std::optional<Linear> {
-    if (dim == queryDim)
-      return Linear{step, 0, first};
-    if (dim == keyDim)
-      return Linear{0, step, first};
-    return std::nullopt;
-  };
-  if (auto iota = dyn_cast<graph::IotaOp>(op))
-    return along(compact.dims[iota.getDim()], 1, 0);
-  if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
-    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-    SmallVector<int64_t> varying = compact.getVarying();
-    if (!elements || varying.size() != 1)
-      return std::nullopt;
-    auto numbers = graph::Tensor::fromAttribute(elements);
-    double step = numbers.at(1) - numbers.at(0);
-    for (int64_t i = 1; i < numbers.size(); ++i)
-      if (numbers.at(i) - numbers.at(i - 1) != step)
-        return std::nullopt;
-    return along(varying[0], step, numbers.at(0));
-  }
-  if (!isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::NegOp,
-           graph::ConvertOp>(op))
-    return std::nullopt;
-  std::optional<Linear> left =
-      readLinear(builder, makeCompact(builder, compact, 0));
-  if (!left || isa<graph::ConvertOp>(op))
-    return left;
-  if (isa<graph::NegOp>(op))
-    return Linear{-left->query, -left->key, -left->constant};
-  std::optional<Linear> right =
-      readLinear(builder, makeCompact(builder, compact, 1));
-  if (!right)
-    return std::nullopt;
-  if (isa<graph::MulOp>(op)) {
-    if (left->query == 0 && left->key == 0)
-      std::swap(left, right);
-    if (right->query != 0 || right->key != 0)
-      return std::nullopt;
-    double by = right->constant;
-    return Linear{left->query * by, left->key * by, left->constant * by};
-  }
-  double sign = isa<graph::SubOp>(op) ? -1 : 1;
-  return Linear{left->query + sign * right->query,
-                left->key + sign * right->key,
-                left->constant + sign * right->constant};
-}
-
-/// Returns the band of a constant [queries, keys] of booleans, if it is one.
-static std::optional<Band> findBand(const graph::Tensor &visible,
-                                    int64_t queries, int64_t keys) {
-  Band band{std::numeric_limits<int32_t>::max(),
-            std::numeric_limits<int32_t>::min()};
-  for (int64_t query = 0; query < queries; ++query)
-    for (int64_t key = 0; key < keys; ++key)
-      if (visible.integers[query * keys + key]) {
-        band.low = std::min(band.low, key - query);
-        band.high = std::max(band.high, key - query);
-      }
-  for (int64_t query = 0; query < queries; ++query)
-    for (int64_t key = 0; key < keys; ++key)
-      if ((key - query >= band.low && key - query <= band.high) !=
-          (visible.integers[query * keys + key] != 0))
-        return std::nullopt;
-  return band;
-}
-
-std::optional<Band> AttentionTerms::readConstant(const Compact &constant) {
-  auto op = constant.value.getDefiningOp<graph::ConstantOp>();
-  auto elements =
-      op ? dyn_cast<DenseElementsAttr>(op.getValue()) : DenseElementsAttr();
-  if (!elements ||
-      constant.getVarying() != ArrayRef<int64_t>({queryDim, keyDim}))
-    return std::nullopt;
-  auto [entry, isNew] = known.try_emplace(elements);
-  if (isNew)
-    entry->second = findBand(graph::Tensor::fromAttribute(elements),
-                             shape[queryDim], shape[keyDim]);
-  return entry->second;
-}
-
-std::optional<Band> AttentionTerms::readBand(const Compact &condition) {
-  if (std::optional<Band> band = readConstant(condition))
-    return band;
-  auto compare = condition.value.getDefiningOp<graph::CompareOp>();
-  if (!compare)
-    return std::nullopt;
-  auto left = readLinear(builder, makeCompact(builder, condition, 0)),
-       right = readLinear(builder, makeCompact(builder, condition, 1));
-  if (!left || !right)
-    return std::nullopt;
-  double key = left->key - right->key, query = left->query - right->query,
-         constant = left->constant - right->constant;
-  if (std::abs(key) != 1 || query != -key || std::floor(constant) != constant)
-    return std::nullopt;
-  // key * (key - query) + constant compares with 0.
-  Comparison comparison = compare.getComparison();
-  bool isStrict = comparison == Comparison::LT || comparison == Comparison::GT;
-  bool isLess = comparison == Comparison::LT || comparison == Comparison::LE;
-  if (!isStrict && !isLess && comparison != Comparison::GE)
-    return std::nullopt;
-  int64_t limit = static_cast<int64_t>(-key * constant);
-  Band band;
-  if (isLess == (key > 0))
-    band.high = limit - (isStrict ? 1 : 0);
-  else
-    band.low = limit + (isStrict ? 1 : 0);
-  return band;
-}
-
-static Comparison inverse(Comparison comparison) {
-  switch (comparison) {
-  case Comparison::EQ:
-    return Comparison::NE;
-  case Comparison::NE:
-    return Comparison::EQ;
-  case Comparison::LT:
-    return Comparison::GE;
-  case Comparison::LE:
-    return Comparison::GT;
-  case Comparison::GT:
-    return Comparison::LE;
-  case Comparison::GE:
-    return Comparison::LT;
-  }
-  llvm_unreachable("all comparisons are listed");
-}
-
-/// The opposite condition: of constants and comparisons of integers one of the
-/// same kind.
-Compact AttentionTerms::negate(const Compact &condition) {
-  Operation *op = condition.value.getDefiningOp();
-  Location location = condition.value.getLoc();
-  if (isa_and_nonnull<graph::NotOp>(op))
-    return makeCompact(builder, condition, 0);
-  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op))
-    if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue())) {
-      auto flags = graph::Tensor::fromAttribute(elements);
-      for (int64_t &flag : flags.integers)
-        flag = flag == 0;
-      return {graph::ConstantOp::create(builder, location, flags.toAttribute()),
-              condition.dims};
-    }
-  auto compare = dyn_cast_or_null<graph::CompareOp>(op);
-  if (compare && isa<IntegerType>(getElementTypeOrSelf(compare.getLhs())))
-    return {graph::Parts(builder, location)
-                .compare(compare.getLhs(), inverse(compare.getComparison()),
-                         compare.getRhs()),
-            condition.dims};
-  return {graph::Parts(builder, location).apply<graph::NotOp>(condition.value),
-          condition.dims};
-}
-
-void AttentionTerms::read(const Compact &condition, Hidden &hidden) {
-  Operation *op = condition.value.getDefiningOp();
-  if (isa_and_nonnull<graph::NotOp>(op)) {
-    Compact inner = makeCompact(builder, condition, 0);
-    if (isa_and_nonnull<graph::OrOp>(inner.value.getDefiningOp())) {
-      read(negate(makeCompact(builder, inner, 0)), hidden);
-      return read(negate(makeCompact(builder, inner, 1)), hidden);
-    }
-    Compact opposite = negate(inner);
-    if (!isa_and_nonnull<graph::NotOp>(opposite.value.getDefiningOp()))
-      return read(opposite, hidden);
-  }
-  if (isa_and_nonnull<graph::AndOp>(op)) {
-    read(makeCompact(builder, condition, 0), hidden);
-    read(makeCompact(builder, condition, 1), hidden);
-  } else if (std::optional<Band> band = readBand(condition)) {
-    hidden.band.intersect(*band);
-  } else if (graph::getSplat(condition.value).value_or(0) == 0) {
-    hidden.others.push_back(condition);
-  }
-}
-
 bool AttentionTerms::addHidden(Compact condition, bool isNegated, Masked masked,
                                double fill) {
   if (isNegated)
-    condition = negate(condition);
-  Hidden each{{}, {}, {}, masked, fill, biases.size()};
-  read(condition, each);
+    condition = reader.negate(condition);
+  Hidden each{reader.read(condition), {}, masked, fill, biases.size()};
   int64_t queries = shape[queryDim], keys = shape[keyDim];
-  if (each.others.empty() && each.band.low <= 1 - queries &&
-      each.band.high >= keys - 1)
+  if (each.shows.others.empty() && each.shows.band.low <= 1 - queries &&
+      each.shows.band.high >= keys - 1)
     return false; // it hides nothing
   hidden.push_back(std::move(each));
   return true;
@@ -286,7 +88,7 @@ void AttentionTerms::addCompact(const Compact &term, double factor) {
       size_t before = hidden.size();
       if (addHidden(makeCompact(builder, term, 0), /*isNegated=*/false,
                     Masked::Add, *onFalse * factor) &&
-          !hidden.back().others.empty()) {
+          !hidden.back().shows.others.empty()) {
         hidden.truncate(before);
       } else {
         if (hidden.size() > before)
@@ -365,9 +167,9 @@ bool AttentionTerms::countsNothing(const Hidden &each) {
     return true;
   if (isNaNZeroed && std::isinf(each.fill) && each.fill < 0)
     return true;
-  bool seesSome = each.others.empty() && each.band.high >= 0 &&
-                  each.band.low <= shape[keyDim] - shape[queryDim] &&
-                  each.band.low <= each.band.high;
+  bool seesSome = each.shows.others.empty() && each.shows.band.high >= 0 &&
+                  each.shows.band.low <= shape[keyDim] - shape[queryDim] &&
+                  each.shows.band.low <= each.shows.band.high;
   if (!isVeryLow(each.fill) || !seesSome)
     return false;
   // What a query sees may be hidden by something else; minus infinity hides
@@ -375,26 +177,13 @@ bool AttentionTerms::countsNothing(const Hidden &each) {
   bool isInfinite = std::isinf(each.fill);
   return llvm::none_of(hidden,
                        [&](const Hidden &other) {
-                         return &other != &each && !other.others.empty() &&
+                         return &other != &each &&
+                                !other.shows.others.empty() &&
                                 (!isInfinite || std::isinf(other.fill));
                        }) &&
          llvm::none_of(biases, [&](const Compact &bias) {
            return mayReach(bias, isInfinite ? -INFINITY : veryLow);
          });
-}
-
-/// The condition low <= key - query <= high as [1, 1, queries, keys].
-Value AttentionTerms::makeBand(Band band) {
-  graph::Parts parts(builder, builder.getUnknownLoc());
-  SmallVector<int64_t> square{1, 1, shape[queryDim], shape[keyDim]};
-  Value query = parts.iota(square, builder.getI64Type(), queryDim),
-        key = parts.iota(square, builder.getI64Type(), keyDim);
-  Value distance = parts.sub(key, query);
-  return parts.apply<graph::AndOp>(
-      parts.compare(distance, Comparison::GE,
-                    parts.splat(distance, static_cast<double>(band.low))),
-      parts.compare(distance, Comparison::LE,
-                    parts.splat(distance, static_cast<double>(band.high))));
 }
 
 Value AttentionTerms::joinAll(ArrayRef<Compact> parts,
@@ -420,8 +209,8 @@ Value AttentionTerms::joinAll(ArrayRef<Compact> parts,
 Value AttentionTerms::writeCondition(const Hidden &each,
                                      graph::AttentionForm *form) {
   int64_t queries = shape[queryDim], keys = shape[keyDim];
-  SmallVector<Compact> parts = each.others;
-  Band band = each.band;
+  SmallVector<Compact> parts = each.shows.others;
+  Band band = each.shows.band;
   bool isLow = band.low > 1 - queries, isHigh = band.high < keys - 1;
   if (form && band.high == keys - queries && isHigh) {
     form->causal = true;
@@ -431,7 +220,7 @@ Value AttentionTerms::writeCondition(const Hidden &each,
     isLow &= band.low > band.high;
   }
   if (isLow || isHigh) {
-    Compact inBand{makeBand(band), {}};
+    Compact inBand{reader.makeBand(band), {}};
     llvm::append_range(inBand.dims, llvm::seq<int64_t>(0, 4));
     parts.push_back(inBand);
   }
@@ -466,15 +255,15 @@ std::string AttentionTerms::write(graph::AttentionForm &form, Value &bias,
   if (!hidden.empty() && allCountNothing) {
     Hidden all = hidden[0];
     for (const Hidden &each : ArrayRef<Hidden>(hidden).drop_front()) {
-      all.band.intersect(each.band);
-      llvm::append_range(all.others, each.others);
+      all.shows.band.intersect(each.shows.band);
+      llvm::append_range(all.shows.others, each.shows.others);
     }
     mask = writeCondition(all, &form);
   } else if (!hidden.empty()) {
     // One decides what hidden keys count, if possible one of positions; those
     // that others hide have a low bias.
     const Hidden *first = llvm::find_if(hidden, [](const Hidden &each) {
-      return each.others.empty() || each.masked == Masked::Replace;
+      return each.shows.others.empty() || each.masked == Masked::Replace;
     });
     if (first == hidden.end())
       first = hidden.begin();

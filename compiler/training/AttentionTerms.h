@@ -2,28 +2,9 @@
 
 #pragma once
 
-#include <limits>
-#include <map>
-
-#include "compiler/training/Compact.h"
+#include "compiler/training/AttentionConditions.h"
 
 namespace polyrank::training {
-
-/// The keys that positions let a query see: low <= key - query <= high.
-struct Band {
-  int64_t low = std::numeric_limits<int32_t>::min();
-  int64_t high = std::numeric_limits<int32_t>::max();
-
-  void intersect(const Band &other) {
-    low = std::max(low, other.low);
-    high = std::min(high, other.high);
-  }
-};
-
-/// How constant masks were read, since the layers of a model share them, and a
-/// mask has as many elements as there are pairs of positions: the band in which
-/// the mask is true, if it is one.
-using KnownBands = llvm::DenseMap<mlir::Attribute, std::optional<Band>>;
 
 /// Collects what is done to scores [batch, heads, queries, keys] after they are
 /// products, from the last to the first.
@@ -32,7 +13,8 @@ public:
   /// `element` is the type of sums of scores, which the bias has.
   AttentionTerms(mlir::OpBuilder &builder, llvm::ArrayRef<int64_t> shape,
                  mlir::Type element, KnownBands &known)
-      : builder(builder), shape(shape), element(element), known(known) {}
+      : builder(builder), shape(shape), element(element),
+        reader(builder, shape, known) {}
 
   /// Where the condition, of the scores' shape, does not hold, `fill` takes the
   /// place of the score.
@@ -53,9 +35,8 @@ public:
 private:
   /// Keys that are hidden unless all of the conditions hold.
   struct Hidden {
+    Shown shows;
     mlir::Value condition; // of `replace`, as it was given
-    Band band;
-    llvm::SmallVector<Compact> others;
     graph::Masked masked;
     double fill;
     /// The number of biases that were collected before, so come after it.
@@ -65,10 +46,6 @@ private:
     bool mustCountNothing = false;
   };
 
-  Compact negate(const Compact &condition);
-  void read(const Compact &condition, Hidden &hidden);
-  std::optional<Band> readBand(const Compact &condition);
-  std::optional<Band> readConstant(const Compact &constant);
   /// Returns false if it hides no key.
   bool addHidden(Compact condition, bool isNegated, graph::Masked masked,
                  double fill);
@@ -80,7 +57,6 @@ private:
   bool countsNothing(const Hidden &each);
   bool isZeroed(const Hidden &each);
   bool mayReach(const Compact &bias, double low);
-  mlir::Value makeBand(Band band);
   mlir::Value
   joinAll(llvm::ArrayRef<Compact> parts,
           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> join);
@@ -89,7 +65,7 @@ private:
   mlir::OpBuilder &builder;
   llvm::SmallVector<int64_t> shape;
   mlir::Type element;
-  KnownBands &known;
+  ConditionReader reader;
   llvm::SmallVector<Compact> biases;
   llvm::SmallVector<Hidden> hidden;
   mlir::Value zeroed;

@@ -1,5 +1,6 @@
 // Raises attention from its ops: softmax(q k^T, scaled and masked) v.
 
+#include "compiler/training/AttentionOperands.h"
 #include "compiler/training/AttentionTerms.h"
 #include "compiler/training/RaiseComposites.h"
 #include "dialects/graph/ElementTypes.h"
@@ -11,110 +12,6 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::Comparison;
 using graph::getShape;
-
-/// The factor of a product or quotient with a constant, or of a negation, and
-/// what it multiplies; null if `op` is none.
-static Value readFactor(Operation *op, double &factor) {
-  if (isa_and_nonnull<graph::NegOp>(op)) {
-    factor = -1;
-    return op->getOperand(0);
-  }
-  if (!isa_and_nonnull<graph::MulOp, graph::DivOp>(op))
-    return {};
-  std::optional<double> number = graph::getSplat(op->getOperand(1));
-  if (number) {
-    factor = isa<graph::MulOp>(op) ? *number : 1 / *number;
-    return op->getOperand(0);
-  }
-  number = graph::getSplat(op->getOperand(0));
-  if (!number || isa<graph::DivOp>(op))
-    return {};
-  factor = *number;
-  return op->getOperand(1);
-}
-
-/// Strips constant factors from `value`, also where transposes and reshapes
-/// come after them, and multiplies `scale` by them.
-static Value withoutFactors(OpBuilder &builder, Value value, double &scale) {
-  Operation *op = value.getDefiningOp();
-  double factor = 1;
-  if (Value rest = readFactor(op, factor)) {
-    scale *= factor;
-    return withoutFactors(builder, rest, scale);
-  }
-  if (!isa_and_nonnull<graph::TransposeOp, graph::ReshapeOp,
-                       graph::BroadcastOp>(op))
-    return value;
-  Value inner = withoutFactors(builder, op->getOperand(0), scale);
-  if (inner == op->getOperand(0))
-    return value;
-  OperationState state(op->getLoc(), op->getName(), inner, op->getResultTypes(),
-                       op->getAttrs());
-  return builder.create(state)->getResult(0);
-}
-
-/// Returns true if a transpose swaps the last two dims and no others.
-static bool swapsLast(ArrayRef<int64_t> order) {
-  int64_t rank = order.size();
-  return rank >= 2 && llvm::is_sorted(order.drop_back(2)) &&
-         order[rank - 2] == rank - 1 && order[rank - 1] == rank - 2;
-}
-
-/// Transposes `value`; a transpose that comes before becomes part of it, also
-/// with a reshape between both that adds or drops dims of size 1, or that
-/// merges or splits dims before the last two, which both swap.
-static Value permuted(OpBuilder &builder, Value value,
-                      ArrayRef<int64_t> order) {
-  SmallVector<int64_t> result, moving;
-  for (int64_t dim : order) {
-    result.push_back(getShape(value)[dim]);
-    if (result.back() != 1)
-      moving.push_back(dim);
-  }
-  if (llvm::is_sorted(moving))
-    return reshaped(builder, value, result);
-  if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
-    SmallVector<int64_t> both;
-    for (int64_t dim : order)
-      both.push_back(transpose.getPermutation()[dim]);
-    return permuted(builder, transpose.getInput(), both);
-  }
-  Value inner = value;
-  while (auto reshape = inner.getDefiningOp<graph::ReshapeOp>())
-    inner = reshape.getInput();
-  if (inner.getDefiningOp<graph::TransposeOp>()) {
-    ArrayRef<int64_t> from = getShape(inner), to = getShape(value);
-    auto transpose = inner.getDefiningOp<graph::TransposeOp>();
-    if (swapsLast(order) && swapsLast(transpose.getPermutation()) &&
-        from.take_back(2) == to.take_back(2))
-      return reshaped(builder, transpose.getInput(), result);
-    SmallVector<int64_t> source, moved, shape;
-    for (auto [dim, size] : llvm::enumerate(from))
-      if (size != 1)
-        source.push_back(dim);
-      else
-        moved.push_back(dim); // dims of size 1 come first
-    SmallVector<int64_t> sourceOf(to.size(), -1);
-    size_t next = 0;
-    bool isSame = true;
-    for (auto [dim, size] : llvm::enumerate(to)) {
-      if (size == 1)
-        continue;
-      isSame &= next < source.size() && from[source[next]] == size;
-      if (isSame)
-        sourceOf[dim] = source[next++];
-    }
-    if (isSame && next == source.size()) {
-      for (int64_t dim : order) {
-        shape.push_back(to[dim]);
-        if (sourceOf[dim] >= 0)
-          moved.push_back(sourceOf[dim]);
-      }
-      return reshaped(builder, permuted(builder, inner, moved), shape);
-    }
-  }
-  return graph::TransposeOp::create(builder, value.getLoc(), value, order);
-}
 
 namespace {
 
@@ -139,8 +36,6 @@ private:
   graph::MatmulOp findProduct(Value scores);
   Value operandOf(graph::MatmulOp matmul, bool isRight,
                   ArrayRef<int64_t> shape);
-  Value withoutRepeatedHeads(Value value);
-  Value repeatHeads(Value value, int64_t groups);
 
   graph::MatmulOp product, scoresProduct;
   OpBuilder builder;
@@ -159,14 +54,6 @@ private:
 };
 
 } // namespace
-
-/// The product of the sizes of some dims.
-static int64_t sizeOf(ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
-  int64_t size = 1;
-  for (int64_t dim : dims)
-    size *= shape[dim];
-  return size;
-}
 
 /// Returns true for a reshape, or a transpose of dims of size 1 alone, that
 /// keeps the last two dims, queries and keys.
@@ -356,55 +243,6 @@ Value AttentionRaiser::operandOf(graph::MatmulOp matmul, bool isRight,
   return reshaped(builder, permuted(builder, operand, order), wanted);
 }
 
-/// Keys or values [batch, heads, keys, width] whose heads are repeated: those
-/// that are, [batch, groups, keys, width].
-Value AttentionRaiser::withoutRepeatedHeads(Value operand) {
-  SmallVector<int64_t> whole(getShape(operand));
-  Value repeated = operand;
-  while (auto reshape = repeated.getDefiningOp<graph::ReshapeOp>())
-    repeated = reshape.getInput();
-  auto broadcast = repeated.getDefiningOp<graph::BroadcastOp>();
-  if (!broadcast || !llvm::is_sorted(broadcast.getDims()))
-    return operand;
-  // The last dims that are not of size 1 are the keys and the width; right
-  // before them is what repeats.
-  ArrayRef<int64_t> dims = getShape(repeated);
-  int64_t after = whole[2] * whole[3], last = dims.size();
-  for (int64_t size = 1; last > 0 && size < after;)
-    size *= dims[--last];
-  int64_t repeats = 1;
-  for (int64_t dim = last - 1; dim >= 0; --dim) {
-    if (llvm::is_contained(broadcast.getDims(), dim)) {
-      if (dims[dim] == 1)
-        continue;
-      break;
-    }
-    repeats *= dims[dim];
-  }
-  if (sizeOf(dims, llvm::to_vector(llvm::seq<int64_t>(
-                       last, static_cast<int64_t>(dims.size())))) != after ||
-      repeats == 1 || whole[1] % repeats != 0)
-    return operand;
-  whole[1] /= repeats;
-  if (graph::numElements(getShape(broadcast.getInput())) !=
-      graph::numElements(whole))
-    return operand;
-  return reshaped(builder, broadcast.getInput(), whole);
-}
-
-/// The inverse, so that keys and values have as many heads.
-Value AttentionRaiser::repeatHeads(Value operand, int64_t groups) {
-  SmallVector<int64_t> whole(getShape(operand));
-  if (whole[1] == groups)
-    return operand;
-  SmallVector<int64_t> apart{whole[0], whole[1], groups / whole[1], whole[2],
-                             whole[3]};
-  whole[1] = groups;
-  Value repeated = graph::BroadcastOp::create(
-      builder, operand.getLoc(), operand, apart, ArrayRef<int64_t>{0, 1, 3, 4});
-  return reshaped(builder, repeated, whole);
-}
-
 /// Reads queries, keys and values as operands of four dims.
 bool AttentionRaiser::readKeys() {
   int64_t batch = shape[0], heads = shape[1], queries = shape[2],
@@ -434,8 +272,9 @@ bool AttentionRaiser::readKeys() {
           valueWidth = sizeOf(getShape(product.getRhs()), product.getRhsFree());
   query = operandOf(scoresProduct, false, {batch, heads, queries, width});
   key = withoutRepeatedHeads(
-      operandOf(scoresProduct, true, {batch, keyGroups, keys, width}));
+      builder, operandOf(scoresProduct, true, {batch, keyGroups, keys, width}));
   value = withoutRepeatedHeads(
+      builder,
       operandOf(product, true, {batch, valueGroups, keys, valueWidth}));
   keyGroups = getShape(key)[1];
   valueGroups = getShape(value)[1];
@@ -443,8 +282,8 @@ bool AttentionRaiser::readKeys() {
   if (groups % keyGroups != 0 || groups % valueGroups != 0)
     return stay(Twine(keyGroups) + " heads of keys and " + Twine(valueGroups) +
                 " of values serve the same queries");
-  key = repeatHeads(key, groups);
-  value = repeatHeads(value, groups);
+  key = repeatHeads(builder, key, groups);
+  value = repeatHeads(builder, value, groups);
   return true;
 }
 
