@@ -41,15 +41,15 @@ def binary(name, reference):
 
 
 def attention(causal, masked):
-    q, k, v, lse, mask = text((2, 3, 4, 6)), text((2, 3, 7, 6)), text((2, 3, 7, 5)), text((2, 3, 4)), text((4, 7), "i1")
+    q, k, v, lse, mask = text((2, 3, 4, 6)), text((2, 3, 7, 6)), text((2, 3, 7, 5)), text((2, 3, 4)), text((1, 1, 4, 7), "i1")
     result = text((2, 3, 4, 5))
     visible = torch.ones(4, 7, dtype=torch.bool)
     constant, extra, types = "", "", f"{q}, {k}, {v}"
     if masked:
         visible = torch.arange(28).reshape(4, 7) % 3 != 1
         rows = ", ".join("[" + ", ".join(str(bool(e)).lower() for e in row) + "]" for row in visible)
-        constant = f"%m = graph.constant dense<[{rows}]> : {mask}\n"
-        extra, types = ", %m", f"{types}, {mask}"
+        constant = f"%m = graph.constant dense<[[[{rows}]]]> : {mask}\n"
+        extra, types = " mask %m", f"{types}, {mask}"
     if causal:  # the last query sees all keys
         visible = visible & torch.ones(4, 7, dtype=torch.bool).tril(7 - 4)
     return Op(f"{constant}%r, %l = graph.attention %q, %k, %v{extra} {{scale = 0.7 : f64, causal = {str(causal).lower()}}} : "

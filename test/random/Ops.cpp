@@ -574,18 +574,25 @@ static bool attention(ProgramBuilder &b) {
   Value query = draw({b.batch, heads, queries, width}),
         key = draw({b.batch, groups, keys, width}),
         value = draw({b.batch, groups, keys, valueWidth});
-  auto likeScores = [&] {
-    Shape shape{b.batch, heads, queries, keys};
-    for (int64_t &size : shape)
-      if (b.random.chance(40))
-        size = 1;
-    return shape;
-  };
+  // The forms that models have: relative positions, ALiBi, padding, positions.
   Value bias, mask;
-  if (b.random.chance(30))
-    bias = draw(likeScores());
-  if (b.random.chance(50))
-    mask = b.pickBool(likeScores());
+  switch (b.random.below(6)) {
+  case 0:
+    bias = draw({1, heads, queries, keys});
+    mask = b.pickBool({b.batch, 1, 1, keys});
+    break;
+  case 1:
+    bias = draw({1, heads, 1, keys});
+    break;
+  case 2:
+    mask = b.pickBool({1, 1, queries, keys});
+    break;
+  case 3:
+    mask = b.pickBool({b.batch, heads, queries, keys});
+    break;
+  default:
+    break;
+  }
   graph::AttentionForm form;
   form.scale = 0.5;
   form.causal = b.random.chance(50);
