@@ -195,6 +195,9 @@ void polyrank::graph::evaluateAttentionGrad(
     for (int64_t key = 0; key < rows.sizes.keys; ++key)
       if (rows.hasWeight[key])
         total += std::exp(rows.scores[key] - lse.floats[row]);
+    // Padding has an lse of zero, whatever its scores are.
+    if (total == 0)
+      return;
     for (int64_t key = 0; key < rows.sizes.keys; ++key) {
       if (!rows.hasWeight[key])
         continue;
