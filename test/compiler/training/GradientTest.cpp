@@ -397,6 +397,7 @@ protected:
 class Gradient : public GradientTest,
                  public ::testing::WithParamInterface<Case> {
 protected:
+  void checkParts();
   /// Builds the case as a function whose only result is a weighted sum of %r's
   /// elements.
   OwningOpRef<ModuleOp> build() {
@@ -457,7 +458,8 @@ TEST_P(Gradient, IsTheLimitOfDifferences) {
   }
 }
 
-TEST_P(Gradient, OfPartsIsThatOfTheWhole) {
+/// Evaluates a case and its gradients, whole and in parts.
+void Gradient::checkParts() {
   auto module = build();
   ASSERT_TRUE(module);
   SmallVector<Tensor> arguments =
@@ -488,7 +490,39 @@ TEST_P(Gradient, OfPartsIsThatOfTheWhole) {
   expectEqual(evaluate(function(*parts), arguments), expected);
 }
 
+TEST_P(Gradient, OfPartsIsThatOfTheWhole) { checkParts(); }
+
 INSTANTIATE_TEST_SUITE_P(Ops, Gradient, ::testing::ValuesIn(cases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+namespace {
+
+// The logarithm of the sum of such scores holds nothing but the number, so
+// differences say nothing of gradients.
+const Case lowScores[] = {
+    {"added",
+     "%q: tensor<2x2x3x2xf64>, %k: tensor<2x2x4x2xf64>, %v: "
+     "tensor<2x2x4x3xf64>",
+     "tensor<2x2x3x3xf64>", R"(
+      %m = graph.constant dense<[[[[true, false, true, true]]], [[[false, false, false, false]]]]> : tensor<2x1x1x4xi1>
+      %r, %l = graph.attention %q, %k, %v mask %m masked add {scale = 0.7 : f64, causal = true, fill = -3.4e38 : f64} : (tensor<2x2x3x2xf64>, tensor<2x2x4x2xf64>, tensor<2x2x4x3xf64>, tensor<2x1x1x4xi1>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3xf64>))"},
+    {"bias",
+     "%q: tensor<1x1x3x2xf64>, %k: tensor<1x1x4x2xf64>, %v: "
+     "tensor<1x1x4x3xf64>",
+     "tensor<1x1x3x3xf64>", R"(
+      %b = graph.constant dense<[[[[-3.4e38], [0.0], [-3.4e38]]]]> : tensor<1x1x3x1xf64>
+      %r, %l = graph.attention %q, %k, %v bias %b {scale = 0.7 : f64, causal = false} : (tensor<1x1x3x2xf64>, tensor<1x1x4x2xf64>, tensor<1x1x4x3xf64>, tensor<1x1x3x1xf64>) -> (tensor<1x1x3x3xf64>, tensor<1x1x3xf64>))"},
+};
+
+class LowScores : public Gradient {};
+
+} // namespace
+
+TEST_P(LowScores, HaveTheWeightsOfTheWholeInParts) { checkParts(); }
+
+INSTANTIATE_TEST_SUITE_P(Attention, LowScores, ::testing::ValuesIn(lowScores),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
