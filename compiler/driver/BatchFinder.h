@@ -25,7 +25,8 @@ struct BatchDim {
   bool operator==(const BatchDim &) const = default;
 };
 
-/// What the options and the file say about which dims of inputs are the batch.
+/// Holds what the options and the file say about which dims of inputs are the
+/// batch.
 struct Said {
   std::vector<sharding::ShardPattern> patterns;
   llvm::SmallVector<llvm::StringRef> batchAxes;

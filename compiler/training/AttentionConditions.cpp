@@ -12,18 +12,8 @@ using namespace polyrank::training;
 using graph::Comparison;
 using graph::getShape;
 
-namespace {
-
-/// query * position of the query + key * position of the key + constant.
-struct Linear {
-  double query = 0, key = 0, constant = 0;
-};
-
-} // namespace
-
 /// Reads numbers that are linear in the positions.
-static std::optional<Linear> readLinear(OpBuilder &builder,
-                                        const Compact &compact) {
+std::optional<Linear> ConditionReader::readLinear(const Compact &compact) {
   if (std::optional<double> splat = graph::getSplat(compact.value))
     return Linear{0, 0, *splat};
   Operation *op = compact.value.getDefiningOp();
@@ -52,16 +42,20 @@ static std::optional<Linear> readLinear(OpBuilder &builder,
     return along(varying[0], step, numbers.at(0));
   }
   if (!isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::NegOp,
-           graph::ConvertOp>(op))
+           graph::ConvertOp>(op) ||
+      !mayReadMore())
     return std::nullopt;
-  std::optional<Linear> left =
-      readLinear(builder, makeCompact(builder, compact, 0));
+  // A conversion from a float may cut off a part, and one to a boolean does.
+  Type from = getElementTypeOrSelf(op->getOperand(0)),
+       to = getElementTypeOrSelf(compact.value);
+  if (to.isInteger(1) || (isa<FloatType>(from) && isa<IntegerType>(to)))
+    return std::nullopt;
+  std::optional<Linear> left = readLinear(makeCompact(builder, compact, 0));
   if (!left || isa<graph::ConvertOp>(op))
     return left;
   if (isa<graph::NegOp>(op))
     return Linear{-left->query, -left->key, -left->constant};
-  std::optional<Linear> right =
-      readLinear(builder, makeCompact(builder, compact, 1));
+  std::optional<Linear> right = readLinear(makeCompact(builder, compact, 1));
   if (!right)
     return std::nullopt;
   if (isa<graph::MulOp>(op)) {
@@ -117,8 +111,8 @@ std::optional<Band> ConditionReader::readBand(const Compact &condition) {
   auto compare = condition.value.getDefiningOp<graph::CompareOp>();
   if (!compare)
     return std::nullopt;
-  auto left = readLinear(builder, makeCompact(builder, condition, 0)),
-       right = readLinear(builder, makeCompact(builder, condition, 1));
+  auto left = readLinear(makeCompact(builder, condition, 0)),
+       right = readLinear(makeCompact(builder, condition, 1));
   if (!left || !right)
     return std::nullopt;
   double key = left->key - right->key, query = left->query - right->query,
@@ -185,6 +179,10 @@ Compact ConditionReader::negate(const Compact &condition) {
 
 void ConditionReader::read(const Compact &condition, Shown &shown) {
   Operation *op = condition.value.getDefiningOp();
+  if (!mayReadMore()) {
+    shown.others.push_back(condition);
+    return;
+  }
   if (isa_and_nonnull<graph::NotOp>(op)) {
     Compact inner = makeCompact(builder, condition, 0);
     if (isa_and_nonnull<graph::OrOp>(inner.value.getDefiningOp())) {

@@ -28,6 +28,11 @@ struct Band {
 /// the mask is true, if it is one.
 using KnownBands = llvm::DenseMap<mlir::Attribute, std::optional<Band>>;
 
+/// query * position of the query + key * position of the key + constant.
+struct Linear {
+  double query = 0, key = 0, constant = 0;
+};
+
 /// The keys that a query sees: those in the band for which all other conditions
 /// hold.
 struct Shown {
@@ -49,16 +54,21 @@ public:
     return shown;
   }
   Compact negate(const Compact &condition);
+  /// Returns false when more ops have been read than a mask or a bias has:
+  /// where ops share operands, reading them all would take exponential time.
+  bool mayReadMore() { return opsLeft-- > 0; }
   mlir::Value makeBand(Band band);
 
 private:
   void read(const Compact &condition, Shown &shown);
+  std::optional<Linear> readLinear(const Compact &compact);
   std::optional<Band> readBand(const Compact &condition);
   std::optional<Band> readConstant(const Compact &constant);
 
   mlir::OpBuilder &builder;
   llvm::SmallVector<int64_t> shape;
   KnownBands &known;
+  int64_t opsLeft = 256;
 };
 
 } // namespace polyrank::training

@@ -69,7 +69,7 @@ bool AttentionTerms::readAdditiveConstant(const Compact &term, double factor) {
 void AttentionTerms::addCompact(const Compact &term, double factor) {
   if (graph::getSplat(term.value) == 0.0)
     return;
-  Operation *op = term.value.getDefiningOp();
+  Operation *op = reader.mayReadMore() ? term.value.getDefiningOp() : nullptr;
   if (isa_and_nonnull<graph::AddOp>(op)) {
     addCompact(makeCompact(builder, term, 0), factor);
     addCompact(makeCompact(builder, term, 1), factor);
@@ -110,7 +110,7 @@ void AttentionTerms::addCompact(const Compact &term, double factor) {
         graph::Parts(builder, term.value.getLoc()).convert(bias.value, element);
   if (factor != 1)
     bias.value =
-        graph::Parts(builder, term.value.getLoc()).mul(term.value, factor);
+        graph::Parts(builder, term.value.getLoc()).mul(bias.value, factor);
   biases.push_back(bias);
 }
 
@@ -251,6 +251,12 @@ std::string AttentionTerms::write(graph::AttentionForm &form, Value &bias,
                       (llvm::any_of(hidden, isInfinite) && !allCountNothing)))
     return "it gives zeros to a query that sees nothing, and what is added to "
            "its scores may be minus infinity for all keys";
+  if (llvm::count_if(hidden,
+                     [](const Hidden &each) {
+                       return each.masked == Masked::Replace;
+                     }) > 1 &&
+      !allCountNothing)
+    return "two masks replace its scores";
   SmallVector<Compact> added = biases;
   if (!hidden.empty() && allCountNothing) {
     Hidden all = hidden[0];
@@ -263,22 +269,19 @@ std::string AttentionTerms::write(graph::AttentionForm &form, Value &bias,
     // One decides what hidden keys count, if possible one of positions; those
     // that others hide have a low bias.
     const Hidden *first = llvm::find_if(hidden, [](const Hidden &each) {
-      return each.shows.others.empty() || each.masked == Masked::Replace;
+      return each.masked == Masked::Replace;
     });
+    if (first != hidden.end() &&
+        (first != hidden.begin() || first->biasesAfter > 0))
+      return "numbers are added to scores that a mask has replaced";
+    if (first == hidden.end())
+      first = llvm::find_if(
+          hidden, [](const Hidden &each) { return each.shows.others.empty(); });
     if (first == hidden.end())
       first = hidden.begin();
-    static constexpr const char *lateNumbers =
-        "numbers are added to scores that a mask has replaced";
-    if (first->masked == Masked::Replace && first->biasesAfter > 0)
-      return lateNumbers;
     for (const Hidden &each : hidden) {
       if (&each == first)
         continue;
-      // A score that is replaced after a number was added to it stays replaced.
-      if (each.masked == Masked::Replace)
-        return "two masks replace its scores by different numbers";
-      if (first->masked == Masked::Replace && &each < first)
-        return lateNumbers;
       Value condition = writeCondition(each, nullptr);
       graph::Parts parts(builder, condition.getLoc());
       auto type = RankedTensorType::get(getShape(condition), element);

@@ -1,4 +1,5 @@
-// What a model adds to the scores of an attention, and which keys it hides.
+// Collects what a model adds to the scores of an attention, and which keys it
+// hides.
 
 #pragma once
 

@@ -10,9 +10,9 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::getShape;
 
-/// How many elementwise ops are looked through, one above the other. Masks and
-/// biases are a few; a value of a whole model is not searched.
-static constexpr int mostDepth = 16;
+/// How many ops one search looks through. Masks and biases are a few; where ops
+/// share operands, a search without a bound would take exponential time.
+static constexpr int mostOps = 256;
 
 SmallVector<int64_t> Compact::getVarying() const {
   SmallVector<int64_t> varying;
@@ -24,7 +24,7 @@ SmallVector<int64_t> Compact::getVarying() const {
 
 Value Compact::inShape(OpBuilder &builder, ArrayRef<int64_t> of,
                        ArrayRef<int64_t> whole) const {
-  SmallVector<int64_t> own(whole.size(), 1), wanted(whole.size(), 1), repeated;
+  SmallVector<int64_t> own(whole.size(), 1), wanted(whole.size(), 1);
   for (int64_t dim : getVarying())
     own[dim] = whole[dim];
   for (int64_t dim : of)
@@ -169,32 +169,40 @@ static Compact withoutRepetitions(OpBuilder &builder, Compact compact) {
           {compact.dims[2], compact.dims[3]}};
 }
 
-bool training::isSameValue(Value one, Value other) {
+static bool isSameWithin(Value one, Value other, int &left) {
   if (one == other)
     return true;
+  if (--left < 0)
+    return false;
   Operation *op = one.getDefiningOp(), *second = other.getDefiningOp();
   if (!op || !second || op->getNumResults() != 1 ||
       !OperationEquivalence::isEquivalentTo(
           op, second, OperationEquivalence::ignoreValueEquivalence, nullptr,
           OperationEquivalence::IgnoreLocations))
     return false;
-  return llvm::all_of(
-      llvm::zip_equal(op->getOperands(), second->getOperands()), [](auto pair) {
-        return isSameValue(std::get<0>(pair), std::get<1>(pair));
-      });
+  return llvm::all_of(llvm::zip_equal(op->getOperands(), second->getOperands()),
+                      [&](auto pair) {
+                        return isSameWithin(std::get<0>(pair),
+                                            std::get<1>(pair), left);
+                      });
 }
 
-static Compact makeCompactTo(OpBuilder &builder, Value value, int depth) {
+bool training::isSameValue(Value one, Value other) {
+  int left = mostOps;
+  return isSameWithin(one, other, left);
+}
+
+static Compact makeCompactWithin(OpBuilder &builder, Value value, int &left) {
   Compact result = withoutRepetitions(builder, strip(builder, value));
   Operation *op = result.value.getDefiningOp();
   if (!op || !op->hasTrait<graph::Elementwise>() || op->getNumResults() != 1 ||
-      depth == mostDepth)
+      --left < 0)
     return result;
   ArrayRef<int64_t> shape = getShape(result.value);
   SmallVector<Compact> operands;
   SmallVector<bool> varies(shape.size());
   for (Value operand : op->getOperands()) {
-    operands.push_back(makeCompactTo(builder, operand, depth + 1));
+    operands.push_back(makeCompactWithin(builder, operand, left));
     for (int64_t dim : operands.back().getVarying())
       varies[dim] = true;
   }
@@ -220,7 +228,8 @@ static Compact makeCompactTo(OpBuilder &builder, Value value, int depth) {
 }
 
 Compact training::makeCompact(OpBuilder &builder, Value value) {
-  return makeCompactTo(builder, value, 0);
+  int left = mostOps;
+  return makeCompactWithin(builder, value, left);
 }
 
 Compact training::makeCompact(OpBuilder &builder, const Compact &compact,

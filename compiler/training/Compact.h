@@ -31,7 +31,8 @@ Compact makeCompact(mlir::OpBuilder &builder, mlir::Value value);
 Compact makeCompact(mlir::OpBuilder &builder, const Compact &compact,
                     unsigned operand);
 
-/// Returns true if both are made from the same values by the same ops.
+/// Returns true if both are made from the same values by the same ops, of which
+/// there are not too many.
 bool isSameValue(mlir::Value one, mlir::Value other);
 
 /// Returns `value` in another shape; reshapes that come before are undone.

@@ -31,7 +31,7 @@ private:
   bool raiseFound();
   bool readProbabilities();
   bool readScores(Value scores, AttentionTerms &terms);
-  bool findSizes(Value scores);
+  void findSizes(Value scores);
   bool readKeys();
   graph::MatmulOp findProduct(Value scores);
   Value operandOf(graph::MatmulOp matmul, bool isRight,
@@ -119,30 +119,33 @@ bool AttentionRaiser::readProbabilities() {
 /// The product of queries and keys from which scores are made by ops on each
 /// element alone; null if there is none.
 graph::MatmulOp AttentionRaiser::findProduct(Value scores) {
-  Operation *op = scores.getDefiningOp();
-  if (auto matmul = dyn_cast_or_null<graph::MatmulOp>(op))
-    return matmul;
-  double factor;
-  if (keepsPositions(op))
-    return findProduct(op->getOperand(0));
-  if (Value rest = readFactor(op, factor))
-    return findProduct(rest);
-  if (isa_and_nonnull<graph::TanhOp>(op))
-    return findProduct(op->getOperand(0));
-  if (auto select = dyn_cast_or_null<graph::SelectOp>(op))
-    return findProduct(graph::getSplat(select.getOnFalse())
-                           ? select.getOnTrue()
-                           : select.getOnFalse());
-  if (isa_and_nonnull<graph::AddOp>(op))
-    for (Value operand : op->getOperands())
-      if (graph::MatmulOp found = findProduct(operand))
-        return found;
+  SmallVector<Value> left{scores};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!left.empty()) {
+    Operation *op = left.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto matmul = dyn_cast<graph::MatmulOp>(op))
+      return matmul;
+    double factor;
+    if (Value rest = readFactor(op, factor)) {
+      left.push_back(rest);
+    } else if (keepsPositions(op) || isa<graph::TanhOp>(op)) {
+      left.push_back(op->getOperand(0));
+    } else if (auto select = dyn_cast<graph::SelectOp>(op)) {
+      left.push_back(graph::getSplat(select.getOnFalse())
+                         ? select.getOnTrue()
+                         : select.getOnFalse());
+    } else if (isa<graph::AddOp>(op)) {
+      left.append({op->getOperand(1), op->getOperand(0)});
+    }
+  }
   return {};
 }
 
 /// Finds batch and heads: the scores have both in some form, or the queries
 /// before both were merged; otherwise all are heads of one sample.
-bool AttentionRaiser::findSizes(Value scores) {
+void AttentionRaiser::findSizes(Value scores) {
   ArrayRef<int64_t> positions = getShape(scores).take_back(2);
   SmallVector<ArrayRef<int64_t>> candidates{
       getShape(scores), getShape(product.getLhs()), getShape(scoresProduct)};
@@ -164,10 +167,9 @@ bool AttentionRaiser::findSizes(Value scores) {
     if (each.size() == 4 && each[0] * each[1] == count &&
         each[2] == positions[0]) {
       shape.assign({each[0], each[1], positions[0], positions[1]});
-      return true;
+      return;
     }
   shape.assign({1, count, positions[0], positions[1]});
-  return graph::numElements(positions) > 0;
 }
 
 /// From the softmax up to the product of queries and keys.
@@ -267,7 +269,7 @@ bool AttentionRaiser::readKeys() {
   };
   if (sizeOfSum(product) != keys || sizeOf(getShape(scoresProduct.getRhs()),
                                            scoresProduct.getRhsFree()) != keys)
-    return false;
+    return stay("its two products have different keys");
   int64_t width = sizeOfSum(scoresProduct),
           valueWidth = sizeOf(getShape(product.getRhs()), product.getRhsFree());
   query = operandOf(scoresProduct, false, {batch, heads, queries, width});
@@ -294,11 +296,14 @@ bool AttentionRaiser::raise() {
   llvm::append_range(order, product.getLhsContract());
   llvm::erase_if(
       order, [&](int64_t dim) { return getShape(product.getLhs())[dim] == 1; });
-  if (!llvm::is_sorted(order) || !readProbabilities())
+  if (!llvm::is_sorted(order) ||
+      graph::numElements(getShape(product.getLhs())) == 0 ||
+      !readProbabilities())
     return false;
   scoresProduct = findProduct(softmax.getInput());
-  if (!scoresProduct || !findSizes(softmax.getInput()))
+  if (!scoresProduct)
     return false;
+  findSizes(softmax.getInput());
   // What has a parameter instead of keys, or values, is no attention.
   for (Value operand : {scoresProduct.getRhs(), product.getRhs()})
     while (true) {

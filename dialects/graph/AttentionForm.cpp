@@ -79,7 +79,7 @@ private:
 
 public:
   AttentionSizes sizes;
-  /// Of each key the score, with what was added to it.
+  /// The score of each key, with what was added to it.
   std::vector<double> scores;
   /// The derivative of the score by scale * q k.
   std::vector<double> slopes;

@@ -1,4 +1,4 @@
-// What attention and attention_grad are made of, where no library call or
+// The parts of attention and attention_grad, for where no library call or
 // layout computes them as a whole.
 
 #include "dialects/graph/ElementTypes.h"
@@ -77,7 +77,7 @@ public:
                       : select(visible, scores, splat(scores, -INFINITY)),
                   3);
   }
-  /// What dropout leaves of the probabilities, or of their gradient.
+  /// Returns what dropout leaves of the probabilities, or of their gradient.
   Value drop(Value pairs) {
     if (!form.rate)
       return pairs;

@@ -27,7 +27,7 @@ struct Pass {
   bool byQueries = false, byKeys = false;
 };
 
-/// What a task computes. Queries and keys are counted in blocks.
+/// The part that one task computes. Queries and keys are counted in blocks.
 struct Box {
   Range batches, heads, queries, keys;
 };
@@ -131,7 +131,7 @@ private:
 
   // One task.
 
-  /// What the rows of one head need, and the tiles.
+  /// The numbers that the rows of one head need, and the tiles.
   struct Scratch {
     float *weights, *slopes;     // the two tiles
     float *lse, *norms, *deltas; // [queries]

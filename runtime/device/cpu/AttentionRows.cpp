@@ -110,7 +110,8 @@ INLINE V tanh(V x) {
   return magnitude < all(0.625f) ? small : (x == x ? large : x);
 }
 
-/// What dropout multiplies weights [first, first + 16) of a row by.
+/// The factors by which dropout multiplies weights [first, first + 16) of a
+/// row.
 INLINE V keptOf(const RowDropout &dropout, int64_t first) {
   U64 element = U64{} + (dropout.element + static_cast<uint64_t>(first));
   element += __builtin_convertvector(laneNumbers(), U64);
