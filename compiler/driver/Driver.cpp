@@ -273,6 +273,7 @@ LogicalResult Compilation::run() {
         // A plan without weights is for inspection, and is not run on this
         // machine.
         lowering.measure = !options.abstractWeights;
+        lowering.attention = options.attention;
         lowering.overlap = options.strategy.overlap;
         lowering.prefetch = options.strategy.prefetch;
         lowering.report = true;

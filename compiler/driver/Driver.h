@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/lowering/AttentionKind.h"
 #include "compiler/strategy/Strategy.h"
 
 #include <cstdint>
@@ -66,6 +67,7 @@ struct Options {
   std::string targetText() const {
     return given.count("target") ? target : "cpu:" + cpu;
   }
+  lowering::AttentionKind attention = lowering::AttentionKind::Auto;
   /// True if devices take denormal numbers for zero.
   bool flushDenormals = true;
   /// AXIS=MICROSECONDS:GB_PER_S.

@@ -46,6 +46,7 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
       ++result.collectives;
       result.zeroCollectives += isForZero(movement);
     }
+    result.hasAttention |= isa<graph::AttentionOp, graph::AttentionGradOp>(op);
     auto stage = graph::getStage(op);
     if (auto work = dyn_cast<graph::GraphOp>(op);
         work && stages && stage && !graph::isInScan(op))
@@ -167,7 +168,14 @@ Reason inputsHaveLayouts(const Options &, const StepHoldings &step) {
                "out all that have a batch";
 }
 
-constexpr Rule rules[] = {{"zero", stageTwoIsStageOne},
+Reason thereIsNoAttention(const Options &, const StepHoldings &step) {
+  return step.hasAttention
+             ? ""
+             : "the step has no attention as one op; --describe says why";
+}
+
+constexpr Rule rules[] = {{"attention", thereIsNoAttention},
+                          {"zero", stageTwoIsStageOne},
                           {"zero-axis", zeroSplitsNothing},
                           {"zero-threshold", zeroSplitsNothing},
                           {"zero-accumulate", thereIsNoSum},

@@ -24,6 +24,8 @@ struct StepHoldings {
   /// The number of ranks along the axes of --batch-axes; true if one of these
   /// splits an input.
   int64_t batchRanks = 1;
+  /// True if an attention is one op.
+  bool hasAttention = false;
   bool splitsBatch = false;
   /// The pipeline's axis, and the FLOPs per step of each rank along it. Empty
   /// without a pipeline.

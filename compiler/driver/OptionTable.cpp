@@ -99,6 +99,14 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
           {"--cpu", "CPU", &options.cpu,
            "The short form of --target cpu:CPU: native (this machine), "
            "x86-64-v3, x86-64-v4 or an LLVM CPU name"},
+          {"--attention", "HOW",
+           choice(&options.attention,
+                  {{"auto", lowering::AttentionKind::Auto},
+                   {"fused", lowering::AttentionKind::Fused},
+                   {"parts", lowering::AttentionKind::Parts}}),
+           "How attention is computed: fused by one library call, which needs "
+           "no memory for queries x keys scores, parts by products and "
+           "kernels, auto by what the target takes for faster"},
           {"--denormals", "MODE",
            choice(&options.flushDenormals, {{"flush", true}, {"keep", false}}),
            "What the ranks do with numbers below the least normal one, 1.2e-38 "

@@ -27,14 +27,6 @@ static ArrayRef<int64_t> shapeOf(Value value) {
 
 namespace {
 
-/// A form of the result of a contraction, looking through reshapes and
-/// transposes that are its only use: `view` has the contraction's dims, over
-/// `value`.
-struct ResultForm {
-  Value value;
-  StridedView view;
-};
-
 /// A form in which an operand can be read: in place, looking through the
 /// reshapes, transposes, slices and broadcasts that produce it; or as a
 /// transposed copy.
@@ -59,7 +51,6 @@ public:
   LogicalResult run();
 
 private:
-  std::vector<ResultForm> traceResult();
   std::vector<OperandForm> traceOperand(Value value,
                                         ArrayRef<ArrayRef<int64_t>> order);
   double copyTime(const StridedView &view);
@@ -75,38 +66,6 @@ private:
 };
 
 } // namespace
-
-/// The result's forms: the result itself, and each further reshape or transpose
-/// that is the only use. A view of the contraction's dims over the last of them
-/// is found by inverting the steps.
-std::vector<ResultForm> GemmFormer::traceResult() {
-  Value value = op.getResult();
-  std::vector<ResultForm> forms = {{value, StridedView::whole(shapeOf(value))}};
-  SmallVector<Operation *> path;
-  while (value.hasOneUse()) {
-    Operation *user = *value.user_begin();
-    if (!isa<graph::ReshapeOp, graph::TransposeOp>(user) ||
-        user->getBlock() != op->getBlock())
-      break;
-    path.push_back(user);
-    value = user->getResult(0);
-    StridedView view = StridedView::whole(shapeOf(value));
-    bool strided = true;
-    for (Operation *step : llvm::reverse(path)) {
-      if (auto transpose = dyn_cast<graph::TransposeOp>(step)) {
-        SmallVector<int64_t> inverse(transpose.getPermutation().size());
-        for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
-          inverse[from] = i;
-        view.transpose(inverse);
-      } else {
-        strided = strided && view.reshape(shapeOf(step->getOperand(0)));
-      }
-    }
-    if (strided)
-      forms.push_back({value, view});
-  }
-  return forms;
-}
 
 double GemmFormer::copyTime(const StridedView &view) {
   Type element = op.getResult().getType().getElementType();
@@ -147,7 +106,7 @@ void GemmFormer::choose() {
                            rights = traceOperand(
                                op.getRhs(),
                                {dims.rhsBatch, dims.rhsContract, dims.rhsFree});
-  std::vector<ResultForm> results = traceResult();
+  std::vector<ResultForm> results = traceResults(op.getResult());
   OperandForm *left = nullptr, *right = nullptr;
   double best = std::numeric_limits<double>::infinity();
   for (OperandForm &l : lefts)

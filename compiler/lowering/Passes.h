@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "compiler/lowering/AttentionKind.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

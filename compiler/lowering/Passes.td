@@ -77,10 +77,33 @@ def FormLoops : Pass<"form-loops", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def FormAttention : Pass<"form-attention", "::mlir::ModuleOp"> {
+  let summary = "Lowers attention to library calls";
+  let description = [{
+    A `graph.attention` or `graph.attention_grad` becomes a `rank.attention` or
+    `rank.attention_grad` where the target has such a call and it is faster than the
+    parts. Reshapes, transposes and slices of its operands become strides, as do
+    reshapes and transposes that are the only use of a result. What is left is
+    decomposed by form-gemms.
+
+    With `attention=fused` every attention is a call, and it is an error if the
+    target has none; with `parts` none is.
+  }];
+  let options = [
+    Option<"attention", "attention", "::polyrank::lowering::AttentionKind",
+      "::polyrank::lowering::AttentionKind::Auto", "auto, fused or parts",
+      [{::llvm::cl::values(
+        clEnumValN(::polyrank::lowering::AttentionKind::Auto, "auto", "what the target says is faster"),
+        clEnumValN(::polyrank::lowering::AttentionKind::Fused, "fused", "one call"),
+        clEnumValN(::polyrank::lowering::AttentionKind::Parts, "parts", "products and kernels"))}]>
+  ];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+}
+
 def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
   let summary = "Lowers contractions to library calls";
   let description = [{
-    `graph.attention` and its gradient are decomposed first. Each `graph.matmul`
+    `graph.attention` and its gradient that are no calls are decomposed first. Each `graph.matmul`
     becomes a `rank.gemm`. Reshapes, transposes, slices and broadcasts of its
     operands become strides, as do reshapes and transposes that are the only use of
     its result; if no call can read such an operand, a kernel transposes it first. A

@@ -17,6 +17,9 @@ void lowering::loweringStage(OpPassManager &manager,
   segments.ahead = options.ahead;
   manager.addPass(createFormSegments(segments));
   manager.addPass(createFormLoops());
+  FormAttentionOptions attention;
+  attention.attention = options.attention;
+  manager.addPass(createFormAttention(attention));
   manager.addPass(createFormGemms());
   manager.addPass(codegen::createFormKernels());
   manager.addPass(codegen::createLowerKernels());

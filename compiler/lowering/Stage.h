@@ -16,6 +16,14 @@ struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
   Option<bool> measure{
       *this, "measure", llvm::cl::init(true),
       llvm::cl::desc("Run large products to choose how they are computed")};
+  Option<AttentionKind> attention{
+      *this, "attention", llvm::cl::init(AttentionKind::Auto),
+      llvm::cl::desc("How attention is computed"),
+      llvm::cl::values(
+          clEnumValN(AttentionKind::Auto, "auto",
+                     "what the target says is faster"),
+          clEnumValN(AttentionKind::Fused, "fused", "one call"),
+          clEnumValN(AttentionKind::Parts, "parts", "products and kernels"))};
   Option<bool> overlap{
       *this, "overlap", llvm::cl::init(true),
       llvm::cl::desc("Start collectives early and wait for them late")};
@@ -26,10 +34,11 @@ struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
                       llvm::cl::desc("Print how long a step takes")};
 };
 
-/// Adds localize, choose-orders, form-segments, form-loops, form-gemms,
-/// form-kernels, lower-kernels, choose-calls, with `overlap` order-commands and
-/// start-collectives, then assign-buffers, check-buffers and check-ranks, and
-/// with `report` also report-pipeline. Runs after check-partition.
+/// Adds localize, choose-orders, form-segments, form-loops, form-attention,
+/// form-gemms, form-kernels, lower-kernels, choose-calls, with `overlap`
+/// order-commands and start-collectives, then assign-buffers, check-buffers and
+/// check-ranks, and with `report` also report-pipeline. Runs after
+/// check-partition.
 void loweringStage(mlir::OpPassManager &manager,
                    const LoweringStageOptions &options);
 

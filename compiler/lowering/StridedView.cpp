@@ -151,6 +151,39 @@ std::vector<StridedView> polyrank::lowering::traceViews(Value value) {
   return views;
 }
 
+std::vector<ResultForm> polyrank::lowering::traceResults(Value result) {
+  Value value = result;
+  auto shapeOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape();
+  };
+  std::vector<ResultForm> forms = {{value, StridedView::whole(shapeOf(value))}};
+  SmallVector<Operation *> path;
+  while (value.hasOneUse()) {
+    Operation *user = *value.user_begin();
+    if (!isa<graph::ReshapeOp, graph::TransposeOp>(user) ||
+        user->getBlock() != result.getParentBlock())
+      break;
+    path.push_back(user);
+    value = user->getResult(0);
+    // A view of the result's dims is found by inverting the steps.
+    StridedView view = StridedView::whole(shapeOf(value));
+    bool strided = true;
+    for (Operation *step : llvm::reverse(path)) {
+      if (auto transpose = dyn_cast<graph::TransposeOp>(step)) {
+        SmallVector<int64_t> inverse(transpose.getPermutation().size());
+        for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
+          inverse[from] = i;
+        view.transpose(inverse);
+      } else {
+        strided = strided && view.reshape(shapeOf(step->getOperand(0)));
+      }
+    }
+    if (strided)
+      forms.push_back({value, view});
+  }
+  return forms;
+}
+
 bool polyrank::lowering::refine(MutableArrayRef<SmallVector<Digit, 2>> lists) {
   SmallVector<SmallVector<Digit, 2>> minorFirst(lists.size());
   auto dropOnes = [](SmallVectorImpl<Digit> &digits) {

@@ -45,6 +45,17 @@ struct StridedView {
 /// reshape, transpose, slice or broadcast of, and so on.
 std::vector<StridedView> traceViews(mlir::Value value);
 
+/// A form of a result, looking through reshapes and transposes that are its
+/// only use: `view` has the result's dims, over `value`.
+struct ResultForm {
+  mlir::Value value;
+  StridedView view;
+};
+
+/// The forms of `result`: the result itself, and each further reshape or
+/// transpose that is the only use and in its block.
+std::vector<ResultForm> traceResults(mlir::Value result);
+
 /// Splits digit lists of equal total size (major to minor) at each other's
 /// boundaries: afterwards all have the same sizes. Fails if the boundaries do
 /// not nest, as those of 2x3 and 3x2.

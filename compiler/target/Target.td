@@ -74,6 +74,8 @@ def Target_LibraryTarget : AttrInterface<"LibraryTarget", [Target_TargetInterfac
     InterfaceMethod<"Fails with the reason if no library function of the target computes the op: which element types it takes is the "
                     "target's answer.",
       "::polyrank::Result<void>", "checkCall", (ins "::polyrank::rank::LibraryCallOp":$call)>,
+    InterfaceMethod<"Returns true if a call that `checkCall` accepts is faster than the products and kernels of the op's parts.",
+      "bool", "isFasterThanParts", (ins "::polyrank::rank::LibraryCallOp":$call)>,
     InterfaceMethod<"Chooses the library function of each call (`call`), for a team of `threads`. With `measure`, large "
                     "calls are run to find the fastest.",
       "void", "chooseCalls",

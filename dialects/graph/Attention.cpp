@@ -8,28 +8,8 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
 
-/// Reads the attributes of one of the two ops.
-template <typename Op>
-static AttentionForm readForm(Op op) {
-  AttentionForm form;
-  form.scale = op.getScale().convertToDouble();
-  form.causal = op.getCausal();
-  form.window = op.getWindow();
-  if (auto softcap = op.getSoftcap())
-    form.softcap = softcap->convertToDouble();
-  form.masked = op.getMasked();
-  if (auto fill = op.getFill())
-    form.fill = fill->convertToDouble();
-  if (auto rate = op.getRate())
-    form.rate = rate->convertToDouble();
-  form.rngId = op.getRngId().value_or(0);
-  if (auto shape = op.getGlobalShape())
-    llvm::append_range(form.globalShape, *shape);
-  return form;
-}
-
-AttentionForm AttentionOp::getForm() { return readForm(*this); }
-AttentionForm AttentionGradOp::getForm() { return readForm(*this); }
+AttentionForm AttentionOp::getForm() { return readAttentionForm(*this); }
+AttentionForm AttentionGradOp::getForm() { return readAttentionForm(*this); }
 AttentionSizes AttentionOp::getSizes() {
   return {getShape(getQuery()), getShape(getValue())};
 }

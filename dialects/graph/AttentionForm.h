@@ -36,6 +36,26 @@ struct AttentionForm {
   llvm::SmallVector<int64_t> globalShape;
 };
 
+/// Reads the form of an op whose attributes have its names.
+template <typename Op>
+AttentionForm readAttentionForm(Op op) {
+  AttentionForm form;
+  form.scale = op.getScale().convertToDouble();
+  form.causal = op.getCausal();
+  form.window = op.getWindow();
+  if (auto softcap = op.getSoftcap())
+    form.softcap = softcap->convertToDouble();
+  form.masked = op.getMasked();
+  if (auto fill = op.getFill())
+    form.fill = fill->convertToDouble();
+  if (auto rate = op.getRate())
+    form.rate = rate->convertToDouble();
+  form.rngId = op.getRngId().value_or(0);
+  if (auto shape = op.getGlobalShape())
+    llvm::append_range(form.globalShape, *shape);
+  return form;
+}
+
 /// The sizes of an attention: each of `groups` heads of keys and values serves
 /// heads / groups heads of queries.
 struct AttentionSizes {

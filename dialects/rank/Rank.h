@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "dialects/graph/AttentionForm.h"
+#include "dialects/graph/Graph.h"
 #include "dialects/graph/Tensor.h"
 #include "dialects/sharding/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -1,9 +1,10 @@
 // Ops of one device: its coordinates, library calls, kernels. Collectives are in
-// CollectiveOps.td.
+// CollectiveOps.td, attention in AttentionOps.td.
 
 #ifndef POLYRANK_RANK_OPS_TD
 #define POLYRANK_RANK_OPS_TD
 
+include "dialects/rank/AttentionOps.td"
 include "dialects/rank/CollectiveOps.td"
 include "dialects/rank/TransferOps.td"
 include "dialects/sharding/Sharding.td"

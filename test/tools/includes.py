@@ -21,7 +21,8 @@ MAY = {
     "compiler/target/math": ["support", "dialects"],
     # The library calls of the target are measured as the device will make them.
     "compiler/target/cpu": ["support", "dialects", "compiler/cost", "compiler/target", "compiler/target/math", "runtime/plan",
-                            "runtime/device/cpu/Gemm.h", "runtime/device/cpu/GemmShape.h"],
+                            "runtime/device/cpu/Attention.h", "runtime/device/cpu/Gemm.h",
+                            "runtime/device/cpu/GemmShape.h"],
     "compiler/codegen": ["support", "dialects", "compiler/target/Target.h"],
     "compiler/evaluate": ["support", "dialects"],
     "compiler/stages": ["support", "dialects", "compiler/cost", "compiler/stage_order"],

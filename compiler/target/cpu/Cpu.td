@@ -61,6 +61,21 @@ def Cpu_CallAttr : Cpu_Attr<"Call"> {
   let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
 }
 
+def Cpu_AttentionAttr : Cpu_Attr<"Attention"> {
+  let mnemonic = "attention";
+  let summary = "How a CPU computes attention";
+  let description = [{
+    `call` of a `rank.attention` and its gradient: the most queries and keys of a
+    tile. Other tiles may give other bits.
+
+    ```mlir
+    #cpu.attention<queries = 128, keys = 512>
+    ```
+  }];
+  let parameters = (ins "int64_t":$queries, "int64_t":$keys);
+  let assemblyFormat = "`<` `queries` `=` $queries `,` `keys` `=` $keys `>`";
+}
+
 def Cpu_LoopKind : I32EnumAttr<"LoopKind", "how the loops of a kernel nest", [
   I32EnumAttrCase<"Map", 0, "map">, I32EnumAttrCase<"Row", 1, "row">,
   I32EnumAttrCase<"Column", 2, "column">, I32EnumAttrCase<"Scatter", 3, "scatter">]> {

@@ -3,6 +3,7 @@
 #include "compiler/target/cpu/CpuTarget.h"
 
 #include "compiler/target/Target.h"
+#include "compiler/target/cpu/AttentionLibrary.h"
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/CompileKernels.h"
 #include "compiler/target/cpu/Cpu.h"
@@ -125,6 +126,10 @@ struct CpuLibraries
     : target::LibraryTarget::ExternalModel<CpuLibraries, TargetAttr> {
   Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
     return cpu::checkCall(call);
+  }
+
+  bool isFasterThanParts(Attribute, rank::LibraryCallOp call) const {
+    return cpu::isFasterThanParts(call);
   }
 
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls,

@@ -2,6 +2,7 @@
 
 #include "compiler/target/cpu/LibraryCalls.h"
 
+#include "compiler/target/cpu/AttentionLibrary.h"
 #include "compiler/target/cpu/GemmLibrary.h"
 
 using namespace mlir;
@@ -11,6 +12,8 @@ using namespace polyrank::cpu;
 Result<void> cpu::checkCall(rank::LibraryCallOp call) {
   if (auto gemm = dyn_cast<rank::GemmOp>(*call))
     return checkGemm(gemm);
+  if (isAttention(call))
+    return checkAttention(call);
   return Error{"is no call of a library for CPUs"};
 }
 
@@ -20,6 +23,8 @@ void cpu::chooseCalls(ArrayRef<rank::LibraryCallOp> calls, int64_t threads,
   for (rank::LibraryCallOp call : calls)
     if (auto gemm = dyn_cast<rank::GemmOp>(*call))
       gemms.push_back(gemm);
+    else if (isAttention(call))
+      chooseAttentionCall(call);
   chooseGemmCalls(gemms, threads, measure);
 }
 
@@ -27,6 +32,8 @@ FailureOr<int64_t> cpu::getScratchBytes(rank::LibraryCallOp call,
                                         int64_t threads) {
   if (Result<void> has = checkCall(call); !has)
     return call.emitOpError(has.error().message);
+  if (isAttention(call))
+    return getAttentionScratch(call, threads);
   return getGemmScratch(cast<rank::GemmOp>(*call), threads);
 }
 
@@ -34,5 +41,7 @@ LogicalResult cpu::writeCall(rank::LibraryCallOp call,
                              runtime::plan::CallT &written) {
   if (Result<void> has = checkCall(call); !has)
     return call.emitOpError(has.error().message);
+  if (isAttention(call))
+    return writeAttention(call, written);
   return writeGemm(cast<rank::GemmOp>(*call), written);
 }

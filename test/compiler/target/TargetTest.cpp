@@ -78,6 +78,8 @@ struct AbacusKernels
 struct AbacusLibrary
     : target::LibraryTarget::ExternalModel<AbacusLibrary, StringAttr> {
   Result<void> checkCall(Attribute, rank::LibraryCallOp) const { return {}; }
+  bool isFasterThanParts(Attribute, rank::LibraryCallOp) const { return false; }
+
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls, int64_t,
                    bool) const {
     for (rank::LibraryCallOp call : calls)

@@ -116,7 +116,13 @@ struct GridKernels
 
 struct GridLibrary
     : target::LibraryTarget::ExternalModel<GridLibrary, TargetAttr> {
-  Result<void> checkCall(Attribute, rank::LibraryCallOp) const { return {}; }
+  Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
+    if (isa<rank::GemmOp>(*call))
+      return {};
+    return Error{"is no call of the target 'grid'"};
+  }
+
+  bool isFasterThanParts(Attribute, rank::LibraryCallOp) const { return false; }
 
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls, int64_t,
                    bool) const {

@@ -1,0 +1,59 @@
+"""Attention as one library call, forward and backward: the weights after a step are PyTorch's, on one thread and on two, and those of
+the parts."""
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import tools
+from tools import saveData, tool, train
+
+BATCH, TOKENS, WIDTH, RATE = 2, 150, 48, 0.5
+
+
+class Layer(nn.Module):
+    """A projection to queries, keys and values, attention, and a projection back."""
+
+    def __init__(self, heads, groups, isCausal):
+        super().__init__()
+        self.heads, self.groups, self.isCausal = heads, groups, isCausal
+        self.width = WIDTH // heads
+        self.project = nn.Linear(WIDTH, (heads + 2 * groups) * self.width)
+        self.back = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        parts = self.project(x).split([n * self.width for n in (self.heads, self.groups, self.groups)], 2)
+        q, k, v = (part.unflatten(2, (-1, self.width)).transpose(1, 2) for part in parts)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.isCausal, enable_gqa=self.groups != self.heads)
+        return self.back(y.transpose(1, 2).flatten(2))
+
+
+def describe(case):
+    return "{0} heads, {1} of keys, {2}".format(case[0], case[1], "causal" if case[2] else "all")
+
+
+@pytest.mark.parametrize("case", [(4, 4, True), (4, 4, False), (6, 2, True), (3, 1, False)], ids=describe)
+def test_a_call_of_attention_has_the_gradients_of_pytorch(case, tmp_path):
+    torch.manual_seed(0)
+    model = Layer(*case)
+    x, target = torch.randn(BATCH, TOKENS, WIDTH), torch.randn(BATCH, TOKENS, WIDTH)
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", input_names=["x"], output_names=["y"], dynamo=True, optimize=False,
+                      opset_version=23, verbose=False)
+    saveData(tmp_path / "data.npz", {"x": x, "target": target})
+    runs = {}
+    for how, threads in (("fused", 1), ("fused", 2), ("parts", 1)):
+        name = f"{how}{threads}"
+        tool("compile", tmp_path / "model.onnx", "-o", tmp_path / f"{name}.plan", "--loss", "mse(y,target)",
+             "--optimizer", f"sgd(lr={RATE})", "--threads", threads, "--attention", how)
+        calls = tools.inspect(tmp_path / f"{name}.plan")["commands_per_step"]["attention_grad"]
+        assert (calls > 0) == (how == "fused")
+        train(tmp_path / f"{name}.plan", tmp_path / "data.npz", 1, tmp_path / name)
+        runs[name] = load_file(tmp_path / f"{name}.safetensors")
+    loss = nn.functional.mse_loss(model.double()(x.double()), target.double())
+    loss.backward()
+    for name, parameter in model.named_parameters():
+        expected = (parameter - RATE * parameter.grad).detach().float()
+        for run in runs.values():
+            torch.testing.assert_close(run[name], expected, rtol=1e-5, atol=1e-6)
+        assert torch.equal(runs["fused1"][name], runs["fused2"][name])
