@@ -5,6 +5,7 @@
 #include "compiler/driver/OptionTable.h"
 
 #include "runtime/plan/PlanReport.h"
+#include "support/ByteText.h"
 #include "support/Json.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -137,7 +138,7 @@ static std::string parametersText(const Description &description) {
   std::string text =
       formatv("parameters: {0} elements in {1}, {2}{3}\n", elements,
               countText(description.file.parameters.size(), "tensor"),
-              runtime::bytesText(bytes),
+              bytesText(bytes),
               fixed ? "; " + std::to_string(fixed) + " of them not trained"
                     : "")
           .str();
@@ -155,7 +156,7 @@ static std::string parametersText(const Description &description) {
       shape = std::to_string(group.count) + " x " + shape;
     std::string numbers =
         formatv("  {0,11} {1,9}  {2,-14}", group.count * group.first.elements,
-                runtime::bytesText(group.count * group.first.bytes), shape)
+                bytesText(group.count * group.first.bytes), shape)
             .str();
     std::string name =
         group.names.toString() +

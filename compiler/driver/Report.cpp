@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/Pass/Pass.h"
 #include "runtime/plan/PlanReport.h"
+#include "support/ByteText.h"
 #include "support/Json.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -140,7 +141,7 @@ std::string polyrank::driver::describePlan(StringRef plan) {
                     "+ {5:f2} %)",
                     plan, read->ranks, read->ranks == 1 ? "" : "s",
                     read->mesh.empty() ? "" : " (" + read->mesh + ")",
-                    runtime::bytesText(read->arenaBytes()), read->arenaGap())
+                    bytesText(read->arenaBytes()), read->arenaGap())
           .str();
   // Only uses of at least 1/200 of the arena; polyrank-inspect shows the
   // others.
@@ -148,13 +149,12 @@ std::string polyrank::driver::describePlan(StringRef plan) {
   for (int use = 0; use < runtime::numMemoryUses; ++use)
     if (uint64_t bytes = read->memory[use].atPeak;
         bytes >= read->arenaBytes() / 200)
-      uses += (uses.empty() ? "" : ", ") + runtime::bytesText(bytes) + " " +
+      uses += (uses.empty() ? "" : ", ") + bytesText(bytes) + " " +
               runtime::nameOf(runtime::MemoryUse(use));
   if (count)
-    text +=
-        llvm::formatv(" and sends {0} in {1} collective{2} a step",
-                      runtime::bytesText(sent), count, count == 1 ? "" : "s")
-            .str();
+    text += llvm::formatv(" and sends {0} in {1} collective{2} a step",
+                          bytesText(sent), count, count == 1 ? "" : "s")
+                .str();
   if (!uses.empty())
     text += "\n  when most is held: " + uses;
   return text + " (polyrank-inspect shows more)\n";

@@ -488,20 +488,6 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
   return result;
 }
 
-std::string bytesText(uint64_t bytes) {
-  if (bytes < 1024)
-    return fmt::format("{} B", bytes);
-  double value = bytes;
-  const char *unit = "B";
-  for (const char *next : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (value < 1024)
-      break;
-    value /= 1024;
-    unit = next;
-  }
-  return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, unit);
-}
-
 std::string describeCommand(const plan::Program &program, uint32_t number) {
   uint32_t before = 0;
   for (const plan::Action *action : *program.schedule()) {

@@ -134,9 +134,6 @@ PlanReport reportOf(const LoadedPlan &plan);
 /// The report "plan" of docs/reports.md.
 nlohmann::ordered_json toJson(const PlanReport &report);
 
-/// 12.3 MiB.
-std::string bytesText(uint64_t bytes);
-
 /// "segment 'update', optimizer (command 17)", for command `number` of a step
 /// of a program.
 std::string describeCommand(const plan::Program &program, uint32_t number);

@@ -3,6 +3,7 @@
 #include "runtime/report/LayoutsSvg.h"
 
 #include "runtime/plan/PlanReport.h"
+#include "support/ByteText.h"
 #include "support/ElementType.h"
 #include "support/Names.h"
 #include "support/Svg.h"

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
+#include "support/ByteText.h"
 #include "support/Svg.h"
 
 #include <algorithm>

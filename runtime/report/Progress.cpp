@@ -4,6 +4,7 @@
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "support/ByteText.h"
 #include "support/Failpoint.h"
 #include "support/Names.h"
 

@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/CheckpointReader.h"
 #include "runtime/plan/PlanReport.h"
+#include "support/ByteText.h"
 #include "support/Json.h"
 #include "support/Names.h"
 

@@ -9,6 +9,7 @@
 #include "runtime/report/LayoutsSvg.h"
 #include "runtime/report/LogSvg.h"
 #include "runtime/report/Messages.h"
+#include "support/ByteText.h"
 #include "support/Json.h"
 #include "support/LearningRate.h"
 #include "support/Names.h"

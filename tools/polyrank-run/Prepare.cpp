@@ -8,6 +8,7 @@
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
+#include "support/ByteText.h"
 #include "support/Cores.h"
 #include "support/Names.h"
 #include "support/Outputs.h"

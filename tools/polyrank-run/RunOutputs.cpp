@@ -3,6 +3,7 @@
 #include "tools/polyrank-run/Run.h"
 
 #include "runtime/report/Messages.h"
+#include "support/ByteText.h"
 #include "support/arrays/Npz.h"
 
 #include <algorithm>

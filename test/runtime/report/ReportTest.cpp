@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanReport.h"
 #include "runtime/report/Progress.h"
+#include "support/ByteText.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <cmath>
