@@ -227,10 +227,13 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
 Gradients MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool> needed) {
   SmallVector<Value> result(2);
-  if (needed[0])
-    result[0] = operandGradient(builder, *this, gradients[0], true);
-  if (needed[1])
-    result[1] = operandGradient(builder, *this, gradients[0], false);
+  // The gradient of the smaller operand first, as a rule a weight's: the larger
+  // operand, an activation, can be freed before its own gradient is computed.
+  bool isRightFirst =
+      numElements(getShape(getRhs())) < numElements(getShape(getLhs()));
+  for (bool right : {isRightFirst, !isRightFirst})
+    if (needed[right])
+      result[right] = operandGradient(builder, *this, gradients[0], !right);
   return result;
 }
 
