@@ -1,10 +1,12 @@
 // Replaces composites that propagation split on a composite factor by their
 // parts, and lays the parts out between the layouts of their neighbours.
 
+#include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
+#include "support/ByteText.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -34,7 +36,28 @@ static void waitFor(Value value, Value instead) {
   });
 }
 
-static LogicalResult decompose(graph::CompositeOp composite) {
+namespace {
+
+/// The composites of a function whose parts hold a tensor that is larger than
+/// all operands and results, as attention's scores may be.
+struct LargeParts {
+  llvm::MapVector<StringRef, int64_t> counts; // by the name of the op
+  int64_t bytes = 0;                          // the largest on a device
+  std::string reason;                         // of the largest
+};
+
+} // namespace
+
+static int64_t getMostBytes(ValueRange values) {
+  int64_t most = 0;
+  for (Value value : values)
+    most = std::max(
+        most, cost::getLocalBytes(cast<RankedTensorType>(value.getType())));
+  return most;
+}
+
+static LogicalResult decompose(graph::CompositeOp composite,
+                               LargeParts &large) {
   Operation *op = composite;
   sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
   // Removes the reshards around the operands.
@@ -46,6 +69,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
         wrapper->erase();
     }
 
+  int64_t most = getMostBytes(op->getOperands());
   Block *block = op->getBlock();
   Operation *before = op->getPrevNode();
   graph::ProvenanceCopier copier(op);
@@ -92,6 +116,7 @@ static LogicalResult decompose(graph::CompositeOp composite) {
     if (output.wrapper)
       output.replaced = output.wrapper->getResult(0);
     wanted[value] = sharding::getLayout(output.replaced);
+    most = std::max(most, getMostBytes(output.replaced));
     outputs.push_back(output);
   }
 
@@ -99,6 +124,16 @@ static LogicalResult decompose(graph::CompositeOp composite) {
   FailureOr<SuppliedValues> supplied = layOutParts(mesh, parts, wanted, reason);
   if (failed(supplied))
     return failure();
+  int64_t largest = 0;
+  for (Operation *part : parts)
+    largest = std::max(largest, getMostBytes(part->getResults()));
+  if (largest > most) {
+    ++large.counts[op->getName().getStringRef()];
+    if (largest > large.bytes) {
+      large.bytes = largest;
+      large.reason = reason.str();
+    }
+  }
   for (Output &output : outputs) {
     output.replaced.replaceAllUsesWith(supplied->lookup(output.value));
     if (output.wrapper)
@@ -114,6 +149,7 @@ struct DecomposeComposites
   using DecomposeCompositesBase::DecomposeCompositesBase;
 
   void runOnOperation() override {
+    LargeParts large;
     // The parts of a composite may contain another composite.
     while (true) {
       SmallVector<graph::CompositeOp> composites;
@@ -122,11 +158,25 @@ struct DecomposeComposites
           composites.push_back(op);
       });
       if (composites.empty())
-        return;
+        break;
       for (graph::CompositeOp op : composites)
-        if (failed(decompose(op)))
+        if (failed(decompose(op, large)))
           return signalPassFailure();
     }
+    if (!large.counts.empty())
+      report(large);
+  }
+
+private:
+  void report(const LargeParts &large) {
+    InFlightDiagnostic remark = getOperation().emitRemark();
+    llvm::interleaveComma(large.counts, remark, [&](const auto &entry) {
+      remark << entry.second << " x " << entry.first;
+    });
+    remark << ": computed in parts, of which one has " << bytesText(large.bytes)
+           << " on each device, since a dim is split that one call needs whole";
+    if (!large.reason.empty())
+      remark << " (" << large.reason << ")";
   }
 };
 } // namespace
