@@ -39,7 +39,7 @@ if lit_config.params.get("target") == "grid":
         # Which ops are one kernel, and how long sums are cut.
         "dead-results.mlir", "form-kernels.mlir", "long-sums.mlir", "scatter-into.mlir",
         # Kernel schedules; which matrices of a loop are transposed; which GEMMs and attentions there are.
-        "form-attention.mlir", "form-gemms-errors.mlir", "form-loops.mlir", "lower-kernels.mlir",
+        "form-attention.mlir", "form-attention-errors.mlir", "form-gemms-errors.mlir", "form-loops.mlir", "lower-kernels.mlir",
         # The alignment of buffers, and rates.
         "assign-buffers-channels.mlir", "assign-buffers.mlir", "start-collectives.mlir",
         # Models that polyrank-compile has for its own target: target/grid/steps.test has them for this one.

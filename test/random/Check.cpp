@@ -237,6 +237,11 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
   return Random(seed ^ 0x5e95).pick({0, 0, 1, 1, 2, 3, 9});
 }
 
+lowering::AttentionKind polyrank::test::drawAttention(uint64_t seed) {
+  return Random(seed ^ 0xa77e)
+      .pick({lowering::AttentionKind::Fused, lowering::AttentionKind::Parts});
+}
+
 /// How much order-commands moves depends on how fast machines are.
 static void setMachine(ModuleOp module, uint64_t seed) {
   auto bandwidth =
@@ -290,12 +295,17 @@ bool Checker::runLayouts(ModuleOp module) {
       !compare(module, Ranks))
     return false;
   tolerance = partsTolerance;
+  lowering::FormAttentionOptions attention;
+  attention.attention = drawAttention(seed);
   lowering::ChooseCallsOptions calls;
   calls.measure = false;
   overlap::StartCollectivesOptions starts;
   starts.prefetch = Random(seed ^ 0x57a7).pick({0, 1, 1, 2, 5});
   setMachine(module, seed);
-  if (!runPass(module, "form-gemms", lowering::createFormGemms()) ||
+  if (!runPass(module, "form-attention",
+               lowering::createFormAttention(attention)) ||
+      !compare(module, Ranks) ||
+      !runPass(module, "form-gemms", lowering::createFormGemms()) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
       !compare(module, Ranks) ||

@@ -3,18 +3,21 @@
 
 #pragma once
 
-#include "test/random/Mutations.h"
 #include <functional>
 #include <optional>
 
+#include "compiler/lowering/AttentionKind.h"
 #include "test/random/Coverage.h"
 #include "test/random/Layouts.h"
+#include "test/random/Mutations.h"
 #include "test/random/Program.h"
 
 namespace polyrank::test {
 
 /// Returns the `ahead` with which form-segments cuts microbatches.
 int64_t drawAhead(uint64_t seed);
+/// Returns how form-attention computes attention: by calls or by parts.
+lowering::AttentionKind drawAttention(uint64_t seed);
 
 /// What went wrong, and the module with which the failing part began.
 struct Failure {

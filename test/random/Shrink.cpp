@@ -332,9 +332,10 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
        "build-step", "canonicalize"},
       {"propagate-layouts", "shard-updates", "decompose-composites"},
       {"plan-reshards", "bucket-collectives", "check-partition", "localize",
-       "choose-orders", "form-segments", "form-loops", "form-gemms",
-       "form-kernels", "lower-kernels", "choose-calls", "order-commands",
-       "start-collectives", "assign-buffers", "check-buffers", "check-ranks"}};
+       "choose-orders", "form-segments", "form-loops", "form-attention",
+       "form-gemms", "form-kernels", "lower-kernels", "choose-calls",
+       "order-commands", "start-collectives", "assign-buffers", "check-buffers",
+       "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {
     if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {
@@ -348,6 +349,10 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
       flags += "=always";
     if (StringRef(pass) == "form-segments")
       flags += "=ahead=" + std::to_string(drawAhead(seed));
+    if (StringRef(pass) == "form-attention")
+      flags += drawAttention(seed) == lowering::AttentionKind::Fused
+                   ? "=attention=fused"
+                   : "=attention=parts";
     if (stage.contains(pass))
       break;
   }

@@ -117,12 +117,12 @@ struct GridKernels
 struct GridLibrary
     : target::LibraryTarget::ExternalModel<GridLibrary, TargetAttr> {
   Result<void> checkCall(Attribute, rank::LibraryCallOp call) const {
-    if (isa<rank::GemmOp>(*call))
+    if (isa<rank::GemmOp, rank::AttentionOp, rank::AttentionGradOp>(*call))
       return {};
     return Error{"is no call of the target 'grid'"};
   }
 
-  bool isFasterThanParts(Attribute, rank::LibraryCallOp) const { return false; }
+  bool isFasterThanParts(Attribute, rank::LibraryCallOp) const { return true; }
 
   void chooseCalls(Attribute, ArrayRef<rank::LibraryCallOp> calls, int64_t,
                    bool) const {
