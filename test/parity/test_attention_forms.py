@@ -1,10 +1,12 @@
-"""Attention in many forms, and what looks like it: where it is one op is what its form says, and gradients are PyTorch's."""
+"""Attention in many forms, and what looks like it: where it is one op is what its form says, and gradients are PyTorch's, by one
+call and by parts."""
 
 import copy
 import json
 import math
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,6 +23,7 @@ from vision_language import difference
 # All numbers differ, so that one dim cannot pass for another.
 BATCH, HEADS, GROUPS, QUERIES, KEYS, WIDTH, VALUES, INPUTS = 2, 6, 3, 5, 7, 4, 9, 8
 LEAST = torch.finfo(torch.float32).min
+WAYS = ("fused", "parts")  # --attention
 
 
 class Attend(nn.Module):
@@ -184,7 +187,8 @@ def gradientsOf(model, inputs, target, dtype):
 
 @shared.remembered
 def measured():
-    """The first gradients, those of PyTorch in fp64 and in fp32, the attentions that the compiler finds, and what --describe notes."""
+    """The first gradients of each way, those of PyTorch in fp64 and in fp32, the attentions that the compiler finds, what --describe
+    notes, and how many commands of each kind the plans have."""
     torch.manual_seed(1)
     model, loss = All(), ("--loss", "mse(output,t)")
     seen = torch.ones(BATCH, KEYS, dtype=torch.int64)
@@ -195,27 +199,44 @@ def measured():
         folder = Path(name)
         path = exporters.program(model, inputs, folder / "model")
         tools.saveData(folder / "data.npz", inputs | {"t": target})
-        tools.tool("compile", path, "-o", folder / "plan", *loss, "--optimizer", f"sgd(lr={GRADIENT_RATE})")
-        after = tools.train(folder / "plan", folder / "data.npz", 1, folder / "run").tensors
+        after = {}
+        for how in WAYS:
+            tools.tool("compile", path, "-o", folder / how, *loss, "--optimizer", f"sgd(lr={GRADIENT_RATE})", "--attention", how)
+            after[how] = tools.train(folder / how, folder / "data.npz", 1, folder / f"{how}-run").tensors
+        commands = {how: tools.inspect(folder / how)["commands_per_step"] for how in WAYS}
         found = attention_models.read(path, loss)
         notes = json.loads(tools.tool("compile", path, "--describe", "--json")[0])["notes"]
-    ours = {key: (p.detach().double() - after.get(key, p.detach()).double()) / GRADIENT_RATE for key, p in model.named_parameters()}
-    return ours, *(gradientsOf(model, inputs, target, dtype) for dtype in (torch.float64, torch.float32)), found, notes
+    ours = {how: {key: (p.detach().double() - tensors.get(key, p.detach()).double()) / GRADIENT_RATE
+                  for key, p in model.named_parameters()} for how, tensors in after.items()}
+    return SimpleNamespace(ours=ours, exact=gradientsOf(model, inputs, target, torch.float64),
+                           rounded=gradientsOf(model, inputs, target, torch.float32), found=found, notes=notes, commands=commands)
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_are_found_and_gradients_are_pytorchs(name, sharedFolder):
-    *gradients, found, _ = measured()
+    run = measured()
     scope = f"forms.{list(FORMS).index(name)}"
-    ours, exact, rounded = ({key: t for key, t in all.items() if key.startswith(scope + ".")} for all in gradients)
+
+    def own(gradients):
+        return {key: t for key, t in gradients.items() if key.startswith(scope + ".")}
+
+    exact = own(run.exact)
     assert all(gradient.isfinite().all() for gradient in exact.values())
-    assert difference(ours, exact) < max(5e-6, 3 * difference(rounded, exact))
+    for how in WAYS:
+        assert difference(own(run.ours[how]), exact) < max(5e-6, 3 * difference(own(run.rounded), exact)), how
     wanted = FORMS[name][1]
-    assert [form for form, where in found if where == scope] == ([] if wanted is None else [wanted])
+    assert [form for form, where in run.found if where == scope] == ([] if wanted is None else [wanted])
+
+
+def test_every_attention_that_is_found_is_a_call_or_none_is(sharedFolder):
+    count = sum(wanted is not None for _, wanted, *_ in FORMS.values())
+    for how, expected in (("fused", count), ("parts", 0)):
+        commands = measured().commands[how]
+        assert [commands[name] for name in ("attention", "attention_grad")] == [expected, expected]
 
 
 def test_describe_says_how_many_there_are_and_why_others_stay_in_parts(sharedFolder):
-    notes = measured()[-1]
+    notes = measured().notes
     assert f"{sum(wanted is not None for _, wanted, *_ in FORMS.values())} attentions are one op each" in notes
     assert [note.rpartition(": ")[2] for note in notes if "stays in parts" in note] == [
         "there is a 'graph.tanh' between the product and the softmax",

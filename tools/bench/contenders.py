@@ -102,7 +102,14 @@ def shardOptions(shards):
     return [word for shard in shards for word in ("--shard", shard)]
 
 
-def polyrank(work, bin, stages=1, label=""):
+def lossOf(work):
+    """--loss of a model."""
+    if work.model in workload.ATTENTIONS:
+        return "mse(output,labels)"
+    return "cross_entropy(output,labels,axis=2)" if work.model in workload.LANGUAGES else "cross_entropy(logits,labels)"
+
+
+def polyrank(work, bin, stages=1, label="", options=()):
     """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages. Files
     of contenders with different labels do not meet."""
     folder = Path(work.folder)
@@ -110,9 +117,8 @@ def polyrank(work, bin, stages=1, label=""):
     mesh = f"data={work.ranks}"
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
-    options = ["--mode", "forward"] if work.mode == "forward" else [
-        "--loss", "cross_entropy(output,labels,axis=2)" if work.model in workload.LANGUAGES else "cross_entropy(logits,labels)",
-        "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
+    options = [*options] + ["--mode", "forward"] if work.mode == "forward" else [
+        *options, "--loss", lossOf(work), "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
     if work.model == "resnet":
         options += ["--batch-norm", "batch"]
     if stages > 1:

@@ -16,6 +16,7 @@ from contenders import Failed
 
 LOSSES = 1e-4  # relative
 BEFORE = "ours before"  # the tools of --against
+PARTS = "ours in parts"  # attention by products and kernels
 LOGITS = dict(rtol=1e-3, atol=1e-4)
 
 
@@ -33,6 +34,8 @@ class Row:
     zero: int = 1  # our stage of ZeRO
     microbatches: int = 0  # of a pipeline, of half of --batch each
     schedule: str = "1f1b"  # ours
+    batch: int = 0  # instead of --batch
+    length: int = 0  # of a sequence, instead of --length
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -60,6 +63,11 @@ ROWS = {
     "experts-two": Row("mixture of experts, 2 ranks x 1 thread, experts apart", ("DDP over gloo",), ranks=2, model="experts",
                        shards=EXPERTS),
     "experts-onnx": Row("mixture of experts from ONNX, 1 thread", ("PyTorch eager",), model="experts-onnx"),
+    "gpt2-long": Row("1 rank, 1 thread", ("PyTorch eager", PARTS), batch=1, length=1024),
+    "attention": Row("causal attention, 1 thread", ("PyTorch eager", PARTS), model="attention-causal", batch=2, length=2048),
+    "attention-all": Row("attention of all pairs, 1 thread", ("PyTorch eager", PARTS), model="attention-all", batch=2, length=2048),
+    "attention-groups": Row("causal attention, 4 heads of keys, 1 thread", ("PyTorch eager", PARTS), model="attention-groups",
+                            batch=2, length=2048),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -73,7 +81,7 @@ ROWS = {
 
 def workOf(row, args, folder):
     """The row's workload (workload.py)."""
-    batch = args.batch * (row.ranks if row.perRank else 1)
+    batch = row.batch or args.batch * (row.ranks if row.perRank else 1)
     kind = row.model.split("-")[0]
     if row.model != "gpt2" and hasattr(args, f"{kind}_batch"):
         batch = getattr(args, f"{kind}_batch")
@@ -84,6 +92,9 @@ def workOf(row, args, folder):
         model=row.model, mode=row.mode, shards=row.shards, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
         mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
+    if row.length and not args.small:
+        work.length = row.length
+        work.context = max(work.context, row.length)
     if row.model == "resnet":
         work.width = args.resnet_width
     elif row.model in workload.LANGUAGES:
@@ -97,7 +108,7 @@ def writeFiles(work):
     """What all contenders of a row read: the model, its weights and the batches. Returns its parameters."""
     folder = Path(work.folder)
     model = workload.build(work)
-    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model in ('lstm', 'experts') else 'onnx'}")
+    work.onnx = str(folder / f"{work.model}.{'pt2' if work.model in ('lstm', 'experts', *workload.ATTENTIONS) else 'onnx'}")
     workload.export(work, model, work.onnx)
     np.savez(folder / "data.npz", **workload.draw(work))
     # Of tied weights one name, for who does not build the model with PyTorch.
@@ -168,6 +179,9 @@ def contendersOf(row, work, args, stack, errors):
                 continue
             if name == "the disk alone":
                 turns[name] = contenders.disk(work)
+                continue
+            if name == PARTS:
+                turns[name] = contenders.polyrank(work, args.bin, label="parts-", options=("--attention", "parts"))
                 continue
             if name == "ours in one process":
                 # On as many cores.
@@ -244,6 +258,10 @@ def measure(row, args, folder, say):
     return [resultOf(row, work, name, answers, errors, floor) for name in row.peers]
 
 
+def hasTokens(row):
+    return row.model in ("gpt2", *workload.LANGUAGES, *workload.ATTENTIONS)
+
+
 def entryOf(row, work, name):
     """What is measured: the same whether it works or not."""
     if row.mib:
@@ -251,7 +269,7 @@ def entryOf(row, work, name):
     elif row.mode == "save":
         size = f"{workload.MATRICES} matrices stored transposed" if row.model == "matrices" else "GPT-2's weights"
     else:
-        size = f"batch {work.batch} x " + (f"{work.length}" if row.model in ("gpt2", *workload.LANGUAGES) else f"3 x {work.image} x {work.image}")
+        size = f"batch {work.batch} x " + (f"{work.length}" if hasTokens(row) else f"3 x {work.image} x {work.image}")
     return {"row": f"{row.title}, {size}", "peer": name}
 
 
@@ -260,7 +278,7 @@ def resultOf(row, work, name, answers, errors, floor):
     if row.mib or row.mode == "save":
         amount, unit = (row.mib * 2**20 if row.mib else work.savedBytes) / 1e9, "GB/s"
     else:
-        amount, unit = (work.batch * work.length, "tokens/s") if row.model in ("gpt2", *workload.LANGUAGES) else (work.batch, "samples/s")
+        amount, unit = (work.batch * work.length, "tokens/s") if hasTokens(row) else (work.batch, "samples/s")
     entry = {**entryOf(row, work, name), "ours_seconds": ours, "rate": amount / ours, "unit": unit}
     if floor:
         entry.update(floor_seconds=floor["seconds"], floor=floor)

@@ -20,13 +20,24 @@ EXPERTS, CHOSEN = 8, 2  # of a mixture, and for each token
 MATRICES, ROWS = 10, 2  # of the model that is saved only, and of its samples
 LANGUAGES = ("lstm", "experts", "experts-onnx")  # models of tokens, besides GPT-2
 MIXTURES = ("experts", "experts-onnx")
-INPUT = {"gpt2": "input_ids", "lstm": "ids", "experts": "ids", "experts-onnx": "ids", "resnet": "x", "matrices": "x"}
+ATTENTIONS = ("attention-causal", "attention-all", "attention-groups")  # models of one attention
+KEY_HEADS = 3  # heads of queries to one of keys in attention-groups
+INPUT = {**dict.fromkeys(ATTENTIONS, "x"), "gpt2": "input_ids", "lstm": "ids", "experts": "ids", "experts-onnx": "ids", "resnet": "x", "matrices": "x"}
 
 
 def families():
     sys.path.insert(0, str(ROOT / "test/parity"))
     import families
     return families
+
+
+def keyHeads(work):
+    return max(1, work.heads // KEY_HEADS) if work.model == "attention-groups" else work.heads
+
+
+def attentionWidth(work):
+    """Of queries, keys and values together."""
+    return work.width + 2 * keyHeads(work) * (work.width // work.heads)
 
 
 def build(work):
@@ -68,6 +79,25 @@ def build(work):
 
         torch.manual_seed(0)
         model = LanguageModel()
+    elif work.model in ATTENTIONS:
+        import torch
+
+        class Attention(torch.nn.Module):
+            """Numbers of queries, keys and values that are scaled, and their attention."""
+
+            def __init__(self):
+                super().__init__()
+                self.scales = torch.nn.Parameter(torch.ones(attentionWidth(work)))
+
+            def forward(self, x):
+                width, groups = work.width // work.heads, keyHeads(work)
+                parts = (x * self.scales).split([work.width, groups * width, groups * width], 2)
+                query, key, value = (part.unflatten(2, (-1, width)).transpose(1, 2) for part in parts)
+                result = torch.nn.functional.scaled_dot_product_attention(
+                    query, key, value, is_causal=work.model != "attention-all", enable_gqa=groups != work.heads)
+                return result.transpose(1, 2).flatten(2)
+
+        model = Attention()
     elif work.model == "matrices":
         import torch
         model = torch.nn.Sequential(*(torch.nn.Linear(work.width, work.width, bias=False) for _ in range(MATRICES)))
@@ -98,6 +128,10 @@ def export(work, model, path):
                                   external_data=True, verbose=False)
             else:
                 torch.export.save(torch.export.export(model, (ids,)), path)
+        elif work.model in ATTENTIONS:
+            import torch
+            x = torch.zeros(work.batch, work.length, attentionWidth(work))
+            torch.export.save(torch.export.export(model, (x,)), path)
         elif work.model == "matrices":
             # Optimized, so that the file holds each matrix transposed.
             import torch
@@ -116,6 +150,9 @@ def draw(work):
     if work.model in LANGUAGES:
         tokens = random.integers(work.classes, size=(samples, work.length + 1))
         return {"ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
+    if work.model in ATTENTIONS:
+        return {name: random.standard_normal((samples, work.length, size), np.float32)
+                for name, size in (("x", attentionWidth(work)), ("labels", work.width))}
     if work.model == "matrices":
         return {name: random.standard_normal((samples, ROWS, work.width), np.float32) for name in ("x", "labels")}
     images = random.standard_normal((samples, 3, work.image, work.image), dtype=np.float32)
@@ -135,7 +172,9 @@ def call(work, model, inputs):
 
 
 def loss(work, model, inputs, labels):
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import cross_entropy, mse_loss
+    if work.model in ATTENTIONS:
+        return mse_loss(call(work, model, inputs), labels)
     return cross_entropy(call(work, model, inputs).flatten(0, -2), labels.flatten())
 
 
@@ -147,6 +186,11 @@ def products(work):
         rows, width = work.batch // work.ranks * work.length, work.width  # of a stage half of the layers, all rows
         layers = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
         return [(rows, k, n, work.layers, passes) for k, n in layers] + [(rows, width, work.vocab, 1, passes)]
+
+    if work.model in ATTENTIONS:  # scores and their product with the values; of causal attention half of them
+        width = work.width // work.heads
+        rows = work.length // (1 if work.model == "attention-all" else 2)
+        return [(rows, k, n, work.batch * work.heads, passes) for k, n in ((width, work.length), (work.length, width))]
 
     if work.model == "lstm":  # of the state a product for each step, but one for the gradient of its matrix
         batch, width, gates = work.batch // work.ranks, work.width, 4 * work.width
