@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/Grouping.h"
 
+#include "compiler/codegen/Repeats.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/rank/Rank.h"
 
@@ -206,6 +207,8 @@ bool Grouping::canMerge(int a, int b) {
   // which comes later, both the part and the sum would be live until then.
   if ((addsToSum(first) && isOfUpdate(second)) ||
       (addsToSum(second) && isOfUpdate(first)))
+    return false;
+  if (repeatsForward(first, second))
     return false;
   if (std::abs(position[first.back()] - position[second.back()]) >
       target.getFusionDistance())

@@ -33,8 +33,9 @@ struct Group {
 ///
 /// The algorithm is greedy in the order of the block. An op joins a group that
 /// computes one of its operands or reads the same values, if one kernel
-/// computes both, the target says that they are better as one, and no op
-/// outside of both lies between them in the data flow. If it cannot join, it
+/// computes both, the target says that they are better as one, no op outside of
+/// both lies between them in the data flow, and none is computed again in the
+/// backward. If it cannot join, it
 /// recomputes a cheap operand rather than read it from memory.
 class Grouping {
 public:

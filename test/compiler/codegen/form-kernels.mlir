@@ -135,3 +135,31 @@ func.func @both(%x: tensor<64xf32>) -> tensor<64xf32> {
   %1 = graph.neg %0 {graph.origin = "a/node", graph.scope = "a"} : tensor<64xf32>
   return %1 : tensor<64xf32>
 }
+
+// -----
+
+// What the backward computes again has a kernel of its own, although both read
+// the same value: the result is not kept until then.
+
+// CHECK-LABEL: func.func @again
+// CHECK: %[[FIRST:.*]] = rank.launch @{{.*}}(%arg0)
+// CHECK: %[[AGAIN:.*]] = rank.launch @{{.*}}(%arg0)
+// CHECK: return %[[FIRST]], %[[AGAIN]]
+func.func @again(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %0 = graph.exp %x {graph.scope = "a"} : tensor<64x64xf32>
+  %1 = graph.exp %x {graph.scope = "a", graph.phase = #graph.phase<backward>} : tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// -----
+
+// A derivative that computes the same is no repetition.
+
+// CHECK-LABEL: func.func @derivative
+// CHECK: %[[BOTH:.*]]:2 = rank.launch @{{.*}}(%arg0)
+// CHECK: return %[[BOTH]]#0, %[[BOTH]]#1
+func.func @derivative(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %0 = graph.exp %x {graph.scope = "a"} : tensor<64x64xf32>
+  %1 = graph.exp %x {graph.scope = "a", graph.origin = "a/node", graph.phase = #graph.phase<backward>} : tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+}
