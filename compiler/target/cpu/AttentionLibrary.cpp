@@ -22,8 +22,10 @@ static constexpr uint64_t sgemmPacks = uint64_t(15) << 20;
 /// the rows that it multiplies.
 static constexpr int64_t mostQueries = 128, mostKeys = 512;
 /// From this many pairs of query and key in a head on, the call is faster: with
-/// fewer, a tile's products are too small for the library.
-static constexpr int64_t manyPairs = 128 * 128;
+/// fewer, a tile's products are too small for the library. Parts write and read
+/// all scores, which counts for more where rows are narrow.
+static constexpr int64_t manyPairs = 128 * 128, manyPairsOfNarrow = 64 * 64;
+static constexpr int64_t narrow = 32;
 
 static runtime::RowStrides stridesOf(ArrayRef<int64_t> access) {
   return {access[0], access[1], access[2]};
@@ -122,7 +124,9 @@ Result<void> cpu::checkAttention(rank::LibraryCallOp call) {
 
 bool cpu::isFasterThanParts(rank::LibraryCallOp call) {
   runtime::AttentionShape shape = forwardOf(call);
-  return shape.queries * shape.keys >= manyPairs;
+  bool isNarrow = std::max(shape.width, shape.valueWidth) <= narrow;
+  return shape.queries * shape.keys >=
+         (isNarrow ? manyPairsOfNarrow : manyPairs);
 }
 
 void cpu::chooseAttentionCall(rank::LibraryCallOp call) {

@@ -75,3 +75,18 @@ func.func @both(%q: tensor<2x2x4x8xf32>, %g: tensor<2x2x4x8xf32>) -> (tensor<2x4
     : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>)
   return %r, %dq : tensor<2x4x16xf32>, tensor<2x2x4x8xf32>
 }
+
+// Narrow rows are a call with fewer queries and keys than wide ones.
+// AUTO-LABEL: func.func @width
+// AUTO: graph.attention {{.*}}tensor<1x2x127x33xf32>
+// AUTO: rank.attention {{.*}}sizes [1, 2, 2, 64, 64, 32, 32]
+// AUTO: rank.attention {{.*}}sizes [1, 2, 2, 128, 128, 33, 33]
+// AUTO: graph.attention {{.*}}tensor<1x2x63x32xf32>
+func.func @width(%wide: tensor<1x2x127x33xf32>, %narrow: tensor<1x2x64x32xf32>, %long: tensor<1x2x128x33xf32>, %short: tensor<1x2x63x32xf32>)
+    -> (tensor<1x2x127x33xf32>, tensor<1x2x64x32xf32>, tensor<1x2x128x33xf32>, tensor<1x2x63x32xf32>) {
+  %0, %l0 = graph.attention %wide, %wide, %wide {scale = 0.25 : f64, causal = false} : (tensor<1x2x127x33xf32>, tensor<1x2x127x33xf32>, tensor<1x2x127x33xf32>) -> (tensor<1x2x127x33xf32>, tensor<1x2x127xf32>)
+  %1, %l1 = graph.attention %narrow, %narrow, %narrow {scale = 0.25 : f64, causal = false} : (tensor<1x2x64x32xf32>, tensor<1x2x64x32xf32>, tensor<1x2x64x32xf32>) -> (tensor<1x2x64x32xf32>, tensor<1x2x64xf32>)
+  %2, %l2 = graph.attention %long, %long, %long {scale = 0.25 : f64, causal = false} : (tensor<1x2x128x33xf32>, tensor<1x2x128x33xf32>, tensor<1x2x128x33xf32>) -> (tensor<1x2x128x33xf32>, tensor<1x2x128xf32>)
+  %3, %l3 = graph.attention %short, %short, %short {scale = 0.25 : f64, causal = false} : (tensor<1x2x63x32xf32>, tensor<1x2x63x32xf32>, tensor<1x2x63x32xf32>) -> (tensor<1x2x63x32xf32>, tensor<1x2x63xf32>)
+  return %0, %1, %2, %3 : tensor<1x2x127x33xf32>, tensor<1x2x64x32xf32>, tensor<1x2x128x33xf32>, tensor<1x2x63x32xf32>
+}
