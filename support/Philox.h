@@ -31,7 +31,7 @@ template <typename Word, typename Multiply>
 }
 
 /// Returns the key of the op `id`.
-constexpr uint64_t randomKey(uint64_t id, uint64_t seed) {
+inline uint64_t randomKey(uint64_t id, uint64_t seed) {
   return seed ^ id * 0x9E3779B97F4A7C15u;
 }
 

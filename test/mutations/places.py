@@ -122,6 +122,13 @@ class Definition:
     def tokens(self):
         return self.source.tokens.between(self.begin, self.end)
 
+    @property
+    def head(self):
+        """The tokens before the body or the initial value."""
+        first, last = self.tokens
+        texts = self.source.tokens.texts[first:last]
+        return texts[:min((texts.index(sign) for sign in ("{", "=") if sign in texts), default=len(texts))]
+
     def owns(self, begin, end):
         """True where text[begin:end] lies in this definition and in none within it."""
         return self.begin <= begin and end <= self.end and not any(d.begin <= begin and end <= d.end for d in self.inner)
@@ -354,6 +361,9 @@ class Tree:
             if mutation.isStatement and text[:begin].rstrip().endswith(tuple("?=(,&|+-*/<")):
                 raise PlantingError(f"{mutation}: {mutation.old!r} stands where there is no statement; "
                                     "take the whole expression")
+            if {"constexpr", "consteval"} & set(places[0].definition.head):
+                raise PlantingError(f"{mutation}: {mutation.function} is a constant expression, which no switch can be in; "
+                                    "make it inline or const")
             if not mutation.isStatement and not places[0].definition.source.isExpression(begin, places[0].end):
                 raise PlantingError(f"{mutation}: {mutation.old!r} is cut out of a larger expression, which brackets around "
                                     "it would change; take one operand")
