@@ -157,6 +157,63 @@ static void splitMaskedLoads(Module &module, unsigned registerBits) {
   }
 }
 
+/// Splits stores under a constant mask into stores without one. LLVM 22.1.8
+/// makes a store of truncated integers under a mask one instruction. If a
+/// single lane is selected it then stores the lane as it was before the
+/// truncation, and so overwrites what follows. Stores of 32 bits and more are
+/// left alone, unless they are of truncated integers: masks are faster.
+static void splitMaskedStores(Module &module) {
+  SmallVector<IntrinsicInst *> stores;
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function)) {
+      auto *call = dyn_cast<IntrinsicInst>(&instruction);
+      if (!call || call->getIntrinsicID() != Intrinsic::masked_store ||
+          !isa<Constant>(call->getArgOperand(2)))
+        continue;
+      Value *value = call->getArgOperand(0);
+      if (value->getType()->getScalarSizeInBits() < 32 || isa<TruncInst>(value))
+        stores.push_back(call);
+    }
+  for (IntrinsicInst *store : stores) {
+    IRBuilder<> builder(store);
+    Value *value = store->getArgOperand(0), *address = store->getArgOperand(1);
+    auto *mask = cast<Constant>(store->getArgOperand(2));
+    auto *type = cast<FixedVectorType>(value->getType());
+    unsigned lanes = type->getNumElements();
+    unsigned bytes = type->getScalarSizeInBits() / 8;
+    Align alignment = store->getParamAlign(1).valueOrOne();
+    auto isStored = [&](unsigned lane) {
+      return lane < lanes && mask->getAggregateElement(lane)->isOneValue();
+    };
+    for (unsigned first = 0; first < lanes;) {
+      if (!isStored(first)) {
+        ++first;
+        continue;
+      }
+      // The largest aligned power of two of lanes that are all stored.
+      unsigned count = 1;
+      while (first % (2 * count) == 0 &&
+             all_of(seq(first + count, first + 2 * count), isStored))
+        count *= 2;
+      Value *part = value;
+      if (count == 1)
+        part = builder.CreateExtractElement(value, first);
+      else if (count < lanes)
+        part = builder.CreateShuffleVector(
+            value,
+            to_vector(map_range(seq(first, first + count), [](unsigned i) {
+              return static_cast<int>(i);
+            })));
+      builder.CreateAlignedStore(
+          part,
+          builder.CreateConstGEP1_64(type->getElementType(), address, first),
+          commonAlignment(alignment, uint64_t(first) * bytes));
+      first += count;
+    }
+    store->eraseFromParent();
+  }
+}
+
 mlir::FailureOr<std::string> Machine::compile(Module &module,
                                               std::string *assembly) const {
   std::unique_ptr<TargetMachine> target = createTargetMachine();
@@ -192,6 +249,8 @@ mlir::FailureOr<std::string> Machine::compile(Module &module,
   builder.crossRegisterProxies(loops, functions, components, modules);
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
       .run(module, modules);
+  // Masks of rests are constants by now.
+  splitMaskedStores(module);
 
   auto write = [&](Module &module, CodeGenFileType type) {
     SmallString<0> bytes;

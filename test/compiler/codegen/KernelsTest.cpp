@@ -104,6 +104,23 @@ TEST(Kernels, BooleansAreComparedAsNumbers) {
                "tensor<3x33xi1>, tensor<3x33xi1>, tensor<3x33xi1>\n}\n");
 }
 
+/// The rest of a row may be one element, which LLVM would store as it was
+/// before it was truncated, over what follows.
+TEST(Kernels, ConversionsToShorterIntegersWriteNoMoreThanTheirElements) {
+  for (int64_t n : {1, 9, 17, 25, 33, 65})
+    for (auto [from, to] : {std::pair("i64", "i32"),
+                            {"i64", "i8"},
+                            {"i32", "i8"},
+                            {"i64", "i1"},
+                            {"f32", "i8"}}) {
+      std::string size = std::to_string(n), x = "tensor<" + size + "x" + from,
+                  y = "tensor<" + size + "x" + to;
+      check("func.func @main(%x: " + x + ">) -> " + y +
+            "> {\n  %0 = graph.convert %x : (" + x + ">) -> " + y +
+            ">\n  return %0 : " + y + ">\n}\n");
+    }
+}
+
 TEST(Kernels, BroadcastsReadTheirOperandWhereItIs) {
   for (auto [n, m] : {std::pair(1, 5), {15, 1}, {16, 17}, {33, 5}, {100, 2}})
     check(withSizes(R"mlir(
