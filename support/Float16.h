@@ -1,5 +1,6 @@
 // The two 16-bit float formats: exact conversion to f32, and conversion from it
-// with rounding to nearest even.
+// with rounding to nearest even. These are the bits that kernels compute on
+// every machine. A NaN keeps its sign and the upper digits of its payload.
 
 #pragma once
 
@@ -22,8 +23,9 @@ inline uint16_t bfloat16FromFloat(float value) {
 inline float floatFromFloat16(uint16_t bits) {
   uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
-  if (exponent == 0x1f) // infinity, NaN
-    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  if (exponent == 0x1f) // infinity or NaN, which becomes quiet
+    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13 |
+                                (mantissa != 0 ? 0x400000 : 0));
   if (exponent != 0)
     return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
   float magnitude = static_cast<float>(mantissa) * 0x1p-24f; // denormal, zero
@@ -34,8 +36,8 @@ inline uint16_t float16FromFloat(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   bits &= 0x7fffffff;
-  if (bits > 0x7f800000)
-    return sign | 0x7e00;
+  if (bits > 0x7f800000) // NaN: stays NaN, and quiet
+    return sign | 0x7e00 | static_cast<uint16_t>(bits >> 13 & 0x3ff);
   if (bits >= 0x477ff000) // rounds to 65536 or more
     return sign | 0x7c00;
   if (bits < 0x38800000) { // below 2^-14: a multiple of 2^-24

@@ -33,9 +33,15 @@ Value ElementBuilder::choose(Value condition, Value x, Value y) {
   return scalars.create<arith::SelectOp>(condition, x, y);
 }
 
-Value ElementBuilder::widen(Value x) {
-  return graph::convert(Scalar(scalars, x), i64).get();
+Value ElementBuilder::convert(Value x, Type type) {
+  return graph::convert(Scalar(scalars, x), type).get();
 }
+
+Value ElementBuilder::inAccumulator(Value x) {
+  return x ? convert(x, graph::accumulatorOf(x.getType())) : x;
+}
+
+Value ElementBuilder::widen(Value x) { return convert(x, i64); }
 
 Value ElementBuilder::valueOf(const Index &index) {
   if (index.value)
@@ -187,7 +193,7 @@ Value ElementBuilder::reduce(graph::ReduceOp op, const Indices &indices) {
   Type type = operand.getType();
   Value total = scalars.create<kernel::ReduceOp>(graph::accumulatorOf(type),
                                                  op.getKind(), operand);
-  return graph::convert({scalars, total}, type).get();
+  return convert(total, type);
 }
 
 template <typename Op>
@@ -230,7 +236,7 @@ Value ElementBuilder::randomWord(Op op, ArrayRef<int64_t> shape,
 
 Value ElementBuilder::dropout(graph::DropoutOp op, const Indices &indices,
                               Value predicate) {
-  Value input = build(op.getInput(), indices, predicate);
+  Value input = inAccumulator(build(op.getInput(), indices, predicate));
   Value word = randomWord(op, shapeOf(op.getInput()), indices, predicate);
   if (!input || !word)
     return Value();
@@ -238,10 +244,11 @@ Value ElementBuilder::dropout(graph::DropoutOp op, const Indices &indices,
   // word >= rate * 2^32.
   Value limit = integer(static_cast<int64_t>(std::ceil(rate * 0x1p32)));
   Scalar x(scalars, input);
-  return graph::select(graph::compare(Comparison::GE, Scalar(scalars, word),
-                                      Scalar(scalars, limit)),
-                       x / x.like(1 - rate), x.like(0))
-      .get();
+  Scalar kept =
+      graph::select(graph::compare(Comparison::GE, Scalar(scalars, word),
+                                   Scalar(scalars, limit)),
+                    x / x.like(1 - rate), x.like(0));
+  return graph::convert(kept, elementTypeOf(op.getResult())).get();
 }
 
 Value ElementBuilder::uniform(graph::UniformOp op, const Indices &indices,
@@ -251,10 +258,13 @@ Value ElementBuilder::uniform(graph::UniformOp op, const Indices &indices,
     return Value();
   Scalar upper(scalars,
                scalars.create<arith::AndIOp>(word, integer(0xFFFFFF00)));
-  Scalar number = graph::convert(upper, elementTypeOf(op.getResult()));
-  return (number * number.like(0x1p-32)).get();
+  Type type = elementTypeOf(op.getResult());
+  Scalar number = graph::convert(upper, graph::accumulatorOf(type));
+  return graph::convert(number * number.like(0x1p-32), type).get();
 }
 
+/// The op's formula computes in the accumulator's type, so that its result is
+/// rounded once. A selection only moves its operands.
 Value ElementBuilder::elementwise(Operation *op, const Indices &indices,
                                   Value predicate) {
   auto scalar = dyn_cast<graph::ScalarOp>(op);
@@ -262,9 +272,11 @@ Value ElementBuilder::elementwise(Operation *op, const Indices &indices,
     return fail(op, "is not computed by kernels");
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
-    operands.push_back(build(operand, indices, predicate));
-    if (!operands.back())
+    Value element = build(operand, indices, predicate);
+    if (!element)
       return Value();
+    operands.push_back(isa<graph::SelectOp>(op) ? element
+                                                : inAccumulator(element));
   }
   Block &block = loops.getBlock();
   Operation *last = block.empty() ? nullptr : &block.back();

@@ -48,7 +48,13 @@ public:
   /// A split of a variable with which a failed build may succeed.
   std::optional<VariableSplit> split;
 
+  /// Converts a scalar, which must exist, as `graph.convert` does.
+  mlir::Value convert(mlir::Value x, mlir::Type type);
+
 private:
+  /// Converts a scalar to the type in which kernels compute with its type: f32
+  /// for bf16. Null stays null.
+  mlir::Value inAccumulator(mlir::Value x);
   mlir::Value integer(int64_t value) { return scalars.integer(i64, value); }
   /// Arithmetic on i64 integers.
   /// @{

@@ -116,7 +116,8 @@ Value ElementBuilder::unfold(graph::UnfoldOp op, const Indices &indices,
 }
 
 /// One term for each position in a window: the element of the window, if there
-/// is one, that has the result's element at this position.
+/// is one, that has the result's element at this position. Their sum is rounded
+/// once.
 Value ElementBuilder::fold(graph::FoldOp op, const Indices &indices,
                            Value predicate) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
@@ -129,14 +130,14 @@ Value ElementBuilder::fold(graph::FoldOp op, const Indices &indices,
     operand[dim] = quotient(shifted(indices[dim], offset), op.getStride(),
                             shape[dim], inside);
     operand.push_back(constantIndex(k));
-    Value term = orElse(
-        inside, build(op.getInput(), operand, both(predicate, inside)), 0);
+    Value term = inAccumulator(orElse(
+        inside, build(op.getInput(), operand, both(predicate, inside)), 0));
     if (!term)
       return Value();
     graph::Scalar x(scalars, term);
     total = total ? (graph::Scalar(scalars, total) + x).get() : term;
   }
-  return total;
+  return convert(total, elementTypeOf(op.getResult()));
 }
 
 Value ElementBuilder::pad(graph::PadOp op, const Indices &indices,

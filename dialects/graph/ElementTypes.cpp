@@ -50,4 +50,6 @@ Type accumulatorOf(Type type) {
                  : type;
 }
 
+bool isNarrow(Type type) { return accumulatorOf(type) != type; }
+
 } // namespace polyrank::graph

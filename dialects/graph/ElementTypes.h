@@ -23,4 +23,8 @@ mlir::FloatType statisticType(mlir::MLIRContext *context);
 /// The type in which sums of elements of `type` are formed: f32 for bf16.
 mlir::Type accumulatorOf(mlir::Type type);
 
+/// Returns true for bf16 and f16: floats that are stored, but computed with in
+/// the type of their accumulator and then rounded.
+bool isNarrow(mlir::Type type);
+
 } // namespace polyrank::graph

@@ -195,6 +195,10 @@ def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Grap
     partial sum does not pass, since each part would be rounded; a pass that needs
     the conversion reduces first.
 
+    A number becomes the nearest of the new type, ties to even, in one rounding, and
+    NaN a quiet NaN (support/Float16.h has the bits). What a conversion rounds off
+    stays away: no pass removes a conversion and its inverse.
+
     ```mlir
     %y = graph.convert %x : (tensor<4x3xi64>) -> tensor<4x3xf32>
     ```

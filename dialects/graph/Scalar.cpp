@@ -246,16 +246,24 @@ Scalar graph::convert(Scalar x, Type to) {
   if (!x || x.getType() == to)
     return x;
   Type from = x.getType();
+  // A narrow float is first widened, which is exact.
+  if (isNarrow(from) && to != accumulatorOf(from))
+    return convert(convert(x, accumulatorOf(from)), to);
+  // An integer first becomes a float that has its digits, so that it is rounded
+  // once, if it has at most as many as a double.
+  if (!x.isFloat() && isNarrow(to)) {
+    Type wide = accumulatorOf(to);
+    int bits = static_cast<int>(from.getIntOrFloatBitWidth());
+    bool fits = bits < rowOf(*toElementType(wide)).digits;
+    return convert(
+        convert(x, fits ? wide : Type(Float64Type::get(to.getContext()))), to);
+  }
   if (to.isInteger(1))
     return asBoolean(x);
-  if (x.isFloat() && isa<FloatType>(to)) {
-    unsigned fromWidth = from.getIntOrFloatBitWidth();
-    unsigned toWidth = to.getIntOrFloatBitWidth();
-    if (fromWidth == toWidth) // bf16 and f16
-      return convert(convert(x, accumulatorOf(from)), to);
-    return fromWidth < toWidth ? makeAs<arith::ExtFOp>(to, x)
-                               : makeAs<arith::TruncFOp>(to, x);
-  }
+  if (x.isFloat() && isa<FloatType>(to))
+    return from.getIntOrFloatBitWidth() < to.getIntOrFloatBitWidth()
+               ? makeAs<arith::ExtFOp>(to, x)
+               : makeAs<arith::TruncFOp>(to, x);
   if (x.isFloat())
     return floatToInteger(x, cast<IntegerType>(to));
   if (isa<FloatType>(to))
@@ -270,7 +278,7 @@ Scalar graph::convert(Scalar x, Type to) {
 Value graph::asResult(Scalar x, Type elementType) {
   if (!x || x.getType() == elementType)
     return x.get();
-  if (x.isBoolean())
+  if (x.isBoolean() || x.getType() == accumulatorOf(elementType))
     return convert(x, elementType).get();
   return x.fail("has a form on another element type only").get();
 }

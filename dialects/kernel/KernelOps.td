@@ -69,6 +69,8 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
        that.
     4. A load without a condition or an index stays within its tensor, and a
        `kernel.scatter_add` within the result.
+    5. Floats of less than 32 bits are only moved, selected and converted: a
+       formula computes with them in f32, and its result is rounded once.
   }];
   let arguments = (ins Variadic<Kernel_Tensor>:$arguments, Kernel_VariablesProp:$variables,
                        OptionalAttr<AnyAttr>:$schedule);

@@ -1,5 +1,6 @@
 // kernel.loops: its queries, its verifier, and merging of variables.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Tensor.h"
 #include "dialects/kernel/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -117,12 +118,31 @@ static bool isScalarOp(Operation &op) {
          (dialect == "arith" || dialect == "math" || dialect == "kernel");
 }
 
+/// [5] Returns the narrow float with which the op computes; null if it only
+/// moves or converts it. Ops of this dialect have constraints of their own.
+static Type findNarrowArithmetic(Operation &op) {
+  if (isa<arith::ConstantOp, arith::SelectOp, CastOpInterface>(op) ||
+      isa<KernelDialect>(op.getDialect()))
+    return Type();
+  for (TypeRange types :
+       {TypeRange(op.getOperandTypes()), TypeRange(op.getResultTypes())})
+    for (Type type : types)
+      if (graph::isNarrow(type))
+        return type;
+  return Type();
+}
+
 static LogicalResult verifyBody(LoopsOp loops) {
   size_t count = loops.getVariables().size();
   SmallVector<int64_t> sizes = loops.getSizes();
   for (Operation &op : loops.getBlock()) {
     if (!isScalarOp(op))
       return op.emitOpError("[2] is no op of elements in kernel.loops");
+    if (Type narrow = findNarrowArithmetic(op))
+      return loops.emitOpError("[5] computes with ")
+             << narrow << " in " << op.getName() << "; convert to "
+             << graph::accumulatorOf(narrow)
+             << ", and the result of the formula back";
     for (Value operand : op.getOperands())
       if (operand.getParentBlock() != &loops.getBlock() &&
           !llvm::is_contained(loops.getArguments(), operand))
@@ -214,7 +234,7 @@ LogicalResult ReduceOp::verify() {
     return emitOpError("[1] reduces ")
            << getInput().getType() << " into " << getResult().getType()
            << ", which is neither its type nor a wider float";
-  if (result && result.getWidth() < 32)
+  if (graph::isNarrow(getResult().getType()))
     return emitOpError("[2] reduces ")
            << getInput().getType() << " into " << getResult().getType()
            << ", in which sums lose summands: its accumulator is at least f32";

@@ -94,7 +94,7 @@ OwningOpRef<ModuleOp> KernelEmitter::emit(StringRef name) {
     buffers.push_back(element(i));
   for (Value value : schedule.kept)
     scratch[value] = LLVM::AllocaOp::create(
-        b, pointer, value.getType(),
+        b, pointer, memoryType(value.getType()),
         constant(
             llvm::alignTo(sizeOf(schedule.vectorVariable), schedule.lanes)),
         /*alignment=*/64);

@@ -28,18 +28,21 @@ Value KernelEmitter::get(Value scalar) {
     return found->second;
   OpBuilder::InsertionGuard guard(b);
   Value row = scratch.lookup(scalar);
+  unsigned keptAlignment =
+      std::min<int64_t>(64, schedule.lanes * alignmentOf(scalar.getType()));
   auto locate = [&] {
-    return emitAddress(row, scalar.getType(),
+    return emitAddress(row, memoryType(scalar.getType()),
                        variables[schedule.vectorVariable]);
   };
   Value value;
   if (row && llvm::countr_zero(computingPasses[scalar]) < pass) {
-    value = LLVM::LoadOp::create(b, vectorOf(scalar.getType()), locate(),
-                                 /*alignment=*/64);
+    Value kept = LLVM::LoadOp::create(b, vectorOf(memoryType(scalar.getType())),
+                                      locate(), keptAlignment);
+    value = fromMemory(kept, scalar.getType());
   } else {
     value = compute(scalar.getDefiningOp());
     if (row)
-      LLVM::StoreOp::create(b, value, locate(), /*alignment=*/64);
+      LLVM::StoreOp::create(b, toMemory(value), locate(), keptAlignment);
   }
   known[level][scalar] = value;
   return value;
@@ -136,13 +139,6 @@ Value KernelEmitter::compute(Operation *op) {
       .Default([&](Operation *op) { return computeScalar(op, asVector); });
 }
 
-/// Returns true if the op computes floats narrower than f32 in f32 and rounds.
-static bool isRounded(Operation *op) {
-  auto type = dyn_cast<FloatType>(op->getResult(0).getType());
-  return type && type.getWidth() < 32 &&
-         !isa<arith::ConstantOp, arith::SelectOp, CastOpInterface>(op);
-}
-
 Value KernelEmitter::computeScalar(Operation *op, bool asVector) {
   SmallVector<Value> operands;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -156,22 +152,11 @@ Value KernelEmitter::computeScalar(Operation *op, bool asVector) {
     return emitPhilox(b, philox.getId(), operands[0], operands[1], operands[2],
                       operands[3]);
   Type type = op->getResult(0).getType();
-  bool rounds = isRounded(op);
-  if (rounds) {
-    type = b.getF32Type();
-    for (Value &operand : operands)
-      operand =
-          arith::ExtFOp::create(b, likeType(type, operand.getType()), operand);
-  }
   Operation *copy = op->clone();
   copy->setLoc(b.getLoc());
   copy->setOperands(operands);
   copy->getResult(0).setType(asVector ? Type(vectorOf(type)) : type);
-  Value value = b.insert(copy)->getResult(0);
-  if (!rounds)
-    return value;
-  return arith::TruncFOp::create(
-      b, likeType(op->getResult(0).getType(), value.getType()), value);
+  return b.insert(copy)->getResult(0);
 }
 
 Value KernelEmitter::emitAffine(const Affine &affine, bool asVector) {

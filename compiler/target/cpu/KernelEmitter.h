@@ -15,12 +15,14 @@
 
 namespace polyrank::cpu {
 
-/// The type of an element in memory: a boolean is a byte. A bf16 is its bits,
-/// since masked stores of bf16 are widened and rounded again where the machine
-/// has none.
+/// The type of an element in memory: a boolean is a byte. A float of 16 bits is
+/// its bits, since masked loads and stores of it are widened and rounded again
+/// where the machine has none.
 inline mlir::Type memoryType(mlir::Type type) {
-  if (type.isInteger(1) || type.isBF16())
-    return mlir::IntegerType::get(type.getContext(), type.isBF16() ? 16 : 8);
+  if (type.isInteger(1))
+    return mlir::IntegerType::get(type.getContext(), 8);
+  if (mlir::isa<mlir::FloatType>(type) && type.getIntOrFloatBitWidth() == 16)
+    return mlir::IntegerType::get(type.getContext(), 16);
   return type;
 }
 inline unsigned alignmentOf(mlir::Type type) {
@@ -105,8 +107,13 @@ private:
     return mlir::VectorType::get({schedule.lanes}, element);
   }
   mlir::Value broadcast(mlir::Value scalar) {
-    return mlir::vector::BroadcastOp::create(b, vectorOf(scalar.getType()),
-                                             scalar);
+    mlir::Type type = scalar.getType();
+    bool asBits = mlir::isa<mlir::FloatType>(type) && memoryType(type) != type;
+    if (asBits)
+      scalar = toMemory(scalar);
+    mlir::Value wide = mlir::vector::BroadcastOp::create(
+        b, vectorOf(scalar.getType()), scalar);
+    return asBits ? fromMemory(wide, type) : wide;
   }
   mlir::Value step();
   /// The lanes that a load or store may touch; null for all.

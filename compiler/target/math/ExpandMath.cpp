@@ -1,6 +1,6 @@
-// Expands the functions of `math`, and the rounding to bf16, into arithmetic on
-// scalars, or on vectors lane by lane with the same bits. Functions of f32 are
-// within 2 ulp (each says how far).
+// Expands the functions of `math`, and what machines lack of floats of 16 bits,
+// into arithmetic on scalars, or on vectors lane by lane with
+// the same bits. Functions of f32 are within 2 ulp (each says how far).
 //
 // Polynomials are those of S. Moshier's Cephes library (single precision: exp,
 // log, tanh), N. Juffa's erff, and Taylor series in double precision for sin,
@@ -349,22 +349,87 @@ static Value emitToBFloat16(ImplicitLocOpBuilder &b, Value x) {
                                   low);
 }
 
+/// f64 to a float that gives, when it is rounded to fewer digits, what rounding
+/// x itself gives: the last of its digits is 1 if x has any further digits
+/// (Boldo, Melquiond, Emulation of FMA and correctly rounded sums, 2008). This
+/// holds for x of at least 2^-126.
+static Value emitToOdd(ImplicitLocOpBuilder &b, Value x) {
+  constexpr int64_t last = int64_t(1) << 29; // of the digits of a float
+  Integers i64{b, likeType(b.getI64Type(), x.getType())};
+  Value bits = arith::BitcastOp::create(b, i64.type, x);
+  Value hasRest = i64.compare(arith::CmpIPredicate::ne,
+                              i64.land(bits, i64.c(last - 1)), i64.c(0));
+  Value odd = arith::OrIOp::create(
+      b, i64.land(bits, i64.c(-last)),
+      arith::SelectOp::create(b, hasRest, i64.c(last), i64.c(0)));
+  return arith::TruncFOp::create(b, likeType(b.getF32Type(), x.getType()),
+                                 arith::BitcastOp::create(b, x.getType(), odd));
+}
+
 // Patterns
 
 namespace {
 
-struct ExpandToBFloat16 : OpRewritePattern<arith::TruncFOp> {
+/// Rounding to bf16, and from f64 to f16, for which LLVM would call functions
+/// that kernels do not have.
+struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
                                 PatternRewriter &rewriter) const override {
-    if (!getElementTypeOrSelf(op.getType()).isBF16())
+    Type type = getElementTypeOrSelf(op.getType());
+    bool isDouble = getElementTypeOrSelf(op.getIn()).isF64();
+    if (!type.isBF16() && !(type.isF16() && isDouble))
       return failure();
     ImplicitLocOpBuilder builder(op.getLoc(), rewriter);
-    Value x = op.getIn();
-    if (Type single = likeType(builder.getF32Type(), x.getType());
-        x.getType() != single)
-      x = arith::TruncFOp::create(builder, single, x);
-    rewriter.replaceOp(op, emitToBFloat16(builder, x));
+    Value x = isDouble ? emitToOdd(builder, op.getIn()) : op.getIn();
+    rewriter.replaceOp(
+        op, type.isBF16() ? emitToBFloat16(builder, x)
+                          : arith::TruncFOp::create(builder, op.getType(), x));
+    return success();
+  }
+};
+
+/// The value's bits as integers, and back.
+Value asIntegers(ImplicitLocOpBuilder &b, Value x) {
+  return arith::BitcastOp::create(b, likeType(b.getI16Type(), x.getType()), x);
+}
+
+/// A bf16 is the upper half of an f32.
+struct ExpandFromBFloat16 : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getIn()).isBF16())
+      return failure();
+    ImplicitLocOpBuilder builder(op.getLoc(), rewriter);
+    Integers i32{builder, likeType(builder.getI32Type(), op.getType())};
+    Value low = arith::ExtUIOp::create(builder, i32.type,
+                                       asIntegers(builder, op.getIn()));
+    Type single = likeType(builder.getF32Type(), op.getType());
+    Value wide = arith::BitcastOp::create(builder, single, i32.shl(low, 16));
+    rewriter.replaceOp(
+        op, single == op.getType()
+                ? wide
+                : arith::ExtFOp::create(builder, op.getType(), wide));
+    return success();
+  }
+};
+
+/// LLVM selects floats of 16 bits as f32 where a machine has no vectors of
+/// them, and rounds what it has selected by functions that kernels do not have.
+struct ExpandNarrowSelect : OpRewritePattern<arith::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::SelectOp op,
+                                PatternRewriter &rewriter) const override {
+    Type type = getElementTypeOrSelf(op.getType());
+    if (!type.isBF16() && !type.isF16())
+      return failure();
+    ImplicitLocOpBuilder builder(op.getLoc(), rewriter);
+    Value bits = arith::SelectOp::create(
+        builder, op.getCondition(), asIntegers(builder, op.getTrueValue()),
+        asIntegers(builder, op.getFalseValue()));
+    rewriter.replaceOp(op,
+                       arith::BitcastOp::create(builder, op.getType(), bits));
     return success();
   }
 };
@@ -435,7 +500,8 @@ void target::populateMathExpansions(RewritePatternSet &patterns) {
           return emitPower(f, operands[0], operands[1]);
         });
       });
-  patterns.add<ExpandIntegerPower, ExpandToBFloat16>(context);
+  patterns.add<ExpandIntegerPower, ExpandNarrowing, ExpandFromBFloat16,
+               ExpandNarrowSelect>(context);
 }
 
 bool target::hasCode(Operation *op) {

@@ -1,12 +1,10 @@
 // Sums of bf16 and f16: they are formed in f32 and rounded once, whatever the
 // kernel schedule.
 
-#include <bit>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "support/ElementValues.h"
 #include "test/compiler/codegen/KernelRunner.h"
 
 using namespace mlir;
@@ -82,45 +80,6 @@ TEST_P(NarrowSums, AreTheRoundedReference) {
          llvm::zip_equal(sums.floats, expected[i].floats))
       ASSERT_NEAR(sum, reference, unit * (std::abs(reference) + 0x1p-10))
           << "result " << i;
-  }
-}
-
-/// Each rounding has the bits of support/Float16.h, on every machine.
-TEST(NarrowFloats, AreRoundedAsInFiles) {
-  const float special[] = {0x1p-133f,
-                           -0x1p-133f,
-                           0x1.8p-134f,
-                           1 + 0x1p-8f,
-                           1 + 0x3p-8f,
-                           0x1.ffp127f,
-                           1e-39f,
-                           -1e-39f,
-                           INFINITY,
-                           -INFINITY,
-                           -0.0f,
-                           std::bit_cast<float>(0x7f800001),
-                           std::bit_cast<float>(0xffc12345)};
-  constexpr int64_t count = std::size(special);
-  std::string size = std::to_string(count);
-  for (bool brain : {true, false}) {
-    std::string narrow = "tensor<" + size + (brain ? "xbf16>" : "xf16>"),
-                wide = "tensor<" + size + "xf32>";
-    KernelRunner kernels("func.func @main(%x: " + wide + ") -> " + narrow +
-                         " {\n  %0 = graph.convert %x : (" + wide + ") -> " +
-                         narrow + "\n  return %0 : " + narrow + "\n}\n");
-    ASSERT_FALSE(testing::Test::HasFailure());
-    Bytes bytes(sizeof(special));
-    std::memcpy(bytes.data(), special, sizeof(special));
-    Bytes result = kernels.run({bytes})[0];
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits = loadElement<uint16_t>(result.data() + 2 * i);
-      if (!brain && std::isnan(special[i]))
-        EXPECT_EQ(bits & 0x7c00, 0x7c00); // the payload is the machine's
-      else
-        EXPECT_EQ(bits, brain ? bfloat16FromFloat(special[i])
-                              : float16FromFloat(special[i]))
-            << special[i];
-    }
   }
 }
 

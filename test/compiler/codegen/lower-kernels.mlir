@@ -87,3 +87,20 @@ func.func @longNarrow(%x: tensor<1024x1024xbf16>) -> tensor<bf16> {
   %0 = graph.reduce sum %x over [0, 1] : (tensor<1024x1024xbf16>) -> tensor<bf16>
   return %0 : tensor<bf16>
 }
+
+// -----
+// A formula of narrow floats is computed in f32 and rounded once; ops that
+// follow each other in a kernel are each rounded.
+// CHECK: kernel.loops [64] (%{{.*}} : tensor<64xbf16>) -> tensor<64xbf16>
+// CHECK: %[[X:.*]] = arith.extf %{{.*}} : bf16 to f32
+// CHECK: math.exp
+// CHECK: arith.divf %{{.*}} : f32
+// CHECK-NEXT: %[[Y:.*]] = arith.truncf %{{.*}} : f32 to bf16
+// CHECK-NEXT: %[[AGAIN:.*]] = arith.extf %[[Y]] : bf16 to f32
+// CHECK-NEXT: %[[Z:.*]] = arith.mulf %[[AGAIN]], %[[X]] : f32
+// CHECK-NEXT: arith.truncf %[[Z]] : f32 to bf16
+func.func @roundedFormulas(%x: tensor<64xbf16>) -> tensor<64xbf16> {
+  %0 = graph.sigmoid %x : tensor<64xbf16>
+  %1 = graph.mul %0, %x : tensor<64xbf16>
+  return %1 : tensor<64xbf16>
+}

@@ -243,3 +243,25 @@ func.func @narrowAccumulator(%x: tensor<4xbf16>) {
   }
   return
 }
+
+// -----
+func.func @narrowArithmetic(%x: tensor<4xbf16>) {
+  // expected-error @+1 {{[5] computes with 'bf16' in arith.addf; convert to 'f32', and the result of the formula back}}
+  %0 = kernel.loops [4] (%x : tensor<4xbf16>) -> tensor<4xbf16> {
+    %1 = kernel.load %x[d0] : tensor<4xbf16>
+    %2 = arith.addf %1, %1 : bf16
+    kernel.store %2 to 0[d0] : bf16
+  }
+  return
+}
+
+// -----
+func.func @narrowComparison(%x: tensor<4xf16>) {
+  // expected-error @+1 {{[5] computes with 'f16' in arith.cmpf}}
+  %0 = kernel.loops [4] (%x : tensor<4xf16>) -> tensor<4xi1> {
+    %1 = kernel.load %x[d0] : tensor<4xf16>
+    %2 = arith.cmpf olt, %1, %1 : f16
+    kernel.store %2 to 0[d0] : i1
+  }
+  return
+}
