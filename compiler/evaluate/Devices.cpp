@@ -7,6 +7,7 @@
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Blocks.h"
 #include "dialects/graph/ElementTypes.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -348,18 +349,37 @@ FailureOr<Tensor> polyrank::evaluate::assemble(const Devices &devices,
   return result;
 }
 
+/// The number of values in each sum that the op forms; 1 if it forms none.
+static int64_t getSumLength(Operation *op) {
+  auto count = [](Value value, ArrayRef<int64_t> dims) {
+    int64_t product = 1;
+    for (int64_t dim : dims)
+      product *= cast<RankedTensorType>(value.getType()).getDimSize(dim);
+    return product;
+  };
+  return TypeSwitch<Operation *, int64_t>(op)
+      .Case([&](graph::ReduceOp reduce) {
+        return count(reduce.getInput(), reduce.getDims());
+      })
+      .Case([&](graph::MatmulOp product) {
+        return count(product.getLhs(), product.getLhsContract());
+      })
+      .Default([](Operation *) { return int64_t(1); });
+}
+
 double polyrank::evaluate::getRoundingTolerance(Operation *program,
                                                 Rounding rounding) {
   if (rounding == Rounding::Exact)
     return roundingTolerance;
-  int digits = rowOf(ElementType::F64).digits;
+  double unit = 0;
   program->walk([&](Operation *op) {
+    int64_t length = getSumLength(op);
     for (Type type : op->getResultTypes())
-      if (auto element = graph::toElementType(getElementTypeOrSelf(type));
-          element && isFloat(*element))
-        digits = std::min(digits, rowOf(*element).digits);
+      if (auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+          element && graph::toElementType(element))
+        unit = std::max(unit, graph::getTolerance(element, length));
   });
-  return std::max(roundingTolerance, std::ldexp(8.0, 1 - digits));
+  return std::max(roundingTolerance, 8 * 2 * unit);
 }
 
 bool polyrank::evaluate::agree(const Tensor &left, const Tensor &right,

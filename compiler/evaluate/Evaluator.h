@@ -61,8 +61,9 @@ sharding::LayoutAttr withoutBorders(sharding::LayoutAttr layout, int64_t dim);
 constexpr double roundingTolerance = 1e-9;
 /// The tolerance for two evaluations of a whole program. If results are rounded
 /// as their types say, another order of sums can round to the neighbouring
-/// number, and later ops magnify the difference: it is then eight units in the
-/// last place of 1 of the program's narrowest float type.
+/// number, and later ops magnify the difference: it is then eight times what
+/// two results of the narrowest float type and the longest sum may differ by
+/// (graph::getTolerance).
 double getRoundingTolerance(mlir::Operation *program, Rounding rounding);
 /// Returns true if two values agree: |a - b| <= tolerance (1 + |b|), NaN equal
 /// to NaN, integers equal. Otherwise `reason` names the first difference.

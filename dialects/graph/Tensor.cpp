@@ -80,6 +80,15 @@ double polyrank::graph::roundTo(FloatType type, double value) {
   });
 }
 
+double polyrank::graph::getTolerance(FloatType type, int64_t length) {
+  auto unit = [](Type each) {
+    return std::ldexp(1.0, -rowOf(*toElementType(each)).digits);
+  };
+  double additions =
+      length > 1 ? 2 * std::sqrt(static_cast<double>(length)) : 0;
+  return unit(type) + additions * unit(accumulatorOf(type));
+}
+
 Tensor Tensor::splat(RankedTensorType type, double value) {
   Tensor tensor(type);
   if (auto element = dyn_cast<FloatType>(type.getElementType()))

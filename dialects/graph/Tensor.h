@@ -20,6 +20,14 @@ int64_t toInteger(mlir::Type type, double value);
 /// The nearest value of the type, ties to even.
 double roundTo(mlir::FloatType type, double value);
 
+/// The relative error that a device's result of this type may have: that of its
+/// rounding, 2^-digits, and that of a sum of `length` numbers in the type's
+/// accumulator. Long sums are added in parts of about the square root of their
+/// length, so there are at most twice as many additions after each other
+/// (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
+/// Two such results may differ by twice as much.
+double getTolerance(mlir::FloatType type, int64_t length = 1);
+
 /// Whether an evaluation rounds its results to the programs' types of floats.
 enum class Rounding {
   Exact,  // all are computed and held as fp64: what ops mean as formulas
