@@ -81,6 +81,7 @@ static LogicalResult buildScatter(OpBuilder &builder, graph::ScatterAddOp op,
   Value update = index ? elements.build(op.getUpdates(), at, Value()) : Value();
   if (!update)
     return failure();
+  update = elements.convert(update, loops.getResultType(0).getElementType());
   if (loops.hasReductions()) {
     reason = "a scatter adds what is computed in one pass";
     return failure();

@@ -43,7 +43,6 @@ public:
 
 private:
   Value reshape(Value value, ArrayRef<int64_t> shape);
-  Value convert(Value value, Type element);
   /// The merged dim that is cut, and how many of its values are in one part
   /// together with all values of the summed dims after it.
   std::pair<size_t, int64_t> chooseCut();
@@ -65,12 +64,6 @@ Value SumSplitter::reshape(Value value, ArrayRef<int64_t> shape) {
   return graph::ReshapeOp::create(builder, op.getLoc(), value, shape);
 }
 
-Value SumSplitter::convert(Value value, Type element) {
-  return graph::getGlobalType(value).getElementType() == element
-             ? value
-             : parts.convert(value, element);
-}
-
 std::pair<size_t, int64_t> SumSplitter::chooseCut() {
   int64_t inner = 1; // values of the summed dims after d
   for (size_t d = merged.sizes.size(); d-- > 0;) {
@@ -86,7 +79,7 @@ std::pair<size_t, int64_t> SumSplitter::chooseCut() {
 Value SumSplitter::split() {
   auto [cut, length] = chooseCut();
   int64_t size = merged.sizes[cut], count = llvm::divideCeil(size, length);
-  Value value = convert(op.getInput(), accumulator);
+  Value value = parts.inType(op.getInput(), accumulator);
   if (count * length != size) {
     value = reshape(value, merged.sizes);
     SmallVector<int64_t> none(merged.sizes.size()), high(none);
@@ -109,7 +102,7 @@ Value SumSplitter::split() {
     ++kept;
   }
   Value partial = parts.sum(reshape(value, shape), first);
-  Value total = convert(parts.sum(partial, second), type.getElementType());
+  Value total = parts.inType(parts.sum(partial, second), type.getElementType());
   return reshape(total, graph::getShape(op.getResult()));
 }
 

@@ -4,6 +4,7 @@
 #include "compiler/sharding/CompositeCost.h"
 
 #include "compiler/sharding/Propagation.h"
+#include "dialects/graph/Parts.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -44,7 +45,7 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
   Operation *clone = builder.clone(*op, mapping);
   builder.setInsertionPoint(clone);
   SmallVector<Value> values =
-      cast<graph::CompositeOp>(clone).decompose(builder);
+      graph::decompose(builder, cast<graph::CompositeOp>(clone));
   SmallVector<Operation *> parts;
   for (Operation &part : *block)
     if (&part != clone)

@@ -4,6 +4,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
+#include "dialects/graph/Parts.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "support/ByteText.h"
@@ -74,7 +75,7 @@ static LogicalResult decompose(graph::CompositeOp composite,
   Operation *before = op->getPrevNode();
   graph::ProvenanceCopier copier(op);
   OpBuilder builder(op, &copier);
-  SmallVector<Value> values = composite.decompose(builder);
+  SmallVector<Value> values = graph::decompose(builder, composite);
   SmallVector<Operation *> parts;
   for (auto it = before ? std::next(before->getIterator()) : block->begin();
        &*it != op; ++it)

@@ -57,19 +57,6 @@ void AttentionOp::build(OpBuilder &builder, OperationState &state, Value query,
 
 // Verification
 
-static LogicalResult verifyElements(Operation *op, ValueRange values,
-                                    ValueRange sums) {
-  if (failed(verifySameElements(op, values)))
-    return failure();
-  Type expected = accumulatorOf(getGlobalType(values[0]).getElementType());
-  for (Value value : sums)
-    if (value && getGlobalType(value).getElementType() != expected)
-      return op->emitOpError("[1] bias and lse have elements of ")
-             << expected << ", the type of sums; one has "
-             << getGlobalType(value).getElementType();
-  return success();
-}
-
 /// Conditions 2 to 4.
 template <typename Op>
 static LogicalResult verifyShapes(Op op, Value result, Value lse) {
@@ -161,19 +148,19 @@ static LogicalResult verifyForm(Op op) {
 }
 
 LogicalResult AttentionOp::verify() {
-  return failure(failed(verifyElements(
-                     *this, {getQuery(), getKey(), getValue(), getResult()},
-                     {getLse(), getBias()})) ||
-                 failed(verifyShapes(*this, getResult(), getLse())) ||
-                 failed(verifyForm(*this)));
+  return failure(
+      failed(verifySums(*this, {getQuery(), getKey(), getValue(), getResult()},
+                        "bias and lse", {getLse(), getBias()})) ||
+      failed(verifyShapes(*this, getResult(), getLse())) ||
+      failed(verifyForm(*this)));
 }
 
 LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyElements(*this,
-                            {getQuery(), getKey(), getValue(), getResultValue(),
-                             getResultGradient(), getQueryGradient(),
-                             getKeyGradient(), getValueGradient()},
-                            {getLse(), getBias()})) ||
+  if (failed(verifySums(*this,
+                        {getQuery(), getKey(), getValue(), getResultValue(),
+                         getResultGradient(), getQueryGradient(),
+                         getKeyGradient(), getValueGradient()},
+                        "bias and lse", {getLse(), getBias()})) ||
       failed(verifyShapes(*this, getResultValue(), getLse())) ||
       failed(verifyForm(*this)))
     return failure();

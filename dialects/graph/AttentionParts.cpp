@@ -1,7 +1,6 @@
 // The parts of attention and attention_grad, for where no library call or
 // layout computes them as a whole.
 
-#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -110,11 +109,6 @@ public:
         once.push_back(dim);
     return inShape(once.empty() ? slopes : sum(slopes, once), type.getShape());
   }
-  Value inType(Value value, Type element) {
-    return getGlobalType(value).getElementType() == element
-               ? value
-               : convert(value, element);
-  }
 
 private:
   /// True if all keys have a weight.
@@ -178,8 +172,7 @@ private:
       scores = mul(tangent, *form.softcap);
     }
     if (bias)
-      scores = add(
-          scores, spread(inType(bias, getGlobalType(scores).getElementType())));
+      scores = add(scores, spread(bias));
     if (!visible || form.masked == Masked::Zero)
       return;
     Value fill = splat(scores, form.fill);
@@ -210,15 +203,13 @@ SmallVector<Value> AttentionOp::decompose(OpBuilder &builder) {
   Value probabilities =
       parts.drop(parts.needsSum() ? parts.normalize(weights, total)
                                   : parts.probabilities(lse));
-  return {parts.timesKeys(probabilities, getValue()),
-          parts.inType(lse, getGlobalType(getLse()).getElementType())};
+  return {parts.timesKeys(probabilities, getValue()), lse};
 }
 
 SmallVector<Value> AttentionGradOp::decompose(OpBuilder &builder) {
   AttentionParts parts(builder, *this);
   Value gradient = getResultGradient();
-  Type element = getGlobalType(gradient).getElementType();
-  Value probabilities = parts.probabilities(parts.inType(getLse(), element));
+  Value probabilities = parts.probabilities(getLse());
   if (parts.needsSum())
     probabilities = parts.normalize(probabilities, parts.sum(probabilities, 3));
   Value slopes = parts.drop(parts.pairsOf(gradient, getValue()));
@@ -229,9 +220,7 @@ SmallVector<Value> AttentionGradOp::decompose(OpBuilder &builder) {
   slopes = parts.withoutReplaced(slopes);
   Value bias;
   if (getBiasGradient())
-    bias =
-        parts.inType(parts.sumForBias(slopes, getGlobalType(getBiasGradient())),
-                     getGlobalType(getBiasGradient()).getElementType());
+    bias = parts.sumForBias(slopes, getGlobalType(getBiasGradient()));
   slopes = parts.throughScores(slopes);
   SmallVector<Value> results{
       parts.timesKeys(slopes, getKey()), parts.timesQueries(slopes, getQuery()),

@@ -7,7 +7,8 @@ include "dialects/graph/Graph.td"
 include "dialects/graph/GraphEnums.td"
 
 // A composite returns the residuals that its backward needs, so that forward and
-// backward can be decomposed in the same way if a layout requires it.
+// backward can be decomposed in the same way if a layout requires it. Narrow floats
+// are rounded once, at its end: its parts compute in f32 (Parts.h, decompose).
 class Graph_Composite<string mnemonic, list<string> methods = [], list<Trait> traits = []>
     : Graph_Op<mnemonic, methods, !listconcat([DeclareOpInterfaceMethods<CompositeOpInterface>], traits)> {
   let hasVerifier = 1;
@@ -58,7 +59,8 @@ def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
        : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and statistics that in which their sums are formed: f32
+       for bf16 and f16.
     2. The result has the shape of the input.
     3. `scale` has the last dims of the input.
     4. Statistics have its other dims.
@@ -79,7 +81,8 @@ def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
        -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and statistics that in which their sums are formed: f32
+       for bf16 and f16.
     2. Gradients have the shape of their values.
     3. `scale` has the last dims of the input.
     4. Statistics have its other dims.
@@ -103,7 +106,8 @@ def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
        : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>)
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and statistics that in which their sums are formed: f32
+       for bf16 and f16.
     2. The result has the shape of the input.
     3. `scale` has the last dims of the input.
     4. Statistics have its other dims.
@@ -121,7 +125,8 @@ def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and statistics that in which their sums are formed: f32
+       for bf16 and f16.
     2. Gradients have the shape of their values.
     3. `scale` has the last dims of the input.
     4. Statistics have its other dims.
@@ -218,7 +223,8 @@ def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
        : (tensor<4x6xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and lse that in which its sum is formed: f32 for bf16
+       and f16.
     2. `axis` is a dim of the logits.
     3. Labels, loss and lse have its other dims.
   }];
@@ -235,7 +241,8 @@ def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad"> {
        : (tensor<4xf32>, tensor<4x6xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x6xf32>
     ```
 
-    1. Floats have one type.
+    1. Floats have one type, and lse that in which its sum is formed: f32 for bf16
+       and f16.
     2. `axis` is a dim of the logits.
     3. Labels, the loss's gradient and lse have its other dims.
     4. The gradient has the shape of the logits.

@@ -1,5 +1,6 @@
 // cross_entropy and cross_entropy_grad.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -47,9 +48,10 @@ void CrossEntropyOp::build(OpBuilder &builder, OperationState &state,
   auto &properties = state.getOrAddProperties<Properties>();
   properties.axis = builder.getI64IntegerAttr(axis);
   properties.ignore_index = builder.getI64IntegerAttr(ignoreIndex);
-  auto rows = RankedTensorType::get(withoutDim(getShape(logits), axis),
-                                    getGlobalType(logits).getElementType());
-  addResultTypes(builder, state, {rows, rows});
+  Type element = getGlobalType(logits).getElementType();
+  auto rows =
+      RankedTensorType::get(withoutDim(getShape(logits), axis), element);
+  addResultTypes(builder, state, {rows, rows.clone(accumulatorOf(element))});
 }
 
 ShardingRule CrossEntropyOp::getShardingRule() {
@@ -61,7 +63,7 @@ ShardingRule CrossEntropyOp::getShardingRule() {
 }
 
 LogicalResult CrossEntropyOp::verify() {
-  if (failed(verifySameElements(*this, {getLogits(), getLoss(), getLse()})))
+  if (failed(verifySums(*this, {getLogits(), getLoss()}, "lse", {getLse()})))
     return failure();
   return verifyRows(*this, getLogits(), getAxis(),
                     {getLabels(), getLoss(), getLse()});
@@ -121,8 +123,11 @@ CrossEntropyOp::buildGradient(OpBuilder &builder,
     auto spread = [&](Value rows) {
       return parts.broadcast(rows, getShape(getLogits()), getAxis());
     };
-    Value softmax = parts.exp(parts.sub(getLogits(), spread(getLse())));
-    Value through = parts.mul(spread(resultGradients[1]), softmax);
+    Type element = getGlobalType(getLogits()).getElementType();
+    Value logits = parts.inType(getLogits(), accumulatorOf(element));
+    Value softmax = parts.exp(parts.sub(logits, spread(getLse())));
+    Value through =
+        parts.inType(parts.mul(spread(resultGradients[1]), softmax), element);
     gradient = gradient ? parts.add(gradient, through) : through;
   }
   return SmallVector<Value>{gradient, Value()};
@@ -161,8 +166,9 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
-  if (failed(verifySameElements(*this, {getLossGradient(), getLogits(),
-                                        getLse(), getLogitsGradient()})))
+  if (failed(verifySums(*this,
+                        {getLossGradient(), getLogits(), getLogitsGradient()},
+                        "lse", {getLse()})))
     return failure();
   if (getShape(getLogitsGradient()) != getShape(getLogits()))
     return emitOpError("[4] gradients must have the shape of their values");

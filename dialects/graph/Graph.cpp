@@ -3,6 +3,7 @@
 #include "dialects/graph/Graph.h"
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/IRMapping.h"
@@ -127,6 +128,22 @@ LogicalResult polyrank::graph::verifySameElements(Operation *op,
              << getElementTypeOrSelf(values.front()) << " and "
              << getElementTypeOrSelf(value)
              << "; element types are equal (graph.convert)";
+  return success();
+}
+
+LogicalResult polyrank::graph::verifySums(Operation *op, ValueRange values,
+                                          StringRef names,
+                                          ArrayRef<Value> sums) {
+  if (failed(verifySameElements(op, values)))
+    return failure();
+  Type element = getElementTypeOrSelf(values.front());
+  Type expected = accumulatorOf(element);
+  for (Value value : sums)
+    if (value && getElementTypeOrSelf(value) != expected)
+      return op->emitOpError("[1] elements of ")
+             << names << " are " << expected << ", the type of sums of "
+             << element << "; not " << getElementTypeOrSelf(value)
+             << " (graph.convert)";
   return success();
 }
 

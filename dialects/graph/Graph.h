@@ -65,6 +65,12 @@ mlir::LogicalResult verifySameShapes(mlir::Operation *op);
 mlir::LogicalResult verifySameElements(mlir::Operation *op,
                                        mlir::ValueRange values,
                                        int64_t constraint = 1);
+/// Verifies constraint 1 of an op that forms sums of `values`: these have one
+/// element type, and `sums` (null ones are skipped) have that in which its sums
+/// are formed. `names` says in a message what the sums are.
+mlir::LogicalResult verifySums(mlir::Operation *op, mlir::ValueRange values,
+                               llvm::StringRef names,
+                               llvm::ArrayRef<mlir::Value> sums);
 /// Verifies that the op can be computed locally with its layouts: see
 /// LayoutVerifier.h.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);

@@ -59,7 +59,8 @@ def CompositeOpInterface : OpInterface<"CompositeOp"> {
   let methods = [
     InterfaceMethod<[{
         Builds the parts and returns the values of the results. The parts have
-        no layouts yet.
+        no layouts yet. Passes call graph::decompose (Parts.h), which makes
+        narrow floats wide first.
       }], "::llvm::SmallVector<::mlir::Value>", "decompose",
       (ins "::mlir::OpBuilder &":$builder)>
   ];

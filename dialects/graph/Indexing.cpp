@@ -1,5 +1,6 @@
 // gather and scatter_add: elements addressed by an index operand.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 #include "llvm/Support/InterleavedRange.h"
 
@@ -185,21 +186,20 @@ LogicalResult GatherOp::evaluate(ArrayRef<Tensor> operands,
 Gradients GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,
                                   ArrayRef<bool>) {
   Value indices = getIndices();
+  Parts parts(builder, getLoc());
   if (std::optional<int64_t> padding = getPaddingIndex()) {
     // scatter_add drops updates whose index is out of range.
-    Parts parts(builder, getLoc());
     Value isPadding =
         parts.compare(indices, Comparison::EQ,
                       parts.splat(indices, static_cast<double>(*padding)));
     indices = parts.select(isPadding, parts.splat(indices, -1), indices);
   }
+  Type element = getGlobalType(getOperand()).getElementType();
   Value gradient = ScatterAddOp::create(
       builder, getLoc(),
-      RankedTensorType::get(
-          getShape(getOperand()),
-          cast<RankedTensorType>(getOperand().getType()).getElementType()),
+      RankedTensorType::get(getShape(getOperand()), accumulatorOf(element)),
       indices, gradients[0], /*init=*/Value(), getAxis(), getBatchDims());
-  return SmallVector<Value>{gradient, Value()};
+  return SmallVector<Value>{parts.inType(gradient, element), Value()};
 }
 
 // ScatterAdd
@@ -212,7 +212,7 @@ static Indexing indexing(ScatterAddOp op) {
 }
 
 LogicalResult ScatterAddOp::verify() {
-  if (failed(verifySameElements(*this, {getUpdates(), getResult()})))
+  if (failed(verifySums(*this, getUpdates(), "the result", {getResult()})))
     return failure();
   if (getInit() && getInit().getType() != getResult().getType())
     return emitOpError("[5] adds to ")
@@ -268,9 +268,12 @@ LogicalResult ScatterAddOp::evaluate(ArrayRef<Tensor> operands,
 Gradients ScatterAddOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> gradients,
                                       ArrayRef<bool>) {
+  Parts parts(builder, getLoc());
+  Value picked = GatherOp::create(builder, getLoc(), gradients[0], getIndices(),
+                                  getAxis(), getBatchDims());
   SmallVector<Value> result = {
-      Value(), GatherOp::create(builder, getLoc(), gradients[0], getIndices(),
-                                getAxis(), getBatchDims())};
+      Value(),
+      parts.inType(picked, getGlobalType(getUpdates()).getElementType())};
   if (getInit())
     result.push_back(gradients[0]);
   return result;

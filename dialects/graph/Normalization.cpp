@@ -1,5 +1,6 @@
 // layer_norm and rms_norm with their gradients.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -18,11 +19,15 @@ static SmallVector<int64_t> rowDims(Value input, Value scale) {
   return llvm::to_vector(llvm::seq<int64_t>(0, rank - count));
 }
 
-/// Verifies that all operands and results are floats of one type.
-static LogicalResult verifyOneType(Operation *op) {
+/// Verifies that the values other than `statistics` are floats of one type, and
+/// that statistics have that in which their sums are formed.
+static LogicalResult verifyTypes(Operation *op, ArrayRef<Value> statistics) {
   SmallVector<Value> values(op->getOperands());
   llvm::append_range(values, op->getResults());
-  return verifySameElements(op, values);
+  llvm::erase_if(values, [&](Value value) {
+    return llvm::is_contained(statistics, value);
+  });
+  return verifySums(op, values, "statistics", statistics);
 }
 
 static LogicalResult verifyShapes(Operation *op, Value input, ValueRange scales,
@@ -73,8 +78,9 @@ void LayerNormOp::build(OpBuilder &builder, OperationState &state, Value input,
   state.getOrAddProperties<Properties>().epsilon =
       builder.getF64FloatAttr(epsilon);
   RankedTensorType type = getGlobalType(input);
-  auto rows = RankedTensorType::get(
-      type.getShape().drop_back(getShape(scale).size()), type.getElementType());
+  auto rows =
+      RankedTensorType::get(type.getShape().drop_back(getShape(scale).size()),
+                            accumulatorOf(type.getElementType()));
   addResultTypes(builder, state, {type, rows, rows});
 }
 
@@ -88,7 +94,7 @@ ShardingRule LayerNormOp::getShardingRule() {
 }
 
 LogicalResult LayerNormOp::verify() {
-  if (failed(verifyOneType(*this)))
+  if (failed(verifyTypes(*this, {getMean(), getRstd()})))
     return failure();
   if (getShape(getResult()) != getShape(getInput()))
     return emitOpError("[2] has result ")
@@ -170,7 +176,7 @@ ShardingRule LayerNormGradOp::getShardingRule() {
 }
 
 LogicalResult LayerNormGradOp::verify() {
-  if (failed(verifyOneType(*this)))
+  if (failed(verifyTypes(*this, {getMean(), getRstd()})))
     return failure();
   if (getShape(getResultGradient()) != getShape(getInput()) ||
       getShape(getInputGradient()) != getShape(getInput()))
@@ -242,8 +248,9 @@ void RmsNormOp::build(OpBuilder &builder, OperationState &state, Value input,
   state.getOrAddProperties<Properties>().epsilon =
       builder.getF64FloatAttr(epsilon);
   RankedTensorType type = getGlobalType(input);
-  auto rows = RankedTensorType::get(
-      type.getShape().drop_back(getShape(scale).size()), type.getElementType());
+  auto rows =
+      RankedTensorType::get(type.getShape().drop_back(getShape(scale).size()),
+                            accumulatorOf(type.getElementType()));
   addResultTypes(builder, state, {type, rows});
 }
 
@@ -257,7 +264,7 @@ ShardingRule RmsNormOp::getShardingRule() {
 }
 
 LogicalResult RmsNormOp::verify() {
-  if (failed(verifyOneType(*this)))
+  if (failed(verifyTypes(*this, {getRstd()})))
     return failure();
   if (getShape(getResult()) != getShape(getInput()))
     return emitOpError("[2] has result ")
@@ -323,7 +330,7 @@ ShardingRule RmsNormGradOp::getShardingRule() {
 }
 
 LogicalResult RmsNormGradOp::verify() {
-  if (failed(verifyOneType(*this)))
+  if (failed(verifyTypes(*this, {getRstd()})))
     return failure();
   if (getShape(getResultGradient()) != getShape(getInput()) ||
       getShape(getInputGradient()) != getShape(getInput()))

@@ -2,6 +2,9 @@
 
 #include "dialects/graph/Parts.h"
 
+#include "dialects/graph/ElementTypes.h"
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::graph;
@@ -65,6 +68,12 @@ Value Parts::select(Value condition, Value onTrue, Value onFalse) {
 Value Parts::convert(Value x, Type elementType) {
   auto type = RankedTensorType::get(getShape(x), elementType);
   return ConvertOp::create(builder, location, type, x);
+}
+
+Value Parts::inType(Value x, Type elementType) {
+  return getGlobalType(x).getElementType() == elementType
+             ? x
+             : convert(x, elementType);
 }
 
 Value Parts::iota(ArrayRef<int64_t> shape, Type elementType, int64_t dim) {
@@ -140,4 +149,30 @@ Value Parts::matmul(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch,
   auto type = RankedTensorType::get(shape, getGlobalType(lhs).getElementType());
   return MatmulOp::create(builder, location, type, lhs, rhs, lhsBatch, rhsBatch,
                           lhsContract, rhsContract);
+}
+
+SmallVector<Value> polyrank::graph::decompose(OpBuilder &builder,
+                                              CompositeOp composite) {
+  auto elementOf = [](Value value) {
+    return getGlobalType(value).getElementType();
+  };
+  auto isNarrowValue = [&](Value value) { return isNarrow(elementOf(value)); };
+  Operation *op = composite;
+  if (llvm::none_of(op->getOperands(), isNarrowValue) &&
+      llvm::none_of(op->getResults(), isNarrowValue))
+    return composite.decompose(builder);
+  Parts parts(builder, op->getLoc());
+  IRMapping widened;
+  for (Value operand : op->getOperands())
+    widened.map(operand,
+                parts.inType(operand, accumulatorOf(elementOf(operand))));
+  Operation *wide = builder.clone(*op, widened);
+  for (Value result : wide->getResults())
+    result.setType(
+        getGlobalType(result).clone(accumulatorOf(elementOf(result))));
+  SmallVector<Value> values = cast<CompositeOp>(wide).decompose(builder);
+  wide->erase();
+  for (auto [value, result] : llvm::zip_equal(values, op->getResults()))
+    value = parts.inType(value, elementOf(result));
+  return values;
 }

@@ -71,6 +71,8 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value onTrue,
                      mlir::Value onFalse);
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
+  /// `x` itself if it has this element type, else converted.
+  mlir::Value inType(mlir::Value x, mlir::Type elementType);
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, mlir::Type elementType,
                    int64_t dim);
   mlir::Value reduce(sharding::ReductionKind kind, mlir::Value x,
@@ -96,5 +98,11 @@ public:
   mlir::OpBuilder &builder;
   mlir::Location location;
 };
+
+/// Builds the parts of `composite` before it and returns the values of its
+/// results. With narrow floats the parts compute in the type of the
+/// accumulator, and each result is rounded once. The parts have no layouts.
+llvm::SmallVector<mlir::Value> decompose(mlir::OpBuilder &builder,
+                                         CompositeOp composite);
 
 } // namespace polyrank::graph

@@ -3,6 +3,7 @@
 #include "dialects/graph/Provenance.h"
 
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Parts.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -103,7 +104,7 @@ void graph::decomposeComposites(Operation *root,
   for (CompositeOp op : composites) {
     ProvenanceCopier copier(op);
     auto builder = OpBuilder(op, &copier);
-    op->replaceAllUsesWith(op.decompose(builder));
+    op->replaceAllUsesWith(decompose(builder, op));
     op->erase();
   }
 }

@@ -6,10 +6,11 @@
 // carried values are carried back. Gradients of `uses` are sums over all
 // iterations: if the contribution is a product or a sum, its factors are
 // stacked, and one product or sum after the scan covers all iterations;
-// otherwise it is accumulated as a carried value.
+// otherwise it is accumulated as a carried value, of narrow floats in f32.
 
 #include <functional>
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Reverse.h"
 #include "mlir/IR/IRMapping.h"
@@ -299,11 +300,14 @@ void GradientBuilder::give() {
     if (contribution.addUp)
       continue;
     auto [entry, isNew] = ofUse.try_emplace(contribution.use, next.size());
+    RankedTensorType type = getGlobalType(contribution.value);
+    type = type.clone(accumulatorOf(type.getElementType()));
     if (isNew)
-      next.push_back(add(carried, contribution.value.getType(),
-                         outside.splat(contribution.value, 0)));
+      next.push_back(
+          add(carried, type, splat(outside.builder, scan.getLoc(), type, 0)));
     Value &sum = next[entry->second];
-    sum = inside.add(sum, contribution.value);
+    sum = inside.add(sum,
+                     inside.inType(contribution.value, type.getElementType()));
   }
   ScanYieldOp::create(builder, scan.getLoc(), stacks, next);
 }
@@ -403,7 +407,8 @@ SmallVector<Value> GradientBuilder::collect() {
   for (auto [value, number] : ofCarried)
     gradients[numOf + value] = backward.getLast()[number];
   for (auto [use, number] : ofUse)
-    gradients[numOf + numCarry + use] = backward.getLast()[number];
+    gradients[numOf + numCarry + use] = outside.inType(
+        backward.getLast()[number], getElementTypeOrSelf(scan.getUses()[use]));
   for (const Contribution &contribution : contributions) {
     if (!contribution.addUp)
       continue;

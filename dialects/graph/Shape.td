@@ -279,7 +279,8 @@ def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> 
        : (tensor<6xi64>, tensor<6x2xf32>) -> tensor<4x2xf32>
     ```
 
-    1. The elements keep their type.
+    1. The result has the type in which sums of the updates are formed: their own,
+       or f32 for bf16 and f16, in which a sum stops growing.
     2. `axis` is a dim of the table after the batch dims, which the indices have too.
     3. Batch dims of table and indices have equal sizes.
     4. The updates have the dims described above.

@@ -332,17 +332,13 @@ void Evaluation::store(StoreOp op) {
 void Evaluation::scatter(ScatterAddOp op) {
   const Column &update = get(op.getUpdate()), &index = get(op.getIndex());
   Tensor &result = results[0];
-  auto type = dyn_cast<FloatType>(result.elementType);
   for (auto [i, element] : llvm::enumerate(valueOf(op.getOffset()))) {
     int64_t at = index.integers[i];
     if (at < 0 || at >= op.getLimit())
       continue;
     at = at * op.getStride() + element;
     if (result.isFloat())
-      result.floats[at] =
-          rounding == graph::Rounding::OfTypes
-              ? graph::roundTo(type, result.floats[at] + update.floats[i])
-              : result.floats[at] + update.floats[i];
+      result.floats[at] += update.floats[i];
     else
       result.integers[at] += update.integers[i];
   }
@@ -382,5 +378,7 @@ LogicalResult LoopsOp::evaluate(ArrayRef<Tensor> operands,
   for (int64_t first = 0; first < points; first += step)
     if (failed(evaluation.run(first, std::min(step, points - first))))
       return failure();
+  for (Tensor &result : results)
+    result.round(rounding);
   return success();
 }

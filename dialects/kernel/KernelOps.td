@@ -101,7 +101,8 @@ def Kernel_LoopsOp : Kernel_Op<"loops", [SingleBlock, NoTerminator, NoRegionArgu
     bool isFull(StoreOp store);
     /// Merges variables that every expression could address as one variable.
     void mergeVariables();
-    /// Evaluates the results point by point; a sum is rounded once.
+    /// Evaluates the results point by point; a sum, also one that is scattered,
+    /// is rounded once.
     ::llvm::LogicalResult evaluate(::llvm::ArrayRef<::polyrank::graph::Tensor> operands,
                                    ::llvm::MutableArrayRef<::polyrank::graph::Tensor> results,
                                    ::polyrank::graph::Rounding rounding = ::polyrank::graph::Rounding::Exact);
@@ -220,6 +221,7 @@ def Kernel_ScatterAddOp : Kernel_Op<"scatter_add", [HasParent<"LoopsOp">]> {
     ```
 
     1. The one result has the update's element type, and the type of `init`.
+    2. Floats have at least 32 bits: others are converted before they are added.
   }];
   let arguments = (ins Kernel_Element:$update, AnySignlessInteger:$index, Optional<Kernel_Tensor>:$init,
                        Kernel_AffineProp:$offset, I64Prop:$stride, I64Prop:$limit);

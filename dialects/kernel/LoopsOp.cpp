@@ -264,5 +264,10 @@ LogicalResult ScatterAddOp::verify() {
   if (getInit() && getInit().getType() != type)
     return emitOpError("[1] begins with ")
            << getInit().getType() << " where the result is " << type;
+  if (graph::isNarrow(type.getElementType()))
+    return emitOpError("[2] adds up ")
+           << type.getElementType()
+           << ", in which sums lose summands: convert the updates to "
+           << graph::accumulatorOf(type.getElementType());
   return success();
 }

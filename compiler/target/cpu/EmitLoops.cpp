@@ -2,7 +2,6 @@
 
 #include "compiler/target/cpu/KernelEmitter.h"
 
-#include "dialects/graph/ElementTypes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -402,16 +401,6 @@ void KernelEmitter::emitScatter(Value row) {
     emitVectorLoop(constant(0), constant(size), hasRest, body);
   };
   Type type = vector >= 0 ? Type(vectorOf(element)) : element;
-  // A narrow sum in memory is rounded after each update.
-  auto add = [&](Value sum, Value update) -> Value {
-    Type accumulator = graph::accumulatorOf(element);
-    if (accumulator == element)
-      return emitCombine(b, sharding::ReductionKind::Sum, sum, update);
-    Value wide = emitCombine(b, sharding::ReductionKind::Sum,
-                             emitWidened(b, sum, accumulator),
-                             emitWidened(b, update, accumulator));
-    return arith::TruncFOp::create(b, type, wide);
-  };
   auto read = [&](Value from) -> Value {
     Type held = likeType(memoryType(element), type);
     Value value =
@@ -454,7 +443,7 @@ void KernelEmitter::emitScatter(Value row) {
       Value update = vector >= 0 ? getVector(scatter.getUpdate())
                                  : get(scatter.getUpdate());
       Value to = address(at);
-      write(add(read(to), update), to);
+      write(emitCombine(b, sharding::ReductionKind::Sum, read(to), update), to);
     });
     leaveLevel();
     return SmallVector<Value>();

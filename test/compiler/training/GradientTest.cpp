@@ -586,6 +586,118 @@ TEST_F(GradientTest, TheRowOfThePaddingIndexGetsNone) {
 
 // d x^y / dx is 0 where y is 0, and d x^y / dy is 0 where x^y is: neither is
 // NaN.
+/// In bf16 a sum of ones stops at 256. Only the sum is rounded to the type of
+/// the table.
+TEST_F(GradientTest, OfALookupInNarrowFloatsIsASumOfFloats) {
+  auto module = parse(R"mlir(
+func.func @forward(%t: tensor<4x2xbf16>, %i: tensor<300xi64>) -> tensor<bf16> {
+  %0 = graph.gather %t, %i {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<4x2xbf16>, tensor<300xi64>) -> tensor<300x2xbf16>
+  %1 = graph.reduce sum %0 over [0, 1] : (tensor<300x2xbf16>) -> tensor<bf16>
+  return %1 : tensor<bf16>
+}
+)mlir");
+  ASSERT_TRUE(module);
+  differentiate(function(*module));
+  auto scatters = function(*module).getOps<graph::ScatterAddOp>();
+  ASSERT_TRUE(llvm::hasSingleElement(scatters));
+  graph::ScatterAddOp scatter = *scatters.begin();
+  EXPECT_TRUE(getElementTypeOrSelf(scatter.getUpdates()).isBF16());
+  EXPECT_TRUE(getElementTypeOrSelf(scatter.getResult()).isF32());
+  ASSERT_TRUE(scatter->hasOneUse());
+  auto rounded = dyn_cast<graph::ConvertOp>(*scatter->user_begin());
+  ASSERT_TRUE(rounded);
+  EXPECT_TRUE(rounded.getType().getElementType().isBF16());
+}
+
+/// Adding one to 256 changes nothing in bf16.
+TEST_F(GradientTest, OfWhatAllIterationsUseIsASumOfFloats) {
+  auto module = parse(R"mlir(
+func.func @forward(%w: tensor<2xbf16>, %x: tensor<300x2xbf16>) -> tensor<bf16> {
+  %ys = graph.scan 300 of(%x) carry() uses(%w) {
+  ^bb0(%e: tensor<2xbf16>, %u: tensor<2xbf16>):
+    %y = graph.mul %e, %u : tensor<2xbf16>
+    graph.scan_yield stack(%y) carry() : tensor<2xbf16>
+  } : (tensor<300x2xbf16>, tensor<2xbf16>) -> tensor<300x2xbf16>
+  %1 = graph.reduce sum %ys over [0, 1] : (tensor<300x2xbf16>) -> tensor<bf16>
+  return %1 : tensor<bf16>
+}
+)mlir");
+  ASSERT_TRUE(module);
+  SmallVector<Tensor> ones;
+  for (Type type : function(*module).getArgumentTypes())
+    ones.push_back(Tensor::splat(cast<RankedTensorType>(type), 1));
+  differentiate(function(*module));
+  auto gradients = evaluate::evaluateGlobal(function(*module), ones,
+                                            graph::Rounding::OfTypes);
+  ASSERT_TRUE(succeeded(gradients));
+  EXPECT_EQ(gradients->front().floats, std::vector<double>(2, 300));
+}
+
+/// A gradient takes the statistics as the forward gives them.
+TEST_F(GradientTest, CompositesOfNarrowFloatsAreBuiltWithStatisticsOfFloats) {
+  auto module = parse(R"mlir(
+func.func @forward(%x: tensor<3x4xbf16>, %s: tensor<4xbf16>, %l: tensor<3xi64>) -> tensor<3x4xbf16> {
+  return %x : tensor<3x4xbf16>
+}
+)mlir");
+  ASSERT_TRUE(module);
+  Block &body = function(*module).getBody().front();
+  OpBuilder builder(body.getTerminator());
+  Location location = builder.getUnknownLoc();
+  Value x = body.getArgument(0), scale = body.getArgument(1);
+  auto layer =
+      graph::LayerNormOp::create(builder, location, x, scale, scale, 1e-5);
+  auto square = graph::RmsNormOp::create(builder, location, layer.getResult(),
+                                         scale, 1e-5);
+  auto loss = graph::CrossEntropyOp::create(
+      builder, location, square.getResult(), body.getArgument(2), 1, -100);
+  ASSERT_TRUE(succeeded(verify(*module)));
+  returnValues(
+      function(*module),
+      {graph::ReduceOp::create(builder, location, sharding::ReductionKind::Sum,
+                               loss.getLoss(), ArrayRef<int64_t>{0})});
+  differentiate(function(*module));
+}
+
+/// A scatter's updates are narrow and its result is not: the gradient passes
+/// through a conversion.
+TEST_F(GradientTest, OfNarrowUpdatesHasTheirType) {
+  auto module = parse(R"mlir(
+func.func @forward(%x: tensor<3x2xf16>, %i: tensor<3xi64>) -> tensor<f32> {
+  %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<3xi64>, tensor<3x2xf16>) -> tensor<4x2xf32>
+  %1 = graph.mul %0, %0 : tensor<4x2xf32>
+  %2 = graph.reduce sum %1 over [0, 1] : (tensor<4x2xf32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+)mlir");
+  ASSERT_TRUE(module);
+  differentiate(function(*module));
+  ASSERT_TRUE(succeeded(verify(*module)));
+  Value gradient =
+      function(*module).getBody().front().getTerminator()->getOperand(0);
+  EXPECT_EQ(getElementTypeOrSelf(gradient),
+            Float16Type::get(module->getContext()));
+}
+
+/// lse is a result with a gradient of its own, in f32.
+TEST_F(GradientTest, ThroughTheSumOfALossInNarrowFloatsHasTheirType) {
+  auto module = parse(R"mlir(
+func.func @forward(%x: tensor<3x5xbf16>, %l: tensor<3xi64>) -> tensor<f32> {
+  %0:2 = graph.cross_entropy %x, %l {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<3x5xbf16>, tensor<3xi64>) -> (tensor<3xbf16>, tensor<3xf32>)
+  %1 = graph.convert %0#0 : (tensor<3xbf16>) -> tensor<3xf32>
+  %2 = graph.add %1, %0#1 : tensor<3xf32>
+  %3 = graph.reduce sum %2 over [0] : (tensor<3xf32>) -> tensor<f32>
+  return %3 : tensor<f32>
+}
+)mlir");
+  ASSERT_TRUE(module);
+  differentiate(function(*module));
+  ASSERT_TRUE(succeeded(verify(*module)));
+  Value gradient =
+      function(*module).getBody().front().getTerminator()->getOperand(0);
+  EXPECT_TRUE(getElementTypeOrSelf(gradient).isBF16());
+}
+
 TEST_F(GradientTest, PowersOfZeroHaveFiniteGradients) {
   auto gradients = gradientsOf("%x: tensor<3xf64>, %y: tensor<3xf64>", R"(
       %p = graph.pow %x, %y : tensor<3xf64>

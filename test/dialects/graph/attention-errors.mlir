@@ -10,14 +10,14 @@ func.func @elements(%q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor
 
 // -----
 func.func @lse_elements(%q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf32>) {
-  // expected-error @+1 {{[1] bias and lse have elements of 'f32', the type of sums; one has 'f64'}}
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f32'; not 'f64'}}
   %0:2 = graph.attention %q, %k, %v {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf64>)
   return
 }
 
 // -----
 func.func @bias_elements(%q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf32>, %b: tensor<1x2x4x4xf64>) {
-  // expected-error @+1 {{[1] bias and lse have elements of 'f32', the type of sums; one has 'f64'}}
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f32'; not 'f64'}}
   %0:2 = graph.attention %q, %k, %v bias %b {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<1x2x4x4xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4xf32>)
   return
 }
@@ -185,14 +185,14 @@ func.func @gradient_elements(%dy: tensor<2x2x4x2xf32>, %q: tensor<2x2x4x2xf32>, 
 
 // -----
 func.func @gradient_lse_elements(%dy: tensor<2x2x4x2xf32>, %q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf32>, %y: tensor<2x2x4x2xf32>, %l: tensor<2x2x4xf64>) {
-  // expected-error @+1 {{[1] bias and lse have elements of 'f32', the type of sums; one has 'f64'}}
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f32'; not 'f64'}}
   %0:3 = graph.attention_grad %dy, %q, %k, %v, %y, %l {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
   return
 }
 
 // -----
 func.func @gradient_bias_elements(%dy: tensor<2x2x4x2xf32>, %q: tensor<2x2x4x2xf32>, %k: tensor<2x2x4x2xf32>, %v: tensor<2x2x4x2xf32>, %y: tensor<2x2x4x2xf32>, %l: tensor<2x2x4xf32>, %b: tensor<1x2x4x4xf64>) {
-  // expected-error @+1 {{[1] bias and lse have elements of 'f32', the type of sums; one has 'f64'}}
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f32'; not 'f64'}}
   %0:3 = graph.attention_grad %dy, %q, %k, %v, %y, %l bias %b {scale = 1.0 : f64, causal = false} : (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4xf32>, tensor<1x2x4x4xf64>) -> (tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>)
   return
 }

@@ -72,7 +72,7 @@ func.func @gather(%x: tensor<4x6xf32>, %i: tensor<2xi64>) {
 
 // -----
 func.func @scatter_add(%x: tensor<2x6xf32>, %i: tensor<2xi64>) {
-  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  // expected-error @+1 {{[1] elements of the result are 'f32', the type of sums of 'f32'; not 'f64' (graph.convert)}}
   %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2xi64>, tensor<2x6xf32>) -> tensor<4x6xf64>
   return
 }
@@ -135,7 +135,7 @@ func.func @layer_norm(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %b: tensor<4xf64>)
 
 // -----
 func.func @layer_norm_grad(%x: tensor<8x4xf32>, %g: tensor<4xf32>, %m: tensor<8xf64>) {
-  // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
+  // expected-error @+1 {{[1] elements of statistics are 'f32', the type of sums of 'f32'; not 'f64' (graph.convert)}}
   %0:3 = graph.layer_norm_grad %x, %x, %g, %m, %m : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf64>, tensor<8xf64>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
@@ -172,5 +172,56 @@ func.func @cross_entropy_grad(%x: tensor<4x6xf32>, %l: tensor<4xi64>, %d: tensor
 func.func @dropout(%x: tensor<4xf32>, %s: tensor<i64>) {
   // expected-error @+1 {{[3] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
   %0 = graph.dropout %x, %s, %s, %s {rate = 0.5 : f64, rng_id = 3 : i64} : (tensor<4xf32>, tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
+  return
+}
+
+// Sums of narrow floats have the type in which they are formed.
+
+// -----
+func.func @narrow_layer_norm(%x: tensor<8x4xbf16>, %g: tensor<4xbf16>) {
+  // expected-error @+1 {{[1] elements of statistics are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %0:3 = graph.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (tensor<8x4xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<8x4xbf16>, tensor<8xbf16>, tensor<8xf32>)
+  return
+}
+
+// -----
+func.func @narrow_deviation(%x: tensor<8x4xbf16>, %g: tensor<4xbf16>) {
+  // expected-error @+1 {{[1] elements of statistics are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %0:3 = graph.layer_norm %x, %g, %g {epsilon = 1.0e-5 : f64} : (tensor<8x4xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<8x4xbf16>, tensor<8xf32>, tensor<8xbf16>)
+  return
+}
+
+// -----
+func.func @narrow_rms_norm(%x: tensor<8x4xf16>, %g: tensor<4xf16>) {
+  // expected-error @+1 {{[1] elements of statistics are 'f32', the type of sums of 'f16'; not 'f16' (graph.convert)}}
+  %0:2 = graph.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (tensor<8x4xf16>, tensor<4xf16>) -> (tensor<8x4xf16>, tensor<8xf16>)
+  return
+}
+
+// -----
+func.func @narrow_rms_norm_grad(%x: tensor<8x4xf16>, %g: tensor<4xf16>, %m: tensor<8xf16>) {
+  // expected-error @+1 {{[1] elements of statistics are 'f32', the type of sums of 'f16'; not 'f16' (graph.convert)}}
+  %0:2 = graph.rms_norm_grad %x, %x, %g, %m : (tensor<8x4xf16>, tensor<8x4xf16>, tensor<4xf16>, tensor<8xf16>) -> (tensor<8x4xf16>, tensor<4xf16>)
+  return
+}
+
+// -----
+func.func @narrow_lse(%x: tensor<4x6xbf16>, %l: tensor<4xi64>) {
+  // expected-error @+1 {{[1] elements of lse are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %0:2 = graph.cross_entropy %x, %l {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x6xbf16>, tensor<4xi64>) -> (tensor<4xbf16>, tensor<4xbf16>)
+  return
+}
+
+// -----
+func.func @narrow_lse_grad(%x: tensor<4x6xbf16>, %l: tensor<4xi64>, %d: tensor<4xbf16>) {
+  // expected-error @+1 {{[1] elements of lse are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %0 = graph.cross_entropy_grad %d, %x, %l, %d {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4xbf16>, tensor<4x6xbf16>, tensor<4xi64>, tensor<4xbf16>) -> tensor<4x6xbf16>
+  return
+}
+
+// -----
+func.func @narrow_scatter_add(%x: tensor<2x6xbf16>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{[1] elements of the result are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2xi64>, tensor<2x6xbf16>) -> tensor<4x6xbf16>
   return
 }

@@ -245,6 +245,17 @@ func.func @narrowAccumulator(%x: tensor<4xbf16>) {
 }
 
 // -----
+func.func @narrowScatter(%i: tensor<4xi64>, %x: tensor<4xf16>) {
+  %0 = kernel.loops [reduce 4] (%i, %x : tensor<4xi64>, tensor<4xf16>) -> tensor<4xf16> {
+    %1 = kernel.load %i[d0] : tensor<4xi64>
+    %2 = kernel.load %x[d0] : tensor<4xf16>
+    // expected-error @+1 {{[2] adds up 'f16', in which sums lose summands: convert the updates to 'f32'}}
+    kernel.scatter_add %2 at %1 to [0] stride 1 limit 4 : i64, f16
+  }
+  return
+}
+
+// -----
 func.func @narrowArithmetic(%x: tensor<4xbf16>) {
   // expected-error @+1 {{[5] computes with 'bf16' in arith.addf; convert to 'f32', and the result of the formula back}}
   %0 = kernel.loops [4] (%x : tensor<4xbf16>) -> tensor<4xbf16> {
