@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -17,7 +18,8 @@ std::optional<Linear> ConditionReader::readLinear(const Compact &compact) {
   if (std::optional<double> splat = graph::getSplat(compact.value))
     return Linear{0, 0, *splat};
   Operation *op = compact.value.getDefiningOp();
-  if (!op)
+  // Few positions are numbers of bf16 or f16.
+  if (!op || graph::isNarrow(getElementTypeOrSelf(compact.value)))
     return std::nullopt;
   auto along = [](int64_t dim, double step,
                   double first) -> std::optional<Linear> {

@@ -1,5 +1,6 @@
 // Constant values: constant and iota.
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -130,8 +131,14 @@ std::optional<double> graph::getSplat(Value value) {
       return isa<FloatType>(
           cast<RankedTensorType>(each.getType()).getElementType());
     };
-    if (isFloat(convert.getInput()) && isFloat(convert.getResult()))
-      return getSplat(convert.getInput());
+    if (isFloat(convert.getInput()) && isFloat(convert.getResult())) {
+      std::optional<double> number = getSplat(convert.getInput());
+      Type element = getGlobalType(convert.getResult()).getElementType();
+      // Other types keep the number as the program writes it.
+      return number && isNarrow(element)
+                 ? roundTo(cast<FloatType>(element), *number)
+                 : number;
+    }
   }
   auto constant = dyn_cast_or_null<ConstantOp>(op);
   if (!constant)

@@ -445,3 +445,23 @@ func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
   return %y : tensor<2x2x3x5xf32>
 }
+
+// -----
+
+// Positions in bf16 are exact up to 256 only.
+
+// CHECK-LABEL: func.func @forward
+// CHECK: graph.attention %{{.*}} mask %{{.*}} masked replace {causal = false, fill = -9.000000e+00 : f64
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %i = graph.iota dim = 2 : tensor<2x2x3x3xi64>
+  %ib = graph.convert %i : (tensor<2x2x3x3xi64>) -> tensor<2x2x3x3xbf16>
+  %jb = graph.iota dim = 3 : tensor<2x2x3x3xbf16>
+  %c = graph.compare le %jb, %ib : (tensor<2x2x3x3xbf16>, tensor<2x2x3x3xbf16>) -> tensor<2x2x3x3xi1>
+  %low = graph.constant dense<-9.0> : tensor<2x2x3x3xf32>
+  %t = graph.select %c, %s, %low : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %p = graph.softmax %t {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}

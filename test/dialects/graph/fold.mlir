@@ -63,3 +63,24 @@ func.func @layouts(%x: !part) -> (!part, !part) {
   %b = graph.mul %ones, %x : (!whole, !part) -> !part
   return %a, %b : !part, !part
 }
+
+// Conversions do not cancel: 1.001 is 1 in bf16, and not in f16.
+
+// CHECK-LABEL: func.func @rounded
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<3xf32>)
+// CHECK: %[[Y:.*]] = graph.mul %[[X]]
+// CHECK: %[[THERE:.*]] = graph.convert %[[X]]
+// CHECK: %[[BACK:.*]] = graph.convert %[[THERE]]
+// CHECK: return %[[X]], %[[Y]], %[[BACK]]
+func.func @rounded(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  %near = graph.constant dense<1.001> : tensor<3xf32>
+  %brain = graph.convert %near : (tensor<3xf32>) -> tensor<3xbf16>
+  %one = graph.convert %brain : (tensor<3xbf16>) -> tensor<3xf32>
+  %half = graph.convert %near : (tensor<3xf32>) -> tensor<3xf16>
+  %other = graph.convert %half : (tensor<3xf16>) -> tensor<3xf32>
+  %a = graph.mul %x, %one : tensor<3xf32>
+  %b = graph.mul %x, %other : tensor<3xf32>
+  %there = graph.convert %x : (tensor<3xf32>) -> tensor<3xbf16>
+  %back = graph.convert %there : (tensor<3xbf16>) -> tensor<3xf32>
+  return %a, %b, %back : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
