@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "support/safetensors/Safetensors.h"
 #include "test/random/Check.h"
+#include "test/random/Narrow.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 
@@ -25,7 +26,7 @@ using graph::Tensor;
 
 /// The tolerance of one step in f32. The kernels' functions are within some
 /// ulps, and sums of their results may cancel.
-constexpr double tolerance = 2e-4;
+constexpr double f32Tolerance = 2e-4;
 
 namespace {
 class ProcessCheck {
@@ -48,6 +49,7 @@ private:
   uint64_t seed;
   std::string folder;
   func::FuncOp step;
+  double tolerance = 0;
 };
 } // namespace
 
@@ -166,7 +168,12 @@ std::string ProcessCheck::compareOutputs(ArrayRef<Tensor> results) {
 
 std::string ProcessCheck::run() {
   step = module.lookupSymbol<func::FuncOp>("step");
-  auto results = evaluate::evaluateGlobal(step, drawArguments(step, seed));
+  tolerance = f32Tolerance;
+  if (hasNarrowFloats(step))
+    tolerance = std::max(tolerance, evaluate::getRoundingTolerance(
+                                        step, graph::Rounding::OfTypes));
+  auto results = evaluate::evaluateGlobal(step, drawArguments(step, seed),
+                                          graph::Rounding::OfTypes);
   if (failed(results))
     return "the evaluation failed";
   SmallVector<Tensor> expected(*results);

@@ -6,6 +6,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Boundary.h"
+#include "test/random/Narrow.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace mlir;
@@ -383,7 +384,11 @@ Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed) {
   if (random.chance(30))
     if (Value value = program.pickFloat(1, 2); program.bound(value) <= 64)
       program.addState(value);
-  return program.finish();
+  Program drawn = program.finish();
+  Random types(seed ^ 0xbf16);
+  if (types.chance(30))
+    narrowSomeOps(*drawn.module, types);
+  return drawn;
 }
 
 static uint64_t keyOf(StringRef name, uint64_t seed) {

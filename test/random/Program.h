@@ -20,7 +20,8 @@ struct Program {
 
 /// Returns the program of this seed: parameters (some frozen, some used twice),
 /// running statistics, inputs with a batch dim, random ops among which is
-/// `focus` (an index into `opTable`), and a loss or outputs.
+/// `focus` (an index into `opTable`), and a loss or outputs. Of some programs
+/// some ops compute with bf16 or f16.
 Program drawProgram(mlir::MLIRContext &context, uint64_t seed);
 
 /// Draws the arguments of a function of `module`, or of those that its ranks
