@@ -14,6 +14,7 @@
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "test/random/Narrow.h"
 #include "test/random/Stages.h"
 
 using namespace mlir;
@@ -76,11 +77,11 @@ bool Checker::compare(ModuleOp module, Mode mode,
   func::FuncOp function = joint.getFunctions().front();
   SmallVector<Tensor> arguments = drawArguments(joint, seed);
   FailureOr<SmallVector<Tensor>> results =
-      mode == Global ? evaluate::evaluateGlobal(function, arguments)
+      mode == Global ? evaluate::evaluateGlobal(function, arguments, rounding)
       : mode == Distributed
           ? evaluate::evaluateDistributed(function, arguments, seed)
       : mode == Ranks
-          ? evaluate::evaluateRanks(joint, arguments, seed)
+          ? evaluate::evaluateRanks(joint, arguments, seed, rounding)
           : evaluate::evaluateArena(joint, arguments, draw.value_or(seed));
   if (failed(results))
     return fail("the evaluation failed");
@@ -99,6 +100,21 @@ bool Checker::compare(ModuleOp module, Mode mode,
   }
   stage = pass;
   return true;
+}
+
+bool Checker::compareRounded(ModuleOp whole, ModuleOp lowered) {
+  if (!hasNarrowFloats(whole))
+    return true;
+  SmallVector<Tensor> exact = std::exchange(reference, {});
+  double exactTolerance = std::exchange(
+      tolerance,
+      evaluate::getRoundingTolerance(whole, graph::Rounding::OfTypes));
+  rounding = graph::Rounding::OfTypes;
+  bool agrees = compare(whole, Global) && compare(lowered, Ranks);
+  rounding = graph::Rounding::Exact;
+  tolerance = exactTolerance;
+  reference = std::move(exact);
+  return agrees;
 }
 
 bool Checker::runModel(ModuleOp module) {
@@ -310,7 +326,7 @@ bool Checker::runLayouts(ModuleOp module) {
       !runPass(module, "form-kernels", codegen::createFormKernels()) ||
       !compare(module, Ranks) ||
       !runPass(module, "lower-kernels", codegen::createLowerKernels()) ||
-      !compare(module, Ranks) ||
+      !compare(module, Ranks) || !compareRounded(*partitioned, module) ||
       !runPass(module, "choose-calls", lowering::createChooseCalls(calls)) ||
       !runPass(module, "order-commands", overlap::createOrderCommands()) ||
       !compare(module, Ranks) ||

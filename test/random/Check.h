@@ -76,6 +76,9 @@ private:
   /// `seed`.
   bool compare(mlir::ModuleOp module, Mode mode,
                std::optional<uint64_t> draw = std::nullopt);
+  /// Compares the results of the ranks with those of the whole program, both
+  /// rounded as the types say. Only programs with narrow floats are evaluated.
+  bool compareRounded(mlir::ModuleOp whole, mlir::ModuleOp lowered);
   bool checkQueues(mlir::ModuleOp module);
   bool checkShuffled(mlir::ModuleOp constrained, mlir::ModuleOp propagated);
   bool fail(const llvm::Twine &message);
@@ -84,6 +87,8 @@ private:
   std::string stage, diagnostics;
   llvm::SmallVector<graph::Tensor> reference;
   double tolerance = 0;
+  /// How `compare` evaluates; the distributed evaluation is exact.
+  graph::Rounding rounding = graph::Rounding::Exact;
   std::optional<Failure> failure;
   const Program *current = nullptr;
 };
