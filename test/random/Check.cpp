@@ -11,6 +11,7 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -253,9 +254,24 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
   return Random(seed ^ 0x5e95).pick({0, 0, 1, 1, 2, 3, 9});
 }
 
-lowering::AttentionKind polyrank::test::drawAttention(uint64_t seed) {
-  return Random(seed ^ 0xa77e)
-      .pick({lowering::AttentionKind::Fused, lowering::AttentionKind::Parts});
+lowering::AttentionKind polyrank::test::drawAttention(ModuleOp module,
+                                                      uint64_t seed) {
+  bool isNarrow =
+      module
+          ->walk([](Operation *op) {
+            return isa<graph::AttentionOp, graph::AttentionGradOp>(op) &&
+                           llvm::any_of(op->getOperandTypes(),
+                                        [](Type type) {
+                                          return graph::isNarrow(
+                                              getElementTypeOrSelf(type));
+                                        })
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          })
+          .wasInterrupted();
+  return isNarrow || Random(seed ^ 0xa77e).chance(50)
+             ? lowering::AttentionKind::Parts
+             : lowering::AttentionKind::Fused;
 }
 
 /// How much order-commands moves depends on how fast machines are.
@@ -312,7 +328,7 @@ bool Checker::runLayouts(ModuleOp module) {
     return false;
   tolerance = partsTolerance;
   lowering::FormAttentionOptions attention;
-  attention.attention = drawAttention(seed);
+  attention.attention = drawAttention(module, seed);
   lowering::ChooseCallsOptions calls;
   calls.measure = false;
   overlap::StartCollectivesOptions starts;
