@@ -4,6 +4,7 @@
 
 #include "compiler/evaluate/Evaluator.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/Scan.h"
 #include "dialects/sharding/Sharding.h"
 
 using namespace mlir;
@@ -67,10 +68,18 @@ polyrank::evaluate::evaluateOp(Operation *op, ArrayRef<Tensor> operands,
   SmallVector<Tensor> results;
   for (Value result : op->getResults())
     results.emplace_back(cast<RankedTensorType>(result.getType()));
-  if (failed(graphOp.evaluate(operands, results)))
+  auto evaluate = [&](graph::GraphOp each, ArrayRef<Tensor> inputs,
+                      MutableArrayRef<Tensor> outputs) -> LogicalResult {
+    if (failed(each.evaluate(inputs, outputs)))
+      return failure();
+    for (Tensor &output : outputs)
+      output.round(rounding);
+    return success();
+  };
+  auto scan = dyn_cast<graph::ScanOp>(op);
+  if (failed(scan ? graph::evaluateScan(scan, operands, results, evaluate)
+                  : evaluate(graphOp, operands, results)))
     return failure();
-  for (Tensor &result : results)
-    result.round(rounding);
   return results;
 }
 

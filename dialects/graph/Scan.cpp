@@ -1,5 +1,7 @@
 // A loop over the elements of a dim: verifier, evaluation, cost.
 
+#include "dialects/graph/Scan.h"
+
 #include "dialects/graph/Parts.h"
 
 using namespace mlir;
@@ -112,33 +114,44 @@ LogicalResult ScanOp::verify() {
 
 LogicalResult ScanOp::evaluate(ArrayRef<Tensor> operands,
                                MutableArrayRef<Tensor> results) {
+  return evaluateScan(
+      *this, operands, results,
+      [](GraphOp op, ArrayRef<Tensor> inputs, MutableArrayRef<Tensor> outputs) {
+        return op.evaluate(inputs, outputs);
+      });
+}
+
+LogicalResult graph::evaluateScan(ScanOp scan, ArrayRef<Tensor> operands,
+                                  MutableArrayRef<Tensor> results,
+                                  EvaluateOp evaluate) {
   llvm::DenseMap<Value, Tensor> values;
-  ArrayRef<Tensor> of = operands.take_front(getOf().size()),
-                   uses = operands.take_back(getUses().size());
-  SmallVector<Tensor> carried(operands.slice(of.size(), getCarry().size()));
-  for (auto [argument, tensor] : llvm::zip_equal(getUsed(), uses))
+  ArrayRef<Tensor> of = operands.take_front(scan.getOf().size()),
+                   uses = operands.take_back(scan.getUses().size());
+  SmallVector<Tensor> carried(
+      operands.slice(of.size(), scan.getCarry().size()));
+  for (auto [argument, tensor] : llvm::zip_equal(scan.getUsed(), uses))
     values[argument] = tensor;
-  for (int64_t i = 0, count = getCount(); i < count; ++i) {
-    int64_t number = getReversed() ? count - 1 - i : i;
-    for (auto [argument, tensor] : llvm::zip_equal(getElements(), of)) {
-      Tensor element(getElementType(tensor.getType()));
+  for (int64_t i = 0, count = scan.getCount(); i < count; ++i) {
+    int64_t number = scan.getReversed() ? count - 1 - i : i;
+    for (auto [argument, tensor] : llvm::zip_equal(scan.getElements(), of)) {
+      Tensor element(ScanOp::getElementType(tensor.getType()));
       element.copy(0, tensor, number * element.size(), element.size());
       values[argument] = std::move(element);
     }
-    for (auto [argument, tensor] : llvm::zip_equal(getCarried(), carried))
+    for (auto [argument, tensor] : llvm::zip_equal(scan.getCarried(), carried))
       values[argument] = std::move(tensor);
-    for (Operation &op : getBody().front().without_terminator()) {
+    for (Operation &op : scan.getBody().front().without_terminator()) {
       SmallVector<Tensor> inputs, outputs;
       for (Value operand : op.getOperands())
         inputs.push_back(values[operand]);
       for (Type type : op.getResultTypes())
         outputs.emplace_back(cast<RankedTensorType>(type));
-      if (failed(cast<GraphOp>(op).evaluate(inputs, outputs)))
+      if (failed(evaluate(cast<GraphOp>(op), inputs, outputs)))
         return failure();
       for (auto [result, output] : llvm::zip_equal(op.getResults(), outputs))
         values[result] = std::move(output);
     }
-    ScanYieldOp yield = getYield();
+    ScanYieldOp yield = scan.getYield();
     for (auto [stack, value] : llvm::zip(results, yield.getStack())) {
       const Tensor &element = values[value];
       stack.copy(number * element.size(), element, 0, element.size());
@@ -147,7 +160,7 @@ LogicalResult ScanOp::evaluate(ArrayRef<Tensor> operands,
       tensor = values[value];
   }
   for (auto [result, tensor] :
-       llvm::zip_equal(results.drop_front(getNumStacks()), carried))
+       llvm::zip_equal(results.drop_front(scan.getNumStacks()), carried))
     result = std::move(tensor);
   return success();
 }
