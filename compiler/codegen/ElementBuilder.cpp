@@ -264,7 +264,8 @@ Value ElementBuilder::uniform(graph::UniformOp op, const Indices &indices,
 }
 
 /// The op's formula computes in the accumulator's type, so that its result is
-/// rounded once. A selection only moves its operands.
+/// rounded once. A selection only moves its operands, and a conversion knows by
+/// which types it goes.
 Value ElementBuilder::elementwise(Operation *op, const Indices &indices,
                                   Value predicate) {
   auto scalar = dyn_cast<graph::ScalarOp>(op);
@@ -275,8 +276,9 @@ Value ElementBuilder::elementwise(Operation *op, const Indices &indices,
     Value element = build(operand, indices, predicate);
     if (!element)
       return Value();
-    operands.push_back(isa<graph::SelectOp>(op) ? element
-                                                : inAccumulator(element));
+    operands.push_back(isa<graph::SelectOp, graph::ConvertOp>(op)
+                           ? element
+                           : inAccumulator(element));
   }
   Block &block = loops.getBlock();
   Operation *last = block.empty() ? nullptr : &block.back();

@@ -77,6 +77,21 @@ void check(const std::string &text, double roundings, int64_t length = 1,
 
 } // namespace
 
+TEST(NarrowFormulas, TolerancesFollowFromTypesAndSums) {
+  MLIRContext context;
+  FloatType brain = BFloat16Type::get(&context),
+            half = Float16Type::get(&context),
+            single = Float32Type::get(&context),
+            twice = Float64Type::get(&context);
+  EXPECT_EQ(graph::getTolerance(brain), 0x1p-8);
+  EXPECT_EQ(graph::getTolerance(half), 0x1p-11);
+  EXPECT_EQ(graph::getTolerance(single), 0x1p-24);
+  // Sums are formed in f32, or in f64.
+  EXPECT_EQ(graph::getTolerance(brain, 10000), 0x1p-8 + 200 * 0x1p-24);
+  EXPECT_EQ(graph::getTolerance(single, 10000), 201 * 0x1p-24);
+  EXPECT_EQ(graph::getTolerance(twice, 10000), 201 * 0x1p-53);
+}
+
 /// f32 has more than twice the digits of a narrow float, so rounding twice is
 /// rounding once: Figueroa, When is double rounding innocuous? (1995).
 TEST(NarrowFormulas, ArithmeticIsTheRoundedReferenceToTheBit) {
