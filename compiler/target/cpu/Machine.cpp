@@ -68,7 +68,7 @@ polyrank::Result<Machine> Machine::find(const std::string &name) {
     machine.cpu = hasAll(level3) && hasAll(level4) ? "x86-64-v4" : "x86-64-v3";
     if (!hasAll(level3))
       return polyrank::Error{"this machine (" + sys::getHostCPUName().str() +
-                             ") lacks AVX2 or FMA, which kernels need"};
+                             ") lacks AVX2, FMA or F16C, which kernels need"};
   }
   // LLVM prints a message if it is given an unknown CPU: ask first.
   std::unique_ptr<MCSubtargetInfo> info(
@@ -91,7 +91,7 @@ polyrank::Result<Machine> Machine::find(const std::string &name) {
   needs(level3);
   if (machine.features.size() != std::size(level3))
     return polyrank::Error{"CPU '" + name +
-                           "' lacks AVX2 or FMA, which kernels need"};
+                           "' lacks AVX2, FMA or F16C, which kernels need"};
   needs(level4);
   return machine;
 }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/target/cpu/Machine.h"
 #include "runtime/device/cpu/ElfCheck.h"
 #include "support/ElementValues.h"
 #include "test/compiler/codegen/KernelRunner.h"
@@ -272,4 +273,17 @@ TEST(NarrowRounding, CallsNoFunctionOnAnyMachine) {
               {reinterpret_cast<const uint8_t *>(image.data()), image.size()});
           EXPECT_TRUE(bool(checked)) << checked.error().message;
         }
+}
+
+/// Where there is no instruction for f16, LLVM would call a function.
+TEST(NarrowRounding, MachinesWithoutTheInstructionForF16AreRefused) {
+  for (const char *name : {"x86-64", "x86-64-v2"}) {
+    auto machine = cpu::Machine::find(name);
+    ASSERT_FALSE(machine) << name;
+    EXPECT_EQ(machine.error().message,
+              "CPU '" + std::string(name) +
+                  "' lacks AVX2, FMA or F16C, which kernels need");
+  }
+  for (const char *name : {"x86-64-v3", "x86-64-v4"})
+    EXPECT_TRUE(bool(cpu::Machine::find(name))) << name;
 }
