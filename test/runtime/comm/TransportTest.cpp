@@ -1,5 +1,6 @@
 // The conformance suite: what every transport must do, on real processes.
 
+#include "support/Float16.h"
 #include "test/runtime/comm/TransportCases.h"
 
 #include <algorithm>
@@ -226,6 +227,72 @@ TEST_P(TransportTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
     }
     return std::string();
   });
+}
+
+/// Sums over the group, of one transfer and of a bucket, in place and not.
+std::string sumNarrow(Transport &transport, ElementType dtype) {
+  Ranks ranks = allRanks(transport);
+  int members = static_cast<int>(ranks.size());
+  uint64_t salt = 500;
+  for (CollectiveKind kind :
+       {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter})
+    for (bool inPlace : {false, true})
+      for (int64_t inner : {1, 31, 33, 4099}) {
+        std::vector<Transfer> bucket{rows(1, inner)};
+        if (!inPlace)
+          bucket.push_back(
+              rows(kind == CollectiveKind::ReduceScatter ? 3 : 1, inner));
+        Case test = makeCase(kind, Reduction::Sum, dtype, bucket, members);
+        test.inPlace = inPlace;
+        if (auto text = runCase(transport, ranks, test, ++salt); !text.empty())
+          return text;
+      }
+  return "";
+}
+
+TEST_P(TransportTest, NarrowFloatsAreSummedInF32AndRoundedOnce) {
+  for (int members : {2, 3, 4})
+    expectAllWell({.ranks = members}, [](Transport &transport) {
+      transport.setParallelFor(onThreeThreads);
+      return sumNarrow(transport, ElementType::BF16) +
+             sumNarrow(transport, ElementType::F16);
+    });
+}
+
+// In the type itself 256 + 1 is 256 in bf16, and 2048 + 1 is 2048 in f16,
+// however often a one is added.
+TEST_P(TransportTest, NarrowSumsKeepSummandsBelowTheirRounding) {
+  for (int members : {3, 4})
+    expectAllWell({.ranks = members}, [members](Transport &transport) {
+      auto group = transport.createGroup(allRanks(transport));
+      auto *values = reinterpret_cast<uint16_t *>(memoryOf(transport));
+      for (bool brain : {true, false})
+        for (CollectiveKind kind :
+             {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
+          auto rounded = [&](float value) {
+            return brain ? bfloat16FromFloat(value) : float16FromFloat(value);
+          };
+          float large = brain ? 256 : 2048;
+          for (int i = 0; i < members; ++i)
+            values[i] = rounded(transport.rank() == 0 ? large : 1);
+          Transfer transfer = rows(1, 1);
+          transfer.output = 64;
+          Collective collective{.kind = kind,
+                                .reduction = Reduction::Sum,
+                                .dtype = brain ? ElementType::BF16
+                                               : ElementType::F16,
+                                .group = *group};
+          collective.transfers = {&transfer, 1};
+          if (!transport.run(collective))
+            return std::string("failed");
+          if (uint16_t expected =
+                  rounded(large + static_cast<float>(members - 1));
+              values[32] != expected)
+            return "sum is " + std::to_string(values[32]) + " instead of " +
+                   std::to_string(expected);
+        }
+      return std::string();
+    });
 }
 
 TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
