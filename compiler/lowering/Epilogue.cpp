@@ -2,6 +2,7 @@
 
 #include "compiler/lowering/Epilogue.h"
 
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 
@@ -23,6 +24,9 @@ static Value getOther(OpTy user, Value value) {
 }
 
 Epilogue::Epilogue(Operation *product, Value given) : result(given) {
+  Type element = getElementTypeOrSelf(result);
+  if (graph::accumulatorOf(element) != element)
+    return;
   while (auto scale = getOnlyUser<graph::MulOp>(result, product)) {
     std::optional<double> factor = graph::getSplat(getOther(scale, result));
     if (!factor)

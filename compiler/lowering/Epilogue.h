@@ -7,7 +7,9 @@
 namespace polyrank::lowering {
 
 /// What a product's call computes in addition to the product: users of its
-/// result that are scales, and one sum.
+/// result that are scales, and one sum. A product whose result is narrower than
+/// the type in which it is added has no epilogue: the program rounds the
+/// product and then the scaled product or the sum, the call would round once.
 struct Epilogue {
   /// `product` is the op whose result, or a view of it, is `result`.
   Epilogue(mlir::Operation *product, mlir::Value result);

@@ -53,7 +53,8 @@ public:
 private:
   std::vector<OperandForm> traceOperand(Value value,
                                         ArrayRef<ArrayRef<int64_t>> order);
-  double copyTime(const StridedView &view);
+  /// The time to copy a view of `value`, an operand or the result.
+  double copyTime(const StridedView &view, Value value);
   void choose();
 
   graph::MatmulOp op;
@@ -67,10 +68,10 @@ private:
 
 } // namespace
 
-double GemmFormer::copyTime(const StridedView &view) {
-  Type element = op.getResult().getType().getElementType();
-  return target.estimateCopy(graph::numElements(view.getShape()) *
-                             rank::getElementByteSize(element));
+double GemmFormer::copyTime(const StridedView &view, Value value) {
+  return target.estimateCopy(
+      graph::numElements(view.getShape()) *
+      rank::getElementByteSize(getElementTypeOrSelf(value)));
 }
 
 /// The forms of an operand. Reading it at a step of the chain that produces it
@@ -81,7 +82,7 @@ GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
   std::vector<OperandForm> forms;
   std::vector<StridedView> views = traceViews(value);
   for (auto [i, view] : llvm::enumerate(views))
-    forms.push_back({view, {}, (views.size() - 1 - i) * copyTime(view)});
+    forms.push_back({view, {}, (views.size() - 1 - i) * copyTime(view, value)});
   SmallVector<int64_t> permutation, shape;
   for (ArrayRef<int64_t> group : order)
     llvm::append_range(permutation, group);
@@ -93,7 +94,7 @@ GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
   // The contraction's lists name the dims of `value`.
   StridedView view = StridedView::whole(shape);
   view.transpose(inverse);
-  forms.push_back({view, permutation, copyTime(view)});
+  forms.push_back({view, permutation, copyTime(view, value)});
   return forms;
 }
 
@@ -119,8 +120,9 @@ void GemmFormer::choose() {
             });
         if (!found)
           continue;
-        double time = found->nanoseconds + l.nanoseconds + r.nanoseconds +
-                      (results.size() - 1 - k) * copyTime(candidate.view);
+        double time =
+            found->nanoseconds + l.nanoseconds + r.nanoseconds +
+            (results.size() - 1 - k) * copyTime(candidate.view, op.getResult());
         if (time >= best)
           continue;
         best = time;
@@ -148,7 +150,7 @@ LogicalResult GemmFormer::run() {
       builder, op.getLoc(), epilogue.result.getType(), a.base, b.base,
       epilogue.addend, /*groups=*/nullptr, /*ids=*/nullptr, form.aAccess,
       form.bAccess, form.sizes, form.row, form.batch, APFloat(epilogue.alpha),
-      /*accumulator=*/nullptr, /*grouped=*/nullptr,
+      getAccumulator(getElementTypeOrSelf(a.base)), /*grouped=*/nullptr,
       /*call=*/nullptr, /*scratch=*/nullptr, /*buffers=*/nullptr);
   if (Result<void> has = target.checkCall(gemm); !has)
     return op.emitOpError(has.error().message);

@@ -2,9 +2,16 @@
 
 #include "compiler/lowering/GemmForm.h"
 
+#include "dialects/graph/ElementTypes.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::lowering;
+
+TypeAttr polyrank::lowering::getAccumulator(Type element) {
+  Type accumulator = graph::accumulatorOf(element);
+  return accumulator == element ? TypeAttr() : TypeAttr::get(accumulator);
+}
 
 namespace {
 enum class Role { Batch, Row, Column, Contracted };

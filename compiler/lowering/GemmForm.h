@@ -23,6 +23,10 @@ struct GemmForm {
   double nanoseconds = 0;
 };
 
+/// The `accumulator` of a rank.gemm that multiplies such elements; null if
+/// their products are added in the elements' own type.
+mlir::TypeAttr getAccumulator(mlir::Type element);
+
 /// A target's estimate of the time of `products` products of m x k and k x n
 /// matrices, in nanoseconds.
 using EstimateProducts = llvm::function_ref<double(

@@ -3,6 +3,7 @@
 #include "compiler/lowering/GroupedGemms.h"
 
 #include "compiler/lowering/Epilogue.h"
+#include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/StridedView.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/Parts.h"
@@ -73,7 +74,7 @@ static LogicalResult formGemm(Operation *op, target::LibraryTarget target,
       builder, op->getLoc(), epilogue.result.getType(), a.base, b.base,
       epilogue.addend, op->getOperand(2), op->getOperand(3), a.access(),
       b.access(), sizes, /*row=*/sizes[1], batch, APFloat(epilogue.alpha),
-      /*accumulator=*/nullptr,
+      getAccumulator(getElementTypeOrSelf(a.base)),
       rank::GroupedAttr::get(op->getContext(), grouped), /*call=*/nullptr,
       /*scratch=*/nullptr, /*buffers=*/nullptr);
   if (Result<void> has = target.checkCall(gemm); !has)

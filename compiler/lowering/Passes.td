@@ -109,7 +109,9 @@ def FormGemms : Pass<"form-gemms", "::mlir::ModuleOp"> {
     its result; if no call can read such an operand, a kernel transposes it first. A
     factor that is the only use becomes `alpha`; a sum of the result with a
     microbatch accumulator, or with another product that has no other use, becomes
-    the `add` operand, and so happens in place.
+    the `add` operand, and so happens in place. Products of bf16 and f16 are added
+    in f32. If they are then rounded to a narrow result, factors and sums remain ops
+    of their own, which round too.
   }];
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }

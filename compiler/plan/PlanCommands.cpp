@@ -112,6 +112,11 @@ LogicalResult CommandWriter::writeCall(rank::LibraryCallOp op,
   call.flops = op.getFlops();
   call.bytes = op.getBytes();
   call.text = op.getText();
+  FailureOr<fb::ElementType> factors =
+      getDType(op, typeOf(op->getOperand(0)).getElementType());
+  if (failed(factors))
+    return failure();
+  call.factors = *factors;
   auto target = target::getLibraryTarget(op);
   if (failed(target) || failed(target->writeCall(op, call)))
     return failure();

@@ -23,7 +23,9 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
     InterfaceMethod<"The alignment of buffers in the arena, in bytes; a power of two.",
       "int64_t", "getAlignment">,
     InterfaceMethod<"The approximate rates of a rank with a team of `threads`.",
-      "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>
+      "::polyrank::target::Rates", "getRates", (ins "int64_t":$threads)>,
+    InterfaceMethod<"How many times as fast as products of f32 products of elements of this type are.",
+      "double", "getProductSpeed", (ins "::mlir::Type":$elementType)>
   ];
 }
 

@@ -324,8 +324,14 @@ bool AttentionRaiser::raise() {
   return false;
 }
 
-/// Raises what is an attention by its products and its softmax.
+/// Raises what is an attention by its products and its softmax. All of it has
+/// one element type.
 bool AttentionRaiser::raiseFound() {
+  Type element = getElementTypeOrSelf(product.getResult());
+  for (Value each : {scoresProduct.getLhs(), scoresProduct.getResult(),
+                     product.getLhs(), product.getRhs()})
+    if (getElementTypeOrSelf(each) != element)
+      return stay("its products multiply or give different element types");
   AttentionTerms terms(
       builder, shape,
       graph::accumulatorOf(getElementTypeOrSelf(softmax.getResult())), known);

@@ -56,8 +56,9 @@ bool training::raiseGrouped(graph::MatmulOp matmul) {
     if (cast<RankedTensorType>(groups.getType()).getElementType() != number)
       groups = parts.convert(groups, number);
     Value ids = parts.iota({getShape(matrices)[0]}, number, 0);
-    Value result = graph::GroupedMatmulOp::create(builder, matmul.getLoc(),
-                                                  rows, matrices, groups, ids);
+    Value result = graph::GroupedMatmulOp::create(
+        builder, matmul.getLoc(), rows, matrices, groups, ids,
+        getElementTypeOrSelf(matmul.getResult()));
     matmul.getResult().replaceAllUsesWith(
         reshape(result, getShape(matmul.getResult())));
     return true;

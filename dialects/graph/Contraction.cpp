@@ -49,17 +49,18 @@ productShape(ArrayRef<int64_t> l, ArrayRef<int64_t> r,
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Value lhs,
                      Value rhs, ArrayRef<int64_t> lhsBatch,
                      ArrayRef<int64_t> rhsBatch, ArrayRef<int64_t> lhsContract,
-                     ArrayRef<int64_t> rhsContract) {
+                     ArrayRef<int64_t> rhsContract, Type resultElement) {
   SmallVector<int64_t> shape =
       productShape(getShape(lhs), getShape(rhs), lhsBatch, rhsBatch,
                    lhsContract, rhsContract);
-  auto element = cast<RankedTensorType>(lhs.getType()).getElementType();
-  build(builder, state, RankedTensorType::get(shape, element), lhs, rhs,
+  if (!resultElement)
+    resultElement = getElementTypeOrSelf(lhs);
+  build(builder, state, RankedTensorType::get(shape, resultElement), lhs, rhs,
         lhsBatch, rhsBatch, lhsContract, rhsContract);
 }
 
 LogicalResult MatmulOp::verify() {
-  if (failed(verifySameElements(*this, {getLhs(), getRhs(), getResult()})))
+  if (failed(verifyProductElements(*this, getLhs(), getRhs())))
     return failure();
   ArrayRef<int64_t> l = getShape(getLhs()), r = getShape(getRhs());
   auto check = [&](StringRef what, ArrayRef<int64_t> left,
@@ -178,7 +179,8 @@ LogicalResult MatmulOp::evaluate(ArrayRef<Tensor> operands,
 
 /// The product of the result's gradient with the other operand, contracted over
 /// the other operand's free dims and transposed into the order of this
-/// operand's dims.
+/// operand's dims. If the result has a wider type than the operands, so has its
+/// gradient: the product is in that type, and is rounded to the operand's.
 static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
                              bool left) {
   ArrayRef<int64_t> batch = left ? op.getLhsBatch() : op.getRhsBatch();
@@ -188,7 +190,10 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
       left ? op.getRhsContract() : op.getLhsContract();
   SmallVector<int64_t> free = left ? op.getLhsFree() : op.getRhsFree();
   SmallVector<int64_t> otherFree = left ? op.getRhsFree() : op.getLhsFree();
-  Value other = left ? op.getRhs() : op.getLhs();
+  Parts parts(builder, op.getLoc());
+  Type element = getElementTypeOrSelf(op.getLhs());
+  Value other = parts.inType(left ? op.getRhs() : op.getLhs(),
+                             getElementTypeOrSelf(gradient));
   int64_t batches = batch.size(), leftFree = op.getLhsFree().size();
   // Dims of the gradient: batch, left free, right free.
   auto range = [](int64_t begin, int64_t count) {
@@ -211,17 +216,19 @@ static Value operandGradient(OpBuilder &builder, MatmulOp op, Value gradient,
   llvm::append_range(swapped, contracted);
   llvm::append_range(swapped, free);
   if (!llvm::is_sorted(source) && llvm::is_sorted(swapped))
-    return MatmulOp::create(builder, op.getLoc(), other, gradient, otherBatch,
-                            gradientBatch, otherFree, gradientOther);
+    return parts.inType(MatmulOp::create(builder, op.getLoc(), other, gradient,
+                                         otherBatch, gradientBatch, otherFree,
+                                         gradientOther),
+                        element);
   Value product =
       MatmulOp::create(builder, op.getLoc(), gradient, other, gradientBatch,
                        otherBatch, gradientOther, otherFree);
   SmallVector<int64_t> permutation(source.size());
   for (auto [position, d] : llvm::enumerate(source))
     permutation[d] = position;
-  if (llvm::is_sorted(permutation))
-    return product;
-  return TransposeOp::create(builder, op.getLoc(), product, permutation);
+  if (!llvm::is_sorted(permutation))
+    product = TransposeOp::create(builder, op.getLoc(), product, permutation);
+  return parts.inType(product, element);
 }
 
 Gradients MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> gradients,

@@ -18,7 +18,16 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
        : (tensor<4x64x768xf32>, tensor<768x3x12x64xf32>) -> tensor<4x64x3x12x64xf32>
     ```
 
-    1. Floats have one type.
+    With operands of bf16 or f16 the products are added in f32, and the sum is
+    rounded once, to the result's type:
+
+    ```mlir
+    %g = graph.matmul %x, %dy batch [] x [] contract [0] x [0]
+       : (tensor<256x768xbf16>, tensor<256x3072xbf16>) -> tensor<768x3072xf32>
+    ```
+
+    1. The operands have one type of elements. The result has it too, or the type in
+       which products of such elements are added: f32 for bf16 and f16.
     2. Both operands name equally many batch dims, and equally many contracted dims.
     3. These are dims of the operands.
     4. Dims that match have equal sizes.
@@ -31,7 +40,8 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
   let results = (outs Graph_FloatTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$lhs, "::mlir::Value":$rhs,
       "::llvm::ArrayRef<int64_t>":$lhsBatch, "::llvm::ArrayRef<int64_t>":$rhsBatch,
-      "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract)>];
+      "::llvm::ArrayRef<int64_t>":$lhsContract, "::llvm::ArrayRef<int64_t>":$rhsContract,
+      CArg<"::mlir::Type", "{}">:$resultElement)>];
   let extraClassDeclaration = [{
     /// Dims that are neither batch nor contracted, ascending.
     ::llvm::SmallVector<int64_t> getLhsFree();

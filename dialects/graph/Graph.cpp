@@ -147,6 +147,22 @@ LogicalResult polyrank::graph::verifySums(Operation *op, ValueRange values,
   return success();
 }
 
+LogicalResult polyrank::graph::verifyProductElements(Operation *op, Value left,
+                                                     Value right) {
+  if (failed(verifySameElements(op, {left, right})))
+    return failure();
+  Type element = getElementTypeOrSelf(left),
+       result = getElementTypeOrSelf(op->getResult(0)),
+       accumulator = accumulatorOf(element);
+  if (accumulator == element)
+    return verifySameElements(op, {left, op->getResult(0)});
+  if (result == element || result == accumulator)
+    return success();
+  return op->emitOpError("[1] multiplies ")
+         << element << " and gives " << result << "; the result is " << element
+         << ", or " << accumulator << ", in which its products are added";
+}
+
 LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
   auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))

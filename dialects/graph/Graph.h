@@ -71,6 +71,10 @@ mlir::LogicalResult verifySameElements(mlir::Operation *op,
 mlir::LogicalResult verifySums(mlir::Operation *op, mlir::ValueRange values,
                                llvm::StringRef names,
                                llvm::ArrayRef<mlir::Value> sums);
+/// Verifies constraint 1 of a product: its factors have one element type, and
+/// its result has this type or its accumulator's.
+mlir::LogicalResult verifyProductElements(mlir::Operation *op, mlir::Value left,
+                                          mlir::Value right);
 /// Verifies that the op can be computed locally with its layouts: see
 /// LayoutVerifier.h.
 mlir::LogicalResult verifyLayouts(mlir::Operation *op);

@@ -14,9 +14,12 @@ static int64_t rankOf(Value value) {
   return static_cast<int64_t>(getShape(value).size());
 }
 
-static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(
-      shape, cast<RankedTensorType>(value.getType()).getElementType());
+/// The type of a result of `shape`, with the rows' elements unless it has
+/// others.
+static RankedTensorType typeOfResult(Value rows, ArrayRef<int64_t> shape,
+                                     Type element) {
+  return RankedTensorType::get(shape,
+                               element ? element : getElementTypeOrSelf(rows));
 }
 
 /// Conditions 1 to 3 of both ops: `second` has `rank` dims, and its dim 0 has
@@ -24,7 +27,7 @@ static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
 static LogicalResult verifyOperands(Operation *op, int64_t rank) {
   Value rows = op->getOperand(0), second = op->getOperand(1),
         groups = op->getOperand(2), ids = op->getOperand(3);
-  if (failed(verifySameElements(op, {rows, second, op->getResult(0)})))
+  if (failed(verifyProductElements(op, rows, second)))
     return failure();
   if (rankOf(rows) != 2 || rankOf(second) != rank || rankOf(groups) != 1 ||
       rankOf(ids) != 1)
@@ -80,14 +83,32 @@ static Value swapLast(OpBuilder &builder, Location location, Value matrices) {
                              ArrayRef<int64_t>{0, 2, 1});
 }
 
+namespace {
+/// Computes the gradients of a product in the type of its result's gradient,
+/// which may be wider than the factors' type, and rounds them to that.
+struct InType {
+  InType(OpBuilder &builder, Operation *product, Value gradient)
+      : parts(builder, product->getLoc()),
+        factors(getElementTypeOrSelf(product->getOperand(0))),
+        wide(getElementTypeOrSelf(gradient)) {}
+
+  Value widen(Value factor) { return parts.inType(factor, wide); }
+  Value round(Value gradient) { return parts.inType(gradient, factors); }
+
+  Parts parts;
+  Type factors, wide;
+};
+} // namespace
+
 // Rows times the matrix of their group
 
 void GroupedMatmulOp::build(OpBuilder &builder, OperationState &state,
-                            Value rows, Value matrices, Value groups,
-                            Value ids) {
+                            Value rows, Value matrices, Value groups, Value ids,
+                            Type resultElement) {
   build(builder, state,
-        typeLike(rows, {getShape(rows)[0], getShape(matrices)[2]}), rows,
-        matrices, groups, ids);
+        typeOfResult(rows, {getShape(rows)[0], getShape(matrices)[2]},
+                     resultElement),
+        rows, matrices, groups, ids);
 }
 
 LogicalResult GroupedMatmulOp::verify() {
@@ -133,13 +154,16 @@ Gradients GroupedMatmulOp::buildGradient(OpBuilder &builder,
                                          ArrayRef<Value> gradients,
                                          ArrayRef<bool> needed) {
   SmallVector<Value> result(4);
+  InType in(builder, *this, gradients[0]);
   if (needed[0])
-    result[0] = GroupedMatmulOp::create(
+    result[0] = in.round(GroupedMatmulOp::create(
         builder, getLoc(), gradients[0],
-        swapLast(builder, getLoc(), getMatrices()), getGroups(), getIds());
+        swapLast(builder, getLoc(), in.widen(getMatrices())), getGroups(),
+        getIds()));
   if (needed[1])
-    result[1] = GroupedOuterOp::create(builder, getLoc(), getRows(),
-                                       gradients[0], getGroups(), getIds());
+    result[1] =
+        in.round(GroupedOuterOp::create(builder, getLoc(), in.widen(getRows()),
+                                        gradients[0], getGroups(), getIds()));
   return result;
 }
 
@@ -150,10 +174,12 @@ Cost GroupedMatmulOp::getCost() {
 // Sums of outer products
 
 void GroupedOuterOp::build(OpBuilder &builder, OperationState &state,
-                           Value rows, Value others, Value groups, Value ids) {
+                           Value rows, Value others, Value groups, Value ids,
+                           Type resultElement) {
   build(builder, state,
-        typeLike(rows,
-                 {getShape(ids)[0], getShape(rows)[1], getShape(others)[1]}),
+        typeOfResult(rows,
+                     {getShape(ids)[0], getShape(rows)[1], getShape(others)[1]},
+                     resultElement),
         rows, others, groups, ids);
 }
 
@@ -198,13 +224,15 @@ Gradients GroupedOuterOp::buildGradient(OpBuilder &builder,
                                         ArrayRef<Value> gradients,
                                         ArrayRef<bool> needed) {
   SmallVector<Value> result(4);
+  InType in(builder, *this, gradients[0]);
   if (needed[0])
-    result[0] = GroupedMatmulOp::create(
-        builder, getLoc(), getOthers(),
-        swapLast(builder, getLoc(), gradients[0]), getGroups(), getIds());
+    result[0] = in.round(GroupedMatmulOp::create(
+        builder, getLoc(), in.widen(getOthers()),
+        swapLast(builder, getLoc(), gradients[0]), getGroups(), getIds()));
   if (needed[1])
-    result[1] = GroupedMatmulOp::create(builder, getLoc(), getRows(),
-                                        gradients[0], getGroups(), getIds());
+    result[1] =
+        in.round(GroupedMatmulOp::create(builder, getLoc(), in.widen(getRows()),
+                                         gradients[0], getGroups(), getIds()));
   return result;
 }
 

@@ -27,7 +27,8 @@ def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCos
        : (tensor<6x4xf32>, tensor<2x4x3xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<6x3xf32>
     ```
 
-    1. Rows, matrices and result have one type of elements.
+    1. Rows and matrices have one type of elements. The result has it too, or the type in
+       which products of such elements are added: f32 for bf16 and f16.
     2. Rows have two dims, matrices three, groups and ids one.
     3. There are as many groups as rows and as many ids as matrices; the dim that is
        summed over has one size.
@@ -37,7 +38,7 @@ def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCos
                        Graph_GroupNumbers:$groups, Graph_GroupNumbers:$ids);
   let results = (outs Graph_FloatTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$matrices,
-      "::mlir::Value":$groups, "::mlir::Value":$ids)>];
+      "::mlir::Value":$groups, "::mlir::Value":$ids, CArg<"::mlir::Type", "{}">:$resultElement)>];
   let hasVerifier = 1;
 }
 
@@ -57,7 +58,8 @@ def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", ["buildGradient", "getCost"
        : (tensor<6x4xf32>, tensor<6x3xf32>, tensor<6xi64>, tensor<2xi64>) -> tensor<2x4x3xf32>
     ```
 
-    1. Rows, others and result have one type of elements.
+    1. Rows and others have one type of elements. The result has it too, or the type in
+       which products of such elements are added: f32 for bf16 and f16.
     2. Rows and others have two dims, groups and ids one.
     3. There are equally many rows, others and groups.
     4. The result is [e, k, n].
@@ -66,7 +68,7 @@ def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", ["buildGradient", "getCost"
                        Graph_GroupNumbers:$groups, Graph_GroupNumbers:$ids);
   let results = (outs Graph_FloatTensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$others,
-      "::mlir::Value":$groups, "::mlir::Value":$ids)>];
+      "::mlir::Value":$groups, "::mlir::Value":$ids, CArg<"::mlir::Type", "{}">:$resultElement)>];
   let hasVerifier = 1;
 }
 

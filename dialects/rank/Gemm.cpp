@@ -97,6 +97,14 @@ std::string GemmOp::getText() {
     out << " *" << dim.count;
   if (getGrouped())
     out << " grouped " << stringifyGrouped(*getGrouped());
+  // Elements that are added as they are need no word.
+  Type element = getElementType(),
+       result = getResult().getType().getElementType();
+  if (getAccumulatorType() != element) {
+    out << " " << element;
+    if (result != element)
+      out << " to " << result;
+  }
   if (getAddend())
     out << " +=";
   return text;

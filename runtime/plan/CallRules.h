@@ -4,11 +4,18 @@
 
 #include "runtime/plan/plan_generated.h"
 #include "support/Checked.h"
+#include "support/ElementType.h"
 
 #include <string>
 #include <vector>
 
 namespace polyrank::runtime {
+
+/// Returns true for a float type; of bytes that name no type, false.
+inline bool isFloat(plan::ElementType type) {
+  return type >= plan::ElementType::MIN && type <= plan::ElementType::MAX &&
+         polyrank::isFloat(static_cast<polyrank::ElementType>(type));
+}
 
 /// A buffer that a call reads or writes.
 struct CallOperand {

@@ -34,9 +34,28 @@ static CallOperand numbersOf(const char *name, int64_t count) {
           fmt::format("{} numbers", count)};
 }
 
-static bool isFloat(ElementType type) {
-  return type >= ElementType::MIN && type <= ElementType::MAX &&
-         polyrank::isFloat(static_cast<polyrank::ElementType>(type));
+/// Returns true for products of elements that are added in a wider type.
+static bool isNarrow(const CpuGemm &gemm) {
+  return gemm.operands() != gemm.accumulator();
+}
+
+/// The implementation that takes products of any size, one by one.
+static GemmImplementation byBlas(const CpuGemm &gemm) {
+  return isNarrow(gemm) ? GemmImplementation::Widened
+                        : GemmImplementation::Sgemm;
+}
+
+/// The two implementations that end in oneDNN's sgemm compute in F32.
+static std::string findImplementationFault(const CpuGemm &gemm) {
+  if (gemm.implementation() == GemmImplementation::Matmul)
+    return "";
+  if (gemm.implementation() != byBlas(gemm) ||
+      gemm.accumulator() != ElementType::F32)
+    return fmt::format("{} cannot multiply {} and add in {}",
+                       EnumNameGemmImplementation(gemm.implementation()),
+                       EnumNameElementType(gemm.operands()),
+                       EnumNameElementType(gemm.accumulator()));
+  return "";
 }
 
 static std::string findTypeFault(const CpuGemm &gemm) {
@@ -89,8 +108,9 @@ static std::string findGroupFault(const CpuGemm &gemm) {
     return "";
   if (!gemm.batch() || gemm.batch()->size() != 1)
     return "groups are of one batch dim";
-  if (gemm.implementation() != GemmImplementation::Sgemm)
-    return fmt::format("groups are computed by Sgemm, not by {}",
+  if (gemm.implementation() != byBlas(gemm))
+    return fmt::format("groups are computed by {}, not by {}",
+                       EnumNameGemmImplementation(byBlas(gemm)),
                        EnumNameGemmImplementation(gemm.implementation()));
   const GemmBatch &batch = *gemm.batch()->Get(0);
   if (gemm.grouped() == GemmGrouping::Rows && batch.c_stride() != 0)
@@ -126,8 +146,8 @@ static std::string findSizeFault(const CpuGemm &gemm) {
 
 CallRules rulesOf(const CpuGemm &gemm) {
   CallRules rules;
-  for (auto findFault :
-       {findSizeFault, findTypeFault, findBatchFault, findGroupFault})
+  for (auto findFault : {findSizeFault, findTypeFault, findImplementationFault,
+                         findBatchFault, findGroupFault})
     if (rules.fault = findFault(gemm); !rules.fault.empty())
       return rules;
   int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();

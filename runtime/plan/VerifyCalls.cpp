@@ -99,6 +99,9 @@ bool PlanVerifier::verifyCall(const std::string &what, const Call &call) {
                 target->name, int(call.body_type()));
   if (!rules->fault.empty())
     return fail("{}: {}", what, rules->fault);
+  if (!isFloat(call.factors()))
+    return fail("{}: multiplies elements of type {}, which is no float", what,
+                int(call.factors()));
   if (call.library_bytes() > maxArena)
     return fail("{}: the library allocates {} bytes for each thread, more than "
                 "an arena may have",

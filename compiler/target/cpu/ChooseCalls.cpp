@@ -54,7 +54,7 @@ static double flopsOf(const runtime::GemmShape &shape) {
   return flops;
 }
 
-/// The number of floats from the first to the last element of an operand.
+/// The number of elements from the first to the last one of an operand.
 static int64_t extentOf(const runtime::GemmShape &shape, int64_t rows,
                         int64_t columns, int64_t leading,
                         int64_t runtime::GemmBatchDim::*stride) {
@@ -87,11 +87,11 @@ namespace {
 /// Memory for measurements, set to zero and touched once.
 class Workspace {
 public:
-  float *get(int64_t count) {
+  void *get(size_t bytes) {
     constexpr size_t page = 2 << 20;
-    size_t bytes = llvm::alignTo(count * sizeof(float), page);
+    bytes = llvm::alignTo(bytes, page);
     if (bytes > size) {
-      memory.reset(static_cast<float *>(std::aligned_alloc(page, bytes)));
+      memory.reset(std::aligned_alloc(page, bytes));
       size = memory ? bytes : 0;
       if (memory)
         std::memset(memory.get(), 0, bytes);
@@ -101,9 +101,9 @@ public:
 
 private:
   struct Free {
-    void operator()(float *pointer) const { std::free(pointer); }
+    void operator()(void *pointer) const { std::free(pointer); }
   };
-  std::unique_ptr<float, Free> memory;
+  std::unique_ptr<void, Free> memory;
   size_t size = 0;
 };
 
@@ -131,7 +131,23 @@ private:
 
 } // namespace
 
-/// The candidates: both libraries, with the usual number of pieces and with
+/// The functions that may compute the products of a shape, the default first.
+static SmallVector<runtime::GemmLibrary>
+librariesFor(const runtime::GemmShape &shape) {
+  using runtime::GemmLibrary;
+  switch (shape.library) {
+  case GemmLibrary::Sgemm:
+    return {GemmLibrary::Sgemm, GemmLibrary::Matmul};
+  case GemmLibrary::Matmul:
+    return {GemmLibrary::Matmul,
+            shape.isNarrow() ? GemmLibrary::Widened : GemmLibrary::Sgemm};
+  case GemmLibrary::Widened: // where the primitive is no choice
+    break;
+  }
+  return {shape.library};
+}
+
+/// The candidates: all libraries, with the usual number of pieces and with
 /// one, two or four for each thread. Fewer pieces copy less into the library's
 /// own layout, more pieces keep the threads busy to the end. The first
 /// candidate is the default choice.
@@ -145,11 +161,9 @@ GemmChooser::candidatesFor(const runtime::GemmShape &whole,
       if (pieces != runtime::defaultPieces(whole) &&
           std::max(part.m, part.n) >= pieces * leastWidth)
         cuts.push_back(pieces);
-  auto other = whole.library == GemmLibrary::Sgemm ? GemmLibrary::Matmul
-                                                   : GemmLibrary::Sgemm;
   std::vector<Candidate> candidates;
   for (int64_t pieces : cuts)
-    for (GemmLibrary library : {whole.library, other}) {
+    for (GemmLibrary library : librariesFor(whole)) {
       runtime::GemmShape called = part;
       called.library = library;
       called.pieces = pieces ? pieces : runtime::defaultPieces(whole);
@@ -167,15 +181,17 @@ bool GemmChooser::run(std::vector<Candidate> &candidates,
   using Batch = runtime::GemmBatchDim;
   auto size = [&](bool transpose, int64_t rows, int64_t columns,
                   int64_t leading, int64_t Batch::*stride) {
-    return transpose ? extentOf(shape, columns, rows, leading, stride)
-                     : extentOf(shape, rows, columns, leading, stride);
+    return bytesOf(shape.operands) *
+           (transpose ? extentOf(shape, columns, rows, leading, stride)
+                      : extentOf(shape, rows, columns, leading, stride));
   };
-  const float *left = a.get(size(shape.transposeA, shape.m, shape.k, shape.lda,
-                                 &Batch::aStride)),
-              *right = b.get(size(shape.transposeB, shape.k, shape.n, shape.ldb,
-                                  &Batch::bStride));
-  float *result =
-      c.get(extentOf(shape, shape.m, shape.n, shape.ldc, &Batch::cStride));
+  const void *left = a.get(size(shape.transposeA, shape.m, shape.k, shape.lda,
+                                &Batch::aStride)),
+             *right = b.get(size(shape.transposeB, shape.k, shape.n, shape.ldb,
+                                 &Batch::bStride));
+  void *result =
+      c.get(bytesOf(shape.result) *
+            extentOf(shape, shape.m, shape.n, shape.ldc, &Batch::cStride));
   if (!left || !right || !result)
     return false;
   double spent = 0, best = std::numeric_limits<double>::infinity();
@@ -194,8 +210,7 @@ bool GemmChooser::run(std::vector<Candidate> &candidates,
     for (Candidate &candidate : candidates) {
       if (isOut(candidate) && &candidate != &candidates.front())
         continue;
-      void *memory =
-          scratch.get(candidate.product->scratchBytes() / sizeof(float) + 1);
+      void *memory = scratch.get(candidate.product->scratchBytes() + 1);
       auto start = std::chrono::steady_clock::now();
       if (!memory || !candidate.product->run({left, right, result, memory}))
         return false;

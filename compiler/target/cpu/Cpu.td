@@ -38,7 +38,8 @@ def Cpu_TargetAttr : Cpu_Attr<"Target"> {
 }
 
 def Cpu_GemmLibrary : I32EnumAttr<"GemmLibrary", "a function of oneDNN", [
-  I32EnumAttrCase<"Sgemm", 0, "sgemm">, I32EnumAttrCase<"Matmul", 1, "matmul">]> {
+  I32EnumAttrCase<"Sgemm", 0, "sgemm">, I32EnumAttrCase<"Matmul", 1, "matmul">,
+  I32EnumAttrCase<"Widened", 2, "widened">]> {
   let cppNamespace = "::polyrank::cpu";
   let genSpecializedAttr = 0;
 }
@@ -47,9 +48,10 @@ def Cpu_CallAttr : Cpu_Attr<"Call"> {
   let mnemonic = "call";
   let summary = "How a CPU computes a product";
   let description = [{
-    `call` of a `rank.gemm`: oneDNN's BLAS function or its matmul primitive, and the
-    number of pieces into which the result is cut, each computed by one thread; with
-    0 pieces the runtime chooses.
+    `call` of a `rank.gemm`: oneDNN's BLAS function (`sgemm`) or its primitive
+    (`matmul`), or for bf16 and f16 the BLAS function on blocks that are widened to
+    f32 (`widened`); and the number of pieces into which the result is cut, each
+    computed by one thread. With 0 pieces the runtime chooses.
 
     ```mlir
     #cpu.call<sgemm>

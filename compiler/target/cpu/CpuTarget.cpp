@@ -11,6 +11,7 @@
 #include "compiler/target/cpu/LibraryCalls.h"
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/target/math/ExpandMath.h"
+#include "runtime/device/cpu/Gemm.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -26,6 +27,9 @@ static constexpr int64_t fusionDistance = 256;
 /// In a loop of at least this many iterations, transposing a matrix once costs
 /// less than the library's transpose of it in each iteration.
 static constexpr int64_t manyIterations = 8;
+
+/// The machine on which the compiler runs.
+static constexpr StringLiteral nativeMachine = "native";
 
 static std::string machineOf(Attribute target) {
   return cast<TargetAttr>(target).getMachine().str();
@@ -48,6 +52,15 @@ struct CpuTarget
   /// GFLOP/s, and gets some 8 GB/s of a server's memory.
   target::Rates getRates(Attribute, int64_t threads) const {
     return {60e9 * threads, 8e9 * threads};
+  }
+
+  /// bf16 is multiplied in twice as wide vectors where the machine has the
+  /// instructions, else in those of f32, as f16 is.
+  double getProductSpeed(Attribute target, Type elementType) const {
+    return elementType.isBF16() && isNative(target) &&
+                   runtime::hasNarrowMatmul(ElementType::BF16, ElementType::F32)
+               ? 2
+               : 1;
   }
 };
 
@@ -167,8 +180,10 @@ struct CpuLibraries
 };
 } // namespace
 
-/// The machine on which the compiler runs.
-static constexpr StringLiteral nativeMachine = "native";
+bool cpu::isNative(Attribute target) {
+  auto known = dyn_cast<TargetAttr>(target);
+  return known && known.getMachine() == nativeMachine;
+}
 
 Attribute cpu::parseTarget(MLIRContext &context, StringRef machine) {
   return TargetAttr::get(&context,

@@ -18,4 +18,7 @@ void registerTarget(mlir::DialectRegistry &registry);
 mlir::Attribute parseTarget(mlir::MLIRContext &context,
                             llvm::StringRef machine);
 
+/// Returns true for `#cpu.target` of this machine.
+bool isNative(mlir::Attribute target);
+
 } // namespace polyrank::cpu

@@ -2,8 +2,12 @@
 
 #include "compiler/target/cpu/GemmLibrary.h"
 
+#include "compiler/target/Target.h"
 #include "compiler/target/cpu/ChooseCalls.h"
 #include "compiler/target/cpu/Cpu.h"
+#include "compiler/target/cpu/CpuTarget.h"
+#include "dialects/graph/ElementTypes.h"
+#include "dialects/rank/Denormals.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/EnumNames.h"
 #include "llvm/ADT/MapVector.h"
@@ -19,8 +23,29 @@ static_assert(
 /// oneDNN's sgemm packs its operands in up to this many bytes for each thread.
 static constexpr uint64_t sgemmPacks = uint64_t(15) << 20;
 
+/// The type, which checkGemm has accepted.
+static ElementType elementOf(Type type) {
+  return graph::toElementType(type).value_or(ElementType::UNDEFINED);
+}
+
+/// Returns true if a plan may leave narrow elements to oneDNN's primitive: this
+/// machine has such products and is the one that the plan is for, and the plan
+/// takes denormal numbers for zero, as the instructions for bf16 do in any
+/// mode.
+static bool mayMultiplyNarrow(rank::GemmOp gemm,
+                              const runtime::GemmShape &shape) {
+  auto target = target::getTarget(gemm);
+  return succeeded(target) && isNative(Attribute(*target)) &&
+         rank::getDenormals(gemm->getParentOfType<ModuleOp>()) ==
+             rank::Denormals::Flush &&
+         runtime::hasNarrowMatmul(shape.operands, shape.result);
+}
+
 runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
-  runtime::GemmShape shape; // of f32, as checkGemm demands
+  runtime::GemmShape shape;
+  shape.operands = elementOf(gemm.getElementType());
+  shape.accumulator = elementOf(gemm.getAccumulatorType());
+  shape.result = elementOf(getElementTypeOrSelf(gemm.getResult()));
   shape.m = gemm.getM();
   shape.n = gemm.getN();
   shape.k = gemm.getK();
@@ -46,24 +71,34 @@ runtime::GemmShape cpu::getGemmShape(rank::GemmOp gemm) {
   // products: with oneDNN 2.6, matmul can be half as fast if rows of B are a
   // multiple of 4 KiB apart. The products of a batch are too small for the
   // packing of the BLAS call to pay off; those of groups have sizes that depend
-  // on data.
-  shape.library = shape.batch.empty() || gemm.getGrouped()
-                      ? runtime::GemmLibrary::Sgemm
-                      : runtime::GemmLibrary::Matmul;
+  // on data. Narrow elements are multiplied as they are where that is possible.
+  bool isSingle = shape.batch.empty() || gemm.getGrouped();
+  if (shape.isNarrow())
+    shape.library = !gemm.getGrouped() && mayMultiplyNarrow(gemm, shape)
+                        ? runtime::GemmLibrary::Matmul
+                        : runtime::GemmLibrary::Widened;
+  else
+    shape.library =
+        isSingle ? runtime::GemmLibrary::Sgemm : runtime::GemmLibrary::Matmul;
   return shape;
 }
 
 Result<void> cpu::checkGemm(rank::GemmOp gemm) {
-  for (Type type : {gemm.getElementType(), gemm.getAccumulatorType(),
-                    gemm.getResult().getType().getElementType()})
-    if (!type.isF32()) {
-      std::string text;
-      llvm::raw_string_ostream(text)
-          << "multiplies '" << type << "', for which this device has no "
-          << "library call; convert the operands to f32";
-      return Error{text};
-    }
-  return {};
+  auto element = graph::toElementType(gemm.getElementType()),
+       accumulator = graph::toElementType(gemm.getAccumulatorType()),
+       result = graph::toElementType(getElementTypeOrSelf(gemm.getResult()));
+  if (element && accumulator && result &&
+      runtime::hasProduct(*element, *accumulator, *result))
+    return {};
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "multiplies '" << gemm.getElementType() << "'";
+  // A narrow type has products, but not with any accumulator.
+  if (element && rowOf(*element).accumulator != *element)
+    os << " and adds in '" << gemm.getAccumulatorType() << "'";
+  os << ", for which this device has no library call; convert the operands to "
+     << "f32";
+  return Error{text};
 }
 
 void cpu::chooseGemmCalls(ArrayRef<rank::GemmOp> gemms, int64_t threads,
@@ -111,7 +146,7 @@ LogicalResult cpu::writeGemm(rank::GemmOp gemm, runtime::plan::CallT &call) {
     call.text += " in " + std::to_string(shape.pieces);
   call.text += " ";
   call.text += plan::EnumNameGemmImplementation(body.implementation);
-  if (shape.library == runtime::GemmLibrary::Sgemm)
+  if (shape.library != runtime::GemmLibrary::Matmul)
     call.library_bytes = sgemmPacks;
   call.body.Set(std::move(body));
   return success();

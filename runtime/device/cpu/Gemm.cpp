@@ -1,23 +1,17 @@
-// PreparedGemm by oneDNN. Its C++ interface throws; no exception leaves this
-// file.
+// PreparedGemm by oneDNN: which of its functions computes a shape, in which
+// form.
 
 #include "runtime/device/cpu/Gemm.h"
 
-#include "runtime/device/cpu/GemmTiles.h"
 #include "runtime/device/cpu/GroupedGemm.h"
 #include "runtime/device/cpu/OneDnn.h"
+#include "runtime/device/cpu/TiledGemm.h"
+#include "runtime/device/cpu/WidenedGemm.h"
 
-#include <algorithm>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <unordered_map>
+#include <oneapi/dnnl/dnnl.h>
 
 namespace polyrank::runtime {
 namespace {
-
-Error libraryError(const GemmShape &shape, const char *what) {
-  return Error{"gemm " + describe(shape) + ": oneDNN: " + what,
-               Error::Fault::Rank};
-}
 
 /// Returns the same products with fewer batch dims: dims of size one are
 /// dropped, and neighbours that one stride covers are merged.
@@ -62,64 +56,6 @@ GemmShape simplified(GemmShape shape) {
   return shape;
 }
 
-/// Runs the tasks of a tiling on the team.
-class TiledGemm : public PreparedGemm {
-public:
-  TiledGemm(const GemmShape &shape, int threads)
-      : shape(shape), tiling(shape), threads(threads) {}
-
-  Result<void> run(const GemmOperands &operands) override {
-    int64_t tasks = tiling.tasks();
-    bool isWorthATeam =
-        tasks > 1 &&
-        tasks * tiling.tileM * tiling.tileN * shape.k >= worthATeam;
-    if (!runTasks(isWorthATeam ? threads : 1, tasks,
-                  [&](int64_t task, int64_t thread) {
-                    return compute(tileOf(operands, task, thread));
-                  }))
-      return libraryError(shape, "the product failed");
-    return {};
-  }
-
-protected:
-  struct Tile {
-    const float *a, *b;
-    float *c;
-    int64_t rows, columns;
-    int64_t thread;
-    std::byte *scratch;
-  };
-  /// Computes one tile on the calling thread. Returns whether it worked.
-  virtual bool compute(const Tile &tile) = 0;
-
-  const GemmShape shape;
-  const Tiling tiling;
-  const int threads;
-
-private:
-  Tile tileOf(const GemmOperands &operands, int64_t task,
-              int64_t thread) const {
-    int64_t m0 = task % tiling.countM * tiling.tileM;
-    int64_t n0 = task / tiling.countM % tiling.countN * tiling.tileN;
-    int64_t product = task / (tiling.countM * tiling.countN);
-    Tile tile{operands.a + (shape.transposeA ? m0 : m0 * shape.lda),
-              operands.b + (shape.transposeB ? n0 * shape.ldb : n0),
-              operands.c + m0 * shape.ldc + n0,
-              std::min(tiling.tileM, shape.m - m0),
-              std::min(tiling.tileN, shape.n - n0),
-              thread,
-              static_cast<std::byte *>(operands.scratch)};
-    for (size_t d = shape.batch.size(); d-- > 0;) {
-      const GemmBatchDim &dim = shape.batch[d];
-      int64_t index = product % dim.count;
-      product /= dim.count;
-      tile.a += index * dim.aStride, tile.b += index * dim.bStride;
-      tile.c += index * dim.cStride;
-    }
-    return tile;
-  }
-};
-
 class SgemmProducts final : public TiledGemm {
 public:
   using TiledGemm::TiledGemm;
@@ -127,134 +63,49 @@ public:
 
 private:
   bool compute(const Tile &tile) override {
-    return dnnl_sgemm(shape.transposeA ? 'T' : 'N',
-                      shape.transposeB ? 'T' : 'N', tile.rows, tile.columns,
-                      shape.k, shape.alpha, tile.a, shape.lda, tile.b,
-                      shape.ldb, shape.beta, tile.c, shape.ldc) == dnnl_success;
+    return dnnl_sgemm(
+               shape.transposeA ? 'T' : 'N', shape.transposeB ? 'T' : 'N',
+               tile.rows, tile.columns, shape.k, shape.alpha,
+               reinterpret_cast<const float *>(tile.a), shape.lda,
+               reinterpret_cast<const float *>(tile.b), shape.ldb, shape.beta,
+               reinterpret_cast<float *>(tile.c), shape.ldc) == dnnl_success;
   }
-};
-
-class MatmulProducts final : public TiledGemm {
-public:
-  static Result<std::unique_ptr<PreparedGemm>> create(const GemmShape &shape,
-                                                      int threads) {
-    try {
-      return std::unique_ptr<PreparedGemm>(new MatmulProducts(shape, threads));
-    } catch (const std::exception &exception) {
-      return libraryError(shape, exception.what());
-    }
-  }
-
-  uint64_t scratchBytes() const override { return scratchPerThread * threads; }
-
-private:
-  /// The primitive for one tile size. Memory objects carry the addresses, so
-  /// each thread has its own.
-  struct Primitive {
-    int64_t rows, columns;
-    dnnl::matmul matmul;
-    struct Arguments {
-      dnnl::memory a, b, c, scratch;
-      std::unordered_map<int, dnnl::memory> map;
-    };
-    std::vector<Arguments> perThread;
-  };
-
-  MatmulProducts(const GemmShape &shape, int threads)
-      : TiledGemm(shape, threads) {
-    static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-    stream = dnnl::stream(cpu);
-    OneThread scope;
-    add(cpu, tiling.tileM, tiling.tileN);
-    int64_t lastM = this->shape.m - (tiling.countM - 1) * tiling.tileM;
-    int64_t lastN = this->shape.n - (tiling.countN - 1) * tiling.tileN;
-    if (lastM != tiling.tileM || lastN != tiling.tileN)
-      add(cpu, lastM, lastN);
-  }
-
-  void add(const dnnl::engine &cpu, int64_t rows, int64_t columns) {
-    // oneDNN caches primitives by dims and strides, but ignores the stride of a
-    // dim of size one. Descriptions that differ only there must be made equal,
-    // or the scratch size would depend on which was created first.
-    auto description = [](int64_t rows, int64_t columns, bool transpose,
-                          int64_t leading) {
-      dnnl::memory::dims strides = transpose ? dnnl::memory::dims{1, leading}
-                                             : dnnl::memory::dims{leading, 1};
-      if (columns == 1 && strides[0] == 1)
-        strides[1] = rows;
-      else if (rows == 1 && strides[1] == 1)
-        strides[0] = columns;
-      return dnnl::memory::desc({rows, columns}, dnnl::memory::data_type::f32,
-                                strides);
-    };
-    auto a = description(rows, shape.k, shape.transposeA, shape.lda);
-    auto b = description(shape.k, columns, shape.transposeB, shape.ldb);
-    auto c = description(rows, columns, false, shape.ldc);
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (shape.alpha != 1)
-      attributes.set_output_scales(0, {shape.alpha});
-    if (shape.beta != 0) {
-      dnnl::post_ops sum;
-      sum.append_sum(shape.beta);
-      attributes.set_post_ops(sum);
-    }
-    dnnl::matmul::primitive_desc chosen(dnnl::matmul::desc(a, b, c), attributes,
-                                        cpu);
-    Primitive primitive{rows, columns, dnnl::matmul(chosen), {}};
-    for (int thread = 0; thread < threads; ++thread) {
-      dnnl::memory memories[] = {
-          dnnl::memory(a, cpu, nullptr), dnnl::memory(b, cpu, nullptr),
-          dnnl::memory(c, cpu, nullptr),
-          dnnl::memory(chosen.scratchpad_desc(), cpu, nullptr)};
-      primitive.perThread.push_back({memories[0],
-                                     memories[1],
-                                     memories[2],
-                                     memories[3],
-                                     {{DNNL_ARG_SRC, memories[0]},
-                                      {DNNL_ARG_WEIGHTS, memories[1]},
-                                      {DNNL_ARG_DST, memories[2]},
-                                      {DNNL_ARG_SCRATCHPAD, memories[3]}}});
-    }
-    uint64_t bytes = chosen.scratchpad_desc().get_size();
-    scratchPerThread = std::max(scratchPerThread, (bytes + 63) / 64 * 64);
-    primitives.push_back(std::move(primitive));
-  }
-
-  bool compute(const Tile &tile) override {
-    try {
-      Primitive &primitive = tile.rows == primitives[0].rows &&
-                                     tile.columns == primitives[0].columns
-                                 ? primitives[0]
-                                 : primitives.back();
-      auto &arguments = primitive.perThread[tile.thread];
-      arguments.a.set_data_handle(const_cast<float *>(tile.a));
-      arguments.b.set_data_handle(const_cast<float *>(tile.b));
-      arguments.c.set_data_handle(tile.c);
-      arguments.scratch.set_data_handle(tile.scratch +
-                                        tile.thread * scratchPerThread);
-      primitive.matmul.execute(stream, arguments.map);
-      return true;
-    } catch (const std::exception &) {
-      return false;
-    }
-  }
-
-  dnnl::stream stream;
-  std::vector<Primitive> primitives;
-  uint64_t scratchPerThread = 0;
 };
 
 } // namespace
 
+bool hasProduct(ElementType operands, ElementType accumulator,
+                ElementType result) {
+  bool isNarrow = operands == ElementType::BF16 || operands == ElementType::F16;
+  return (operands == ElementType::F32 || isNarrow) &&
+         accumulator == ElementType::F32 &&
+         (result == operands || result == accumulator);
+}
+
+/// Each function is for elements of its own.
 static Result<void> checkTypes(const GemmShape &shape) {
-  for (ElementType type : {shape.operands, shape.accumulator, shape.result})
-    if (type != ElementType::F32)
-      return Error{"gemm " + describe(shape) + ": oneDNN multiplies " +
-                       nameOf(ElementType::F32) + " here, and the plan has " +
-                       nameOf(type),
-                   Error::Fault::Rank};
+  auto refuse = [&](const std::string &why) {
+    return Error{"gemm " + describe(shape) + ": " + why, Error::Fault::Rank};
+  };
+  if (!hasProduct(shape.operands, shape.accumulator, shape.result))
+    return refuse(std::string("the CPU has no product of ") +
+                  nameOf(shape.operands) + " that is added in " +
+                  nameOf(shape.accumulator) + " and gives " +
+                  nameOf(shape.result));
+  if (shape.library == GemmLibrary::Sgemm && shape.isNarrow())
+    return refuse(std::string("sgemm multiplies f32, and the plan has ") +
+                  nameOf(shape.operands));
+  if (shape.library == GemmLibrary::Widened && !shape.isNarrow())
+    return refuse("only elements that are narrower than f32 can be widened");
   return {};
+}
+
+bool hasNarrowMatmul(ElementType operands, ElementType result) {
+  GemmShape shape;
+  shape.library = GemmLibrary::Matmul;
+  shape.m = shape.n = shape.k = shape.lda = shape.ldb = shape.ldc = 64;
+  shape.operands = operands, shape.result = result;
+  return static_cast<bool>(prepareGemm(shape, 1));
 }
 
 Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
@@ -266,14 +117,23 @@ Result<std::unique_ptr<PreparedGemm>> prepareGemm(const GemmShape &shape,
   if (shape.grouped != GemmGroups::None)
     return prepareGroupedGemm(shape, threads);
   GemmShape simple = simplified(shape);
-  if (shape.library == GemmLibrary::Sgemm)
+  switch (shape.library) {
+  case GemmLibrary::Sgemm:
     return std::unique_ptr<PreparedGemm>(new SgemmProducts(simple, threads));
-  return MatmulProducts::create(simple, threads);
+  case GemmLibrary::Widened:
+    return prepareWidened(simple, threads);
+  case GemmLibrary::Matmul:
+    break;
+  }
+  return prepareMatmul(simple, threads);
 }
 
 Result<uint64_t> gemmScratchBytes(const GemmShape &shape, int threads) {
+  // Without loading oneDNN.
+  if (Result<void> has = checkTypes(shape); !has)
+    return has.error();
   if (shape.library == GemmLibrary::Sgemm && shape.grouped == GemmGroups::None)
-    return uint64_t(0); // without loading oneDNN
+    return uint64_t(0);
   auto prepared = prepareGemm(shape, threads);
   if (!prepared)
     return prepared.error();
@@ -293,6 +153,11 @@ std::string describe(const GemmShape &shape) {
     text += " *" + std::to_string(dim.count);
   if (shape.grouped != GemmGroups::None)
     text += std::string(" grouped ") + nameOf(shape.grouped);
+  if (shape.isNarrow()) {
+    text += std::string(" ") + nameOf(shape.operands);
+    if (shape.result != shape.operands)
+      text += std::string(" to ") + nameOf(shape.result);
+  }
   if (shape.pieces)
     text += " in " + std::to_string(shape.pieces);
   return text + " (" + nameOf(shape.library) + ")";

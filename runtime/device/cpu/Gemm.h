@@ -13,9 +13,10 @@
 
 namespace polyrank::runtime {
 
+/// Elements of the shape's types.
 struct GemmOperands {
-  const float *a, *b;
-  float *c;
+  const void *a, *b;
+  void *c;
   void *scratch;
   const int64_t *groups = nullptr, *ids = nullptr; // of a grouped GEMM
 };
@@ -29,6 +30,15 @@ public:
   virtual uint64_t scratchBytes() const = 0;
   virtual Result<void> run(const GemmOperands &operands) = 0;
 };
+
+/// Returns true if there is a product of such elements: f32 gives f32, and bf16
+/// and f16, added in f32, give their own type or f32.
+bool hasProduct(ElementType operands, ElementType accumulator,
+                ElementType result);
+
+/// Returns true if oneDNN's primitive multiplies such narrow elements on this
+/// machine, for which bf16 needs avx512_bf16 or AMX.
+bool hasNarrowMatmul(ElementType operands, ElementType result);
 
 /// Prepares `shape` for a team of `threads`, whose members take one piece after
 /// another. The bits of the result do not depend on the number of threads.

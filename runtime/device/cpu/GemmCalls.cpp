@@ -33,9 +33,7 @@ public:
   }
 
   Result<void> run(Invocation invocation) override {
-    GemmOperands operands{reinterpret_cast<const float *>(a.at(invocation)),
-                          reinterpret_cast<const float *>(b.at(invocation)),
-                          reinterpret_cast<float *>(c.at(invocation)),
+    GemmOperands operands{a.at(invocation), b.at(invocation), c.at(invocation),
                           scratch.at(invocation)};
     if (numbers) {
       operands.groups =

@@ -10,11 +10,13 @@
 
 namespace polyrank::runtime {
 
-/// Sgemm is oneDNN's BLAS call, which allocates packing buffers itself (up to
-/// 15 MiB per thread). Matmul is oneDNN's matmul primitive, with scratch from
-/// the plan.
-enum class GemmLibrary : uint8_t { Sgemm, Matmul };
-inline constexpr int numGemmLibraries = 2;
+/// Sgemm is oneDNN's BLAS call for f32, which allocates packing buffers itself
+/// (up to 15 MiB per thread). Matmul is oneDNN's matmul primitive, with scratch
+/// from the plan, for the elements that the machine multiplies. Widened
+/// converts blocks of bf16 or f16 to f32, in scratch from the plan, and
+/// multiplies them by Sgemm.
+enum class GemmLibrary : uint8_t { Sgemm, Matmul, Widened };
+inline constexpr int numGemmLibraries = 3;
 
 constexpr const char *nameOf(GemmLibrary library) {
   switch (library) {
@@ -22,6 +24,8 @@ constexpr const char *nameOf(GemmLibrary library) {
     return "sgemm";
   case GemmLibrary::Matmul:
     return "matmul";
+  case GemmLibrary::Widened:
+    return "widened";
   }
   return "unknown";
 }
@@ -67,6 +71,10 @@ struct GemmShape {
   /// The elements of A and B, of the sums of products, and of C.
   ElementType operands = ElementType::F32, accumulator = ElementType::F32,
               result = ElementType::F32;
+
+  /// True if A and B have elements that are narrower than the sums of their
+  /// products.
+  bool isNarrow() const { return operands != accumulator; }
   bool operator==(const GemmShape &) const = default;
 };
 

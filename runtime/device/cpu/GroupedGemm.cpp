@@ -1,9 +1,11 @@
 // Grouped GEMMs: finds the rows of each group at run time, and calls oneDNN's
-// sgemm tile by tile.
+// sgemm tile by tile. Narrow elements are widened on the way to it, so that
+// their rows need not be gathered first.
 
 #include "runtime/device/cpu/GroupedGemm.h"
 
 #include "runtime/device/cpu/GemmTiles.h"
+#include "runtime/device/cpu/WidenedGemm.h"
 
 #include <algorithm>
 #include <numeric>
@@ -90,9 +92,11 @@ public:
     auto compute = [&](int64_t task, int64_t thread) {
       const Piece &piece = pieces[task];
       const Members &members = piece.block->members;
-      auto *scratch =
-          reinterpret_cast<float *>(static_cast<std::byte *>(operands.scratch) +
-                                    thread * bytesPerThread());
+      std::byte *memory = static_cast<std::byte *>(operands.scratch) +
+                          thread * bytesPerThread();
+      if (shape.isNarrow())
+        return multiplyWidened(operands, piece, memory);
+      auto *scratch = reinterpret_cast<float *>(memory);
       if (piece.block->products.empty() || members.count == 0)
         return scale(operands, piece);
       if (members.areNeighbours)
@@ -112,6 +116,8 @@ private:
   static constexpr int64_t most = 64;
 
   uint64_t bytesPerThread() const {
+    if (shape.isNarrow())
+      return WidenedProduct::scratchBytes(shape.m, shape.n, shape.k);
     uint64_t floats = most * (shape.n + (ofRows ? shape.k : shape.m));
     return (floats * sizeof(float) + 63) / 64 * 64;
   }
@@ -177,7 +183,8 @@ private:
   /// C = beta C, for rows without a product.
   bool scale(const GemmOperands &operands, const Piece &piece) const {
     for (int64_t m = 0; m < piece.rows; ++m) {
-      float *c = operands.c + atC(*piece.block, piece.m0 + m) + piece.n0;
+      float *c = static_cast<float *>(operands.c) +
+                 atC(*piece.block, piece.m0 + m) + piece.n0;
       for (int64_t n = 0; n < piece.columns; ++n)
         c[n] = shape.beta == 0 ? 0 : shape.beta * c[n];
     }
@@ -190,14 +197,16 @@ private:
     int64_t m0 = ofRows ? first + piece.m0 : piece.m0;
     int64_t k0 = ofRows ? 0 : first;
     float beta = shape.beta;
+    const auto *a = static_cast<const float *>(operands.a),
+               *b = static_cast<const float *>(operands.b);
+    auto *c = static_cast<float *>(operands.c);
     for (int64_t e : block.products) {
       if (dnnl_sgemm(
               shape.transposeA ? 'T' : 'N', shape.transposeB ? 'T' : 'N',
               piece.rows, piece.columns, ofRows ? shape.k : block.members.count,
-              shape.alpha, operands.a + e * group.aStride + atA(m0, k0),
-              shape.lda, operands.b + e * group.bStride + atB(k0, piece.n0),
-              shape.ldb, beta, operands.c + atC(block, piece.m0) + piece.n0,
-              shape.ldc) != dnnl_success)
+              shape.alpha, a + e * group.aStride + atA(m0, k0), shape.lda,
+              b + e * group.bStride + atB(k0, piece.n0), shape.ldb, beta,
+              c + atC(block, piece.m0) + piece.n0, shape.ldc) != dnnl_success)
         return false;
       beta = 1;
     }
@@ -210,22 +219,25 @@ private:
                     float *scratch) const {
     const Block &block = *piece.block;
     float *rows = scratch, *results = scratch + most * shape.k;
+    const auto *b = static_cast<const float *>(operands.b);
     float beta = 0;
     for (int64_t e : block.products) {
-      const float *a = operands.a + e * group.aStride;
+      const float *a =
+          static_cast<const float *>(operands.a) + e * group.aStride;
       for (int64_t m = 0; m < piece.rows; ++m)
         for (int64_t k = 0; k < shape.k; ++k)
           rows[m * shape.k + k] =
               a[atA(block.members.numbers[piece.m0 + m], k)];
       if (dnnl_sgemm('N', shape.transposeB ? 'T' : 'N', piece.rows,
                      piece.columns, shape.k, shape.alpha, rows, shape.k,
-                     operands.b + e * group.bStride + atB(0, piece.n0),
-                     shape.ldb, beta, results, piece.columns) != dnnl_success)
+                     b + e * group.bStride + atB(0, piece.n0), shape.ldb, beta,
+                     results, piece.columns) != dnnl_success)
         return false;
       beta = 1;
     }
     for (int64_t m = 0; m < piece.rows; ++m) {
-      float *c = operands.c + atC(block, piece.m0 + m) + piece.n0;
+      float *c = static_cast<float *>(operands.c) + atC(block, piece.m0 + m) +
+                 piece.n0;
       for (int64_t n = 0; n < piece.columns; ++n)
         c[n] = results[m * piece.columns + n] +
                (shape.beta == 0 ? 0 : shape.beta * c[n]);
@@ -239,11 +251,14 @@ private:
                    float *scratch) const {
     const Block &block = *piece.block;
     float *left = scratch, *right = scratch + most * shape.m;
-    float *c = operands.c + atC(block, piece.m0) + piece.n0;
+    float *c =
+        static_cast<float *>(operands.c) + atC(block, piece.m0) + piece.n0;
     float beta = shape.beta;
     for (int64_t e : block.products) {
-      const float *a = operands.a + e * group.aStride;
-      const float *b = operands.b + e * group.bStride;
+      const float *a =
+          static_cast<const float *>(operands.a) + e * group.aStride;
+      const float *b =
+          static_cast<const float *>(operands.b) + e * group.bStride;
       for (int64_t done = 0; done < block.members.count; done += most) {
         int64_t count = std::min(most, block.members.count - done);
         for (int64_t l = 0; l < count; ++l) {
@@ -263,6 +278,47 @@ private:
     return true;
   }
 
+  /// The members that are neighbours are read as a part of the matrix, others
+  /// by their numbers.
+  bool multiplyWidened(const GemmOperands &operands, const Piece &piece,
+                       std::byte *scratch) const {
+    const Block &block = *piece.block;
+    const Members &members = block.members;
+    const int64_t *numbers = members.areNeighbours ? nullptr : members.numbers;
+    int64_t first =
+        members.areNeighbours && members.count > 0 ? members.numbers[0] : 0;
+    int64_t m0 = ofRows && !numbers ? first + piece.m0 : piece.m0;
+    int64_t k0 = ofRows ? 0 : first;
+    const int64_t *rows = ofRows && numbers ? numbers + piece.m0 : nullptr,
+                  *terms = ofRows ? nullptr : numbers;
+    int64_t element = bytesOf(shape.operands);
+    std::vector<NarrowFactors> factors;
+    for (int64_t e : block.products) {
+      // Rows that have numbers are counted from the matrix's first.
+      int64_t a = e * group.aStride + atA(rows ? 0 : m0, k0),
+              b = e * group.bStride + atB(k0, piece.n0);
+      factors.push_back(
+          {{static_cast<const std::byte *>(operands.a) + a * element,
+            shape.transposeA, shape.lda, rows, terms},
+           {static_cast<const std::byte *>(operands.b) + b * element,
+            shape.transposeB, shape.ldb, terms, nullptr}});
+    }
+    int64_t c = block.c + (rows ? 0 : m0) * shape.ldc + piece.n0;
+    WidenedProduct product{shape.operands,
+                           shape.result,
+                           piece.rows,
+                           piece.columns,
+                           ofRows ? shape.k : members.count,
+                           factors,
+                           shape.alpha,
+                           shape.beta,
+                           static_cast<std::byte *>(operands.c) +
+                               c * bytesOf(shape.result),
+                           shape.ldc,
+                           rows};
+    return product.compute(scratch);
+  }
+
   const GemmShape shape;
   const GemmBatchDim group;
   const int threads;
@@ -273,9 +329,12 @@ private:
 
 Result<std::unique_ptr<PreparedGemm>> prepareGroupedGemm(const GemmShape &shape,
                                                          int threads) {
-  if (shape.library != GemmLibrary::Sgemm || shape.batch.size() != 1)
+  GemmLibrary expected =
+      shape.isNarrow() ? GemmLibrary::Widened : GemmLibrary::Sgemm;
+  if (shape.library != expected || shape.batch.size() != 1)
     return Error{"gemm " + describe(shape) +
-                     ": groups are of one batch dim, and computed by sgemm",
+                     ": groups are of one batch dim, and computed by " +
+                     nameOf(expected),
                  Error::Fault::Rank};
   return std::unique_ptr<PreparedGemm>(new GroupedProducts(shape, threads));
 }

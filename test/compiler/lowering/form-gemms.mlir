@@ -228,3 +228,54 @@ func.func @grouped_strided(%x: tensor<6x8xf32>, %w: tensor<3x4x8xf32>, %g: tenso
   %y = graph.grouped_matmul %c, %w, %g, %ids : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<6xi64>, tensor<3xi64>) -> tensor<6x8xf32>
   return %y : tensor<6x8xf32>
 }
+
+// Products of bf16 are added in f32. A gradient of a weight is not rounded: its
+// sum over microbatches is part of the call, as is a factor.
+// CHECK-LABEL: func.func @narrow_to_wide
+func.func @narrow_to_wide(%x: tensor<8x4xbf16>, %y: tensor<8x6xbf16>) -> tensor<4x6xf32> {
+  // CHECK-NEXT: %[[FIRST:.*]] = rank.gemm {{.*}} {accumulator = f32} : (tensor<8x4xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  // CHECK-NEXT: rank.gemm %{{.*}} at [0, 1, 4], %{{.*}} at [0, 6, 1] add %[[FIRST]] sizes [4, 6, 8] row 6 batch [] {accumulator = f32, alpha = 5.000000e-01 : f64} : (tensor<8x4xbf16>, tensor<8x6xbf16>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK-NEXT: return
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xf32>
+  %0 = graph.matmul %x, %y batch [] x [] contract [0] x [0] : (tensor<8x4xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %1 = graph.matmul %x, %y batch [] x [] contract [0] x [0] : (tensor<8x4xbf16>, tensor<8x6xbf16>) -> tensor<4x6xf32>
+  %2 = graph.mul %1, %half : tensor<4x6xf32>
+  %3 = graph.add %0, %2 : tensor<4x6xf32>
+  return %3 : tensor<4x6xf32>
+}
+
+// A product that is rounded to bf16 is rounded before it is scaled or added to
+// another one, and these round again.
+// CHECK-LABEL: func.func @narrow
+func.func @narrow(%x: tensor<4x8xbf16>, %y: tensor<8x6xbf16>) -> tensor<4x6xbf16> {
+  // CHECK: %[[FIRST:.*]] = rank.gemm {{.*}} batch [] {accumulator = f32} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xbf16>
+  // CHECK: %[[SECOND:.*]] = rank.gemm {{.*}} batch [] {accumulator = f32} : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xbf16>
+  // CHECK: %[[SCALED:.*]] = graph.mul %[[SECOND]]
+  // CHECK: graph.add %[[FIRST]], %[[SCALED]]
+  %half = graph.constant dense<5.000000e-01> : tensor<4x6xbf16>
+  %0 = graph.matmul %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xbf16>
+  %1 = graph.matmul %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xbf16>, tensor<8x6xbf16>) -> tensor<4x6xbf16>
+  %2 = graph.mul %1, %half : tensor<4x6xbf16>
+  %3 = graph.add %0, %2 : tensor<4x6xbf16>
+  return %3 : tensor<4x6xbf16>
+}
+
+// Conversions of a product are ops of their own: what was rounded stays so.
+// CHECK-LABEL: func.func @converted
+// CHECK: %[[Y:.*]] = rank.gemm {{.*}} -> tensor<4x6xf16>
+// CHECK: graph.convert %[[Y]] : (tensor<4x6xf16>) -> tensor<4x6xf32>
+func.func @converted(%x: tensor<4x8xf16>, %y: tensor<8x6xf16>) -> tensor<4x6xf32> {
+  %0 = graph.matmul %x, %y batch [] x [] contract [1] x [0] : (tensor<4x8xf16>, tensor<8x6xf16>) -> tensor<4x6xf16>
+  %1 = graph.convert %0 : (tensor<4x6xf16>) -> tensor<4x6xf32>
+  return %1 : tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @narrow_groups
+func.func @narrow_groups(%x: tensor<6x4xbf16>, %y: tensor<6x8xbf16>, %g: tensor<6xi64>, %ids: tensor<3xi64>) -> (tensor<6x8xbf16>, tensor<3x4x8xf32>) {
+  // CHECK-NEXT: %[[OUTER:.*]] = rank.gemm {{.*}} sizes [4, 8, 6] row 8 batch [3, 0, 0, 32] {accumulator = f32, grouped = #rank.grouped<inner>} : {{.*}} -> tensor<3x4x8xf32>
+  // CHECK: rank.gemm {{.*}} {accumulator = f32, grouped = #rank.grouped<rows>} : {{.*}} -> tensor<6x8xbf16>
+  %0 = graph.grouped_outer %x, %y, %g, %ids : (tensor<6x4xbf16>, tensor<6x8xbf16>, tensor<6xi64>, tensor<3xi64>) -> tensor<3x4x8xf32>
+  %w = graph.convert %0 : (tensor<3x4x8xf32>) -> tensor<3x4x8xbf16>
+  %1 = graph.grouped_matmul %x, %w, %g, %ids : (tensor<6x4xbf16>, tensor<3x4x8xbf16>, tensor<6xi64>, tensor<3xi64>) -> tensor<6x8xbf16>
+  return %1, %0 : tensor<6x8xbf16>, tensor<3x4x8xf32>
+}

@@ -49,6 +49,27 @@ func.func @forward(%w: tensor<4x4xf32> {graph.role = #graph.parameter<@w>}, %u: 
 }
 })mlir";
 
+/// A product that is rounded to bf16, and one of bf16 that is not rounded.
+constexpr const char *narrowModel = R"mlir(
+module attributes {sharding.mesh = #sharding.mesh<["data"=1]>} {
+graph.parameter @w : tensor<4x4xf32> at "FILE" offset 0 length 64 {trainable}
+graph.parameter @u : tensor<4x4xf32> at "FILE" offset 64 length 64 {trainable}
+func.func @forward(%w: tensor<4x4xf32> {graph.role = #graph.parameter<@w>}, %u: tensor<4x4xf32> {graph.role = #graph.parameter<@u>}, %x: tensor<4x4xf32> {graph.role = #graph.input<"x">}, %l: tensor<4xi64> {graph.role = #graph.input<"labels" labels range 4 ignored -100>}) -> (tensor<f32> {graph.role = #graph.mean<"cross_entropy(logits,labels)" weight 1.000000e+00 : f64>}, tensor<f32> {graph.role = #graph.count<4>}) {
+  %xn = graph.convert %x : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  %wn = graph.convert %w : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  %0 = graph.matmul %xn, %wn batch [] x [] contract [1] x [0] : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %1 = graph.convert %0 : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %2 = graph.exp %1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %h = graph.convert %2 : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  %un = graph.convert %u : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+  %logits = graph.matmul %h, %un batch [] x [] contract [1] x [0] : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %loss, %lse = graph.cross_entropy %logits, %l {axis = 1 : i64, ignore_index = -100 : i64} : (tensor<4x4xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %count = graph.constant dense<4.0> : tensor<f32>
+  %sum = graph.reduce sum %loss over [0] : (tensor<4xf32>) -> tensor<f32>
+  return %sum, %count : tensor<f32>, tensor<f32>
+}
+})mlir";
+
 constexpr const char *step =
     "build-step{optimizer=sgd(lr=0.5) microbatches=4 clip-norm=1},"
     "canonicalize,cse";
@@ -78,6 +99,11 @@ protected:
     for (int i = 0; i < 32; ++i)
       values.push_back(0.2f * static_cast<float>(i * 7 % 9) - 0.7f);
     runtime::test::writeFile(weights, values.data(), 4 * values.size());
+    writeData(/*ignored=*/7);
+  }
+
+  /// 32 samples. The label of each `ignored`-th one does not count; 0: all do.
+  void writeData(int ignored) {
     auto writer = NpzWriter::create(data);
     ASSERT_TRUE(writer);
     std::vector<float> x;
@@ -85,7 +111,7 @@ protected:
     for (int sample = 0; sample < 32; ++sample) {
       for (int i = 0; i < 4; ++i)
         x.push_back(static_cast<float>((sample * 5 + i * 3) % 11) / 6 - 1);
-      labels.push_back(sample % 7 == 0 ? -100 : sample % 4);
+      labels.push_back(ignored && sample % ignored == 0 ? -100 : sample % 4);
     }
     std::vector<int64_t> shape{32, 4}, samples{32};
     ASSERT_TRUE(
@@ -100,7 +126,6 @@ protected:
                bool hasStages) {
     std::string text = model;
     replaceAll(text, "MESH", mesh);
-    replaceAll(text, "FILE", weights);
     replaceAll(text, "STAGES",
                hasStages ? ", pipeline.axis = \"pipe\", pipeline.coordinates = "
                            "array<i64: 0, 1>, pipeline.schedule = \"1f1b\""
@@ -112,12 +137,19 @@ protected:
       replaceAll(text, std::string("LOSS") + stage,
                  hasStages ? ", " + attribute : "");
     }
+    compileModel(path, text,
+                 hasStages
+                     ? std::string("insert-transfers,") + step + ",join-stages"
+                     : step);
+  }
+
+  /// The plan of a model whose step `passes` make.
+  void compileModel(const std::string &path, std::string text,
+                    std::string passes) {
+    replaceAll(text, "FILE", weights);
     auto module = parseSourceString<ModuleOp>(text, context.get());
     ASSERT_TRUE(module);
     PassManager manager(context.get());
-    std::string passes =
-        hasStages ? std::string("insert-transfers,") + step + ",join-stages"
-                  : step;
     passes += ",apply-strategy,func.func(propagate-layouts),partition-stage,"
               "lowering-stage";
     ASSERT_TRUE(succeeded(parsePassPipeline(passes, manager)));
@@ -187,6 +219,45 @@ TEST_F(WritePlanTest, StagesTrainAsTheWholeDoes) {
          {std::pair(&stages.w, &whole.w), {&stages.u, &whole.u}})
       for (size_t i = 0; i < found->size(); ++i)
         EXPECT_NEAR((*found)[i], (*expected)[i], 1e-5);
+  }
+}
+
+// The numbers are PyTorch's:
+//
+//   for first in range(16 * step, 16 * step + 16, 4):
+//       rows = [(first + i) % 32 for i in range(4)]
+//       h = exp((x[rows].bfloat16() @ w.bfloat16()).float()).bfloat16()
+//       logits = h.float() @ u.bfloat16().float()
+//       (cross_entropy(logits, labels[rows], reduction="sum") / 16).backward()
+//   w -= 0.5 * w.grad; u -= 0.5 * u.grad
+//
+// A product of bf16 that gives f32 is PyTorch's product of floats, each of
+// which a bf16 represents.
+TEST_F(WritePlanTest, ProductsOfBFloat16TrainAsPyTorchsDo) {
+  writeData(/*ignored=*/0);
+  std::string path = directory / "narrow.plan";
+  compileModel(
+      path, narrowModel,
+      "build-step{optimizer=sgd(lr=0.5) microbatches=4},canonicalize,cse");
+  ASSERT_FALSE(HasFatalFailure());
+  Trained trained;
+  train(path, trained);
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_EQ(trained.log.size(), 3u);
+  const double losses[] = {2.2073426, 1.7329099, 1.5294352};
+  const float w[] = {-0.72899169f,   0.68616027f,  0.35414582f, -0.027738154f,
+                     -0.45855713f,   0.75890201f,  0.5541082f,  0.1673913f,
+                     -0.12652281f,   -0.32321471f, 0.62741393f, 0.20228273f,
+                     -0.0057464242f, -0.33561325f, 0.88464969f, 0.47338873f};
+  const float u[] = {-0.25818479f, -0.1837509f,  -0.33787841f,  0.57963866f,
+                     0.15305787f,  0.060110509f, -0.10534668f,  0.49148411f,
+                     0.26898962f,  0.16157687f,  -0.087231427f, -0.74351043f,
+                     0.4337799f,   0.37716752f,  0.15500492f,   -0.56591797f};
+  for (size_t s = 0; s < 3; ++s)
+    EXPECT_NEAR(trained.log[s].at("loss").get<double>(), losses[s], 2e-6);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_NEAR(trained.w[i], w[i], 1e-6) << i;
+    EXPECT_NEAR(trained.u[i], u[i], 1e-6) << i;
   }
 }
 

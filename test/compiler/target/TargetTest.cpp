@@ -26,6 +26,7 @@ struct Abacus : target::TargetInterface::ExternalModel<Abacus, StringAttr> {
   Result<void> checkMachine(Attribute) const { return {}; }
   int64_t getAlignment(Attribute) const { return 512; }
   target::Rates getRates(Attribute, int64_t) const { return {1, 1}; }
+  double getProductSpeed(Attribute, Type) const { return 1; }
 };
 
 template <typename Op>

@@ -125,6 +125,26 @@ const Case cases[] = {
      "tensor<2x4x2xf64>",
      "%r = graph.matmul %x, %y batch [1] x [1] contract [0, 3] x [2, 0] : "
      "(tensor<3x2x4x5xf64>, tensor<5x2x3x2xf64>) -> tensor<2x4x2xf64>"},
+    {"matmul_wider", "%x: tensor<2x3xbf16>, %y: tensor<3x4xbf16>",
+     "tensor<2x4xf32>",
+     "%r = graph.matmul %x, %y batch [] x [] contract [1] x [0] : "
+     "(tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xf32>"},
+    {"matmul_wider_general", "%x: tensor<3x2x4x5xf16>, %y: tensor<5x2x3x2xf16>",
+     "tensor<2x4x2xf32>",
+     "%r = graph.matmul %x, %y batch [1] x [1] contract [0, 3] x [2, 0] : "
+     "(tensor<3x2x4x5xf16>, tensor<5x2x3x2xf16>) -> tensor<2x4x2xf32>"},
+    {"grouped_matmul_wider",
+     "%x: tensor<4x3xbf16>, %w: tensor<2x3x2xbf16>, %g: tensor<4xi64>, "
+     "%e: tensor<2xi64>",
+     "tensor<4x2xf32>",
+     "%r = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x3xbf16>, "
+     "tensor<2x3x2xbf16>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x2xf32>"},
+    {"grouped_outer_wider",
+     "%x: tensor<4x3xf16>, %y: tensor<4x2xf16>, %g: tensor<4xi64>, "
+     "%e: tensor<2xi64>",
+     "tensor<2x3x2xf32>",
+     "%r = graph.grouped_outer %x, %y, %g, %e : (tensor<4x3xf16>, "
+     "tensor<4x2xf16>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x3x2xf32>"},
     {"grouped_matmul",
      "%x: tensor<4x3xf64>, %w: tensor<2x3x2xf64>, %g: tensor<4xi64>, "
      "%e: tensor<2xi64>",

@@ -465,3 +465,18 @@ func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k:
   %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
   return %y : tensor<2x2x3x5xf32>
 }
+
+// -----
+
+// Scores of bf16 that are not rounded, and values of f32: an attention would have
+// one type.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+func.func @forward(%q: tensor<2x2x3x4xbf16> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xbf16> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xbf16>, tensor<2x2x3x4xbf16>) -> tensor<2x2x3x3xf32>
+  %p = graph.softmax %s {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %p, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}

@@ -92,6 +92,34 @@ func.func @matmul_result(%x: tensor<4x6xf32>, %w: tensor<6x8xf32>) {
 }
 
 // -----
+func.func @narrow_matmul(%x: tensor<4x6xbf16>, %w: tensor<6x8xbf16>) {
+  // expected-error @+1 {{[1] multiplies 'bf16' and gives 'f16'; the result is 'bf16', or 'f32', in which its products are added}}
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xbf16>, tensor<6x8xbf16>) -> tensor<4x8xf16>
+  return
+}
+
+// -----
+func.func @narrow_and_wide(%x: tensor<4x6xbf16>, %w: tensor<6x8xf32>) {
+  // expected-error @+1 {{[1] computes with 'bf16' and 'f32'; element types are equal (graph.convert)}}
+  %0 = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x6xbf16>, tensor<6x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+func.func @narrow_grouped_outer(%x: tensor<4x6xf16>, %y: tensor<4x8xf16>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[1] multiplies 'f16' and gives 'f64'; the result is 'f16', or 'f32', in which its products are added}}
+  %0 = graph.grouped_outer %x, %y, %g, %e : (tensor<4x6xf16>, tensor<4x8xf16>, tensor<4xi64>, tensor<2xi64>) -> tensor<2x6x8xf64>
+  return
+}
+
+// -----
+func.func @narrow_grouped_matmul(%x: tensor<4x6xf16>, %w: tensor<2x6x8xf16>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
+  // expected-error @+1 {{[1] multiplies 'f16' and gives 'bf16'; the result is 'f16', or 'f32', in which its products are added}}
+  %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf16>, tensor<2x6x8xf16>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xbf16>
+  return
+}
+
+// -----
 func.func @grouped_matmul(%x: tensor<4x6xf32>, %w: tensor<2x6x8xf64>, %g: tensor<4xi64>, %e: tensor<2xi64>) {
   // expected-error @+1 {{[1] computes with 'f32' and 'f64'; element types are equal (graph.convert)}}
   %0 = graph.grouped_matmul %x, %w, %g, %e : (tensor<4x6xf32>, tensor<2x6x8xf64>, tensor<4xi64>, tensor<2xi64>) -> tensor<4x8xf32>

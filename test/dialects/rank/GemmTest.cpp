@@ -65,6 +65,25 @@ TEST(Gemm, SaysWhatItComputes) {
   EXPECT_EQ(gemms[2].getBytes(), 4 * (128 + 512 + 128) + 8 * (8 + 2));
 }
 
+TEST(Gemm, NamesElementsThatAreAddedInAWiderType) {
+  Gemms gemms(
+      "%n = graph.convert %x : (tensor<2x4x16xf32>) -> tensor<2x4x16xbf16>\n"
+      "%v = graph.convert %w : (tensor<32x16xf32>) -> tensor<32x16xbf16>\n"
+      "%0 = rank.gemm %n at [0, 16, 1], %v at [0, 1, 16] sizes [8, 32, 16] row "
+      "32 batch [] {accumulator = f32} : (tensor<2x4x16xbf16>, "
+      "tensor<32x16xbf16>) -> tensor<2x4x32xbf16>\n"
+      "%1 = rank.gemm %n at [16, 16, 1], %v at [0, 1, 16] add %c sizes [4, 32, "
+      "16] row 32 batch [2, 0, 0, 128] {accumulator = f32} : "
+      "(tensor<2x4x16xbf16>, tensor<32x16xbf16>, tensor<2x4x32xf32>) -> "
+      "tensor<2x4x32xf32>\n");
+  ASSERT_EQ(gemms.all.size(), 2u);
+  EXPECT_EQ(gemms[0].getText(), "gemm 8x32x16 B^T bf16");
+  EXPECT_EQ(gemms[1].getText(), "gemm 4x32x16 B^T *2 bf16 to f32 +=");
+  EXPECT_EQ(gemms[0].getBytes(), 2 * (128 + 512 + 256));
+  EXPECT_EQ(gemms[1].getBytes(), 2 * (64 + 512) + 4 * (256 + 256));
+  EXPECT_EQ(gemms[1].getReadBegin(0), 2 * 16);
+}
+
 TEST(Gemm, CountsTheBytesThatItReads) {
   // A quarter of x, from byte 64 on; the one row of w for each of two products.
   Gemms gemms("%0 = rank.gemm %x at [16, 64, 1], %w at [0, 1, 16] sizes [1, 1, "

@@ -9,6 +9,7 @@
 #include "test/runtime/AttentionPlan.h"
 #include "test/runtime/PlanBuilder.h"
 #include "test/runtime/PlanParts.h"
+#include "test/runtime/device/cpu/GemmShapes.h"
 
 #include <algorithm>
 #include <array>
@@ -89,57 +90,6 @@ std::vector<float> run(const GemmShape &shape, int threads) {
   return operands.c;
 }
 
-GemmShape shapeFrom(int64_t m, int64_t n, int64_t k, bool ta, bool tb,
-                    int64_t pad, std::vector<GemmBatchDim> batch = {}) {
-  GemmShape shape;
-  shape.m = m, shape.n = n, shape.k = k;
-  shape.transposeA = ta, shape.transposeB = tb;
-  shape.lda = (ta ? m : k) + pad, shape.ldb = (tb ? k : n) + pad;
-  shape.ldc = n + pad;
-  shape.batch = std::move(batch);
-  return shape;
-}
-
-std::vector<GemmShape> shapes() {
-  std::vector<GemmShape> result;
-  for (bool ta : {false, true})
-    for (bool tb : {false, true}) {
-      result.push_back(shapeFrom(3, 5, 7, ta, tb, 0));
-      result.push_back(shapeFrom(1, 300, 129, ta, tb, 2));
-      result.push_back(shapeFrom(300, 1, 129, ta, tb, 1));
-      result.push_back(shapeFrom(65, 400, 128, ta, tb, 3));
-      result.push_back(shapeFrom(8, 4, 40000, ta, tb, 0));
-      // A batch that shares b, and is folded into rows.
-      result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {{5, 800, 0, 600}}));
-      // Batches that are not folded: other operands, or gaps.
-      for (GemmBatchDim batch : {GemmBatchDim{5, 800, 1200, 600},
-                                 {5, 840, 0, 600},
-                                 {5, 800, 0, 640}})
-        result.push_back(shapeFrom(20, 30, 40, ta, tb, 0, {batch}));
-      result.push_back(shapeFrom(20, 30, 20, ta, tb, 0, {{5, 400, 0, 600}}));
-      // Two dims that merge, and that do not because of one operand.
-      for (GemmBatchDim outer : {GemmBatchDim{2, 126, 189, 96},
-                                 {2, 127, 189, 96},
-                                 {2, 126, 190, 96},
-                                 {2, 126, 189, 97}})
-        result.push_back(
-            shapeFrom(4, 8, 7, ta, tb, 0, {outer, {3, 42, 63, 32}}));
-    }
-  // Attention: products of batch x heads, the heads interleaved in the rows.
-  constexpr int64_t length = 16, heads = 3, width = 8;
-  GemmShape scores =
-      shapeFrom(length, length, width, false, true, 0,
-                {{2, length * heads * width, length * heads * width,
-                  heads * length * length},
-                 {heads, width, width, length * length}});
-  scores.lda = scores.ldb = heads * width;
-  result.push_back(scores);
-  GemmShape scaled = shapeFrom(30, 40, 50, false, true, 0);
-  scaled.alpha = 0.125f, scaled.beta = 1;
-  result.push_back(scaled);
-  return result;
-}
-
 /// Shapes with various numbers of pieces.
 std::vector<GemmShape> cutShapes(GemmLibrary library) {
   std::vector<GemmShape> result;
@@ -179,11 +129,6 @@ INSTANTIATE_TEST_SUITE_P(Libraries, Products,
                                          GemmLibrary::Matmul));
 
 //===-- groups -----------------------------------------------------------===//
-
-/// The group of each row, or of each element of the inner dim.
-struct Groups {
-  std::vector<int64_t> groups, ids;
-};
 
 std::vector<float> runGrouped(const GemmShape &shape, const Groups &groups,
                               int threads) {
@@ -232,49 +177,6 @@ std::vector<float> defineGrouped(const GemmShape &shape, const Groups &groups) {
                                                     ? j * shape.ldb + l
                                                     : l * shape.ldb + j)];
   return {c.begin(), c.end()};
-}
-
-/// Sorted and not, groups that are empty, have no product, or have two.
-std::vector<Groups> groupsOf(int64_t count) {
-  std::vector<Groups> result;
-  auto sorted = [&](std::vector<int64_t> ends) {
-    std::vector<int64_t> groups;
-    for (int64_t i = 0; i < count; ++i)
-      groups.push_back(std::upper_bound(ends.begin(), ends.end(), i) -
-                       ends.begin());
-    return groups;
-  };
-  result.push_back({sorted({count / 3, count / 2, count}), {0, 1, 2}});
-  result.push_back({sorted({0, 0, count}), {0, 1, 2}});
-  result.push_back({sorted({1, 2, 3}), {0, 1, 2}}); // others in group 3
-  result.push_back({sorted({count / 2, count}), {7, 1, 0}});
-  result.push_back({sorted({count / 2, count}), {1, 0, 1}});
-  result.push_back({std::vector<int64_t>(count, -5), {0, 1, 2}});
-  std::vector<int64_t> mixed;
-  for (int64_t i = 0; i < count; ++i)
-    mixed.push_back(i * i % 5 - 1);
-  result.push_back({mixed, {0, 2, 3}});
-  return result;
-}
-
-std::vector<GemmShape> groupedShapes() {
-  std::vector<GemmShape> result;
-  for (bool ta : {false, true})
-    for (bool tb : {false, true})
-      for (auto [m, n, k] :
-           {std::array{9, 5, 7}, {1, 33, 1}, {90, 400, 64}, {300, 2, 430}})
-        for (bool ofRows : {true, false})
-          for (float beta : {0.f, 1.f}) {
-            GemmShape shape = shapeFrom(m, n, k, ta, tb, 2);
-            shape.grouped = ofRows ? GemmGroups::Rows : GemmGroups::Inner;
-            shape.beta = beta;
-            shape.alpha = beta == 0 ? 1 : 0.5f;
-            int64_t matrix = (tb ? n : k) * shape.ldb + 1;
-            shape.batch = {ofRows ? GemmBatchDim{3, 0, matrix, 0}
-                                  : GemmBatchDim{3, 0, 0, m * shape.ldc}};
-            result.push_back(shape);
-          }
-  return result;
 }
 
 TEST(GroupedProducts, AreThoseOfTheirDefinition) {
@@ -578,15 +480,42 @@ TEST(Commands, AGemmIsRefusedWhereItsScratchIsTooSmall) {
 
 TEST(Commands, AGemmOfOtherElementsIsRefusedByTheirName) {
   using plan::ElementType;
-  for (ElementType plan::CpuGemmT::*type :
-       {&plan::CpuGemmT::operands, &plan::CpuGemmT::accumulator,
-        &plan::CpuGemmT::result}) {
+  for (auto [type, types] :
+       {std::pair(&plan::CpuGemmT::operands, "f64 that is added in f32 and "
+                                             "gives f32"),
+        {&plan::CpuGemmT::accumulator,
+         "f32 that is added in f64 and gives f32"},
+        {&plan::CpuGemmT::result, "f32 that is added in f32 and gives f64"}}) {
     plan::CpuGemmT gemm = gemmOf(1, 1, 1);
     gemm.*type = ElementType::F64;
     Prepared prepared(
         call(gemm, *floatsAt(0, 2), *floatsAt(2, 2), *floatsAt(4, 2)));
-    EXPECT_EQ(prepared.refusal, "gemm 1x1x1 (sgemm): oneDNN multiplies f32 "
-                                "here, and the plan has f64");
+    EXPECT_NE(prepared.refusal.find(
+                  std::string("(sgemm): the CPU has no product of ") + types),
+              std::string::npos)
+        << prepared.refusal;
+  }
+}
+
+TEST(Commands, AGemmOfNarrowElementsWorksOnItsMicrobatch) {
+  // A small integer as a float is zero and then the integer, as bf16.
+  for (auto implementation :
+       {plan::GemmImplementation::Widened, plan::GemmImplementation::Matmul}) {
+    plan::CpuGemmT gemm = gemmOf(1, 1, 2);
+    gemm.alpha = 2, gemm.beta = 3;
+    gemm.implementation = implementation;
+    gemm.operands = plan::ElementType::BF16;
+    if (implementation == plan::GemmImplementation::Matmul &&
+        !hasNarrowMatmul(polyrank::ElementType::BF16,
+                         polyrank::ElementType::F32))
+      continue;
+    plan::CallT product = call(gemm, *floatsAt(10, 1, 5), *floatsAt(100, 1, 7),
+                               *floatsAt(1000, 1, 9));
+    product.scratch = floatsAt(16384, 4096);
+    Prepared prepared(std::move(product));
+    ASSERT_TRUE(prepared.operation) << prepared.refusal;
+    ASSERT_TRUE(prepared.operation->run({2}));
+    EXPECT_EQ(prepared.memory[1018], 2 * 20 * 114 + 3 * 1018);
   }
 }
 

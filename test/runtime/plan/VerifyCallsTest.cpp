@@ -19,6 +19,20 @@ CpuGemmT &group(PlanT &plan, bool ofRows) {
   callOf(plan).writes = {bufferAt(2048, 64)};
   return gemm;
 }
+/// The GEMM multiplies bf16, and each of its buffers has just the bytes that it
+/// needs then.
+CpuGemmT &narrow(PlanT &plan) {
+  CpuGemmT &gemm = gemmOf(plan);
+  gemm.operands = gemm.result = ElementType::BF16;
+  gemm.accumulator = ElementType::F32;
+  gemm.implementation = GemmImplementation::Widened;
+  if (gemm.grouped == GemmGrouping::None) {
+    aOf(callOf(plan)) = bufferAt(64, 24);
+    bOf(callOf(plan)) = bufferAt(0, 12);
+    cOf(callOf(plan)) = bufferAt(256, 16);
+  }
+  return gemm;
+}
 /// The numbers of the groups, and the groups' ids.
 BufferRef &groupsOf(PlanT &plan) { return callOf(plan).reads[2]; }
 BufferRef &idsOf(PlanT &plan) { return callOf(plan).reads[3]; }
@@ -170,10 +184,68 @@ const Lie lies[] = {
      [](PlanT &p) {
        CpuGemmT &gemm = gemmOf(p);
        gemm.operands = gemm.accumulator = gemm.result = ElementType::F64;
+       gemm.implementation = GemmImplementation::Matmul;
      },
      ", a: 4 x 3 with leading dim 3 and its batch need 96 bytes"},
+    {"gemmOfWiderElementsBySgemm",
+     [](PlanT &p) {
+       CpuGemmT &gemm = gemmOf(p);
+       gemm.operands = gemm.accumulator = gemm.result = ElementType::F64;
+       gemm.implementation = GemmImplementation::Sgemm;
+     },
+     "Sgemm cannot multiply F64 and add in F64"},
+    {"gemmOfNarrowElementsBySgemm",
+     [](PlanT &p) { narrow(p).implementation = GemmImplementation::Sgemm; },
+     "Sgemm cannot multiply BF16 and add in F32"},
+    {"gemmWidensF32",
+     [](PlanT &p) { gemmOf(p).implementation = GemmImplementation::Widened; },
+     "Widened cannot multiply F32 and add in F32"},
+    {"gemmWidensToF64",
+     [](PlanT &p) { narrow(p).accumulator = ElementType::F64; },
+     "Widened cannot multiply BF16 and add in F64"},
+    {"gemmOfNarrowGroupsByMatmul",
+     [](PlanT &p) {
+       group(p, true), narrow(p).implementation = GemmImplementation::Matmul;
+     },
+     "groups are computed by Widened, not by Matmul"},
+    {"gemmNarrowA",
+     [](PlanT &p) { narrow(p), aOf(callOf(p)) = bufferAt(64, 22); },
+     ", a: 4 x 3 with leading dim 3 and its batch need 24 bytes, its buffer "
+     "has "
+     "22"},
+    {"gemmNarrowB",
+     [](PlanT &p) { narrow(p), bOf(callOf(p)) = bufferAt(0, 10); },
+     ", b: 3 x 2 with leading dim 2 and its batch need 12 bytes, its buffer "
+     "has "
+     "10"},
+    {"gemmNarrowC",
+     [](PlanT &p) { narrow(p), cOf(callOf(p)) = bufferAt(256, 14); },
+     ", c: 4 x 2 with leading dim 2 and its batch need 16 bytes, its buffer "
+     "has "
+     "14"},
+    {"gemmWideC",
+     [](PlanT &p) {
+       narrow(p).result = ElementType::F32;
+       cOf(callOf(p)) = bufferAt(256, 16);
+     },
+     ", c: 4 x 2 with leading dim 2 and its batch need 32 bytes, its buffer "
+     "has "
+     "16"},
+    {"gemmNarrowMisaligned",
+     [](PlanT &p) { narrow(p), aOf(callOf(p)) = bufferAt(65, 24); },
+     ", a: offset 65"},
+    {"gemmWideCMisaligned",
+     [](PlanT &p) {
+       narrow(p).result = ElementType::F32;
+       cOf(callOf(p)) = bufferAt(258, 32);
+     },
+     ", c: offset 258"},
     {"callKind", [](PlanT &p) { callOf(p).kind = CallKind(9); },
      "calls of kind 9 do not exist"},
+    {"callOfIntegers", [](PlanT &p) { callOf(p).factors = ElementType::I32; },
+     "multiplies elements of type 6, which is no float"},
+    {"callOfNoType", [](PlanT &p) { callOf(p).factors = ElementType(99); },
+     "multiplies elements of type 99, which is no float"},
     {"callOfALibraryThatTakesAll",
      [](PlanT &p) { callOf(p).library_bytes = uint64_t(1) << 49; },
      "the library allocates 562949953421312 bytes for each thread"},
@@ -272,6 +344,26 @@ TEST(VerifyCalls, AcceptsProductsWhoseBuffersDoNotMeet) {
     SCOPED_TRACE(ofRows);
     PlanT plan = goodPlan();
     group(plan, ofRows);
+    expectAccepted(plan);
+  }
+  for (GemmImplementation implementation :
+       {GemmImplementation::Widened, GemmImplementation::Matmul})
+    for (ElementType element : {ElementType::BF16, ElementType::F16}) {
+      SCOPED_TRACE(EnumNameElementType(element));
+      PlanT plan = goodPlan();
+      CpuGemmT &gemm = narrow(plan);
+      gemm.operands = gemm.result = element;
+      gemm.implementation = implementation;
+      expectAccepted(plan);
+      gemm.result = ElementType::F32;
+      cOf(callOf(plan)) = bufferAt(256, 32);
+      expectAccepted(plan);
+    }
+  for (bool ofRows : {true, false}) {
+    SCOPED_TRACE(ofRows);
+    PlanT plan = goodPlan();
+    group(plan, ofRows);
+    narrow(plan);
     expectAccepted(plan);
   }
   check("in as many pieces as rows",

@@ -38,6 +38,9 @@ struct GridTarget
   Result<void> checkMachine(Attribute) const { return {}; }
   int64_t getAlignment(Attribute) const { return 256; }
   target::Rates getRates(Attribute, int64_t) const { return {1e13, 1e12}; }
+  double getProductSpeed(Attribute, Type elementType) const {
+    return elementType.getIntOrFloatBitWidth() == 16 ? 8 : 1;
+  }
 };
 
 /// How many threads a kernel has, and what each does.
