@@ -8,6 +8,20 @@
 
 namespace polyrank {
 
+double *RatesSpec::find(std::string_view key) {
+  if (key == "compute")
+    return &gigaflops;
+  if (key == "memory")
+    return &gigabytes;
+  auto type = findElementType(&ElementTypeRow::name, key);
+  if (!type || !isFloat(*type) || rowOf(*type).accumulator == *type)
+    return nullptr;
+  for (auto &[known, rate] : narrow)
+    if (known == *type)
+      return &rate;
+  return &narrow.emplace_back(*type, 0).second;
+}
+
 Result<RatesSpec> RatesSpec::parse(std::string_view text) {
   constexpr PairForm form{"compute=GFLOPS,memory=GB_PER_S",
                           "compute=120,memory=16"};
@@ -16,18 +30,22 @@ Result<RatesSpec> RatesSpec::parse(std::string_view text) {
     rates = {(*both)[0], (*both)[1]};
   } else {
     auto pairs = parsePairs(text, form);
-    if (!pairs || pairs->size() != 2)
+    if (!pairs)
       return notPair(text, form);
     for (const KeyValue &pair : *pairs) {
+      double *rate = rates.find(pair.key);
       auto number = numberOf(pair.value);
-      double &rate = pair.key == "compute" ? rates.gigaflops : rates.gigabytes;
-      if (!number || rate != 0 ||
-          (pair.key != "compute" && pair.key != "memory"))
+      if (!rate || !number || *rate != 0)
         return notPair(text, form);
-      rate = *number;
+      *rate = *number;
     }
+    if (pairs->size() != 2 + rates.narrow.size())
+      return notPair(text, form);
   }
-  if (!canCompute(rates.gigaflops) || !canRead(rates.gigabytes))
+  bool areRates = canCompute(rates.gigaflops) && canRead(rates.gigabytes);
+  for (auto [type, gigaflops] : rates.narrow)
+    areRates &= canCompute(gigaflops);
+  if (!areRates)
     return Error{"'" + std::string(text) +
                  "': from 1e-3 to 1e7 GFLOP/s and from 1e-3 to 1e6 GB/s are "
                  "possible"};

@@ -2,6 +2,8 @@
 
 #include "compiler/cost/Machine.h"
 
+#include "dialects/graph/ElementTypes.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::cost;
@@ -18,10 +20,16 @@ int64_t Machine::getThreads() const {
 }
 
 double Machine::getFlopsPerSecond(Type elementType) const {
-  rank::RateAttr stated =
-      attribute ? attribute.getRate(elementType) : rank::RateAttr();
-  return stated ? stated.getGigaflops().getValueAsDouble() * 1e9
-                : target.getRates(getThreads()).flopsPerSecond;
+  auto stated = [&](Type type) {
+    rank::RateAttr rate =
+        attribute ? attribute.getRate(type) : rank::RateAttr();
+    return rate ? rate.getGigaflops().getValueAsDouble() * 1e9 : 0.0;
+  };
+  if (double own = stated(elementType))
+    return own;
+  double ofSums = stated(graph::accumulatorOf(elementType));
+  return (ofSums != 0 ? ofSums : target.getRates(getThreads()).flopsPerSecond) *
+         target.getProductSpeed(elementType);
 }
 
 double Machine::getBytesPerSecond() const {

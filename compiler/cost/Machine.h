@@ -19,7 +19,9 @@ public:
   target::TargetInterface getTarget() const { return target; }
   int64_t getThreads() const;
   /// What a rank reaches with all its threads: the FLOPs of products of
-  /// `elementType`, and the bytes that kernels read and write.
+  /// `elementType`, and the bytes that kernels read and write. Products whose
+  /// type has no stated rate are as much faster than those of the type in which
+  /// they are added as the target says.
   /// @{
   double getFlopsPerSecond(mlir::Type elementType) const;
   double getBytesPerSecond() const;

@@ -4,6 +4,7 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Stages.h"
+#include "dialects/graph/ElementTypes.h"
 #include "frontends/import/ElementTypes.h"
 #include "support/LinkSpec.h"
 #include "support/RatesSpec.h"
@@ -42,8 +43,11 @@ polyrank::driver::makeMachine(MLIRContext &context, const Options &options,
   auto rates = RatesSpec::parse(options.rates);
   if (!rates)
     return Error{"--rates: " + rates.error().message};
-  auto products = rank::RateAttr::get(
-      frontends::computedType(&context, ElementType::F32), rates->gigaflops);
+  SmallVector<rank::RateAttr> products{rank::RateAttr::get(
+      frontends::computedType(&context, ElementType::F32), rates->gigaflops)};
+  for (auto [type, gigaflops] : rates->narrow)
+    products.push_back(
+        rank::RateAttr::get(graph::toMlirType(&context, type), gigaflops));
   return rank::MachineAttr::get(&context, *target, options.threads, *links,
                                 products, rates->gigabytes);
 }

@@ -118,7 +118,8 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
           {"--rates", "RATES", &options.rates,
            "compute=GFLOPS,memory=GB_PER_S: what a rank computes and reads "
            "from memory, for when communication starts; polyrank-run --profile "
-           "measures it. Without this what a CPU of today reaches"},
+           "measures it. Without this what a CPU of today reaches. bf16=GFLOPS "
+           "and f16=GFLOPS state the rates of their products"},
       }};
 }
 

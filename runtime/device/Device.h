@@ -6,10 +6,12 @@
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/plan_generated.h"
+#include "support/ElementType.h"
 #include "support/Result.h"
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -83,6 +85,14 @@ struct Event {
 struct DeviceRates {
   double flopsPerSecond = 0; // in a large f32 GEMM
   double bytesPerSecond = 0; // when it adds one large array to another
+  /// In large GEMMs of narrower elements, as far as they were asked for.
+  std::map<ElementType, double> narrow = {};
+
+  /// The rate of products of these elements; that of f32 if it is not known.
+  double flopsOf(ElementType factors) const {
+    auto found = narrow.find(factors);
+    return found == narrow.end() ? flopsPerSecond : found->second;
+  }
 };
 
 /// Holds a rank's memory, prepares commands once, at load, and runs them.
@@ -140,8 +150,10 @@ public:
   parallelFor(int64_t range, int64_t grain,
               const std::function<void(int64_t, int64_t)> &body) = 0;
 
-  /// Measures the rates, which takes some tenths of a second.
-  virtual Result<DeviceRates> measureRates() = 0;
+  /// Measures the rates, those of products of `narrow` elements included, which
+  /// takes some tenths of a second.
+  virtual Result<DeviceRates>
+  measureRates(std::span<const ElementType> narrow) = 0;
 };
 
 } // namespace polyrank::runtime

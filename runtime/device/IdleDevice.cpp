@@ -26,7 +26,7 @@ Device::Prepared IdleDevice::prepare(const plan::Copy &, int64_t,
   return computesNothing("a copy");
 }
 
-Result<DeviceRates> IdleDevice::measureRates() {
+Result<DeviceRates> IdleDevice::measureRates(std::span<const ElementType>) {
   return computesNothing("rates to measure");
 }
 

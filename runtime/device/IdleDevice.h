@@ -18,7 +18,8 @@ public:
   Prepared prepare(const plan::Call &call, const ArenaView &arena) override;
   Prepared prepare(const plan::Copy &copy, int64_t index,
                    const ArenaView &arena) override;
-  Result<DeviceRates> measureRates() override;
+  Result<DeviceRates>
+  measureRates(std::span<const ElementType> narrow) override;
   /// @}
   void parallelFor(int64_t range, int64_t grain,
                    const std::function<void(int64_t, int64_t)> &body) override {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace polyrank::runtime {
@@ -59,7 +60,8 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
     const plan::Call &call = *command.body_as_Call();
     line.flops = executions * static_cast<double>(call.flops());
     line.bytes = executions * static_cast<double>(call.bytes());
-    line.floor = std::max(line.flops / rates.flopsPerSecond,
+    line.factors = static_cast<ElementType>(call.factors());
+    line.floor = std::max(line.flops / rates.flopsOf(line.factors),
                           line.bytes / rates.bytesPerSecond);
     line.isCall = true;
     line.command = describeWork(plan, command);
@@ -106,6 +108,19 @@ ProfileLine describe(const plan::Command &command, const plan::Plan &plan,
   }
 }
 
+void addNarrowFactors(
+    const flatbuffers::Vector<flatbuffers::Offset<plan::Command>> *commands,
+    std::set<ElementType> &found) {
+  if (!commands)
+    return;
+  for (const plan::Command *command : *commands) {
+    if (const plan::Call *call = command->body_as_Call())
+      found.insert(static_cast<ElementType>(call->factors()));
+    if (const plan::Loop *loop = command->body_as_Loop())
+      addNarrowFactors(loop->commands(), found);
+  }
+}
+
 /// The number of entries of a command.
 size_t entriesOf(const plan::Command &command) {
   const plan::Loop *loop = command.body_as_Loop();
@@ -113,6 +128,14 @@ size_t entriesOf(const plan::Command &command) {
 }
 
 } // namespace
+
+std::vector<ElementType> narrowFactors(const plan::Program &program) {
+  std::set<ElementType> found;
+  for (const plan::Segment *segment : *program.segments())
+    addNarrowFactors(segment->commands(), found);
+  found.erase(ElementType::F32);
+  return {found.begin(), found.end()};
+}
 
 Profile::Profile(const plan::Program &program) : program(program) {
   for (const plan::Segment *segment : *program.segments()) {
@@ -146,6 +169,7 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
     ProfileLine &line = lines[work.command];
     line.command = work.command, line.kind = work.kind;
     line.isCall = work.isCall;
+    line.factors = work.factors;
     if (line.origin.empty())
       line.origin = work.origin;
     line.seconds += 1e-9 * static_cast<double>(entry.least);
@@ -186,17 +210,49 @@ static double sumOf(const std::vector<ProfileLine> &lines,
 }
 
 DeviceRates Profile::reached(const std::vector<ProfileLine> &lines) {
-  ProfileLine calls, others;
+  ProfileLine others;
+  std::map<ElementType, ProfileLine> calls;
   for (const ProfileLine &line : lines) {
     if (!line.isCall && line.kind != "launch" && line.kind != "copy")
       continue;
-    ProfileLine &sum = line.isCall ? calls : others;
+    ProfileLine &sum = line.isCall ? calls[line.factors] : others;
     sum.seconds += line.seconds;
     sum.flops += line.flops;
     sum.bytes += line.bytes;
   }
-  return {calls.seconds > 0 ? calls.flops / calls.seconds : 0,
-          others.seconds > 0 ? others.bytes / others.seconds : 0};
+  DeviceRates rates;
+  if (others.seconds > 0)
+    rates.bytesPerSecond = others.bytes / others.seconds;
+  for (const auto &[factors, sum] : calls)
+    if (sum.seconds > 0)
+      (factors == ElementType::F32 ? rates.flopsPerSecond
+                                   : rates.narrow[factors]) =
+          sum.flops / sum.seconds;
+  return rates;
+}
+
+/// The rates in GFLOP/s of products of other elements than f32, each after a
+/// comma, as in ",bf16=240.0".
+static std::string narrowText(const DeviceRates &rates) {
+  std::string text;
+  for (auto [factors, rate] : rates.narrow)
+    text += fmt::format(",{}={:.1f}", nameOf(factors), 1e-9 * rate);
+  return text;
+}
+
+/// The rates that a plan reached, as polyrank-compile --rates takes them. That
+/// of f32, which the option needs, is the device's if the plan has no such
+/// product.
+static std::string ratesText(const DeviceRates &own,
+                             const DeviceRates &device) {
+  if (own.narrow.empty())
+    return fmt::format("{:.1f}:{:.1f}", 1e-9 * own.flopsPerSecond,
+                       1e-9 * own.bytesPerSecond);
+  double ofF32 =
+      own.flopsPerSecond > 0 ? own.flopsPerSecond : device.flopsPerSecond;
+  return fmt::format("compute={:.1f},memory={:.1f}", 1e-9 * ofF32,
+                     1e-9 * own.bytesPerSecond) +
+         narrowText(own);
 }
 
 std::string Profile::table(const plan::Plan &plan,
@@ -215,18 +271,27 @@ std::string Profile::table(const plan::Plan &plan,
         1e-9 * line.bytes / std::max(line.seconds, 1e-12), line.command,
         line.origin);
   DeviceRates own = reached(all);
-  return text +
-         fmt::format("{:>9.3f} {:>9.3f} 100.0%  least time of each command "
-                     "over {} steps, summed\n"
-                     "floor: {:.1f} GFLOP/s in products, {:.1f} GB/s from and "
-                     "to memory, measured on all ranks at once\n"
-                     "reached: {:.1f} GFLOP/s in products, {:.1f} GB/s in all "
-                     "else that is computed; polyrank-compile --rates "
-                     "{:.1f}:{:.1f} schedules by it\n",
-                     1e3 * total, 1e3 * sumOf(all, &ProfileLine::floor), steps,
-                     1e-9 * rates.flopsPerSecond, 1e-9 * rates.bytesPerSecond,
-                     1e-9 * own.flopsPerSecond, 1e-9 * own.bytesPerSecond,
-                     1e-9 * own.flopsPerSecond, 1e-9 * own.bytesPerSecond);
+  return text + fmt::format(
+                    "{:>9.3f} {:>9.3f} 100.0%  least time of each command "
+                    "over {} steps, summed\n"
+                    "floor: {:.1f}{} GFLOP/s in products, {:.1f} GB/s from and "
+                    "to memory, measured on all ranks at once\n"
+                    "reached: {:.1f}{} GFLOP/s in products, {:.1f} GB/s in all "
+                    "else that is computed; polyrank-compile --rates "
+                    "{} schedules by it\n",
+                    1e3 * total, 1e3 * sumOf(all, &ProfileLine::floor), steps,
+                    1e-9 * rates.flopsPerSecond, narrowText(rates),
+                    1e-9 * rates.bytesPerSecond, 1e-9 * own.flopsPerSecond,
+                    narrowText(own), 1e-9 * own.bytesPerSecond,
+                    ratesText(own, rates));
+}
+
+static nlohmann::ordered_json jsonOf(const DeviceRates &rates) {
+  nlohmann::ordered_json json{{"flops_per_second", rates.flopsPerSecond},
+                              {"bytes_per_second", rates.bytesPerSecond}};
+  for (auto [factors, rate] : rates.narrow)
+    json[std::string("flops_per_second_") + nameOf(factors)] = rate;
+  return json;
 }
 
 std::string Profile::json(const plan::Plan &plan,
@@ -237,11 +302,8 @@ std::string Profile::json(const plan::Plan &plan,
   report["steps"] = steps;
   report["seconds_per_step"] = sumOf(all, &ProfileLine::seconds);
   report["floor_seconds_per_step"] = sumOf(all, &ProfileLine::floor);
-  report["floor"] = {{"flops_per_second", rates.flopsPerSecond},
-                     {"bytes_per_second", rates.bytesPerSecond}};
-  DeviceRates own = reached(all);
-  report["reached"] = {{"flops_per_second", own.flopsPerSecond},
-                       {"bytes_per_second", own.bytesPerSecond}};
+  report["floor"] = jsonOf(rates);
+  report["reached"] = jsonOf(reached(all));
   report["commands"] = nlohmann::ordered_json::array();
   for (const ProfileLine &line : all)
     report["commands"].push_back({{"command", line.command},

@@ -17,7 +17,8 @@ struct ProfileLine {
   std::string command, kind;
   std::string origin;  // of the first command, in the user's model
   bool isCall = false; // of a library
-  double seconds = 0;  // the minimum over the steps
+  ElementType factors = ElementType::F32; // what a library call multiplies
+  double seconds = 0;                     // the minimum over the steps
   uint64_t count = 0;
   double flops = 0, bytes = 0;
   /// The roofline time at the device's rates, in seconds: the longer one of a
@@ -26,6 +27,9 @@ struct ProfileLine {
   /// caches may take less.
   double floor = 0;
 };
+
+/// The elements other than f32 that library calls of a program multiply.
+std::vector<ElementType> narrowFactors(const plan::Program &program);
 
 /// The time of each command of a program. A command's time in a step is summed
 /// over its microbatches, and in a loop over the iterations.

@@ -25,7 +25,7 @@ NODE_TESTS = Path("/usr/share/libonnx-testdata/data/node")
 LANGUAGES = {
     "m": ["data=2", "data=2,tensor=4", " a_1=1 , b=1048576", "data=0", "data", "data=2,data=2"],
     "l": ["data=10:12.5", "tensor=0.5:300", "data=1e3:1e-3", "data=1", "data=x:y"],
-    "n": ["compute=120,memory=16", "81.5:16.3", "memory=1e-3 , compute=1e7", "compute=1,compute=1", "120"],
+    "n": ["compute=120,memory=16", "81.5:16.3", "memory=1e-3 , compute=1e7", "compute=120,memory=16,bf16=240,f16=1", "compute=1,compute=1", "120"],
     "s": ["*.c_fc.weight=[-,tensor]", "out(transformer.h.*.ln_*)=[data,tensor,-]@3",
           "fc1.weight=[data+tensor,?]", "{a,b}[0-9].w=[-]", "x=[]", "[!a]*.b=[tensor]"],
     "i": ["ids=int64[8,128]", "x=float32[]", " a.b = bfloat16[ 1 , 2 ]", "x=float32[-1]"],

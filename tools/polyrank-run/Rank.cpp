@@ -585,11 +585,14 @@ private:
       return {};
     if (Result<void> all = transport->barrier(everyone); !all)
       return all;
-    POLYRANK_ASSIGN(measured, device->measureRates());
+    POLYRANK_ASSIGN(measured, device->measureRates(narrowFactors(
+                                  plan->program(programNumber()))));
     rates.flopsPerSecond =
         std::max(rates.flopsPerSecond, measured.flopsPerSecond);
     rates.bytesPerSecond =
         std::max(rates.bytesPerSecond, measured.bytesPerSecond);
+    for (auto [factors, rate] : measured.narrow)
+      rates.narrow[factors] = std::max(rates.narrow[factors], rate);
     return {};
   }
 

@@ -28,7 +28,8 @@ public:
                    const std::function<void(int64_t, int64_t)> &body) override {
     team.parallelFor(range, grain, body);
   }
-  Result<DeviceRates> measureRates() override;
+  Result<DeviceRates>
+  measureRates(std::span<const ElementType> narrow) override;
 
 private:
   CpuDevice(KernelModule module, const CpuOptions &options)

@@ -55,18 +55,21 @@ Error noMemory() {
 
 } // namespace
 
-Result<DeviceRates> CpuDevice::measureRates() {
+Result<DeviceRates>
+CpuDevice::measureRates(std::span<const ElementType> narrow) {
   DeviceRates rates;
   constexpr int64_t side = 1536, elements = 16 << 20;
   {
     FloatArray a(side * side), b(side * side), c(side * side);
     if (!a.data || !b.data || !c.data)
       return noMemory();
-    for (GemmLibrary library : {GemmLibrary::Sgemm, GemmLibrary::Matmul}) {
+    auto measure = [&](ElementType elements, GemmLibrary library,
+                       double &rate) -> Result<void> {
       GemmShape shape;
       shape.library = library;
       shape.m = shape.n = shape.k = side;
       shape.lda = shape.ldb = shape.ldc = side;
+      shape.operands = elements;
       POLYRANK_ASSIGN(product, prepareGemm(shape, team.size()));
       FloatArray scratch(product->scratchBytes() / sizeof(float) + 1);
       if (!scratch.data)
@@ -75,9 +78,22 @@ Result<DeviceRates> CpuDevice::measureRates() {
                         return product->run(
                             {a.data, b.data, c.data, scratch.data});
                       }));
-      rates.flopsPerSecond =
-          std::max(rates.flopsPerSecond, 2.0 * side * side * side / seconds);
-    }
+      rate = std::max(rate, 2.0 * side * side * side / seconds);
+      return {};
+    };
+    for (GemmLibrary library : {GemmLibrary::Sgemm, GemmLibrary::Matmul})
+      if (Result<void> done =
+              measure(ElementType::F32, library, rates.flopsPerSecond);
+          !done)
+        return done.error();
+    for (ElementType elements : narrow)
+      for (GemmLibrary library : {GemmLibrary::Widened, GemmLibrary::Matmul})
+        if (library != GemmLibrary::Matmul ||
+            hasNarrowMatmul(elements, ElementType::F32))
+          if (Result<void> done =
+                  measure(elements, library, rates.narrow[elements]);
+              !done)
+            return done.error();
   }
   FloatArray x(elements), y(elements);
   if (!x.data || !y.data)

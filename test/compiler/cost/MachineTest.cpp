@@ -7,6 +7,7 @@
 #include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/device/cpu/Gemm.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -59,8 +60,27 @@ TEST_F(Machines, HaveARateForEachElementType) {
       R"(rank.machine = #rank.machine<#cpu.target<"native">, rates = [<f32, 120.0>]>)");
   target::Rates rates = machine.getTarget().getRates(/*threads=*/1);
   EXPECT_EQ(machine.getFlopsPerSecond(f32), 120e9);
-  EXPECT_EQ(machine.getFlopsPerSecond(bf16), rates.flopsPerSecond);
+  // What is not stated is as much faster as the target says.
+  EXPECT_EQ(machine.getFlopsPerSecond(bf16),
+            120e9 * machine.getTarget().getProductSpeed(bf16));
   EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
+}
+
+TEST_F(Machines, MultiplyNarrowElementsAsFastAsTheirTargetDoes) {
+  cost::Machine stated = machineOf(
+      R"(rank.machine = #rank.machine<#cpu.target<"native">, rates = [<f32, 120.0>, <bf16, 300.0>]>)");
+  EXPECT_EQ(stated.getFlopsPerSecond(bf16), 300e9);
+  EXPECT_EQ(stated.getFlopsPerSecond(Float16Type::get(&context)), 120e9);
+  // The instructions for bf16 belong to no level of x86-64.
+  cost::Machine level =
+      machineOf(R"(rank.machine = #rank.machine<#cpu.target<"x86-64-v4">>)");
+  EXPECT_EQ(level.getFlopsPerSecond(bf16), level.getFlopsPerSecond(f32));
+  cost::Machine own = machineOf("");
+  EXPECT_EQ(own.getFlopsPerSecond(bf16),
+            own.getFlopsPerSecond(f32) *
+                (runtime::hasNarrowMatmul(ElementType::BF16, ElementType::F32)
+                     ? 2
+                     : 1));
 }
 
 TEST_F(Machines, HaveTheStatedBandwidthAndLinks) {

@@ -519,6 +519,20 @@ TEST(Commands, AGemmOfNarrowElementsWorksOnItsMicrobatch) {
   }
 }
 
+TEST(Rates, AreMeasuredOfTheElementsThatAreAskedFor) {
+  std::vector<uint8_t> bytes = serialise(linearPlan({}));
+  auto device = *CpuDevice::create(
+      *plan::GetPlan(bytes.data())->images()->Get(0), {.threads = 1});
+  polyrank::ElementType narrow[] = {polyrank::ElementType::BF16};
+  auto rates = device->measureRates(narrow);
+  ASSERT_TRUE(rates) << rates.error().message;
+  EXPECT_GT(rates->flopsPerSecond, 1e8);
+  EXPECT_GT(rates->bytesPerSecond, 1e7);
+  EXPECT_EQ(rates->narrow.size(), 1u);
+  EXPECT_GT(rates->flopsOf(polyrank::ElementType::BF16), 1e8);
+  EXPECT_EQ(rates->flopsOf(polyrank::ElementType::F16), rates->flopsPerSecond);
+}
+
 /// Attention with all options over buffers whose contents are small numbers.
 Prepared preparedAttention(AttentionOptions options, Arena &arena) {
   Prepared prepared(attentionCall(arena, options));

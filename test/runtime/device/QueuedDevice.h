@@ -104,7 +104,10 @@ public:
                    const std::function<void(int64_t, int64_t)> &body) override {
     cpu->parallelFor(range, grain, body);
   }
-  Result<DeviceRates> measureRates() override { return cpu->measureRates(); }
+  Result<DeviceRates>
+  measureRates(std::span<const ElementType> narrow) override {
+    return cpu->measureRates(narrow);
+  }
 
   /// The number of operations that are not over yet.
   uint64_t pending() {

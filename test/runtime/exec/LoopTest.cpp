@@ -35,9 +35,21 @@ void removeCollectives(plan::PlanT &plan) {
                 });
 }
 
+/// Says that the products inside loops are of bf16. What is computed stays.
+void sayBFloat16(plan::PlanT &plan) {
+  for (const auto &segment : plan.programs[0]->segments)
+    for (const auto &command : segment->commands)
+      if (plan::LoopT *loop = command->body.AsLoop())
+        for (const auto &nested : loop->commands)
+          if (plan::CallT *call = nested->body.AsCall())
+            call->factors = plan::ElementType::BF16;
+}
+
 struct Recurrent {
-  Recurrent()
-      : at(recurrentPlan(twoMicrobatches())), bytes(serialise(at.plan)) {
+  explicit Recurrent(void (*change)(plan::PlanT &) = [](plan::PlanT &) {})
+      : at(recurrentPlan(twoMicrobatches())) {
+    change(at.plan);
+    bytes = serialise(at.plan);
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     packed = *verified;
@@ -146,6 +158,37 @@ TEST(Loop, AProfileCountsItsCommandsInAllIterations) {
   EXPECT_EQ(copies, times * microbatches);
   EXPECT_EQ(products, times * microbatches);
   EXPECT_EQ(differences, (2 * times + 1) * microbatches);
+}
+
+TEST(Loop, AProfileComparesProductsWithTheRateOfTheirElements) {
+  Recurrent recurrent(sayBFloat16);
+  auto device = recurrent.cpu();
+  ASSERT_EQ(recurrent.run(*device, 3), "");
+  using Rates = std::map<ElementType, double>;
+  EXPECT_EQ(narrowFactors(*recurrent.packed->programs()->Get(0)),
+            std::vector{ElementType::BF16});
+  const Profile &profile = *recurrent.program->profile();
+  // Memory is so fast that FLOPs take longer.
+  std::vector<ProfileLine> lines = profile.lines(
+      *recurrent.packed, {1e9, 1e15, Rates{{ElementType::BF16, 4e9}}});
+  uint64_t products = 0;
+  for (const ProfileLine &line : lines)
+    if (line.isCall && line.factors == ElementType::BF16) {
+      EXPECT_EQ(line.floor, line.flops / 4e9);
+      products += line.count;
+    }
+  EXPECT_EQ(products, times * microbatches);
+  DeviceRates reached = Profile::reached(lines);
+  EXPECT_EQ(reached.narrow.size(), 1u);
+  EXPECT_GT(reached.flopsOf(ElementType::BF16), 0);
+  std::string table = profile.table(
+      *recurrent.packed, {1e9, 1e15, Rates{{ElementType::BF16, 4e9}}});
+  EXPECT_NE(table.find("floor: 1.0,bf16=4.0 GFLOP/s in products"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("--rates compute="), std::string::npos) << table;
+  std::string json = profile.json(*recurrent.packed, {1e9, 1e15, {}});
+  EXPECT_NE(json.find("flops_per_second_bf16"), std::string::npos) << json;
 }
 
 /// A device that fails at one of the enqueued operations.
