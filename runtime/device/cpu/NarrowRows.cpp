@@ -41,7 +41,9 @@ INLINE float widened(uint16_t bits) {
   float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   uint32_t small = bitsOf(magnitude);
   uint32_t normal = (exponent + 112) << 23 | mantissa << 13;
-  uint32_t special = 0x7f800000 | mantissa << 13;
+  // Infinity or NaN, which becomes quiet.
+  uint32_t special =
+      0x7f800000 | mantissa << 13 | (mantissa != 0 ? 0x400000 : 0);
   return floatOf(sign | (exponent == 0      ? small
                          : exponent == 0x1f ? special
                                             : normal));
@@ -52,7 +54,7 @@ INLINE uint16_t rounded(float value) {
   uint32_t sign = bits >> 16 & 0x8000;
   bits &= 0x7fffffff;
   if (bits > 0x7f800000)
-    return static_cast<uint16_t>(sign | 0x7e00);
+    return static_cast<uint16_t>(sign | 0x7e00 | (bits >> 13 & 0x3ff));
   if (bits >= 0x477ff000) // rounds to 65536 or more
     return static_cast<uint16_t>(sign | 0x7c00);
   if (bits < 0x33000000) // rounds to 0
@@ -87,14 +89,8 @@ void widenFloat16(const uint16_t *from, float *to, int64_t count) {
 void roundFloat16(const float *from, uint16_t *to, int64_t count) {
   int64_t i = 0;
 #if defined(__F16C__)
-  // A NaN loses what it carries, as everywhere else.
-  const __m256 notANumber = _mm256_set1_ps(floatOf(0x7fc00000)),
-               sign = _mm256_set1_ps(-0.0f);
   for (; i + 8 <= count; i += 8) {
     __m256 value = _mm256_loadu_ps(from + i);
-    __m256 isNaN = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
-    __m256 quiet = _mm256_or_ps(notANumber, _mm256_and_ps(value, sign));
-    value = _mm256_blendv_ps(value, quiet, isNaN);
     _mm_storeu_si128(
         reinterpret_cast<__m128i *>(to + i),
         _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
