@@ -130,10 +130,10 @@ def node(target, arguments, outputs, **metadata):
     return {"target": target, "inputs": [{"name": key, "arg": value} for key, value in arguments.items()], "outputs": outputs, "metadata": metadata}
 
 
-def exportedFiles():
+def exportedFiles(values=12 << 20):
     # What inflates: values, texts.
-    yield "json-values", exported(deflated=True, more=', "x": [' + "1," * (12 << 20) + "1]")
-    yield "json-lists", exported(deflated=True, more=', "x": [' + "[]," * (9 << 20) + "1]")
+    yield "json-values", exported(deflated=True, more=', "x": [' + "1," * values + "1]")
+    yield "json-lists", exported(deflated=True, more=', "x": [' + "[]," * (values * 3 // 4) + "1]")
     relu = [node("torch.ops.aten.relu.default", {"self": called("x")}, [called("y")])]
     yield "nodes", exported(relu * 600_000, deflated=True)
     # A million elements of one; so many constants.
@@ -184,7 +184,8 @@ def manifests(split=14):
 
 def seeds(target):
     """Those that a fuzzer has time for, in its own form; some of them with less of the same."""
-    archives = {"torchscript-reader": torchScripts, "exported-program": exportedFiles}
+    # The instrumented reader takes ten seconds for as many values as test_hostile.py has.
+    archives = {"torchscript-reader": torchScripts, "exported-program": lambda: exportedFiles(values=1 << 19)}
     if target in archives:
         for name, content in archives[target]():
             if len(content) < 1 << 15 and not name.startswith("loop-of-"):
