@@ -349,6 +349,39 @@ static Value emitToBFloat16(ImplicitLocOpBuilder &b, Value x) {
                                   low);
 }
 
+/// f32 to f16 by integers: LLVM makes one conversion of two, from f64 and to
+/// f16, where it finds the first to be exact, and calls a function for it.
+static Value emitToFloat16(ImplicitLocOpBuilder &b, Value x) {
+  Integers i32{b, likeType(b.getI32Type(), x.getType())};
+  Value bits = arith::BitcastOp::create(b, i32.type, x);
+  Value sign = i32.land(i32.shr(bits, 16), i32.c(0x8000));
+  Value size = i32.land(bits, i32.c(0x7fffffff));
+  Value isOdd = i32.land(i32.shr(size, 13), i32.c(1));
+  Value result =
+      i32.shr(i32.add(i32.add(size, i32.c(0xfff - (112 << 23))), isOdd), 13);
+  // Below 2^-14 a multiple of 2^-24, to which the sum with 0.5 is rounded.
+  Value half = i32.c(0x3f000000);
+  Value sum =
+      arith::AddFOp::create(b, arith::BitcastOp::create(b, x.getType(), size),
+                            arith::BitcastOp::create(b, x.getType(), half));
+  Value small =
+      i32.add(arith::BitcastOp::create(b, i32.type, sum), i32.c(-0x3f000000));
+  auto choose = [&](arith::CmpIPredicate predicate, int64_t limit,
+                    Value chosen) {
+    result = arith::SelectOp::create(
+        b, i32.compare(predicate, size, i32.c(limit)), chosen, result);
+  };
+  choose(arith::CmpIPredicate::slt, 0x38800000, small);
+  choose(arith::CmpIPredicate::sge, 0x477ff000, i32.c(0x7c00));
+  Value payload = i32.land(i32.shr(size, 13), i32.c(0x3ff));
+  choose(arith::CmpIPredicate::sgt, 0x7f800000,
+         arith::OrIOp::create(b, payload, i32.c(0x7e00)));
+  Value low = arith::TruncIOp::create(b, likeType(b.getI16Type(), x.getType()),
+                                      arith::OrIOp::create(b, result, sign));
+  return arith::BitcastOp::create(b, likeType(b.getF16Type(), x.getType()),
+                                  low);
+}
+
 /// f64 to a float that gives, when it is rounded to fewer digits, what rounding
 /// x itself gives: the last of its digits is 1 if x has any further digits
 /// (Boldo, Melquiond, Emulation of FMA and correctly rounded sums, 2008). This
@@ -370,21 +403,23 @@ static Value emitToOdd(ImplicitLocOpBuilder &b, Value x) {
 
 namespace {
 
-/// Rounding to bf16, and from f64 to f16, for which LLVM would call functions
-/// that kernels do not have.
+/// Rounding to bf16, and from f64 to f16, at once or by way of f32, for which
+/// LLVM would call functions that kernels do not have.
 struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
                                 PatternRewriter &rewriter) const override {
     Type type = getElementTypeOrSelf(op.getType());
     bool isDouble = getElementTypeOrSelf(op.getIn()).isF64();
-    if (!type.isBF16() && !(type.isF16() && isDouble))
+    auto single = op.getIn().getDefiningOp<arith::TruncFOp>();
+    bool wasDouble =
+        isDouble || (single && getElementTypeOrSelf(single.getIn()).isF64());
+    if (!type.isBF16() && !(type.isF16() && wasDouble))
       return failure();
     ImplicitLocOpBuilder builder(op.getLoc(), rewriter);
     Value x = isDouble ? emitToOdd(builder, op.getIn()) : op.getIn();
-    rewriter.replaceOp(
-        op, type.isBF16() ? emitToBFloat16(builder, x)
-                          : arith::TruncFOp::create(builder, op.getType(), x));
+    rewriter.replaceOp(op, type.isBF16() ? emitToBFloat16(builder, x)
+                                         : emitToFloat16(builder, x));
     return success();
   }
 };
