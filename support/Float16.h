@@ -4,36 +4,41 @@
 
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 namespace polyrank {
 
-inline float floatFromBFloat16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+// Always inlined: files that are compiled for several sets of instructions use
+// them (runtime/device/cpu/NarrowRows.cpp), and a function of its own might be
+// linked with instructions that the machine lacks.
+
+[[gnu::always_inline]] inline float floatFromBFloat16(uint16_t bits) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
 }
 
-inline uint16_t bfloat16FromFloat(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
+[[gnu::always_inline]] inline uint16_t bfloat16FromFloat(float value) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, value);
   if ((bits & 0x7fffffff) > 0x7f800000) // NaN: stays NaN, and quiet
     return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-inline float floatFromFloat16(uint16_t bits) {
+[[gnu::always_inline]] inline float floatFromFloat16(uint16_t bits) {
   uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
   if (exponent == 0x1f) // infinity or NaN, which becomes quiet
-    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13 |
-                                (mantissa != 0 ? 0x400000 : 0));
+    return __builtin_bit_cast(float, sign | 0x7f800000 | mantissa << 13 |
+                                         (mantissa != 0 ? 0x400000 : 0));
   if (exponent != 0)
-    return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+    return __builtin_bit_cast(float,
+                              sign | (exponent + 112) << 23 | mantissa << 13);
   float magnitude = static_cast<float>(mantissa) * 0x1p-24f; // denormal, zero
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+  return __builtin_bit_cast(float,
+                            sign | __builtin_bit_cast(uint32_t, magnitude));
 }
 
-inline uint16_t float16FromFloat(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
+[[gnu::always_inline]] inline uint16_t float16FromFloat(float value) {
+  uint32_t bits = __builtin_bit_cast(uint32_t, value);
   uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   bits &= 0x7fffffff;
   if (bits > 0x7f800000) // NaN: stays NaN, and quiet

@@ -12,8 +12,8 @@
 
 namespace polyrank {
 
-/// What a rank reaches with all its threads, as the user gave it: products of
-/// f32 in GFLOP/s, and reads and writes of memory in GB/s.
+/// The rates that a rank reaches with all its threads, as the user gave them:
+/// products of f32 in GFLOP/s, and reads and writes of memory in GB/s.
 struct RatesSpec {
   double gigaflops = 0, gigabytes = 0;
   /// GFLOP/s of products of bf16 and f16, where they are given.

@@ -169,9 +169,11 @@ Reason inputsHaveLayouts(const Options &, const StepHoldings &step) {
 }
 
 Reason thereIsNoAttention(const Options &, const StepHoldings &step) {
-  return step.hasAttention
-             ? ""
-             : "the step has no attention as one op; --describe says why";
+  return step.hasAttention ? ""
+                           : "no attention of the step is one op: --describe "
+                             "says which of the "
+                             "model is, and a note which are in parts because "
+                             "of their layouts";
 }
 
 constexpr Rule rules[] = {{"attention", thereIsNoAttention},

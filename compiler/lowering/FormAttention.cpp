@@ -1,5 +1,6 @@
 // form-attention: lowers attention and its gradient to library calls.
 
+#include "compiler/lowering/DimOrder.h"
 #include "compiler/lowering/Passes.h"
 #include "compiler/lowering/StridedView.h"
 #include "compiler/target/Target.h"
@@ -124,11 +125,10 @@ static Value invert(OpBuilder &builder, ArrayRef<Operation *> steps,
                     Value value) {
   for (Operation *step : llvm::reverse(steps)) {
     if (auto transpose = dyn_cast<graph::TransposeOp>(step)) {
-      SmallVector<int64_t> inverse(transpose.getPermutation().size());
-      for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
-        inverse[from] = i;
-      value =
-          graph::TransposeOp::create(builder, step->getLoc(), value, inverse);
+      ArrayRef<int64_t> order = transpose.getPermutation();
+      value = graph::TransposeOp::create(
+          builder, step->getLoc(), value,
+          permutationBetween(order, identityOrder(order.size())));
     } else {
       value = graph::ReshapeOp::create(builder, step->getLoc(),
                                        step->getOperand(0).getType(), value);
@@ -227,7 +227,8 @@ void AttentionFormer::take(rank::LibraryCallOp call) {
   graph::copyProvenance(op, call);
   for (auto [old, result] : llvm::zip_equal(replaced, call->getResults()))
     old.replaceAllUsesWith(result);
-  // What the call reads and writes in place is erased with the op.
+  // The call writes the results of later reshapes and transposes itself: these
+  // ops are erased with the op.
   SmallVector<Operation *> dead;
   for (Value old : replaced)
     for (Operation *step = old.getDefiningOp(); step != op;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "compiler/lowering/DimOrder.h"
 #include "compiler/lowering/Epilogue.h"
 #include "compiler/lowering/GemmForm.h"
 #include "compiler/lowering/GroupedGemms.h"
@@ -86,14 +87,12 @@ GemmFormer::traceOperand(Value value, ArrayRef<ArrayRef<int64_t>> order) {
   SmallVector<int64_t> permutation, shape;
   for (ArrayRef<int64_t> group : order)
     llvm::append_range(permutation, group);
-  SmallVector<int64_t> inverse(permutation.size());
-  for (auto [i, from] : llvm::enumerate(permutation)) {
-    inverse[from] = i;
+  for (int64_t from : permutation)
     shape.push_back(shapeOf(value)[from]);
-  }
   // The contraction's lists name the dims of `value`.
   StridedView view = StridedView::whole(shape);
-  view.transpose(inverse);
+  view.transpose(
+      permutationBetween(permutation, identityOrder(permutation.size())));
   forms.push_back({view, permutation, copyTime(view, value)});
   return forms;
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/lowering/StridedView.h"
 
+#include "compiler/lowering/DimOrder.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -170,10 +171,8 @@ std::vector<ResultForm> polyrank::lowering::traceResults(Value result) {
     bool strided = true;
     for (Operation *step : llvm::reverse(path)) {
       if (auto transpose = dyn_cast<graph::TransposeOp>(step)) {
-        SmallVector<int64_t> inverse(transpose.getPermutation().size());
-        for (auto [i, from] : llvm::enumerate(transpose.getPermutation()))
-          inverse[from] = i;
-        view.transpose(inverse);
+        ArrayRef<int64_t> order = transpose.getPermutation();
+        view.transpose(permutationBetween(order, identityOrder(order.size())));
       } else {
         strided = strided && view.reshape(shapeOf(step->getOperand(0)));
       }

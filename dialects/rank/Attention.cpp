@@ -53,7 +53,7 @@ static SmallVector<RowsOf> inputsOf(Op op) {
            rowsOfKeys(op, op.getValueWidth())}};
 }
 
-/// What is read with strides, and its operands' numbers in order.
+/// The tensors that are read with strides, in the order of the operands.
 static SmallVector<RowsOf> readsOf(AttentionOp op) { return inputsOf(op); }
 static SmallVector<RowsOf> readsOf(AttentionGradOp op) {
   SmallVector<RowsOf> reads = {{"the result's gradient", op.getResultGradient(),

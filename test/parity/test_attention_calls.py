@@ -82,7 +82,9 @@ def test_memory_grows_with_the_sequence_and_not_with_its_square(tmp_path):
 
 def test_splits_that_one_call_needs_whole_are_in_parts_and_a_remark_says_so(tmp_path):
     export(Layer(4, 4, True), tmp_path / "model.onnx")
-    said = compile(tmp_path / "model.onnx", tmp_path / "split.plan", "--mesh", "seq=2", "--shard", "x=[-,seq,-]")[1]
+    said = compile(tmp_path / "model.onnx", tmp_path / "split.plan", "--mesh", "seq=2", "--shard", "x=[-,seq,-]",
+                   "--attention", "fused")[1]
     # Half of the 2 x 4 x 150 x 150 scores.
     assert "1 x graph.attention, 1 x graph.attention_grad: computed in parts, of which one has 352 KiB on each device" in said, said
+    assert "--attention changes nothing: no attention of the step is one op" in said, said
     assert tools.inspect(tmp_path / "split.plan")["commands_per_step"]["attention"] == 0

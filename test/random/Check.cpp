@@ -11,7 +11,6 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
-#include "dialects/graph/ElementTypes.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -256,19 +255,11 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
 
 lowering::AttentionKind polyrank::test::drawAttention(ModuleOp module,
                                                       uint64_t seed) {
-  bool isNarrow =
-      module
-          ->walk([](Operation *op) {
-            return isa<graph::AttentionOp, graph::AttentionGradOp>(op) &&
-                           llvm::any_of(op->getOperandTypes(),
-                                        [](Type type) {
-                                          return graph::isNarrow(
-                                              getElementTypeOrSelf(type));
-                                        })
-                       ? WalkResult::interrupt()
-                       : WalkResult::advance();
-          })
-          .wasInterrupted();
+  bool isNarrow = false;
+  module->walk([&](Operation *op) {
+    isNarrow |= isa<graph::AttentionOp, graph::AttentionGradOp>(op) &&
+                hasNarrowFloats(op);
+  });
   return isNarrow || Random(seed ^ 0xa77e).chance(50)
              ? lowering::AttentionKind::Parts
              : lowering::AttentionKind::Fused;

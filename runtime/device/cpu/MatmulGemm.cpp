@@ -16,8 +16,8 @@ dnnl::memory::data_type dataTypeOf(ElementType type) {
                                     : dnnl::memory::data_type::f32;
 }
 
-/// What the library says, and of elements that not every machine multiplies the
-/// way out.
+/// Returns the library's message. If not every machine multiplies such
+/// elements, the way out follows.
 std::string explain(const GemmShape &shape, const std::exception &exception) {
   std::string text = exception.what();
   if (shape.isNarrow())

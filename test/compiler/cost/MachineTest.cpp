@@ -60,7 +60,7 @@ TEST_F(Machines, HaveARateForEachElementType) {
       R"(rank.machine = #rank.machine<#cpu.target<"native">, rates = [<f32, 120.0>]>)");
   target::Rates rates = machine.getTarget().getRates(/*threads=*/1);
   EXPECT_EQ(machine.getFlopsPerSecond(f32), 120e9);
-  // What is not stated is as much faster as the target says.
+  // A rate that is not stated follows from that of f32 and the target.
   EXPECT_EQ(machine.getFlopsPerSecond(bf16),
             120e9 * machine.getTarget().getProductSpeed(bf16));
   EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);

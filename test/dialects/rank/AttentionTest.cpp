@@ -1,5 +1,5 @@
-// What attention answers as a library call, and that it computes with strides
-// what graph.attention computes without.
+// Attention as a library call: it answers the interface's questions, and
+// computes with strides what graph.attention computes without.
 
 #include "dialects/Register.h"
 #include "dialects/graph/Graph.h"

@@ -96,8 +96,8 @@ std::vector<std::byte> run(const GemmShape &shape, int threads,
   return std::move(operands.c.bytes);
 }
 
-/// What the elements of C are in exact arithmetic, and the sums of the
-/// magnitudes that are added up in them. Elements that no product writes have
+/// The elements of C in exact arithmetic, and the sums of the magnitudes that
+/// are added up in them. Elements that no product writes have
 /// `isWritten` false.
 struct Exact {
   std::vector<double> values, magnitudes;
