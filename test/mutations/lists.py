@@ -78,6 +78,8 @@ class Mutation:
             if not self.isStatement and ("," in outside.split("<")[0] or outside.count("?") != outside.replace("::", "").count(":")):
                 return f"{text!r} is not one expression"
             if self.isStatement:
+                if bare.startswith("{") and ";" not in bare and bare.strip("{} \n"):
+                    return f"{text!r} is a list, which is neither a statement nor an expression; take one of its elements"
                 if bare and not bare.endswith((";", "}")):
                     return f"{text!r} is no statement, in place of one"
             elif not bare or NO_EXPRESSION.search(bare):
