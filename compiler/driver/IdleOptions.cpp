@@ -5,6 +5,8 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ElementTypes.h"
+#include "dialects/graph/Precision.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/sharding/Constraint.h"
@@ -47,6 +49,9 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
       result.zeroCollectives += isForZero(movement);
     }
     result.hasAttention |= isa<graph::AttentionOp, graph::AttentionGradOp>(op);
+    result.hasLowProducts |=
+        graph::getPrecision(op) == graph::Precision::Low &&
+        graph::isNarrow(getElementTypeOrSelf(op->getOperand(0).getType()));
     auto stage = graph::getStage(op);
     if (auto work = dyn_cast<graph::GraphOp>(op);
         work && stages && stage && !graph::isInScan(op))
@@ -176,7 +181,17 @@ Reason thereIsNoAttention(const Options &, const StepHoldings &step) {
                              "of their layouts";
 }
 
-constexpr Rule rules[] = {{"attention", thereIsNoAttention},
+Reason noProductIsLow(const Options &options, const StepHoldings &step) {
+  if (step.hasLowProducts || options.strategy.precision == "fp32")
+    return "";
+  return options.strategy.fp32.empty()
+             ? "the step has no product, convolution or attention of f32"
+             : "--fp32 names the modules of all products, convolutions and "
+               "attentions";
+}
+
+constexpr Rule rules[] = {{"precision", noProductIsLow},
+                          {"attention", thereIsNoAttention},
                           {"zero", stageTwoIsStageOne},
                           {"zero-axis", zeroSplitsNothing},
                           {"zero-threshold", zeroSplitsNothing},

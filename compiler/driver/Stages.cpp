@@ -225,5 +225,7 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.clipValue = options.clipValue;
   training.step.ema = options.ema;
   training.step.microbatches = options.strategy.microbatches;
+  training.precision.precision = options.strategy.precision;
+  training.precision.fp32 = options.strategy.fp32;
   training::trainingStage(manager, training);
 }

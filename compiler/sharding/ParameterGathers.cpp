@@ -27,16 +27,13 @@ GatherPolicy::parse(StringRef text,
                 << ": there are use, step and keep=PATTERN[,PATTERN]";
     return failure();
   }
-  SmallVector<StringRef> patterns;
-  text.split(patterns, ',');
-  for (StringRef pattern : patterns) {
-    if (std::string why = graph::explainPattern(pattern); !why.empty()) {
-      emitError() << "--zero-gather keep=" << text << ": '" << pattern
-                  << "' is no pattern: " << why;
-      return failure();
-    }
-    policy.kept.push_back(pattern.str());
+  auto patterns = graph::splitPatterns(text);
+  if (!patterns) {
+    emitError() << "--zero-gather keep=" << text << ": "
+                << patterns.error().message;
+    return failure();
   }
+  policy.kept = std::move(*patterns);
   return policy;
 }
 
@@ -62,18 +59,18 @@ void ParameterGathers::collect(OpOperand &use, SmallVector<Operation *> chain,
     collect(next, chain, leaves);
 }
 
-void ParameterGathers::gatherFor(BlockArgument parameter,
-                                 const TensorParts &parts, ArrayRef<Use> uses,
-                                 Operation *first, bool isBackward) {
+void ParameterGathers::gatherFor(Value part, const TensorParts &parts,
+                                 ArrayRef<Use> uses, Operation *first,
+                                 bool isBackward) {
   // The gather belongs to the module and phase of its first user.
   graph::ProvenanceCopier copier(first);
   OpBuilder builder(first, &copier);
-  Value part = parameter;
+  Value source = part;
   if (Value token = isBackward ? phases.findToken(first) : Value())
-    part = graph::AfterOp::create(builder, parameter.getLoc(),
-                                  parameter.getType(), part, token);
+    part = graph::AfterOp::create(builder, part.getLoc(), part.getType(), part,
+                                  token);
   IRMapping whole;
-  whole.map(parameter, parts.gather(builder, part, parts.getWholeType()));
+  whole.map(source, parts.gather(builder, part, parts.getWholeType()));
   for (const Use &use : uses) {
     for (Operation *op : use.chain)
       if (!whole.contains(op->getResult(0)))
@@ -84,6 +81,29 @@ void ParameterGathers::gatherFor(BlockArgument parameter,
 
 void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
                               ArrayRef<OpOperand *> given) {
+  // A device converts its part, so that the elements move in the type in which
+  // they are used.
+  SmallVector<OpOperand *> uses;
+  for (OpOperand *use : given) {
+    auto convert = dyn_cast<graph::ConvertOp>(use->getOwner());
+    if (!convert) {
+      uses.push_back(use);
+      continue;
+    }
+    Value part = convert.getResult();
+    part.setType(parts.getPartType(getElementTypeOrSelf(part.getType()),
+                                   Fill::Undefined));
+    SmallVector<OpOperand *> converted;
+    for (OpOperand &next : part.getUses())
+      converted.push_back(&next);
+    gatherUses(parameter, part, parts, converted);
+  }
+  gatherUses(parameter, parameter, parts, uses);
+}
+
+void ParameterGathers::gatherUses(BlockArgument parameter, Value part,
+                                  const TensorParts &parts,
+                                  ArrayRef<OpOperand *> given) {
   SmallVector<Use> leaves;
   llvm::SetVector<Operation *> moving;
   for (OpOperand *use : given)
@@ -115,7 +135,7 @@ void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
       if (!first || owner->isBeforeInBlock(first))
         first = owner;
     }
-    gatherFor(parameter, parts, uses, first, isSecond);
+    gatherFor(part, parts, uses, first, isSecond);
   }
   for (Operation *op : llvm::reverse(moving.getArrayRef()))
     if (op->use_empty())

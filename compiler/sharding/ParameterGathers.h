@@ -32,7 +32,8 @@ public:
   /// Replaces `uses` of `parameter`, which has the type of a part, by the
   /// gathered whole. It is gathered before the first use in the forward and
   /// again, after a `graph.after`, before the first use in the backward. Ops
-  /// that only move its elements are cloned after each gather.
+  /// that only move its elements are cloned after each gather. A conversion of
+  /// the parameter comes before the gather.
   void gather(mlir::BlockArgument parameter, const TensorParts &parts,
               llvm::ArrayRef<mlir::OpOperand *> uses);
   /// Emits an error if a pattern matches no parameter that was gathered.
@@ -46,7 +47,11 @@ private:
   };
   void collect(mlir::OpOperand &use, llvm::SmallVector<mlir::Operation *> chain,
                llvm::SmallVectorImpl<Use> &leaves);
-  void gatherFor(mlir::BlockArgument parameter, const TensorParts &parts,
+  /// `part` is the parameter, or is computed from its elements one by one.
+  void gatherUses(mlir::BlockArgument parameter, mlir::Value part,
+                  const TensorParts &parts,
+                  llvm::ArrayRef<mlir::OpOperand *> uses);
+  void gatherFor(mlir::Value part, const TensorParts &parts,
                  llvm::ArrayRef<Use> uses, mlir::Operation *first,
                  bool isBackward);
 

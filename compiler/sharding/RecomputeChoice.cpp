@@ -29,18 +29,13 @@ RecomputePolicy::parse(StringRef text, bool withCollectives,
     return policy;
   }
   policy.kind = Modules;
-  SmallVector<StringRef> patterns;
-  text.split(patterns, ',');
-  for (StringRef pattern : patterns) {
-    if (std::string why = graph::explainPattern(pattern); !why.empty()) {
-      emitError()
-          << "--recompute " << text << ": '" << pattern
-          << "' is no pattern: " << why
-          << "; there are none, full, selective and patterns of modules";
-      return failure();
-    }
-    policy.patterns.push_back(pattern.str());
+  auto patterns = graph::splitPatterns(text);
+  if (!patterns) {
+    emitError() << "--recompute " << text << ": " << patterns.error().message
+                << "; there are none, full, selective and patterns of modules";
+    return failure();
   }
+  policy.patterns = std::move(*patterns);
   return policy;
 }
 
@@ -179,16 +174,19 @@ void RecomputeChoice::findSegments(const RecomputePolicy &policy) {
   case RecomputePolicy::Modules:
     for (Operation *op : forward) {
       // The outermost module that a pattern names is the segment.
-      StringRef scope = graph::getScope(op);
-      for (size_t end = 0; end < scope.size() && !segments.count(op);) {
-        end = std::min(scope.find('.', end + 1), scope.size());
-        for (auto [i, pattern] : llvm::enumerate(policy.patterns))
-          if (graph::matchesName(pattern, scope.take_front(end))) {
-            segments[op] = scope.take_front(end).str();
-            matched.insert(i);
-            break;
-          }
-      }
+      StringRef outermost;
+      size_t number = 0;
+      for (auto [i, pattern] : llvm::enumerate(policy.patterns))
+        if (StringRef module = graph::findModule(pattern, graph::getScope(op));
+            !module.empty() &&
+            (outermost.empty() || module.size() < outermost.size())) {
+          outermost = module;
+          number = i;
+        }
+      if (outermost.empty())
+        continue;
+      segments[op] = outermost.str();
+      matched.insert(number);
     }
     break;
   }

@@ -25,6 +25,11 @@ struct Strategy {
   bool recomputeGathers = false;
   int64_t microbatches = 1;
 
+  /// The type in which products compute: "fp32", "bf16" or "fp16". Modules that
+  /// `fp32` names, PATTERN[,PATTERN], compute in f32 all the same.
+  std::string precision = "fp32";
+  std::string fp32;
+
   /// The mesh axis along which the pipeline stages lie; empty: `pipe`, if the
   /// mesh has it.
   std::string pipeAxis;

@@ -59,6 +59,24 @@ static OptionGroup rankOptions(Strategy &strategy, const bool &isForward) {
       }};
 }
 
+static OptionGroup precisionOptions(Strategy &strategy) {
+  return {
+      "Precision",
+      {
+          {"--precision", "TYPE",
+           oneOfWords(&strategy.precision, {"fp32", "bf16", "fp16"}),
+           "The type of the operands of matrix products, convolutions and "
+           "attention; their sums, norms, losses, the update and checkpoints "
+           "are f32 (docs/precision.md)"},
+          {"--fp32",
+           "PATTERN[,PATTERN]",
+           &strategy.fp32,
+           "Modules that compute in f32 although --precision is bf16 or fp16, "
+           "such as lm_head",
+           {.needs = "--precision"}},
+      }};
+}
+
 static OptionGroup stageOptions(Strategy &strategy) {
   return {
       "Pipeline stages",
@@ -181,6 +199,7 @@ static OptionGroup timeOptions(Strategy &strategy) {
 }
 
 OptionTable Strategy::options(const bool &isForward) {
-  return {rankOptions(*this, isForward), stageOptions(*this),
-          zeroOptions(*this, isForward), timeOptions(*this)};
+  return {rankOptions(*this, isForward), precisionOptions(*this),
+          stageOptions(*this), zeroOptions(*this, isForward),
+          timeOptions(*this)};
 }

@@ -177,4 +177,40 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
   ];
 }
 
+def LowerPrecisionPass : Pass<"lower-precision", "::mlir::ModuleOp"> {
+  let summary = "Lets products of @step compute in bf16 or f16";
+  let description = [{
+    `precision` is fp32, which changes nothing, bf16 or fp16. In the forward and
+    the backward of @step
+
+    - products, attention and their gradients take operands of the low type, add
+      in f32, and round once;
+    - sums, norms, softmax, losses, exponentials and logarithms compute in f32;
+    - all other ops compute in the widest type of their operands.
+
+    Each op has a trait that says which of the three it is (Precision.h).
+    Constants that are alike at each index have no say in what is the widest type,
+    nor has the bias that a layer adds to its product.
+
+    Parameters, the state of the optimizer and the update stay f32. A parameter is
+    converted once in a step, before the microbatches. The gradient of a weight is
+    a product with a result of f32, and gradients are added up in f32.
+
+    `fp32` are patterns of modules, PATTERN[,PATTERN], that compute in f32.
+
+    ```mlir
+    %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
+    // becomes
+    %w16 = graph.convert %w : (tensor<8x3xf32>) -> tensor<8x3xbf16>
+    %x16 = graph.convert %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+    %y = graph.matmul %x16, %w16 batch [] x [] contract [1] x [0] : (tensor<4x8xbf16>, tensor<8x3xbf16>) -> tensor<4x3xbf16>
+    ```
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect"];
+  let options = [
+    Option<"precision", "precision", "std::string", "\"fp32\"", "fp32, bf16 or fp16">,
+    Option<"fp32", "fp32", "std::string", "\"\"", "patterns of modules that stay f32">
+  ];
+}
+
 #endif

@@ -24,6 +24,7 @@ void training::trainingStage(OpPassManager &manager,
   manager.addPass(createBuildStepPass(options.step));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  manager.addPass(createLowerPrecisionPass(options.precision));
   if (hasStages)
     manager.addPass(stages::createJoinStages());
 }
@@ -49,5 +50,7 @@ training::TrainingOptions training::TrainingStageOptions::get() const {
   llvm::append_range(options.step.groups, groups);
   options.step.ema = ema;
   options.step.microbatches = microbatches;
+  options.precision.precision = precision;
+  options.precision.fp32 = fp32;
   return options;
 }

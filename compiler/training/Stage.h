@@ -14,11 +14,12 @@ struct TrainingOptions {
   /// Nothing is cut into stages if the pipeline axis has one rank.
   stages::AssignStagesOptions stages;
   BuildStepPassOptions step;
+  LowerPrecisionPassOptions precision;
 };
 
 /// Adds the passes from @forward to @step: raise-composites, unflatten,
 /// find-logical-parameters, attach-loss, assign-stages, insert-transfers,
-/// build-step, join-stages, with cleanups between them.
+/// build-step, lower-precision, join-stages, with cleanups between them.
 void trainingStage(mlir::OpPassManager &manager,
                    const TrainingOptions &options);
 
@@ -46,6 +47,10 @@ struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
       *this, "group", llvm::cl::desc("Other options of some parameters")};
   Option<double> ema{*this, "ema", llvm::cl::init(0),
                      llvm::cl::desc("The decay of moving means")};
+  Option<std::string> precision{*this, "precision", llvm::cl::init("fp32"),
+                                llvm::cl::desc("fp32, bf16 or fp16")};
+  Option<std::string> fp32{*this, "fp32",
+                           llvm::cl::desc("Patterns of modules that stay f32")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 

@@ -13,8 +13,8 @@ defvar Graph_AttentionOptions = (ins
     DefaultValuedAttr<Graph_Masked, "::polyrank::graph::Masked::Zero">:$masked, OptionalAttr<F64Attr>:$fill,
     OptionalAttr<F64Attr>:$rate, OptionalAttr<I64Attr>:$rng_id, OptionalAttr<DenseI64ArrayAttr>:$global_shape);
 
-class Graph_AnyAttention<string mnemonic, list<string> methods, list<Trait> traits = []>
-    : Graph_Composite<mnemonic, !listconcat(["localize", "getCost"], methods),
+class Graph_AnyAttention<string mnemonic, Trait precision, list<string> methods, list<Trait> traits = []>
+    : Graph_Composite<mnemonic, precision, !listconcat(["localize", "getCost"], methods),
                       !listconcat([AttrSizedOperandSegments], traits)> {
   let extraClassDeclaration = [{
     ::polyrank::graph::AttentionForm getForm();
@@ -22,7 +22,7 @@ class Graph_AnyAttention<string mnemonic, list<string> methods, list<Trait> trai
   }];
 }
 
-def Graph_AttentionOp : Graph_AnyAttention<"attention", ["buildGradient"],
+def Graph_AttentionOp : Graph_AnyAttention<"attention", Graph_ComputesLow, ["buildGradient"],
                                            [DeclareOpInterfaceMethods<DroppingOpInterface>]> {
   let summary = "softmax(scale * q k^T, with masks and biases) v";
   let description = [{
@@ -79,7 +79,7 @@ def Graph_AttentionOp : Graph_AnyAttention<"attention", ["buildGradient"],
   }];
 }
 
-def Graph_AttentionGradOp : Graph_AnyAttention<"attention_grad", []> {
+def Graph_AttentionGradOp : Graph_AnyAttention<"attention_grad", Graph_ComputesLow, []> {
   let summary = "Gradients of attention's query, key, value and bias";
   let description = [{
     The gradient of the bias, if it is a result, is summed over the dims that the bias

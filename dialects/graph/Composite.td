@@ -9,12 +9,12 @@ include "dialects/graph/GraphEnums.td"
 // A composite returns the residuals that its backward needs, so that forward and
 // backward can be decomposed in the same way if a layout requires it. Narrow floats
 // are rounded once, at its end: its parts compute in f32 (Parts.h, decompose).
-class Graph_Composite<string mnemonic, list<string> methods = [], list<Trait> traits = []>
-    : Graph_Op<mnemonic, methods, !listconcat([DeclareOpInterfaceMethods<CompositeOpInterface>], traits)> {
+class Graph_Composite<string mnemonic, Trait precision, list<string> methods = [], list<Trait> traits = []>
+    : Graph_Op<mnemonic, precision, methods, !listconcat([DeclareOpInterfaceMethods<CompositeOpInterface>], traits)> {
   let hasVerifier = 1;
 }
 
-def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
+def Graph_SoftmaxOp : Graph_Composite<"softmax", Graph_ComputesWide, ["buildGradient"]> {
   let summary = "exp(x - max) / sum(exp(x - max)) along `dim`";
   let description = [{
     ```mlir
@@ -32,7 +32,7 @@ def Graph_SoftmaxOp : Graph_Composite<"softmax", ["buildGradient"]> {
   }]>];
 }
 
-def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad"> {
+def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad", Graph_ComputesWide> {
   let summary = "y * (dy - sum(y * dy)) along `dim`";
   let description = [{
     ```mlir
@@ -47,7 +47,7 @@ def Graph_SoftmaxGradOp : Graph_Composite<"softmax_grad"> {
   let results = (outs Graph_FloatTensor:$inputGradient);
 }
 
-def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
+def Graph_LayerNormOp : Graph_Composite<"layer_norm", Graph_ComputesWide, ["buildGradient"]> {
   let summary = "Ba, Kiros, Hinton, Layer Normalization (2016), over the last dims";
   let description = [{
     y = (x - mean) * rstd * scale + bias, with mean and biased variance over the
@@ -72,7 +72,7 @@ def Graph_LayerNormOp : Graph_Composite<"layer_norm", ["buildGradient"]> {
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$scale, "::mlir::Value":$bias, "double":$epsilon)>];
 }
 
-def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
+def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad", Graph_ComputesWide> {
   let summary = "Gradients of layer_norm's input, scale and bias";
   let description = [{
     ```mlir
@@ -94,7 +94,7 @@ def Graph_LayerNormGradOp : Graph_Composite<"layer_norm_grad"> {
                       Graph_FloatTensor:$biasGradient);
 }
 
-def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
+def Graph_RmsNormOp : Graph_Composite<"rms_norm", Graph_ComputesWide, ["buildGradient"]> {
   let summary = "Zhang, Sennrich, Root Mean Square Layer Normalization (2019), over the last dims";
   let description = [{
     y = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon), the mean
@@ -117,7 +117,7 @@ def Graph_RmsNormOp : Graph_Composite<"rms_norm", ["buildGradient"]> {
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Value":$scale, "double":$epsilon)>];
 }
 
-def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
+def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad", Graph_ComputesWide> {
   let summary = "Gradients of rms_norm's input and scale";
   let description = [{
     ```mlir
@@ -137,7 +137,7 @@ def Graph_RmsNormGradOp : Graph_Composite<"rms_norm_grad"> {
   let results = (outs Graph_FloatTensor:$inputGradient, Graph_FloatTensor:$scaleGradient);
 }
 
-def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwise]> {
+def Graph_GeluOp : Graph_Composite<"gelu", Graph_ComputesWidest, ["buildGradient"], [Graph_IsElementwise]> {
   let summary = "Hendrycks, Gimpel, Gaussian Error Linear Units (2016)";
   let description = [{
     `erf`: x/2 (1 + erf(x / sqrt 2)). `tanh`: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -157,7 +157,7 @@ def Graph_GeluOp : Graph_Composite<"gelu", ["buildGradient"], [Graph_IsElementwi
   let assemblyFormat = "$form $input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
 }
 
-def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
+def Graph_GeluGradOp : Graph_Composite<"gelu_grad", Graph_ComputesWidest> {
   let summary = "dy * gelu'(x)";
   let description = [{
     ```mlir
@@ -175,7 +175,7 @@ def Graph_GeluGradOp : Graph_Composite<"gelu_grad"> {
   }];
 }
 
-def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwise]> {
+def Graph_SiluOp : Graph_Composite<"silu", Graph_ComputesWidest, ["buildGradient"], [Graph_IsElementwise]> {
   let summary = "x / (1 + e^-x): Elfwing, Uchibe, Doya, Sigmoid-weighted linear units (2017); swish";
   let description = [{
     ```mlir
@@ -193,7 +193,7 @@ def Graph_SiluOp : Graph_Composite<"silu", ["buildGradient"], [Graph_IsElementwi
   let assemblyFormat = "$input attr-dict `:` custom<AlikeTypes>(type($input), type($result))";
 }
 
-def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
+def Graph_SiluGradOp : Graph_Composite<"silu_grad", Graph_ComputesWidest> {
   let summary = "dy * s (1 + x (1 - s)) with s = 1 / (1 + e^-x)";
   let description = [{
     ```mlir
@@ -211,7 +211,7 @@ def Graph_SiluGradOp : Graph_Composite<"silu_grad"> {
   }];
 }
 
-def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
+def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", Graph_ComputesWide, ["buildGradient"]> {
   let summary = "Per row, lse(logits) - logits[label]; 0 where the label is ignored";
   let description = [{
     The classes are dim `axis` of the logits; labels, loss and lse (the
@@ -233,7 +233,7 @@ def Graph_CrossEntropyOp : Graph_Composite<"cross_entropy", ["buildGradient"]> {
   let builders = [OpBuilder<(ins "::mlir::Value":$logits, "::mlir::Value":$labels, "int64_t":$axis, "int64_t":$ignoreIndex)>];
 }
 
-def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad"> {
+def Graph_CrossEntropyGradOp : Graph_Composite<"cross_entropy_grad", Graph_ComputesWide> {
   let summary = "dloss * (softmax(logits) - onehot(label)); 0 where the label is ignored";
   let description = [{
     ```mlir

@@ -6,7 +6,7 @@
 include "dialects/graph/Graph.td"
 include "dialects/sharding/Sharding.td"
 
-def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
+def Graph_MatmulOp : Graph_Op<"matmul", Graph_ComputesLow, ["buildGradient", "getCost"]> {
   let summary = "General dot product";
   let description = [{
     Dims of the left operand are batch, contracted or free; so are those of the
@@ -54,7 +54,7 @@ def Graph_MatmulOp : Graph_Op<"matmul", ["buildGradient", "getCost"]> {
   }];
 }
 
-def Graph_ReduceOp : Graph_Op<"reduce", ["buildGradient"]> {
+def Graph_ReduceOp : Graph_Op<"reduce", Graph_ComputesWide, ["buildGradient"]> {
   let summary = "Sum, max or min over dims, which the result lacks";
   let description = [{
     The gradient of a maximum or minimum is shared by the elements that are equal to

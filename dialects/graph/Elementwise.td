@@ -9,9 +9,9 @@ include "dialects/graph/GraphEnums.td"
 // All operands and results have one shape; broadcasting is `graph.broadcast`.
 // `sum`, `max` and `min` say how operands that are partial of that kind pass
 // (PartialPass), one letter per operand: n none, a alone, t together, y any.
-class Graph_Elementwise<string mnemonic, string sum, string max, string min,
+class Graph_Elementwise<string mnemonic, Trait precision, string sum, string max, string min,
                         list<string> methods = ["buildGradient"], list<Trait> traits = []>
-    : Graph_Op<mnemonic, methods,
+    : Graph_Op<mnemonic, precision, methods,
                !listconcat([Graph_IsElementwise, DeclareOpInterfaceMethods<ScalarOpInterface>], traits)> {
   let hasVerifier = 1;
   string constraints = "\n1. Operands and result have one shape.\n2. Their elements have one type.\n";
@@ -27,9 +27,9 @@ class Graph_Elementwise<string mnemonic, string sum, string max, string min,
 
 // `scalar` is the op's function as a C++ expression of a number x, or of numbers x
 // and y. Both the reference and the kernels are built from it (Scalar.h).
-class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max = "n",
+class Graph_Unary<string mnemonic, string scalar, Trait precision, string sum = "n", string max = "n",
                   string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
-    : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
+    : Graph_Elementwise<mnemonic, precision, sum, max, min, methods, traits> {
   let description = "\n```mlir\n%y = graph." # mnemonic # " %x : tensor<4x3x"
                     # !if(!eq(mnemonic, "not"), "i1", "f32") # ">\n```\n" # constraints;
   let arguments = (ins Graph_Tensor:$input);
@@ -55,9 +55,9 @@ class Graph_Unary<string mnemonic, string scalar, string sum = "n", string max =
   }];
 }
 
-class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max = "nn",
+class Graph_Binary<string mnemonic, string scalar, Trait precision, string sum = "nn", string max = "nn",
                    string min = max, list<string> methods = ["buildGradient"], list<Trait> traits = []>
-    : Graph_Elementwise<mnemonic, sum, max, min, methods, traits> {
+    : Graph_Elementwise<mnemonic, precision, sum, max, min, methods, traits> {
   let description = "\n```mlir\n%z = graph." # mnemonic # " %x, %y : tensor<4x3x"
                     # !cond(!eq(mnemonic, "and"): "i1", !eq(mnemonic, "or"): "i1", !eq(mnemonic, "bit_and"): "i64",
                             true: "f32") # ">\n```\n" # constraints;
@@ -87,27 +87,27 @@ class Graph_Binary<string mnemonic, string scalar, string sum = "nn", string max
   }];
 }
 
-def Graph_NegOp : Graph_Unary<"neg", "-x", "t", traits = [Graph_IsCheap]> { let summary = "-x"; }
-def Graph_ExpOp : Graph_Unary<"exp", "exp(x)", "n", "y"> { let summary = "e^x"; }
+def Graph_NegOp : Graph_Unary<"neg", "-x", Graph_ComputesWidest, "t", traits = [Graph_IsCheap]> { let summary = "-x"; }
+def Graph_ExpOp : Graph_Unary<"exp", "exp(x)", Graph_ComputesWide, "n", "y"> { let summary = "e^x"; }
 // The parts of a partial maximum may lie outside the domain of log, sqrt and acosh.
-def Graph_LogOp : Graph_Unary<"log", "log(x)", "n", "n", "y"> { let summary = "Natural logarithm"; }
-def Graph_SqrtOp : Graph_Unary<"sqrt", "sqrt(x)", "n", "n", "y"> { let summary = "Square root"; }
-def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / sqrt(x)"> { let summary = "1 / sqrt(x)"; }
-def Graph_TanhOp : Graph_Unary<"tanh", "tanh(x)", "n", "y"> { let summary = "Hyperbolic tangent"; }
-def Graph_ErfOp : Graph_Unary<"erf", "erf(x)", "n", "y"> { let summary = "Gauss error function"; }
-def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + exp(-x))", "n", "y"> { let summary = "1 / (1 + e^-x)"; }
-def Graph_ReluOp : Graph_Unary<"relu", "select(x < 0, 0, x)", "n", "y", traits = [Graph_IsCheap]> { let summary = "max(x, 0)"; }
-def Graph_AbsOp : Graph_Unary<"abs", "abs(x)", traits = [Graph_IsCheap]> { let summary = "|x|"; }
-def Graph_SinOp : Graph_Unary<"sin", "sin(x)"> { let summary = "Sine"; }
-def Graph_CosOp : Graph_Unary<"cos", "cos(x)"> { let summary = "Cosine"; }
-def Graph_AtanOp : Graph_Unary<"atan", "atan(x)", "n", "y"> { let summary = "Arc tangent"; }
-def Graph_AsinOp : Graph_Unary<"asin", "asin(x)"> { let summary = "Arc sine; NaN outside of [-1, 1]"; }
-def Graph_AcosOp : Graph_Unary<"acos", "acos(x)"> { let summary = "Arc cosine; NaN outside of [-1, 1]"; }
-def Graph_AsinhOp : Graph_Unary<"asinh", "asinh(x)", "n", "y"> { let summary = "Inverse hyperbolic sine"; }
-def Graph_AcoshOp : Graph_Unary<"acosh", "acosh(x)", "n", "n", "y"> { let summary = "Inverse hyperbolic cosine; NaN below 1"; }
-def Graph_AtanhOp : Graph_Unary<"atanh", "atanh(x)"> { let summary = "Inverse hyperbolic tangent; NaN outside of [-1, 1]"; }
-def Graph_FloorOp : Graph_Unary<"floor", "floor(x)", "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
-def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
+def Graph_LogOp : Graph_Unary<"log", "log(x)", Graph_ComputesWide, "n", "n", "y"> { let summary = "Natural logarithm"; }
+def Graph_SqrtOp : Graph_Unary<"sqrt", "sqrt(x)", Graph_ComputesWidest, "n", "n", "y"> { let summary = "Square root"; }
+def Graph_RsqrtOp : Graph_Unary<"rsqrt", "1 / sqrt(x)", Graph_ComputesWide> { let summary = "1 / sqrt(x)"; }
+def Graph_TanhOp : Graph_Unary<"tanh", "tanh(x)", Graph_ComputesWidest, "n", "y"> { let summary = "Hyperbolic tangent"; }
+def Graph_ErfOp : Graph_Unary<"erf", "erf(x)", Graph_ComputesWidest, "n", "y"> { let summary = "Gauss error function"; }
+def Graph_SigmoidOp : Graph_Unary<"sigmoid", "1 / (1 + exp(-x))", Graph_ComputesWidest, "n", "y"> { let summary = "1 / (1 + e^-x)"; }
+def Graph_ReluOp : Graph_Unary<"relu", "select(x < 0, 0, x)", Graph_ComputesWidest, "n", "y", traits = [Graph_IsCheap]> { let summary = "max(x, 0)"; }
+def Graph_AbsOp : Graph_Unary<"abs", "abs(x)", Graph_ComputesWidest, traits = [Graph_IsCheap]> { let summary = "|x|"; }
+def Graph_SinOp : Graph_Unary<"sin", "sin(x)", Graph_ComputesWidest> { let summary = "Sine"; }
+def Graph_CosOp : Graph_Unary<"cos", "cos(x)", Graph_ComputesWidest> { let summary = "Cosine"; }
+def Graph_AtanOp : Graph_Unary<"atan", "atan(x)", Graph_ComputesWidest, "n", "y"> { let summary = "Arc tangent"; }
+def Graph_AsinOp : Graph_Unary<"asin", "asin(x)", Graph_ComputesWide> { let summary = "Arc sine; NaN outside of [-1, 1]"; }
+def Graph_AcosOp : Graph_Unary<"acos", "acos(x)", Graph_ComputesWide> { let summary = "Arc cosine; NaN outside of [-1, 1]"; }
+def Graph_AsinhOp : Graph_Unary<"asinh", "asinh(x)", Graph_ComputesWide, "n", "y"> { let summary = "Inverse hyperbolic sine"; }
+def Graph_AcoshOp : Graph_Unary<"acosh", "acosh(x)", Graph_ComputesWide, "n", "n", "y"> { let summary = "Inverse hyperbolic cosine; NaN below 1"; }
+def Graph_AtanhOp : Graph_Unary<"atanh", "atanh(x)", Graph_ComputesWide> { let summary = "Inverse hyperbolic tangent; NaN outside of [-1, 1]"; }
+def Graph_FloorOp : Graph_Unary<"floor", "floor(x)", Graph_ComputesWidest, "n", "y"> { let summary = "Largest integer not above x; gradient zero"; }
+def Graph_DetachOp : Graph_Unary<"detach", "x", Graph_ComputesWidest, "t", "y", "y", []> {
   let summary = "x, through which no gradient passes";
   let description = [{
     PyTorch's `Tensor.detach()`. `build-step` erases it once the step has its
@@ -121,38 +121,38 @@ def Graph_DetachOp : Graph_Unary<"detach", "x", "t", "y", "y", []> {
     2. Their elements have one type.
   }];
 }
-def Graph_NotOp : Graph_Unary<"not", "x == 0", "n", "n", "n", [], traits = [Graph_IsCheap]> { let summary = "Logical negation of booleans"; }
+def Graph_NotOp : Graph_Unary<"not", "x == 0", Graph_ComputesWidest, "n", "n", "n", [], traits = [Graph_IsCheap]> { let summary = "Logical negation of booleans"; }
 
-def Graph_AddOp : Graph_Binary<"add", "x + y", "tt", "aa", traits = [Graph_IsCheap]> { let summary = "x + y"; }
-def Graph_SubOp : Graph_Binary<"sub", "x - y", "tt", "an", traits = [Graph_IsCheap]> { let summary = "x - y"; }
-def Graph_MulOp : Graph_Binary<"mul", "x * y", "aa", traits = [Graph_IsCheap]> {
+def Graph_AddOp : Graph_Binary<"add", "x + y", Graph_ComputesWidest, "tt", "aa", traits = [Graph_IsCheap]> { let summary = "x + y"; }
+def Graph_SubOp : Graph_Binary<"sub", "x - y", Graph_ComputesWidest, "tt", "an", traits = [Graph_IsCheap]> { let summary = "x - y"; }
+def Graph_MulOp : Graph_Binary<"mul", "x * y", Graph_ComputesWidest, "aa", traits = [Graph_IsCheap]> {
   let summary = "x * y";
   let hasFolder = 1;
 }
-def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", "an"> {
+def Graph_DivOp : Graph_Binary<"div", "divide(x, y)", Graph_ComputesWidest, "an"> {
   let summary = "x / y; on integers it truncates, and is 0 where y is 0";
   let hasFolder = 1;
 }
-def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", "nn", "yy", "aa", traits = [Graph_IsCheap]> { let summary = "Larger of x and y; NaN if either is"; }
-def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", "nn", "aa", "yy", traits = [Graph_IsCheap]> { let summary = "Smaller of x and y; NaN if either is"; }
-def Graph_PowOp : Graph_Binary<"pow", "power(x, y)"> {
+def Graph_MaxOp : Graph_Binary<"max", "maximum(x, y)", Graph_ComputesWidest, "nn", "yy", "aa", traits = [Graph_IsCheap]> { let summary = "Larger of x and y; NaN if either is"; }
+def Graph_MinOp : Graph_Binary<"min", "minimum(x, y)", Graph_ComputesWidest, "nn", "aa", "yy", traits = [Graph_IsCheap]> { let summary = "Smaller of x and y; NaN if either is"; }
+def Graph_PowOp : Graph_Binary<"pow", "power(x, y)", Graph_ComputesWide> {
   let summary = "x to the power of y; on integers it truncates, and is 0 where x is 0 and y is negative";
 }
-def Graph_AndOp : Graph_Binary<"and", "x && y", "nn", "aa", "yy", [], traits = [Graph_IsCheap]> {
+def Graph_AndOp : Graph_Binary<"and", "x && y", Graph_ComputesWidest, "nn", "aa", "yy", [], traits = [Graph_IsCheap]> {
   let summary = "Logical conjunction of booleans";
   let hasFolder = 1;
 }
-def Graph_OrOp : Graph_Binary<"or", "x || y", "nn", "yy", "aa", [], traits = [Graph_IsCheap]> {
+def Graph_OrOp : Graph_Binary<"or", "x || y", Graph_ComputesWidest, "nn", "yy", "aa", [], traits = [Graph_IsCheap]> {
   let summary = "Logical disjunction of booleans";
   let hasFolder = 1;
 }
 
-def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", "nn", "nn", "nn", []> {
+def Graph_BitAndOp : Graph_Binary<"bit_and", "conjunction(x, y)", Graph_ComputesWidest, "nn", "nn", "nn", []> {
   let summary = "The bits that are set in both of two integers";
   let arguments = (ins Graph_IntegerTensor:$lhs, Graph_IntegerTensor:$rhs);
 }
 
-def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits = [Graph_IsCheap]> {
+def Graph_CompareOp : Graph_Elementwise<"compare", Graph_ComputesWidest, "nn", "nn", "nn", [], traits = [Graph_IsCheap]> {
   let summary = "Compares x with y, giving booleans; NaN is unequal to everything";
   let description = [{
     ```mlir
@@ -169,7 +169,7 @@ def Graph_CompareOp : Graph_Elementwise<"compare", "nn", "nn", "nn", [], traits 
   let assemblyFormat = "$comparison $lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
 }
 
-def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [Graph_IsCheap]> {
+def Graph_SelectOp : Graph_Elementwise<"select", Graph_ComputesWidest, "ntt", "nyy", "nyy", traits = [Graph_IsCheap]> {
   let summary = "x where the condition holds, else y";
   let description = [{
     ```mlir
@@ -187,7 +187,7 @@ def Graph_SelectOp : Graph_Elementwise<"select", "ntt", "nyy", "nyy", traits = [
   let extraClassDefinition = definition;
 }
 
-def Graph_ConvertOp : Graph_Elementwise<"convert", "n", "y", "y", traits = [Graph_IsCheap]> {
+def Graph_ConvertOp : Graph_Elementwise<"convert", Graph_ComputesWidest, "n", "y", "y", traits = [Graph_IsCheap]> {
   let summary = "Converts the element type; floats to integers truncate towards zero";
   let description = [{
     A float that the integer type cannot hold becomes the nearest integer that it

@@ -97,6 +97,15 @@ class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {
 };
 template <typename ConcreteType>
 class Cheap : public mlir::OpTrait::TraitBase<ConcreteType, Cheap> {};
+template <typename ConcreteType>
+class ComputesLow : public mlir::OpTrait::TraitBase<ConcreteType, ComputesLow> {
+};
+template <typename ConcreteType>
+class ComputesWide
+    : public mlir::OpTrait::TraitBase<ConcreteType, ComputesWide> {};
+template <typename ConcreteType>
+class ComputesWidest
+    : public mlir::OpTrait::TraitBase<ConcreteType, ComputesWidest> {};
 /// @}
 
 } // namespace polyrank::graph

@@ -84,12 +84,13 @@ def Graph_IntegerTensor : RankedTensorOf<[AnySignlessInteger]>;
 def Graph_BoolTensor : RankedTensorOf<[I1]>;
 def Graph_Scalar : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
-// An op with the interfaces; `methods` are the interface methods that it overrides.
-class Graph_Op<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+// An op with the interfaces; `precision` is one of the traits Graph_Computes*, and
+// `methods` are the interface methods that it overrides.
+class Graph_Op<string mnemonic, Trait precision, list<string> methods = [], list<Trait> traits = []>
     : Op<Graph_Dialect, mnemonic,
          !listconcat([DeclareOpInterfaceMethods<GraphOpInterface,
                         !listconcat(["getShardingRule", "evaluate"], methods)>,
-                      LayoutChecked, Pure], traits)> {
+                      LayoutChecked, Pure, precision], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

@@ -111,6 +111,20 @@ def Graph_IsElementwise : NativeOpTrait<"Elementwise"> {
   let cppNamespace = "::polyrank::graph";
 }
 
+// In what `lower-precision` lets an op compute (Precision.h); each op has one of
+// these. The low type: products, which devices multiply faster in it.
+def Graph_ComputesLow : NativeOpTrait<"ComputesLow"> {
+  let cppNamespace = "::polyrank::graph";
+}
+// f32: sums, and functions that lose too many of the digits of a narrow float.
+def Graph_ComputesWide : NativeOpTrait<"ComputesWide"> {
+  let cppNamespace = "::polyrank::graph";
+}
+// The widest type of its operands.
+def Graph_ComputesWidest : NativeOpTrait<"ComputesWidest"> {
+  let cppNamespace = "::polyrank::graph";
+}
+
 // An elementwise op of a few instructions, which cost less than reading the result
 // from memory.
 def Graph_IsCheap : NativeOpTrait<"Cheap"> {

@@ -8,7 +8,7 @@ include "dialects/graph/Graph.td"
 // Group numbers of rows or of matrices.
 def Graph_GroupNumbers : RankedTensorOf<[I64]>;
 
-def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCost"]> {
+def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", Graph_ComputesLow, ["buildGradient", "getCost"]> {
   let summary = "Each row times the matrix of its group";
   let description = [{
     With rows [s, k], matrices [e, k, n], a group for each row [s] and one for
@@ -42,7 +42,7 @@ def Graph_GroupedMatmulOp : Graph_Op<"grouped_matmul", ["buildGradient", "getCos
   let hasVerifier = 1;
 }
 
-def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", ["buildGradient", "getCost"]> {
+def Graph_GroupedOuterOp : Graph_Op<"grouped_outer", Graph_ComputesLow, ["buildGradient", "getCost"]> {
   let summary = "For each group the sum of its rows' outer products";
   let description = [{
     The gradient of `grouped_matmul` with respect to its matrices. With rows

@@ -31,4 +31,25 @@ std::string graph::explainPattern(StringRef text) {
   return glob ? "" : toString(glob.takeError());
 }
 
+Result<SmallVector<std::string>> graph::splitPatterns(StringRef text) {
+  SmallVector<StringRef> patterns;
+  text.split(patterns, ',');
+  SmallVector<std::string> result;
+  for (StringRef pattern : patterns) {
+    if (std::string why = explainPattern(pattern); !why.empty())
+      return Error{"'" + pattern.str() + "' is no pattern: " + why};
+    result.push_back(pattern.str());
+  }
+  return result;
+}
+
+StringRef graph::findModule(StringRef glob, StringRef scope) {
+  for (size_t end = 0; end < scope.size();) {
+    end = std::min(scope.find('.', end + 1), scope.size());
+    if (matchesName(glob, scope.take_front(end)))
+      return scope.take_front(end);
+  }
+  return {};
+}
+
 } // namespace polyrank

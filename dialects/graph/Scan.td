@@ -6,7 +6,7 @@
 include "dialects/graph/Graph.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
-def Graph_ScanOp : Graph_Op<"scan", ["localize", "buildGradient", "getCost"],
+def Graph_ScanOp : Graph_Op<"scan", Graph_ComputesWidest, ["localize", "buildGradient", "getCost"],
     [AttrSizedOperandSegments, IsolatedFromAbove, SingleBlock]> {
   let summary = "Runs its region once per element of dim 0, with carried values";
   let description = [{

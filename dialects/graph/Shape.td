@@ -5,7 +5,7 @@
 
 include "dialects/graph/Graph.td"
 
-def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
+def Graph_ConstantOp : Graph_Op<"constant", Graph_ComputesWidest, ["localize"], [ConstantLike]> {
   let summary = "A constant";
   let description = [{
     Weights are never constants: they are arguments with the role `#graph.parameter`.
@@ -30,7 +30,7 @@ def Graph_ConstantOp : Graph_Op<"constant", ["localize"], [ConstantLike]> {
   let assemblyFormat = "custom<TypedValue>($value, type($result)) attr-dict";
 }
 
-def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
+def Graph_IotaOp : Graph_Op<"iota", Graph_ComputesWidest, ["localize"]> {
   let summary = "Element i0, i1, .. is the index along `dim`";
   let description = [{
     ```mlir
@@ -45,7 +45,7 @@ def Graph_IotaOp : Graph_Op<"iota", ["localize"]> {
   let assemblyFormat = "`dim` `=` $dim attr-dict `:` type($result)";
 }
 
-def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
+def Graph_ReshapeOp : Graph_Op<"reshape", Graph_ComputesWidest, ["buildGradient"]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
     ```mlir
@@ -62,7 +62,7 @@ def Graph_ReshapeOp : Graph_Op<"reshape", ["buildGradient"]> {
   let hasFolder = 1;
 }
 
-def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
+def Graph_TransposeOp : Graph_Op<"transpose", Graph_ComputesWidest, ["buildGradient"]> {
   let summary = "Result dim i is operand dim permutation[i]";
   let description = [{
     ```mlir
@@ -80,7 +80,7 @@ def Graph_TransposeOp : Graph_Op<"transpose", ["buildGradient"]> {
   let hasFolder = 1;
 }
 
-def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
+def Graph_BroadcastOp : Graph_Op<"broadcast", Graph_ComputesWidest, ["buildGradient"]> {
   let summary = "Operand dim i is result dim dims[i]; the others repeat the operand";
   let description = [{
     `dims` ascends, and sizes are equal: a dim of size 1 must be reshaped away
@@ -102,7 +102,7 @@ def Graph_BroadcastOp : Graph_Op<"broadcast", ["buildGradient"]> {
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
+def Graph_SliceOp : Graph_Op<"slice", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Elements start, start + stride, .. below limit of each dim";
   let description = [{
     ```mlir
@@ -132,7 +132,7 @@ def Graph_SliceOp : Graph_Op<"slice", ["localize", "buildGradient"]> {
   let hasFolder = 1;
 }
 
-def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
+def Graph_UnfoldOp : Graph_Op<"unfold", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Windows of `size` elements along `dim`: PyTorch's Tensor.unfold, with dilation";
   let description = [{
     The dim becomes the number of windows, and a window's elements are the last dim:
@@ -173,7 +173,7 @@ def Graph_UnfoldOp : Graph_Op<"unfold", ["localize", "buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
+def Graph_FoldOp : Graph_Op<"fold", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Adds overlapping windows: the transpose of `unfold`";
   let description = [{
     The last dim has a window's elements, and windows lie along `dim`: result[.., i,
@@ -199,7 +199,7 @@ def Graph_FoldOp : Graph_Op<"fold", ["localize", "buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
+def Graph_PadOp : Graph_Op<"pad", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Pads each dim with `value`: low elements before, high after, interior between elements";
   let description = [{
     ```mlir
@@ -220,7 +220,7 @@ def Graph_PadOp : Graph_Op<"pad", ["localize", "buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
+def Graph_ConcatOp : Graph_Op<"concat", Graph_ComputesWidest, ["buildGradient"]> {
   let summary = "The operands one after another along `dim`";
   let description = [{
     ```mlir
@@ -239,7 +239,7 @@ def Graph_ConcatOp : Graph_Op<"concat", ["buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
+def Graph_GatherOp : Graph_Op<"gather", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Picks slices along `axis` by index";
   let description = [{
     With operand dims [batch.., before.., n, after..] and indices
@@ -267,7 +267,7 @@ def Graph_GatherOp : Graph_Op<"gather", ["localize", "buildGradient"]> {
   let hasVerifier = 1;
 }
 
-def Graph_ScatterAddOp : Graph_Op<"scatter_add", ["localize", "buildGradient"]> {
+def Graph_ScatterAddOp : Graph_Op<"scatter_add", Graph_ComputesWidest, ["localize", "buildGradient"]> {
   let summary = "Adds slices by index, into zeros: the transpose of `gather`";
   let description = [{
     result[b, p, indices[b, i], a] += updates[b, p, i, a] in ascending order of

@@ -8,7 +8,7 @@ include "dialects/graph/Elementwise.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def Graph_SeedOp : Op<Graph_Dialect, "seed",
-    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate"]>, LayoutChecked]> {
+    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate"]>, LayoutChecked, Graph_ComputesWidest]> {
   let summary = "The gradient that the backward starts from";
   let description = [{
     A scalar constant that is never folded. The backward is everything that depends
@@ -23,7 +23,7 @@ def Graph_SeedOp : Op<Graph_Dialect, "seed",
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
-def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
+def Graph_GradientOp : Graph_Unary<"gradient", "x", Graph_ComputesWidest, "t", "y", "y", []> {
   let summary = "x, marked as the gradient of a parameter that the update takes";
   let description = [{
     x is the gradient of the sum over all microbatches. Everything that depends on
@@ -45,7 +45,7 @@ def Graph_GradientOp : Graph_Unary<"gradient", "x", "t", "y", "y", []> {
 }
 
 def Graph_AfterOp : Op<Graph_Dialect, "after",
-    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate", "localize", "getCost"]>, Pure]> {
+    [DeclareOpInterfaceMethods<GraphOpInterface, ["getShardingRule", "evaluate", "localize", "getCost"]>, Pure, Graph_ComputesWidest]> {
   let summary = "x, available only after the token";
   let description = [{
     An op that reads the result cannot run before the token is computed, and is not
@@ -70,7 +70,7 @@ def Graph_AfterOp : Op<Graph_Dialect, "after",
   let assemblyFormat = "$input `,` $token attr-dict `:` custom<AlikeTypes>(type($input), type($result)) `,` type($token)";
 }
 
-def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"], [DeclareOpInterfaceMethods<DroppingOpInterface>]> {
+def Graph_DropoutOp : Graph_Op<"dropout", Graph_ComputesWidest, ["localize", "buildGradient"], [DeclareOpInterfaceMethods<DroppingOpInterface>]> {
   let summary = "Zero with probability `rate`, else x / (1 - rate)";
   let description = [{
     Srivastava et al. (2014). The decision for an element depends on (seed, step,
@@ -106,7 +106,7 @@ def Graph_DropoutOp : Graph_Op<"dropout", ["localize", "buildGradient"], [Declar
   let hasVerifier = 1;
 }
 
-def Graph_UniformOp : Graph_Op<"uniform", ["localize"]> {
+def Graph_UniformOp : Graph_Op<"uniform", Graph_ComputesWidest, ["localize"]> {
   let summary = "Random numbers, uniform in [0, 1)";
   let description = [{
     Each number is the upper 24 bits of the element's random word (see `dropout`,

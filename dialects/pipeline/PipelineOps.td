@@ -39,7 +39,7 @@ def Pipeline_Dialect : Dialect {
 
 def Pipeline_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger]>;
 
-class Pipeline_Op<string mnemonic, list<string> methods> : Op<Pipeline_Dialect, mnemonic, [Pure,
+class Pipeline_Op<string mnemonic, list<string> methods> : Op<Pipeline_Dialect, mnemonic, [Pure, Graph_ComputesWidest,
     DeclareOpInterfaceMethods<GraphOpInterface, !listconcat(["getShardingRule", "evaluate", "buildGradient", "getCost"], methods)>]> {
   let hasVerifier = 1;
 }

@@ -352,8 +352,8 @@ Value GraphRunner::runHigherOrder(StringRef name, const Node &node,
         !arguments[2].getBool())
       return runOne(4);
     return fail(node, "torch.autocast, in which ops are computed in another "
-                      "type; export the model without it, since all floats are "
-                      "computed in float32");
+                      "type; export the model without it, and give "
+                      "--precision bf16");
   }
   if (name == "cond") {
     if (graphs.size() != 2 || arguments.size() != 2 || !arguments[1].isList())

@@ -39,7 +39,9 @@ static void noteConversions(Location location,
                          << kind.first << " in the file; computed and saved in "
                          << (kind.second ? "complex64"
                                          : "float32 (saved as in the file with "
-                                           "polyrank-run's --save-dtype file)");
+                                           "polyrank-run's --save-dtype file; "
+                                           "--precision multiplies in bf16 or "
+                                           "fp16)");
 }
 
 void ModuleBuilder::createFunction(ArrayRef<ParameterSpec> parameters,

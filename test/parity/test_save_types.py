@@ -60,7 +60,7 @@ def test_floats_are_rounded_as_pytorch_rounds_them(mesh, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_a_file_of_other_floats_gives_one_again(dtype, tmp_path):
     model, said = compiled(tmp_path, dtype)
-    assert "computed and saved in float32 (saved as in the file with polyrank-run's --save-dtype file)" in said
+    assert "computed and saved in float32 (saved as in the file with polyrank-run's --save-dtype file; --precision" in said
     exact, _ = saved(tmp_path)
     tensors, _ = saved(tmp_path, "--save-dtype", "file")
     for key, tensor in model.state_dict().items():

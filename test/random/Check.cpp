@@ -11,6 +11,8 @@
 #include "compiler/sharding/Passes.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/training/Passes.h"
+#include "dialects/graph/Phase.h"
+#include "dialects/graph/Provenance.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -418,6 +420,28 @@ static void drawGroup(ModuleOp module, Random &random,
   step.groups.push_back(name.str() + ": " + random.pick(options));
 }
 
+/// Draws what lower-precision does with a step: nothing, or all but some
+/// modules in a low type.
+static training::LowerPrecisionPassOptions drawPrecision(ModuleOp module,
+                                                         Random &random) {
+  training::LowerPrecisionPassOptions options;
+  if (!random.chance(40))
+    return options;
+  options.precision = random.pick({"bf16", "fp16"});
+  if (!random.chance(30))
+    return options;
+  auto scope = StringAttr::get(module.getContext(), "kept");
+  func::FuncOp step = functionOf(module);
+  graph::Phases phases(step);
+  step.walk([&](graph::GraphOp op) {
+    if (phases.getPhase(op) == graph::Phase::Update || !random.chance(30))
+      return;
+    graph::setScope(op, scope);
+    options.fp32 = scope.str();
+  });
+  return options;
+}
+
 std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   atWork = "seed " + std::to_string(seed) + ", generation";
   Program program = drawProgram(context, seed);
@@ -448,6 +472,12 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   }
   if (Random random(seed ^ 0x6f0b); program.mode == "train")
     drawGroup(module, random, step);
+  auto lowerPrecision = [&] {
+    Random types(seed ^ 0x10b16);
+    return runPass(
+        module, "lower-precision",
+        training::createLowerPrecisionPass(drawPrecision(module, types)));
+  };
   reference.clear();
   if ((pipe &&
        !runPass(module, "insert-transfers", stages::createInsertTransfers())) ||
@@ -456,6 +486,7 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
       !runPass(module, "canonicalize", createCanonicalizerPass()) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "cse", createCSEPass()) ||
+      !(onlyDraws || compare(module, Global)) || !lowerPrecision() ||
       !(onlyDraws || compare(module, Global)) ||
       (pipe && (!runPass(module, "join-stages", stages::createJoinStages()) ||
                 !(onlyDraws || compare(module, Global))))) {
