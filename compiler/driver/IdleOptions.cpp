@@ -52,6 +52,8 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
     result.hasLowProducts |=
         graph::getPrecision(op) == graph::Precision::Low &&
         graph::isNarrow(getElementTypeOrSelf(op->getOperand(0).getType()));
+    auto convert = dyn_cast<graph::ConvertOp>(op);
+    result.roundsGradients |= convert && convert.getParts();
     auto stage = graph::getStage(op);
     if (auto work = dyn_cast<graph::GraphOp>(op);
         work && stages && stage && !graph::isInScan(op))
@@ -190,7 +192,15 @@ Reason noProductIsLow(const Options &options, const StepHoldings &step) {
                "attentions";
 }
 
+Reason noGradientIsSent(const Options &options, const StepHoldings &step) {
+  return step.roundsGradients || options.strategy.reduceDtype == "fp32"
+             ? ""
+             : "no rank of this plan adds up gradients of parameters with "
+               "others";
+}
+
 constexpr Rule rules[] = {{"precision", noProductIsLow},
+                          {"reduce-dtype", noGradientIsSent},
                           {"attention", thereIsNoAttention},
                           {"zero", stageTwoIsStageOne},
                           {"zero-axis", zeroSplitsNothing},

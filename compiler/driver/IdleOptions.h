@@ -28,6 +28,8 @@ struct StepHoldings {
   bool hasAttention = false;
   /// True if a product, convolution or attention has operands of bf16 or f16.
   bool hasLowProducts = false;
+  /// True if parts of a gradient are rounded before they are sent.
+  bool roundsGradients = false;
   bool splitsBatch = false;
   /// The pipeline's axis, and the FLOPs per step of each rank along it. Empty
   /// without a pipeline.

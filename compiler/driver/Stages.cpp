@@ -227,5 +227,6 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.microbatches = options.strategy.microbatches;
   training.precision.precision = options.strategy.precision;
   training.precision.fp32 = options.strategy.fp32;
+  training.precision.reduceDtype = options.strategy.reduceDtype;
   training::trainingStage(manager, training);
 }

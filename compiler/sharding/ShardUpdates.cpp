@@ -17,6 +17,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "compiler/sharding/LayOutAgain.h"
+#include "compiler/sharding/NarrowGradients.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/UpdateSplitter.h"
 #include "compiler/sharding/Why.h"
@@ -276,6 +277,10 @@ LogicalResult ShardUpdates::run(func::FuncOp step) {
   if (failed(checkOptions(step)))
     return failure();
   found = {};
+  for (auto gradient : step.getBody().front().getOps<graph::GradientOp>())
+    if (graph::ConvertOp narrowing = getNarrowing(gradient);
+        narrowing && !layoutOf(narrowing.getInput()).isPartial())
+      widenGradient(gradient);
   if (stage > 0) {
     std::optional<ParameterGathers> gathers;
     if (stage >= 3) {

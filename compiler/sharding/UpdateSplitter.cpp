@@ -2,6 +2,7 @@
 
 #include "compiler/sharding/UpdateSplitter.h"
 
+#include "compiler/sharding/NarrowGradients.h"
 #include "compiler/sharding/Why.h"
 #include "dialects/graph/Parts.h"
 
@@ -170,7 +171,9 @@ void UpdateSplitter::serve(OpOperand &use, RankedTensorType type) {
 }
 
 WhyWhole UpdateSplitter::splitSum() {
-  auto sum = dyn_cast<OpResult>(getSource(update.gradient));
+  graph::ConvertOp narrowing = getNarrowing(update.gradient);
+  auto sum = dyn_cast<OpResult>(narrowing ? narrowing.getInput()
+                                          : getSource(update.gradient));
   auto region = sum ? dyn_cast<graph::MicrobatchesOp>(sum.getOwner()) : nullptr;
   if (!region) // with one microbatch there is no sum
     return step.getOps<graph::MicrobatchesOp>().empty()
@@ -182,8 +185,19 @@ WhyWhole UpdateSplitter::splitSum() {
   OpOperand &yielded = yield->getOpOperand(sum.getResultNumber());
   builder.setInsertionPointAfterValue(yielded.get());
   ReshardOp reduction = getReduction(update.gradient);
-  Value part = blocks.split(builder, yielded.get(),
+  Value whole = yielded.get();
+  if (narrowing)
+    whole = graph::ConvertOp::create(
+        builder, whole.getLoc(), whole,
+        getElementTypeOrSelf(narrowing.getResult()), /*parts=*/true);
+  Value part = blocks.split(builder, whole,
                             reduction ? reduction.getWhyAttr() : ReasonAttr());
+  if (narrowing) {
+    // The parts of the microbatches are added up in the type of the sum.
+    part = graph::ConvertOp::create(builder, part.getLoc(), part,
+                                    getElementTypeOrSelf(sum));
+    widenGradient(update.gradient, &update.own);
+  }
   yielded.set(part);
   sum.setType(part.getType());
   parts.map(update.gradient.getResult(), sum);

@@ -29,6 +29,9 @@ struct Strategy {
   /// `fp32` names, PATTERN[,PATTERN], compute in f32 all the same.
   std::string precision = "fp32";
   std::string fp32;
+  /// The type in which ranks send the gradients of parameters to add them up:
+  /// "fp32", or that of `precision`.
+  std::string reduceDtype = "fp32";
 
   /// The mesh axis along which the pipeline stages lie; empty: `pipe`, if the
   /// mesh has it.

@@ -59,7 +59,7 @@ static OptionGroup rankOptions(Strategy &strategy, const bool &isForward) {
       }};
 }
 
-static OptionGroup precisionOptions(Strategy &strategy) {
+static OptionGroup precisionOptions(Strategy &strategy, const bool &isForward) {
   return {
       "Precision",
       {
@@ -74,6 +74,16 @@ static OptionGroup precisionOptions(Strategy &strategy) {
            "Modules that compute in f32 although --precision is bf16 or fp16, "
            "such as lm_head",
            {.needs = "--precision"}},
+          {"--reduce-dtype",
+           "TYPE",
+           oneOfWords(&strategy.reduceDtype, {"fp32", "bf16", "fp16"}),
+           "The type in which ranks send the gradients of parameters to add "
+           "them up: fp32, or that of --precision, which halves the bytes. "
+           "Each rank rounds its part once",
+           {.refuse =
+                [&isForward] {
+                  return isForward ? "a forward plan has no gradients" : "";
+                }}},
       }};
 }
 
@@ -199,7 +209,7 @@ static OptionGroup timeOptions(Strategy &strategy) {
 }
 
 OptionTable Strategy::options(const bool &isForward) {
-  return {rankOptions(*this, isForward), precisionOptions(*this),
+  return {rankOptions(*this, isForward), precisionOptions(*this, isForward),
           stageOptions(*this), zeroOptions(*this, isForward),
           timeOptions(*this)};
 }

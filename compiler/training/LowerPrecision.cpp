@@ -5,6 +5,8 @@
 // parameters, the state of the optimizer, gradients where the update takes
 // them, and outputs.
 
+#include <map>
+
 #include "compiler/training/Conversions.h"
 #include "compiler/training/ParameterGradients.h"
 #include "compiler/training/Passes.h"
@@ -16,6 +18,7 @@
 #include "dialects/graph/Precision.h"
 #include "dialects/graph/Provenance.h"
 #include "support/Names.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace polyrank::training {
 #define GEN_PASS_DEF_LOWERPRECISIONPASS
@@ -43,6 +46,8 @@ public:
         gradients(findParameterGradients(step.getBody().front())) {}
 
   LogicalResult run();
+  /// Sends the gradients of parameters in the low type.
+  void narrowGradients();
 
 private:
   bool isWide(Value value) {
@@ -68,7 +73,10 @@ private:
   llvm::DenseSet<size_t> matched;
   llvm::DenseSet<Value> gradients;
   unsigned numLow = 0;
-  std::vector<std::string> kept; // modules whose products stay f32
+  /// The ops that compute in f32 because of what they are, by kind, and the
+  /// modules whose products do because of --fp32.
+  std::map<std::string, unsigned> numWide;
+  std::vector<std::string> kept;
 };
 } // namespace
 
@@ -259,6 +267,8 @@ void Rewriter::rewrite(Operation *op) {
   case graph::Precision::Low:
     return computeLow(op);
   case graph::Precision::Wide:
+    if (isWide(op->getResult(0)))
+      ++numWide[op->getName().stripDialect().str()];
     return computeWide(op);
   case graph::Precision::Widest:
     return computeWidest(op);
@@ -291,12 +301,35 @@ LogicalResult Rewriter::run() {
   return success();
 }
 
+void Rewriter::narrowGradients() {
+  for (auto gradient : step.getBody().front().getOps<graph::GradientOp>()) {
+    if (!isWide(gradient.getInput()))
+      continue;
+    OpBuilder builder(gradient);
+    Type own = gradient.getType();
+    auto parts = graph::ConvertOp::create(builder, gradient.getLoc(),
+                                          gradient.getInput(),
+                                          conversions.getLow(), true);
+    gradient.getInputMutable().set(parts);
+    gradient.getResult().setType(parts.getType());
+    builder.setInsertionPointAfter(gradient);
+    auto back = graph::ConvertOp::create(builder, gradient.getLoc(), own,
+                                         gradient.getResult());
+    gradient.getResult().replaceAllUsesExcept(back, back);
+  }
+}
+
 void Rewriter::report() {
   std::string type = conversions.getLow().isBF16() ? "bf16" : "fp16";
   InFlightDiagnostic remark = step.emitRemark();
   remark << "--precision " << type << ": " << numLow
          << (numLow == 1 ? " product computes" : " products compute") << " in "
          << type << " with sums in f32";
+  std::vector<std::string> wide;
+  for (const auto &[name, count] : numWide)
+    wide.push_back(std::to_string(count) + " " + name);
+  if (!wide.empty())
+    remark << "; " << llvm::join(wide, ", ") << " compute in f32";
   llvm::sort(kept);
   kept.erase(llvm::unique(kept), kept.end());
   if (!kept.empty())
@@ -315,25 +348,41 @@ public:
   }
 
 private:
+  LogicalResult check(ModuleOp module);
   LogicalResult run(ModuleOp module);
 };
 } // namespace
 
-LogicalResult LowerPrecision::run(ModuleOp module) {
-  if (precision == "fp32") {
-    if (!fp32.empty())
-      return module.emitError("--fp32 ")
-             << fp32 << ": all modules compute in f32 (--precision fp32)";
-    return success();
-  }
-  FloatType low;
-  if (precision == "bf16")
-    low = BFloat16Type::get(&getContext());
-  else if (precision == "fp16")
-    low = Float16Type::get(&getContext());
-  else
+/// The options must fit each other.
+LogicalResult LowerPrecision::check(ModuleOp module) {
+  constexpr const char *types[] = {"fp32", "bf16", "fp16"};
+  if (!llvm::is_contained(types, precision))
     return module.emitError("--precision ")
            << precision << ": there are fp32, bf16 and fp16";
+  if (!llvm::is_contained(types, reduceDtype))
+    return module.emitError("--reduce-dtype ")
+           << reduceDtype << ": there are fp32, bf16 and fp16";
+  if (precision == "fp32" && !fp32.empty())
+    return module.emitError("--fp32 ")
+           << fp32 << ": all modules compute in f32 (--precision fp32)";
+  if (precision == "fp32" && reduceDtype != "fp32")
+    return module.emitError("--reduce-dtype ")
+           << reduceDtype
+           << " is below --precision fp32: products would keep digits that "
+              "their gradients lose; give --precision "
+           << reduceDtype;
+  if (reduceDtype != "fp32" && reduceDtype != precision)
+    return module.emitError("--reduce-dtype ")
+           << reduceDtype << " does not hold what --precision " << precision
+           << " computes; give " << precision << " or fp32";
+  return success();
+}
+
+LogicalResult LowerPrecision::run(ModuleOp module) {
+  if (failed(check(module)))
+    return failure();
+  if (precision == "fp32")
+    return success();
   SmallVector<std::string> patterns;
   if (!fp32.empty()) {
     auto given = graph::splitPatterns(fp32);
@@ -346,5 +395,12 @@ LogicalResult LowerPrecision::run(ModuleOp module) {
   if (!step)
     return module.emitError("--precision ")
            << precision << ": there is no function @step (build-step)";
-  return Rewriter(step, low, patterns).run();
+  auto low = precision == "bf16" ? FloatType(BFloat16Type::get(&getContext()))
+                                 : FloatType(Float16Type::get(&getContext()));
+  Rewriter rewriter(step, low, patterns);
+  if (failed(rewriter.run()))
+    return failure();
+  if (reduceDtype != "fp32")
+    rewriter.narrowGradients();
+  return success();
 }

@@ -196,7 +196,10 @@ def LowerPrecisionPass : Pass<"lower-precision", "::mlir::ModuleOp"> {
     converted once in a step, before the microbatches. The gradient of a weight is
     a product with a result of f32, and gradients are added up in f32.
 
-    `fp32` are patterns of modules, PATTERN[,PATTERN], that compute in f32.
+    `fp32` are patterns of modules, PATTERN[,PATTERN], that compute in f32. With
+    `reduce-dtype` the gradients of parameters are rounded before ranks add them up:
+    each part of a sum that is partial over ranks, once. `shard-updates` removes the
+    conversion where there is no such sum.
 
     ```mlir
     %y = graph.matmul %x, %w batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
@@ -209,7 +212,8 @@ def LowerPrecisionPass : Pass<"lower-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect"];
   let options = [
     Option<"precision", "precision", "std::string", "\"fp32\"", "fp32, bf16 or fp16">,
-    Option<"fp32", "fp32", "std::string", "\"\"", "patterns of modules that stay f32">
+    Option<"fp32", "fp32", "std::string", "\"\"", "patterns of modules that stay f32">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", "\"fp32\"", "fp32, or the type of precision">
   ];
 }
 

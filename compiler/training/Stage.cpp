@@ -52,5 +52,6 @@ training::TrainingOptions training::TrainingStageOptions::get() const {
   options.step.microbatches = microbatches;
   options.precision.precision = precision;
   options.precision.fp32 = fp32;
+  options.precision.reduceDtype = reduceDtype;
   return options;
 }

@@ -51,6 +51,9 @@ struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
                                 llvm::cl::desc("fp32, bf16 or fp16")};
   Option<std::string> fp32{*this, "fp32",
                            llvm::cl::desc("Patterns of modules that stay f32")};
+  Option<std::string> reduceDtype{
+      *this, "reduce-dtype", llvm::cl::init("fp32"),
+      llvm::cl::desc("The type in which gradients are sent")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 

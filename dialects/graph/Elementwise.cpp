@@ -108,9 +108,10 @@ Value SelectOp::buildScalar(ScalarBuilder &builder, ArrayRef<Value> operands) {
 // Convert
 
 void ConvertOp::build(OpBuilder &builder, OperationState &state, Value input,
-                      Type elementType) {
+                      Type elementType, bool parts) {
   build(builder, state,
-        cast<RankedTensorType>(input.getType()).clone(elementType), input);
+        cast<RankedTensorType>(input.getType()).clone(elementType), input,
+        parts);
 }
 
 LogicalResult ConvertOp::evaluate(ArrayRef<Tensor> operands,

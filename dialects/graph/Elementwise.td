@@ -193,7 +193,8 @@ def Graph_ConvertOp : Graph_Elementwise<"convert", Graph_ComputesWidest, "n", "y
     A float that the integer type cannot hold becomes the nearest integer that it
     holds, and NaN becomes 0; integers keep their lower bits. A boolean is x != 0. A
     partial sum does not pass, since each part would be rounded; a pass that needs
-    the conversion reduces first.
+    the conversion reduces first. With `parts` it passes: the parts are rounded
+    before they are sent and added up.
 
     A number becomes the nearest of the new type, ties to even, in one rounding, and
     NaN a quiet NaN (support/Float16.h has the bits). What a conversion rounds off
@@ -201,13 +202,16 @@ def Graph_ConvertOp : Graph_Elementwise<"convert", Graph_ComputesWidest, "n", "y
 
     ```mlir
     %y = graph.convert %x : (tensor<4x3xi64>) -> tensor<4x3xf32>
+    %z = graph.convert %y {parts} : (tensor<4x3xf32>) -> tensor<4x3xbf16>
     ```
 
     1. Operand and result have one shape.
+    2. With `parts` the elements are floats and become narrower ones.
   }];
-  let arguments = (ins Graph_Tensor:$input);
+  let arguments = (ins Graph_Tensor:$input, UnitAttr:$parts);
   let results = (outs Graph_Tensor:$result);
-  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType)>];
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "::mlir::Type":$elementType,
+                             CArg<"bool", "false">:$parts)>];
   let extraClassDefinition = definition;
 }
 

@@ -173,8 +173,17 @@ LogicalResult polyrank::graph::verifySameShapes(Operation *op) {
              << "; shapes are equal (graph.broadcast)";
   // All ops except conversions compute in one type; conditions and results of
   // comparisons are booleans by their own types.
-  if (isa<ConvertOp>(op))
+  if (auto convert = dyn_cast<ConvertOp>(op)) {
+    auto to = dyn_cast<FloatType>(getElementTypeOrSelf(convert.getResult())),
+         from = dyn_cast<FloatType>(getElementTypeOrSelf(convert.getInput()));
+    if (convert.getParts() &&
+        (!from || !to || to.getWidth() >= from.getWidth()))
+      return convert.emitOpError("[2] rounds parts of a sum of ")
+             << getElementTypeOrSelf(convert.getInput()) << " to "
+             << getElementTypeOrSelf(convert.getResult())
+             << ", which is no narrower float";
     return success();
+  }
   SmallVector<Value> computed(op->getOperands().drop_front(isa<SelectOp>(op)));
   if (!isa<CompareOp>(op))
     llvm::append_range(computed, op->getResults());

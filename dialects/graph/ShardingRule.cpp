@@ -241,6 +241,8 @@ ShardingRule polyrank::graph::elementwiseRule(Operation *op, StringRef sum,
       element.getIntOrFloatBitWidth() <
           typeOf(op->getOperand(0)).getIntOrFloatBitWidth())
     max = min = "n";
+  if (auto convert = dyn_cast<ConvertOp>(op); convert && convert.getParts())
+    sum = "t";
   const StringRef kinds[] = {sum, max, min};
   for (auto [kind, letters] : llvm::enumerate(kinds))
     for (auto [i, letter] : llvm::enumerate(letters))

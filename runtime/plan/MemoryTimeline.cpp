@@ -52,7 +52,8 @@ private:
     uint64_t end;
     uint32_t first, last;
     std::string kind, name;
-    bool isGathered = false;
+    /// Set if it is computed of parameters alone.
+    std::optional<MemoryUse> ofParameters = std::nullopt;
   };
   using LiveMap = std::map<uint64_t, Live>; // by begin
 
@@ -171,24 +172,45 @@ private:
     }
   }
 
-  /// Returns true for an all-gather of parameters.
-  bool gathersParameters(const plan::Command &command) const {
+  /// Returns true if the range holds parameters, or values that are computed of
+  /// parameters alone.
+  bool isOfParameters(const Range &range) const {
+    if (parameters.contains({range.region, range.begin}))
+      return true;
+    auto at = range.live->upper_bound(range.begin);
+    return at != range.live->begin() && std::prev(at)->second.ofParameters &&
+           std::prev(at)->second.end >= range.end;
+  }
+
+  /// The use of what a command writes that reads parameters alone; nullopt for
+  /// other commands.
+  std::optional<MemoryUse> useOfParameters(const plan::Command &command) {
     const auto *collective = command.body_as_Collective();
-    if (!collective || collective->kind() != plan::CollectiveKind::AllGather)
-      return false;
-    return std::all_of(
-        collective->transfers()->begin(), collective->transfers()->end(),
-        [&](const plan::Transfer *transfer) {
-          return parameters.contains(
-              {transfer->input()->region(), transfer->input()->offset()});
-        });
+    bool isGather = collective &&
+                    collective->kind() == plan::CollectiveKind::AllGather,
+         isKernel =
+             command.body_as_Launch() && command.phase() != plan::Phase::Update;
+    if (!isGather && !isKernel)
+      return std::nullopt;
+    bool reads = false, areParameters = true;
+    visitBuffers(
+        command,
+        [&](const plan::BufferRef &buffer) {
+          reads = true;
+          areParameters &= isOfParameters(rangeOf(buffer));
+        },
+        [](const plan::BufferRef &, bool) {});
+    if (!reads || !areParameters)
+      return std::nullopt;
+    return isGather ? MemoryUse::GatheredParameters
+                    : MemoryUse::ConvertedParameters;
   }
 
   /// Returns the use of a value whose last reader is known.
   MemoryUse useOf(const Live &value) const {
     plan::Phase written = phases[value.first], read = phases[value.last];
-    if (value.isGathered)
-      return MemoryUse::GatheredParameters;
+    if (value.ofParameters)
+      return *value.ofParameters;
     if (written == plan::Phase::Forward && read == plan::Phase::Backward)
       return MemoryUse::SavedActivations;
     // Accumulated values are read by the next microbatch.
@@ -217,8 +239,8 @@ private:
     std::string origin = command.origin() ? command.origin()->str() : "";
     origins.push_back(origin);
     phases.push_back(command.phase());
-    bool isGather = gathersParameters(command);
     iterations = iterationsOf(command);
+    std::optional<MemoryUse> ofParameters = useOfParameters(command);
     visitBuffers(
         command, [&](const plan::BufferRef &buffer) { read(rangeOf(buffer)); },
         [&](const plan::BufferRef &buffer, bool isScratch) {
@@ -229,7 +251,7 @@ private:
           range.live->emplace(
               range.begin, Live{range.end, now, now,
                                 isScratch ? "scratch" : nameOf(command.phase()),
-                                origin, isGather});
+                                origin, ofParameters});
         });
     ++now;
   }
@@ -313,10 +335,16 @@ MemoryTimeline::heldBytes(std::optional<MemoryUse> use) const {
 }
 
 const char *nameOf(MemoryUse use) {
-  static constexpr const char *names[] = {
-      "parameters",          "optimizer state",   "inputs",
-      "constants",           "channels",          "gradients",
-      "gathered parameters", "saved activations", "temporary"};
+  static constexpr const char *names[] = {"parameters",
+                                          "optimizer state",
+                                          "inputs",
+                                          "constants",
+                                          "channels",
+                                          "gradients",
+                                          "gathered parameters",
+                                          "converted parameters",
+                                          "saved activations",
+                                          "temporary"};
   static_assert(std::size(names) == numMemoryUses);
   return names[int(use)];
 }

@@ -26,6 +26,9 @@ enum class MemoryUse {
   Gradients,
   /// Parameters that are split over ranks, after their all-gather (ZeRO 3).
   GatheredParameters,
+  /// What a kernel computes of parameters alone before the update: parameters
+  /// in another type or order.
+  ConvertedParameters,
   /// What the forward writes and the backward reads.
   SavedActivations,
   /// Everything else: values read in the phase that writes them; scratch.

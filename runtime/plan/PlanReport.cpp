@@ -123,8 +123,9 @@ public:
       report.communication.push_back(line);
     std::sort(report.communication.begin(), report.communication.end(),
               [](const auto &a, const auto &b) {
-                return std::tie(b.sent, a.axes, a.kind, a.segment, a.place) <
-                       std::tie(a.sent, b.axes, b.kind, b.segment, b.place);
+                return std::tie(b.sent, a.axes, a.kind, a.segment, a.place,
+                                a.type) < std::tie(a.sent, b.axes, b.kind,
+                                                   b.segment, b.place, b.type);
               });
   }
 
@@ -184,7 +185,8 @@ private:
     std::string kind = plan::EnumNameCollectiveKind(collective.kind());
     int64_t group = Mesh::groupSize(refs);
     uint64_t payload = payloadOf(collective);
-    CommunicationLine &line = lineOf(kind, refs, segment);
+    CommunicationLine &line =
+        lineOf(kind, refs, segment, nameOf(ElementType(collective.dtype())));
     line.count += executions;
     line.started += collective.request() ? executions : 0;
     line.payload += payload * executions;
@@ -200,7 +202,7 @@ private:
                    uint64_t executions) {
     const AxisRefs *refs = source->groups()->Get(end.group())->axes();
     bool sends = std::is_same_v<End, plan::Send>;
-    CommunicationLine &line = lineOf(kind, refs, segment);
+    CommunicationLine &line = lineOf(kind, refs, segment, "");
     line.count += executions;
     line.payload += bytes * executions;
     line.sent += sends ? bytes * executions : 0;
@@ -209,10 +211,12 @@ private:
   }
 
   CommunicationLine &lineOf(const std::string &kind, const AxisRefs *refs,
-                            const plan::Segment &segment) {
+                            const plan::Segment &segment,
+                            const std::string &type) {
     std::string axes = mesh.describe(refs);
     CommunicationLine &line =
-        lines[{axes, kind, segment.name()->str(), own->place}];
+        lines[{axes, kind, segment.name()->str(), own->place, type}];
+    line.type = type;
     line.place = own->place;
     line.kind = kind, line.axes = axes, line.segment = segment.name()->str();
     line.groupSize = Mesh::groupSize(refs);
@@ -248,8 +252,8 @@ private:
   ProgramReport *own = nullptr;
   /// By target, the number of its first kernel in the report.
   std::map<std::string_view, size_t> firstKernel;
-  /// By axes, kind, segment and place.
-  std::map<std::array<std::string, 4>, CommunicationLine> lines;
+  /// By axes, kind, segment, place and type.
+  std::map<std::array<std::string, 5>, CommunicationLine> lines;
 };
 
 } // namespace
@@ -404,6 +408,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                              {"kind", line.kind},
                              {"axes", line.axes},
                              {"segment", line.segment},
+                             {"type", line.type},
                              {"group_size", line.groupSize},
                              {"count", line.count},
                              {"bytes", line.payload},

@@ -29,6 +29,7 @@ struct HeldArgument {
 struct CommunicationLine {
   std::string place; // the ranks that run it: "pipe=1"; empty: all
   std::string kind, axes, segment;
+  std::string type; // of the elements, "bf16"; empty for sends and receives
   int64_t groupSize = 1;
   uint64_t count = 0;
   uint64_t started = 0; // of these, those with a separate wait

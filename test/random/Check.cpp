@@ -428,6 +428,8 @@ static training::LowerPrecisionPassOptions drawPrecision(ModuleOp module,
   if (!random.chance(40))
     return options;
   options.precision = random.pick({"bf16", "fp16"});
+  if (random.chance(40))
+    options.reduceDtype = options.precision;
   if (!random.chance(30))
     return options;
   auto scope = StringAttr::get(module.getContext(), "kept");

@@ -21,7 +21,10 @@ KNOWN = {
     "PyTorch eager": ("pytorch", "torch", {}),
     "torch.compile": ("pytorch", "torch", {"compiled": True}),
     "torch.compile, channels last": ("pytorch", "torch", {"compiled": True, "channelsLast": True}),
+    "autocast": ("pytorch", "torch", {}),
+    "autocast, torch.compile": ("pytorch", "torch", {"compiled": True}),
     "DDP over gloo": ("pytorch", "torch", {}),
+    "DDP over gloo, autocast": ("pytorch", "torch", {}),
     "FSDP2 over gloo": ("pytorch", "torch", {"sharded": True}),
     "torch pipelining over gloo": ("pipelining", "torch", {}),
     "JAX": ("jax_gpt2", "jax", {}),
@@ -124,7 +127,7 @@ def polyrank(work, bin, stages=1, label="", options=()):
     if stages > 1:
         options += ["--schedule", work.schedule]
     run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
-         "--zero", work.zero, "--microbatches", max(1, work.microbatches), *shardOptions(work.shards), *options])
+         "--precision", work.precision, "--zero", work.zero, "--microbatches", max(1, work.microbatches), *shardOptions(work.shards), *options])
 
     def turn(steps):
         log.unlink(missing_ok=True)

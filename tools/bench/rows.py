@@ -15,8 +15,10 @@ import workload
 from contenders import Failed
 
 LOSSES = 1e-4  # relative
+LOW_LOSSES = 2.0**-8  # of bf16 and fp16: an ulp of bf16
 BEFORE = "ours before"  # the tools of --against
 PARTS = "ours in parts"  # attention by products and kernels
+WIDE = "ours in fp32"
 LOGITS = dict(rtol=1e-3, atol=1e-4)
 
 
@@ -36,6 +38,7 @@ class Row:
     schedule: str = "1f1b"  # ours
     batch: int = 0  # instead of --batch
     length: int = 0  # of a sequence, instead of --length
+    precision: str = "fp32"  # of ours, and of PyTorch's autocast
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -68,6 +71,11 @@ ROWS = {
     "attention-all": Row("attention of all pairs, 1 thread", ("PyTorch eager", PARTS), model="attention-all", batch=2, length=2048),
     "attention-groups": Row("causal attention, 4 heads of keys, 1 thread", ("PyTorch eager", PARTS), model="attention-groups",
                             batch=2, length=2048),
+    "precision": Row("bf16, 1 rank, 1 thread", ("autocast", "autocast, torch.compile", WIDE), precision="bf16"),
+    "precision-wide": Row("bf16, 1 rank, 1 thread", ("autocast", "autocast, torch.compile", WIDE), precision="bf16", batch=8,
+                          length=128),
+    "precision-two": Row("bf16, 2 ranks x 1 thread", ("DDP over gloo, autocast", WIDE), ranks=2, precision="bf16"),
+    "precision-fp16": Row("fp16, 1 rank, 1 thread", (WIDE,), precision="fp16"),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -90,7 +98,7 @@ def workOf(row, args, folder):
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, shards=row.shards, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
+        mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule, precision=row.precision,
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.length and not args.small:
         work.length = row.length
@@ -117,10 +125,11 @@ def writeFiles(work):
     return sum(weight.size for weight in weights.values())
 
 
-def disagreement(name, ours, theirs):
+def disagreement(name, ours, theirs, precision):
     """What differs between two runs' losses, in words, or nothing."""
+    limit = LOSSES if precision == "fp32" else LOW_LOSSES
     for step, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
-        if not abs(a - b) <= LOSSES * abs(b):
+        if not abs(a - b) <= limit * abs(b):
             return f"the losses of step {step} differ: ours {a:.9g}, {name} {b:.9g}"
     return None
 
@@ -183,6 +192,9 @@ def contendersOf(row, work, args, stack, errors):
             if name == PARTS:
                 turns[name] = contenders.polyrank(work, args.bin, label="parts-", options=("--attention", "parts"))
                 continue
+            if name == WIDE:
+                turns[name] = contenders.polyrank(SimpleNamespace(**{**vars(work), "precision": "fp32"}), args.bin, label="wide-")
+                continue
             if name == "ours in one process":
                 # On as many cores.
                 turns[name] = contenders.polyrank(SimpleNamespace(**{**vars(work), "threads": work.ranks * work.threads}),
@@ -221,7 +233,8 @@ def takeTurns(row, turns, args, errors, say):
             answer["least"] = min(answer["seconds"][0 if repeats else 1:], default=None)
             answers[name].append(answer)
             if name in row.peers:
-                if difference := disagreement(name, answers["ours"][-1]["losses"], answer["losses"]):
+                if difference := disagreement(name, answers["ours"][-1]["losses"], answer["losses"],
+                                                  row.precision):
                     errors[name] = difference
             if answer["least"]:
                 said.append(f"{name} {1e3 * answer['least']:.4g} ms")

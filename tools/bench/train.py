@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/bench/train.py --bin build/release/bin --rows all --json build/bench.json
 
-Each row runs our tools and its peers turn by turn in fp32, on the same weights and batches; the losses must
+Each row runs our tools and its peers turn by turn, in fp32 or as its title says, on the same weights and batches; the losses must
 agree, or there is nothing to compare. A time is the least of a step over all turns. The floor is what the
 machine allows in the same run: the layers' products at the best rate that torch reaches for their shapes, the
 optimizer's memory traffic, and the gradients' all-reduce at our rate. Packages that the peers need

@@ -8,6 +8,12 @@
 // PATTERN: --fp32 head,h[: 'h[' is no pattern
 // RUN: not polyrank-opt %s --lower-precision="fp32=head" 2>&1 | FileCheck %s --check-prefix=ALL
 // ALL: --fp32 head: all modules compute in f32 (--precision fp32)
+// RUN: not polyrank-opt %s --lower-precision="reduce-dtype=bf16" 2>&1 | FileCheck %s --check-prefix=BELOW
+// BELOW: --reduce-dtype bf16 is below --precision fp32: products would keep digits that their gradients lose; give --precision bf16
+// RUN: not polyrank-opt %s --lower-precision="precision=bf16 reduce-dtype=fp16" 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: --reduce-dtype fp16 does not hold what --precision bf16 computes; give bf16 or fp32
+// RUN: not polyrank-opt %s --lower-precision="precision=bf16 reduce-dtype=fp8" 2>&1 | FileCheck %s --check-prefix=REDUCE
+// REDUCE: --reduce-dtype fp8: there are fp32, bf16 and fp16
 // RUN: echo "func.func @forward() { return }" | not polyrank-opt --lower-precision="precision=bf16" 2>&1 | FileCheck %s --check-prefix=STEP
 // STEP: --precision bf16: there is no function @step (build-step)
 

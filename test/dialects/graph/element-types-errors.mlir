@@ -253,3 +253,35 @@ func.func @narrow_scatter_add(%x: tensor<2x6xbf16>, %i: tensor<2xi64>) {
   %0 = graph.scatter_add %i, %x {axis = 0 : i64, batch_dims = 0 : i64} : (tensor<2xi64>, tensor<2x6xbf16>) -> tensor<4x6xbf16>
   return
 }
+
+// -----
+
+func.func @parts_of_integers(%x: tensor<4xi64>) {
+  // expected-error @+1 {{[2] rounds parts of a sum of 'i64' to 'f32', which is no narrower float}}
+  %0 = graph.convert %x {parts} : (tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @parts_to_integers(%x: tensor<4xf32>) {
+  // expected-error @+1 {{[2] rounds parts of a sum of 'f32' to 'i32', which is no narrower float}}
+  %0 = graph.convert %x {parts} : (tensor<4xf32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @parts_to_wider(%x: tensor<4xbf16>) {
+  // expected-error @+1 {{[2] rounds parts of a sum of 'bf16' to 'f32', which is no narrower float}}
+  %0 = graph.convert %x {parts} : (tensor<4xbf16>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @parts_to_as_wide(%x: tensor<4xbf16>) {
+  // expected-error @+1 {{[2] rounds parts of a sum of 'bf16' to 'f16', which is no narrower float}}
+  %0 = graph.convert %x {parts} : (tensor<4xbf16>) -> tensor<4xf16>
+  return
+}

@@ -64,7 +64,8 @@ def prepare(work):
     torch.set_num_threads(work.threads)
     shapes = [shape for m, k, n, _, passes in workload.products(work)
               for shape in ((m, k, n), (m, n, k), (k, m, n))[:passes]]
-    buffers = [torch.ones(max(a[i] * a[j] for a in shapes)) for i, j in ((0, 1), (1, 2), (0, 2))]
+    low = torch.bfloat16 if work.precision == "bf16" else torch.float32
+    buffers = [torch.ones(max(a[i] * a[j] for a in shapes), dtype=low) for i, j in ((0, 1), (1, 2), (0, 2))]
     ways = [fastest(waysOf(*shape, buffers)) for shape in shapes]
     updates = updatesOf(ELEMENTS)
 
