@@ -224,6 +224,8 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.clipNormType = options.clipNormType;
   training.step.clipValue = options.clipValue;
   training.step.ema = options.ema;
+  training.step.lossScale = options.lossScale;
+  training.step.skipNonfinite = options.skipNonfinite;
   training.step.microbatches = options.strategy.microbatches;
   training::trainingStage(manager, training);
 }

@@ -90,6 +90,21 @@ OptionGroup polyrank::driver::trainingOptions(Options &options) {
            "(torch.optim.swa_utils.get_ema_multi_avg_fn)",
            {.check = aboveZero(),
             .refuse = unlessForward(options, hasNoGradients)}},
+          {"--loss-scale",
+           "SCALE",
+           &options.lossScale,
+           "Multiply the loss by a power of two for the backward, and divide "
+           "the gradients by it before their norm (torch.amp.GradScaler): a "
+           "number such as 1024, or dynamic(init=65536,growth=2,backoff=0.5,"
+           "window=2000,hysteresis=1,min=1), which also skips a step in which "
+           "a gradient is not finite; docs/loss-scaling.md has more",
+           {.refuse = unlessForward(options, hasNoGradients)}},
+          {"--skip-nonfinite",
+           "",
+           &options.skipNonfinite,
+           "Skip a step in which a gradient is not finite, on all ranks: "
+           "parameters and states stay as they are",
+           {.refuse = unlessForward(options, hasNoGradients)}},
           {"--freeze",
            "PATTERN",
            &options.freeze,

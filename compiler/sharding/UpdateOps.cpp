@@ -44,6 +44,7 @@ public:
 private:
   void readBoundary();
   void findOps();
+  llvm::DenseSet<Operation *> findNextWithoutUpdate();
   LogicalResult findParameter(graph::GradientOp gradient);
   void collect(Update &update);
   void leaveToOthers(const Update &update, llvm::DenseSet<Operation *> &own);
@@ -94,6 +95,8 @@ void UpdateFinder::findOps() {
       kept.push_back(step.getArgument(argument));
   llvm::SetVector<Operation *> work = findUsers(gradients),
                                ofKept = findUsers(kept);
+  llvm::DenseSet<Operation *> withoutUpdate = findNextWithoutUpdate();
+  work.remove_if([&](Operation *op) { return withoutUpdate.contains(op); });
   for (size_t i = 0; i < work.size(); ++i)
     for (Value operand : work[i]->getOperands())
       if (Operation *def = operand.getDefiningOp();
@@ -101,6 +104,26 @@ void UpdateFinder::findOps() {
           (!shapeOf(operand).empty() || ofKept.contains(def)))
         work.insert(def);
   ops.insert(work.begin(), work.end());
+}
+
+/// The ops whose result is the new value of a parameter that no gradient
+/// updates, such as running statistics that a step may keep because a gradient
+/// is not finite. What they read is a part of the forward.
+llvm::DenseSet<Operation *> UpdateFinder::findNextWithoutUpdate() {
+  llvm::DenseSet<unsigned> updated;
+  for (Update &update : result.updates)
+    updated.insert(update.parameter.getArgNumber());
+  llvm::DenseSet<Operation *> found;
+  for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+    std::optional<unsigned> replaced =
+        boundary.getReplaced(operand.getOperandNumber());
+    if (!replaced || updated.contains(*replaced) ||
+        !boundary.getArgument<graph::ParameterAttr>(*replaced))
+      continue;
+    if (Operation *op = operand.get().getDefiningOp())
+      found.insert(op);
+  }
+  return found;
 }
 
 void UpdateFinder::readBoundary() {

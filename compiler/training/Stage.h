@@ -46,6 +46,12 @@ struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
       *this, "group", llvm::cl::desc("Other options of some parameters")};
   Option<double> ema{*this, "ema", llvm::cl::init(0),
                      llvm::cl::desc("The decay of moving means")};
+  Option<std::string> lossScale{
+      *this, "loss-scale",
+      llvm::cl::desc("By what the loss is multiplied: a number, dynamic(..)")};
+  Option<bool> skipNonfinite{
+      *this, "skip-nonfinite", llvm::cl::init(false),
+      llvm::cl::desc("Skip a step in which a gradient is not finite")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 
