@@ -5,6 +5,7 @@
 #include "compiler/cost/CostModel.h"
 #include "compiler/sharding/BatchAxes.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/sharding/Constraint.h"
@@ -47,6 +48,9 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
       result.zeroCollectives += isForZero(movement);
     }
     result.hasAttention |= isa<graph::AttentionOp, graph::AttentionGradOp>(op);
+    result.hasNarrowFloats |= llvm::any_of(op->getResultTypes(), [](Type type) {
+      return graph::isNarrow(getElementTypeOrSelf(type));
+    });
     auto stage = graph::getStage(op);
     if (auto work = dyn_cast<graph::GraphOp>(op);
         work && stages && stage && !graph::isInScan(op))
@@ -176,7 +180,16 @@ Reason thereIsNoAttention(const Options &, const StepHoldings &step) {
                              "of their layouts";
 }
 
+Reason scalesAreExact(const Options &options, const StepHoldings &step) {
+  bool adapts = StringRef(options.lossScale).trim().starts_with("dynamic");
+  return adapts || step.hasNarrowFloats
+             ? ""
+             : "no value of the step is narrower than f32, in which a power of "
+               "two changes no bit of a gradient";
+}
+
 constexpr Rule rules[] = {{"attention", thereIsNoAttention},
+                          {"loss-scale", scalesAreExact},
                           {"zero", stageTwoIsStageOne},
                           {"zero-axis", zeroSplitsNothing},
                           {"zero-threshold", zeroSplitsNothing},

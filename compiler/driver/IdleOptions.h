@@ -26,6 +26,8 @@ struct StepHoldings {
   int64_t batchRanks = 1;
   /// True if an attention is one op.
   bool hasAttention = false;
+  /// True if a value is a float of less than 32 bits.
+  bool hasNarrowFloats = false;
   bool splitsBatch = false;
   /// The pipeline's axis, and the FLOPs per step of each rank along it. Empty
   /// without a pipeline.
