@@ -1,6 +1,7 @@
 """Loss scales change no bit, and a gradient that is not finite on one rank skips the step on all of them."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -205,6 +206,13 @@ def test_at_the_smallest_scale_the_run_ends_with_the_parameter_and_the_rank(axis
     assert {entry.name for entry in (tmp_path / "run" / "saved").iterdir()} <= {"step-000000001", "step-000000002"}
 
 
+@pytest.mark.parametrize("options", [("--mesh", "data=1"), ("--mesh", "pipe=2", "--microbatches", 2)], ids=str)
+def test_of_several_parameters_the_first_is_named(options, onnx, tmp_path):
+    plan = compiled(onnx, tmp_path / "plan", *options, "--loss-scale", "dynamic(min=65536)")
+    _, said = trained(plan, samples([(1, LATE), (1, EARLY)], STEPS * 2 * BATCH), tmp_path / "run", code=6)
+    assert "step 1: the gradient of 'gain' on rank 0" in said, said
+
+
 def test_a_nan_loss_is_skipped_too_and_is_no_part_of_the_mean(onnx, tmp_path):
     data = samples()
     data["x"][(BAD - 1) * BATCH, 0] = float("inf")  # times its gain it is infinite in the forward already
@@ -232,6 +240,25 @@ def test_the_norm_is_the_only_collective_of_the_decision(onnx, tmp_path):
         skipping.remove(line)
     assert len(skipping) == 1 and skipping[0][0] == "AllReduce" and skipping[0][1] <= 8
     assert collectives("--loss-scale", 1024) == plain
+
+
+def test_optimizer_state_for_pytorch_counts_updates(onnx, tmp_path):
+    """PyTorch's optimizer does not know of the skipped step, and the checkpoint made of it does."""
+    def convert(*arguments):
+        code, _, errors = tools.script(Path(__file__).resolve().parents[2] / "tools/optimizer_state.py", *arguments)
+        assert code == 0, errors
+
+    plan = compiled(onnx, tmp_path / "plan", "--mesh", "data=1", "--loss-scale", "dynamic")
+    trained(plan, samples([((BAD - 1) * BATCH, EARLY)]), tmp_path / "run")
+    last = tmp_path / "run" / "saved" / f"step-{STEPS:09}"
+    (tmp_path / "names").write_text("\n".join(name for name, _ in Gains().named_parameters()))
+    convert("to-torch", last, tmp_path / "optimizer.pt", "--names", tmp_path / "names")
+    assert {int(state["step"]) for state in torch.load(tmp_path / "optimizer.pt")["state"].values()} == {STEPS - 1}
+    convert("from-torch", tmp_path / "optimizer.pt", last, tmp_path / "saved" / last.name, "--names", tmp_path / "names",
+            "--step", STEPS)
+    (made,) = (tmp_path / "saved" / last.name).glob("*.safetensors")
+    states = load_file(made)
+    assert states["state step"] == STEPS and states["state updates"] == STEPS - 1
 
 
 @pytest.mark.parametrize("options, message", [
