@@ -130,11 +130,8 @@ void Localizer::addRead(DenseSet<unsigned> &read) {
 
 void Localizer::eraseUnread(const DenseSet<unsigned> &read) {
   graph::Boundary boundary(local);
-  // A state that all stages have stays where it is only written, so that it has
-  // the same value everywhere.
   for (unsigned i = local.getNumArguments(); i-- > 0;)
-    if (local.getArgument(i).use_empty() && read.contains(numbers[i]) &&
-        !boundary.getNext(i))
+    if (local.getArgument(i).use_empty() && read.contains(numbers[i]))
       boundary.eraseArgument(i);
 }
 

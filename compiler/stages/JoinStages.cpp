@@ -152,8 +152,7 @@ bool Joiner::joinSum(Operation *root) {
 }
 
 /// Returns `value` on all stages; null if it is neither a number nor computed
-/// from numbers alone. Booleans are computed from joined numbers, since sums of
-/// them do not exist.
+/// from numbers alone.
 Value Joiner::getEverywhere(Value value) {
   if (!flow.getStage(value))
     return value;
@@ -163,9 +162,7 @@ Value Joiner::getEverywhere(Value value) {
   builder.setInsertionPointAfterValue(value);
   Operation *producer = value.getDefiningOp();
   Value result;
-  bool isBoolean =
-      cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
-  if (graph::getShape(value).empty() && !isBoolean) {
+  if (graph::getShape(value).empty()) {
     result = pipeline::JoinOp::create(builder, value.getLoc(), value.getType(),
                                       ReductionKind::Sum, ValueRange(value));
     if (producer)
@@ -205,8 +202,7 @@ LogicalResult Joiner::resolve(Operation *op) {
 
 /// The next value of a parameter or state is on the stage of that parameter or
 /// state, even if all stages have come to have the value, such as an average of
-/// joined numbers. A state that all stages have, such as the number of updates,
-/// gets a value that all have, even if it follows from the gradients of one.
+/// joined numbers.
 void Joiner::keepOnStages() {
   Operation *end = body.getTerminator();
   graph::Boundary boundary(step);
@@ -216,9 +212,6 @@ void Joiner::keepOnStages() {
     auto replaced = boundary.getReplaced(operand.getOperandNumber());
     auto stage =
         replaced ? flow.getStage(step.getArgument(*replaced)) : std::nullopt;
-    if (replaced && !stage)
-      if (Value there = getEverywhere(value))
-        operand.set(there);
     if (!stage || flow.getStage(value))
       continue;
     auto kept = pipeline::TransferOp::create(

@@ -292,7 +292,8 @@ TEST_F(LossScaleTest, ADynamicScaleFollowsItsRules) {
   for (const Rules &given :
        {Rules{65536, 2, 0.5, 1, 2000, 1}, Rules{8, 2, 0.5, 1, 2, 1},
         Rules{8, 4, 0.25, 0.5, 3, 2}, Rules{4, 2, 0.5, 2, 1, 3},
-        Rules{2, 2, 0.5, 2, 4, 1}})
+        Rules{2, 2, 0.5, 2, 4, 1}, Rules{2, 2, 0.5, 2, 4, 2},
+        Rules{8, 2, 0.25, 1, 5, 1}})
     for (int share : {10, 50, 80}) {
       Rules rules = given;
       Options options;
