@@ -235,10 +235,9 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
   // largest element says so.
   if (lossScale.skips())
     lossScale.buildDecision(
-        parts,
-        scale.unscaled ? scale.unscaled
-                       : buildNorm(parts, Clip::Norm::Infinity, gradients),
-        stepNumber);
+        parts, scale.unscaled
+                   ? scale.unscaled
+                   : buildNorm(parts, Clip::Norm::Infinity, gradients));
   Value updates = lossScale.skips() ? lossScale.getUpdates() : stepNumber;
   optimizer.buildScalars(parts, updates, rates);
   if (ema)

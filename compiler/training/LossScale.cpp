@@ -125,8 +125,10 @@ LogicalResult LossScale::parseDynamic(StringRef text, EmitError emitError) {
 SmallVector<LossScale::State> LossScale::getStates(MLIRContext *context) const {
   Type integer = IntegerType::get(context, 64);
   SmallVector<State> states;
-  if (skipping)
+  if (skipping) {
     states.push_back({"updates", integer});
+    states.push_back({"skipped_steps", integer});
+  }
   if (dynamic) {
     states.push_back({"loss_scale", graph::statisticType(context), init});
     states.push_back({"updates_in_a_row", integer});
@@ -136,7 +138,7 @@ SmallVector<LossScale::State> LossScale::getStates(MLIRContext *context) const {
 }
 
 void LossScale::setStates(ValueRange values) {
-  Value *states[] = {&updates, &scale, &inARow, &notFinite};
+  Value *states[] = {&updates, &skippedSteps, &scale, &inARow, &notFinite};
   for (auto [state, value] : llvm::zip(states, values))
     *state = value;
 }
@@ -162,14 +164,15 @@ static double getLargest(Type type) {
   return largest.convertToDouble();
 }
 
-void LossScale::buildDecision(Parts &parts, Value norm, Value step) {
+void LossScale::buildDecision(Parts &parts, Value norm) {
   // NaN is not less than or equal to anything.
   applies = parts.compare(
       norm, Comparison::LE,
       parts.splat(norm,
                   getLargest(graph::getGlobalType(norm).getElementType())));
-  Value applied = parts.select(applies, parts.add(updates, 1), updates);
-  nextStates.push_back(applied);
+  nextStates.push_back(parts.select(applies, parts.add(updates, 1), updates));
+  Value total = parts.select(applies, skippedSteps, parts.add(skippedSteps, 1));
+  nextStates.push_back(total);
   auto number = [&](double value) {
     return graph::splat(
         parts.builder, parts.location,
@@ -191,7 +194,7 @@ void LossScale::buildDecision(Parts &parts, Value norm, Value step) {
   }
   outcome = parts.select(applies, number(Applied), failed);
   outputs.push_back({"skipped", outcome});
-  outputs.push_back({"skipped_total", parts.sub(parts.add(step, 1), applied)});
+  outputs.push_back({"skipped_total", total});
 }
 
 void LossScale::buildNextScale(Parts &parts) {

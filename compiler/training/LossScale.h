@@ -63,9 +63,8 @@ public:
   mlir::Value unscale(graph::Parts &parts, mlir::Value gradient) const;
 
   /// Builds the decision from `norm`, which is finite exactly if the update is
-  /// to be applied, and the next values of the states. `step` is the number of
-  /// steps done before this one, an i64 scalar.
-  void buildDecision(graph::Parts &parts, mlir::Value norm, mlir::Value step);
+  /// to be applied, and the next values of the states.
+  void buildDecision(graph::Parts &parts, mlir::Value norm);
 
   /// The number of updates applied before this step, an i64 scalar.
   mlir::Value getUpdates() const { return updates; }
@@ -96,7 +95,7 @@ private:
   int64_t window = 2000, hysteresis = 1;
 
   // Scalars of the step. `scale` is f32, the others of the states are i64.
-  mlir::Value updates, scale, inARow, notFinite;
+  mlir::Value updates, skippedSteps, scale, inARow, notFinite;
   mlir::Value applies; // a boolean
   mlir::Value outcome; // f32
   llvm::SmallVector<mlir::Value> nextStates;

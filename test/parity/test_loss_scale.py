@@ -13,7 +13,7 @@ ADAMW = "adamw(lr=1e-2,weight_decay=0.1)"
 BATCH, STEPS, BAD = 8, 6, 3  # the step with the bad sample, counted from 1
 EARLY, LATE = 5, 10  # the features whose gains are zero
 HUGE = 3e38  # times a zero gain it is zero, and the gain's gradient is beyond f32 once the loss is scaled
-WHOLE_STEP = {"step", "loss_scale", "updates_in_a_row", "not_finite"}  # what a skipped step may change
+WHOLE_STEP = {"step", "skipped_steps", "loss_scale", "updates_in_a_row", "not_finite"}  # what a skipped step may change
 
 
 class Gains(torch.nn.Module):

@@ -131,7 +131,7 @@ private:
 };
 
 /// The states of loss scaling, which a plain training does not have.
-constexpr const char *ownStates[] = {"updates", "loss_scale",
+constexpr const char *ownStates[] = {"updates", "skipped_steps", "loss_scale",
                                      "updates_in_a_row", "not_finite"};
 
 Values withoutOwn(Values values) {

@@ -66,6 +66,7 @@
 // SKIP-SAME: %[[BUFFER:[a-z0-9]+]]: tensor<5x3xf32> {graph.role = #graph.state<"momentum_buffer" of @w
 // SKIP-SAME: %[[STEP:[a-z0-9]+]]: tensor<i64> {graph.role = #graph.state<"step"
 // SKIP-SAME: %[[UPDATES:[a-z0-9]+]]: tensor<i64> {graph.role = #graph.state<"updates"
+// SKIP-SAME: %[[SKIPPED:[a-z0-9]+]]: tensor<i64> {graph.role = #graph.state<"skipped_steps"
 // SKIP-NOT: "loss_scale"
 // SKIP-SAME: graph.output<"skipped">
 // SKIP-SAME: tensor<i64> {graph.role = #graph.output<"skipped_total">}
@@ -76,13 +77,14 @@
 // SKIP: %[[APPLIES:.+]] = graph.compare le %[[LARGEST]], %[[MOST]]
 // SKIP: %[[MORE:.+]] = graph.add %[[UPDATES]]
 // SKIP: %[[APPLIED:.+]] = graph.select %[[APPLIES]], %[[MORE]], %[[UPDATES]]
-// SKIP: %[[NEXT:.+]] = graph.add %[[STEP]]
-// SKIP: %[[TOTAL:.+]] = graph.sub %[[NEXT]], %[[APPLIED]]
+// SKIP: %[[LESS:.+]] = graph.add %[[SKIPPED]]
+// SKIP: %[[TOTAL:.+]] = graph.select %[[APPLIES]], %[[SKIPPED]], %[[LESS]]
 // SKIP: %[[MOVED:.+]] = graph.sub %[[W]]
 // SKIP: %[[EACH:.+]] = graph.broadcast %[[APPLIES]]
 // SKIP: %[[NEW:.+]] = graph.select %[[EACH]], %[[MOVED]], %[[W]]
 // SKIP: %[[KEPT:.+]] = graph.select %[[EACH]], %{{.+}}, %[[BUFFER]]
-// SKIP: return %[[NEW]], %[[KEPT]], %[[NEXT]], %[[APPLIED]], {{.*}}%[[TOTAL]] :
+// SKIP: %[[NEXT:.+]] = graph.add %[[STEP]]
+// SKIP: return %[[NEW]], %[[KEPT]], %[[NEXT]], %[[APPLIED]], %[[TOTAL]], {{.*}}%[[TOTAL]] :
 
 // The gradient is divided by the scale before it is squared, and the norm that
 // clips also decides.
