@@ -239,8 +239,9 @@ std::string groupNames(std::span<const std::string> names) {
 
 std::string metricName(std::string_view output) {
   for (std::string_view field :
-       {"step", "loss", "count", "grad_norm", "lr", "not_finite", "seconds",
-        "samples_per_second", "tokens_per_second", "communication_share"})
+       {"step", "loss", "count", "grad_norm", "loss_scale", "skipped",
+        "skipped_total", "lr", "not_finite", "seconds", "samples_per_second",
+        "tokens_per_second", "communication_share"})
     if (output == field)
       return "output(" + std::string(output) + ")";
   return std::string(output);

@@ -101,10 +101,10 @@ class Checkpoint:
         return {entry["suffix"]: name for (kind, name), entry in self.entries.items()
                 if kind == "state" and entry["parameter"] == parameter}
 
-    def counter(self):
-        """The name of the number of steps, if updates depend on it."""
-        return next((name for (kind, name), entry in self.entries.items()
-                     if kind == "state" and not entry["parameter"] and entry["suffix"] == "step"), None)
+    def counters(self):
+        """The names of the number of updates, if steps may be skipped, and of that of steps."""
+        return [name for suffix in ("updates", "step") for (kind, name), entry in self.entries.items()
+                if kind == "state" and not entry["parameter"] and entry["suffix"] == suffix]
 
     def write(self, out, step):
         """A new checkpoint with these tensors in one file: beside `out`, which it becomes at once."""
@@ -179,8 +179,8 @@ def toTorch(options):
     checkpoint = Checkpoint(options.checkpoint)
     names = namesFrom(options.names, checkpoint, options.aliases)
     checkNames(names, checkpoint, options.names)
-    counter = checkpoint.counter()
-    steps = int(checkpoint.tensors["state", counter]) if counter else checkpoint.manifest["step"]
+    counters = checkpoint.counters()
+    steps = int(checkpoint.tensors["state", counters[0]]) if counters else checkpoint.manifest["step"]
     state, averages = {}, False
     for index, name in enumerate(names):
         kept = {suffix: checkpoint.tensors["state", tensor] for suffix, tensor in checkpoint.stateOf(name).items()}
@@ -226,21 +226,24 @@ def fromTorch(options):
     order = [index for group in given["param_groups"] for index in group["params"]]
     if sorted(order) != list(range(len(names))):
         raise Wrong(f"{options.optimizer}: has {len(order)} parameters, and {options.names} names {len(names)}")
-    averages = False
+    averages, updates = False, options.step
+    counters = checkpoint.counters()
     for index, name in enumerate(names):
         kept, theirs = checkpoint.stateOf(name), dict(given["state"].get(index, {}))
         averages |= kept.pop(AVERAGE, None) is not None
         steps = theirs.pop("step", None)
         theirs = {suffix: value for suffix, value in theirs.items() if value is not None}
-        if steps is not None and int(steps) != options.step:
+        if steps is not None and len(counters) == 2 and int(steps) <= options.step and (index == 0 or int(steps) == updates):
+            updates = int(steps)  # steps may have been skipped
+        elif steps is not None and int(steps) != options.step:
             raise Wrong(f"{options.optimizer}: '{name}' was updated {int(steps)} times, and --step is {options.step}")
         if kept.keys() != theirs.keys():
             raise Wrong(f"'{name}': the checkpoint's optimizer keeps {', '.join(sorted(kept)) or 'nothing'}, and "
                         f"{options.optimizer} has {', '.join(sorted(theirs)) or 'nothing'}: they are two optimizers, or have other options")
         for suffix, tensor in kept.items():
             put(checkpoint, ("state", tensor), theirs[suffix], f"{options.optimizer}: {suffix} of '{name}'")
-    if counter := checkpoint.counter():
-        checkpoint.tensors["state", counter].fill_(options.step)
+    for counter, count in zip(reversed(counters), (options.step, updates)):
+        checkpoint.tensors["state", counter].fill_(count)
     if options.weights:
         weights = weightsFrom(options.weights)
         given = {options.aliases.get(name, name): value for name, value in weights.items()}

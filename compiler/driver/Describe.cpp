@@ -347,6 +347,8 @@ bool Describer::goForward(Options &options) {
   options.batchNorm = given.batchNorm;
   options.dropout = standard.dropout;
   options.ema = standard.ema;
+  options.lossScale = standard.lossScale;
+  options.skipNonfinite = standard.skipNonfinite;
   options.strategy.microbatches = standard.strategy.microbatches;
   options.freeze = options.trainOnly = options.detach = {};
   auto module = import(options);

@@ -42,6 +42,12 @@ struct Options {
   double clipValue = 0;
   /// The decay of moving averages of the parameters; 0: none are kept.
   double ema = 0;
+  /// A number or dynamic(..), by which the loss is multiplied for the backward;
+  /// empty: no scale.
+  std::string lossScale;
+  /// True if a step in which a gradient is not finite is skipped, also without
+  /// a dynamic loss scale.
+  bool skipNonfinite = false;
   /// The layers of the model are in training or in evaluation mode; neither: as
   /// the model was saved.
   bool trainLayers = false, evalLayers = false;

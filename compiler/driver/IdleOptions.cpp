@@ -54,6 +54,9 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
         graph::isNarrow(getElementTypeOrSelf(op->getOperand(0).getType()));
     auto convert = dyn_cast<graph::ConvertOp>(op);
     result.roundsGradients |= convert && convert.getParts();
+    result.hasNarrowFloats |= llvm::any_of(op->getResultTypes(), [](Type type) {
+      return graph::isNarrow(getElementTypeOrSelf(type));
+    });
     auto stage = graph::getStage(op);
     if (auto work = dyn_cast<graph::GraphOp>(op);
         work && stages && stage && !graph::isInScan(op))
@@ -199,9 +202,18 @@ Reason noGradientIsSent(const Options &options, const StepHoldings &step) {
                "others";
 }
 
+Reason scalesAreExact(const Options &options, const StepHoldings &step) {
+  bool adapts = StringRef(options.lossScale).trim().starts_with("dynamic");
+  return adapts || step.hasNarrowFloats
+             ? ""
+             : "no value of the step is narrower than f32, in which a power of "
+               "two changes no bit of a gradient";
+}
+
 constexpr Rule rules[] = {{"precision", noProductIsLow},
                           {"reduce-dtype", noGradientIsSent},
                           {"attention", thereIsNoAttention},
+                          {"loss-scale", scalesAreExact},
                           {"zero", stageTwoIsStageOne},
                           {"zero-axis", zeroSplitsNothing},
                           {"zero-threshold", zeroSplitsNothing},

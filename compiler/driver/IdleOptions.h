@@ -30,6 +30,8 @@ struct StepHoldings {
   bool hasLowProducts = false;
   /// True if parts of a gradient are rounded before they are sent.
   bool roundsGradients = false;
+  /// True if a value is a float of less than 32 bits.
+  bool hasNarrowFloats = false;
   bool splitsBatch = false;
   /// The pipeline's axis, and the FLOPs per step of each rank along it. Empty
   /// without a pipeline.

@@ -224,6 +224,11 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.step.clipNormType = options.clipNormType;
   training.step.clipValue = options.clipValue;
   training.step.ema = options.ema;
+  // Gradients of fp16 vanish where those of bf16 do not.
+  bool vanish = options.strategy.precision == "fp16" && !options.forward;
+  training.step.lossScale =
+      options.lossScale.empty() && vanish ? "dynamic" : options.lossScale;
+  training.step.skipNonfinite = options.skipNonfinite;
   training.step.microbatches = options.strategy.microbatches;
   training.precision.precision = options.strategy.precision;
   training.precision.fp32 = options.strategy.fp32;

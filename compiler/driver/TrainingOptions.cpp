@@ -90,6 +90,33 @@ OptionGroup polyrank::driver::trainingOptions(Options &options) {
            "(torch.optim.swa_utils.get_ema_multi_avg_fn)",
            {.check = aboveZero(),
             .refuse = unlessForward(options, hasNoGradients)}},
+          {"--loss-scale",
+           "SCALE",
+           &options.lossScale,
+           "Multiply the loss by a power of two for the backward, and divide "
+           "the gradients by it before their norm (torch.amp.GradScaler): a "
+           "number such as 1024, or dynamic(init=65536,growth=2,backoff=0.5,"
+           "window=2000,hysteresis=1,min=1), which also skips a step in which "
+           "a gradient is not finite; docs/loss-scaling.md has more. Default: "
+           "dynamic with --precision fp16, otherwise none",
+           {.refuse =
+                [&options]() -> std::string {
+                  if (options.forward)
+                    return hasNoGradients;
+                  bool adapts =
+                      llvm::StringRef(options.lossScale).trim().starts_with("dynamic");
+                  return adapts && options.strategy.precision == "bf16"
+                             ? "dynamic is for fp16: bf16 has the range of f32, "
+                               "so no gradient overflows that a smaller scale "
+                               "would mend; --skip-nonfinite skips without one"
+                             : "";
+                }}},
+          {"--skip-nonfinite",
+           "",
+           &options.skipNonfinite,
+           "Skip a step in which a gradient is not finite, on all ranks: "
+           "parameters and states stay as they are",
+           {.refuse = unlessForward(options, hasNoGradients)}},
           {"--freeze",
            "PATTERN",
            &options.freeze,

@@ -44,6 +44,8 @@ public:
 private:
   void readBoundary();
   void findOps();
+  llvm::DenseSet<Operation *>
+  findNextWithoutUpdate(const llvm::SetVector<Operation *> &work);
   LogicalResult findParameter(graph::GradientOp gradient);
   void collect(Update &update);
   void leaveToOthers(const Update &update, llvm::DenseSet<Operation *> &own);
@@ -94,6 +96,8 @@ void UpdateFinder::findOps() {
       kept.push_back(step.getArgument(argument));
   llvm::SetVector<Operation *> work = findUsers(gradients),
                                ofKept = findUsers(kept);
+  llvm::DenseSet<Operation *> withoutUpdate = findNextWithoutUpdate(work);
+  work.remove_if([&](Operation *op) { return withoutUpdate.contains(op); });
   for (size_t i = 0; i < work.size(); ++i)
     for (Value operand : work[i]->getOperands())
       if (Operation *def = operand.getDefiningOp();
@@ -101,6 +105,29 @@ void UpdateFinder::findOps() {
           (!shapeOf(operand).empty() || ofKept.contains(def)))
         work.insert(def);
   ops.insert(work.begin(), work.end());
+}
+
+/// The ops among `work` that only serve the new values of parameters that no
+/// gradient updates, such as running statistics that a step keeps if a gradient
+/// is not finite. What they read is a part of the forward.
+llvm::DenseSet<Operation *>
+UpdateFinder::findNextWithoutUpdate(const llvm::SetVector<Operation *> &work) {
+  llvm::DenseSet<unsigned> updated;
+  for (Update &update : result.updates)
+    updated.insert(update.parameter.getArgNumber());
+  llvm::DenseSet<Operation *> found;
+  auto isOfOthers = [&](OpOperand &use) {
+    if (use.getOwner() != block.getTerminator())
+      return found.contains(use.getOwner());
+    auto replaced = boundary.getReplaced(use.getOperandNumber());
+    return replaced && !updated.contains(*replaced) &&
+           boundary.getArgument<graph::ParameterAttr>(*replaced);
+  };
+  for (Operation &op : llvm::reverse(block))
+    if (work.contains(&op) && !op.use_empty() &&
+        llvm::all_of(op.getUses(), isOfOthers))
+      found.insert(&op);
+  return found;
 }
 
 void UpdateFinder::readBoundary() {

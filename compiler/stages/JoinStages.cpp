@@ -6,7 +6,9 @@
 // factor. A sum (or maximum) of values from several stages becomes one sum for
 // each stage, and a join of these. Any other number that a stage needs from
 // another stage is joined alone, so that all stages have it, and each stage
-// computes what follows from it.
+// computes what follows from it. So is a number from which the next value of a
+// state follows that all stages have, such as the norm that decides whether the
+// step is skipped, even if only one stage has gradients.
 
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageFlow.h"
@@ -50,6 +52,8 @@ private:
   bool isInside(Operation *op) const;
   void collectLeaves(Operation *op, SmallVectorImpl<Value> &leaves);
   bool joinSum(Operation *root);
+  void findNumbersOfAll();
+  bool isNumberOfAll(Operation *op);
   LogicalResult resolve(Operation *op);
   Value getEverywhere(Value value);
   void keepOnStages();
@@ -58,8 +62,37 @@ private:
   Block &body;
   StageFlow flow;
   DenseMap<Value, Value> everywhere;
+  /// The ops on numbers from which the next values of states follow that all
+  /// stages have.
+  DenseSet<Operation *> numbersOfAll;
 };
 } // namespace
+
+void Joiner::findNumbersOfAll() {
+  graph::Boundary boundary(step);
+  SmallVector<Value> work;
+  for (OpOperand &operand : body.getTerminator()->getOpOperands())
+    if (auto replaced = boundary.getReplaced(operand.getOperandNumber());
+        replaced && !flow.getStage(step.getArgument(*replaced)))
+      work.push_back(operand.get());
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (graph::getShape(value).empty() && op && op->getBlock() == &body &&
+        numbersOfAll.insert(op).second)
+      llvm::append_range(work, op->getOperands());
+  }
+}
+
+/// Returns true if the op has one stage, and its result is to be joined for the
+/// states that all stages have: sums are joined when they are complete.
+bool Joiner::isNumberOfAll(Operation *op) {
+  return numbersOfAll.contains(op) && op->getNumResults() == 1 &&
+         flow.getStage(op->getResult(0)) &&
+         llvm::none_of(op->getUsers(), [&](Operation *user) {
+           return numbersOfAll.contains(user) && getReduction(user);
+         });
+}
 
 /// Returns true if the op's only user is an op of the same kind, in the same
 /// block: it is an inner node of a chain or tree.
@@ -192,6 +225,7 @@ void Joiner::keepOnStages() {
 
 /// Goes in program order: the operands of an op have been handled before it.
 LogicalResult Joiner::run() {
+  findNumbersOfAll();
   for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
     if (op.use_empty() && isPure(&op))
       continue;
@@ -204,6 +238,11 @@ LogicalResult Joiner::run() {
       if (failed(resolve(&op)))
         return failure();
     flow.update(&op);
+    if (isNumberOfAll(&op)) {
+      Value ofStage = op.getResult(0), joined = getEverywhere(ofStage);
+      ofStage.replaceAllUsesExcept(joined, joined.getDefiningOp());
+      flow.update(joined.getDefiningOp());
+    }
   }
   keepOnStages();
   graph::eraseDeadOps(body);

@@ -134,6 +134,12 @@ void StepBuilder::createFunction(const Optimizer *optimizer, const Ema &ema) {
   auto integer = RankedTensorType::get({}, builder.getI64Type());
   if (optimizer) {
     stepNumber = addState(integer, {"step"}, {}, {});
+    SmallVector<Value> states;
+    for (const LossScale::State &state :
+         lossScale.getStates(builder.getContext()))
+      states.push_back(addState(RankedTensorType::get({}, state.type),
+                                {state.name, state.init}, {}, {}));
+    lossScale.setStates(states);
     seed = addArgument(integer,
                        graph::CounterAttr::get(builder.getContext(),
                                                graph::RandomCounter::Seed));
@@ -186,8 +192,10 @@ void StepBuilder::finish(ValueRange updated, ArrayRef<StepOutput> outputs) {
 }
 
 LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
-                                         const Ema &given) {
+                                         const Ema &given,
+                                         const LossScale &scaling) {
   Ema ema = given;
+  lossScale = scaling;
   if (failed(classify()))
     return failure();
   if (getNumTerms() == 0)
@@ -214,24 +222,36 @@ LogicalResult StepBuilder::buildTraining(Optimizer &optimizer, const Clip &clip,
     factor = parts.div(parts.splat(count, static_cast<double>(means[0].targets *
                                                               microbatches)),
                        parts.add(count, buildIsNone(count)));
-  // Clipping by norm needs all gradients before the first update. Otherwise
-  // each gradient is taken at its own update.
+  // Clipping by norm, and a decision on whether to update at all, need all
+  // gradients before the first update. Otherwise each gradient is taken at its
+  // own update.
   SmallVector<Value> gradients;
-  if (clip.norm != 0)
+  if (takesAllGradients(clip))
     for (Parameter &parameter : parameters)
       if (parameter.gradient)
         gradients.push_back(parameter.gradient = takeGradient(parameter));
   Clip::Scale scale = clip.buildScale(parts, gradients, factor);
-  optimizer.buildScalars(parts, stepNumber, rates);
+  // The norm is finite only if each gradient is. Where there is none, the
+  // largest element says so.
+  if (lossScale.skips())
+    lossScale.buildDecision(
+        parts, scale.unscaled
+                   ? scale.unscaled
+                   : buildNorm(parts, Clip::Norm::Infinity, gradients));
+  Value updates = lossScale.skips() ? lossScale.getUpdates() : stepNumber;
+  optimizer.buildScalars(parts, updates, rates);
   if (ema)
-    ema.buildScalars(parts, stepNumber);
+    ema.buildScalars(parts, updates);
   auto updated = buildUpdates(optimizer, clip, scale, ema, sums->carried);
   if (failed(updated))
     return failure();
   updated->push_back(parts.add(stepNumber, 1));
+  llvm::append_range(*updated, lossScale.getNextStates());
   auto metrics = buildMetrics(sums->sums, sums->counts);
   if (scale.norm)
     metrics.push_back({"grad_norm", scale.norm});
+  for (auto [name, value] : lossScale.getOutputs())
+    metrics.push_back({name.str(), value});
   finish(*updated, metrics);
   return success();
 }
@@ -334,12 +354,16 @@ void BuildStep::runOnOperation() {
         << ema << ": the decay must be more than 0 and less than 1";
     return signalPassFailure();
   }
+  FailureOr<LossScale> scaling = LossScale::parse(
+      lossScale, skipNonfinite, [&] { return module.emitError(); });
+  if (failed(scaling))
+    return signalPassFailure();
   SmallVector<Optimizer::Names> names;
   for (auto parameter : module.getOps<graph::ParameterOp>())
     names.push_back({getNames(parameter), parameter.getTrainable()});
   if (failed(
           parsed->checkPatterns(names, [&] { return module.emitError(); })) ||
-      failed(steps.buildTraining(*parsed, *clip, {ema})))
+      failed(steps.buildTraining(*parsed, *clip, {ema}, *scaling)))
     return signalPassFailure();
   parsed->describeGroups(names, [&] { return module.emitRemark(); });
 }

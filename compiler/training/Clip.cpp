@@ -68,9 +68,9 @@ Value polyrank::training::buildNorm(Parts &parts, Clip::Norm kind,
 Clip::Scale Clip::buildScale(Parts &parts, ArrayRef<Value> gradients,
                              Value factor) const {
   if (norm == 0 || gradients.empty())
-    return {factor, {}};
+    return {factor, {}, {}};
   // The factor is not negative, so it can be multiplied after the norm.
-  Value before = buildNorm(parts, kind, gradients);
+  Value unscaled = buildNorm(parts, kind, gradients), before = unscaled;
   Type type = graph::getGlobalType(before).getElementType();
   if (factor && graph::getGlobalType(factor).getElementType() != type)
     factor = parts.convert(factor, type);
@@ -80,7 +80,7 @@ Clip::Scale Clip::buildScale(Parts &parts, ArrayRef<Value> gradients,
   Value clipped = parts.apply<graph::MinOp>(
       parts.div(parts.splat(before, norm), parts.add(before, 1e-6)),
       parts.splat(before, 1));
-  return {factor ? parts.mul(factor, clipped) : clipped, before};
+  return {factor ? parts.mul(factor, clipped) : clipped, before, unscaled};
 }
 
 Value Clip::limit(Parts &parts, Value gradient) const {

@@ -29,6 +29,9 @@ struct Clip {
     mlir::Value factor;
     /// Their norm before clipping; null if it is not needed.
     mlir::Value norm;
+    /// The norm of `gradients` themselves, without the factor; null if there is
+    /// no norm.
+    mlir::Value unscaled = {};
   };
   Scale buildScale(graph::Parts &parts, llvm::ArrayRef<mlir::Value> gradients,
                    mlir::Value factor) const;

@@ -160,6 +160,25 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     its values: p after the first step, then d * ema + (1 - d) * p, like PyTorch's
     AveragedModel with get_ema_multi_avg_fn(d).
 
+    loss-scale multiplies the loss by a number before the backward, and divides
+    each gradient by it after the sum over microbatches and ranks and before the
+    norm, so that narrow floats of the backward do not vanish:
+
+      1024
+      dynamic(init=65536,growth=2,backoff=0.5,window=2000,hysteresis=1,min=1)
+
+    All numbers but `window` and `hysteresis` are powers of two. With a dynamic
+    scale, or with skip-nonfinite, a step in which a gradient of any rank is not
+    finite is skipped: parameters and states stay as they are, except the number
+    of steps. The state `updates` counts the steps that were not skipped, and is
+    the number of steps that the optimizer and the moving means know. A dynamic
+    scale is then multiplied by `backoff` (not below `min`), the first
+    `hysteresis` - 1 times excepted; after `window` updates in a row it is
+    multiplied by `growth`, and the hysteresis starts again. @step returns the
+    metrics `loss_scale` (if it is dynamic), `skipped` (0: updated; 1: skipped; 2:
+    the scale is at `min` and would have to be lowered, and elements of
+    parameters whose gradient is not finite have become NaN) and `skipped_total`.
+
     With mode=forward @step computes the outputs: inputs and outputs get a
     leading microbatch dim of 1, and dropout is off.
   }];
@@ -173,7 +192,9 @@ def BuildStepPass : Pass<"build-step", "::mlir::ModuleOp"> {
     Option<"clipValue", "clip-value", "double", "0", "the largest element of a gradient; 0: any">,
     Option<"schedule", "lr-schedule", "std::string", "\"\"", "how the learning rate depends on the step">,
     ListOption<"groups", "group", "std::string", "other options of some parameters">,
-    Option<"ema", "ema", "double", "0", "the decay of moving means of the parameters; 0: none are kept">
+    Option<"ema", "ema", "double", "0", "the decay of moving means of the parameters; 0: none are kept">,
+    Option<"lossScale", "loss-scale", "std::string", "\"\"", "a number, or dynamic(..); empty: none">,
+    Option<"skipNonfinite", "skip-nonfinite", "bool", "false", "skip a step in which a gradient is not finite">
   ];
 }
 

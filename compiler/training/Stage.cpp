@@ -49,6 +49,8 @@ training::TrainingOptions training::TrainingStageOptions::get() const {
   options.step.schedule = schedule;
   llvm::append_range(options.step.groups, groups);
   options.step.ema = ema;
+  options.step.lossScale = lossScale;
+  options.step.skipNonfinite = skipNonfinite;
   options.step.microbatches = microbatches;
   options.precision.precision = precision;
   options.precision.fp32 = fp32;

@@ -54,6 +54,12 @@ struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
   Option<std::string> reduceDtype{
       *this, "reduce-dtype", llvm::cl::init("fp32"),
       llvm::cl::desc("The type in which gradients are sent")};
+  Option<std::string> lossScale{
+      *this, "loss-scale",
+      llvm::cl::desc("By what the loss is multiplied: a number, dynamic(..)")};
+  Option<bool> skipNonfinite{
+      *this, "skip-nonfinite", llvm::cl::init(false),
+      llvm::cl::desc("Skip a step in which a gradient is not finite")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(1),
                                llvm::cl::desc("How many one step adds up")};
 

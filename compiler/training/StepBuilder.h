@@ -4,6 +4,7 @@
 
 #include "compiler/training/Clip.h"
 #include "compiler/training/Ema.h"
+#include "compiler/training/LossScale.h"
 #include "compiler/training/Optimizer.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
@@ -80,7 +81,7 @@ public:
         parts(builder, mlir::NameLoc::get(builder.getStringAttr("step"))) {}
 
   mlir::LogicalResult buildTraining(Optimizer &optimizer, const Clip &clip,
-                                    const Ema &ema);
+                                    const Ema &ema, const LossScale &scaling);
   mlir::LogicalResult buildForward();
 
 private:
@@ -127,7 +128,12 @@ private:
   mlir::FailureOr<Sums> buildMicrobatches();
   /// Microbatch 0 of an input that has no other microbatch.
   mlir::Value takeOnly(mlir::Value input);
+  /// The parameter's gradient, divided by the loss scale.
   mlir::Value takeGradient(Parameter &parameter);
+  /// True if all gradients are taken before the first update.
+  bool takesAllGradients(const Clip &clip) const {
+    return clip.norm != 0 || lossScale.skips();
+  }
   void reportRules(const Optimizer &optimizer);
   /// Builds the next values of all parameters, then of all their states.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
@@ -167,6 +173,7 @@ private:
   llvm::SmallVector<mlir::BlockArgument> forwardInputs, inputs;
   mlir::BlockArgument firstBatched; // null: none has a batch
   mlir::Value stepNumber, seed;
+  LossScale lossScale;
   llvm::SmallDenseMap<mlir::Attribute, mlir::Value> rates; // by role
 };
 

@@ -89,9 +89,11 @@ FailureOr<Sums> StepBuilder::buildMicrobatch(ValueRange slices,
   } else {
     total = buildWeightedSum(sums.sums, counts.empty() ? sums.counts : counts);
   }
-  Value start = graph::SeedOp::create(builder, total.getLoc(),
-                                      graph::getGlobalType(total),
-                                      builder.getF64FloatAttr(scale));
+  scale *= lossScale.getFixedFactor();
+  Value start = lossScale.scaleSeed(
+      parts, graph::SeedOp::create(builder, total.getLoc(),
+                                   graph::getGlobalType(total),
+                                   builder.getF64FloatAttr(scale)));
   // A parameter that the model updates has the value that the previous
   // microbatch left.
   SmallVector<Value> differentiated;

@@ -8,13 +8,16 @@ using namespace polyrank;
 using namespace polyrank::training;
 using graph::Parts;
 
-/// Marks with `graph.gradient` where the update takes a gradient.
+/// Marks with `graph.gradient` where the update takes a gradient, of which the
+/// loss scale is no part any more.
 Value StepBuilder::takeGradient(Parameter &parameter) {
   auto role = graph::Boundary(step).getArgument<graph::ParameterAttr>(
       parameter.step.getArgNumber());
-  return graph::GradientOp::create(
-      builder, NameLoc::get(builder.getStringAttr(parameter.name)),
-      parameter.gradient, role.getSymbol(), role.getView());
+  Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
+  Value taken =
+      graph::GradientOp::create(builder, own.location, parameter.gradient,
+                                role.getSymbol(), role.getView());
+  return lossScale.unscale(own, taken);
 }
 
 /// Emits remarks on which rule updates which parameters, if there are several
@@ -62,9 +65,8 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
     SmallVector<UpdatedTensor> tensors;
     for (Parameter *parameter : views) {
       Parts own(builder, NameLoc::get(builder.getStringAttr(parameter->name)));
-      // Clipping by norm has taken the gradient already.
-      Value gradient =
-          clip.norm != 0 ? parameter->gradient : takeGradient(*parameter);
+      Value gradient = takesAllGradients(clip) ? parameter->gradient
+                                               : takeGradient(*parameter);
       if (scale.factor)
         gradient = own.mul(gradient, own.spread(scale.factor, gradient));
       tensors.push_back(
@@ -73,23 +75,34 @@ StepBuilder::buildUpdates(const Optimizer &optimizer, const Clip &clip,
            own.location, /*decays=*/true, left[parameter],
            clip.limit(own, gradient), parameter->states});
     }
+    SmallVector<Value> &whole = storedStates[op];
+    SmallVector<Value> wholeBefore = whole;
     if (failed(optimizer.buildUpdates(builder, views.front()->names, tensors,
-                                      storedStates[op])))
+                                      whole)))
       return failure();
     for (auto [parameter, tensor] : llvm::zip_equal(views, tensors)) {
-      next[parameter] = tensor.parameter;
-      parameter->states = tensor.states;
+      Parts own(builder, tensor.location);
+      next[parameter] = lossScale.keepParameter(
+          own, tensor.parameter, parameter->step, parameter->gradient);
+      for (auto [state, after] :
+           llvm::zip_equal(parameter->states, tensor.states))
+        state = lossScale.keep(own, after, state);
     }
+    Parts own(builder, tensors.front().location);
+    for (auto [state, before] : llvm::zip_equal(whole, wholeBefore))
+      state = lossScale.keep(own, state, before);
   }
   SmallVector<Value> updated, updatedStates;
   for (Parameter &parameter : parameters) {
-    updated.push_back(parameter.gradient ? next[&parameter] : left[&parameter]);
+    Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
+    updated.push_back(parameter.gradient ? next[&parameter]
+                                         : lossScale.keep(own, left[&parameter],
+                                                          parameter.step));
     llvm::append_range(updatedStates, parameter.states);
-    if (parameter.average) {
-      Parts own(builder, NameLoc::get(builder.getStringAttr(parameter.name)));
-      updatedStates.push_back(
-          ema.buildNext(own, parameter.average, updated.back()));
-    }
+    if (parameter.average)
+      updatedStates.push_back(lossScale.keep(
+          own, ema.buildNext(own, parameter.average, updated.back()),
+          parameter.average));
   }
   llvm::append_range(updated, updatedStates);
   for (auto &[op, states] : storedStates)

@@ -306,17 +306,25 @@ Result<bool> RankProgram::isFinite(const plan::Argument &argument) const {
                        ElementType(argument.dtype()), shard.data());
 }
 
-Result<void> RankProgram::checkFinite() const {
+Result<std::optional<uint32_t>> RankProgram::findNotFinite() const {
+  std::optional<uint32_t> first;
   for (uint32_t a = 0; a < finite.size(); ++a) {
     const plan::Argument &argument = *program.arguments()->Get(a);
-    if (!finite[a])
+    if (!finite[a] || (first && argument.view()->stored() > *first))
       continue;
     POLYRANK_ASSIGN(isStillFinite, isFinite(argument));
     if (!isStillFinite)
-      return Error{fmt::format("'{}' holds NaN or infinite values",
-                               argument.name()->str()),
-                   Error::Fault::NotFinite};
+      first = argument.view()->stored();
   }
+  return first;
+}
+
+Result<void> RankProgram::checkFinite() const {
+  POLYRANK_ASSIGN(first, findNotFinite());
+  if (first)
+    return Error{fmt::format("'{}' holds NaN or infinite values",
+                             plan.stored()->Get(*first)->name()->str()),
+                 Error::Fault::NotFinite};
   return {};
 }
 
@@ -428,6 +436,14 @@ Result<std::vector<Metric>> RankProgram::metrics() const {
                         scalarAt(ElementType(output->dtype()), value.data())});
     }
   return result;
+}
+
+bool RankProgram::hasMetric(std::string_view name) const {
+  return std::any_of(program.outputs()->begin(), program.outputs()->end(),
+                     [&](const plan::Output *output) {
+                       return output->kind() == plan::OutputKind::Metric &&
+                              output->name()->string_view() == name;
+                     });
 }
 
 namespace {

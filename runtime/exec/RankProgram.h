@@ -91,8 +91,11 @@ public:
   Result<std::vector<std::byte>> copyState() const;
   Result<void> restoreState(std::span<const std::byte> copy);
 
-  /// Fails if this rank's part of a stored argument was finite when it was
-  /// loaded and no longer is. Padding is ignored.
+  /// The first stored tensor of which this rank's part was finite when it was
+  /// loaded and no longer is, by its number in the plan; nothing if there is
+  /// none. Padding is ignored.
+  Result<std::optional<uint32_t>> findNotFinite() const;
+  /// Fails if there is such a tensor.
   Result<void> checkFinite() const;
 
   /// Fails if this rank's part of what is saved has a finite value that
@@ -112,6 +115,8 @@ public:
 
   /// The metrics of the rank's program.
   Result<std::vector<Metric>> metrics() const;
+  /// True if the rank's program has a metric of this name.
+  bool hasMetric(std::string_view name) const;
   /// The learning rates of step `step`, counted from 1.
   std::vector<Metric> learningRates(uint64_t step) const;
 

@@ -101,9 +101,19 @@ bool StepReport::hasTargets() const {
   return targets ? *targets != 0 : withoutTargets().empty();
 }
 
+bool StepReport::isSkipped() const {
+  const double *skipped = metric("skipped");
+  return skipped && *skipped != 0;
+}
+
+bool StepReport::isStuck() const {
+  const double *skipped = metric("skipped");
+  return skipped && *skipped == 2;
+}
+
 bool StepReport::lossIsNan() const {
   const double *loss = metric("loss");
-  return loss && std::isnan(*loss) && hasTargets();
+  return loss && std::isnan(*loss) && hasTargets() && !isSkipped();
 }
 
 static nlohmann::ordered_json toJson(int rank, const RankStep &step) {
@@ -225,6 +235,7 @@ void Progress::step(const StepReport &report) {
   }
   latest = step.step;
   ++done;
+  updates += !step.isSkipped();
   timeInSteps += step.seconds;
   samplesDone += plan.samplesPerStep * step.share;
   if (done == 1)
@@ -254,6 +265,8 @@ void Progress::step(const StepReport &report) {
     // it is NaN.
     bool ofNothing = name == "loss" && std::isnan(value) && !step.hasTargets();
     double weight = targets ? *targets : ofNothing ? 0 : step.share;
+    if (step.isSkipped() && !std::isfinite(value))
+      weight = 0;    // a mean over the other steps
     if (weight != 0) // else it is a mean over nothing
       sums[i].sum += (isGeometric(name) ? std::log(value) : value) * weight;
     sums[i].weight += weight;
@@ -276,7 +289,9 @@ void Progress::step(const StepReport &report) {
   }
   append(line);
   addEvents(step, samples);
-  if (!notFinite.empty() && !(options.endsAtNan && step.lossIsNan()))
+  // What is not finite in a skipped step harms nothing.
+  if (!notFinite.empty() && !step.isSkipped() &&
+      !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);
   if (isDue() || (!options.quiet && (done == 1 || step.step == options.steps)))
     show(step);
@@ -476,6 +491,9 @@ void Progress::show(const StepReport &step) {
               : fmt::format("  {} samples/s", rateText(samples));
   line +=
       fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
+  if (const double *skipped = step.metric("skipped_total");
+      skipped && *skipped > 0)
+    line += fmt::format("  skipped {:.0f}", *skipped);
   if (options.steps > step.step)
     line += fmt::format("  left {}",
                         durationText(mean * (options.steps - step.step)));
@@ -539,7 +557,7 @@ std::vector<std::pair<std::string, double>> Progress::totals() const {
 
 bool Progress::meanLossIsNan() const {
   for (auto &[name, mean] : means())
-    if (name == "loss" && options.endsAtNan && done > 0)
+    if (name == "loss" && options.endsAtNan && updates > 0)
       return std::isnan(mean);
   return false;
 }

@@ -59,7 +59,15 @@ struct StepReport {
   bool hasTargets() const;
   /// The first metric that is such a mean over nothing.
   std::string_view withoutTargets() const;
-  /// True if the loss is NaN although there are targets.
+  /// True if the step did not update the parameters since a gradient was not
+  /// finite: its metric `skipped` is not zero.
+  bool isSkipped() const;
+  /// True if it can also not go on by skipping steps (`skipped` is 2): the loss
+  /// scale is as small as it may be. Elements of parameters whose gradients
+  /// were not finite are NaN then.
+  bool isStuck() const;
+  /// True if the loss is NaN although there are targets, and the step updated
+  /// the parameters.
   bool lossIsNan() const;
 
   /// Merges the report of another program's first rank for the same step: takes
@@ -221,6 +229,7 @@ private:
   bool terminal = false, lineOpen = false;
   bool reportedNotFinite = false, reportedNoTargets = false;
   uint64_t done = 0, latest = 0; // the count, and the latest step's number
+  uint64_t updates = 0;          // the steps of `done` that were not skipped
   uint64_t repeatsUpTo = 0;      // the last step of earlier attempts
   uint64_t evaluatedUpTo = 0;    // the last step with a logged evaluation
   double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;

@@ -444,6 +444,21 @@ static training::LowerPrecisionPassOptions drawPrecision(ModuleOp module,
   return options;
 }
 
+/// Makes a norm of the gradients above zero, and not only one that is not
+/// finite, skip the step, since drawn programs have finite gradients.
+static void skipEveryStep(ModuleOp module) {
+  module.walk([](graph::CompareOp compare) {
+    auto limit = compare.getRhs().getDefiningOp<graph::ConstantOp>();
+    std::optional<double> value = limit ? graph::getSplat(limit) : std::nullopt;
+    if (!value || compare.getComparison() != graph::Comparison::LE ||
+        *value < std::numeric_limits<float>::max())
+      return;
+    OpBuilder builder(compare);
+    compare.getRhsMutable().assign(graph::splat(
+        builder, compare.getLoc(), cast<RankedTensorType>(limit.getType()), 0));
+  });
+}
+
 std::optional<Failure> Checker::runProgram(MLIRContext &context) {
   atWork = "seed " + std::to_string(seed) + ", generation";
   Program program = drawProgram(context, seed);
@@ -480,11 +495,26 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
         module, "lower-precision",
         training::createLowerPrecisionPass(drawPrecision(module, types)));
   };
+  bool skipsAll = false;
+  if (Random random(seed ^ 0x5ca1e);
+      program.mode == "train" && random.chance(25)) {
+    step.lossScale = random.pick(
+        {"", "1024", "0.125", "dynamic(growth=4,window=1,hysteresis=2)"});
+    step.skipNonfinite = step.lossScale.empty() ||
+                         (step.lossScale[0] != 'd' && random.chance(50));
+    skipsAll = random.chance(40);
+  }
+  auto buildStep = [&] {
+    if (!runPass(module, "build-step", training::createBuildStepPass(step)))
+      return false;
+    if (skipsAll)
+      skipEveryStep(module);
+    return true;
+  };
   reference.clear();
   if ((pipe &&
        !runPass(module, "insert-transfers", stages::createInsertTransfers())) ||
-      !runPass(module, "build-step", training::createBuildStepPass(step)) ||
-      !(onlyDraws || compare(module, Global)) ||
+      !buildStep() || !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "canonicalize", createCanonicalizerPass()) ||
       !(onlyDraws || compare(module, Global)) ||
       !runPass(module, "cse", createCSEPass()) ||

@@ -154,4 +154,11 @@ std::optional<Error> findNotFinite(const RunOptions &options,
                                    const StepReport &report,
                                    const DataSource *data, uint64_t origin);
 
+/// Returns the error for a step that could neither be applied nor skipped.
+/// `where` names the first parameter whose gradient was not finite, and its
+/// rank; the other arguments are as above.
+Error describeStuck(const RunOptions &options, const plan::Plan &plan,
+                    uint64_t step, const std::string &where,
+                    const DataSource *data, uint64_t origin);
+
 } // namespace polyrank::runtime

@@ -497,13 +497,13 @@ private:
     std::optional<RankStep> measured;
     if (meter)
       measured = meter->end(step + 1);
+    StepReport report;
+    report.step = step + 1;
     if (connection.rank() != program->firstRank()) {
       if (measured)
         connection.report({{"rank_step", toJson(*measured)}});
-      return {};
+      return checkStuck(report);
     }
-    StepReport report;
-    report.step = step + 1;
     report.seconds = secondsSince(start);
     if (!batches.empty())
       report.share = static_cast<double>(batch.count) /
@@ -523,9 +523,33 @@ private:
     if (measured)
       message["rank_step"] = toJson(*measured);
     connection.report(message);
+    if (Result<void> goesOn = checkStuck(report); !goesOn)
+      return goesOn;
     // With several programs the launcher checks the loss: loss and count may be
     // in two programs.
     return plan->programs() == 1 ? checkLoss(report) : Result<void>();
+  }
+
+  /// If the step could neither be applied nor skipped, tells the launcher which
+  /// is the first parameter of this rank whose gradient was not finite. All
+  /// ranks do so, and the launcher then ends the run.
+  Result<void> checkStuck(StepReport &report) {
+    if (rehearsal || !stopsAtNan(options, *plan->plan) ||
+        !program->hasMetric("skipped"))
+      return {};
+    if (report.metrics.empty()) {
+      POLYRANK_ASSIGN(metrics, program->metrics());
+      for (const Metric &metric : metrics)
+        report.metrics.emplace_back(metric.name, metric.value);
+    }
+    if (!report.isStuck())
+      return {};
+    POLYRANK_ASSIGN(first, program->findNotFinite());
+    connection.report(
+        {{"stuck",
+          {{"step", report.step},
+           {"stored", first ? nlohmann::json(*first) : nlohmann::json()}}}});
+    return transport->barrier(everyone);
   }
 
   Result<void> checkLoss(const StepReport &report) const {

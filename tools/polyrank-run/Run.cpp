@@ -125,6 +125,8 @@ Result<void> Run::run() {
       damage = message["damaged"].get<std::string>();
     else if (message.contains("eval"))
       takeEvaluation(evaluationFromJson(message["eval"]));
+    else if (message.contains("stuck"))
+      takeStuck(rank, message["stuck"]);
     else if (message.contains("patience"))
       progress->stopped(message["patience"]);
     else if (message.contains("skipped_save"))
@@ -218,6 +220,7 @@ Attempt Run::howFar(bool fromOutside) const {
 Result<void> Run::forgetAttempt() {
   makeCollector();
   evaluated.clear();
+  stuck.clear();
   uses.assign(uses.size(), {});
   progress->startAgain(restarts.count());
   isKept = false;
@@ -250,6 +253,25 @@ void Run::take(int rank, StepReport report) {
     notFinite = std::move(fault);
     job->abort(notFinite->message);
   }
+}
+
+void Run::takeStuck(int rank, const nlohmann::json &message) {
+  constexpr uint32_t none = ~0u;
+  const nlohmann::json &stored = message.at("stored");
+  stuck.emplace_back(stored.is_null() ? none : stored.get<uint32_t>(), rank);
+  if (int64_t(stuck.size()) < report.ranks || notFinite)
+    return;
+  auto [first, holder] = *std::min_element(stuck.begin(), stuck.end());
+  std::string where =
+      first == none
+          ? "the norm of all gradients"
+          : fmt::format("the gradient of '{}' on {}",
+                        plan->plan->stored()->Get(first)->name()->str(),
+                        mesh->describeRank(holder));
+  notFinite =
+      describeStuck(options, *plan->plan, message.value("step", uint64_t(0)),
+                    where, data ? &*data : nullptr, dataState.origin);
+  job->abort(notFinite->message);
 }
 
 Result<void> Run::launchAll(LaunchOptions &launch,

@@ -62,6 +62,9 @@ private:
   /// Checks the loss once the first ranks of all programs have reported a step.
   void take(int rank, StepReport report);
 
+  /// Ends the job once all ranks have said that they are stuck in a step.
+  void takeStuck(int rank, const nlohmann::json &message);
+
   /// Prepares the page that ranks and launcher share before the first step.
   Result<void> prepareCheckpoints();
 
@@ -157,6 +160,9 @@ private:
   std::optional<StepCollector> collector;
   Restarts restarts;
   std::optional<Error> notFinite; // the NaN loss that ended the job
+  /// The ranks that are stuck in a step, by the number of the first stored
+  /// tensor whose gradient was not finite there.
+  std::vector<std::pair<uint32_t, int>> stuck;
   uint64_t tracedSteps = 0;
   std::map<uint64_t, std::pair<EvaluationReport, uint32_t>> evaluated;
   Patience patience{0}; // knows all evaluations so far

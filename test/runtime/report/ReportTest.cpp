@@ -246,6 +246,20 @@ TEST(StepReport, AMetricWithoutTargetsIsNoLossWithoutThem) {
   EXPECT_TRUE(report.lossIsNan());
 }
 
+TEST(StepReport, WhatASkippedStepComputedIsNoError) {
+  StepReport report;
+  report.metrics = {{"loss", NAN}, {"count", 3}, {"skipped", 0}};
+  EXPECT_FALSE(report.isSkipped());
+  EXPECT_TRUE(report.lossIsNan());
+  report.metrics.back().second = 1;
+  EXPECT_TRUE(report.isSkipped());
+  EXPECT_FALSE(report.isStuck());
+  EXPECT_FALSE(report.lossIsNan());
+  report.metrics.back().second = 2;
+  EXPECT_TRUE(report.isSkipped());
+  EXPECT_TRUE(report.isStuck());
+}
+
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
   RankUse use{1, 2, 3, 4, 5, 6, 7};
   RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));
