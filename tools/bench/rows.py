@@ -30,12 +30,18 @@ class Row:
     mode: str = "train"
     perRank: bool = False  # whether --batch is the batch of each rank
     mib: int = 0  # of an all-reduce
+    attention: str = ""  # the type of the elements of attention's call alone, forward and backward
     shards: tuple = ()  # --shard of ours
     zero: int = 1  # our stage of ZeRO
     microbatches: int = 0  # of a pipeline, of half of --batch each
     schedule: str = "1f1b"  # ours
     batch: int = 0  # instead of --batch
     length: int = 0  # of a sequence, instead of --length
+
+    @property
+    def isStep(self):
+        """Whether steps of a model are measured."""
+        return not self.mib and not self.attention and self.mode != "save"
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -68,6 +74,8 @@ ROWS = {
     "attention-all": Row("attention of all pairs, 1 thread", ("PyTorch eager", PARTS), model="attention-all", batch=2, length=2048),
     "attention-groups": Row("causal attention, 4 heads of keys, 1 thread", ("PyTorch eager", PARTS), model="attention-groups",
                             batch=2, length=2048),
+    "attention-bf16": Row("causal attention of bf16, the call alone, 1 thread", ("PyTorch bf16",), attention="bf16", batch=1,
+                          length=4096),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -90,7 +98,7 @@ def workOf(row, args, folder):
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, shards=row.shards, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
+        mib=row.mib, attention=row.attention, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.length and not args.small:
         work.length = row.length
@@ -164,6 +172,8 @@ def start(stack, worker):
 def oursOf(row, work, bin, label=""):
     if row.mib:
         return contenders.transport(row.mib, row.ranks, bin)
+    if row.attention:
+        return contenders.attention(work, bin)
     if row.mode == "save":
         return contenders.polyrankSave(work, row.shards, bin, label)
     return contenders.polyrank(work, bin, row.ranks if row.microbatches else 1, label)
@@ -193,7 +203,7 @@ def contendersOf(row, work, args, stack, errors):
             turns[name] = start(stack, contenders.peer(name, work))
         except Failed as error:
             errors[name] = str(error)
-    if not row.mib and row.mode != "save":
+    if row.isStep:
         try:
             if row.ranks > 1 and not row.microbatches:
                 turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
@@ -209,9 +219,9 @@ def takeTurns(row, turns, args, errors, say):
     for number in range(1, args.rounds + 1):
         said = []
         for name in [name for name in turns if name not in errors]:
-            repeats = row.mib or row.mode == "save" or name == "all-reduce"
+            repeats = not row.isStep or name == "all-reduce"
             try:
-                answer = turns[name](10 * args.steps if repeats else args.steps)
+                answer = turns[name](10 * args.steps if repeats and not row.attention else args.steps)
             except Failed as error:
                 if name == "ours":
                     raise
@@ -242,7 +252,7 @@ def measure(row, args, folder, say):
     work, errors, floor = workOf(row, args, folder), {}, None
     with contextlib.ExitStack() as stack:
         try:
-            parameters = 0 if row.mib else writeFiles(work)
+            parameters = 0 if row.mib or row.attention else writeFiles(work)
             turns = contendersOf(row, work, args, stack, errors)
             if row.mode == "forward":
                 ours = contenders.polyrankLogits(work, args.bin)
@@ -259,7 +269,7 @@ def measure(row, args, folder, say):
 
 
 def hasTokens(row):
-    return row.model in ("gpt2", *workload.LANGUAGES, *workload.ATTENTIONS)
+    return row.attention or row.model in ("gpt2", *workload.LANGUAGES, *workload.ATTENTIONS)
 
 
 def entryOf(row, work, name):
