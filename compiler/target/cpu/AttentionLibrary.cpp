@@ -33,7 +33,9 @@ static constexpr int64_t mostKeysOfNarrow = 256, leastKeys = 32;
 static constexpr uint64_t mostScratch = uint64_t(2) << 20;
 /// From this many pairs of query and key in a head on, the call is faster: with
 /// fewer, a tile's products are too small for the library. Parts write and read
-/// all scores, which counts for more where rows are narrow.
+/// all scores, which counts for more where rows are narrow. Of bf16, at 128 x
+/// 128 pairs and heads of 64 the call takes as long as the products of the
+/// parts alone, without their softmax.
 static constexpr int64_t manyPairs = 128 * 128, manyPairsOfNarrow = 64 * 64;
 static constexpr int64_t narrow = 32;
 

@@ -562,6 +562,12 @@ TEST(Attention, HasTheSameBiasGradientInTwoPasses) {
   }
 }
 
+TEST(Attention, TakesTwoPassesWhereSumsOfOneWouldNotFitInScratch) {
+  // Floats for the gradients of all queries of a head would take 2.2 MB.
+  Problem problem = problemOf({1, 2, 1, 2150, 40, 256, 256});
+  expectRight(problem);
+}
+
 TEST(Attention, ABiasMayHaveNoGradient) {
   Problem problem = problemOf({});
   addBias(problem, {}, /*hasGradient=*/false);
