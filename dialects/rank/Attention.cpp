@@ -203,7 +203,7 @@ AttentionGradOp::evaluate(ArrayRef<graph::Tensor> operands,
 
 /// Condition 1.
 template <typename Op>
-static LogicalResult verifyCallTypes(Op op, ValueRange others) {
+static LogicalResult verifyCallTypes(Op op, ArrayRef<Value> others) {
   Type element = typeOf(op.getQ()).getElementType();
   SmallVector<Value> rows;
   for (const RowsOf &each : readsOf(op))
@@ -215,15 +215,8 @@ static LogicalResult verifyCallTypes(Op op, ValueRange others) {
       return op.emitOpError("[1] computes with ")
              << element << " and " << typeOf(value).getElementType()
              << "; all are of one float type";
-  for (Value value : others)
-    if (value) {
-      Type type = typeOf(value).getElementType();
-      if (type != element &&
-          (!isa<FloatType>(type) ||
-           type.getIntOrFloatBitWidth() <= element.getIntOrFloatBitWidth()))
-        return op.emitOpError("[1] sums of ")
-               << element << " are of " << type << ", which is no wider type";
-    }
+  if (failed(graph::verifySums(op, {op.getQ()}, "bias and lse", others)))
+    return failure();
   if (op.getMask() && !typeOf(op.getMask()).getElementType().isInteger(1))
     return op.emitOpError("[1] the mask has ")
            << typeOf(op.getMask()).getElementType() << " instead of booleans";

@@ -59,8 +59,9 @@ def Rank_AttentionOp : Rank_AnyAttention<"attention"> {
        : (tensor<2x2x6xf32>, tensor<2x2x6xf32>, tensor<2x2x6xf32>) -> (tensor<2x2x6xf32>, tensor<2x2x2xf32>)
     ```
 
-    1. Query, key, value and result have one float type, which lse and bias have
-       too or a wider one; the mask has booleans, and counters are i64 scalars.
+    1. Query, key, value and result have one float type; lse and bias have the type
+       of sums of such elements: f32 for bf16 and f16. The mask has booleans, and
+       counters are i64 scalars.
     2. There are seven sizes, of at least 1; heads are a multiple of groups.
     3. No element outside an operand is read, and rows are at least as far apart
        as they are long.
@@ -93,8 +94,9 @@ def Rank_AttentionGradOp : Rank_AnyAttention<"attention_grad"> {
        -> (tensor<2x2x6xf32>, tensor<2x2x6xf32>, tensor<2x2x6xf32>)
     ```
 
-    1. Query, key, value, result and their gradients have one float type, which lse and bias have
-       too or a wider one; the mask has booleans, and counters are i64 scalars.
+    1. Query, key, value, result and their gradients have one float type; lse and
+       bias have the type of sums of such elements: f32 for bf16 and f16. The mask
+       has booleans, and counters are i64 scalars.
     2. There are seven sizes, of at least 1; heads are a multiple of groups.
     3. No element outside an operand is read, and rows are at least as far apart
        as they are long.

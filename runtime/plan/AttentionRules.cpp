@@ -32,11 +32,12 @@ struct StridedTensor {
 };
 
 StridedTensor rowsOf(const char *name, const RowStrides &strides, int64_t batch,
-                     int64_t heads, int64_t rows, int64_t width) {
+                     int64_t heads, int64_t rows, int64_t width,
+                     uint64_t element) {
   return {name,
           {Dim{batch, strides.batch()}, Dim{heads, strides.head()},
            Dim{rows, strides.row()}, Dim{width, 1}},
-          floatBytes};
+          element};
 }
 
 StridedTensor scoresOf(const char *name, const ScoreStrides &strides,
@@ -57,7 +58,8 @@ struct RowTensor {
   bool isWritten;
 
   StridedTensor in(const CpuAttention &attention) const {
-    return rowsOf(name, *strides, attention.batch(), heads, rows, width);
+    return rowsOf(name, *strides, attention.batch(), heads, rows, width,
+                  elementSize(attention.type()));
   }
 };
 
@@ -117,6 +119,39 @@ std::string findOverlap(StridedTensor tensor, bool isSummed) {
                          tensor.name, dim.size, dim.stride);
     reach = Checked::of(dim.size - 1) * Checked::of(dim.stride) + reach;
   }
+  return "";
+}
+
+std::string nameOf(ElementType type) {
+  if (type < ElementType::MIN || type > ElementType::MAX)
+    return std::to_string(int(type));
+  return std::string(rowOf(static_cast<polyrank::ElementType>(type)).name);
+}
+
+/// Returns true if such products are of elements of this type.
+bool multiplies(TileProducts products, ElementType type) {
+  switch (products) {
+  case TileProducts::Float32:
+    return type == ElementType::F32;
+  case TileProducts::BFloat16:
+    return type == ElementType::BF16;
+  case TileProducts::Widened:
+    return type == ElementType::BF16 || type == ElementType::F16;
+  }
+  return false;
+}
+
+std::string findTypeFault(const CpuAttention &a) {
+  if (a.type() != ElementType::F32 && a.type() != ElementType::BF16 &&
+      a.type() != ElementType::F16)
+    return fmt::format("elements of type {}; attention has f32, bf16 and f16",
+                       nameOf(a.type()));
+  if (a.products() < TileProducts::MIN || a.products() > TileProducts::MAX)
+    return fmt::format("tile products of kind {} do not exist",
+                       int(a.products()));
+  if (!multiplies(a.products(), a.type()))
+    return fmt::format("tile products of kind {} do not multiply {}",
+                       EnumNameTileProducts(a.products()), nameOf(a.type()));
   return "";
 }
 
@@ -206,8 +241,8 @@ std::string findDropoutFault(const CpuAttention &a) {
 
 CallRules rulesOf(const CpuAttention &attention) {
   CallRules rules;
-  for (auto findFault : {findSizeFault, findScoreFault, findRowFault,
-                         findBiasFault, findDropoutFault})
+  for (auto findFault : {findTypeFault, findSizeFault, findScoreFault,
+                         findRowFault, findBiasFault, findDropoutFault})
     if (rules.fault = findFault(attention); !rules.fault.empty())
       return rules;
   const CpuAttentionGrad *grad = attention.grad();

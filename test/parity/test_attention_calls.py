@@ -1,5 +1,9 @@
 """Attention as one library call, forward and backward: the weights after a step are PyTorch's, on one thread and on two, and those of
-the parts."""
+the parts. The call of narrow elements is as close to the definition as PyTorch's."""
+
+import json
+import os
+import subprocess
 
 import pytest
 import torch
@@ -88,3 +92,46 @@ def test_splits_that_one_call_needs_whole_are_in_parts_and_a_remark_says_so(tmp_
     assert "1 x graph.attention, 1 x graph.attention_grad: computed in parts, of which one has 352 KiB on each device" in said, said
     assert "--attention changes nothing: no attention of the step is one op" in said, said
     assert tools.inspect(tmp_path / "split.plan")["commands_per_step"]["attention"] == 0
+
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def runCall(folder, name, tensors, threads=1, **environment):
+    """Our result and gradients of queries, keys and values [heads, length, width], and which products computed them."""
+    heads, length, width = tensors[0].shape
+    dtype = tensors[0].dtype
+    given, made = folder / "given", folder / "made"
+    given.write_bytes(b"".join(tensor.contiguous().view(torch.int16).numpy().tobytes() for tensor in tensors))
+    done = subprocess.run(list(map(str, [
+        tools.bin() / "polyrank-bench-attention", "--type", name, "--heads", heads, "--length", length, "--width", width,
+        "--threads", threads, "--repeats", 1, "--inputs", given, "--outputs", made])),
+        env={**os.environ, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return list(torch.frombuffer(bytearray(made.read_bytes()), dtype=dtype).view(4, heads, length, width)), json.loads(done.stdout)["products"]
+
+
+def attend(tensors, dtype):
+    """PyTorch's result and gradients, computed with this type."""
+    *operands, gradient = (tensor[None].to(dtype) for tensor in tensors)
+    operands = [operand.requires_grad_() for operand in operands]
+    result = nn.functional.scaled_dot_product_attention(*operands, is_causal=True)
+    return [t.detach()[0] for t in (result, *torch.autograd.grad(result, operands, gradient))]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("isa", ["", "AVX2"])
+@pytest.mark.parametrize("size", [(4, 1024, 64, 1), (3, 300, 80, 1), (2, 513, 33, 1), (2, 512, 64, 4)], ids=str)
+def test_a_call_of_narrow_elements_is_as_close_to_f64_as_pytorchs(name, isa, size, tmp_path):
+    heads, length, width, scale = size
+    random = torch.Generator().manual_seed(length)
+    tensors = [(scale * torch.randn((heads, length, width), generator=random)).to(TYPES[name]) for _ in range(4)]
+    environment = {"ONEDNN_MAX_CPU_ISA": isa} if isa else {}
+    ours, products = runCall(tmp_path, name, tensors, **environment)
+    assert products == "widened" or (name == "bf16" and not isa)
+    again, _ = runCall(tmp_path, name, tensors, threads=2, **environment)
+    exact, theirs = attend(tensors, torch.float64), attend(tensors, TYPES[name])
+    for what, one, two, expected, other in zip(("result", "dq", "dk", "dv"), ours, again, exact, theirs):
+        assert torch.equal(one, two), what
+        distance, most = ((value.double() - expected).norm() / expected.norm() for value in (one, other))
+        assert distance <= 3 * most, (what, distance, most)

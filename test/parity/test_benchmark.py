@@ -19,9 +19,9 @@ def benchmark(tmp_path, *options, code=0):
 
 
 def test_the_benchmark_measures_training_inference_and_the_transport(tmp_path):
-    lines, rows = benchmark(tmp_path, "--rows", "two-ranks,forward,attention-groups,save,save-transposed,all-reduce-4")
-    assert [row["peer"] for row in rows] == ["DDP over gloo", "onnxruntime", "PyTorch eager", "ours in parts", "the disk alone", "the disk alone",
-                                             "torch.distributed gloo"]
+    lines, rows = benchmark(tmp_path, "--rows", "two-ranks,forward,attention-groups,attention-bf16,save,save-transposed,all-reduce-4")
+    assert [row["peer"] for row in rows] == ["DDP over gloo", "onnxruntime", "PyTorch eager", "ours in parts", "PyTorch bf16",
+                                             "the disk alone", "the disk alone", "torch.distributed gloo"]
     for row in rows:
         assert row["peer_seconds"] > 0 and row["ours_seconds"] > 0
         assert any(line.startswith(f"| {row['row']} | {row['peer']} | ") for line in lines)

@@ -255,16 +255,9 @@ int64_t polyrank::test::drawAhead(uint64_t seed) {
   return Random(seed ^ 0x5e95).pick({0, 0, 1, 1, 2, 3, 9});
 }
 
-lowering::AttentionKind polyrank::test::drawAttention(ModuleOp module,
-                                                      uint64_t seed) {
-  bool isNarrow = false;
-  module->walk([&](Operation *op) {
-    isNarrow |= isa<graph::AttentionOp, graph::AttentionGradOp>(op) &&
-                hasNarrowFloats(op);
-  });
-  return isNarrow || Random(seed ^ 0xa77e).chance(50)
-             ? lowering::AttentionKind::Parts
-             : lowering::AttentionKind::Fused;
+lowering::AttentionKind polyrank::test::drawAttention(uint64_t seed) {
+  return Random(seed ^ 0xa77e).chance(50) ? lowering::AttentionKind::Parts
+                                          : lowering::AttentionKind::Fused;
 }
 
 /// How much order-commands moves depends on how fast machines are.
@@ -321,7 +314,7 @@ bool Checker::runLayouts(ModuleOp module) {
     return false;
   tolerance = partsTolerance;
   lowering::FormAttentionOptions attention;
-  attention.attention = drawAttention(module, seed);
+  attention.attention = drawAttention(seed);
   lowering::ChooseCallsOptions calls;
   calls.measure = false;
   overlap::StartCollectivesOptions starts;

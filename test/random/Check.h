@@ -16,9 +16,9 @@ namespace polyrank::test {
 
 /// Returns the `ahead` with which form-segments cuts microbatches.
 int64_t drawAhead(uint64_t seed);
-/// Returns how form-attention computes the attentions of a module: by calls or
-/// by parts. A CPU has no call that computes with narrow floats.
-lowering::AttentionKind drawAttention(mlir::ModuleOp module, uint64_t seed);
+/// Returns how form-attention computes the attentions of a program: by calls or
+/// by parts.
+lowering::AttentionKind drawAttention(uint64_t seed);
 
 /// What went wrong, and the module with which the failing part began.
 struct Failure {

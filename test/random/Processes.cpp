@@ -188,7 +188,7 @@ std::string ProcessCheck::run() {
   PassManager manager(lowered->getContext());
   lowering::LoweringStageOptions lowering;
   lowering.ahead = drawAhead(seed);
-  lowering.attention = drawAttention(*lowered, seed);
+  lowering.attention = drawAttention(seed);
   lowering::loweringStage(manager, lowering);
   if (failed(manager.run(*lowered)) ||
       failed(plan::writePlan(*lowered, options, path("plan"))))

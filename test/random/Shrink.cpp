@@ -326,8 +326,7 @@ static std::string kindOf(StringRef message) {
 }
 
 /// Returns the passes that the tool runs to reach a stage, by part.
-static std::string passesTo(ModuleOp module, StringRef stage, int start,
-                            uint64_t seed) {
+static std::string passesTo(StringRef stage, int start, uint64_t seed) {
   static const std::vector<const char *> passes[] = {
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
        "build-step", "canonicalize"},
@@ -351,8 +350,7 @@ static std::string passesTo(ModuleOp module, StringRef stage, int start,
     if (StringRef(pass) == "form-segments")
       flags += "=ahead=" + std::to_string(drawAhead(seed));
     if (StringRef(pass) == "form-attention")
-      flags += module && drawAttention(module, seed) ==
-                             lowering::AttentionKind::Fused
+      flags += drawAttention(seed) == lowering::AttentionKind::Fused
                    ? "=attention=fused"
                    : "=attention=parts";
     if (stage.contains(pass))
@@ -414,8 +412,7 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
     shrink(module, fails);
   else
     out << "// Not reproduced from the part that fails: the whole program.\n";
-  std::string flags =
-      passesTo(module ? *module : ModuleOp(), stage, start, seed);
+  std::string flags = passesTo(stage, start, seed);
   StringRef evaluation = StringRef(stage).contains("ranks") &&
                                  flags.find("localize") != std::string::npos
                              ? "ranks --tolerance=1e-5"

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/plan/PlanMesh.h"
 #include "test/runtime/PlanParts.h"
 
 namespace polyrank::runtime::test {
@@ -10,6 +11,8 @@ namespace polyrank::runtime::test {
 struct AttentionOptions {
   bool isGrad = false, hasBias = false, hasMask = false, hasDropout = false,
        hasOffsets = false, hasBiasGradient = false;
+  plan::ElementType type = plan::ElementType::F32;
+  plan::TileProducts products = plan::TileProducts::Float32;
 };
 
 /// Attention of 2 samples, 4 heads with 2 heads of keys, 3 queries and 5 keys
@@ -28,6 +31,7 @@ inline CpuAttentionT attentionOf(AttentionOptions options) {
   result.scale = 0.5;
   result.causal = true;
   result.block_queries = 16, result.block_keys = 32;
+  result.type = options.type, result.products = options.products;
   if (options.hasBias)
     result.bias = std::make_unique<plan::ScoreStrides>(0, 15, 5, 1);
   if (options.hasMask)
@@ -62,8 +66,10 @@ inline CallT attentionCall(Arena &arena, AttentionOptions options) {
   auto take = [&](std::vector<BufferRef> &to, uint64_t bytes) {
     to.push_back(arena.take(Region::Private, bytes));
   };
-  constexpr uint64_t query = 4 * 192, key = 4 * 160, value = 4 * 120,
-                     result = 4 * 144, lse = 4 * 24, bias = 4 * 60;
+  uint64_t element = elementSize(options.type);
+  uint64_t query = element * 192, key = element * 160, value = element * 120,
+           result = element * 144;
+  constexpr uint64_t lse = 4 * 24, bias = 4 * 60;
   if (options.isGrad)
     take(call.reads, result);
   for (uint64_t bytes : {query, key, value})
@@ -82,22 +88,28 @@ inline CallT attentionCall(Arena &arena, AttentionOptions options) {
       take(call.writes, bytes);
   if (options.hasBiasGradient)
     take(call.writes, bias);
-  call.scratch = copyOf(arena.take(Region::Private, 1 << 14));
+  call.scratch = copyOf(arena.take(Region::Private, 1 << 15));
   call.text = "attention 2x4x3x5";
   call.body.Set(attentionOf(options));
   return call;
 }
 
 /// Ends the first segment of a plan with attention and its gradient, with all
-/// options.
+/// options, of each type.
 inline void addAttention(PlanT &plan) {
   ProgramT &program = *plan.programs[0];
   Arena arena;
   arena.unshared = (program.private_size + 63) / 64 * 64;
-  for (bool isGrad : {false, true})
-    program.segments[0]->commands.push_back(
-        command(attentionCall(arena, {isGrad, true, true, true, true, isGrad}),
-                "attn"));
+  using plan::ElementType, plan::TileProducts;
+  for (auto [type, products] :
+       {std::pair(ElementType::F32, TileProducts::Float32),
+        {ElementType::BF16, TileProducts::BFloat16},
+        {ElementType::F16, TileProducts::Widened}})
+    for (bool isGrad : {false, true})
+      program.segments[0]->commands.push_back(
+          command(attentionCall(arena, {isGrad, true, true, true, true, isGrad,
+                                        type, products}),
+                  "attn"));
   program.private_size = arena.unshared;
 }
 

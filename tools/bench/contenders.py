@@ -18,6 +18,7 @@ PEERS = Path(__file__).resolve().parent / "peers"
 
 # Name in the table: worker, package that it needs, and what its workload has besides.
 KNOWN = {
+    "PyTorch bf16": ("attention", "torch", {}),
     "PyTorch eager": ("pytorch", "torch", {}),
     "torch.compile": ("pytorch", "torch", {"compiled": True}),
     "torch.compile, channels last": ("pytorch", "torch", {"compiled": True, "channelsLast": True}),
@@ -188,5 +189,15 @@ def transport(mib, ranks, bin):
         answer = json.loads(run([bin / "polyrank-bench-allreduce", "--mib", mib, "--ranks", ranks,
                                  "--repeats", repeats]))
         return {"seconds": [answer["least_ms"] / 1e3], "median": answer["median_ms"] / 1e3, "losses": []}
+
+    return turn
+
+
+def attention(work, bin):
+    """Our call of attention and its gradient; a turn is one run of so many repetitions."""
+    def turn(repeats):
+        answer = json.loads(run([bin / "polyrank-bench-attention", "--type", work.attention, "--heads", work.heads, "--length", work.length,
+                                 "--width", work.width // work.heads, "--threads", work.threads, "--repeats", repeats]))
+        return {"seconds": [sum(pair) for pair in zip(answer["forward_seconds"], answer["backward_seconds"])], "losses": []}
 
     return turn

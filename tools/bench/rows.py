@@ -32,6 +32,7 @@ class Row:
     mode: str = "train"
     perRank: bool = False  # whether --batch is the batch of each rank
     mib: int = 0  # of an all-reduce
+    attention: str = ""  # the type of the elements of attention's call alone, forward and backward
     shards: tuple = ()  # --shard of ours
     zero: int = 1  # our stage of ZeRO
     microbatches: int = 0  # of a pipeline, of half of --batch each
@@ -39,6 +40,11 @@ class Row:
     batch: int = 0  # instead of --batch
     length: int = 0  # of a sequence, instead of --length
     precision: str = "fp32"  # of ours, and of PyTorch's autocast
+
+    @property
+    def isStep(self):
+        """Whether steps of a model are measured."""
+        return not self.mib and not self.attention and self.mode != "save"
 
 
 # Half of each matrix's columns on each rank: short runs that interleave in the file.
@@ -76,6 +82,8 @@ ROWS = {
                           length=128),
     "precision-two": Row("bf16, 2 ranks x 1 thread", ("DDP over gloo, autocast", WIDE), ranks=2, precision="bf16"),
     "precision-fp16": Row("fp16, 1 rank, 1 thread", (WIDE,), precision="fp16"),
+    "attention-bf16": Row("causal attention of bf16, the call alone, 1 thread", ("PyTorch bf16",), attention="bf16", batch=1,
+                          length=4096),
     "save": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", shards=GPT2_COLUMNS),
     "save-four": Row("saving, 4 ranks by columns", ("the disk alone",), ranks=4, mode="save", shards=GPT2_COLUMNS),
     "save-transposed": Row("saving, 2 ranks by columns", ("the disk alone",), ranks=2, mode="save", model="matrices",
@@ -98,7 +106,8 @@ def workOf(row, args, folder):
     sizes = ("layers", "heads", "width", "vocab", "context", "length", "depths", "image", "classes")
     work = SimpleNamespace(
         model=row.model, mode=row.mode, shards=row.shards, ranks=row.ranks, threads=row.threads, batch=batch, steps=args.steps,
-        mib=row.mib, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule, precision=row.precision,
+        mib=row.mib, attention=row.attention, zero=row.zero, microbatches=row.microbatches, schedule=row.schedule,
+        precision=row.precision,
         folder=str(folder), **{name: getattr(args, name) for name in sizes})
     if row.length and not args.small:
         work.length = row.length
@@ -173,6 +182,8 @@ def start(stack, worker):
 def oursOf(row, work, bin, label=""):
     if row.mib:
         return contenders.transport(row.mib, row.ranks, bin)
+    if row.attention:
+        return contenders.attention(work, bin)
     if row.mode == "save":
         return contenders.polyrankSave(work, row.shards, bin, label)
     return contenders.polyrank(work, bin, row.ranks if row.microbatches else 1, label)
@@ -205,7 +216,7 @@ def contendersOf(row, work, args, stack, errors):
             turns[name] = start(stack, contenders.peer(name, work))
         except Failed as error:
             errors[name] = str(error)
-    if not row.mib and row.mode != "save":
+    if row.isStep:
         try:
             if row.ranks > 1 and not row.microbatches:
                 turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
@@ -221,9 +232,9 @@ def takeTurns(row, turns, args, errors, say):
     for number in range(1, args.rounds + 1):
         said = []
         for name in [name for name in turns if name not in errors]:
-            repeats = row.mib or row.mode == "save" or name == "all-reduce"
+            repeats = not row.isStep or name == "all-reduce"
             try:
-                answer = turns[name](10 * args.steps if repeats else args.steps)
+                answer = turns[name](10 * args.steps if repeats and not row.attention else args.steps)
             except Failed as error:
                 if name == "ours":
                     raise
@@ -255,7 +266,7 @@ def measure(row, args, folder, say):
     work, errors, floor = workOf(row, args, folder), {}, None
     with contextlib.ExitStack() as stack:
         try:
-            parameters = 0 if row.mib else writeFiles(work)
+            parameters = 0 if row.mib or row.attention else writeFiles(work)
             turns = contendersOf(row, work, args, stack, errors)
             if row.mode == "forward":
                 ours = contenders.polyrankLogits(work, args.bin)
@@ -272,7 +283,7 @@ def measure(row, args, folder, say):
 
 
 def hasTokens(row):
-    return row.model in ("gpt2", *workload.LANGUAGES, *workload.ATTENTIONS)
+    return row.attention or row.model in ("gpt2", *workload.LANGUAGES, *workload.ATTENTIONS)
 
 
 def entryOf(row, work, name):

@@ -3,6 +3,8 @@
 #include "compiler/target/cpu/AttentionLibrary.h"
 
 #include "compiler/target/cpu/Cpu.h"
+#include "compiler/target/cpu/GemmLibrary.h"
+#include "dialects/graph/ElementTypes.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/device/cpu/Attention.h"
 #include "runtime/plan/plan_generated.h"
@@ -15,15 +17,25 @@ using namespace polyrank::cpu;
 static_assert(
     runtime::numMaskedScores == graph::getMaxEnumValForMasked() + 1 &&
     agreeOn<runtime::MaskedScores, graph::Masked, runtime::numMaskedScores>);
+static_assert(
+    runtime::numTileProducts == getMaxEnumValForTileProducts() + 1 &&
+    agreeOn<runtime::TileProducts, TileProducts, runtime::numTileProducts>);
 
 /// oneDNN's sgemm packs its operands in up to this many bytes for each thread.
 static constexpr uint64_t sgemmPacks = uint64_t(15) << 20;
 /// The sizes of a tile, whose scores fit in a core's second cache together with
 /// the rows that it multiplies.
 static constexpr int64_t mostQueries = 128, mostKeys = 512;
+/// Narrow elements come with copies and with sums in scratch, so that their
+/// tiles have fewer keys: at first this number, then half as many as long as
+/// scratch is larger than its bound.
+static constexpr int64_t mostKeysOfNarrow = 256, leastKeys = 32;
+static constexpr uint64_t mostScratch = uint64_t(2) << 20;
 /// From this many pairs of query and key in a head on, the call is faster: with
 /// fewer, a tile's products are too small for the library. Parts write and read
-/// all scores, which counts for more where rows are narrow.
+/// all scores, which counts for more where rows are narrow. Of bf16, at 128 x
+/// 128 pairs and heads of 64 the call takes as long as the products of the
+/// parts alone, without their softmax.
 static constexpr int64_t manyPairs = 128 * 128, manyPairsOfNarrow = 64 * 64;
 static constexpr int64_t narrow = 32;
 
@@ -39,6 +51,23 @@ static runtime::ScoreStrides scoreStridesOf(Value value) {
        llvm::zip_equal(strides, shape, graph::getStrides(shape)))
     to = size == 1 ? 0 : stride;
   return strides;
+}
+
+/// The type of query, key, value and result, which checkAttention has accepted.
+static ElementType elementOf(Value query) {
+  return graph::toElementType(getElementTypeOrSelf(query))
+      .value_or(ElementType::UNDEFINED);
+}
+
+/// The products that the call has unless its `call` names others.
+static runtime::TileProducts productsFor(Operation *call, ElementType type) {
+  using runtime::TileProducts;
+  if (type == ElementType::F32)
+    return TileProducts::Float32;
+  return type == ElementType::BF16 && mayUseNarrowInstructions(call) &&
+                 runtime::hasTileProducts(TileProducts::BFloat16)
+             ? TileProducts::BFloat16
+             : TileProducts::Widened;
 }
 
 template <typename Op>
@@ -71,12 +100,18 @@ static runtime::AttentionShape shapeOf(Op op, ArrayRef<int64_t> result) {
     llvm::copy(graph::getStrides(whole), strides.begin());
     shape.dropout = {*form.rate, static_cast<uint64_t>(form.rngId), strides};
   }
-  shape.blockQueries = std::min(mostQueries, shape.queries);
-  shape.blockKeys = std::min(mostKeys, shape.keys);
+  shape.type = elementOf(op.getQ());
   if (auto call = dyn_cast_or_null<AttentionAttr>(op.getCallAttr())) {
     shape.blockQueries = call.getQueries();
     shape.blockKeys = call.getKeys();
+    shape.products = runtime::TileProducts(call.getProducts());
+    return shape;
   }
+  shape.products = productsFor(op, shape.type);
+  bool isNarrow = shape.products != runtime::TileProducts::Float32;
+  shape.blockQueries = std::min(mostQueries, shape.queries);
+  shape.blockKeys =
+      std::min(isNarrow ? mostKeysOfNarrow : mostKeys, shape.keys);
   return shape;
 }
 
@@ -102,24 +137,26 @@ static runtime::AttentionShape forwardOf(rank::LibraryCallOp call) {
   return shapeOf(cast<rank::AttentionGradOp>(*call)).forward;
 }
 
+static Value queryOf(rank::LibraryCallOp call) {
+  if (auto op = dyn_cast<rank::AttentionOp>(*call))
+    return op.getQ();
+  return cast<rank::AttentionGradOp>(*call).getQ();
+}
+
 bool cpu::isAttention(rank::LibraryCallOp call) {
   return isa<rank::AttentionOp, rank::AttentionGradOp>(*call);
 }
 
 Result<void> cpu::checkAttention(rank::LibraryCallOp call) {
-  for (Type type :
-       llvm::concat<const Type>(SmallVector<Type>(call->getOperandTypes()),
-                                SmallVector<Type>(call->getResultTypes()))) {
-    Type element = cast<RankedTensorType>(type).getElementType();
-    if (!isa<FloatType>(element) || element.isF32())
-      continue;
-    std::string text;
-    llvm::raw_string_ostream(text)
-        << "is of '" << element << "', for which this device has no library "
-        << "call; convert the operands to f32";
-    return Error{text};
-  }
-  return {};
+  // The other rows have the type of the queries, and sums their own.
+  Type element = getElementTypeOrSelf(queryOf(call));
+  if (element.isF32() || element.isBF16() || element.isF16())
+    return {};
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << "is of '" << element << "', for which this device has no library "
+      << "call; convert the operands to f32";
+  return Error{text};
 }
 
 bool cpu::isFasterThanParts(rank::LibraryCallOp call) {
@@ -129,17 +166,31 @@ bool cpu::isFasterThanParts(rank::LibraryCallOp call) {
          (isNarrow ? manyPairsOfNarrow : manyPairs);
 }
 
+/// The scratch of a thread if tiles have this shape's sizes.
+static uint64_t scratchOf(rank::LibraryCallOp call,
+                          const runtime::AttentionShape &tiles,
+                          int64_t threads) {
+  auto grad = dyn_cast<rank::AttentionGradOp>(*call);
+  if (!grad)
+    return runtime::attentionScratchBytes(tiles, threads);
+  runtime::AttentionGradShape whole = shapeOf(grad);
+  whole.forward = tiles;
+  return runtime::attentionScratchBytes(whole, threads);
+}
+
 void cpu::chooseAttentionCall(rank::LibraryCallOp call) {
   runtime::AttentionShape shape = forwardOf(call);
+  if (shape.products != runtime::TileProducts::Float32)
+    while (shape.blockKeys > leastKeys &&
+           scratchOf(call, shape, 1) > mostScratch)
+      shape.blockKeys = std::max(leastKeys, shape.blockKeys / 2);
   call.setCallAttr(AttentionAttr::get(call->getContext(), shape.blockQueries,
-                                      shape.blockKeys));
+                                      shape.blockKeys,
+                                      TileProducts(shape.products)));
 }
 
 int64_t cpu::getAttentionScratch(rank::LibraryCallOp call, int64_t threads) {
-  if (auto op = dyn_cast<rank::AttentionOp>(*call))
-    return runtime::attentionScratchBytes(shapeOf(op), threads);
-  return runtime::attentionScratchBytes(
-      shapeOf(cast<rank::AttentionGradOp>(*call)), threads);
+  return scratchOf(call, forwardOf(call), threads);
 }
 
 static std::unique_ptr<runtime::plan::RowStrides>
@@ -181,6 +232,8 @@ LogicalResult cpu::writeAttention(rank::LibraryCallOp call,
   }
   body.block_queries = shape.blockQueries;
   body.block_keys = shape.blockKeys;
+  body.type = plan::ElementType(shape.type);
+  body.products = plan::TileProducts(shape.products);
   if (auto op = dyn_cast<rank::AttentionOp>(*call)) {
     if (body.dropout)
       body.dropout->offsets = op.getGlobalShape().has_value();
@@ -198,7 +251,12 @@ LogicalResult cpu::writeAttention(rank::LibraryCallOp call,
   }
   result.text += " in tiles of " + std::to_string(shape.blockQueries) + "x" +
                  std::to_string(shape.blockKeys);
-  result.library_bytes = sgemmPacks;
+  if (shape.products != runtime::TileProducts::Float32) {
+    result.text += ' ';
+    result.text += nameOf(shape.products);
+  }
+  if (shape.products != runtime::TileProducts::BFloat16)
+    result.library_bytes = sgemmPacks;
   result.body.Set(std::move(body));
   return success();
 }

@@ -63,19 +63,30 @@ def Cpu_CallAttr : Cpu_Attr<"Call"> {
   let assemblyFormat = "`<` $library (`,` `pieces` `=` $pieces^)? `>`";
 }
 
+def Cpu_TileProducts : I32EnumAttr<"TileProducts", "how tiles are multiplied", [
+  I32EnumAttrCase<"Float32", 0, "float32">, I32EnumAttrCase<"BFloat16", 1, "bfloat16">,
+  I32EnumAttrCase<"Widened", 2, "widened">]> {
+  let cppNamespace = "::polyrank::cpu";
+  let genSpecializedAttr = 0;
+}
+
 def Cpu_AttentionAttr : Cpu_Attr<"Attention"> {
   let mnemonic = "attention";
   let summary = "How a CPU computes attention";
   let description = [{
     `call` of a `rank.attention` and its gradient: the most queries and keys of a
-    tile. Other tiles may give other bits.
+    tile, and how tiles are multiplied: as f32 (`float32`, the default), as bf16 with
+    sums in f32 (`bfloat16`), or as bf16 or f16 that are widened to f32 first
+    (`widened`). Other tiles and products may give other bits.
 
     ```mlir
     #cpu.attention<queries = 128, keys = 512>
+    #cpu.attention<queries = 128, keys = 256, products = bfloat16>
     ```
   }];
-  let parameters = (ins "int64_t":$queries, "int64_t":$keys);
-  let assemblyFormat = "`<` `queries` `=` $queries `,` `keys` `=` $keys `>`";
+  let parameters = (ins "int64_t":$queries, "int64_t":$keys,
+      DefaultValuedParameter<"::polyrank::cpu::TileProducts", "::polyrank::cpu::TileProducts::Float32">:$products);
+  let assemblyFormat = "`<` `queries` `=` $queries `,` `keys` `=` $keys (`,` `products` `=` $products^)? `>`";
 }
 
 def Cpu_LoopKind : I32EnumAttr<"LoopKind", "how the loops of a kernel nest", [

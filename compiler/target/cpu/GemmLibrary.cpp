@@ -28,16 +28,17 @@ static ElementType elementOf(Type type) {
   return graph::toElementType(type).value_or(ElementType::UNDEFINED);
 }
 
-/// Returns true if a plan may leave narrow elements to oneDNN's primitive: this
-/// machine has such products and is the one that the plan is for, and the plan
-/// takes denormal numbers for zero, as the instructions for bf16 do in any
-/// mode.
+bool cpu::mayUseNarrowInstructions(Operation *call) {
+  auto target = target::getTarget(call);
+  return succeeded(target) && isNative(Attribute(*target)) &&
+         rank::getDenormals(call->getParentOfType<ModuleOp>()) ==
+             rank::Denormals::Flush;
+}
+
+/// Returns true if a plan may leave narrow elements to oneDNN's primitive.
 static bool mayMultiplyNarrow(rank::GemmOp gemm,
                               const runtime::GemmShape &shape) {
-  auto target = target::getTarget(gemm);
-  return succeeded(target) && isNative(Attribute(*target)) &&
-         rank::getDenormals(gemm->getParentOfType<ModuleOp>()) ==
-             rank::Denormals::Flush &&
+  return mayUseNarrowInstructions(gemm) &&
          runtime::hasNarrowMatmul(shape.operands, shape.result);
 }
 

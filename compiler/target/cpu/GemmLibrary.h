@@ -21,6 +21,12 @@ struct GemmCall {
 /// that usually wins.
 runtime::GemmShape getGemmShape(rank::GemmOp gemm);
 
+/// Returns true if a plan may leave narrow elements to the instructions that
+/// multiply them: this machine is the one that the plan is for, and the plan
+/// takes denormal numbers for zero, as the instructions for bf16 do in any
+/// mode. Whether the machine has them is another question.
+bool mayUseNarrowInstructions(mlir::Operation *call);
+
 /// Fails if the library does not multiply such elements.
 Result<void> checkGemm(rank::GemmOp gemm);
 /// Gives each product its `call`. Products with equal keys have one, and are

@@ -11,6 +11,33 @@
 namespace polyrank::runtime {
 namespace {
 
+/// The scratch of one thread.
+struct Scratch {
+  Scratch(const AttentionShape &shape, void *memory) {
+    ScratchParts parts(memory);
+    AttentionBlocks blocks(shape.products, shape.type);
+    tile = parts.take<float>(shape.blockQueries * rowStrideOf(shape));
+    largest = parts.take<float>(shape.blockQueries);
+    totals = parts.take<float>(shape.blockQueries);
+    if (blocks.isNarrow())
+      sums = parts.takeAligned<float>(shape.blockQueries * shape.valueWidth);
+    query =
+        blocks.take(parts, shape.blockQueries, shape.width, {.isLeft = true});
+    key = blocks.take(parts, shape.blockKeys, shape.width,
+                      {.isTransposed = true});
+    value = blocks.take(parts, shape.blockKeys, shape.valueWidth,
+                        {.isSummed = true});
+    weights = blocks.takeTile(parts, shape.blockQueries, shape.blockKeys,
+                              /*byRows=*/true, /*byColumns=*/false);
+    bytes = (parts.bytes() + 63) / 64 * 64;
+  }
+
+  float *tile, *largest, *totals;
+  float *sums = nullptr; // of values, unless the result is f32
+  BlockScratch query, key, value, weights;
+  uint64_t bytes;
+};
+
 class Forward {
 public:
   Forward(const AttentionShape &shape, const AttentionOperands &operands)
@@ -30,7 +57,9 @@ private:
   struct Block {
     int64_t batch, head;
     Range queries;
+    const Scratch &scratch;
     float *tile, *largest, *totals;
+    AttentionBlock rows; // of queries
     bool isFirst = true; // nothing has been added to the result
 
     /// exp(score - shift) is defined where all scores so far are -infinity.
@@ -43,16 +72,14 @@ private:
     // Tasks with more keys come first, so that threads end together.
     int64_t blocks = tiles.countQueryBlocks();
     int64_t head = task / blocks;
-    float *scratch =
-        reinterpret_cast<float *>(static_cast<std::byte *>(operands.scratch) +
-                                  thread * (attentionScratchBytes(shape, 1)));
-    Block block{head / shape.heads,
-                head % shape.heads,
-                tiles.queriesOf(blocks - 1 - task % blocks),
-                scratch,
-                scratch + shape.blockQueries * tiles.rowStride(),
-                nullptr};
-    block.totals = block.largest + shape.blockQueries;
+    Scratch scratch(shape, static_cast<std::byte *>(operands.scratch) +
+                               thread * attentionScratchBytes(shape, 1));
+    Range queries = tiles.queriesOf(blocks - 1 - task % blocks);
+    Block block{head / shape.heads, head % shape.heads, queries,        scratch,
+                scratch.tile,       scratch.largest,    scratch.totals, {}};
+    block.rows = tiles.blocks.load(
+        tiles.queryAt(block.batch, block.head, queries.begin), shape.query.row,
+        queries.size(), shape.width, scratch.query);
     std::fill_n(block.largest, block.queries.size(), -INFINITY);
     std::fill_n(block.totals, block.queries.size(), 0.f);
     Range seen = tiles.seenBy(block.queries);
@@ -67,15 +94,28 @@ private:
     return true;
   }
 
-  float *resultAt(const Block &block, int64_t row) const {
+  std::byte *resultAt(const Block &block, int64_t row) const {
     return tiles.at(operands.result, shape.result, block.batch, block.head,
                     block.queries.begin + row);
+  }
+  /// The weighted values of a row, summed up so far: in the result, or in
+  /// scratch from where they are rounded to it.
+  float *sumsOf(const Block &block, int64_t row) const {
+    return block.scratch.sums ? block.scratch.sums + row * shape.valueWidth
+                              : reinterpret_cast<float *>(resultAt(block, row));
+  }
+  int64_t sumStride(const Block &block) const {
+    return block.scratch.sums ? shape.valueWidth : shape.result.row;
   }
 
   bool visit(Block &block, Range keys) {
     return forEachTile(keys, shape.blockKeys, [&](Range tile) {
-      return tiles.multiply(block.batch, block.head, block.queries, tile,
-                            block.tile) &&
+      AttentionBlock rows = tiles.blocks.load(
+          tiles.keyAt(block.batch, block.head, tile.begin), shape.key.row,
+          tile.size(), shape.width, block.scratch.key);
+      return tiles.blocks.multiplyRows(block.queries.size(), tile.size(),
+                                       shape.width, shape.scale, block.rows,
+                                       rows, block.tile, tiles.rowStride()) &&
              add(block, tile);
     });
   }
@@ -103,15 +143,19 @@ private:
                                shape.dropout ? &dropout : nullptr);
       block.totals[row] = block.totals[row] * factor + total;
       if (!block.isFirst && factor != 1)
-        tiles.rows.scale(resultAt(block, row), shape.valueWidth, factor);
+        tiles.rows.scale(sumsOf(block, row), shape.valueWidth, factor);
     }
-    bool works =
-        multiplyTile(false, false, block.queries.size(), shape.valueWidth,
-                     keys.size(), 1, block.tile, tiles.rowStride(),
-                     tiles.at(operands.value, shape.value, block.batch,
-                              tiles.groupOf(block.head), keys.begin),
-                     shape.value.row, block.isFirst ? 0 : 1, resultAt(block, 0),
-                     shape.result.row);
+    const AttentionBlocks &blocks = tiles.blocks;
+    AttentionBlock values = blocks.load(
+        tiles.at(operands.value, shape.value, block.batch,
+                 tiles.groupOf(block.head), keys.begin),
+        shape.value.row, keys.size(), shape.valueWidth, block.scratch.value);
+    TileFactor weights =
+        blocks.round(block.tile, tiles.rowStride(), block.queries.size(),
+                     keys.size(), block.scratch.weights);
+    bool works = blocks.sumOverKeys(
+        block.queries.size(), keys.size(), shape.valueWidth, 1, weights, values,
+        !block.isFirst, sumsOf(block, 0), sumStride(block));
     block.isFirst = false;
     return works;
   }
@@ -121,19 +165,25 @@ private:
                  (block.batch * shape.heads + block.head) * shape.queries +
                  block.queries.begin;
     for (int64_t row = 0; row < block.queries.size(); ++row) {
-      float *result = resultAt(block, row);
-      float total = block.totals[row];
-      if (total == 0 && shape.rules.masked == MaskedScores::Zero &&
-          !tiles.seesAny(block.batch, block.head, block.queries.begin + row)) {
-        std::fill_n(result, shape.valueWidth, 0.f);
-        lse[row] = -INFINITY;
-        continue;
-      }
-      if (total == 0) // all scores are -infinity
-        total = NAN;
-      tiles.rows.scale(result, shape.valueWidth, 1 / total);
-      lse[row] = block.largest[row] + std::log(total);
+      lse[row] = normalize(block, row);
+      if (block.scratch.sums)
+        tiles.blocks.writeRow(sumsOf(block, row), shape.valueWidth,
+                              resultAt(block, row));
     }
+  }
+
+  /// Divides the sums of a row by its total. Returns its lse.
+  float normalize(const Block &block, int64_t row) {
+    float total = block.totals[row];
+    if (total == 0 && shape.rules.masked == MaskedScores::Zero &&
+        !tiles.seesAny(block.batch, block.head, block.queries.begin + row)) {
+      std::fill_n(sumsOf(block, row), shape.valueWidth, 0.f);
+      return -INFINITY;
+    }
+    if (total == 0) // all scores are -infinity
+      total = NAN;
+    tiles.rows.scale(sumsOf(block, row), shape.valueWidth, 1 / total);
+    return block.largest[row] + std::log(total);
   }
 
   const AttentionShape &shape;
@@ -144,9 +194,7 @@ private:
 } // namespace
 
 uint64_t attentionScratchBytes(const AttentionShape &shape, int threads) {
-  uint64_t rowStride = (shape.blockKeys + 15) / 16 * 16;
-  uint64_t floats = shape.blockQueries * rowStride + 2 * shape.blockQueries;
-  return threads * ((floats * sizeof(float) + 63) / 64 * 64);
+  return threads * Scratch(shape, nullptr).bytes;
 }
 
 Result<void> runAttention(const AttentionShape &shape,

@@ -1,9 +1,11 @@
 // Attention and its gradient in tiles of queries and keys: softmax is taken
 // while the keys go by, so nothing of size queries x keys is stored (Dao et
-// al., FlashAttention, 2022). Products are oneDNN's.
+// al., FlashAttention, 2022). Products of f32 are oneDNN's; those of bf16 and
+// f16 are chosen by TileProducts.
 
 #pragma once
 
+#include "runtime/device/cpu/AttentionBlocks.h"
 #include "runtime/device/cpu/AttentionRows.h"
 #include "support/Result.h"
 
@@ -40,7 +42,12 @@ using ScoreStrides = std::array<int64_t, 4>;
 /// Query head h uses head h / (heads / groups) of keys and values. A key is
 /// hidden from a query where the mask is false; if `causal`, where
 /// key > query + keys - queries; and with a window, where
-/// key <= query + keys - queries - window. All values are float32.
+/// key <= query + keys - queries - window.
+///
+/// Query, key, value, result and their gradients have elements of `type`; bias,
+/// lse and the gradient of the bias are f32. Scores, weights, and all sums of
+/// weights and of products are f32 whatever the type is, and each result is
+/// rounded once. Products of bf16 round weights and slopes to bf16, as factors.
 struct AttentionShape {
   int64_t batch = 1, heads = 1, groups = 1, queries = 1, keys = 1, width = 1,
           valueWidth = 1;
@@ -61,6 +68,8 @@ struct AttentionShape {
   };
   std::optional<Dropout> dropout;
   int64_t blockQueries = 128, blockKeys = 512;
+  ElementType type = ElementType::F32;
+  TileProducts products = TileProducts::Float32; // multiply such elements
 };
 
 struct AttentionGradShape {
@@ -78,22 +87,24 @@ struct AttentionCounters {
   std::array<const int64_t *, 4> offsets{};
 };
 
+/// Pointers to void are to elements of the shape's type.
 struct AttentionOperands {
-  const float *query, *key, *value;
+  const void *query, *key, *value;
   const float *bias = nullptr;
   const uint8_t *mask = nullptr;
   AttentionCounters counters;
-  float *result;
+  void *result;
   float *lse; // [batch, heads, queries]
   void *scratch;
 };
 
 struct AttentionGradOperands {
-  const float *resultGradient, *query, *key, *value, *result, *lse;
+  const void *resultGradient, *query, *key, *value, *result;
+  const float *lse;
   const float *bias = nullptr;
   const uint8_t *mask = nullptr;
   AttentionCounters counters;
-  float *queryGradient, *keyGradient, *valueGradient;
+  void *queryGradient, *keyGradient, *valueGradient;
   float *biasGradient = nullptr;
   void *scratch;
 };
@@ -104,7 +115,8 @@ uint64_t attentionScratchBytes(const AttentionShape &shape, int threads);
 uint64_t attentionScratchBytes(const AttentionGradShape &shape, int threads);
 
 /// Computes attention on a team of `threads`. The bits of the results do not
-/// depend on the number of threads. oneDNN must be loaded (OneDnn.h).
+/// depend on the number of threads. oneDNN must be loaded (OneDnn.h), and the
+/// machine must have the products (hasTileProducts).
 Result<void> runAttention(const AttentionShape &shape,
                           const AttentionOperands &operands, int threads);
 Result<void> runAttentionGrad(const AttentionGradShape &shape,

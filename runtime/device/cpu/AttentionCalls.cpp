@@ -11,6 +11,7 @@ namespace polyrank::runtime {
 namespace {
 
 static_assert(mirrorsAll<MaskedScores, plan::MaskedScores, numMaskedScores>);
+static_assert(mirrorsAll<TileProducts, plan::TileProducts, numTileProducts>);
 
 RowStrides stridesOf(const plan::RowStrides &strides) {
   return {strides.batch(), strides.head(), strides.row()};
@@ -42,6 +43,8 @@ AttentionShape shapeOf(const plan::CpuAttention &call) {
                      stridesOf(*dropout->strides())};
   shape.blockQueries = call.block_queries();
   shape.blockKeys = call.block_keys();
+  shape.type = static_cast<polyrank::ElementType>(call.type());
+  shape.products = static_cast<TileProducts>(call.products());
   return shape;
 }
 
@@ -105,26 +108,26 @@ public:
     void *scratch = places.scratch.at(invocation);
     if constexpr (std::is_same_v<Shape, AttentionShape>) {
       AttentionOperands operands{};
-      operands.query = reads.take<float>();
-      operands.key = reads.take<float>();
-      operands.value = reads.take<float>();
+      operands.query = reads.take<void>();
+      operands.key = reads.take<void>();
+      operands.value = reads.take<void>();
       takeOptions(shape, reads, operands);
-      operands.result = writes.take<float>();
+      operands.result = writes.take<void>();
       operands.lse = writes.take<float>();
       operands.scratch = scratch;
       return runAttention(shape, operands, threads);
     } else {
       AttentionGradOperands operands{};
-      operands.resultGradient = reads.take<float>();
-      operands.query = reads.take<float>();
-      operands.key = reads.take<float>();
-      operands.value = reads.take<float>();
-      operands.result = reads.take<float>();
+      operands.resultGradient = reads.take<void>();
+      operands.query = reads.take<void>();
+      operands.key = reads.take<void>();
+      operands.value = reads.take<void>();
+      operands.result = reads.take<void>();
       operands.lse = reads.take<float>();
       takeOptions(shape.forward, reads, operands);
-      operands.queryGradient = writes.take<float>();
-      operands.keyGradient = writes.take<float>();
-      operands.valueGradient = writes.take<float>();
+      operands.queryGradient = writes.take<void>();
+      operands.keyGradient = writes.take<void>();
+      operands.valueGradient = writes.take<void>();
       if (shape.biasGradient)
         operands.biasGradient = writes.take<float>();
       operands.scratch = scratch;
@@ -160,6 +163,12 @@ template <typename Shape>
 Device::Prepared prepare(const plan::Call &call, const ArenaView &arena,
                          Shape shape, const AttentionShape &forward,
                          int threads) {
+  if (!hasTileProducts(forward.products))
+    return Error{"attention of " + describe(forward) +
+                     ": the plan multiplies " + nameOf(forward.products) +
+                     ", and this machine has no such products; compile again "
+                     "on this machine",
+                 Error::Fault::Rank};
   uint64_t needed = attentionScratchBytes(shape, threads);
   uint64_t given = call.scratch() ? call.scratch()->size() : 0;
   if (needed > given)

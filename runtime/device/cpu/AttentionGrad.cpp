@@ -1,12 +1,15 @@
 // The backward of attention. A task is a box of heads, queries and keys whose
 // gradients no other task adds to, so there are no atomic additions. Where
-// there are enough heads, one pass computes all gradients, with five products
-// for each tile. Otherwise there are two passes, by queries and by keys, with
-// seven products together. Both add in the same order and give the same bits.
+// there are enough heads, one pass computes all gradients, and otherwise there
+// are two (AttentionPasses.h). Both add in the same order and give the same
+// bits.
+//
+// Gradients of bf16 and f16 are summed up in scratch, in f32, until a task has
+// added all that it adds to them, and are then rounded.
 
 #include "runtime/device/cpu/Attention.h"
 
-#include "runtime/device/cpu/AttentionTiles.h"
+#include "runtime/device/cpu/AttentionPasses.h"
 #include "runtime/device/cpu/GemmTiles.h"
 
 #include <cmath>
@@ -14,172 +17,221 @@
 namespace polyrank::runtime {
 namespace {
 
-/// Which gradients a pass computes.
-struct Wanted {
-  bool queries = false, keys = false, bias = false;
+/// Scratch of narrow elements is at most this large in one pass; otherwise
+/// there are two.
+constexpr uint64_t mostOfOnePass = 2 << 20;
+
+/// The scratch of one thread: the numbers that the rows of one head need, the
+/// tiles, and what narrow elements need.
+struct Scratch {
+  Scratch(const AttentionGradShape &whole, const AttentionPass &pass,
+          void *memory) {
+    const AttentionShape &shape = whole.forward;
+    AttentionBlocks blocks(shape.products, shape.type);
+    ScratchParts parts(memory);
+    int64_t tile = shape.blockQueries * rowStrideOf(shape);
+    weights = parts.take<float>(tile);
+    slopes = parts.take<float>(tile);
+    lse = parts.take<float>(shape.queries);
+    norms = parts.take<float>(shape.queries);
+    deltas = parts.take<float>(shape.queries);
+    visitsAll = parts.take<uint8_t>(countQueryBlocks(shape));
+    bool queries = pass.wanted.queries, keys = pass.wanted.keys;
+    query = blocks.take(parts, shape.blockQueries, shape.width,
+                        {.isLeft = true, .isSummed = keys});
+    gradient = blocks.take(parts, shape.blockQueries, shape.valueWidth,
+                           {.isLeft = true, .isSummed = keys});
+    key = blocks.take(parts, shape.blockKeys, shape.width,
+                      {.isTransposed = true, .isSummed = queries});
+    value = blocks.take(parts, shape.blockKeys, shape.valueWidth,
+                        {.isTransposed = true});
+    roundedWeights = blocks.takeTile(parts, shape.blockQueries, shape.blockKeys,
+                                     /*byRows=*/false, /*byColumns=*/keys);
+    roundedSlopes = blocks.takeTile(parts, shape.blockQueries, shape.blockKeys,
+                                    /*byRows=*/queries, /*byColumns=*/keys);
+    if (blocks.isNarrow()) {
+      AttentionPasses passes(whole);
+      int64_t queryRows = passes.countQuerySums(pass);
+      int64_t keyRows = passes.countKeySums(pass);
+      gradientRow = parts.takeAligned<float>(shape.valueWidth);
+      resultRow = parts.takeAligned<float>(shape.valueWidth);
+      querySums = parts.takeAligned<float>(queryRows * shape.width);
+      keySums = parts.takeAligned<float>(keyRows * shape.width);
+      valueSums = parts.takeAligned<float>(keyRows * shape.valueWidth);
+    }
+    bytes = (parts.bytes() + 63) / 64 * 64;
+  }
+
+  float *weights, *slopes;     // the two tiles
+  float *lse, *norms, *deltas; // [queries]
+  uint8_t *visitsAll; // for each block of queries: also hidden keys count
+  BlockScratch query, gradient, key, value, roundedWeights, roundedSlopes;
+  float *gradientRow = nullptr, *resultRow = nullptr;
+  float *querySums = nullptr, *keySums = nullptr, *valueSums = nullptr;
+  uint64_t bytes;
 };
 
-/// A pass, and the dims over which its tasks are divided.
-struct Pass {
-  Wanted wanted;
-  bool byBatch = true, byGroup = true;
-  bool byHead = false; // within its group
-  bool byQueries = false, byKeys = false;
-};
-
-/// The part that one task computes. Queries and keys are counted in blocks.
-struct Box {
-  Range batches, heads, queries, keys;
-};
+/// Returns true if one pass may compute all gradients.
+bool mayBeOnePass(const AttentionGradShape &whole) {
+  return whole.forward.products == TileProducts::Float32 ||
+         Scratch(whole, AttentionPasses(whole).onePass(), nullptr).bytes <=
+             mostOfOnePass;
+}
 
 class Backward {
 public:
   Backward(const AttentionGradShape &whole,
            const AttentionGradOperands &operands)
-      : whole(whole), shape(whole.forward), operands(operands),
+      : whole(whole), shape(whole.forward), operands(operands), passes(whole),
         tiles(shape, operands.query, operands.key, operands.bias, operands.mask,
               operands.counters) {}
 
   bool run(int threads) {
     threads = isAttentionWorthATeam(shape) ? threads : 1;
-    Pass all = onePass();
-    std::array<Pass, 2> both = twoPasses();
-    if (rounds(all, threads) * 5 <=
-        rounds(both[0], threads) * 3 + rounds(both[1], threads) * 4)
-      return run(all, threads);
-    return run(both[0], threads) && run(both[1], threads);
+    if (mayBeOnePass(whole) && passes.isOneFaster(threads))
+      return run(passes.onePass(), threads);
+    auto [byQueries, byKeys] = passes.twoPasses();
+    return run(byQueries, threads) && run(byKeys, threads);
   }
 
 private:
-  // Passes and boxes.
-
-  bool addsBias() const { return whole.biasGradient.has_value(); }
-  bool isBiasSummedOver(int dim) const {
-    return addsBias() && (*whole.biasGradient)[dim] == 0;
-  }
-
-  /// Tasks that add to one element of the bias must be one task.
-  Pass joined(Pass pass) const {
-    if (!pass.wanted.bias)
-      return pass;
-    pass.byBatch = !isBiasSummedOver(0);
-    if (isBiasSummedOver(1))
-      pass.byGroup = pass.byHead = false;
-    if (isBiasSummedOver(2))
-      pass.byQueries = false;
-    if (isBiasSummedOver(3))
-      pass.byKeys = false;
-    return pass;
-  }
-  Pass onePass() const {
-    Pass pass;
-    pass.wanted = {true, true, addsBias()};
-    return joined(pass);
-  }
-  std::array<Pass, 2> twoPasses() const {
-    Pass byQueries, byKeys;
-    byQueries.wanted.queries = byKeys.wanted.keys = true;
-    byQueries.byHead = byQueries.byQueries = byKeys.byKeys = true;
-    if (addsBias())
-      (isBiasSummedOver(2) && !isBiasSummedOver(3) ? byKeys : byQueries)
-          .wanted.bias = true;
-    return {joined(byQueries), joined(byKeys)};
-  }
-
-  /// The sizes of the dims of a pass's tasks.
-  std::array<int64_t, 4> tasksOf(const Pass &pass) const {
-    return {pass.byBatch ? shape.batch : 1,
-            pass.byHead    ? shape.heads
-            : pass.byGroup ? shape.groups
-                           : 1,
-            pass.byQueries ? tiles.countQueryBlocks() : 1,
-            pass.byKeys ? tiles.countKeyBlocks() : 1};
-  }
-  int64_t countTasks(const Pass &pass) const {
-    int64_t count = 1;
-    for (int64_t size : tasksOf(pass))
-      count *= size;
-    return count;
-  }
-  /// The time of a pass as a part of what one thread takes.
-  double rounds(const Pass &pass, int threads) const {
-    int64_t tasks = countTasks(pass);
-    return static_cast<double>((tasks - 1) / threads + 1) / tasks;
-  }
-  Box boxOf(const Pass &pass, int64_t task) const {
-    auto sizes = tasksOf(pass);
-    std::array<int64_t, 4> index;
-    for (int dim = 3; dim >= 0; --dim)
-      index[dim] = task % sizes[dim], task /= sizes[dim];
-    auto part = [&](int dim, int64_t size) {
-      int64_t each = size / sizes[dim];
-      return Range{index[dim] * each, (index[dim] + 1) * each};
-    };
-    // The last queries see the most keys if attention is causal.
-    index[2] = sizes[2] - 1 - index[2];
-    return {part(0, shape.batch), part(1, shape.heads),
-            part(2, tiles.countQueryBlocks()), part(3, tiles.countKeyBlocks())};
-  }
-
-  bool run(const Pass &pass, int threads) {
-    int64_t tasks = countTasks(pass);
+  bool run(const AttentionPass &pass, int threads) {
+    int64_t tasks = passes.countTasks(pass);
     return runTasks(tasks > 1 ? threads : 1, tasks,
                     [&](int64_t task, int64_t thread) {
-                      return compute(pass.wanted, boxOf(pass, task), thread);
+                      return compute(pass, passes.boxOf(pass, task), thread);
                     });
   }
 
-  // One task.
-
-  /// The numbers that the rows of one head need, and the tiles.
-  struct Scratch {
-    float *weights, *slopes;     // the two tiles
-    float *lse, *norms, *deltas; // [queries]
-    uint8_t *visitsAll; // for each block of queries: also hidden keys count
-  };
-  Scratch scratchOf(int64_t thread) const {
-    std::byte *begin = static_cast<std::byte *>(operands.scratch) +
-                       thread * attentionScratchBytes(whole, 1);
+  /// A task while it is computed.
+  struct Task {
+    WantedGradients wanted;
+    AttentionBox box;
     Scratch scratch;
-    int64_t tile = shape.blockQueries * tiles.rowStride();
-    scratch.weights = reinterpret_cast<float *>(begin);
-    scratch.slopes = scratch.weights + tile;
-    scratch.lse = scratch.slopes + tile;
-    scratch.norms = scratch.lse + shape.queries;
-    scratch.deltas = scratch.norms + shape.queries;
-    scratch.visitsAll =
-        reinterpret_cast<uint8_t *>(scratch.deltas + shape.queries);
-    return scratch;
+    int64_t batch = 0, head = 0;
+    /// The keys and values that are loaded.
+    Range loadedKeys{};
+    AttentionBlock key{}, value{};
+    /// The rows of which scratch has the sums, unless the gradients are f32.
+    Range querySums{}, keySums{};
+  };
+
+  Range queriesOf(const AttentionBox &box) const {
+    return {tiles.queriesOf(box.queries.begin).begin,
+            tiles.queriesOf(box.queries.end - 1).end};
+  }
+  Range keysOf(const AttentionBox &box) const {
+    return {tiles.keysOf(box.keys.begin).begin,
+            tiles.keysOf(box.keys.end - 1).end};
   }
 
-  bool compute(Wanted wanted, const Box &box, int64_t thread) {
-    clear(wanted, box);
-    Scratch scratch = scratchOf(thread);
-    for (int64_t batch = box.batches.begin; batch < box.batches.end; ++batch)
-      for (int64_t head = box.heads.begin; head < box.heads.end; ++head) {
-        for (int64_t m = box.queries.begin; m < box.queries.end; ++m)
-          if (!prepare(scratch, batch, head, m))
-            return false;
-        for (int64_t n = box.keys.begin; n < box.keys.end; ++n)
-          for (int64_t m = box.queries.begin; m < box.queries.end; ++m)
-            if (!add(wanted, scratch, batch, head, m, n))
-              return false;
+  bool compute(const AttentionPass &pass, const AttentionBox &box,
+               int64_t thread) {
+    clear(pass.wanted, box);
+    Task task{pass.wanted, box,
+              Scratch(whole, pass,
+                      static_cast<std::byte *>(operands.scratch) +
+                          thread * attentionScratchBytes(whole, 1))};
+    int64_t headsOfGroup = shape.heads / shape.groups;
+    for (task.batch = box.batches.begin; task.batch < box.batches.end;
+         ++task.batch)
+      for (task.head = box.heads.begin; task.head < box.heads.end;
+           ++task.head) {
+        bool areShared = !passes.hasOneHeadForKeys();
+        if (areShared && task.head % headsOfGroup == 0)
+          beginKeys(task, keysOf(box));
+        if (!computeHead(task))
+          return false;
+        if (areShared && task.head % headsOfGroup == headsOfGroup - 1)
+          endKeys(task);
       }
     return true;
   }
 
-  /// Sets the gradients of a box to zero.
-  void clear(Wanted wanted, const Box &box) {
-    Range queries{tiles.queriesOf(box.queries.begin).begin,
-                  tiles.queriesOf(box.queries.end - 1).end};
-    Range keys{tiles.keysOf(box.keys.begin).begin,
-               tiles.keysOf(box.keys.end - 1).end};
-    auto clearRows = [&](float *base, const RowStrides &strides, Range heads,
+  bool computeHead(Task &task) {
+    const AttentionBox &box = task.box;
+    task.loadedKeys = {};
+    beginQueries(task, queriesOf(box));
+    for (int64_t m = box.queries.begin; m < box.queries.end; ++m)
+      if (!prepare(task, m))
+        return false;
+    for (int64_t n = box.keys.begin; n < box.keys.end; ++n) {
+      if (passes.hasOneHeadForKeys())
+        beginKeys(task, tiles.keysOf(n));
+      for (int64_t m = box.queries.begin; m < box.queries.end; ++m)
+        if (!add(task, m, n))
+          return false;
+      if (passes.hasOneHeadForKeys())
+        endKeys(task);
+    }
+    endQueries(task);
+    return true;
+  }
+
+  // Sums of narrow elements: in scratch, from where they are rounded.
+
+  void beginQueries(Task &task, Range rows) {
+    if (!tiles.blocks.isNarrow() || !task.wanted.queries)
+      return;
+    task.querySums = rows;
+    std::fill_n(task.scratch.querySums, rows.size() * shape.width, 0.f);
+  }
+  void endQueries(Task &task) {
+    store(task.scratch.querySums, shape.width, operands.queryGradient,
+          whole.queryGradient, task.batch, task.head, task.querySums);
+    task.querySums = {};
+  }
+  void beginKeys(Task &task, Range rows) {
+    if (!tiles.blocks.isNarrow() || !task.wanted.keys)
+      return;
+    task.keySums = rows;
+    std::fill_n(task.scratch.keySums, rows.size() * shape.width, 0.f);
+    std::fill_n(task.scratch.valueSums, rows.size() * shape.valueWidth, 0.f);
+  }
+  void endKeys(Task &task) {
+    int64_t group = tiles.groupOf(task.head);
+    store(task.scratch.keySums, shape.width, operands.keyGradient,
+          whole.keyGradient, task.batch, group, task.keySums);
+    store(task.scratch.valueSums, shape.valueWidth, operands.valueGradient,
+          whole.valueGradient, task.batch, group, task.keySums);
+    task.keySums = {};
+  }
+  void store(const float *sums, int64_t width, void *gradient,
+             const RowStrides &strides, int64_t batch, int64_t head,
+             Range rows) {
+    for (int64_t row = rows.begin; row < rows.end; ++row)
+      tiles.blocks.writeRow(sums + (row - rows.begin) * width, width,
+                            tiles.at(gradient, strides, batch, head, row));
+  }
+
+  /// Where the gradients of rows are summed up: in place, or in scratch.
+  struct Sums {
+    float *at;
+    int64_t stride;
+  };
+  Sums sumsOf(float *scratch, Range summed, int64_t width, void *gradient,
+              const RowStrides &strides, int64_t batch, int64_t head,
+              int64_t row) {
+    if (tiles.blocks.isNarrow())
+      return {scratch + (row - summed.begin) * width, width};
+    return {reinterpret_cast<float *>(
+                tiles.at(gradient, strides, batch, head, row)),
+            strides.row};
+  }
+
+  /// Sets the gradients of a box that are summed up in place to zero.
+  void clear(WantedGradients wanted, const AttentionBox &box) {
+    Range queries = queriesOf(box), keys = keysOf(box);
+    auto clearRows = [&](void *base, const RowStrides &strides, Range heads,
                          Range rows, int64_t width) {
+      if (tiles.blocks.isNarrow())
+        return;
       for (int64_t batch = box.batches.begin; batch < box.batches.end; ++batch)
         for (int64_t head = heads.begin; head < heads.end; ++head)
           for (int64_t row = rows.begin; row < rows.end; ++row)
-            std::fill_n(tiles.at(base, strides, batch, head, row), width, 0.f);
+            std::fill_n(reinterpret_cast<float *>(
+                            tiles.at(base, strides, batch, head, row)),
+                        width, 0.f);
     };
     if (wanted.queries)
       clearRows(operands.queryGradient, whole.queryGradient, box.heads, queries,
@@ -195,7 +247,7 @@ private:
     if (!wanted.bias)
       return;
     auto once = [&](int dim, Range range) {
-      return isBiasSummedOver(dim) ? Range{0, 1} : range;
+      return passes.isBiasSummedOver(dim) ? Range{0, 1} : range;
     };
     const ScoreStrides &strides = *whole.biasGradient;
     Range batches = once(0, box.batches), heads = once(1, box.heads);
@@ -209,13 +261,15 @@ private:
   }
 
   /// Computes what the rows of a block of queries need.
-  bool prepare(Scratch &scratch, int64_t batch, int64_t head, int64_t m) {
+  bool prepare(Task &task, int64_t m) {
+    Scratch &scratch = task.scratch;
     Range queries = tiles.queriesOf(m);
     const float *lse = operands.lse +
-                       (batch * shape.heads + head) * shape.queries +
+                       (task.batch * shape.heads + task.head) * shape.queries +
                        queries.begin;
     bool isZero = shape.rules.masked == MaskedScores::Zero;
-    scratch.visitsAll[m] = !tiles.ignoresHidden(batch, head, queries, lse);
+    scratch.visitsAll[m] =
+        !tiles.ignoresHidden(task.batch, task.head, queries, lse);
     // lse is rounded: from here on exp(score - lse) is too far from the weight.
     constexpr float large = 4096;
     bool isInexact = false;
@@ -226,28 +280,34 @@ private:
       scratch.lse[query] = isEmpty ? INFINITY : lse[row];
       scratch.norms[query] = 1;
       scratch.deltas[query] = tiles.rows.dot(
-          gradientAt(batch, head, query),
-          tiles.at(operands.result, shape.result, batch, head, query),
+          tiles.blocks.readRow(gradientAt(task, query), shape.valueWidth,
+                               scratch.gradientRow),
+          tiles.blocks.readRow(tiles.at(operands.result, shape.result,
+                                        task.batch, task.head, query),
+                               shape.valueWidth, scratch.resultRow),
           shape.valueWidth);
       isInexact |= std::abs(lse[row]) >= large && std::isfinite(lse[row]);
     }
-    return !isInexact ||
-           normalize(scratch, batch, head, queries, scratch.visitsAll[m]);
+    return !isInexact || normalize(task, queries, scratch.visitsAll[m]);
   }
 
   /// Makes weights of which each row has the sum 1.
-  bool normalize(Scratch &scratch, int64_t batch, int64_t head, Range queries,
-                 bool visitsAll) {
+  bool normalize(Task &task, Range queries, bool visitsAll) {
+    Scratch &scratch = task.scratch;
     float *totals = scratch.norms + queries.begin;
     std::fill_n(totals, queries.size(), 0.f);
     Range keys = visitsAll ? Range{0, shape.keys} : tiles.seenBy(queries);
+    AttentionBlock query = loadQueries(task, queries);
     bool works = forEachTile(keys, shape.blockKeys, [&](Range tile) {
-      if (!tiles.multiply(batch, head, queries, tile, scratch.weights))
+      AttentionBlock key = loadKeys(task, tile);
+      if (!tiles.blocks.multiplyRows(queries.size(), tile.size(), shape.width,
+                                     shape.scale, query, key, scratch.weights,
+                                     tiles.rowStride()))
         return false;
       for (int64_t row = 0; row < queries.size(); ++row) {
         int64_t query = queries.begin + row;
         float *scores = scratch.weights + row * tiles.rowStride();
-        RowKeys each = tiles.rowKeys(batch, head, query, tile);
+        RowKeys each = tiles.rowKeys(task.batch, task.head, query, tile);
         tiles.rows.toScores(scores, each, shape.rules);
         totals[row] += tiles.rows.toWeights(scores, each, shape.rules,
                                             scratch.lse[query], nullptr);
@@ -259,91 +319,124 @@ private:
     return works;
   }
 
-  const float *gradientAt(int64_t batch, int64_t head, int64_t row) const {
-    return tiles.at(operands.resultGradient, whole.resultGradient, batch, head,
-                    row);
+  const std::byte *gradientAt(const Task &task, int64_t row) const {
+    return tiles.at(operands.resultGradient, whole.resultGradient, task.batch,
+                    task.head, row);
+  }
+  AttentionBlock loadQueries(Task &task, Range queries) const {
+    return tiles.blocks.load(
+        tiles.queryAt(task.batch, task.head, queries.begin), shape.query.row,
+        queries.size(), shape.width, task.scratch.query);
+  }
+  AttentionBlock loadKeys(Task &task, Range keys) const {
+    return tiles.blocks.load(tiles.keyAt(task.batch, task.head, keys.begin),
+                             shape.key.row, keys.size(), shape.width,
+                             task.scratch.key);
+  }
+
+  /// Makes keys and values those of `keys`, if they are not.
+  void load(Task &task, Range keys) const {
+    if (task.loadedKeys == keys)
+      return;
+    task.loadedKeys = keys;
+    task.key = loadKeys(task, keys);
+    task.value = tiles.blocks.load(
+        tiles.at(operands.value, shape.value, task.batch,
+                 tiles.groupOf(task.head), keys.begin),
+        shape.value.row, keys.size(), shape.valueWidth, task.scratch.value);
   }
 
   /// Adds what a tile contributes to the gradients.
-  bool add(Wanted wanted, const Scratch &scratch, int64_t batch, int64_t head,
-           int64_t m, int64_t n) {
-    Range queries = tiles.queriesOf(m), keys = tiles.keysOf(n);
+  bool add(Task &task, int64_t m, int64_t n) {
+    const AttentionBlocks &blocks = tiles.blocks;
+    Scratch &scratch = task.scratch;
+    Range queries = tiles.queriesOf(m), block = tiles.keysOf(n), keys = block;
     if (!scratch.visitsAll[m]) {
       Range seen = tiles.seenBy(queries);
       keys = {std::max(keys.begin, seen.begin), std::min(keys.end, seen.end)};
     }
     if (keys.isEmpty())
       return true;
-    int64_t group = tiles.groupOf(head), ld = tiles.rowStride();
-    const float *gradient = gradientAt(batch, head, queries.begin);
-    const float *query = tiles.queryAt(batch, head, queries.begin);
-    const float *key = tiles.keyAt(batch, head, keys.begin);
-    const float *value =
-        tiles.at(operands.value, shape.value, batch, group, keys.begin);
-    if (!tiles.multiply(batch, head, queries, keys, scratch.weights) ||
-        !multiplyTile(false, true, queries.size(), keys.size(),
-                      shape.valueWidth, 1, gradient, whole.resultGradient.row,
-                      value, shape.value.row, 0, scratch.slopes, ld))
+    // A copy of a block serves all queries, which use a part of it from its
+    // beginning on.
+    if (blocks.isNarrow())
+      keys.begin = block.begin;
+    load(task, blocks.isNarrow() ? block : keys);
+    int64_t rows = queries.size(), columns = keys.size();
+    int64_t ld = tiles.rowStride(), group = tiles.groupOf(task.head);
+    AttentionBlock query = loadQueries(task, queries);
+    AttentionBlock gradient =
+        blocks.load(gradientAt(task, queries.begin), whole.resultGradient.row,
+                    rows, shape.valueWidth, scratch.gradient);
+    if (!blocks.multiplyRows(rows, columns, shape.width, shape.scale, query,
+                             task.key, scratch.weights, ld) ||
+        !blocks.multiplyRows(rows, columns, shape.valueWidth, 1, gradient,
+                             task.value, scratch.slopes, ld))
       return false;
-    for (int64_t row = 0; row < queries.size(); ++row)
-      toSlopes(wanted, scratch, batch, head, queries.begin + row, keys,
-               row * ld);
-    if (wanted.queries &&
-        !multiplyTile(false, false, queries.size(), shape.width, keys.size(),
-                      shape.scale, scratch.slopes, ld, key, shape.key.row, 1,
-                      tiles.at(operands.queryGradient, whole.queryGradient,
-                               batch, head, queries.begin),
-                      whole.queryGradient.row))
-      return false;
-    return !wanted.keys ||
-           (multiplyTile(true, false, keys.size(), shape.width, queries.size(),
-                         shape.scale, scratch.slopes, ld, query,
-                         shape.query.row, 1,
-                         tiles.at(operands.keyGradient, whole.keyGradient,
-                                  batch, group, keys.begin),
-                         whole.keyGradient.row) &&
-            multiplyTile(true, false, keys.size(), shape.valueWidth,
-                         queries.size(), 1, scratch.weights, ld, gradient,
-                         whole.resultGradient.row, 1,
-                         tiles.at(operands.valueGradient, whole.valueGradient,
-                                  batch, group, keys.begin),
-                         whole.valueGradient.row));
+    for (int64_t row = 0; row < rows; ++row)
+      toSlopes(task, queries.begin + row, keys, row * ld);
+    TileFactor weights = blocks.round(scratch.weights, ld, rows, columns,
+                                      scratch.roundedWeights);
+    TileFactor slopes =
+        blocks.round(scratch.slopes, ld, rows, columns, scratch.roundedSlopes);
+    if (task.wanted.queries) {
+      Sums sums = sumsOf(scratch.querySums, task.querySums, shape.width,
+                         operands.queryGradient, whole.queryGradient,
+                         task.batch, task.head, queries.begin);
+      if (!blocks.sumOverKeys(rows, columns, shape.width, shape.scale, slopes,
+                              task.key, /*adds=*/true, sums.at, sums.stride))
+        return false;
+    }
+    if (!task.wanted.keys)
+      return true;
+    Sums ofKeys =
+        sumsOf(scratch.keySums, task.keySums, shape.width, operands.keyGradient,
+               whole.keyGradient, task.batch, group, keys.begin);
+    Sums ofValues = sumsOf(scratch.valueSums, task.keySums, shape.valueWidth,
+                           operands.valueGradient, whole.valueGradient,
+                           task.batch, group, keys.begin);
+    return blocks.sumOverQueries(rows, columns, shape.width, shape.scale,
+                                 slopes, query, ofKeys.at, ofKeys.stride) &&
+           blocks.sumOverQueries(rows, columns, shape.valueWidth, 1, weights,
+                                 gradient, ofValues.at, ofValues.stride);
   }
 
-  void toSlopes(Wanted wanted, const Scratch &scratch, int64_t batch,
-                int64_t head, int64_t query, Range keys, int64_t at) const {
+  void toSlopes(const Task &task, int64_t query, Range keys, int64_t at) const {
+    const Scratch &scratch = task.scratch;
     RowGradient row{scratch.lse[query], scratch.norms[query],
                     scratch.deltas[query]};
-    if (wanted.bias) {
+    if (task.wanted.bias) {
       const ScoreStrides &strides = *whole.biasGradient;
-      row.bias = operands.biasGradient + batch * strides[0] +
-                 head * strides[1] + query * strides[2] +
+      row.bias = operands.biasGradient + task.batch * strides[0] +
+                 task.head * strides[1] + query * strides[2] +
                  keys.begin * strides[3];
       row.hasOneBias = strides[3] == 0;
     }
     RowDropout dropout;
     if (shape.dropout)
-      dropout = tiles.rowDropout(batch, head, query, keys);
+      dropout = tiles.rowDropout(task.batch, task.head, query, keys);
     tiles.rows.toSlopes(scratch.weights + at, scratch.slopes + at,
-                        tiles.rowKeys(batch, head, query, keys), shape.rules,
-                        row, shape.dropout ? &dropout : nullptr);
+                        tiles.rowKeys(task.batch, task.head, query, keys),
+                        shape.rules, row, shape.dropout ? &dropout : nullptr);
   }
 
   const AttentionGradShape &whole;
   const AttentionShape &shape;
   const AttentionGradOperands &operands;
+  const AttentionPasses passes;
   AttentionTiles tiles;
 };
 
 } // namespace
 
 uint64_t attentionScratchBytes(const AttentionGradShape &whole, int threads) {
-  const AttentionShape &shape = whole.forward;
-  uint64_t rowStride = (shape.blockKeys + 15) / 16 * 16;
-  uint64_t floats =
-      2 * shape.blockQueries * rowStride + 3 * uint64_t(shape.queries);
-  uint64_t blocks = (shape.queries - 1) / shape.blockQueries + 1;
-  return threads * ((floats * sizeof(float) + blocks + 63) / 64 * 64);
+  AttentionPasses passes(whole);
+  auto [byQueries, byKeys] = passes.twoPasses();
+  uint64_t bytes = std::max(Scratch(whole, byQueries, nullptr).bytes,
+                            Scratch(whole, byKeys, nullptr).bytes);
+  if (mayBeOnePass(whole))
+    bytes = std::max(bytes, Scratch(whole, passes.onePass(), nullptr).bytes);
+  return threads * bytes;
 }
 
 Result<void> runAttentionGrad(const AttentionGradShape &shape,

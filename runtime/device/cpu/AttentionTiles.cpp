@@ -6,7 +6,6 @@
 #include "support/Philox.h"
 
 #include <cmath>
-#include <oneapi/dnnl/dnnl.h>
 
 namespace polyrank::runtime {
 
@@ -27,12 +26,12 @@ const AttentionRows &attentionRows() {
   return best;
 }
 
-AttentionTiles::AttentionTiles(const AttentionShape &shape, const float *query,
-                               const float *key, const float *bias,
+AttentionTiles::AttentionTiles(const AttentionShape &shape, const void *query,
+                               const void *key, const float *bias,
                                const uint8_t *mask,
                                const AttentionCounters &counters)
-    : shape(shape), rows(attentionRows()), query(query), key(key), bias(bias),
-      mask(mask) {
+    : shape(shape), rows(attentionRows()), blocks(shape.products, shape.type),
+      query(query), key(key), bias(bias), mask(mask) {
   if (!shape.dropout)
     return;
   randomKey = polyrank::randomKey(shape.dropout->id, *counters.seed);
@@ -96,14 +95,6 @@ RowDropout AttentionTiles::rowDropout(int64_t batch, int64_t head,
           microbatch, limit,   static_cast<float>(1 - shape.dropout->rate)};
 }
 
-bool AttentionTiles::multiply(int64_t batch, int64_t head, Range queries,
-                              Range keys, float *tile) const {
-  return multiplyTile(false, true, queries.size(), keys.size(), shape.width,
-                      shape.scale, queryAt(batch, head, queries.begin),
-                      shape.query.row, keyAt(batch, head, keys.begin),
-                      shape.key.row, 0, tile, rowStride());
-}
-
 float AttentionTiles::largestBias(int64_t batch, int64_t head, Range queries,
                                   Range keys) const {
   float result = -INFINITY;
@@ -129,10 +120,9 @@ bool AttentionTiles::ignoresHidden(int64_t batch, int64_t head, Range queries,
   float longestKey = 0, bias = 0;
   if (adds) {
     for (Range hidden : {Range{0, seen.begin}, Range{seen.end, shape.keys}})
-      for (int64_t key = hidden.begin; key < hidden.end; ++key) {
-        const float *row = keyAt(batch, head, key);
-        longestKey = larger(longestKey, rows.dot(row, row, shape.width));
-      }
+      for (int64_t key = hidden.begin; key < hidden.end; ++key)
+        longestKey = larger(
+            longestKey, blocks.squareOf(keyAt(batch, head, key), shape.width));
     longestKey = std::sqrt(longestKey);
   }
   if (adds && shape.bias)
@@ -141,10 +131,10 @@ bool AttentionTiles::ignoresHidden(int64_t batch, int64_t head, Range queries,
   for (int64_t row = 0; row < queries.size(); ++row) {
     float bound = shape.rules.fill;
     if (adds) {
-      const float *q = queryAt(batch, head, queries.begin + row);
+      const std::byte *q = queryAt(batch, head, queries.begin + row);
       // By Cauchy and Schwarz, with room for roundings.
       float score = 1.01f * std::abs(shape.scale) * longestKey *
-                    std::sqrt(rows.dot(q, q, shape.width));
+                    std::sqrt(blocks.squareOf(q, shape.width));
       if (shape.rules.softcap != 0 && score > shape.rules.softcap)
         score = 1.01f * shape.rules.softcap;
       bound += score + bias;
@@ -154,14 +144,6 @@ bool AttentionTiles::ignoresHidden(int64_t batch, int64_t head, Range queries,
       return false;
   }
   return true;
-}
-
-bool multiplyTile(bool transposeA, bool transposeB, int64_t m, int64_t n,
-                  int64_t k, float alpha, const float *a, int64_t lda,
-                  const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc) {
-  return dnnl_sgemm(transposeA ? 'T' : 'N', transposeB ? 'T' : 'N', m, n, k,
-                    alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success;
 }
 
 std::string describe(const AttentionShape &shape) {

@@ -12,31 +12,37 @@ namespace polyrank::runtime {
 /// Consecutive queries or keys.
 struct Range {
   int64_t begin = 0, end = 0;
+  bool operator==(const Range &) const = default;
   int64_t size() const { return end - begin; }
   bool isEmpty() const { return begin >= end; }
 };
 
+inline int64_t countQueryBlocks(const AttentionShape &shape) {
+  return (shape.queries - 1) / shape.blockQueries + 1;
+}
+inline int64_t countKeyBlocks(const AttentionShape &shape) {
+  return (shape.keys - 1) / shape.blockKeys + 1;
+}
+/// The distance of two rows of a tile, in floats.
+inline int64_t rowStrideOf(const AttentionShape &shape) {
+  return (shape.blockKeys + 15) / 16 * 16;
+}
+
 /// One call's sizes and addresses.
 class AttentionTiles {
 public:
-  AttentionTiles(const AttentionShape &shape, const float *query,
-                 const float *key, const float *bias, const uint8_t *mask,
+  AttentionTiles(const AttentionShape &shape, const void *query,
+                 const void *key, const float *bias, const uint8_t *mask,
                  const AttentionCounters &counters);
 
-  int64_t countQueryBlocks() const {
-    return (shape.queries - 1) / shape.blockQueries + 1;
-  }
-  int64_t countKeyBlocks() const {
-    return (shape.keys - 1) / shape.blockKeys + 1;
-  }
+  int64_t countQueryBlocks() const { return runtime::countQueryBlocks(shape); }
   Range queriesOf(int64_t block) const {
     return cut(block, shape.blockQueries, shape.queries);
   }
   Range keysOf(int64_t block) const {
     return cut(block, shape.blockKeys, shape.keys);
   }
-  /// The distance of two rows of a tile, in floats.
-  int64_t rowStride() const { return (shape.blockKeys + 15) / 16 * 16; }
+  int64_t rowStride() const { return rowStrideOf(shape); }
   int64_t groupOf(int64_t head) const {
     return head / (shape.heads / shape.groups);
   }
@@ -51,22 +57,27 @@ public:
   /// Returns true if `query` sees a key, the mask included.
   bool seesAny(int64_t batch, int64_t head, int64_t query) const;
 
-  const float *queryAt(int64_t batch, int64_t head, int64_t row) const {
+  const std::byte *queryAt(int64_t batch, int64_t head, int64_t row) const {
     return at(query, shape.query, batch, head, row);
   }
-  const float *keyAt(int64_t batch, int64_t head, int64_t row) const {
+  const std::byte *keyAt(int64_t batch, int64_t head, int64_t row) const {
     return at(key, shape.key, batch, groupOf(head), row);
   }
-  template <typename T>
-  static T *at(T *base, const RowStrides &strides, int64_t batch, int64_t head,
-               int64_t row) {
-    return base + batch * strides.batch + head * strides.head +
-           row * strides.row;
+  /// Row `row` of a tensor of the shape's type.
+  /// @{
+  const std::byte *at(const void *base, const RowStrides &strides,
+                      int64_t batch, int64_t head, int64_t row) const {
+    return static_cast<const std::byte *>(base) +
+           (batch * strides.batch + head * strides.head + row * strides.row) *
+               bytesOf(shape.type);
   }
+  std::byte *at(void *base, const RowStrides &strides, int64_t batch,
+                int64_t head, int64_t row) const {
+    return const_cast<std::byte *>(
+        at(const_cast<const void *>(base), strides, batch, head, row));
+  }
+  /// @}
 
-  /// Writes scale * q k^T of a tile. Returns whether oneDNN did it.
-  bool multiply(int64_t batch, int64_t head, Range queries, Range keys,
-                float *tile) const;
   RowKeys rowKeys(int64_t batch, int64_t head, int64_t query, Range keys) const;
   RowDropout rowDropout(int64_t batch, int64_t head, int64_t query,
                         Range keys) const;
@@ -79,6 +90,7 @@ public:
 
   const AttentionShape &shape;
   const AttentionRows &rows;
+  const AttentionBlocks blocks;
 
 private:
   static Range cut(int64_t block, int64_t size, int64_t end) {
@@ -87,7 +99,8 @@ private:
   float largestBias(int64_t batch, int64_t head, Range queries,
                     Range keys) const;
 
-  const float *query, *key, *bias;
+  const void *query, *key;
+  const float *bias;
   const uint8_t *mask;
   uint64_t randomKey = 0, firstElement = 0, limit = 0;
   uint32_t step = 0, microbatch = 0;
@@ -104,13 +117,6 @@ bool forEachTile(Range keys, int64_t blockKeys, Visit visit) {
   }
   return true;
 }
-
-/// Row-major C[m, n] = alpha op(A) op(B) + beta C, on the calling thread.
-/// Returns whether oneDNN did it.
-bool multiplyTile(bool transposeA, bool transposeB, int64_t m, int64_t n,
-                  int64_t k, float alpha, const float *a, int64_t lda,
-                  const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc);
 
 /// Returns true if a call gains from more than one thread.
 bool isAttentionWorthATeam(const AttentionShape &shape);

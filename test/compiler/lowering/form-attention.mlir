@@ -90,3 +90,30 @@ func.func @width(%wide: tensor<1x2x127x33xf32>, %narrow: tensor<1x2x64x32xf32>, 
   %3, %l3 = graph.attention %short, %short, %short {scale = 0.25 : f64, causal = false} : (tensor<1x2x63x32xf32>, tensor<1x2x63x32xf32>, tensor<1x2x63x32xf32>) -> (tensor<1x2x63x32xf32>, tensor<1x2x63xf32>)
   return %0, %1, %2, %3 : tensor<1x2x127x33xf32>, tensor<1x2x64x32xf32>, tensor<1x2x128x33xf32>, tensor<1x2x63x32xf32>
 }
+
+// Queries, keys, values and gradients of 16 bits stay as they are; lse and the bias are f32.
+// CHECK-LABEL: func.func @narrow
+// AUTO-LABEL: func.func @narrow
+func.func @narrow(%g: tensor<1x2x200x8xbf16>, %q: tensor<1x2x200x8xbf16>, %b: tensor<1x2x1x200xf32>) -> (tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x1x200xf32>) {
+  // CHECK: rank.attention
+  // AUTO-NEXT: rank.attention
+  // AUTO-SAME: -> (tensor<1x2x200x8xbf16>, tensor<1x2x200xf32>)
+  // AUTO-NEXT: rank.attention_grad
+  // AUTO-SAME: -> (tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x1x200xf32>)
+  %y, %lse = graph.attention %q, %q, %q bias %b {scale = 0.25 : f64, causal = true}
+    : (tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x1x200xf32>) -> (tensor<1x2x200x8xbf16>, tensor<1x2x200xf32>)
+  %dq, %dk, %dv, %db = graph.attention_grad %g, %q, %q, %q, %y, %lse bias %b {scale = 0.25 : f64, causal = true}
+    : (tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200xf32>, tensor<1x2x1x200xf32>) -> (tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x1x200xf32>)
+  return %y, %dq, %db : tensor<1x2x200x8xbf16>, tensor<1x2x200x8xbf16>, tensor<1x2x1x200xf32>
+}
+
+// f16 likewise.
+// CHECK-LABEL: func.func @halves
+// AUTO-LABEL: func.func @halves
+func.func @halves(%q: tensor<1x1x200x4xf16>) -> tensor<1x1x200x4xf16> {
+  // CHECK: rank.attention
+  // AUTO-NEXT: rank.attention
+  // AUTO-SAME: -> (tensor<1x1x200x4xf16>, tensor<1x1x200xf32>)
+  %y, %lse = graph.attention %q, %q, %q {scale = 1.0 : f64, causal = false} : (tensor<1x1x200x4xf16>, tensor<1x1x200x4xf16>, tensor<1x1x200x4xf16>) -> (tensor<1x1x200x4xf16>, tensor<1x1x200xf32>)
+  return %y : tensor<1x1x200x4xf16>
+}

@@ -9,8 +9,29 @@ func.func @types(%q: tensor<1x2x4x8xf32>, %w: tensor<1x2x4x8xf64>) {
 
 // -----
 func.func @lse_type(%q: tensor<1x2x4x8xf32>) {
-  // expected-error @+1 {{[1] sums of 'f32' are of 'bf16', which is no wider type}}
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f32'; not 'bf16' (graph.convert)}}
   %y, %lse = rank.attention %q at [0, 64, 32, 8], %q at [0, 64, 32, 8], %q at [0, 64, 32, 8] to [64, 32, 8] sizes [1, 2, 2, 4, 4, 8, 8] {scale = 0.5 : f64, causal = true} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xbf16>)
+  return
+}
+
+// -----
+func.func @lse_of_narrow(%q: tensor<1x2x4x8xbf16>) {
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'bf16'; not 'bf16' (graph.convert)}}
+  %y, %lse = rank.attention %q at [0, 64, 32, 8], %q at [0, 64, 32, 8], %q at [0, 64, 32, 8] to [64, 32, 8] sizes [1, 2, 2, 4, 4, 8, 8] {scale = 0.5 : f64, causal = true} : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>) -> (tensor<1x2x4x8xbf16>, tensor<1x2x4xbf16>)
+  return
+}
+
+// -----
+func.func @bias_of_narrow(%q: tensor<1x2x4x8xf16>, %b: tensor<1x1x1x4xf16>) {
+  // expected-error @+1 {{[1] elements of bias and lse are 'f32', the type of sums of 'f16'; not 'f16' (graph.convert)}}
+  %y, %lse = rank.attention %q at [0, 64, 32, 8], %q at [0, 64, 32, 8], %q at [0, 64, 32, 8] bias %b to [64, 32, 8] sizes [1, 2, 2, 4, 4, 8, 8] {scale = 0.5 : f64, causal = true} : (tensor<1x2x4x8xf16>, tensor<1x2x4x8xf16>, tensor<1x2x4x8xf16>, tensor<1x1x1x4xf16>) -> (tensor<1x2x4x8xf16>, tensor<1x2x4xf32>)
+  return
+}
+
+// -----
+func.func @result_of_narrow(%q: tensor<1x2x4x8xbf16>) {
+  // expected-error @+1 {{[1] computes with 'bf16' and 'f32'; all are of one float type}}
+  %y, %lse = rank.attention %q at [0, 64, 32, 8], %q at [0, 64, 32, 8], %q at [0, 64, 32, 8] to [64, 32, 8] sizes [1, 2, 2, 4, 4, 8, 8] {scale = 0.5 : f64, causal = true} : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
   return
 }
 

@@ -541,11 +541,37 @@ Prepared preparedAttention(AttentionOptions options, Arena &arena) {
   return prepared;
 }
 
+/// Elements that are read as they are, and some that are converted.
+class AttentionOf : public testing::TestWithParam<
+                        std::pair<plan::ElementType, plan::TileProducts>> {
+protected:
+  void choose(AttentionOptions &options) const {
+    std::tie(options.type, options.products) = GetParam();
+  }
+  void choose(AttentionShape &shape) const {
+    shape.type = static_cast<polyrank::ElementType>(GetParam().first);
+    shape.products =
+        static_cast<polyrank::runtime::TileProducts>(GetParam().second);
+  }
+  size_t bytes(size_t elements) const {
+    return elements * elementSize(GetParam().first);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Commands, AttentionOf,
+    testing::Values(
+        std::pair(plan::ElementType::F32, plan::TileProducts::Float32),
+        std::pair(plan::ElementType::BF16, plan::TileProducts::Widened)),
+    [](const auto &info) {
+      return std::string(plan::EnumNameElementType(info.param.first));
+    });
+
 // The call finds each of its buffers: its results are those of the function,
 // which AttentionTest compares with the definition.
-TEST(Commands, AttentionTakesItsBuffersInTheirOrder) {
+TEST_P(AttentionOf, TakesItsBuffersInTheirOrder) {
   Arena arena;
   AttentionOptions options{false, true, true, true, true, false};
+  choose(options);
   plan::CallT call = attentionCall(arena, options);
   Arena again;
   Prepared prepared = preparedAttention(options, again);
@@ -568,6 +594,7 @@ TEST(Commands, AttentionTakesItsBuffersInTheirOrder) {
   shape.scale = 0.5, shape.causal = true;
   shape.dropout = {0.25, 3, {60, 15, 5, 1}};
   shape.blockQueries = 16, shape.blockKeys = 32;
+  choose(shape);
   std::vector<float> result(144), lse(24);
   std::vector<std::byte> scratch(attentionScratchBytes(shape, 1) + 64);
   int64_t seed = 5, step = 6, microbatch = 7;
@@ -585,13 +612,14 @@ TEST(Commands, AttentionTakesItsBuffersInTheirOrder) {
        at(call.reads[3]), reinterpret_cast<const uint8_t *>(at(call.reads[4])),
        counters, result.data(), lse.data(), aligned},
       1));
-  EXPECT_EQ(std::memcmp(at(call.writes[0]), result.data(), 4 * result.size()),
-            0);
+  EXPECT_EQ(
+      std::memcmp(at(call.writes[0]), result.data(), bytes(result.size())), 0);
   EXPECT_EQ(std::memcmp(at(call.writes[1]), lse.data(), 4 * lse.size()), 0);
 }
 
-TEST(Commands, TheGradientOfAttentionTakesItsBuffersInTheirOrder) {
+TEST_P(AttentionOf, TakesTheBuffersOfItsGradientInTheirOrder) {
   AttentionOptions options{true, true, true, false, false, true};
+  choose(options);
   Arena arena, again;
   plan::CallT call = attentionCall(arena, options);
   Prepared prepared = preparedAttention(options, again);
@@ -612,6 +640,7 @@ TEST(Commands, TheGradientOfAttentionTakesItsBuffersInTheirOrder) {
   shape.mask = {5, 0, 0, 1};
   shape.scale = 0.5, shape.causal = true;
   shape.blockQueries = 16, shape.blockKeys = 32;
+  choose(shape);
   std::vector<std::byte> scratch(attentionScratchBytes(whole, 1) + 64);
   void *aligned = reinterpret_cast<void *>(
       (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
@@ -636,9 +665,29 @@ TEST(Commands, TheGradientOfAttentionTakesItsBuffersInTheirOrder) {
   const std::vector<float> *expected[] = {&query, &key, &value, &bias};
   for (size_t i = 0; i < 4; ++i)
     EXPECT_EQ(std::memcmp(at(call.writes[i]), expected[i]->data(),
-                          4 * expected[i]->size()),
+                          i < 3 ? bytes(expected[i]->size())
+                                : 4 * expected[i]->size()),
               0)
         << i;
+}
+
+TEST(CommandsDeathTest, AttentionIsRefusedWhereTheMachineLacksItsProducts) {
+  // oneDNN reads the variable once: the process that sets it is a new one.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+        Arena arena;
+        AttentionOptions options;
+        options.type = plan::ElementType::BF16;
+        options.products = plan::TileProducts::BFloat16;
+        Prepared prepared(attentionCall(arena, options));
+        std::fputs(prepared.refusal.c_str(), stderr);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "attention of 2x4 heads, .*: the plan multiplies bfloat16, and this "
+      "machine has no such products; compile again on this machine");
 }
 
 TEST(Commands, AttentionIsRefusedWhereItsScratchIsTooSmall) {

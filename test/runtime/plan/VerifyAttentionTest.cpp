@@ -12,6 +12,13 @@ namespace {
 constexpr AttentionOptions all{false, true, true, true, true, false};
 constexpr AttentionOptions allOfGrad{true, true, true, true, true, true};
 
+/// The same of bf16.
+AttentionOptions narrow(AttentionOptions options) {
+  options.type = ElementType::BF16;
+  options.products = TileProducts::BFloat16;
+  return options;
+}
+
 /// A valid plan whose first segment ends with a call of attention.
 PlanT planWith(AttentionOptions options) {
   PlanT plan = goodPlan();
@@ -167,6 +174,72 @@ const Lie forwardLies[] = {
      "overlap"},
 };
 
+const Lie narrowLies[] = {
+    {"type", [](PlanT &p) { bodyOf(p).type = ElementType::I32; },
+     "elements of type i32; attention has f32, bf16 and f16"},
+    {"doubles", [](PlanT &p) { bodyOf(p).type = ElementType::F64; },
+     "elements of type f64"},
+    {"unknownType", [](PlanT &p) { bodyOf(p).type = ElementType(99); },
+     "elements of type 99"},
+    {"unknownProducts", [](PlanT &p) { bodyOf(p).products = TileProducts(3); },
+     "tile products of kind 3 do not exist"},
+    {"negativeProducts",
+     [](PlanT &p) { bodyOf(p).products = TileProducts(-1); },
+     "tile products of kind -1 do not exist"},
+    {"productsOfFloats",
+     [](PlanT &p) { bodyOf(p).products = TileProducts::Float32; },
+     "tile products of kind Float32 do not multiply bf16"},
+    {"productsOfHalves", [](PlanT &p) { bodyOf(p).type = ElementType::F16; },
+     "tile products of kind BFloat16 do not multiply f16"},
+    {"floatsOfNarrowProducts",
+     [](PlanT &p) { bodyOf(p).type = ElementType::F32; },
+     "tile products of kind BFloat16 do not multiply f32"},
+    {"floatsThatAreWidened",
+     [](PlanT &p) {
+       bodyOf(p).type = ElementType::F32;
+       bodyOf(p).products = TileProducts::Widened;
+     },
+     "tile products of kind Widened do not multiply f32"},
+    {"resultGradientBuffer",
+     [](PlanT &p) { shrink(attentionCallOf(p).reads[0], 2); },
+     ", result's gradient: 2 x 4 x 3 x 6 elements with strides 72, 6, 24, 1 "
+     "need 288 bytes, its buffer has 286"},
+    {"queryBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[1], 2); },
+     ", query: 2 x 4 x 3 x 8 elements with strides 96, 8, 32, 1 need 384"},
+    {"keyBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[2], 2); },
+     ", key: 2 x 2 x 5 x 8 elements with strides 80, 8, 16, 1 need 320"},
+    {"valueBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[3], 2); },
+     ", value: 2 x 2 x 5 x 6 elements with strides 60, 6, 12, 1 need 240"},
+    {"resultBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[4], 2); },
+     ", result: 2 x 4 x 3 x 6 elements with strides 72, 6, 24, 1 need 288"},
+    {"lseBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[5], 4); },
+     ", lse: 2 x 4 x 3 numbers need 96 bytes"},
+    {"biasBuffer", [](PlanT &p) { shrink(attentionCallOf(p).reads[6], 4); },
+     ", bias: 2 x 4 x 3 x 5 elements with strides 0, 15, 5, 1 need 240"},
+    {"queryGradientBuffer",
+     [](PlanT &p) { shrink(attentionCallOf(p).writes[0], 2); },
+     ", query's gradient: 2 x 4 x 3 x 8 elements with strides 96, 8, 32, 1 "
+     "need 384"},
+    {"keyGradientBuffer",
+     [](PlanT &p) { shrink(attentionCallOf(p).writes[1], 2); },
+     ", key's gradient: 2 x 2 x 5 x 8 elements with strides 80, 8, 16, 1 need "
+     "320"},
+    {"valueGradientBuffer",
+     [](PlanT &p) { shrink(attentionCallOf(p).writes[2], 2); },
+     ", value's gradient: 2 x 2 x 5 x 6 elements with strides 60, 6, 12, 1 "
+     "need 240"},
+    {"biasGradientBuffer",
+     [](PlanT &p) { shrink(attentionCallOf(p).writes[3], 4); },
+     ", bias's gradient: 2 x 4 x 3 x 5 elements with strides 0, 15, 5, 1 need "
+     "240"},
+    {"oddAddress",
+     [](PlanT &p) {
+       BufferRef &key = attentionCallOf(p).reads[2];
+       move(key, key.offset() + 1);
+     },
+     ", key: offset "},
+};
+
 const Lie gradLies[] = {
     {"noStridesOfGradient", [](PlanT &p) { gradOf(p).key_gradient = nullptr; },
      "key's gradient: has no strides"},
@@ -229,6 +302,7 @@ const Lie gradLies[] = {
 
 class RefusedAttention : public testing::TestWithParam<Lie> {};
 class RefusedAttentionGrad : public testing::TestWithParam<Lie> {};
+class RefusedNarrowAttention : public testing::TestWithParam<Lie> {};
 
 TEST_P(RefusedAttention, NamesThePlaceAndTheValues) {
   expectRefused(GetParam(), planWith(all));
@@ -237,6 +311,13 @@ TEST_P(RefusedAttentionGrad, NamesThePlaceAndTheValues) {
   expectRefused(GetParam(), planWith(allOfGrad));
 }
 
+TEST_P(RefusedNarrowAttention, NamesThePlaceAndTheValues) {
+  expectRefused(GetParam(), planWith(narrow(allOfGrad)));
+}
+
+INSTANTIATE_TEST_SUITE_P(VerifyAttention, RefusedNarrowAttention,
+                         testing::ValuesIn(narrowLies),
+                         [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(VerifyAttention, RefusedAttention,
                          testing::ValuesIn(forwardLies),
                          [](const auto &info) { return info.param.name; });
@@ -252,6 +333,7 @@ TEST(VerifyAttention, AcceptsCallsWithAndWithoutTheirOptions) {
       continue;
     SCOPED_TRACE(bits);
     expectAccepted(planWith(options));
+    expectAccepted(planWith(narrow(options)));
   }
 }
 
@@ -272,6 +354,12 @@ TEST(VerifyAttention, AcceptsWhatTheRulesAllow) {
         [](CpuAttentionT &body) { *body.key = RowStrides(0, 8, 16); });
   check("a bias gradient of each head", [](CpuAttentionT &body) {
     *body.grad->bias_gradient = ScoreStrides(0, 1, 0, 0);
+  });
+  check("bf16 that is widened", [](CpuAttentionT &body) {
+    body.type = ElementType::BF16, body.products = TileProducts::Widened;
+  });
+  check("f16 that is widened", [](CpuAttentionT &body) {
+    body.type = ElementType::F16, body.products = TileProducts::Widened;
   });
   check("heads before rows", [](CpuAttentionT &body) {
     *body.grad->key_gradient = RowStrides(80, 40, 8);

@@ -1,6 +1,7 @@
 // Attention and its gradient against the definition in doubles.
 
 #include "runtime/device/cpu/Attention.h"
+#include "runtime/device/cpu/NarrowRows.h"
 #include "runtime/device/cpu/OneDnn.h"
 #include "support/Philox.h"
 
@@ -14,7 +15,8 @@
 namespace polyrank::runtime::test {
 namespace {
 
-constexpr float untouched = 777; // what outputs hold before, and between rows
+/// What outputs hold before, and between rows. Exact in all types.
+constexpr float untouched = 776;
 
 /// Which dims of bias or mask are those of the scores; the others are 1.
 struct ScoreDims {
@@ -39,7 +41,8 @@ struct Sizes {
 };
 
 /// Multiples of 1/8 in [-1, 1], whose products have no rounding error, so that
-/// scores are the same in floats and in doubles.
+/// scores are the same in floats and in doubles. They are exact in bf16 and
+/// f16.
 std::vector<float> numbers(int64_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float> result(count);
@@ -139,24 +142,63 @@ struct Outputs {
   std::vector<T> result, lse, query, keysAndValues, bias;
 };
 
+/// Floats as elements of a type, with guards behind them.
+class Elements {
+public:
+  Elements(ElementType type, const std::vector<float> &values)
+      : type(type), count(values.size()),
+        bytes(values.size() * bytesOf(type) + guard, std::byte(guardByte)) {
+    if (type == ElementType::F32)
+      std::memcpy(bytes.data(), values.data(), values.size() * sizeof(float));
+    else
+      narrowRows().round(type, values.data(), bytes.data(), values.size());
+  }
+  void *at(int64_t element) { return &bytes[element * bytesOf(type)]; }
+  std::vector<float> values() const {
+    for (int64_t i = 0; i < guard; ++i)
+      EXPECT_EQ(int(bytes[bytes.size() - 1 - i]), guardByte)
+          << "behind the elements";
+    std::vector<float> result(count);
+    if (type == ElementType::F32)
+      std::memcpy(result.data(), bytes.data(), count * sizeof(float));
+    else
+      narrowRows().widen(type, bytes.data(), result.data(), count);
+    return result;
+  }
+
+private:
+  static constexpr int64_t guard = 64;
+  static constexpr int guardByte = 98;
+  ElementType type;
+  size_t count;
+  std::vector<std::byte> bytes;
+};
+
 Outputs<float> run(Problem &problem, int threads) {
   AttentionShape &shape = problem.shape();
   EXPECT_TRUE(loadOneDnn());
+  auto untouchedLike = [&](const std::vector<float> &values) {
+    return Elements(shape.type, std::vector<float>(values.size(), untouched));
+  };
+  Elements query(shape.type, problem.query),
+      keysAndValues(shape.type, problem.keysAndValues),
+      resultGradient(shape.type, problem.resultGradient),
+      result = untouchedLike(problem.resultGradient),
+      queryGradient = untouchedLike(problem.query),
+      keyGradient = untouchedLike(problem.keysAndValues);
   Outputs<float> outputs;
-  outputs.result.assign(problem.resultGradient.size(), untouched);
   outputs.lse.assign(shape.batch * shape.heads * shape.queries, untouched);
-  outputs.query.assign(problem.query.size(), untouched);
-  outputs.keysAndValues.assign(problem.keysAndValues.size(), untouched);
   outputs.bias.assign(problem.bias.size(), untouched);
   uint64_t scratchBytes =
       std::max(attentionScratchBytes(shape, threads),
                attentionScratchBytes(problem.whole, threads));
   std::unique_ptr<void, decltype(&std::free)> scratch(
       std::aligned_alloc(64, scratchBytes + 64), std::free);
+  // What scratch holds before does not count.
+  std::memset(scratch.get(), 0xff, scratchBytes);
   auto *end = static_cast<std::byte *>(scratch.get()) + scratchBytes;
   std::memset(end, 99, 64);
-  const float *key = problem.keysAndValues.data();
-  const float *value = key + shape.groups * shape.width;
+  int64_t value = shape.groups * shape.width;
   AttentionCounters counters{&problem.seed,
                              &problem.step,
                              &problem.microbatch,
@@ -164,22 +206,23 @@ Outputs<float> run(Problem &problem, int threads) {
                               &problem.offsets[2], &problem.offsets[3]}};
   EXPECT_TRUE(
       runAttention(shape,
-                   {problem.query.data(), key, value, problem.bias.data(),
-                    problem.mask.data(), counters, outputs.result.data(),
-                    outputs.lse.data(), scratch.get()},
+                   {query.at(0), keysAndValues.at(0), keysAndValues.at(value),
+                    problem.bias.data(), problem.mask.data(), counters,
+                    result.at(0), outputs.lse.data(), scratch.get()},
                    threads));
   EXPECT_TRUE(runAttentionGrad(
       problem.whole,
-      {problem.resultGradient.data(), problem.query.data(), key, value,
-       outputs.result.data(), outputs.lse.data(), problem.bias.data(),
-       problem.mask.data(), counters, outputs.query.data(),
-       outputs.keysAndValues.data(),
-       outputs.keysAndValues.data() + shape.groups * shape.width,
+      {resultGradient.at(0), query.at(0), keysAndValues.at(0),
+       keysAndValues.at(value), result.at(0), outputs.lse.data(),
+       problem.bias.data(), problem.mask.data(), counters, queryGradient.at(0),
+       keyGradient.at(0), keyGradient.at(value),
        problem.whole.biasGradient ? outputs.bias.data() : nullptr,
        scratch.get()},
       threads));
   for (int i = 0; i < 64; ++i)
     EXPECT_EQ(int(end[i]), 99) << "behind the scratch";
+  outputs.result = result.values(), outputs.query = queryGradient.values();
+  outputs.keysAndValues = keyGradient.values();
   return outputs;
 }
 
@@ -326,8 +369,13 @@ Outputs<double> define(const Problem &p) {
   return outputs;
 }
 
+/// How far numbers may be from the definition, as a part of the largest one.
+struct Tolerances {
+  double ofResults = 3e-6, ofSums = 3e-6;
+};
+
 void expectNear(const char *what, const std::vector<float> &actual,
-                const std::vector<double> &expected) {
+                const std::vector<double> &expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   double largest = 0;
   for (double value : expected)
@@ -337,11 +385,11 @@ void expectNear(const char *what, const std::vector<float> &actual,
   for (size_t i = 0; i < actual.size() && faults < 3; ++i) {
     if (actual[i] == untouched && expected[i] == 0)
       continue; // between rows
-    bool isRight =
-        std::isfinite(expected[i])
-            ? std::abs(actual[i] - expected[i]) <= 3e-6 * std::max(largest, 0.5)
-        : std::isnan(expected[i]) ? std::isnan(actual[i])
-                                  : actual[i] == expected[i];
+    bool isRight = std::isfinite(expected[i])
+                       ? std::abs(actual[i] - expected[i]) <=
+                             tolerance * std::max(largest, 0.5)
+                   : std::isnan(expected[i]) ? std::isnan(actual[i])
+                                             : actual[i] == expected[i];
     if (!isRight)
       ADD_FAILURE() << what << "[" << i << "] is " << actual[i]
                     << " instead of " << expected[i],
@@ -357,16 +405,39 @@ void expectGaps(const char *what, const std::vector<float> &values,
         << what << "[" << i << "]";
 }
 
-void expectRight(Problem &problem) {
+/// The largest distances that roundings alone explain.
+///
+/// Results are rounded once, to half a unit u of the largest element. Products
+/// of bf16 also round each weight by a part of at most u, so that the weighted
+/// sum of values, of which the weights add up to 1, is wrong by at most u times
+/// the largest value, which here is at most a few times the largest result. In
+/// the backward the rounded result is read again: delta is wrong by u times the
+/// sum of |result gradient| |result|, which is at most the width in elements of
+/// 1; slopes, gradients and their sums are wrong likewise. Errors of sums add
+/// up as their elements do, and in the cases here to less than 16 u of the
+/// largest.
+Tolerances tolerancesOf(const AttentionShape &shape) {
+  if (shape.type == ElementType::F32)
+    return {};
+  double unit = shape.type == ElementType::BF16 ? 0x1p-8 : 0x1p-11;
+  return {shape.products == TileProducts::BFloat16 ? 4 * unit : 1.01 * unit,
+          16 * unit};
+}
+
+/// Compares with the definition, and two threads with one.
+void expectRightAs(Problem &problem, const Outputs<double> &expected) {
+  Tolerances tolerances = tolerancesOf(problem.shape());
   Outputs<float> actual = run(problem, 1);
-  Outputs<double> expected = define(problem);
-  expectNear("result", actual.result, expected.result);
-  expectNear("lse", actual.lse, expected.lse);
-  expectNear("query's gradient", actual.query, expected.query);
+  expectNear("result", actual.result, expected.result, tolerances.ofResults);
+  // Sums of weights are f32 whatever the elements are.
+  expectNear("lse", actual.lse, expected.lse, 3e-6);
+  expectNear("query's gradient", actual.query, expected.query,
+             tolerances.ofSums);
   expectNear("keys' and values' gradient", actual.keysAndValues,
-             expected.keysAndValues);
+             expected.keysAndValues, tolerances.ofSums);
   if (problem.whole.biasGradient)
-    expectNear("bias's gradient", actual.bias, expected.bias);
+    expectNear("bias's gradient", actual.bias, expected.bias,
+               tolerances.ofSums);
   expectGaps("result", actual.result, problem.shape().result.row);
   expectGaps("query", actual.query, problem.shape().query.row);
   expectGaps("key", actual.keysAndValues, problem.shape().key.row);
@@ -380,6 +451,27 @@ void expectRight(Problem &problem) {
         &Outputs<float>::keysAndValues, &Outputs<float>::bias})
     EXPECT_TRUE(bitsOf(actual.*member) == bitsOf(again.*member))
         << "other bits with two threads";
+}
+
+/// The elements and products that this machine has.
+std::vector<std::pair<ElementType, TileProducts>> kinds() {
+  std::vector<std::pair<ElementType, TileProducts>> result{
+      {ElementType::F32, TileProducts::Float32},
+      {ElementType::BF16, TileProducts::Widened},
+      {ElementType::F16, TileProducts::Widened}};
+  if (hasTileProducts(TileProducts::BFloat16))
+    result.emplace_back(ElementType::BF16, TileProducts::BFloat16);
+  return result;
+}
+
+/// Expects the definition of all kinds of elements and products.
+void expectRight(Problem &problem) {
+  Outputs<double> expected = define(problem);
+  for (auto [type, products] : kinds()) {
+    problem.shape().type = type, problem.shape().products = products;
+    SCOPED_TRACE(std::string(nameOf(type)) + ", " + nameOf(products));
+    expectRightAs(problem, expected);
+  }
 }
 
 std::string text(const AttentionShape &shape) {
@@ -468,6 +560,12 @@ TEST(Attention, HasTheSameBiasGradientInTwoPasses) {
     addBias(problem, dims);
     expectRight(problem);
   }
+}
+
+TEST(Attention, TakesTwoPassesWhereSumsOfOneWouldNotFitInScratch) {
+  // Floats for the gradients of all queries of a head would take 2.2 MB.
+  Problem problem = problemOf({1, 2, 1, 2150, 40, 256, 256});
+  expectRight(problem);
 }
 
 TEST(Attention, ABiasMayHaveNoGradient) {
@@ -612,6 +710,20 @@ TEST(Attention, NeedsAtMost2MiBOfScratchForEachThread) {
   EXPECT_LE(attentionScratchBytes(problem.whole, 1), 2u << 20);
   EXPECT_EQ(attentionScratchBytes(problem.whole, 4),
             4 * attentionScratchBytes(problem.whole, 1));
+  // Copies and sums of narrow elements leave room for fewer keys.
+  problem.shape().blockKeys = 128;
+  for (auto [type, products] : kinds()) {
+    problem.shape().type = type, problem.shape().products = products;
+    SCOPED_TRACE(nameOf(products));
+    EXPECT_LE(attentionScratchBytes(problem.shape(), 1), 2u << 20);
+    EXPECT_LE(attentionScratchBytes(problem.whole, 1), 2u << 20);
+    // One pass would sum up the gradients of all keys that heads share.
+    for (int64_t groups : {12, 4, 1}) {
+      problem.shape().groups = groups;
+      EXPECT_LE(attentionScratchBytes(problem.whole, 1), 2u << 20);
+    }
+    problem.shape().groups = 12;
+  }
 }
 
 TEST(Attention, IsDescribedByItsSizes) {
