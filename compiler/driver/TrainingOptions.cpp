@@ -99,18 +99,18 @@ OptionGroup polyrank::driver::trainingOptions(Options &options) {
            "window=2000,hysteresis=1,min=1), which also skips a step in which "
            "a gradient is not finite; docs/loss-scaling.md has more. Default: "
            "dynamic with --precision fp16, otherwise none",
-           {.refuse =
-                [&options]() -> std::string {
-                  if (options.forward)
-                    return hasNoGradients;
-                  bool adapts =
-                      llvm::StringRef(options.lossScale).trim().starts_with("dynamic");
-                  return adapts && options.strategy.precision == "bf16"
-                             ? "dynamic is for fp16: bf16 has the range of f32, "
-                               "so no gradient overflows that a smaller scale "
-                               "would mend; --skip-nonfinite skips without one"
-                             : "";
-                }}},
+           {.refuse = [&options]() -> std::string {
+             if (options.forward)
+               return hasNoGradients;
+             bool adapts = llvm::StringRef(options.lossScale)
+                               .trim()
+                               .starts_with("dynamic");
+             return adapts && options.strategy.precision == "bf16"
+                        ? "dynamic is for fp16: bf16 has the range of f32, "
+                          "so no gradient overflows that a smaller scale "
+                          "would mend; --skip-nonfinite skips without one"
+                        : "";
+           }}},
           {"--skip-nonfinite",
            "",
            &options.skipNonfinite,
