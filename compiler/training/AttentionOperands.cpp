@@ -94,15 +94,14 @@ Value training::permuted(OpBuilder &builder, Value value,
         moved.push_back(dim); // dims of size 1 come first
     SmallVector<int64_t> sourceOf(to.size(), -1);
     size_t next = 0;
-    bool isSame = true;
     for (auto [dim, size] : llvm::enumerate(to)) {
       if (size == 1)
         continue;
-      isSame &= next < source.size() && from[source[next]] == size;
-      if (isSame)
-        sourceOf[dim] = source[next++];
+      if (next == source.size() || from[source[next]] != size)
+        break;
+      sourceOf[dim] = source[next++];
     }
-    if (isSame && next == source.size()) {
+    if (next == source.size()) {
       for (int64_t dim : order) {
         shape.push_back(to[dim]);
         if (sourceOf[dim] >= 0)
@@ -139,8 +138,10 @@ Value training::withoutRepeatedHeads(OpBuilder &builder, Value operand) {
   }
   if (sizeOf(dims, llvm::to_vector(llvm::seq<int64_t>(
                        last, static_cast<int64_t>(dims.size())))) != after ||
-      repeats == 1 || whole[1] % repeats != 0)
+      repeats == 1)
     return operand;
+  // Where the heads are no multiple of what repeats, the number of elements is
+  // another one, too.
   whole[1] /= repeats;
   if (graph::numElements(getShape(broadcast.getInput())) !=
       graph::numElements(whole))

@@ -117,3 +117,31 @@ func.func @halves(%q: tensor<1x1x200x4xf16>) -> tensor<1x1x200x4xf16> {
   %y, %lse = graph.attention %q, %q, %q {scale = 1.0 : f64, causal = false} : (tensor<1x1x200x4xf16>, tensor<1x1x200x4xf16>, tensor<1x1x200x4xf16>) -> (tensor<1x1x200x4xf16>, tensor<1x1x200xf32>)
   return %y : tensor<1x1x200x4xf16>
 }
+
+// An operand is read in place only where the elements of a row are neighbours and
+// where each row has its own: what has its heads last, or the same row for each
+// key, is read as a copy.
+// CHECK-LABEL: func.func @copies
+func.func @copies(%q: tensor<1x2x4x8xf32>, %x: tensor<1x4x8x2xf32>, %w: tensor<1x2x8xf32>) -> tensor<1x2x4x8xf32> {
+  // CHECK-DAG: %[[K:.*]] = graph.transpose %{{.*}} : (tensor<1x4x8x2xf32>) -> tensor<1x2x4x8xf32>
+  // CHECK-DAG: %[[V:.*]] = graph.broadcast %{{.*}} : (tensor<1x2x8xf32>) -> tensor<1x2x4x8xf32>
+  // CHECK: rank.attention %{{.*}} at [0, 0, 32, 8], %[[K]] at [0, 0, 32, 8], %[[V]] at [0, 0, 32, 8]
+  %k = graph.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x8x2xf32>) -> tensor<1x2x4x8xf32>
+  %v = graph.broadcast %w {dims = array<i64: 0, 1, 3>} : (tensor<1x2x8xf32>) -> tensor<1x2x4x8xf32>
+  %y, %lse = graph.attention %q, %k, %v {scale = 0.25 : f64, causal = true} : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
+  return %y : tensor<1x2x4x8xf32>
+}
+
+// The gradient reads a result whose queries are written before samples and heads:
+// the transpose of three dims is undone by another one.
+// CHECK-LABEL: func.func @queries_first
+func.func @queries_first(%q: tensor<2x2x4x8xf32>, %g: tensor<2x2x4x8xf32>) -> (tensor<4x2x2x8xf32>, tensor<2x2x4x8xf32>) {
+  // CHECK-NEXT: %[[Y:.*]], %[[LSE:.*]] = rank.attention {{.*}} to [16, 8, 32]
+  // CHECK-NEXT: %[[DQ:.*]], %{{.*}}, %{{.*}} = rank.attention_grad {{.*}}, %[[Y]] at [0, 16, 8, 32], %[[LSE]] to
+  // CHECK-NEXT: return %[[Y]], %[[DQ]]
+  %y, %lse = graph.attention %q, %q, %q {scale = 0.25 : f64, causal = true} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x4xf32>)
+  %t = graph.transpose %y {permutation = array<i64: 2, 0, 1, 3>} : (tensor<2x2x4x8xf32>) -> tensor<4x2x2x8xf32>
+  %dq, %dk, %dv = graph.attention_grad %g, %q, %q, %q, %y, %lse {scale = 0.25 : f64, causal = true}
+    : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4xf32>) -> (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>)
+  return %t, %dq : tensor<4x2x2x8xf32>, tensor<2x2x4x8xf32>
+}

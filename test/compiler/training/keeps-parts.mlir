@@ -148,3 +148,31 @@ func.func @forward(%x: tensor<3x8xf32> {graph.role = #graph.input<"x">}, %w: ten
   %b = graph.slice %m {starts = array<i64: 0, 4>, limits = array<i64: 3, 8>, strides = array<i64: 1, 1>} : (tensor<3x10xf32>) -> tensor<3x4xf32>
   return %a, %b : tensor<3x4xf32>, tensor<3x4xf32>
 }
+
+// -----
+
+// Scores of minus infinity hide all that the causal mask shows a query, which then
+// takes the mean of the other keys, whose number is finite: the select finds no
+// NaN, and an attention without these keys would give zeros.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-NOT: graph.attention
+// CHECK: return
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<2x2x3x4xf32> {graph.role = #graph.input<"k">}, %v: tensor<2x2x3x5xf32> {graph.role = #graph.input<"v">}, %padding: tensor<2x3xi1> {graph.role = #graph.input<"padding">})
+    -> (tensor<2x2x3x5xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.matmul %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %m = graph.constant dense<[[0.0, -3.0e+38, -3.0e+38], [0.0, 0.0, -3.0e+38], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %o = graph.broadcast %m {dims = array<i64: 2, 3>} : (tensor<3x3xf32>) -> tensor<2x2x3x3xf32>
+  %t = graph.add %s, %o : tensor<2x2x3x3xf32>
+  %z = graph.constant dense<0.0> : tensor<2x3xf32>
+  %l = graph.constant dense<0xFF800000> : tensor<2x3xf32>
+  %n = graph.select %padding, %z, %l : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %nn = graph.broadcast %n {dims = array<i64: 0, 3>} : (tensor<2x3xf32>) -> tensor<2x2x3x3xf32>
+  %u = graph.add %t, %nn : tensor<2x2x3x3xf32>
+  %p = graph.softmax %u {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %nan = graph.compare ne %p, %p : (tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xi1>
+  %zz = graph.constant dense<0.0> : tensor<2x2x3x3xf32>
+  %r = graph.select %nan, %zz, %p : (tensor<2x2x3x3xi1>, tensor<2x2x3x3xf32>, tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %y = graph.matmul %r, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x5xf32>) -> tensor<2x2x3x5xf32>
+  return %y : tensor<2x2x3x5xf32>
+}

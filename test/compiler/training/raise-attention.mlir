@@ -154,3 +154,40 @@ func.func @forward(%q: tensor<1x5x6x4xf32> {graph.role = #graph.input<"q">}, %k:
   %2 = graph.matmul %1, %v batch [0] x [0] contract [3] x [1] : (tensor<1x5x6x6xf32>, tensor<1x6x4xf32>) -> tensor<1x5x6x4xf32>
   return %2 : tensor<1x5x6x4xf32>
 }
+
+// -----
+
+// What is transposed is read in dims of other sizes: it is not the key.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<1x4x6xf32>
+// CHECK: %[[W:.+]] = graph.reshape %{{.+}} : (tensor<1x6x4xf32>) -> tensor<1x4x6xf32>
+// CHECK: %[[T:.+]] = graph.transpose %[[W]] {permutation = array<i64: 0, 2, 1>} : (tensor<1x4x6xf32>) -> tensor<1x6x4xf32>
+// CHECK: %[[KS:.+]] = graph.reshape %[[T]] : (tensor<1x6x4xf32>) -> tensor<1x1x6x4xf32>
+// CHECK: graph.attention %[[Q]], %[[KS]]
+func.func @forward(%q: tensor<1x5x6x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<1x4x6xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<1x6x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<1x5x6x4xf32> {graph.role = #graph.output<"y">}) {
+  %t = graph.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<1x4x6xf32>) -> tensor<1x6x4xf32>
+  %w = graph.reshape %t : (tensor<1x6x4xf32>) -> tensor<1x4x6xf32>
+  %0 = graph.matmul %q, %w batch [0] x [0] contract [3] x [1] : (tensor<1x5x6x4xf32>, tensor<1x4x6xf32>) -> tensor<1x5x6x6xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<1x5x6x6xf32>) -> tensor<1x5x6x6xf32>
+  %2 = graph.matmul %1, %v batch [0] x [0] contract [3] x [1] : (tensor<1x5x6x6xf32>, tensor<1x6x4xf32>) -> tensor<1x5x6x4xf32>
+  return %2 : tensor<1x5x6x4xf32>
+}
+
+// -----
+
+// Keys that all samples share, too, are no heads that repeat within a sample.
+
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: {{.*}}, %[[K:[a-z0-9]+]]: tensor<3x4xf32>
+// CHECK: %[[KS:.+]] = graph.broadcast %[[K]] {dims = array<i64: 2, 3>} : (tensor<3x4xf32>) -> tensor<2x2x3x4xf32>
+// CHECK: graph.attention %[[Q]], %[[KS]]
+func.func @forward(%q: tensor<2x2x3x4xf32> {graph.role = #graph.input<"q">}, %k: tensor<3x4xf32> {graph.role = #graph.input<"k">},
+    %v: tensor<2x2x3x4xf32> {graph.role = #graph.input<"v">}) -> (tensor<2x2x3x4xf32> {graph.role = #graph.output<"y">}) {
+  %s = graph.broadcast %k {dims = array<i64: 2, 3>} : (tensor<3x4xf32>) -> tensor<2x2x3x4xf32>
+  %0 = graph.matmul %q, %s batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x3xf32>
+  %1 = graph.softmax %0 {dim = 3 : i64} : (tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %2 = graph.matmul %1, %v batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %2 : tensor<2x2x3x4xf32>
+}
