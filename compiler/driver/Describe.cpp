@@ -78,6 +78,8 @@ private:
   const frontends::ImportOptions &bindings;
   MLIRContext context;
   OwningOpRef<ModuleOp> step;
+  /// What lower-precision said of `step`.
+  std::string precision;
   Description result;
 };
 
@@ -239,6 +241,15 @@ Describer::axesFor(const DescribedValue &output) const {
 Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
   frontends::LastError said(context);
+  // Of what the passes say, only what --precision made is not said elsewhere.
+  precision.clear();
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    bool isRemark = diagnostic.getSeverity() == DiagnosticSeverity::Remark;
+    if (std::string text = diagnostic.str();
+        isRemark && StringRef(text).starts_with("--precision"))
+      precision = text;
+    return failure(); // the error is kept by `said`
+  });
   PassManager manager(&context);
   // The mesh was checked before, and has the requested axes.
   addTraining(manager, options,
@@ -475,6 +486,8 @@ Result<void> Describer::run() {
     if (!given.loss.empty() || !goForward(options))
       return {};
   }
+  if (!precision.empty())
+    result.notes.push_back(precision);
   FoundCommand found = findCommand(*step, options, result.file);
   llvm::append_range(result.notes, found.notes);
   result.problem = found.problem;

@@ -191,7 +191,7 @@ private:
     line.started += collective.request() ? executions : 0;
     line.payload += payload * executions;
     line.sent += sentOf(collective, group) * executions;
-    addReason(segment, command, kind, refs, collective.why(), payload,
+    addReason(segment, command, line, refs, collective.why(), payload,
               executions);
   }
 
@@ -207,7 +207,7 @@ private:
     line.payload += bytes * executions;
     line.sent += sends ? bytes * executions : 0;
     if (sends)
-      addReason(segment, command, kind, refs, end.why(), bytes, executions);
+      addReason(segment, command, line, refs, end.why(), bytes, executions);
   }
 
   CommunicationLine &lineOf(const std::string &kind, const AxisRefs *refs,
@@ -224,11 +224,12 @@ private:
   }
 
   void addReason(const plan::Segment &segment, const plan::Command &command,
-                 const std::string &kind, const AxisRefs *refs, uint32_t number,
-                 uint64_t bytes, uint64_t executions) {
+                 const CommunicationLine &line, const AxisRefs *refs,
+                 uint32_t number, uint64_t bytes, uint64_t executions) {
     CollectiveReason reason;
     reason.place = own->place;
-    reason.kind = kind, reason.axes = mesh.describe(refs);
+    reason.kind = line.kind, reason.type = line.type;
+    reason.axes = mesh.describe(refs);
     reason.segment = segment.name()->str();
     reason.origin = textOf(command.origin());
     reason.bytes = bytes;
@@ -426,6 +427,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                        {"to", reason.to},
                        {"constraint", reason.constraint},
                        {"members", reason.members},
+                       {"type", reason.type},
                        {"bytes", reason.bytes},
                        {"executions", reason.executions}});
   for (const ImageLine &image : report.images)

@@ -44,6 +44,7 @@ struct CollectiveReason {
   std::string value, op, from, to, constraint;
   /// For a bucket: the op that each tensor is for.
   std::vector<std::string> members;
+  std::string type; // of the elements, "bf16"; empty for a send
   uint64_t bytes = 0, executions = 0;
 };
 

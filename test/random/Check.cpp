@@ -484,13 +484,14 @@ std::optional<Failure> Checker::runProgram(MLIRContext &context) {
     drawGroup(module, random, step);
   auto lowerPrecision = [&] {
     Random types(seed ^ 0x10b16);
-    return runPass(
-        module, "lower-precision",
-        training::createLowerPrecisionPass(drawPrecision(module, types)));
+    // For coverage layouts alone are drawn, of the same programs as ever.
+    return onlyDraws || runPass(module, "lower-precision",
+                                training::createLowerPrecisionPass(
+                                    drawPrecision(module, types)));
   };
   bool skipsAll = false;
   if (Random random(seed ^ 0x5ca1e);
-      program.mode == "train" && random.chance(25)) {
+      !onlyDraws && program.mode == "train" && random.chance(25)) {
     step.lossScale = random.pick(
         {"", "1024", "0.125", "dynamic(growth=4,window=1,hysteresis=2)"});
     step.skipNonfinite = step.lossScale.empty() ||
