@@ -74,8 +74,8 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     std::string value = fmt::format(
         "'{}'", reason.value.empty() ? reason.origin : reason.value);
     std::string key = fmt::format(
-        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", reason.place, reason.kind,
-        reason.type, reason.axes, reason.bytes, reason.from, reason.to, reason.constraint,
+        "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", reason.place, reason.kind, reason.type,
+        reason.axes, reason.bytes, reason.from, reason.to, reason.constraint,
         LayerNames::getKey(value), LayerNames::getKey(reason.op));
     Entry &entry = entries[key];
     if (!entry.reason)
@@ -88,8 +88,9 @@ Result<void> printReasons(const PlanReport &report, const std::string &name) {
     const Entry &entry = entries.at(key);
     const CollectiveReason &reason = *entry.reason;
     fmt::print("{}{} over {}{}, {} bytes, {} times a step\n", reason.kind,
-               reason.type.empty() ? "" : " of " + reason.type, reason.axes, reason.place.empty() ? "" : " at " + reason.place,
-               reason.bytes, entry.executions);
+               reason.type.empty() ? "" : " of " + reason.type, reason.axes,
+               reason.place.empty() ? "" : " at " + reason.place, reason.bytes,
+               entry.executions);
     fmt::print("  moves       {}\n  from        {}\n  to          {}\n",
                entry.values.toString(), reason.from, reason.to);
     if (!reason.op.empty())
