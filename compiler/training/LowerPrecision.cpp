@@ -6,6 +6,7 @@
 // them, and outputs.
 
 #include <map>
+#include <set>
 
 #include "compiler/training/Conversions.h"
 #include "compiler/training/ParameterGradients.h"
@@ -36,6 +37,20 @@ static graph::ConstantOp getSplatConstant(Value value) {
     value = broadcast.getInput();
   auto constant = value.getDefiningOp<graph::ConstantOp>();
   return constant && graph::getSplat(value) ? constant : graph::ConstantOp();
+}
+
+/// The modules of the step's ops.
+static std::vector<std::string> findModules(func::FuncOp step) {
+  std::set<std::string> modules;
+  step.walk([&](Operation *op) {
+    for (StringRef scope = graph::getScope(op); !scope.empty();
+         scope = scope.rsplit('.').first) {
+      modules.insert(scope.str());
+      if (!scope.contains('.'))
+        break;
+    }
+  });
+  return {modules.begin(), modules.end()};
 }
 
 namespace {
@@ -253,16 +268,17 @@ void Rewriter::rewrite(Operation *op) {
     keepOwnTypes(op);
     return rewrite(region.getBody().front());
   }
-  if (auto scan = dyn_cast<graph::ScanOp>(op))
-    return rewriteScan(scan);
   std::optional<graph::Precision> precision = graph::getPrecision(op);
   if (!precision)
     return keepOwnTypes(op);
+  auto scan = dyn_cast<graph::ScanOp>(op);
   if (isInWideModule(op)) {
-    if (precision == graph::Precision::Low)
+    if (scan || precision == graph::Precision::Low)
       kept.push_back(graph::getScope(op).str());
     return computeWide(op);
   }
+  if (scan)
+    return rewriteScan(scan);
   switch (*precision) {
   case graph::Precision::Low:
     return computeLow(op);
@@ -294,9 +310,8 @@ LogicalResult Rewriter::run() {
   for (auto [i, pattern] : llvm::enumerate(patterns))
     if (!matched.contains(i))
       return step.emitError("--fp32 ")
-             << pattern
-             << ": no module of this name computes anything; --describe names "
-                "modules";
+             << pattern << ": no module of this name computes anything"
+             << nearestNames(pattern, findModules(step));
   report();
   return success();
 }

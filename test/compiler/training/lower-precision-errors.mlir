@@ -3,7 +3,7 @@
 // RUN: not polyrank-opt %s --lower-precision="precision=bf61" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: --precision bf61: there are fp32, bf16 and fp16
 // RUN: not polyrank-opt %s --lower-precision="precision=bf16 fp32=heat" 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: --fp32 heat: no module of this name computes anything
+// NONE: --fp32 heat: no module of this name computes anything; nearest: 'head'
 // RUN: not polyrank-opt %s --lower-precision="precision=bf16 fp32=head,h[" 2>&1 | FileCheck %s --check-prefix=PATTERN
 // PATTERN: --fp32 head,h[: 'h[' is no pattern
 // RUN: not polyrank-opt %s --lower-precision="fp32=head" 2>&1 | FileCheck %s --check-prefix=ALL
