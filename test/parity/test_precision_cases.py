@@ -259,10 +259,10 @@ def test_gradients_are_clipped_after_they_are_divided_by_the_scale(tmp_path):
 
 @pytest.mark.parametrize("mesh", [("--mesh", "data=1"), ("--mesh", "data=2", "--zero", "3")], ids=" ".join)
 def test_an_overflow_of_fp16_at_the_smallest_scale_ends_the_run(mesh, tmp_path):
-    """A product beyond 65504 is infinite at each scale: the scale falls from 4 to 1, and the third step has no way out. The
-    ranks may have begun further steps when the launcher hears of it; these change nothing, and nothing is saved."""
+    """A product beyond 65504 is infinite at each scale: the scale falls from 4 to 1, and the third step has no way out. No
+    rank goes on with the NaN that marks the parameter, and nothing is saved."""
     case = Trained(Layers(), dict(x=draw(8, 6) * 1e6), torch.arange(8) % 5, tmp_path)
     log, _, said = case.run("--precision", "fp16", "--loss-scale", "dynamic(init=4)", *mesh, steps=6, code=6)
-    assert [line["loss_scale"] for line in log[:3]] == [4, 2, 1] and [line["skipped"] for line in log[:3]] == [1, 1, 2]
-    assert {line["skipped"] for line in log[2:]} == {2} and not (tmp_path / "weights.safetensors").exists()
+    assert [line["loss_scale"] for line in log] == [4, 2, 1] and [line["skipped"] for line in log] == [1, 1, 2]
+    assert not (tmp_path / "weights.safetensors").exists()
     assert "step 3: the gradient of 'first.weight' on rank 0" in said and "the loss scale is as small as it may be" in said

@@ -549,7 +549,12 @@ private:
         {{"stuck",
           {{"step", report.step},
            {"stored", first ? nlohmann::json(*first) : nlohmann::json()}}}});
-    return transport->barrier(everyone);
+    // The launcher ends the run once it has heard all ranks. Until then none goes
+    // on: it would compute with NaN, and report the same of the next step.
+    constexpr auto pause = std::chrono::milliseconds(1);
+    for (;; std::this_thread::sleep_for(pause))
+      if (Result<void> all = transport->barrier(everyone); !all)
+        return all;
   }
 
   Result<void> checkLoss(const StepReport &report) const {
