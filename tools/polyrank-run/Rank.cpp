@@ -549,8 +549,8 @@ private:
         {{"stuck",
           {{"step", report.step},
            {"stored", first ? nlohmann::json(*first) : nlohmann::json()}}}});
-    // The launcher ends the run once it has heard all ranks. Until then none goes
-    // on: it would compute with NaN, and report the same of the next step.
+    // The launcher ends the run once it has heard all ranks. Until then none
+    // goes on: it would compute with NaN, and report the same of the next step.
     constexpr auto pause = std::chrono::milliseconds(1);
     for (;; std::this_thread::sleep_for(pause))
       if (Result<void> all = transport->barrier(everyone); !all)
