@@ -64,10 +64,7 @@ Value Conversions::inWide(Value value) {
     return value;
   if (Value known = wideOf.lookup(value))
     return known;
-  Value result = convert(value, getWide());
-  // A low value is exact in f32, so this way there and back changes nothing.
-  lowOf[result] = value;
-  return wideOf[value] = result;
+  return wideOf[value] = convert(value, getWide());
 }
 
 Value Conversions::inOwn(Value value) {

@@ -156,3 +156,31 @@ func.func @step(%w: tensor<8x8xf32> {graph.role = #graph.parameter<@w>}, %xs: te
   } : (tensor<16x4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) -> (tensor<16x4x8xf32>, tensor<4x8xf32>)
   return %w, %ys, %last : tensor<8x8xf32>, tensor<16x4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// A loop that hands a product on: the value is widened at the end of each
+// iteration. Positions, which have more elements than the product's weight has
+// outputs, are no bias: the sum with them is f32.
+
+// CHECK-LABEL: func.func @step
+// CHECK: graph.scan 16
+// CHECK: %[[PRODUCT:.+]] = graph.matmul {{.*}} -> tensor<4x8xbf16>
+// CHECK: %[[NEXT:.+]] = graph.convert %[[PRODUCT]] : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+// CHECK: graph.scan_yield stack() carry(%[[NEXT]]) : tensor<4x8xf32>
+// CHECK: %[[Y:.+]] = graph.matmul {{.*}} -> tensor<4x8xbf16>
+// CHECK: %[[Y32:.+]] = graph.convert %[[Y]]
+// CHECK: %[[SUM:.+]] = graph.add %[[Y32]], %{{.+}} : tensor<4x8xf32>
+// CHECK: graph.relu %[[SUM]] : tensor<4x8xf32>
+func.func @step(%w: tensor<8x8xf32> {graph.role = #graph.parameter<@w>}, %p: tensor<4x8xf32> {graph.role = #graph.parameter<@p>}, %h: tensor<4x8xf32> {graph.role = #graph.input<"h">})
+    -> (tensor<8x8xf32> {graph.role = #graph.next<0>}, tensor<4x8xf32> {graph.role = #graph.next<1>}, tensor<4x8xf32> {graph.role = #graph.output<"y">}) {
+  %last = graph.scan 16 of() carry(%h) uses(%w) {
+  ^bb0(%before: tensor<4x8xf32>, %weight: tensor<8x8xf32>):
+    %next = graph.matmul %before, %weight batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    graph.scan_yield stack() carry(%next) : tensor<4x8xf32>
+  } : (tensor<4x8xf32>, tensor<8x8xf32>) -> (tensor<4x8xf32>)
+  %y = graph.matmul %last, %w batch [] x [] contract [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %z = graph.add %y, %p : tensor<4x8xf32>
+  %r = graph.relu %z : tensor<4x8xf32>
+  return %w, %p, %r : tensor<8x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}
