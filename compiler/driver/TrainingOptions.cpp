@@ -95,10 +95,11 @@ OptionGroup polyrank::driver::trainingOptions(Options &options) {
            &options.lossScale,
            "Multiply the loss by a power of two for the backward, and divide "
            "the gradients by it before their norm (torch.amp.GradScaler): a "
-           "number such as 1024, or dynamic(init=65536,growth=2,backoff=0.5,"
-           "window=2000,hysteresis=1,min=1), which also skips a step in which "
-           "a gradient is not finite; docs/loss-scaling.md has more. Default: "
-           "dynamic with --precision fp16, otherwise none",
+           "number such as 1024, or dynamic(KEY=VALUE,..) with init=65536, "
+           "growth=2, backoff=0.5, window=2000, hysteresis=1 and min=1, which "
+           "also skips a step in which a gradient is not finite; "
+           "docs/loss-scaling.md has more. Default: dynamic with --precision "
+           "fp16, otherwise none",
            {.refuse = [&options]() -> std::string {
              if (options.forward)
                return hasNoGradients;

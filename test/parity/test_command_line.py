@@ -81,7 +81,7 @@ def refuse(name, *args):
     ((*LOSS, "--bf16"), "no option '--bf16'; that is --precision of polyrank-compile, bf16 or fp16"),
     ((*LOSS, "--precision", "bf61"), "--precision: 'bf61'"),
     ((*LOSS, "--fp32", "fc2"), "--fp32"),
-    ((*LOSS, "--precision", "bf16", "--fp32", "fc3"), "--fp32 fc3: no module of this name computes anything"),
+    ((*LOSS, "--precision", "bf16", "--fp32", "fc4"), "--fp32 fc4: no module of this name computes anything; nearest: 'fc1'"),
     ((*LOSS, "--precision", "bf16", "--fp32", "fc["), "--fp32 fc[: 'fc[' is no pattern"),
     ((*LOSS, "--freeze", "fc1"), "--freeze 'fc1' matches no parameter; nearest: 'fc1.bias', 'fc1.weight'"),
     ((*LOSS, "--clip-norm", "-1"), "--clip-norm: '-1' is no number above 0 (see"),

@@ -55,7 +55,7 @@ POWER = "must be a power of two, so that scaling changes no bit of a gradient; t
     # Modules.
     (("--fp32", "fc2"), "--fp32 requires --precision"),
     (("--precision", "fp32", "--fp32", "fc2"), "--fp32 fc2: all modules compute in f32 (--precision fp32)"),
-    ((*BF16, "--fp32", "fc2,fc9"), "--fp32 fc9: no module of this name computes anything; --describe names modules"),
+    ((*BF16, "--fp32", "fc2,fc9"), "--fp32 fc9: no module of this name computes anything; nearest: 'fc1', 'fc2', 'fc3'"),
 ])
 def test_options_of_precision_that_cannot_be_meant_are_refused(args, message, exported, tmp_path):
     error = refuse("compile", exported("mlp"), "-o", tmp_path / "plan", "--mesh", "data=2", *LOSS, *args)

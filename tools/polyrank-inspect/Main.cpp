@@ -245,20 +245,20 @@ void printMemory(const ProgramReport &report) {
 void printCommunication(const PlanReport &report, const std::string &place) {
   if (!place.empty())
     fmt::print("at {}:\n", place);
-  fmt::print("  {:<14}{:<14}{:<10}{:<6}{:>6}{:>7}{:>13}{:>14}\n", "kind",
+  fmt::print("  {:<14}{:<12}{:<10}{:<5}{:>6}{:>6}{:>12}{:>13}\n", "kind",
              "axes", "segment", "type", "ranks", "count", "bytes",
              "sent bytes");
   uint64_t count = 0, started = 0, payload = 0, sent = 0;
   for (const CommunicationLine &line : report.communication) {
     if (line.place != place)
       continue;
-    fmt::print("  {:<14}{:<14}{:<10}{:<6}{:>6}{:>7}{:>13}{:>14}\n", line.kind,
+    fmt::print("  {:<14}{:<12}{:<10}{:<5}{:>6}{:>6}{:>12}{:>13}\n", line.kind,
                line.axes, line.segment, line.type, line.groupSize, line.count,
                line.payload, line.sent);
     count += line.count, started += line.started, payload += line.payload,
         sent += line.sent;
   }
-  fmt::print("  {:<50}{:>7}{:>13}{:>14}\n", "in all", count, payload, sent);
+  fmt::print("  {:<47}{:>6}{:>12}{:>13}\n", "in all", count, payload, sent);
   if (started)
     fmt::print("  {} of {} are started, and waited for later\n", started,
                count);
