@@ -78,7 +78,7 @@ private:
   const frontends::ImportOptions &bindings;
   MLIRContext context;
   OwningOpRef<ModuleOp> step;
-  /// What lower-precision said of `step`.
+  /// The remark of lower-precision on `step`; empty if there is none.
   std::string precision;
   Description result;
 };
@@ -241,7 +241,8 @@ Describer::axesFor(const DescribedValue &output) const {
 Result<void> Describer::buildStep(const Options &options, ModuleOp module) {
   OwningOpRef<ModuleOp> made = module.clone();
   frontends::LastError said(context);
-  // Of what the passes say, only what --precision made is not said elsewhere.
+  // Only the remark of lower-precision is kept: --describe says the rest in its
+  // own words.
   precision.clear();
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     bool isRemark = diagnostic.getSeverity() == DiagnosticSeverity::Remark;

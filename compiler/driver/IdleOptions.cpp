@@ -6,7 +6,6 @@
 #include "compiler/sharding/BatchAxes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/ElementTypes.h"
-#include "dialects/graph/Precision.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/sharding/Constraint.h"
@@ -49,9 +48,6 @@ StepHoldings StepHoldings::of(func::FuncOp step, const Options &options) {
       result.zeroCollectives += isForZero(movement);
     }
     result.hasAttention |= isa<graph::AttentionOp, graph::AttentionGradOp>(op);
-    result.hasLowProducts |=
-        graph::getPrecision(op) == graph::Precision::Low &&
-        graph::isNarrow(getElementTypeOrSelf(op->getOperand(0).getType()));
     auto convert = dyn_cast<graph::ConvertOp>(op);
     result.roundsGradients |= convert && convert.getParts();
     result.hasNarrowFloats |= llvm::any_of(op->getResultTypes(), [](Type type) {
@@ -187,7 +183,7 @@ Reason thereIsNoAttention(const Options &, const StepHoldings &step) {
 }
 
 Reason noProductIsLow(const Options &options, const StepHoldings &step) {
-  if (step.hasLowProducts || options.strategy.precision == "fp32")
+  if (step.hasNarrowFloats || options.strategy.precision == "fp32")
     return "";
   return options.strategy.fp32.empty()
              ? "the step has no product, convolution or attention of f32"

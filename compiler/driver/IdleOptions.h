@@ -26,8 +26,6 @@ struct StepHoldings {
   int64_t batchRanks = 1;
   /// True if an attention is one op.
   bool hasAttention = false;
-  /// True if a product, convolution or attention has operands of bf16 or f16.
-  bool hasLowProducts = false;
   /// True if parts of a gradient are rounded before they are sent.
   bool roundsGradients = false;
   /// True if a value is a float of less than 32 bits.

@@ -20,8 +20,7 @@ OptionGroup polyrank::driver::modelOptions(Options &options) {
           {"MODEL", "FILE", &options.model,
            "The exported model: ONNX, what torch.export.save writes (.pt2) or "
            "TorchScript (.pt). Floats of any width are computed in float32 "
-           "(see "
-           "--precision), integers narrower than 32 bits in int32"},
+           "(see --precision), integers narrower than 32 bits in int32"},
           {"-o,--output", "PLAN", &options.output, "Where to write the plan"},
           {"--mode", "MODE",
            choice(&options.forward, {{"train", false}, {"forward", true}}),

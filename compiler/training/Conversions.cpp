@@ -67,19 +67,13 @@ Value Conversions::inWide(Value value) {
   return wideOf[value] = convert(value, getWide());
 }
 
-Value Conversions::inOwn(Value value) {
-  return narrowed.contains(value) ? inWide(value) : value;
-}
-
 void Conversions::narrow(Value value) {
   lows.insert(value);
-  narrowed.insert(value);
   value.setType(cast<RankedTensorType>(value.getType()).clone(low));
 }
 
 void Conversions::round(Value value) {
   Value rounded = convert(value, low);
   lows.insert(rounded);
-  narrowed.insert(rounded);
   value.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
 }

@@ -26,10 +26,9 @@ public:
   /// of which only elements are moved, the parameter is converted and the moves
   /// are repeated, so that one conversion serves the whole step.
   mlir::Value inLow(mlir::Value value);
-  /// `value` in f32 if it is low; otherwise `value` itself.
+  /// `value` in f32, the type that it had before the step was rewritten, if it
+  /// is low; otherwise `value` itself.
   mlir::Value inWide(mlir::Value value);
-  /// `value` in the type that it had before the step was rewritten.
-  mlir::Value inOwn(mlir::Value value);
 
   /// Makes `value` low, and the op that computes it with it.
   void narrow(mlir::Value value);
@@ -46,8 +45,6 @@ private:
   mlir::FloatType low;
   llvm::DenseSet<mlir::Value> lows;
   llvm::DenseMap<mlir::Value, mlir::Value> lowOf, wideOf;
-  /// Those of `lows` that take the place of a value of f32.
-  llvm::DenseSet<mlir::Value> narrowed;
 };
 
 } // namespace polyrank::training

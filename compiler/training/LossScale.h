@@ -28,7 +28,7 @@ namespace polyrank::training {
 /// in DeepSpeed, the run ends.
 class LossScale {
 public:
-  /// What the output `skipped` of the step says.
+  /// The values of the step's output `skipped`.
   enum Outcome { Applied = 0, Skipped = 1, Stuck = 2 };
 
   /// The largest scale: its inverse is a normal f32. A scale that has grown to

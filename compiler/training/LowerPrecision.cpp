@@ -30,15 +30,6 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::training;
 
-/// The constant whose elements are all alike of which `value` consists; null if
-/// it is something else.
-static graph::ConstantOp getSplatConstant(Value value) {
-  while (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
-    value = broadcast.getInput();
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  return constant && graph::getSplat(value) ? constant : graph::ConstantOp();
-}
-
 /// The modules of the step's ops.
 static std::vector<std::string> findModules(func::FuncOp step) {
   std::set<std::string> modules;
@@ -75,7 +66,6 @@ private:
   void computeLow(Operation *op);
   void computeWide(Operation *op);
   void computeWidest(Operation *op);
-  void keepOwnTypes(Operation *op);
   bool isInWideModule(Operation *op);
   bool isNeutral(Value value);
   bool isBias(Operation *op, Value value);
@@ -95,12 +85,8 @@ private:
 };
 } // namespace
 
-/// Gives the op the operands that it had, in the types that it had.
-void Rewriter::keepOwnTypes(Operation *op) {
-  for (OpOperand &operand : op->getOpOperands())
-    operand.set(conversions.inOwn(operand.get()));
-}
-
+/// Gives the op the operands that it had before the rewrite, in f32 again where
+/// they have become low.
 void Rewriter::computeWide(Operation *op) {
   for (OpOperand &operand : op->getOpOperands())
     operand.set(conversions.inWide(operand.get()));
@@ -132,12 +118,10 @@ void Rewriter::computeLow(Operation *op) {
 /// of the values that they are combined with: constants that are alike at each
 /// index, unless the low type cannot hold them.
 bool Rewriter::isNeutral(Value value) {
-  graph::ConstantOp constant = getSplatConstant(value);
-  if (!constant)
-    return false;
-  double number = *graph::getSplat(constant.getResult());
-  return std::isfinite(graph::roundTo(conversions.getLow(), number)) ||
-         !std::isfinite(number);
+  std::optional<double> number = graph::getSplat(value);
+  return number &&
+         (std::isfinite(graph::roundTo(conversions.getLow(), *number)) ||
+          !std::isfinite(*number));
 }
 
 /// Returns true if `op` adds `value`, a parameter with an element for each
@@ -216,11 +200,10 @@ bool Rewriter::isInWideModule(Operation *op) {
   return false;
 }
 
-/// Elements and uses have the types of the operands, carried values the types
-/// that they had.
+/// Elements and uses have the types of the operands; carried values stay f32.
 void Rewriter::rewriteScan(graph::ScanOp scan) {
   for (OpOperand &operand : scan.getCarryMutable())
-    operand.set(conversions.inOwn(operand.get()));
+    operand.set(conversions.inWide(operand.get()));
   auto take = [&](ValueRange operands, Block::BlockArgListType arguments) {
     for (auto [operand, argument] : llvm::zip_equal(operands, arguments))
       if (conversions.isLow(operand))
@@ -231,7 +214,7 @@ void Rewriter::rewriteScan(graph::ScanOp scan) {
   rewrite(scan.getBody().front());
   graph::ScanYieldOp yield = scan.getYield();
   for (OpOperand &operand : yield.getCarryMutable())
-    operand.set(conversions.inOwn(operand.get()));
+    operand.set(conversions.inWide(operand.get()));
   for (auto [element, stack] :
        llvm::zip_equal(yield.getStack(), scan.getStacks()))
     if (conversions.isLow(element))
@@ -263,14 +246,14 @@ void Rewriter::useLowArguments(graph::ScanOp scan) {
 void Rewriter::rewrite(Operation *op) {
   if (phases.getPhase(op) == graph::Phase::Update ||
       op->hasTrait<OpTrait::IsTerminator>())
-    return keepOwnTypes(op);
+    return computeWide(op);
   if (auto region = dyn_cast<graph::MicrobatchesOp>(op)) {
-    keepOwnTypes(op);
+    computeWide(op);
     return rewrite(region.getBody().front());
   }
   std::optional<graph::Precision> precision = graph::getPrecision(op);
   if (!precision)
-    return keepOwnTypes(op);
+    return computeWide(op);
   auto scan = dyn_cast<graph::ScanOp>(op);
   if (isInWideModule(op)) {
     if (scan || precision == graph::Precision::Low)

@@ -14,9 +14,9 @@ enum class Precision {
   Widest // the widest type of the operands
 };
 
-/// What the op's trait says (GraphInterfaces.td); nullopt for ops that are no
-/// graph ops. Only a reduction's kind matters too: a sum is formed in f32, an
-/// extremum is one of the operand's elements.
+/// Returns what the op's trait says (GraphInterfaces.td); nullopt for ops that
+/// are no graph ops. Of a reduction its kind matters too: a sum is formed in
+/// f32, an extremum is one of the operand's elements.
 std::optional<Precision> getPrecision(mlir::Operation *op);
 
 /// Returns true if `value`, an operand or result of an op that computes in the

@@ -1,6 +1,7 @@
 // The buffers of attention and its gradient on a CPU.
 
 #include "runtime/plan/CallRules.h"
+#include "runtime/plan/TileProducts.h"
 #include "runtime/plan/Verifier.h"
 
 #include <algorithm>
@@ -126,19 +127,6 @@ std::string nameOf(ElementType type) {
   if (type < ElementType::MIN || type > ElementType::MAX)
     return std::to_string(int(type));
   return std::string(rowOf(static_cast<polyrank::ElementType>(type)).name);
-}
-
-/// Returns true if such products are of elements of this type.
-bool multiplies(TileProducts products, ElementType type) {
-  switch (products) {
-  case TileProducts::Float32:
-    return type == ElementType::F32;
-  case TileProducts::BFloat16:
-    return type == ElementType::BF16;
-  case TileProducts::Widened:
-    return type == ElementType::BF16 || type == ElementType::F16;
-  }
-  return false;
 }
 
 std::string findTypeFault(const CpuAttention &a) {

@@ -26,8 +26,8 @@ enum class MemoryUse {
   Gradients,
   /// Parameters that are split over ranks, after their all-gather (ZeRO 3).
   GatheredParameters,
-  /// What a kernel computes of parameters alone before the update: parameters
-  /// in another type or order.
+  /// Values that a kernel computes from parameters alone before the update:
+  /// parameters in another type or order.
   ConvertedParameters,
   /// What the forward writes and the backward reads.
   SavedActivations,

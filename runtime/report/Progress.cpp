@@ -289,7 +289,7 @@ void Progress::step(const StepReport &report) {
   }
   append(line);
   addEvents(step, samples);
-  // What is not finite in a skipped step harms nothing.
+  // Numbers of a skipped step that are not finite harm nothing.
   if (!notFinite.empty() && !step.isSkipped() &&
       !(options.endsAtNan && step.lossIsNan()))
     warn(step, notFinite);

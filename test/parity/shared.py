@@ -5,6 +5,7 @@ import functools
 import hashlib
 import os
 
+import pytest
 import torch
 
 folder = None  # of this run; without one each process makes its own
@@ -28,6 +29,14 @@ def made(name, make):
             make(path)
             done.touch()
     return path
+
+
+def perName(make):
+    """A fixture that gives what make(name, folder) has made of each name, once in a module."""
+    @pytest.fixture(scope="module")
+    def subject(tmp_path_factory):
+        return functools.lru_cache(maxsize=None)(lambda name: make(name, tmp_path_factory.mktemp(name)))
+    return subject
 
 
 def remembered(function):

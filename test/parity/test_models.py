@@ -15,6 +15,7 @@ import sampling
 import tools
 from exporters import FORMATS, inputOptions
 from reference import GRADIENT_RATE
+from shared import perName
 from zoo import ZOO
 
 STEPS = 5
@@ -114,16 +115,7 @@ def check(found, limit, subject, which):
         assert difference <= limit or difference <= 3 * subject.spread[which], name
 
 
-@pytest.fixture(scope="module")
-def subject(tmp_path_factory):
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = Subject(name, tmp_path_factory.mktemp(name))
-        return made[name]
-
-    return get
+subject = perName(Subject)
 
 
 def trains(subject, format, mesh, folder):

@@ -13,6 +13,7 @@ import tools
 import zoo
 from exporters import FORMATS
 from reference import GRADIENT_RATE
+from shared import perName
 from zoo import Row, draw, split, tokens
 
 BATCH, LENGTH, VOCAB, WIDTH = 8, 24, 211, 64
@@ -97,16 +98,7 @@ class Subject:
         return {key: (before[key].double() - after[key].double()) / GRADIENT_RATE for key in self.theirs("fp32")}, said
 
 
-@pytest.fixture(scope="module")
-def subject(tmp_path_factory):
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = Subject(name, tmp_path_factory.mktemp(name))
-        return made[name]
-
-    return get
+subject = perName(Subject)
 
 
 def distances(left, right):

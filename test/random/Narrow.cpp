@@ -36,8 +36,8 @@ static SmallVector<Value> sumsOf(Operation *op) {
       .Default({});
 }
 
-/// Products are computed in f32 only. A conversion has its types already, and a
-/// value without operands is one that others convert.
+/// Products become narrow by lower-precision (Check.cpp). A conversion has its
+/// types already, and a value without operands is one that others convert.
 static bool mayBeNarrow(Operation &op) {
   return isa<graph::GraphOp>(op) && op.getNumRegions() == 0 &&
          !isa<graph::MatmulOp, graph::GroupedMatmulOp, graph::GroupedOuterOp,

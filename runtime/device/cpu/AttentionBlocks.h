@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/device/cpu/PairProducts.h"
+#include "runtime/plan/TileProducts.h"
 #include "support/ElementType.h"
 
 #include <cstddef>
@@ -27,19 +28,6 @@ constexpr const char *nameOf(TileProducts products) {
     return "widened";
   }
   return "unknown";
-}
-
-/// Returns true if such products are of elements of this type.
-constexpr bool multiplies(TileProducts products, ElementType type) {
-  switch (products) {
-  case TileProducts::Float32:
-    return type == ElementType::F32;
-  case TileProducts::BFloat16:
-    return type == ElementType::BF16;
-  case TileProducts::Widened:
-    return type == ElementType::BF16 || type == ElementType::F16;
-  }
-  return false;
 }
 
 /// Returns true if this machine has such products. Those of bf16 need the

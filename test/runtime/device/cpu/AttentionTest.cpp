@@ -15,7 +15,7 @@
 namespace polyrank::runtime::test {
 namespace {
 
-/// What outputs hold before, and between rows. Exact in all types.
+/// The value of outputs before the call, and between rows; exact in all types.
 constexpr float untouched = 776;
 
 /// Which dims of bias or mask are those of the scores; the others are 1.
@@ -194,7 +194,7 @@ Outputs<float> run(Problem &problem, int threads) {
                attentionScratchBytes(problem.whole, threads));
   std::unique_ptr<void, decltype(&std::free)> scratch(
       std::aligned_alloc(64, scratchBytes + 64), std::free);
-  // What scratch holds before does not count.
+  // The contents of scratch before the call do not matter.
   std::memset(scratch.get(), 0xff, scratchBytes);
   auto *end = static_cast<std::byte *>(scratch.get()) + scratchBytes;
   std::memset(end, 99, 64);
