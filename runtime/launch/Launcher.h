@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/launch/Cores.h"
 #include "support/File.h"
 

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 
 #include <chrono>
 #include <functional>

@@ -8,7 +8,7 @@
 // "least_ms": .., "median_ms": ..}. The time of a repetition is that of its
 // slowest rank, measured from a barrier. Every value is checked.
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/DeviceAccess.h"
 
 #include <algorithm>

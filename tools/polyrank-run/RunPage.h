@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/checkpoint/Manifest.h"
-#include "runtime/comm/Frontier.h"
+#include "runtime/job/Frontier.h"
 #include "support/File.h"
 
 #include <array>

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Frontier.h"
+#include "runtime/job/Frontier.h"
 #include "runtime/plan/Channels.h"
 #include "support/Result.h"
 

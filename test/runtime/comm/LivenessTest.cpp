@@ -1,6 +1,6 @@
 // The liveness of ranks, which ranks wait for which, and which belong to a job.
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 
 #include <algorithm>
 #include <csignal>

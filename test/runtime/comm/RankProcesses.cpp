@@ -2,7 +2,7 @@
 
 #include "test/runtime/comm/RankProcesses.h"
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 
 #include <chrono>
 #include <csignal>

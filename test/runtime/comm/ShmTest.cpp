@@ -1,7 +1,7 @@
 // Properties of shared memory only: the job's descriptors, its launcher's view,
 // and 16-bit floats.
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 #include "support/Float16.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Creates the memfds of a job and passes them on.
 
-#include "runtime/comm/shm/ShmJob.h"
+#include "runtime/comm/shm/ShmMemory.h"
 
 #include "support/Cores.h"
 
