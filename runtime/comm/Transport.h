@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/DeviceMemory.h"
+#include "runtime/job/Job.h"
 #include "runtime/plan/Collectives.h"
 #include "support/ElementType.h"
 #include "support/Result.h"
@@ -117,15 +118,17 @@ using TransportStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds + 1>;
 inline constexpr int transferStatistics = numCollectiveKinds;
 
-/// One rank's end of the connection to all others. All calls are made by one
-/// thread, except `abort`. After the first failure, every call on every rank of
-/// the job fails with its message: the job is over, and ranks exit.
+/// One rank's end of the connection to all others, the ranks of a job. All
+/// calls are made by one thread. The first failure aborts the job, and then
+/// every call on every rank fails with its message.
 class Transport {
 public:
   virtual ~Transport() = default;
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
+  /// The job that this rank has joined.
+  virtual JobMember &job() = 0;
 
   /// This rank's shared region, in memory that its device computes in:
   /// initially zero, page-aligned, of the size that the job was created with.
@@ -191,27 +194,6 @@ public:
   /// Each member calls it with the same link, before the group's first
   /// collective.
   virtual void pace(Group group, const PacedLink &link) = 0;
-
-  /// Ends the job from any thread: every rank that waits, and every later call,
-  /// fails with this message. The first abort of the job wins.
-  virtual void abort(std::string_view message) = 0;
-
-  /// Fails if the job was aborted. Does not wait.
-  virtual Result<void> health() = 0;
-
-  /// Returns true if this rank may begin the next step; then all ranks will.
-  /// Otherwise the launcher has asked all ranks to end after the step before.
-  virtual bool mayBegin(uint64_t step) { return true; }
-  /// Returns true if the launcher has asked the ranks to end and no rank will
-  /// begin this step. Unlike `mayBegin`, the query begins nothing.
-  virtual bool isClosedBefore(uint64_t step) { return false; }
-
-  /// Publishes this rank's position, before each command: for messages, and for
-  /// the launcher, which ends a job that makes no progress.
-  virtual void setProgress(uint64_t step, uint32_t command) = 0;
-  /// Signals progress outside commands, such as a part of a file that was read.
-  /// Called from any thread.
-  virtual void beat() = 0;
 
   /// Sets the threads for copies and sums; without them the calling thread does
   /// the work.

@@ -441,7 +441,7 @@ Result<void> Interpreter::runLoop(const Command &loop, uint32_t microbatch,
       profiled->add(place.segment, place.command, end - start, n);
       start = end;
     }
-    transport->beat();
+    transport->job().beat();
   }
   return {};
 }
@@ -458,7 +458,7 @@ Result<void> Interpreter::runStep(uint64_t step, Event &latest) {
     std::vector<Command> &commands = segments[action.segment()];
     for (size_t c = 0; c < commands.size(); ++c) {
       Command &command = commands[c];
-      transport->setProgress(step, number);
+      transport->job().setProgress(step, number);
       // In a rehearsal a loop is one sleep.
       bool isLoop = !command.nested.empty();
       Result<void> result = isLoop

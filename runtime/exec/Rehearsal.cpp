@@ -176,8 +176,8 @@ Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
     int64_t until = std::min(end, time + longest);
     timespec at{until / 1'000'000'000, until % 1'000'000'000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
-    transport.beat();
-    if (Result<void> alive = transport.health(); !alive)
+    transport.job().beat();
+    if (Result<void> alive = transport.job().health(); !alive)
       return alive;
   }
   return {};

@@ -39,10 +39,8 @@ void forEachPlace(const std::vector<Place> &places, uint64_t begin,
 class Saver {
 public:
   Saver(const LoadedPlan &plan, const RankProgram &program,
-        const Weights &initial, Transport &transport, Group everyone,
-        const SaveOptions &options)
-      : program(program), initial(initial), transport(transport),
-        everyone(everyone), options(options),
+        const Weights &initial, JobMember &job, const SaveOptions &options)
+      : program(program), initial(initial), job(job), options(options),
         saved(savedTensorsOf(*plan.plan, options.what)) {
     for (const SavedEntry &entry : options.target.entries) {
       numbers.push_back(entry.stored);
@@ -73,7 +71,7 @@ public:
                end = std::min((round + 1) * roundBytes, writer.size());
       options.onProgress(begin - writer.dataBegin(),
                          writer.size() - writer.dataBegin());
-      transport.beat();
+      job.beat();
       if (Result<void> done =
               runRound(writer, begin, end,
                        options.memory.data() + begin % saveMemoryBytes);
@@ -87,13 +85,13 @@ public:
                        writer.size() - writer.dataBegin());
     if (Result<void> finished = writer.finish(); !finished)
       return finished;
-    return transport.barrier(everyone);
+    return job.barrier();
   }
 
 private:
   Result<SafetensorsWriter> open() {
-    if (transport.rank() != 0) {
-      if (Result<void> created = transport.barrier(everyone); !created)
+    if (job.rank() != 0) {
+      if (Result<void> created = job.barrier(); !created)
         return created.error();
       return SafetensorsWriter::join(options.target.path, options.file, tensors,
                                      savedMetadata());
@@ -102,7 +100,7 @@ private:
         options.target.path, options.file, tensors, savedMetadata());
     if (!writer)
       return writer;
-    if (Result<void> created = transport.barrier(everyone); !created)
+    if (Result<void> created = job.barrier(); !created)
       return created.error();
     return writer;
   }
@@ -110,13 +108,12 @@ private:
   Result<void> runRound(SafetensorsWriter &writer, uint64_t begin, uint64_t end,
                         std::byte *memory) {
     uint64_t start = begin / grain * grain,
-             window = ((end - start) / transport.worldSize() / grain + 1) *
+             window = ((end - start) / job.worldSize() / grain + 1) *
                       grain; // of each rank
     auto bound = [&](uint64_t number) {
       return std::clamp(start + number * window, begin, end);
     };
-    uint64_t mine = bound(transport.rank()),
-             mineEnd = bound(transport.rank() + 1);
+    uint64_t mine = bound(job.rank()), mineEnd = bound(job.rank() + 1);
     if (Result<void> copied = copyInitial(begin, end, mine, mineEnd, memory);
         !copied)
       return copied;
@@ -134,7 +131,7 @@ private:
     // Now the other half is free on this rank, and after the barrier on all.
     if (Result<void> done = awaitWriting(); !done)
       return done;
-    if (Result<void> all = transport.barrier(everyone); !all)
+    if (Result<void> all = job.barrier(); !all)
       return all;
     std::span<const std::byte> data(memory + (mine - begin), mineEnd - mine);
     if (!data.empty())
@@ -170,7 +167,7 @@ private:
                  });
     if (!result)
       return result;
-    return transport.barrier(everyone);
+    return job.barrier();
   }
 
   /// Loads elements [begin, end) of a stored tensor from its source; zeros if
@@ -263,8 +260,7 @@ private:
 
   const RankProgram &program;
   const Weights &initial;
-  Transport &transport;
-  Group everyone;
+  JobMember &job;
   const SaveOptions &options;
   std::vector<SavedTensor> saved;
   std::vector<TensorSpec> tensors; // in the file, aliases too
@@ -278,9 +274,9 @@ private:
 } // namespace
 
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
-                         const Weights &initial, Transport &transport,
-                         Group everyone, const SaveOptions &options) {
-  return Saver(plan, program, initial, transport, everyone, options).run();
+                         const Weights &initial, JobMember &job,
+                         const SaveOptions &options) {
+  return Saver(plan, program, initial, job, options).run();
 }
 
 } // namespace polyrank::runtime

@@ -4,6 +4,7 @@
 
 #include "runtime/exec/SavedFiles.h"
 #include "runtime/exec/Weights.h"
+#include "runtime/job/Job.h"
 
 namespace polyrank::runtime {
 
@@ -33,7 +34,7 @@ struct SaveOptions {
 /// and replicas share this work; then each rank writes one dense window of it.
 /// So system calls are few and large for every layout.
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
-                         const Weights &initial, Transport &transport,
-                         Group everyone, const SaveOptions &options);
+                         const Weights &initial, JobMember &job,
+                         const SaveOptions &options);
 
 } // namespace polyrank::runtime

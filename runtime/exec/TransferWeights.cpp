@@ -74,8 +74,7 @@ Result<WeightTransfer> WeightTransfer::prepare(const LoadedPlan &from,
 
 Result<void> WeightTransfer::run(const RankProgram &source,
                                  const Weights &initial, RankProgram &target,
-                                 Transport &transport, Group everyone,
-                                 std::span<std::byte> memory,
+                                 JobMember &job, std::span<std::byte> memory,
                                  const ParallelFor &parallelFor) const {
   std::map<uint32_t, std::vector<StoredShard>> shards;
   for (StoredShard &shard : source.storedShards(what))
@@ -88,9 +87,9 @@ Result<void> WeightTransfer::run(const RankProgram &source,
     return {};
   };
   for (uint32_t round = 0; round < rounds; ++round) {
-    transport.beat();
+    job.beat();
     // After the barrier nobody needs the previous contents.
-    if (Result<void> all = transport.barrier(everyone); !all)
+    if (Result<void> all = job.barrier(); !all)
       return all;
     // Tensors that no rank holds completely are copied first; the ranks then
     // overwrite their parts.
@@ -101,7 +100,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
             return {};
           anyInitial = true;
           const StoredSource &from = initial.sources()[pair.from];
-          if (transport.rank() != 0)
+          if (job.rank() != 0)
             return {};
           std::memset(at, 0, pair.bytes());
           if (!from.read)
@@ -113,7 +112,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
     if (!done)
       return done;
     if (anyInitial)
-      if (Result<void> all = transport.barrier(everyone); !all)
+      if (Result<void> all = job.barrier(); !all)
         return all;
     done = inRound(round, [&](const Pair &pair, std::byte *at) -> Result<void> {
       auto held = shards.find(pair.from);
@@ -140,7 +139,7 @@ Result<void> WeightTransfer::run(const RankProgram &source,
     });
     if (!done)
       return done;
-    if (Result<void> all = transport.barrier(everyone); !all)
+    if (Result<void> all = job.barrier(); !all)
       return all;
     done = inRound(round, [&](const Pair &pair, std::byte *at) {
       StoredSource from;

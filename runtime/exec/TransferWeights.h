@@ -25,7 +25,7 @@ public:
   /// from which `source` was loaded; elements that no rank holds come from
   /// there.
   Result<void> run(const RankProgram &source, const Weights &initial,
-                   RankProgram &target, Transport &transport, Group everyone,
+                   RankProgram &target, JobMember &job,
                    std::span<std::byte> memory,
                    const ParallelFor &parallelFor) const;
 

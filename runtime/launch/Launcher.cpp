@@ -11,7 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -43,10 +43,10 @@ struct RankProcess {
 /// with a core of their own spin a while (0.1 to 0.3 ms) before they sleep,
 /// otherwise they sleep at once.
 std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
-                                       int pipe, const std::string &job,
-                                       bool alone) {
+                                       int pipe,
+                                       const std::vector<int> &jobFiles) {
   std::vector<std::string> result;
-  std::string files;
+  bool alone = options.cores.alone;
   for (char **variable = environ; *variable; ++variable) {
     std::string_view text = *variable;
     if (!text.starts_with("POLYRANK_") && !text.starts_with("OMP_") &&
@@ -54,14 +54,13 @@ std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
       result.emplace_back(text);
   }
   result.push_back(fmt::format("POLYRANK_RANK={}", rank));
-  result.push_back(fmt::format("POLYRANK_JOB={}", job));
+  result.push_back(fmt::format("POLYRANK_JOB={}", fmt::join(jobFiles, ",")));
   result.push_back(fmt::format("POLYRANK_ATTEMPT={}", options.attempt));
   // For tests (support/Failpoint.h).
   if (const char *failpoints = std::getenv("POLYRANK_FAIL"))
     result.push_back(fmt::format("POLYRANK_FAIL={}", failpoints));
-  for (int descriptor : options.descriptors)
-    files += (files.empty() ? "" : ",") + std::to_string(descriptor);
-  result.push_back("POLYRANK_FILES=" + files);
+  result.push_back(
+      fmt::format("POLYRANK_FILES={}", fmt::join(options.descriptors, ",")));
   result.push_back(fmt::format("POLYRANK_REPORTS={}", pipe));
   result.push_back(fmt::format("OMP_NUM_THREADS={}", options.threads));
   result.push_back("OMP_DYNAMIC=false");
@@ -106,7 +105,7 @@ bool isOwnSignal(int signal) {
 
 class Launcher {
 public:
-  Launcher(const LaunchOptions &options, const shm::Job &job,
+  Launcher(const LaunchOptions &options, JobControl &job,
            const EndSignals &signals)
       : options(options), job(job), signals(signals), ranks(options.ranks),
         watch(job, options.ranks, {options.nameOf, options.placeOf}) {}
@@ -153,10 +152,10 @@ private:
     Descriptor reports(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     // Everything that allocates comes before the fork.
+    std::vector<int> jobFiles = job.descriptors();
     std::vector<std::string> arguments = options.arguments;
     std::vector<std::string> environment =
-        environmentOf(options, rank, reports.get(), job.descriptors().text(),
-                      options.cores.alone);
+        environmentOf(options, rank, reports.get(), jobFiles);
     std::vector<char *> argv = pointersTo(arguments),
                         envp = pointersTo(environment);
     const cpu_set_t *mine =
@@ -184,7 +183,8 @@ private:
       fcntl(reports.get(), F_SETFD, 0);
       for (int descriptor : options.descriptors)
         fcntl(descriptor, F_SETFD, 0);
-      job.keepOpenOverExec();
+      for (int descriptor : jobFiles)
+        fcntl(descriptor, F_SETFD, 0);
       execve("/proc/self/exe", argv.data(), envp.data());
       _exit(127);
     }
@@ -438,7 +438,7 @@ private:
   }
 
   const LaunchOptions &options;
-  const shm::Job &job;
+  JobControl &job;
   const EndSignals &signals;
   std::vector<RankProcess> ranks;
   Watch watch;
@@ -455,7 +455,7 @@ private:
 
 } // namespace
 
-LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
+LaunchEnd launchRanks(const LaunchOptions &options, JobControl &job,
                       const EndSignals &signals) {
   return Launcher(options, job, signals).run();
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/job/Job.h"
 #include "runtime/launch/Cores.h"
 #include "support/File.h"
 
@@ -103,7 +103,7 @@ struct LaunchEnd {
 /// effect. With `finishesStep` the first signal lets the ranks end after the
 /// same step, and the error is Preempted; a SIGINT after it ends them at once.
 /// Other threads of this process must block these signals.
-LaunchEnd launchRanks(const LaunchOptions &options, const shm::Job &job,
+LaunchEnd launchRanks(const LaunchOptions &options, JobControl &job,
                       const EndSignals &signals);
 
 /// A rank's end of the connection to its launcher.
@@ -115,20 +115,20 @@ public:
   int rank() const { return number; }
   /// The launcher's LaunchOptions::descriptors.
   const std::vector<int> &descriptors() const { return files; }
-  const std::string &job() const { return shared; }
+  /// The files by which the rank joins its job (JobControl::descriptors).
+  const std::vector<int> &job() const { return jobFiles; }
 
   void report(const nlohmann::json &report) const;
   /// Reports why the rank ends, and returns its exit status.
   int fail(const Error &error) const;
   int finish() const;
   /// Reports that the rank ends after this step, as requested
-  /// (Transport::mayBegin).
+  /// (JobMember::mayBegin).
   void stopped(uint64_t step) const;
 
 private:
   int number = -1, pipe = -1;
-  std::vector<int> files;
-  std::string shared;
+  std::vector<int> files, jobFiles;
 };
 
 } // namespace polyrank::runtime

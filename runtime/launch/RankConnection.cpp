@@ -15,25 +15,36 @@ int numberFrom(const char *variable) {
   return text ? std::atoi(text) : -1;
 }
 
+/// Reads "3,-1,5". Returns nothing if the variable is missing or something
+/// else. The descriptors do not survive another exec.
+std::optional<std::vector<int>> descriptorsFrom(const char *variable) {
+  const char *text = std::getenv(variable);
+  if (!text)
+    return std::nullopt;
+  std::vector<int> numbers;
+  for (char *next; *text; text = *next == ',' ? next + 1 : next) {
+    numbers.push_back(static_cast<int>(std::strtol(text, &next, 10)));
+    if (next == text)
+      return std::nullopt;
+  }
+  for (int number : numbers)
+    fcntl(number, F_SETFD, FD_CLOEXEC);
+  return numbers;
+}
+
 } // namespace
 
 std::optional<RankConnection> RankConnection::fromEnvironment() {
   RankConnection connection;
   connection.number = numberFrom("POLYRANK_RANK");
   connection.pipe = numberFrom("POLYRANK_REPORTS");
-  const char *job = std::getenv("POLYRANK_JOB");
-  const char *files = std::getenv("POLYRANK_FILES");
+  auto job = descriptorsFrom("POLYRANK_JOB"),
+       files = descriptorsFrom("POLYRANK_FILES");
   if (connection.number < 0 || connection.pipe < 0 || !job || !files)
     return std::nullopt;
-  for (char *next; *files; files = *next == ',' ? next + 1 : next) {
-    connection.files.push_back(std::strtol(files, &next, 10));
-    if (next == files)
-      return std::nullopt;
-  }
-  connection.shared = job;
+  connection.jobFiles = *std::move(job);
+  connection.files = *std::move(files);
   fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
-  for (int descriptor : connection.files)
-    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   return connection;
 }
 

@@ -23,12 +23,13 @@ std::string listOf(const std::vector<int> &ranks, const RankNames &names) {
   return text;
 }
 
-std::string describeWait(const shm::RankWait &wait, const RankNames &names) {
-  using What = shm::RankWait::What;
+std::string describeWait(const RankWait &wait, const RankNames &names) {
+  using What = RankWait::What;
   switch (wait.what) {
   case What::Nothing:
     return "";
   case What::Starts:
+  case What::Barrier:
     return wait.ranks.empty() ? ", waits"
                               : ", waits for " + listOf(wait.ranks, names);
   case What::Work:
@@ -55,21 +56,21 @@ std::string lineOf(const std::string &who, bool isCulprit,
 std::string describeRank(int rank, const std::vector<RankSnapshot> &ranks,
                          const RankNames &names) {
   const RankSnapshot &each = ranks[rank];
-  const shm::RankReport &report = each.report;
+  const RankReport &report = each.report;
   std::string text;
-  if (report.phase == shm::RankPhase::Left)
+  if (report.phase == RankPhase::Left)
     return "has left the job";
-  if (report.phase == shm::RankPhase::Starting ||
-      report.phase == shm::RankPhase::Attaching)
+  if (report.phase == RankPhase::Starting || report.phase == RankPhase::Joining)
     text = "has not joined the job";
   else if (report.step == 0)
     text = "has not begun its first step";
   else
-    text = fmt::format("is in step {}, {}", report.step,
-                       names.command(rank, report.command));
+    text = report.isBeside ? fmt::format("evaluates after step {}", report.step)
+                           : fmt::format("is in step {}, {}", report.step,
+                                         names.command(rank, report.command));
   if (each.isGone())
     return "is dead; it " + (report.step == 0
-                                 ? (report.phase == shm::RankPhase::Running
+                                 ? (report.phase == RankPhase::Running
                                         ? "had not begun its first step"
                                         : "had not joined the job")
                                  : "was" + text.substr(2));
@@ -89,7 +90,7 @@ std::vector<int> findCulprits(const std::vector<RankSnapshot> &ranks) {
     return found;
   };
   auto isDead = [](const RankSnapshot &rank) {
-    return rank.isGone() && rank.report.phase != shm::RankPhase::Left;
+    return rank.isGone() && rank.report.phase != RankPhase::Left;
   };
   // A rank that is dead or stopped explains what the others do.
   for (auto found : {those(isDead), those([](const RankSnapshot &rank) {
@@ -98,7 +99,7 @@ std::vector<int> findCulprits(const std::vector<RankSnapshot> &ranks) {
     if (!found.empty())
       return found;
   return those([](const RankSnapshot &rank) {
-    return !rank.isGone() && rank.wait.what == shm::RankWait::What::Nothing;
+    return !rank.isGone() && rank.wait.what == RankWait::What::Nothing;
   });
 }
 

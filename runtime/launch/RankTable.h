@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/job/Job.h"
 
 #include <chrono>
 #include <functional>
@@ -22,9 +22,9 @@ struct RankNames {
 struct RankSnapshot {
   int pid = -1;
   bool running = false; // not yet reaped
-  char state = '?';     // shm::processState
-  shm::RankReport report;
-  shm::RankWait wait;
+  char state = '?';     // processState
+  RankReport report;
+  RankWait wait;
   std::chrono::steady_clock::duration still{}; // since its last progress
 
   bool isStopped() const { return state == 'T' || state == 't'; }

@@ -2,6 +2,8 @@
 
 #include "runtime/launch/Watch.h"
 
+#include "support/Processes.h"
+
 #include <algorithm>
 
 namespace polyrank::runtime {
@@ -23,7 +25,7 @@ Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   bool moved = false;
   size_t left = 0;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    shm::RankReport report = job.report(static_cast<int>(r));
+    RankReport report = job.report(static_cast<int>(r));
     bool same = report == reports[r];
     quiet[r] = same ? quiet[r] + passed : Clock::duration();
     moved |= !same;
@@ -37,7 +39,7 @@ Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
     return still;
   }
   for (const WatchedRank &rank : ranks)
-    if (rank.running && shm::processState(rank.pid) == 'D')
+    if (rank.running && processState(rank.pid) == 'D')
       return still;
   still += passed;
   return still;
@@ -68,7 +70,7 @@ Watch::snapshot(const std::vector<WatchedRank> &ranks) const {
     RankSnapshot each{ranks[r].pid,     ranks[r].running, '?',
                       job.report(rank), job.waitOf(rank), quiet[r]};
     if (each.running)
-      each.state = shm::processState(each.pid);
+      each.state = processState(each.pid);
     if (each.report != reports[r])
       each.still = {};
     all.push_back(std::move(each));

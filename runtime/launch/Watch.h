@@ -27,7 +27,7 @@ class Watch {
 public:
   using Clock = std::chrono::steady_clock;
 
-  Watch(const shm::Job &job, int ranks, RankNames names)
+  Watch(const JobControl &job, int ranks, RankNames names)
       : job(job), names(std::move(names)), reports(ranks), quiet(ranks) {}
 
   /// Returns for how long no rank has made progress. To be called often.
@@ -51,11 +51,11 @@ public:
                     int failed = -1) const;
 
 private:
-  const shm::Job &job;
+  const JobControl &job;
   RankNames names;
-  std::vector<shm::RankReport> reports; // of the last look
-  std::vector<Clock::duration> quiet;   // how long each report has not changed
-  std::deque<double> steps;             // seconds of the latest ones
+  std::vector<RankReport> reports;    // of the last look
+  std::vector<Clock::duration> quiet; // how long each report has not changed
+  std::deque<double> steps;           // seconds of the latest ones
   size_t running = 0;
   Clock::time_point last = Clock::now();
   Clock::duration still{};

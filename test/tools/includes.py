@@ -11,6 +11,9 @@ from pathlib import Path
 MAY = {
     "support": [],
     "runtime": ["support"],
+    "runtime/job": ["support"],
+    "runtime/launch": ["support", "runtime/job"],
+    "runtime/report": ["support", "runtime/plan"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -47,6 +50,10 @@ MUST_NOT = {
     "runtime/device/cpu": ("runtime/device/cpu", "runtime/device/MakeDevice.cpp", "compiler/target/cpu", "tools/bench/Attention.cpp"),
     # What a device's addresses stand for: nobody else reads or writes an arena.
     "runtime/device/DeviceAccess.h": ("runtime/device", "runtime/comm/shm", "tools/bench"),
+    # One way to move data knows nothing of another. Programs choose one, and whoever launches, watches or reports sees none.
+    "runtime/comm/shm": ("runtime/comm/shm", "runtime/session", "tools"),
+    # The same of what a job lives in.
+    "runtime/job/local": ("runtime/job/local", "runtime/session", "tools"),
 }
 
 

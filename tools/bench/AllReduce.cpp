@@ -10,6 +10,7 @@
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/DeviceAccess.h"
+#include "runtime/job/local/LocalJob.h"
 
 #include <algorithm>
 #include <chrono>
@@ -133,11 +134,16 @@ Result<void> runRank(Transport &transport, const Options &options,
   return transport.barrier(group); // no rank leaves before all are done
 }
 
-int rankMain(const shm::Job &job, int rank, const Options &options,
-             double *times) {
-  auto transport = shm::attach(job.descriptors(), rank);
-  Result<void> done = transport ? runRank(**transport, options, times)
-                                : Result<void>(transport.error());
+Result<void> joinAndRun(const JobControl &job, const shm::Memory &memory,
+                        int rank, const Options &options, double *times) {
+  POLYRANK_ASSIGN(member, local::joinJob(job.descriptors(), rank));
+  POLYRANK_ASSIGN(transport, shm::attach(memory.descriptors(), *member));
+  return runRank(*transport, options, times);
+}
+
+int rankMain(const JobControl &job, const shm::Memory &memory, int rank,
+             const Options &options, double *times) {
+  Result<void> done = joinAndRun(job, memory, rank, options, times);
   if (!done)
     std::fprintf(stderr, "rank %d: %s\n", rank, done.error().message.c_str());
   return done ? 0 : 2;
@@ -162,21 +168,23 @@ int main(int argc, char **argv) {
     return 2;
   }
   auto *times = static_cast<double *>(shared); // [rank][repetition]
-  shm::JobOptions jobOptions;
-  jobOptions.sharedSizes.assign(options.ranks, uint64_t(options.mib) << 20);
-  auto job = shm::Job::create(jobOptions);
-  if (!job) {
-    std::fprintf(stderr, "%s\n", job.error().message.c_str());
+  shm::MemoryOptions memoryOptions;
+  memoryOptions.sharedSizes.assign(options.ranks, uint64_t(options.mib) << 20);
+  auto memory = shm::Memory::create(memoryOptions);
+  auto job = local::createJob({.ranks = options.ranks});
+  if (!memory || !job) {
+    const Error &error = memory ? job.error() : memory.error();
+    std::fprintf(stderr, "%s\n", error.message.c_str());
     return 2;
   }
   std::vector<pid_t> processes(options.ranks);
   for (int r = 0; r < options.ranks; ++r) {
     processes[r] = fork();
     if (processes[r] == 0)
-      _exit(rankMain(*job, r, options, times + r * options.repeats));
+      _exit(rankMain(**job, *memory, r, options, times + r * options.repeats));
     if (processes[r] < 0) {
       std::perror("fork");
-      job->abort("not all ranks could be started");
+      (*job)->abort("not all ranks could be started");
       return 2;
     }
   }

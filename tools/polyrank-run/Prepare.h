@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/exec/CheckpointLayout.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanReport.h"

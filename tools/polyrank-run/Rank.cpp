@@ -2,12 +2,14 @@
 
 #include "tools/polyrank-run/Rank.h"
 
+#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/IdleDevice.h"
 #include "runtime/device/MakeDevice.h"
 #include "runtime/exec/CheckpointSaver.h"
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/SaveWeights.h"
+#include "runtime/job/local/LocalJob.h"
 #include "runtime/report/RankSteps.h"
 #include "support/Failpoint.h"
 #include "support/OutOfMemory.h"
@@ -22,7 +24,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <new>
-#include <numeric>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -85,19 +86,19 @@ public:
     if (Result<void> saved = saveAll(); !saved)
       return saved;
     if (saver)
-      report(saver->finish([this] { transport->beat(); }));
+      report(saver->finish([this] { job->beat(); }));
     if (badData) {
       if (connection.rank() == 0 && options.savesAny())
         connection.report({{"kept", steps}});
       failpoint("kept.after");
-      if (Result<void> all = transport->barrier(everyone); !all)
+      if (Result<void> all = job->barrier(); !all)
         return all;
       return *badData;
     }
     if (Result<void> measured = measureRates(); !measured)
       return measured;
     // No rank leaves, and unmaps its arena, before all are done.
-    if (Result<void> all = transport->barrier(everyone); !all)
+    if (Result<void> all = job->barrier(); !all)
       return all;
     failpoint("end.before");
     reportUse();
@@ -115,14 +116,13 @@ private:
     options = completed;
     POLYRANK_ASSIGN(shared, RunPage::map(connection.descriptors()[pageFile]));
     page.emplace(std::move(shared));
-    POLYRANK_ASSIGN(job, shm::JobDescriptors::parse(connection.job()));
+    POLYRANK_ASSIGN(joined,
+                    local::joinJob(connection.job(), connection.rank()));
+    job = std::move(joined);
     POLYRANK_ASSIGN(attached,
-                    shm::attach(job, connection.rank(), plan->bytes.hash));
+                    shm::attach(transportFiles(connection, job->worldSize(), 0),
+                                *job, plan->bytes.hash));
     transport = std::move(attached);
-    std::vector<int32_t> all(transport->worldSize());
-    std::iota(all.begin(), all.end(), 0);
-    POLYRANK_ASSIGN(group, transport->createGroup(all));
-    everyone = group;
     POLYRANK_ASSIGN(times, timesOf(options, *plan));
     if (Result<void> made = makeDevice(times.has_value()); !made)
       return made;
@@ -173,16 +173,16 @@ private:
       if (Result<void> mapped = mapMemory(saveMemoryBytes); !mapped)
         return mapped;
     if (options.evalEvery != 0) {
-      POLYRANK_ASSIGN(
-          made, RankEvaluation::create(
-                    options, connection,
-                    {*plan, *program, *weights, *transport, everyone, *device,
-                     [this](uint64_t step) { return mayEvaluate(step); },
-                     page->facts().init, page->facts().evaluated},
-                    page->facts().evaluation));
+      POLYRANK_ASSIGN(made,
+                      RankEvaluation::create(
+                          options, connection,
+                          {*plan, *program, *weights, *job, *device,
+                           [this](uint64_t step) { return mayEvaluate(step); },
+                           page->facts().init, page->facts().evaluated},
+                          page->facts().evaluation));
       evaluation = std::move(made);
     }
-    if (Result<void> all = transport->barrier(everyone); !all)
+    if (Result<void> all = job->barrier(); !all)
       return all;
     if (connection.rank() == 0)
       connection.report(
@@ -211,7 +211,7 @@ private:
     POLYRANK_ASSIGN(opened, Weights::open(*plan, options.init));
     weights.emplace(std::move(opened));
     if (Result<void> same =
-            weights->checkDigests(transport->rank(), transport->worldSize());
+            weights->checkDigests(job->rank(), job->worldSize());
         !same)
       return same;
     std::vector<StoredSource> sources =
@@ -220,7 +220,7 @@ private:
       if (source.read)
         source.read = [this, read = source.read](uint64_t offset, void *into,
                                                  uint64_t length) {
-          transport->beat();
+          job->beat();
           return read(offset, into, length);
         };
     if (Result<void> loaded = program->loadParameters(sources); !loaded)
@@ -245,7 +245,7 @@ private:
     weights.emplace(std::move(loaded));
     return loadCheckpoint(*program, *plan->plan, connection.rank(), *resumed,
                           page->facts().resetOptimizer,
-                          [this] { transport->beat(); });
+                          [this] { job->beat(); });
   }
 
   Result<void> prepareCheckpoints() {
@@ -291,7 +291,7 @@ private:
     uint64_t number = due++;
     // Keeps every rank close enough to read what was decided.
     if (number % (RunPage::decisions / 2) == 0)
-      if (Result<void> all = transport->barrier(everyone); !all)
+      if (Result<void> all = job->barrier(); !all)
         return all.error();
     auto start = std::chrono::steady_clock::now();
     for (;;) {
@@ -299,7 +299,7 @@ private:
       RunPage::SaveDecision decision =
           page->decideSave(number, step, now > 2 + 0.01 * secondsSince(began));
       if (decision == RunPage::SaveDecision::Wait) {
-        transport->beat();
+        job->beat();
         report(saver->poll());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
@@ -321,7 +321,7 @@ private:
                     saver->save(step,
                                 unfinishedPath(options.checkpoints.folder, step,
                                                page->facts().run),
-                                [this] { transport->beat(); }));
+                                [this] { job->beat(); }));
     report(before);
     savedStep = step;
     return {};
@@ -353,9 +353,10 @@ private:
 
   /// Writes all files of weights, after the last step that ran.
   Result<void> saveAll() {
-    // The descriptors of an evaluating plan's job come before them.
+    // The descriptors of transports come before them.
+    int transports = options.evalPlan.empty() ? 1 : 2;
     int descriptor =
-        numJobFiles + (options.evalPlan.empty() ? 0 : transport->worldSize());
+        numJobFiles + transports * transportFilesOf(job->worldSize());
     for (const SaveFile &file : options.saves())
       if (!file.path.empty())
         if (Result<void> saved = save(file, descriptor); !saved)
@@ -401,7 +402,7 @@ private:
   bool mayEvaluate(uint64_t step) {
     if (saver)
       report(saver->poll());
-    if (transport->isClosedBefore(step + 1))
+    if (job->isClosedBefore(step + 1))
       page->batches().close();
     return page->batches().mayBegin(++begunBatches);
   }
@@ -427,7 +428,7 @@ private:
       return filled;
     if (!filled)
       page->refuse(step + 1);
-    if (Result<void> all = transport->barrier(everyone); !all)
+    if (Result<void> all = job->barrier(); !all)
       return all;
     if (!page->isRefused(step + 1))
       return {};
@@ -458,8 +459,8 @@ private:
             device->parallelFor(range, grain, body);
           },
           [&](uint64_t done, uint64_t) { report(before + done, 0); }};
-      if (Result<void> saved = saveWeights(*plan, *program, *weights,
-                                           *transport, everyone, each);
+      if (Result<void> saved =
+              saveWeights(*plan, *program, *weights, *job, each);
           !saved)
         return saved;
       before += file.bytes;
@@ -471,7 +472,7 @@ private:
   Result<void> runStep(uint64_t step) {
     // Programs that communicate must begin a step together.
     if (rehearsal && plan->programs() > 1)
-      if (Result<void> all = transport->barrier(everyone); !all)
+      if (Result<void> all = job->barrier(); !all)
         return all;
     auto start = std::chrono::steady_clock::now();
     CommandTimes before = program->times();
@@ -553,7 +554,7 @@ private:
     // goes on: it would compute with NaN, and report the same of the next step.
     constexpr auto pause = std::chrono::milliseconds(1);
     for (;; std::this_thread::sleep_for(pause))
-      if (Result<void> all = transport->barrier(everyone); !all)
+      if (Result<void> all = job->barrier(); !all)
         return all;
   }
 
@@ -565,16 +566,16 @@ private:
 
   /// Returns true if the launcher has asked all ranks to end after this many
   /// steps.
-  bool stopsHere(uint64_t done) { return !transport->mayBegin(done + 1); }
+  bool stopsHere(uint64_t done) { return !job->mayBegin(done + 1); }
 
   Result<void> endEarly(uint64_t done) {
     if (saver) {
       if (savedStep != done)
         if (Result<void> saved = saveCheckpoint(done); !saved)
           return saved;
-      report(saver->finish([this] { transport->beat(); }));
+      report(saver->finish([this] { job->beat(); }));
     }
-    if (Result<void> all = transport->barrier(everyone); !all)
+    if (Result<void> all = job->barrier(); !all)
       return all;
     reportUse();
     connection.stopped(done);
@@ -591,9 +592,8 @@ private:
         if (!save.path.empty())
           if (Result<void> fits = program->checkRange(save.what); !fits)
             return fits;
-    return narrows || stopsAtNan(options, *plan->plan)
-               ? transport->barrier(everyone)
-               : Result<void>();
+    return narrows || stopsAtNan(options, *plan->plan) ? job->barrier()
+                                                       : Result<void>();
   }
 
   Result<void> checkFiniteWeights(const std::string &latest) const {
@@ -612,7 +612,7 @@ private:
   Result<void> measureRates() {
     if (options.profile.empty())
       return {};
-    if (Result<void> all = transport->barrier(everyone); !all)
+    if (Result<void> all = job->barrier(); !all)
       return all;
     POLYRANK_ASSIGN(measured, device->measureRates(narrowFactors(
                                   plan->program(programNumber()))));
@@ -644,13 +644,13 @@ private:
         fcntl(connection.descriptors()[traceFile], F_DUPFD_CLOEXEC, 0));
     uint64_t position = 0;
     auto append = [&](std::string_view text) -> Result<void> {
-      transport->beat();
+      job->beat();
       Result<void> written =
           writeAt(file, options.trace, position, text.data(), text.size());
       position += text.size();
       return written;
     };
-    int ranks = transport->worldSize();
+    int ranks = job->worldSize();
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank == connection.rank()) {
         position = uint64_t(lseek(file.get(), 0, SEEK_END));
@@ -665,7 +665,7 @@ private:
           if (Result<void> ended = append(Trace::epilogue()); !ended)
             return ended;
       }
-      if (Result<void> all = transport->barrier(everyone); !all)
+      if (Result<void> all = job->barrier(); !all)
         return all;
     }
     if (connection.rank() == 0)
@@ -697,6 +697,7 @@ private:
   RunOptions options;
   const RankConnection &connection;
   std::optional<LoadedPlan> plan;
+  std::unique_ptr<JobMember> job;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Device> device;
   std::optional<Rehearsal> rehearsal;
@@ -712,7 +713,6 @@ private:
   /// Set if the samples of step `steps` + 1 cannot be read; an error if this
   /// rank cannot read them.
   std::optional<Result<void>> badData;
-  Group everyone;
   DeviceRates rates;
   std::optional<Trace> trace;
   std::optional<StepMeter> meter;

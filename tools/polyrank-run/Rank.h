@@ -5,12 +5,15 @@
 #include "runtime/launch/Launcher.h"
 #include "tools/polyrank-run/Options.h"
 
+#include <span>
+
 namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors. The second is memory: the outputs
 /// of a forward run, or the memory by which a training run saves. After the
-/// numJobFiles that every job has come the arenas of an evaluating plan's job,
-/// if there is one, and last the requested files of weights, in the order of
+/// numJobFiles that every job has come the files by which transports attach,
+/// that of the training and, if there is an evaluating plan, that of the
+/// evaluation; and last the requested files of weights, in the order of
 /// RunOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
@@ -18,13 +21,21 @@ enum JobFile {
   profileFile,
   traceFile,
   pageFile, // RunPage
-  /// For an evaluation: its plan and its memory, and with --eval-plan the
-  /// control page of its job.
+  /// For an evaluation: its plan and its memory.
   evalPlanFile,
   evalMemoryFile,
-  evalJobFile,
   numJobFiles
 };
+
+/// The number of files by which each transport attaches.
+inline int transportFilesOf(int ranks) { return 1 + ranks; }
+/// The files of transport `number`, counted from 0.
+inline std::span<const int> transportFiles(const RankConnection &connection,
+                                           int ranks, int number) {
+  int count = transportFilesOf(ranks);
+  return std::span(connection.descriptors())
+      .subspan(numJobFiles + number * count, count);
+}
 
 /// Describes an exception of the standard library.
 std::string describe(const std::exception &exception);

@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/RankEvaluate.h"
 
+#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/MakeDevice.h"
 #include "support/Failpoint.h"
 
@@ -56,13 +57,10 @@ Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
 
 Result<void> RankEvaluation::loadPlan() {
   const LoadedPlan &plan = *evaluation.plan;
-  const std::vector<int> &files = connection.descriptors();
-  shm::JobDescriptors job;
-  job.control = files[evalJobFile];
-  auto arenas = files.begin() + numJobFiles;
-  job.arenas.assign(arenas, arenas + training.transport.worldSize());
-  POLYRANK_ASSIGN(attached,
-                  shm::attach(job, connection.rank(), plan.bytes.hash));
+  POLYRANK_ASSIGN(
+      attached,
+      shm::attach(transportFiles(connection, training.job.worldSize(), 1),
+                  training.job, plan.bytes.hash));
   transport = std::move(attached);
   uint32_t number = programOf(*plan.plan, Mesh(*plan.plan), connection.rank());
   POLYRANK_ASSIGN(made, makeDevice(*plan.plan, plan.program(number)));
@@ -73,7 +71,7 @@ Result<void> RankEvaluation::loadPlan() {
   // Weights that the training does not hold keep their values in the file.
   POLYRANK_ASSIGN(weights, Weights::open(plan, options.init));
   if (Result<void> same =
-          weights.checkDigests(transport->rank(), transport->worldSize());
+          weights.checkDigests(training.job.rank(), training.job.worldSize());
       !same)
     return same;
   std::vector<StoredSource> sources = weights.sources();
@@ -81,7 +79,7 @@ Result<void> RankEvaluation::loadPlan() {
     if (source.read)
       source.read = [this, read = source.read](uint64_t offset, void *into,
                                                uint64_t length) {
-        training.transport.beat();
+        training.job.beat();
         return read(offset, into, length);
       };
   if (Result<void> loaded = program->loadParameters(sources); !loaded)
@@ -96,8 +94,8 @@ Result<void> RankEvaluation::run(uint64_t step) {
   EvaluationMeans means(evaluation.planOr(training.plan));
   if (program) {
     if (Result<void> passed = evaluation.transfer->run(
-            training.program, training.weights, *program, training.transport,
-            training.everyone, memory.subspan(evaluationPage),
+            training.program, training.weights, *program, training.job,
+            memory.subspan(evaluationPage),
             [&](int64_t range, int64_t grain, const RangeBody &body) {
               training.device.parallelFor(range, grain, body);
             });
@@ -107,13 +105,17 @@ Result<void> RankEvaluation::run(uint64_t step) {
     POLYRANK_ASSIGN(copied, training.program.copyState());
     state = std::move(copied);
   }
-  POLYRANK_ASSIGN(isWhole,
-                  evaluate(program ? *program : training.program, step, means));
+  // The commands of another plan are no position in the training's.
+  training.job.setBeside(program != nullptr);
+  Result<bool> evaluated =
+      evaluate(program ? *program : training.program, step, means);
+  training.job.setBeside(false);
+  POLYRANK_ASSIGN(isWhole, std::move(evaluated));
   if (!isWhole)
     return {};
   last = means.results();
-  RankProgram &evaluated = program ? *program : training.program;
-  bool reports = connection.rank() == evaluated.firstRank();
+  const RankProgram &measured = program ? *program : training.program;
+  bool reports = connection.rank() == measured.firstRank();
   if (reports) {
     nlohmann::json metrics = nlohmann::json::array();
     for (auto &[name, value] : last)
@@ -135,12 +137,12 @@ Result<void> RankEvaluation::run(uint64_t step) {
     for (auto &[name, value] : last)
       if (name == "eval_loss")
         std::memcpy(memory.data(), &value, sizeof(value));
-  if (Result<void> all = training.transport.barrier(training.everyone); !all)
+  if (Result<void> all = training.job.barrier(); !all)
     return all;
   double loss = 0;
   std::memcpy(&loss, memory.data(), sizeof(loss));
   // All ranks read the loss before the next one is written.
-  if (Result<void> all = training.transport.barrier(training.everyone); !all)
+  if (Result<void> all = training.job.barrier(); !all)
     return all;
   left.add(step, loss);
   return {};
@@ -151,7 +153,7 @@ Result<bool> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
   const DataSource &data = *evaluation.data;
   uint64_t size = evaluation.planOr(training.plan).samples_per_step();
   for (const Batch &batch : data.batchesOfAll(evaluation.split)) {
-    training.transport.beat();
+    training.job.beat();
     failpoint("evaluate.batch");
     if (!training.mayEvaluate(step))
       return false;

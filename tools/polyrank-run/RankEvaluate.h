@@ -18,8 +18,7 @@ struct TrainingRank {
   const LoadedPlan &plan;
   RankProgram &program;
   const Weights &weights;
-  Transport &transport;
-  Group everyone;
+  JobMember &job;
   Device &device;
   /// Called before each batch of the evaluation after a step. Returns true if
   /// all ranks evaluate the batch, false if all abandon the evaluation because

@@ -76,14 +76,12 @@ Result<void> Run::run() {
   if (std::string warning = data ? data->findUnshifted() : ""; !warning.empty())
     tell("polyrank-run: " + warning + "\n");
 
-  shm::JobOptions jobOptions;
-  for (int64_t rank = 0; rank < report.ranks; ++rank)
-    jobOptions.sharedSizes.push_back(report.programOf(rank).sharedBytes);
+  local::JobOptions jobOptions;
+  jobOptions.ranks = int(report.ranks);
   // A rehearsal sleeps: it needs no cores, and must not claim any.
   int threads = times ? 1 : int(report.threads);
   Binding binding = times ? Binding::None : Binding::Core;
   jobOptions.threadsPerRank = threads + options.commThreads;
-  jobOptions.program = plan->bytes.hash;
   POLYRANK_ASSIGN(cores,
                   chooseCores(int(report.ranks), threads, options.commThreads,
                               options.binding.value_or(binding),
@@ -275,7 +273,7 @@ void Run::takeStuck(int rank, const nlohmann::json &message) {
 }
 
 Result<void> Run::launchAll(LaunchOptions &launch,
-                            const shm::JobOptions &jobOptions,
+                            const local::JobOptions &jobOptions,
                             const EndSignals &signals) {
   for (;;) {
     damage.clear();
@@ -283,12 +281,16 @@ Result<void> Run::launchAll(LaunchOptions &launch,
     {
       // Each attempt has shared memory of its own, which is gone before the
       // next attempt's is created.
-      POLYRANK_ASSIGN(created, shm::Job::create(jobOptions));
-      POLYRANK_ASSIGN(evalJob, createEvaluationJob(jobOptions));
-      launch.descriptors = descriptorsWith(evalJob);
-      job = &created;
+      POLYRANK_ASSIGN(created, local::createJob(jobOptions));
+      POLYRANK_ASSIGN(memory, createMemory());
+      Job::AbortHook wakes = created->onAbort([&memory] {
+        for (const shm::Memory &each : memory)
+          each.wakeSleepers();
+      });
+      launch.descriptors = descriptorsWith(memory);
+      job = created.get();
       launch.attempt = restarts.count() + 1;
-      end = launchRanks(launch, created, signals);
+      end = launchRanks(launch, *created, signals);
       job = nullptr;
     }
     Result<void> &ran = end.result;

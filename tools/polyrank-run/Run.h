@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/job/local/LocalJob.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/launch/Restarts.h"
 #include "runtime/report/LogFile.h"
@@ -79,7 +81,7 @@ private:
   /// older checkpoint if they find theirs damaged, from the newest one if they
   /// fail.
   Result<void> launchAll(LaunchOptions &launch,
-                         const shm::JobOptions &jobOptions,
+                         const local::JobOptions &jobOptions,
                          const EndSignals &signals);
 
   /// Waits until the checkpoints that all ranks have written are committed.
@@ -108,12 +110,11 @@ private:
   std::string keptCheckpoint() const;
 
   /// Returns the descriptors that ranks inherit, in the order of JobFile.
-  std::vector<int>
-  descriptorsWith(const std::optional<shm::Job> &evalJob) const;
+  std::vector<int> descriptorsWith(const std::vector<shm::Memory> &all) const;
 
-  /// Creates the shared memory of an evaluating plan, for the same processes.
-  Result<std::optional<shm::Job>>
-  createEvaluationJob(const shm::JobOptions &training) const;
+  /// Creates the memory by which ranks communicate: for the plan and, if there
+  /// is one, for the evaluating plan.
+  Result<std::vector<shm::Memory>> createMemory() const;
 
   /// An evaluation is done once the first ranks of all programs have reported
   /// it.
@@ -147,8 +148,8 @@ private:
 
   bool &hasBegun;
   std::unique_ptr<Progress> progress;
-  const shm::Job *job = nullptr; // while it runs
-  FileOperations diskFiles;      // of checkpoints
+  JobControl *job = nullptr; // while it runs
+  FileOperations diskFiles;  // of checkpoints
   std::optional<RunPage> page;
   std::optional<Committer> committer;
   std::string damage; // found by a rank in the checkpoint

@@ -1,5 +1,4 @@
-// What the launcher does with evaluations: their shared memory, and their
-// results.
+// What the launcher hands to the ranks, and what it does with evaluations.
 
 #include "tools/polyrank-run/Run.h"
 
@@ -12,36 +11,41 @@
 namespace polyrank::runtime {
 
 std::vector<int>
-Run::descriptorsWith(const std::optional<shm::Job> &evalJob) const {
+Run::descriptorsWith(const std::vector<shm::Memory> &memory) const {
   auto numberOf = [](const std::optional<OutputFile> &file) {
     return file ? file->descriptor().get() : -1;
   };
-  std::vector<int> all{
-      planDescriptor.get(),    sharedMemory.get(),
-      numberOf(profileOutput), numberOf(traceOutput),
-      page->descriptor(),      evalPlanDescriptor.get(),
-      evalMemory.get(),        evalJob ? evalJob->descriptors().control : -1};
-  if (evalJob)
-    for (int arena : evalJob->descriptors().arenas)
-      all.push_back(arena);
+  std::vector<int> all{planDescriptor.get(),    sharedMemory.get(),
+                       numberOf(profileOutput), numberOf(traceOutput),
+                       page->descriptor(),      evalPlanDescriptor.get(),
+                       evalMemory.get()};
+  for (const shm::Memory &each : memory)
+    for (int file : each.descriptors())
+      all.push_back(file);
   for (const SaveOutput &save : saveOutputs)
     for (const OutputFile &file : save.files())
       all.push_back(file.descriptor().get());
   return all;
 }
 
-Result<std::optional<shm::Job>>
-Run::createEvaluationJob(const shm::JobOptions &training) const {
-  if (!evaluation || !evaluation->plan)
-    return std::optional<shm::Job>();
-  shm::JobOptions job = training;
-  PlanReport own = reportOf(*evaluation->plan);
-  job.sharedSizes.clear();
-  for (int64_t rank = 0; rank < own.ranks; ++rank)
-    job.sharedSizes.push_back(own.programOf(rank).sharedBytes);
-  job.program = evaluation->plan->bytes.hash;
-  POLYRANK_ASSIGN(made, shm::Job::create(job));
-  return std::optional<shm::Job>(std::move(made));
+Result<std::vector<shm::Memory>> Run::createMemory() const {
+  std::vector<shm::Memory> all;
+  auto add = [&all](const LoadedPlan &plan) -> Result<void> {
+    PlanReport report = reportOf(plan);
+    shm::MemoryOptions options;
+    for (int64_t rank = 0; rank < report.ranks; ++rank)
+      options.sharedSizes.push_back(report.programOf(rank).sharedBytes);
+    options.program = plan.bytes.hash;
+    POLYRANK_ASSIGN(made, shm::Memory::create(options));
+    all.push_back(std::move(made));
+    return {};
+  };
+  if (Result<void> added = add(*plan); !added)
+    return added.error();
+  if (evaluation && evaluation->plan)
+    if (Result<void> added = add(*evaluation->plan); !added)
+      return added.error();
+  return std::move(all);
 }
 
 void Run::takeEvaluation(EvaluationReport report) {

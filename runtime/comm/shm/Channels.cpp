@@ -5,7 +5,6 @@
 // other one rings.
 
 #include "runtime/comm/shm/ShmTransport.h"
-#include "runtime/comm/shm/Spin.h"
 #include "runtime/device/DeviceAccess.h"
 #include "support/Failpoint.h"
 
@@ -83,10 +82,23 @@ TransferRecord &ShmTransport::slotRecordOf(const OpenChannel &channel) const {
   return control.records(channel.sender)[first + channel.count % channel.slots];
 }
 
+/// True if the peer's wait is for this channel, and not for another one between
+/// the same ranks.
+bool ShmTransport::isFor(const OpenChannel &channel, uint64_t word) const {
+  ChannelWait wait = ChannelWait::of(word);
+  return wait.peer == uint32_t(self) && wait.isForRoom != channel.sends &&
+         control.rank(channel.peer).channel.load() == channel.offset;
+}
+
 void ShmTransport::ring(const OpenChannel &channel) const {
   channel.header->bell.fetch_add(1);
-  if (channel.header->sleepers.load() > 0)
-    wakeAll(channel.header->bell);
+  if (channel.header->sleepers.load() == 0)
+    return;
+  uint64_t word = control.rank(channel.peer).waiting.load();
+  if (ChannelWait::isOne(word) && isFor(channel, word) &&
+      channel.header->isOver(ChannelWait::of(word)))
+    joined->endWait(channel.peer, word);
+  wakeAll(channel.header->bell);
 }
 
 void ShmTransport::copyValue(const std::byte *from, std::byte *to,
@@ -199,10 +211,10 @@ Result<Completion> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
 /// Waits until the peer has sent this rank's next value, or has received one
 /// and freed its slot.
 Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
-  if (auto alive = control.health(); !alive)
+  if (auto alive = joined->health(); !alive)
     return alive;
   RankState &state = control.rank(self);
-  state.operation.store(channel.id, std::memory_order_relaxed);
+  joined->setOperation(channel.id);
   ChannelHeader &header = *channel.header;
   // Only a sender's wait reads the header's `slots`, which the sender has
   // written itself.
@@ -219,22 +231,18 @@ Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
 }
 
 Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
-  if (auto alive = checkLauncher(); !alive)
+  if (auto alive = joined->checkLauncher(); !alive)
     return alive;
-  const RankState &peer = control.rank(channel.peer);
-  RankPhase phase = peer.phase.load(std::memory_order_acquire);
-  if (phase == RankPhase::Starting || // the launcher watches these
-      phase == RankPhase::Attaching ||
-      (phase == RankPhase::Running && isAlive(peer.process)))
+  JobMember::Presence presence = joined->presenceOf(channel.peer);
+  if (presence == JobMember::Presence::Expected ||
+      presence == JobMember::Presence::Present)
     return {};
   // The peer may have done it between the two checks, and left normally.
   if (channel.header->isOver(
           {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
-  return failed("rank " + std::to_string(channel.peer) + " (process " +
-                std::to_string(peer.process.pid) + ") " +
-                (phase == RankPhase::Left ? "left the job early" : "died") +
-                "; " + describeWait(self));
+  return failed(joined->describeAbsence(channel.peer) + "; " +
+                describeWait(self));
 }
 
 /// Returns true if another rank's channel wait is over. The channel may lie in

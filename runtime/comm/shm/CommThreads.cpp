@@ -7,7 +7,6 @@
 // threads.
 
 #include "runtime/comm/shm/ShmTransport.h"
-#include "runtime/comm/shm/Spin.h"
 
 #include <algorithm>
 #include <csignal>
@@ -108,7 +107,7 @@ void ShmTransport::help() {
 /// Waits until the bell differs from `bell`, or some time has passed.
 void ShmTransport::awaitBell(uint32_t bell) const {
   RankState &state = control.rank(self);
-  if (spinUntil(monotonicNanoseconds(), control.header().spinNanoseconds,
+  if (spinUntil(monotonicNanoseconds(), spinNanoseconds,
                 [&] { return state.bell.load() != bell; }))
     return;
   state.listeners.fetch_add(1);

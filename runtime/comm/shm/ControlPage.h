@@ -1,30 +1,25 @@
-// The memory through which the ranks of one machine find, wait for and watch
-// each other.
+// The memory through which the ranks of one machine find and wait for each
+// other.
 
 #pragma once
 
-#include "runtime/job/Frontier.h"
 #include "runtime/plan/Channels.h"
-#include "support/Result.h"
+#include "support/Futex.h"
+#include "support/SharedMemory.h"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace polyrank::runtime::shm {
 
 // Everything here lies in one memfd, which is initially zero and is shared by
-// processes of the same build. Atomics are lock-free, hence address-free.
-static_assert(std::atomic<uint64_t>::is_always_lock_free &&
-              std::atomic<uint32_t>::is_always_lock_free);
+// processes of the same build.
 
-inline constexpr uint32_t controlVersion = 6;
-inline constexpr size_t messageCapacity = 2048;
+inline constexpr uint32_t controlVersion = 7;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
 /// The most transfers of one operation; a larger bucket becomes several
@@ -39,48 +34,20 @@ inline constexpr uint32_t mostSlots = 1u << 14;
 /// Tells one plan from another.
 using ProgramDigest = std::array<uint8_t, 16>;
 
-/// Identifies a process for good: the start time tells it from a later process
-/// with the same id.
-struct ProcessName {
-  int32_t pid = 0;
-  // Clock ticks since boot, as in /proc/PID/stat; 0 if unknown.
-  uint64_t startTime = 0;
-};
-
-enum class AbortState : uint32_t { Running, Writing, Aborted };
-
 struct ControlHeader {
   uint32_t version;
   uint32_t worldSize;
   uint32_t groupCapacity;
-  uint64_t spinNanoseconds;
-  ProcessName launcher;
-  ProgramDigest program; // the launcher's plan, and that of each rank
-  /// The latest step that any rank has begun, and whether later ones are
-  /// forbidden: one word, so that all ranks end after the same step.
-  Frontier frontier;
-  std::atomic<AbortState> aborted;
-  char message[messageCapacity]; // NUL-terminated, once Aborted
+  ProgramDigest program; // that the memory is for
 };
 
-enum class RankPhase : uint32_t { Starting, Attaching, Running, Left };
-
 struct alignas(128) RankState {
-  std::atomic<RankPhase> phase;
-  ProcessName process; // once Running
-  std::atomic<uint64_t> step;
-  std::atomic<uint32_t> command;
-  std::atomic<uint64_t> operation; // id of the latest collective
-  std::atomic<uint64_t>
-      waiting; // a Wait or ChannelWait while it sleeps, else 0
+  /// A Wait or ChannelWait while the rank sleeps, else 0.
+  std::atomic<uint64_t> waiting;
   std::atomic<uint64_t> channel; // for a ChannelWait: its offset in the arena
-  std::atomic<uint64_t> beats;   // counts progress outside commands
   /// The number of the rank's communication threads. It has a cache line apart
   /// from what is written often.
   alignas(128) std::atomic<uint32_t> helpers;
-  /// The total time that other ranks have waited for this rank to start an
-  /// operation that they had started. Written by them.
-  alignas(128) std::atomic<uint64_t> awaitedNanoseconds;
   /// Rung when an operation begins that this rank's communication threads can
   /// work on.
   alignas(128) std::atomic<uint32_t> bell; // futex
@@ -215,19 +182,13 @@ struct BufferOffsets {
   uint64_t input, output;
 };
 
-/// A mapping of the whole control memfd. The destructor unmaps it.
+/// A mapping of the whole control memfd.
 class ControlPage {
 public:
-  ControlPage() = default;
-  ControlPage(ControlPage &&other) noexcept;
-  ControlPage &operator=(ControlPage &&other) noexcept;
-  ~ControlPage();
-
   static uint64_t sizeFor(int worldSize, int groupCapacity);
   /// Maps a control page that is all zeros, and fills the header.
   static Result<ControlPage> initialize(int descriptor, int worldSize,
                                         int groupCapacity,
-                                        uint64_t spinNanoseconds,
                                         const ProgramDigest &program);
   static Result<ControlPage> map(int descriptor);
 
@@ -248,39 +209,11 @@ public:
   /// operation; none if the wait is over or all have started it.
   std::vector<int> blockersOf(const Wait &wait) const;
 
-  /// Returns true if a rank may begin this step, which must be later than any
-  /// it has begun; then all ranks will.
-  bool mayBegin(uint64_t step) const;
-  /// True if no rank will ever begin this step.
-  bool isClosedBefore(uint64_t step) const;
-  /// Forbids all steps that no rank has begun yet. Returns the latest step that
-  /// some rank has begun, or 0.
-  uint64_t stopSteps() const;
-
-  /// Aborts the job, unless it was aborted before, and wakes all sleeping
-  /// ranks.
-  void abort(const std::string &message) const;
-  /// Returns the error if the job was aborted.
-  Result<void> health() const;
+  /// Wakes all ranks that sleep until an operation goes on.
+  void wakeSleepers() const;
 
 private:
-  std::byte *base = nullptr;
-  uint64_t size = 0;
+  SharedMapping memory;
 };
-
-ProcessName thisProcess();
-/// Returns false once the process has ended, even if its parent has not reaped
-/// it. If the system does not tell (no /proc, no free descriptor), the process
-/// counts as alive.
-bool isAlive(const ProcessName &process);
-
-/// The state in /proc/PID/stat: R running, S sleeping, D waiting for a disk, T
-/// stopped, t stopped by a debugger, Z ended; '?' if the system does not tell.
-char processState(int32_t pid);
-
-int64_t monotonicNanoseconds();
-/// Sleeps while the word has this value, at most until a wake or for 100 ms.
-void sleepWhile(std::atomic<uint32_t> &word, uint32_t value);
-void wakeAll(std::atomic<uint32_t> &word);
 
 } // namespace polyrank::runtime::shm

@@ -21,6 +21,8 @@ namespace polyrank::runtime::shm {
 namespace {
 
 constexpr int32_t barrierKind = -1;
+constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
+
 uint64_t hashOf(std::span<const int64_t> values) {
   uint64_t hash = 0xcbf29ce484222325; // FNV-1a, by 64-bit words
   for (int64_t value : values)
@@ -72,70 +74,60 @@ std::string describeRecord(const OperationRecord &record) {
 
 } // namespace
 
-Result<std::unique_ptr<Transport>> attach(const JobDescriptors &descriptors,
-                                          int rank,
+Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
+                                          JobMember &job,
                                           const ProgramDigest &program) {
-  return ShmTransport::attach(descriptors, rank, program);
+  return ShmTransport::attach(descriptors, job, program);
 }
 
 Result<std::unique_ptr<Transport>>
-ShmTransport::attach(const JobDescriptors &descriptors, int rank,
+ShmTransport::attach(std::span<const int> descriptors, JobMember &job,
                      const ProgramDigest &program) {
-  failpoint("attach.before");
-  POLYRANK_ASSIGN(page, ControlPage::map(descriptors.control));
+  std::string name = "rank " + std::to_string(job.rank());
+  if (descriptors.size() != size_t(job.worldSize()) + 1)
+    return Error{name + ": " + std::to_string(descriptors.size()) +
+                     " files are not the memory of " +
+                     std::to_string(job.worldSize()) + " ranks",
+                 Error::Fault::Rank};
+  POLYRANK_ASSIGN(page, ControlPage::map(descriptors[0]));
   const ControlHeader &header = page.header();
-  int worldSize = static_cast<int>(descriptors.arenas.size());
   if (header.version != controlVersion ||
-      header.worldSize != descriptors.arenas.size() || rank < 0 ||
-      rank >= worldSize)
-    return Error{"rank " + std::to_string(rank) +
-                     ": the control page is not of this job",
+      header.worldSize != uint32_t(job.worldSize()))
+    return Error{name + ": the control page is not of this job",
                  Error::Fault::Rank};
   if (header.program != program)
-    return Error{"rank " + std::to_string(rank) + " read another plan (hash " +
-                     hexOf(program) + ") than its launcher (" +
-                     hexOf(header.program) +
+    return Error{name + " read another plan (hash " + hexOf(program) +
+                     ") than its launcher (" + hexOf(header.program) +
                      "): the file was written over while the run started; "
                      "start it again",
                  Error::Fault::Rank};
-  RankPhase starting = RankPhase::Starting;
-  if (!page.rank(rank).phase.compare_exchange_strong(starting,
-                                                     RankPhase::Attaching))
-    return Error{"rank " + std::to_string(rank) + " was started twice",
-                 Error::Fault::Rank};
 
   std::unique_ptr<ShmTransport> transport(new ShmTransport);
-  transport->files = descriptors;
+  transport->joined = &job;
+  for (int file : descriptors) {
+    transport->files.emplace_back(file);
+    fcntl(file, F_SETFD, FD_CLOEXEC);
+  }
   transport->control = std::move(page);
-  transport->self = rank;
-  transport->arenas.resize(worldSize);
-  fcntl(descriptors.control, F_SETFD, FD_CLOEXEC);
-  for (int arena : descriptors.arenas)
-    fcntl(arena, F_SETFD, FD_CLOEXEC);
-  failpoint("attach.before_map");
-  if (auto mapped = transport->mapArena(rank); !mapped)
+  transport->self = job.rank();
+  transport->arenas.resize(job.worldSize());
+  transport->spinNanoseconds = job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
+  transport->wakes =
+      job.onAbort([control = &transport->control] { control->wakeSleepers(); });
+  if (auto mapped = transport->mapArena(job.rank()); !mapped)
     return transport->failed(mapped.error().message);
-  RankState &state = transport->control.rank(rank);
-  state.process = thisProcess();
-  state.phase.store(RankPhase::Running, std::memory_order_release);
-  failpoint("attach.after");
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
 ShmTransport::~ShmTransport() {
-  stopCommThreads(); // a rank that has left must not work on a piece
-  control.rank(self).phase.store(RankPhase::Left, std::memory_order_release);
+  stopCommThreads(); // a rank that leaves must not work on a piece
   for (Arena &arena : arenas)
     if (arena.base)
       munmap(arena.base, arena.size);
-  for (int file : files.arenas)
-    close(file);
-  close(files.control);
 }
 
 Error ShmTransport::failed(const std::string &message) {
-  control.abort(message);
-  return control.health().error(); // of the first rank that failed
+  return joined->fail(message); // of the first rank that failed
 }
 
 Result<void> ShmTransport::mapArena(int rank) {
@@ -143,14 +135,14 @@ Result<void> ShmTransport::mapArena(int rank) {
   struct stat status;
   if (arena.base)
     return {};
-  if (fstat(files.arenas[rank], &status) != 0)
+  if (fstat(files[rank + 1].get(), &status) != 0)
     return Error{"arena of rank " + std::to_string(rank) + ": " +
                      std::strerror(errno),
                  Error::Fault::Rank};
   if (status.st_size == 0)
     return {};
   void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
-                      MAP_SHARED, files.arenas[rank], 0);
+                      MAP_SHARED, files[rank + 1].get(), 0);
   if (memory == MAP_FAILED)
     return Error{"mapping the arena of rank " + std::to_string(rank) + " of " +
                      std::to_string(status.st_size) +
@@ -227,10 +219,10 @@ Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
 
 Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
   while (entry.state.load(std::memory_order_acquire) != GroupState::Ready) {
-    if (auto alive = control.health(); !alive)
+    if (auto alive = joined->health(); !alive)
       return alive;
-    if (!isAlive(control.header().launcher))
-      return failed("the launcher ended before its ranks");
+    if (auto alive = joined->checkLauncher(); !alive)
+      return alive;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return {};
@@ -267,7 +259,7 @@ Result<Request> ShmTransport::start(const Collective &collective) {
 Result<Completion> ShmTransport::wait(Request request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
-  if (auto alive = control.health(); !alive)
+  if (auto alive = joined->health(); !alive)
     return alive.error();
   auto found = std::find_if(open.begin(), open.end(), [&](const auto &each) {
     return each->request == request.number;
@@ -297,7 +289,7 @@ Result<ShmTransport::OpenCollective *>
 ShmTransport::startRounds(const Collective &collective) {
   waited = 0;
   failpoint("collective.before_start");
-  if (auto alive = control.health(); !alive)
+  if (auto alive = joined->health(); !alive)
     return alive.error();
   LocalGroup &group = groups[collective.group.index];
   OperationRecord record = recordOf(collective, group.members());
@@ -351,7 +343,7 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
 
 Result<void> ShmTransport::barrier(Group handle) {
   failpoint("barrier.before");
-  if (auto alive = control.health(); !alive)
+  if (auto alive = joined->health(); !alive)
     return alive;
   if (handle.index >= groups.size())
     return failed("rank " + std::to_string(self) + ": no such group");
@@ -376,7 +368,7 @@ Result<void> ShmTransport::startOperation(Operation &operation,
   ++group.operations;
   MemberOperation &mine = memberOf(operation, group.me);
   mine.record = record;
-  control.rank(self).operation.store(record.id, std::memory_order_relaxed);
+  joined->setOperation(record.id);
   uint32_t pieces = 0;
   if (!operation.isBarrier) {
     publishOffsets(operation, mine);
@@ -490,7 +482,7 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
     workAlone(operation);
   slot.turn.store(operation.turn() + (pieces == 0 ? 2 : 1));
   if (slot.sleepers.load() > 0)
-    wakeAll(slot.turn);
+    wake(operation);
   if (pieces > 0)
     ring(group);
   return {};
@@ -516,20 +508,6 @@ int64_t ShmTransport::linkNanoseconds(const Operation &operation,
       (round == 0 ? ruleOf(collective.kind).rounds * link.picoseconds : 0) +
       static_cast<int64_t>(bytes) * link.picosecondsPerByte;
   return (picoseconds + 999) / 1000;
-}
-
-void ShmTransport::abort(std::string_view message) {
-  control.abort("rank " + std::to_string(self) + ": " + std::string(message));
-}
-
-void ShmTransport::setProgress(uint64_t step, uint32_t command) {
-  RankState &state = control.rank(self);
-  state.step.store(step, std::memory_order_relaxed);
-  state.command.store(command, std::memory_order_relaxed);
-}
-
-void ShmTransport::beat() {
-  control.rank(self).beats.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ShmTransport::setParallelFor(ParallelFor parallelFor) {

@@ -19,12 +19,13 @@ namespace polyrank::runtime::shm {
 class ShmTransport : public Transport {
 public:
   static Result<std::unique_ptr<Transport>>
-  attach(const JobDescriptors &descriptors, int rank,
+  attach(std::span<const int> descriptors, JobMember &job,
          const ProgramDigest &program);
   ~ShmTransport() override;
 
   int rank() const override { return self; }
-  int worldSize() const override { return files.arenas.size(); }
+  int worldSize() const override { return static_cast<int>(arenas.size()); }
+  JobMember &job() override { return *joined; }
   DeviceSpan sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
@@ -40,14 +41,6 @@ public:
                              const std::optional<int64_t> &freed) override;
   Result<void> barrier(Group group) override;
   void pace(Group group, const PacedLink &link) override;
-  void abort(std::string_view message) override;
-  Result<void> health() override { return control.health(); }
-  bool mayBegin(uint64_t step) override { return control.mayBegin(step); }
-  bool isClosedBefore(uint64_t step) override {
-    return control.isClosedBefore(step);
-  }
-  void setProgress(uint64_t step, uint32_t command) override;
-  void beat() override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
   TransportStatistics statistics() const override { return counters; }
@@ -180,6 +173,8 @@ private:
   /// Spins a moment, then sleeps. Returns whether it slept. Fails if the event
   /// cannot happen any more.
   Result<bool> await(const Awaited &awaited);
+  void publishWait(uint64_t word) const;
+  void wake(const Task &operation) const;
   Result<void> awaitTurn(const Operation &operation, uint32_t turn);
   Result<void> awaitLink(int64_t end);
   Result<void> checkPeers(const Operation &operation, uint32_t turn);
@@ -191,8 +186,6 @@ private:
   /// Returns the ranks for which `rank` waits if it shows this word; none if
   /// the wait is over.
   std::vector<int> findBlockers(int rank, uint64_t word);
-  /// Fails if the launcher has ended.
-  Result<void> checkLauncher();
   std::string describeWait(int rank) const;
 
   // Channels.cpp
@@ -200,6 +193,7 @@ private:
   /// Waits until there is a slot to send to, or a value to receive.
   Result<void> awaitPeer(const OpenChannel &channel);
   Result<void> checkPeer(const OpenChannel &channel);
+  bool isFor(const OpenChannel &channel, uint64_t word) const;
   void ring(const OpenChannel &channel) const;
   void copyValue(const std::byte *from, std::byte *to, uint64_t bytes) const;
   bool isOver(int rank, uint64_t word);
@@ -234,8 +228,11 @@ private:
   void awaitBell(uint32_t bell) const;
   void stopCommThreads();
 
-  JobDescriptors files;
+  JobMember *joined = nullptr;
+  std::vector<Descriptor> files; // the control page, and arenas by rank
   ControlPage control;
+  Job::AbortHook wakes;
+  uint64_t spinNanoseconds = 0; // before a thread sleeps
   int self = 0;
   std::vector<Arena> arenas; // by rank; mapped if in a group of this rank
   std::deque<LocalGroup> groups;

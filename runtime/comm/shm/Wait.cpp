@@ -1,11 +1,11 @@
 // Waiting for other ranks, and the detection of waits that will never end.
 
 #include "runtime/comm/shm/ShmTransport.h"
-#include "runtime/comm/shm/Spin.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace polyrank::runtime::shm {
 /// Works on what is left of the operation, and returns when it is done.
@@ -15,8 +15,7 @@ Result<void> ShmTransport::finish(Operation &operation) {
   failpoint("wait.before");
   OperationSlot &slot = slotOf(operation);
   auto turn = [&] { return slot.turn.load(std::memory_order_acquire); };
-  control.rank(self).operation.store(operation.collective.id,
-                                     std::memory_order_relaxed);
+  joined->setOperation(operation.collective.id);
   if (turn() == operation.turn())
     if (auto started = awaitTurn(operation, operation.turn()); !started)
       return started;
@@ -46,19 +45,20 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
     uint64_t &sum;
     ~Stopwatch() { sum += monotonicNanoseconds() - begin; }
   } stopwatch{begin, waited};
-  if (spinUntil(begin, control.header().spinNanoseconds, awaited.isOver))
+  if (spinUntil(begin, spinNanoseconds, awaited.isOver))
     return false;
 
   std::atomic<uint64_t> &waiting = control.rank(self).waiting;
-  waiting.store(awaited.word);
   awaited.sleepers.fetch_add(1);
+  waiting.store(awaited.word);
+  publishWait(awaited.word);
   Result<bool> result = true;
   WaitPath circle;
   while (true) {
     uint32_t bell = awaited.bell.load();
     if (awaited.isOver())
       break;
-    if (auto alive = control.health(); !alive) {
+    if (auto alive = joined->health(); !alive) {
       result = alive.error();
       break;
     }
@@ -72,6 +72,7 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
       result = possible.error();
       break;
     }
+    publishWait(awaited.word); // others may be to blame now
     // All of these waits lasted from the first check to the second, so all were
     // in progress at the same time: none will ever end.
     auto found = findCircle();
@@ -86,7 +87,38 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
   }
   awaited.sleepers.fetch_sub(1);
   waiting.store(0);
+  joined->endWait(self, awaited.word);
   return result;
+}
+
+/// Tells the job what this rank sleeps for.
+void ShmTransport::publishWait(uint64_t word) const {
+  if (ChannelWait::isOne(word)) {
+    ChannelWait wait = ChannelWait::of(word);
+    int peer = static_cast<int>(wait.peer);
+    joined->beginWait(
+        word, wait.isForRoom ? RankWait::What::Room : RankWait::What::Value,
+        {&peer, 1});
+    return;
+  }
+  Wait wait = Wait::of(word);
+  std::vector<int> blockers = control.blockersOf(wait);
+  std::sort(blockers.begin(), blockers.end());
+  joined->beginWait(
+      word, wait.isForStarts() ? RankWait::What::Starts : RankWait::What::Work,
+      blockers);
+}
+
+/// Wakes the members that sleep until the operation goes on, and notes for each
+/// that its wait is over. Called in any thread.
+void ShmTransport::wake(const Task &operation) const {
+  for (int32_t rank : operation.group->ranks) {
+    uint64_t word = control.rank(rank).waiting.load();
+    if (rank != self && word != 0 && !ChannelWait::isOne(word) &&
+        control.isOver(Wait::of(word)))
+      joined->endWait(rank, word);
+  }
+  wakeAll(slotOf(operation).turn);
 }
 
 /// Waits until the operation's turn is no longer `turn`.
@@ -103,9 +135,7 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
     return slept.error();
   // `lastStarter` is valid until this rank starts the slot's next operation.
   if (*slept && turn == operation.turn())
-    control.rank(slot.lastStarter)
-        .awaitedNanoseconds.fetch_add(monotonicNanoseconds() - begin,
-                                      std::memory_order_relaxed);
+    joined->addAwaited(slot.lastStarter, monotonicNanoseconds() - begin);
   return {};
 }
 
@@ -116,10 +146,10 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
   for (; now < end; now = monotonicNanoseconds()) {
-    beat(); // a slow link is progress, too
-    if (auto alive = control.health(); !alive)
+    joined->beat(); // a slow link is progress, too
+    if (auto alive = joined->health(); !alive)
       return alive;
-    int64_t watched = control.header().spinNanoseconds > 0 ? moment : 0;
+    int64_t watched = spinNanoseconds > 0 ? moment : 0;
     if (end - now <= watched)
       continue;
     int64_t until = std::min(end - watched, now + longest);
@@ -130,17 +160,9 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
   return {};
 }
 
-Result<void> ShmTransport::checkLauncher() {
-  if (isAlive(control.header().launcher))
-    return {};
-  return failed("the launcher (process " +
-                std::to_string(control.header().launcher.pid) +
-                ") ended before its ranks");
-}
-
 Result<void> ShmTransport::checkPeers(const Operation &operation,
                                       uint32_t turn) {
-  if (auto alive = checkLauncher(); !alive)
+  if (auto alive = joined->checkLauncher(); !alive)
     return alive;
   const LocalGroup &group = *operation.group;
   auto hasStarted = [&](int m) {
@@ -156,35 +178,33 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
   for (int m = 0; m < group.members(); ++m) {
     if (isForStarts && hasStarted(m))
       continue;
-    RankState &peer = control.rank(group.ranks[m]);
-    RankPhase phase = peer.phase.load(std::memory_order_acquire);
-    if (phase == RankPhase::Starting || // the launcher watches these
-        phase == RankPhase::Attaching ||
-        (phase == RankPhase::Running && isAlive(peer.process)))
+    JobMember::Presence presence = joined->presenceOf(group.ranks[m]);
+    if (presence == JobMember::Presence::Expected ||
+        presence == JobMember::Presence::Present)
       continue;
     // A rank that has left normally works on no piece.
-    if (!isForStarts && phase == RankPhase::Left)
+    if (!isForStarts && presence == JobMember::Presence::Left)
       continue;
     // The peer may have started it between the two checks, and left normally.
     if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
-    return failed("rank " + std::to_string(group.ranks[m]) + " (process " +
-                  std::to_string(peer.process.pid) + ") " +
-                  (phase == RankPhase::Left ? "left the job early" : "died") +
-                  "; " + describeWait(self));
+    return failed(joined->describeAbsence(group.ranks[m]) + "; " +
+                  describeWait(self));
   }
   return {};
 }
 
 std::string ShmTransport::describeWait(int rank) const {
-  const RankState &state = control.rank(rank);
-  uint64_t waiting = state.waiting.load();
+  uint64_t waiting = control.rank(rank).waiting.load();
+  RankReport report = joined->report(rank);
+  std::string text = "rank " + std::to_string(rank) + " waits at ",
+              place = " (step " + std::to_string(report.step) + ", command " +
+                      std::to_string(report.command) + ") ";
   if (waiting == 0)
-    return "rank " + std::to_string(rank) + " does not wait";
-  std::string text = "rank " + std::to_string(rank) + " waits at value " +
-                     std::to_string(state.operation.load()) + " (step " +
-                     std::to_string(state.step.load()) + ", command " +
-                     std::to_string(state.command.load()) + ") ";
+    return joined->waitOf(rank).what == RankWait::What::Barrier
+               ? text + "a barrier" + place + "of all ranks"
+               : "rank " + std::to_string(rank) + " does not wait";
+  text += "value " + std::to_string(report.operation) + place;
   if (ChannelWait::isOne(waiting)) {
     ChannelWait wait = ChannelWait::of(waiting);
     std::string peer = "rank " + std::to_string(wait.peer);
@@ -211,8 +231,11 @@ ShmTransport::WaitPath ShmTransport::findCircle() {
 /// no blockers, whatever its peers do meanwhile.
 std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
   std::vector<int> blockers;
-  if (word == 0)
-    return blockers;
+  if (word == 0) {
+    RankWait wait = joined->waitOf(rank);
+    return wait.what == RankWait::What::Barrier ? std::move(wait.ranks)
+                                                : blockers;
+  }
   if (ChannelWait::isOne(word)) {
     if (!isOver(rank, word))
       blockers.push_back(static_cast<int>(ChannelWait::of(word).peer));

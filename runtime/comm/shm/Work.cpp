@@ -158,7 +158,7 @@ void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
   slot.finishedAt = monotonicNanoseconds();
   slot.turn.store(operation.turn() + 2);
   if (slot.sleepers.load() > 0)
-    wakeAll(slot.turn);
+    wake(operation);
 }
 
 /// Does the whole operation on this thread.

@@ -333,7 +333,7 @@ TEST_P(ChannelsTest, WhoWaitsForARankThatLeavesIsTold) {
 TEST_P(ChannelsTest, AnAbortEndsTheWait) {
   auto outcomes = runWithout(GetParam(), false, [](Transport &transport) {
     usleep(50'000);
-    transport.abort("enough");
+    transport.job().abort("enough");
     return std::string("enough");
   });
   EXPECT_NE(outcomes[0].text.find("rank 1: enough"), std::string::npos)

@@ -178,9 +178,9 @@ TEST(CommThreads, OutliveAWaitThatFails) {
           return request.error().message;
         if (transport.rank() == 1) {
           usleep(2000); // so that it has begun
-          transport.abort("enough");
+          transport.job().abort("enough");
         }
-        while (transport.health())
+        while (transport.job().health())
           sched_yield();
         auto done = transport.wait(*request);
         std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));

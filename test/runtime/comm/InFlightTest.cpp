@@ -443,7 +443,7 @@ TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
       [](Transport &transport) -> std::string {
         Sum sum(transport, 10);
         if (transport.rank() == 1) {
-          while (transport.health())
+          while (transport.job().health())
             usleep(1000);
           auto started = transport.start(sum.collective);
           return started ? "" : started.error().message;

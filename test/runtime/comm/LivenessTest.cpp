@@ -1,6 +1,6 @@
-// The liveness of ranks, which ranks wait for which, and which belong to a job.
+// Which ranks wait for which in a collective, and what is refused.
 
-#include "runtime/comm/shm/ShmMemory.h"
+#include "test/runtime/comm/RankProcesses.h"
 
 #include <algorithm>
 #include <csignal>
@@ -8,14 +8,15 @@
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace polyrank::runtime::shm {
 namespace {
+
+using test::ShmJob;
+using test::ShmRank;
 
 /// Runs `body` in a process of its own. Returns the exit status.
 int inChild(const std::function<int()> &body) {
@@ -27,77 +28,22 @@ int inChild(const std::function<int()> &body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-ProcessName endedProcess() {
-  int ends[2];
-  EXPECT_EQ(pipe(ends), 0);
-  pid_t child = fork();
-  if (child == 0) {
-    ProcessName name = thisProcess();
-    _exit(write(ends[1], &name, sizeof(name)) == sizeof(name) ? 0 : 1);
-  }
-  ProcessName name;
-  EXPECT_EQ(read(ends[0], &name, sizeof(name)), ssize_t(sizeof(name)));
-  waitpid(child, nullptr, 0);
-  close(ends[0]);
-  close(ends[1]);
-  return name;
-}
-
-TEST(Liveness, AProcessThatHasEndedIsDeadAndThisOneIsNot) {
-  EXPECT_TRUE(isAlive(thisProcess()));
-  EXPECT_FALSE(isAlive(endedProcess()));
-  ProcessName later = thisProcess();
-  later.startTime += 1; // one with this number, but not this one
-  EXPECT_FALSE(isAlive(later));
-}
-
-TEST(Liveness, WithoutADescriptorToLookWithNobodyIsDead) {
-  ProcessName dead = endedProcess(), alive = thisProcess();
-  EXPECT_EQ(inChild([&] {
-              rlimit none{0, 0};
-              setrlimit(RLIMIT_NOFILE, &none);
-              return isAlive(alive) && isAlive(thisProcess()) && !isAlive(dead)
-                         ? 0
-                         : 1;
-            }),
-            0);
-}
-
-TEST(Liveness, WithoutProcNobodyIsDead) {
-  ProcessName dead = endedProcess(), alive = thisProcess();
-  int status = inChild([&] {
-    if (unshare(CLONE_NEWNS) != 0 ||
-        mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
-      return 77;
-    return isAlive(alive) && isAlive(thisProcess()) && !isAlive(dead) ? 0 : 1;
-  });
-  if (status == 77)
-    GTEST_SKIP() << "may not hide /proc";
-  EXPECT_EQ(status, 0);
-}
-
 TEST(Liveness, ARankThatRunsAnotherProgramIsRefused) {
   ProgramDigest mine{1, 2, 0xab}, other{1, 2, 0xac};
-  auto job = Job::create({.sharedSizes = {0}, .program = mine});
+  auto job = ShmJob::create({0}, 1, mine);
   ASSERT_TRUE(job);
-  auto refused = attach(job->descriptors(), 0, other);
+  auto member = local::joinJob(job->control->descriptors(), 0);
+  ASSERT_TRUE(member);
+  std::vector<int> files;
+  for (int file : job->memory->descriptors())
+    files.push_back(dup(file)); // attaching takes them over
+  auto refused = attach(files, **member, other);
   ASSERT_FALSE(refused);
   for (const char *part : {"rank 0 read another plan (hash 0102ac00",
                            "than its launcher (0102ab00", "start it again"})
     EXPECT_NE(refused.error().message.find(part), std::string::npos)
         << refused.error().message;
-  EXPECT_TRUE(attach(job->descriptors(), 0, mine));
-}
-
-TEST(Liveness, MoreRanksThanAMachineStartsAreRefusedAtOnce) {
-  JobOptions options;
-  options.sharedSizes.assign(65536, 0);
-  auto job = Job::create(options);
-  ASSERT_FALSE(job);
-  EXPECT_NE(job.error().message.find("65536 ranks"), std::string::npos)
-      << job.error().message;
-  EXPECT_EQ(job.error().fault, Error::Fault::Input);
+  EXPECT_TRUE(attach(files, **member, mine));
 }
 
 TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
@@ -106,12 +52,13 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
       rlimit limit{soft, hard};
       if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 77;
-      JobOptions options;
+      MemoryOptions options;
       options.sharedSizes.assign(60, 0);
-      auto job = Job::create(options);
-      if (job)
+      auto memory = Memory::create(options);
+      if (memory)
         return 0;
-      return job.error().message.find("ulimit -n") != std::string::npos ? 1 : 2;
+      return memory.error().message.find("ulimit -n") != std::string::npos ? 1
+                                                                           : 2;
     });
   };
   EXPECT_EQ(create(64, 512), 0);
@@ -120,16 +67,16 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
 
 /// A rank in a process of its own, which sums up what it did in one line.
 struct RankProcess {
-  RankProcess(const Job &job, int rank,
+  RankProcess(const ShmJob &job, int rank,
               const std::function<std::string(Transport &)> &body) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     result = ends[0];
     pid = fork();
     if (pid == 0) {
-      auto transport = attach(job.descriptors(), rank);
+      auto joined = ShmRank::join(job, rank);
       std::string text =
-          transport ? body(**transport) : transport.error().message;
+          joined ? body(*joined->transport) : joined.error().message;
       _exit(write(ends[1], text.data(), text.size()) >= 0 ? 0 : 1);
     }
     close(ends[1]);
@@ -155,7 +102,7 @@ std::string meet(Transport &transport, std::vector<int32_t> ranks) {
 }
 
 TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
-  auto job = Job::create({.sharedSizes = {4096, 4096, 4096}});
+  auto job = ShmJob::create({4096, 4096, 4096});
   ASSERT_TRUE(job);
   RankProcess rank(*job, 0, [](Transport &transport) -> std::string {
     if (!transport.createGroup(std::vector<int32_t>{0, 1, 2}))
@@ -206,8 +153,9 @@ std::string startMany(Transport &transport, std::vector<int32_t> ranks,
 /// then wait for it in `next`: in a barrier, or in the last of `started`
 /// collectives.
 void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
-  auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});
+  auto job = ShmJob::create({0, 0, 0}, 1000);
   ASSERT_TRUE(job);
+  JobControl &control = *job->control;
   int go[2];
   ASSERT_EQ(pipe(go), 0);
   auto both = [&](Transport &transport) -> std::string {
@@ -223,18 +171,18 @@ void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   };
   RankProcess zero(*job, 0, both), one(*job, 1, both), two(*job, 2, both);
   alarm(60);
-  while (!job->report(0).waiting || !job->report(1).waiting)
+  while (!control.report(0).waiting || !control.report(1).waiting)
     usleep(1000);
   kill(one.pid, SIGSTOP);
   waitpid(one.pid, nullptr, WUNTRACED);
   ASSERT_EQ(write(go[1], "x", 1), 1);
-  while (job->report(1).waiting) // until what it slept for is over
+  while (control.report(1).waiting) // until what it slept for is over
     usleep(1000);
   // Rank 0 looks at the others each time that it wakes up.
   int64_t before = sleepsOf(zero.pid);
-  while (sleepsOf(zero.pid) < before + 8 && job->health())
+  while (sleepsOf(zero.pid) < before + 8 && control.health())
     usleep(1000);
-  EXPECT_TRUE(job->report(0).waiting);
+  EXPECT_TRUE(control.report(0).waiting);
   kill(one.pid, SIGCONT);
   for (RankProcess *rank : {&zero, &one, &two})
     EXPECT_EQ(rank->wait(), "");
@@ -244,8 +192,9 @@ void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
 }
 
 TEST(Liveness, WhoWaitsForWhomAndForHowLongIsPublished) {
-  auto job = Job::create({.sharedSizes = {0, 0, 0}, .threadsPerRank = 1000});
+  auto job = ShmJob::create({0, 0, 0}, 1000);
   ASSERT_TRUE(job);
+  JobControl &control = *job->control;
   int go[2];
   ASSERT_EQ(pipe(go), 0);
   auto main = [&](Transport &transport) -> std::string {
@@ -254,51 +203,25 @@ TEST(Liveness, WhoWaitsForWhomAndForHowLongIsPublished) {
       return "pipe";
     return meet(transport, {0, 1, 2});
   };
-  EXPECT_EQ(job->waitOf(0), RankWait());
+  EXPECT_EQ(control.waitOf(0), RankWait());
   RankProcess zero(*job, 0, main), one(*job, 1, main), two(*job, 2, main);
   alarm(60);
   RankWait forOne{RankWait::What::Starts, {1}};
-  while (job->waitOf(0) != forOne || job->waitOf(2) != forOne)
+  while (control.waitOf(0) != forOne || control.waitOf(2) != forOne)
     usleep(1000);
-  EXPECT_EQ(job->waitOf(1), RankWait());
-  EXPECT_EQ(job->awaitedNanoseconds(1), 0u); // noted when it is over
+  EXPECT_EQ(control.waitOf(1), RankWait());
+  EXPECT_EQ(control.awaitedNanoseconds(1), 0u); // noted when it is over
   usleep(20'000);
   ASSERT_EQ(write(go[1], "x", 1), 1);
   for (RankProcess *rank : {&zero, &one, &two})
     EXPECT_EQ(rank->wait(), "");
   alarm(0);
-  EXPECT_GE(job->awaitedNanoseconds(1), 2 * 20'000'000u);
-  EXPECT_EQ(job->awaitedNanoseconds(0), 0u);
-  EXPECT_EQ(job->awaitedNanoseconds(2), 0u);
-  EXPECT_EQ(job->waitOf(0), RankWait());
+  EXPECT_GE(control.awaitedNanoseconds(1), 2 * 20'000'000u);
+  EXPECT_EQ(control.awaitedNanoseconds(0), 0u);
+  EXPECT_EQ(control.awaitedNanoseconds(2), 0u);
+  EXPECT_EQ(control.waitOf(0), RankWait());
   close(go[0]);
   close(go[1]);
-}
-
-TEST(Liveness, RanksThatAreStoppedEndBehindTheSameStep) {
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    auto job = Job::create({.sharedSizes = {0, 0, 0}});
-    ASSERT_TRUE(job);
-    auto main = [](Transport &transport) -> std::string {
-      uint64_t step = 0;
-      while (transport.mayBegin(step + 1)) {
-        ++step;
-        if (step % 64 == uint64_t(transport.rank()))
-          usleep(10); // so that now one is ahead, now another
-      }
-      return std::to_string(step);
-    };
-    RankProcess zero(*job, 0, main), one(*job, 1, main), two(*job, 2, main);
-    alarm(60);
-    while (job->report(2).phase == RankPhase::Starting)
-      usleep(100);
-    usleep(1000 * attempt);
-    uint64_t last = job->stopSteps();
-    for (RankProcess *rank : {&zero, &one, &two})
-      EXPECT_EQ(rank->wait(), std::to_string(last));
-    alarm(0);
-    EXPECT_EQ(job->stopSteps(), last);
-  }
 }
 
 TEST(Liveness, ARankThatHasNotWokenUpYetIsNotADeadlock) {

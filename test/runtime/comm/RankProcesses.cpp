@@ -2,8 +2,6 @@
 
 #include "test/runtime/comm/RankProcesses.h"
 
-#include "runtime/comm/shm/ShmMemory.h"
-
 #include <chrono>
 #include <csignal>
 #include <poll.h>
@@ -21,13 +19,13 @@ struct RankProcess {
   int pipe = -1;
 };
 
-[[noreturn]] void runRank(const shm::JobDescriptors &descriptors, int rank,
-                          const RankMain &main, int pipe) {
+[[noreturn]] void runRank(const ShmJob &job, int rank, const RankMain &main,
+                          int pipe) {
   std::string text;
   {
-    auto transport = shm::attach(descriptors, rank);
+    auto joined = ShmRank::join(job, rank);
     text =
-        transport ? main(**transport) : "attach: " + transport.error().message;
+        joined ? main(*joined->transport) : "join: " + joined.error().message;
   }
   size_t written = 0;
   while (written < text.size()) {
@@ -41,12 +39,36 @@ struct RankProcess {
 
 } // namespace
 
+Result<ShmJob> ShmJob::create(std::vector<uint64_t> sizes, int threadsPerRank,
+                              const shm::ProgramDigest &program) {
+  POLYRANK_ASSIGN(control, local::createJob({static_cast<int>(sizes.size()),
+                                             threadsPerRank}));
+  POLYRANK_ASSIGN(memory,
+                  shm::Memory::create({std::move(sizes), 1024, program}));
+  ShmJob job;
+  job.control = std::move(control);
+  job.memory = std::make_unique<shm::Memory>(std::move(memory));
+  job.wakes = job.control->onAbort(
+      [memory = job.memory.get()] { memory->wakeSleepers(); });
+  return std::move(job);
+}
+
+Result<ShmRank> ShmRank::join(const ShmJob &job, int rank,
+                              const shm::ProgramDigest &program) {
+  ShmRank joined;
+  POLYRANK_ASSIGN(member, local::joinJob(job.control->descriptors(), rank));
+  joined.job = std::move(member);
+  POLYRANK_ASSIGN(transport,
+                  shm::attach(job.memory->descriptors(), *joined.job, program));
+  joined.transport = std::move(transport);
+  return std::move(joined);
+}
+
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage) {
-  shm::JobOptions options;
-  options.sharedSizes.assign(shape.ranks, shape.sharedSize);
-  options.threadsPerRank = shape.threadsPerRank;
-  auto job = shm::Job::create(options);
+  auto job =
+      ShmJob::create(std::vector<uint64_t>(shape.ranks, shape.sharedSize),
+                     shape.threadsPerRank);
   std::vector<RankOutcome> outcomes(shape.ranks);
   if (!job) {
     for (RankOutcome &outcome : outcomes)
@@ -65,12 +87,12 @@ std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
     processes[r].pipe = ends[0];
     processes[r].pid = fork();
     if (processes[r].pid == 0)
-      runRank(job->descriptors(), r, main, ends[1]);
+      runRank(*job, r, main, ends[1]);
     close(ends[1]);
   }
   if (!abortMessage.empty()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    job->abort(abortMessage);
+    job->control->abort(abortMessage);
   }
   // A rank has ended when its pipe is closed. No rank is reaped before the last
   // one has ended: ranks must detect the death of one that is still a zombie.

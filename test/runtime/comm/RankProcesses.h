@@ -3,7 +3,8 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/job/local/LocalJob.h"
 
 #include <functional>
 #include <ostream>
@@ -11,6 +12,27 @@
 #include <vector>
 
 namespace polyrank::runtime::test {
+
+/// A local job that communicates over shared memory, as its launcher has it.
+struct ShmJob {
+  std::unique_ptr<JobControl> control;
+  std::unique_ptr<shm::Memory> memory;
+  Job::AbortHook wakes; // of `control`, for `memory`
+
+  /// `sizes` are those of the ranks' regions.
+  static Result<ShmJob> create(std::vector<uint64_t> sizes,
+                               int threadsPerRank = 1,
+                               const shm::ProgramDigest &program = {});
+};
+
+/// A rank of such a job.
+struct ShmRank {
+  std::unique_ptr<JobMember> job;
+  std::unique_ptr<Transport> transport; // destroyed before `job`
+
+  static Result<ShmRank> join(const ShmJob &job, int rank,
+                              const shm::ProgramDigest &program = {});
+};
 
 struct JobShape {
   int ranks = 2;

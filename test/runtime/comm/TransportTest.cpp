@@ -508,17 +508,17 @@ TEST_P(TransportTest, AnAbortFromAnotherThreadWakesEveryWaiter) {
     if (transport.rank() == 1)
       monitor = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        transport.abort("the disk is on fire");
+        transport.job().abort("the disk is on fire");
       });
     std::string text;
     if (transport.rank() != 2)
       text = sumOver(transport, {0, 1, 2}, 9, 8);
     else
-      while (transport.health())
+      while (transport.job().health())
         usleep(1000);
     if (monitor.joinable())
       monitor.join();
-    return text + transport.health().error().message;
+    return text + transport.job().health().error().message;
   });
   expectErrorEverywhere(outcomes, {"rank 1: the disk is on fire"});
 }
@@ -529,9 +529,9 @@ TEST_P(TransportTest, AnAbortByTheLauncherWakesEveryWaiter) {
       [](Transport &transport) {
         if (transport.rank() == 0)
           return sumOver(transport, {0, 1}, 9, 8);
-        while (transport.health())
+        while (transport.job().health())
           usleep(1000);
-        return transport.health().error().message;
+        return transport.job().health().error().message;
       },
       "interrupted by the user");
   expectErrorEverywhere(outcomes, {"interrupted by the user"});
@@ -601,8 +601,8 @@ TEST_P(TransportTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
       auto fits = transport.check(collective);
       if (fits)
         return std::string();
-      transport.abort(fits.error().message);
-      return transport.health().error().message;
+      transport.job().abort(fits.error().message);
+      return transport.job().health().error().message;
     });
     expectErrorEverywhere(outcomes, {malformed.message, "rank 0"});
   }

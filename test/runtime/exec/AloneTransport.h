@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/comm/Transport.h"
+#include "test/runtime/job/AloneJob.h"
 
 #include <functional>
 #include <utility>
@@ -18,6 +19,7 @@ public:
 
   int rank() const override { return number; }
   int worldSize() const override { return ranks; }
+  JobMember &job() override { return alone; }
   DeviceSpan sharedMemory() override { return region.span(); }
   Result<Group> createGroup(std::span<const int32_t> members) override {
     groups.emplace_back(members.begin(), members.end());
@@ -52,10 +54,6 @@ public:
   }
   void pace(Group, const PacedLink &) override {}
   Result<void> barrier(Group) override { return {}; }
-  void abort(std::string_view) override {}
-  Result<void> health() override { return {}; }
-  void setProgress(uint64_t, uint32_t) override {}
-  void beat() override {}
   void setParallelFor(ParallelFor) override {}
   void setCommThreads(int) override {}
   TransportStatistics statistics() const override { return {}; }
@@ -72,6 +70,7 @@ public:
 
 private:
   int number, ranks;
+  AloneJob alone{number, ranks};
   DeviceMemory region;
 };
 

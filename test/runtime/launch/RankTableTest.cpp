@@ -8,16 +8,16 @@ namespace polyrank::runtime {
 namespace {
 
 using namespace std::chrono_literals;
-using What = shm::RankWait::What;
+using What = RankWait::What;
 
 const RankNames names{
     [](int rank) { return "rank " + std::to_string(rank); },
     [](int, uint32_t command) { return "op " + std::to_string(command); }};
 
-RankSnapshot at(uint64_t step, uint32_t command, shm::RankWait wait = {}) {
+RankSnapshot at(uint64_t step, uint32_t command, RankWait wait = {}) {
   RankSnapshot rank;
   rank.pid = 7, rank.running = true, rank.state = 'S', rank.still = 2500ms;
-  rank.report.phase = shm::RankPhase::Running;
+  rank.report.phase = RankPhase::Running;
   rank.report.step = step, rank.report.command = command;
   rank.wait = std::move(wait);
   return rank;
@@ -47,15 +47,20 @@ TEST(RankTable, SaysWhereARankIsAndWhatItWaitsFor) {
             "is in step 3, op 5, waits for what rank 4 sends");
   EXPECT_EQ(said(at(3, 5, {What::Room, {4}})),
             "is in step 3, op 5, waits until rank 4 receives what it was sent");
+  EXPECT_EQ(said(at(3, 5, {What::Barrier, {1}})),
+            "is in step 3, op 5, waits for rank 1");
+  RankSnapshot beside = at(3, 5, {What::Starts, {1}});
+  beside.report.isBeside = true;
+  EXPECT_EQ(said(beside), "evaluates after step 3, waits for rank 1");
   RankSnapshot starting = at(0, 0);
-  starting.report.phase = shm::RankPhase::Attaching;
+  starting.report.phase = RankPhase::Joining;
   EXPECT_EQ(said(starting), "has not joined the job");
   RankSnapshot stopped = at(3, 5, {What::Starts, {1}});
   stopped.state = 'T';
   EXPECT_EQ(said(stopped), "is stopped; it is in step 3, op 5");
   EXPECT_EQ(said(dead()), "is dead; it was in step 3, op 5");
   RankSnapshot left = at(3, 5);
-  left.report.phase = shm::RankPhase::Left;
+  left.report.phase = RankPhase::Left;
   EXPECT_EQ(said(left), "has left the job");
 }
 
@@ -63,7 +68,7 @@ TEST(RankTable, TheDeadExplainTheStoppedAndTheyTheBusy) {
   RankSnapshot waiting = at(3, 5, {What::Starts, {1}}), busy = at(3, 4),
                stopped = at(3, 4), left = dead();
   stopped.state = 'T';
-  left.report.phase = shm::RankPhase::Left;
+  left.report.phase = RankPhase::Left;
   EXPECT_EQ(findCulprits({waiting, busy, waiting}), (std::vector<int>{1}));
   EXPECT_EQ(findCulprits({waiting, busy, stopped}), (std::vector<int>{2}));
   EXPECT_EQ(findCulprits({dead(), busy, stopped}), (std::vector<int>{0}));

@@ -2,6 +2,8 @@
 
 #include "runtime/launch/Watch.h"
 
+#include "runtime/job/local/LocalJob.h"
+
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime {
@@ -10,9 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Watch, WaitsAsLongAsTwentyStepsAndAMinuteAtLeast) {
-  auto job = shm::Job::create({.sharedSizes = {0, 0}});
+  auto job = local::createJob({.ranks = 2});
   ASSERT_TRUE(job);
-  Watch watch(*job, 2, {});
+  Watch watch(**job, 2, {});
   EXPECT_EQ(watch.limit(), 300s); // loading
   for (int step = 0; step < 101; ++step)
     watch.addStep(2);

@@ -1,0 +1,239 @@
+// The launcher's and the rank's side of a job on one machine.
+
+#include "runtime/job/local/LocalJob.h"
+
+#include "runtime/job/local/JobPage.h"
+#include "support/Cores.h"
+#include "support/Failpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace polyrank::runtime::local {
+namespace {
+
+constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
+/// More ranks than any machine has cores for, and few enough for sizes that
+/// grow with the square of the number of ranks.
+constexpr int maxRanksOfOneMachine = 4096;
+
+class LocalControl : public JobControl {
+public:
+  LocalControl(Descriptor file, JobPage page)
+      : file(std::move(file)), page(std::move(page)) {}
+
+  int worldSize() const override { return page.worldSize(); }
+  void abort(std::string_view message) override {
+    page.abort(message);
+    wakeSleepers();
+  }
+  Result<void> health() const override { return page.health(); }
+  RankReport report(int rank) const override { return page.report(rank); }
+  RankWait waitOf(int rank) const override { return page.waitOf(rank); }
+  uint64_t stopSteps() override { return page.header().frontier.close(); }
+  uint64_t awaitedNanoseconds(int rank) const override {
+    return page.rank(rank).awaitedNanoseconds.load();
+  }
+  std::vector<int> descriptors() const override { return {file.get()}; }
+
+private:
+  Descriptor file;
+  JobPage page;
+};
+
+class LocalMember : public JobMember {
+public:
+  LocalMember(JobPage mapped, int rank)
+      : page(std::move(mapped)), self(rank), mine(page.rank(rank)) {}
+  ~LocalMember() override {
+    mine.phase.store(RankPhase::Left, std::memory_order_release);
+  }
+
+  int worldSize() const override { return page.worldSize(); }
+  void abort(std::string_view message) override {
+    end("rank " + std::to_string(self) + ": " + std::string(message));
+  }
+  Error fail(const std::string &message) override {
+    end(message);
+    return page.health().error();
+  }
+  Result<void> health() const override { return page.health(); }
+  RankReport report(int rank) const override { return page.report(rank); }
+  RankWait waitOf(int rank) const override { return page.waitOf(rank); }
+
+  int rank() const override { return self; }
+  bool mayBegin(uint64_t step) override {
+    return page.header().frontier.mayBegin(step);
+  }
+  bool isClosedBefore(uint64_t step) const override {
+    return page.header().frontier.isClosedBefore(step);
+  }
+  void setProgress(uint64_t step, uint32_t command) override {
+    if (mine.isBeside.load(std::memory_order_relaxed))
+      return beat();
+    mine.step.store(step, std::memory_order_relaxed);
+    mine.command.store(command, std::memory_order_relaxed);
+  }
+  void setBeside(bool isBeside) override { mine.isBeside.store(isBeside); }
+  void beat() override { mine.beats.fetch_add(1, std::memory_order_relaxed); }
+  Result<void> barrier() override;
+
+  bool hasOwnCores() const override {
+    return page.header().spinNanoseconds > 0;
+  }
+  void setOperation(uint64_t id) override {
+    mine.operation.store(id, std::memory_order_relaxed);
+  }
+  void beginWait(uint64_t token, RankWait::What what,
+                 std::span<const int> ranks) override {
+    page.setBlockers(self, ranks);
+    mine.what.store(what);
+    mine.waiting.store(token);
+  }
+  void endWait(int rank, uint64_t token) override {
+    page.rank(rank).waiting.compare_exchange_strong(token, 0);
+  }
+  void addAwaited(int rank, uint64_t nanoseconds) override {
+    page.rank(rank).awaitedNanoseconds.fetch_add(nanoseconds,
+                                                 std::memory_order_relaxed);
+  }
+  Presence presenceOf(int rank) const override;
+  Result<void> checkLauncher() override;
+
+private:
+  void end(const std::string &message) {
+    page.abort(message);
+    wakeSleepers();
+  }
+  Result<void> checkMissing();
+
+  JobPage page;
+  int self;
+  RankState &mine;
+};
+
+/// The last rank to come ends the barrier and wakes the others.
+Result<void> LocalMember::barrier() {
+  failpoint("barrier.before");
+  if (Result<void> alive = health(); !alive)
+    return alive;
+  JobHeader &job = page.header();
+  uint32_t number = mine.barriers.load() + 1;
+  mine.operation.store(0, std::memory_order_relaxed);
+  mine.barriers.store(number);
+  if ((job.arrivals.fetch_add(1) + 1) % job.worldSize == 0) {
+    job.barriersOver.store(number);
+    if (job.sleepers.load() > 0)
+      wakeAll(job.barriersOver);
+    return {};
+  }
+  auto isOver = [&] { return int32_t(job.barriersOver.load() - number) >= 0; };
+  if (spinUntil(monotonicNanoseconds(), job.spinNanoseconds, isOver))
+    return {};
+  Result<void> result;
+  job.sleepers.fetch_add(1);
+  while (result && !isOver()) {
+    int64_t before = monotonicNanoseconds();
+    result = health();
+    if (!result)
+      break;
+    sleepWhile(job.barriersOver, number - 1);
+    // The others are checked only after a sleep that nobody ended.
+    if (!isOver() && monotonicNanoseconds() - before >= 90'000'000)
+      result = checkMissing();
+  }
+  job.sleepers.fetch_sub(1);
+  return result;
+}
+
+/// Fails if a rank cannot come to this rank's barrier any more.
+Result<void> LocalMember::checkMissing() {
+  if (Result<void> alive = checkLauncher(); !alive)
+    return alive;
+  for (int other : page.missingInBarrierOf(self)) {
+    Presence presence = presenceOf(other);
+    if (presence != Presence::Left && presence != Presence::Dead)
+      continue;
+    // It may have come between the two checks, and left normally.
+    std::vector<int> missing = page.missingInBarrierOf(self);
+    if (std::find(missing.begin(), missing.end(), other) == missing.end())
+      continue;
+    return fail(describeAbsence(other) + "; rank " + std::to_string(self) +
+                " waits at a barrier (step " +
+                std::to_string(mine.step.load()) + ", command " +
+                std::to_string(mine.command.load()) + ") of all ranks");
+  }
+  return {};
+}
+
+JobMember::Presence LocalMember::presenceOf(int rank) const {
+  const RankState &peer = page.rank(rank);
+  switch (peer.phase.load(std::memory_order_acquire)) {
+  case RankPhase::Starting:
+  case RankPhase::Joining:
+    return Presence::Expected;
+  case RankPhase::Running:
+    return isAlive(peer.process) ? Presence::Present : Presence::Dead;
+  case RankPhase::Left:
+    break;
+  }
+  return Presence::Left;
+}
+
+Result<void> LocalMember::checkLauncher() {
+  const ProcessName &launcher = page.header().launcher;
+  if (isAlive(launcher))
+    return {};
+  return fail("the launcher (process " + std::to_string(launcher.pid) +
+              ") ended before its ranks");
+}
+
+} // namespace
+
+Result<std::unique_ptr<JobControl>> createJob(const JobOptions &options) {
+  if (options.ranks < 1)
+    return Error{"a job needs at least one rank", Error::Fault::Rank};
+  if (options.ranks > maxRanksOfOneMachine)
+    return Error{"the plan has " + std::to_string(options.ranks) +
+                 " ranks, and all of them run on this machine, which takes at "
+                 "most " +
+                 std::to_string(maxRanksOfOneMachine) +
+                 ": compile it for a smaller mesh"};
+  POLYRANK_ASSIGN(file, createSharedMemory("polyrank-job",
+                                           JobPage::sizeFor(options.ranks)));
+  // Spinning pays only if nobody else needs the core meanwhile.
+  bool fits = options.alone.value_or(
+      int64_t(options.ranks) * options.threadsPerRank <= usableCores());
+  POLYRANK_ASSIGN(page,
+                  JobPage::initialize(file.get(), options.ranks,
+                                      fits ? spinNanosecondsWhenAlone : 0));
+  return std::unique_ptr<JobControl>(
+      new LocalControl(std::move(file), std::move(page)));
+}
+
+Result<std::unique_ptr<JobMember>> joinJob(std::span<const int> descriptors,
+                                           int rank) {
+  failpoint("attach.before");
+  if (descriptors.size() != 1)
+    return Error{"rank " + std::to_string(rank) + " was handed " +
+                     std::to_string(descriptors.size()) +
+                     " files to join its job by, instead of the job's page",
+                 Error::Fault::Rank};
+  POLYRANK_ASSIGN(page, JobPage::map(descriptors[0]));
+  if (rank < 0 || rank >= page.worldSize())
+    return Error{"rank " + std::to_string(rank) + " is none of the " +
+                     std::to_string(page.worldSize()) + " ranks of the job",
+                 Error::Fault::Rank};
+  RankState &state = page.rank(rank);
+  RankPhase starting = RankPhase::Starting;
+  if (!state.phase.compare_exchange_strong(starting, RankPhase::Joining))
+    return Error{"rank " + std::to_string(rank) + " was started twice",
+                 Error::Fault::Rank};
+  failpoint("attach.before_map");
+  state.process = thisProcess();
+  state.phase.store(RankPhase::Running, std::memory_order_release);
+  failpoint("attach.after");
+  return std::unique_ptr<JobMember>(new LocalMember(std::move(page), rank));
+}
+
+} // namespace polyrank::runtime::local
