@@ -4,20 +4,22 @@
 
 #include "runtime/exec/SavedFiles.h"
 #include "runtime/exec/Weights.h"
-#include "runtime/job/Job.h"
+#include "runtime/job/Window.h"
 
 namespace polyrank::runtime {
 
-/// The size of the memory that all ranks map, and in which they assemble what
-/// is written.
+/// The size of the window in which the ranks assemble what is written, and its
+/// parts: while one is written, the ranks fill the other. Ranks meet once per
+/// round, so rounds are large.
 inline constexpr uint64_t saveMemoryBytes = uint64_t(64) << 20;
+inline constexpr int saveMemoryParts = 2;
 
 /// The arguments of `saveWeights` on each rank.
 struct SaveOptions {
   SavedWeights what;
   SavedFile target; // its path is for messages
   int file = -1;    // descriptor of the OutputFile that all ranks share
-  std::span<std::byte> memory;
+  WindowRounds &rounds;
   ParallelFor parallelFor;
   /// Called now and then with the bytes written so far, and the total.
   std::function<void(uint64_t done, uint64_t bytes)> onProgress;
@@ -29,9 +31,8 @@ struct SaveOptions {
 /// ranks; the file is complete when the call has returned on all of them.
 /// Tensors that the program does not hold are copied from their source.
 ///
-/// The file is written in rounds of some MiB. In each round, every rank copies
-/// its elements to their places in the shared memory, whatever their layout,
-/// and replicas share this work; then each rank writes one dense window of it.
+/// The file is written in rounds of some MiB. In each round the ranks assemble
+/// a piece of it (WeightAssembler); then each rank writes one dense part of it.
 /// So system calls are few and large for every layout.
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
                          const Weights &initial, JobMember &job,

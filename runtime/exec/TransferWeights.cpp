@@ -2,6 +2,7 @@
 
 #include "runtime/exec/TransferWeights.h"
 
+#include "runtime/exec/AssembleWeights.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -13,7 +14,6 @@ namespace polyrank::runtime {
 namespace {
 
 constexpr uint64_t alignment = 64;
-constexpr int64_t pieceElements = 64 << 10; // of a thread or replica
 
 } // namespace
 
@@ -55,104 +55,58 @@ Result<WeightTransfer> WeightTransfer::prepare(const LoadedPlan &from,
     int64_t elements = 1;
     for (int64_t size : shape)
       elements *= size;
-    Pair pair{f, found->second, saved[f].dtype, saved[f].complete, elements, 0,
-              0};
+    Pair pair{f, found->second, saved[f].dtype, elements, 0, 0};
     if (pair.bytes() == 0)
       continue;
     // A round has as many tensors as the memory for saving holds.
     if (end > 0 && end + pair.bytes() > saveMemoryBytes)
-      ++transfer.rounds, end = 0;
-    pair.round = transfer.rounds;
+      ++transfer.numRounds, end = 0;
+    pair.round = transfer.numRounds;
     pair.offset = end;
     end = (end + pair.bytes() + alignment - 1) / alignment * alignment;
     transfer.memory = std::max(transfer.memory, end);
     transfer.pairs.push_back(pair);
   }
-  transfer.rounds += transfer.pairs.empty() ? 0 : 1;
+  transfer.numRounds += transfer.pairs.empty() ? 0 : 1;
   return std::move(transfer);
 }
 
-Result<void> WeightTransfer::run(const RankProgram &source,
+Result<void> WeightTransfer::run(const LoadedPlan &from,
+                                 const RankProgram &source,
                                  const Weights &initial, RankProgram &target,
-                                 JobMember &job, std::span<std::byte> memory,
+                                 JobMember &job, WindowRounds &rounds,
                                  const ParallelFor &parallelFor) const {
-  std::map<uint32_t, std::vector<StoredShard>> shards;
-  for (StoredShard &shard : source.storedShards(what))
-    shards[shard.stored].push_back(std::move(shard));
-  auto inRound = [&](uint32_t round, auto body) -> Result<void> {
-    for (const Pair &pair : pairs)
-      if (pair.round == round)
-        if (Result<void> done = body(pair, memory.data() + pair.offset); !done)
-          return done;
-    return {};
-  };
-  for (uint32_t round = 0; round < rounds; ++round) {
+  // The rounds lie one after another in a row of bytes.
+  std::vector<WeightPlace> places;
+  for (const Pair &pair : pairs) {
+    uint64_t begin = pair.round * memory + pair.offset;
+    places.push_back({begin, begin + pair.bytes(), pair.from, pair.dtype});
+  }
+  WeightAssembler assembler(*from.plan, what, source, initial, job, parallelFor,
+                            std::move(places));
+  for (uint32_t round = 0; round < numRounds; ++round) {
     job.beat();
-    // After the barrier nobody needs the previous contents.
-    if (Result<void> all = job.barrier(); !all)
+    POLYRANK_ASSIGN(part, rounds.begin());
+    if (Result<void> filled =
+            assembler.fill(round * memory, (round + 1) * memory, part.data());
+        !filled)
+      return filled;
+    if (Result<void> all = rounds.filled(); !all)
       return all;
-    // Tensors that no rank holds completely are copied first; the ranks then
-    // overwrite their parts.
-    bool anyInitial = false;
-    Result<void> done =
-        inRound(round, [&](const Pair &pair, std::byte *at) -> Result<void> {
-          if (pair.complete)
-            return {};
-          anyInitial = true;
-          const StoredSource &from = initial.sources()[pair.from];
-          if (job.rank() != 0)
-            return {};
-          std::memset(at, 0, pair.bytes());
-          if (!from.read)
-            return {};
-          Placement whole;
-          whole.extents.push_back({pair.elements, 1, 1});
-          return loadShard(whole, from, pair.dtype, at);
-        });
-    if (!done)
-      return done;
-    if (anyInitial)
-      if (Result<void> all = job.barrier(); !all)
-        return all;
-    done = inRound(round, [&](const Pair &pair, std::byte *at) -> Result<void> {
-      auto held = shards.find(pair.from);
-      if (held == shards.end())
-        return {};
-      for (const StoredShard &shard : held->second) {
-        POLYRANK_ASSIGN(data, source.download(*shard.argument->buffer()));
-        int64_t bytes = bytesOf(pair.dtype);
-        // The replicas of a block take turns with the pieces.
-        parallelFor((pair.elements + pieceElements - 1) / pieceElements, 1,
-                    [&](int64_t from, int64_t to) {
-                      for (int64_t piece = from; piece < to; ++piece) {
-                        if (piece % shard.replica.count != shard.replica.index)
-                          continue;
-                        int64_t begin = piece * pieceElements;
-                        storeShardWithin(
-                            shard.placement, bytes, data.data(), begin,
-                            std::min(begin + pieceElements, pair.elements),
-                            at + begin * bytes);
-                      }
-                    });
-      }
-      return {};
-    });
-    if (!done)
-      return done;
-    if (Result<void> all = job.barrier(); !all)
-      return all;
-    done = inRound(round, [&](const Pair &pair, std::byte *at) {
-      StoredSource from;
-      from.dtype = pair.dtype;
-      from.read = [at](uint64_t offset, void *into,
-                       uint64_t length) -> Result<void> {
+    for (const Pair &pair : pairs) {
+      if (pair.round != round)
+        continue;
+      StoredSource tensor;
+      tensor.dtype = pair.dtype;
+      tensor.read = [at = part.data() +
+                          pair.offset](uint64_t offset, void *into,
+                                       uint64_t length) -> Result<void> {
         std::memcpy(into, at + offset, length);
         return {};
       };
-      return target.loadTensor(pair.to, from);
-    });
-    if (!done)
-      return done;
+      if (Result<void> loaded = target.loadTensor(pair.to, tensor); !loaded)
+        return loaded;
+    }
   }
   return {};
 }

@@ -409,7 +409,7 @@ uint64_t Preparation::evaluationBytes(const ProgramReport &program) const {
   return held + most;
 }
 
-uint64_t Preparation::sharedMemoryBytes() const {
+uint64_t Preparation::windowBytes() const {
   if (!outputs.empty())
     return outputs.back().offset + outputs.back().bytes;
   return options.savesAny() ? saveMemoryBytes : 0;
@@ -427,7 +427,7 @@ Result<std::string> Preparation::checkMemory(bool whole) {
     return program.arenaBytes() + program.libraryBytes() + programBytes + held +
            evaluationBytes(program);
   };
-  uint64_t each = 0, needed = held + sharedMemoryBytes(); // each: the maximum
+  uint64_t each = 0, needed = held + windowBytes(); // each: the maximum
   uint64_t copies = 0; // made by the ranks for a checkpoint
   for (int64_t rank = 0; checkpoint && rank < report.ranks; ++rank)
     copies += CheckpointSaver::memoryBytes(*checkpoint, rank);
@@ -535,10 +535,9 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     add("--trace", options.trace, 0);
   }
   if (!options.outputs.empty()) {
-    POLYRANK_ASSIGN(file,
-                    OutputFile::create(options.outputs, sharedMemoryBytes()));
+    POLYRANK_ASSIGN(file, OutputFile::create(options.outputs, windowBytes()));
     npzOutput.emplace(std::move(file));
-    add("--outputs", options.outputs, sharedMemoryBytes());
+    add("--outputs", options.outputs, windowBytes());
   }
   if (whole) // a run writes these in place
     for (auto &[option, path] : {std::pair("--log", options.log),
@@ -555,21 +554,16 @@ Result<std::string> Preparation::checkDisk(bool whole) {
     }
   if (whole)
     return text.empty() ? "nothing is written" : text;
-  if (uint64_t bytes = sharedMemoryBytes()) {
-    sharedMemory = Descriptor(memfd_create("polyrank", MFD_CLOEXEC));
-    if (sharedMemory.get() < 0 || ftruncate(sharedMemory.get(), bytes) != 0)
-      return Error{fmt::format("no memory for {} bytes of {}: {}", bytes,
-                               outputs.empty() ? "what is saved" : "outputs",
-                               std::strerror(errno)),
-                   Error::Fault::Rank};
+  if (uint64_t bytes = windowBytes()) {
+    POLYRANK_ASSIGN(
+        made,
+        Window::create(bytes, outputs.empty() ? "what is saved" : "outputs"));
+    window.emplace(std::move(made));
   }
   if (evaluation) {
-    evalMemory = Descriptor(memfd_create("polyrank-eval", MFD_CLOEXEC));
-    if (evalMemory.get() < 0 ||
-        ftruncate(evalMemory.get(), evaluationMemoryOf(*evaluation)) != 0)
-      return Error{
-          fmt::format("no memory to evaluate with: {}", std::strerror(errno)),
-          Error::Fault::Rank};
+    POLYRANK_ASSIGN(
+        made, Window::create(evaluationMemoryOf(*evaluation), "an evaluation"));
+    evalWindow.emplace(std::move(made));
   }
   return text;
 }

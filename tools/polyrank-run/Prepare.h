@@ -4,6 +4,7 @@
 
 #include "runtime/exec/CheckpointLayout.h"
 #include "runtime/exec/Weights.h"
+#include "runtime/job/Window.h"
 #include "runtime/plan/PlanReport.h"
 #include "support/OutputFile.h"
 #include "tools/polyrank-run/Evaluation.h"
@@ -48,14 +49,16 @@ public:
   std::vector<CheckLine> checkAll();
 
   RunOptions options; // completed from the plan
-  Descriptor planDescriptor, sharedMemory;
+  Descriptor planDescriptor;
+  std::optional<Window> window; // of `outputs`, or of what is saved
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;
   std::optional<StepTimes> times; // of a rehearsal
   PlanReport report;
   std::optional<DataSource> data;
   std::optional<Evaluation> evaluation;
-  Descriptor evalPlanDescriptor, evalMemory;
+  Descriptor evalPlanDescriptor;
+  std::optional<Window> evalWindow;
   uint64_t steps = 0;
   /// The checkpoint to resume from, the order of samples from there on, and the
   /// layout of the checkpoints to write.
@@ -70,9 +73,7 @@ public:
   std::vector<OutputArray> outputs;
 
 protected:
-  /// The size of `sharedMemory`, which holds the outputs, or is used to save
-  /// weights.
-  uint64_t sharedMemoryBytes() const;
+  uint64_t windowBytes() const;
 
 private:
   /// Each check returns a text with what it found. With `whole` it is complete,

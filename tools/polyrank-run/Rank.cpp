@@ -24,7 +24,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <new>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <thread>
@@ -169,9 +168,12 @@ private:
     }
     if (Result<void> mapped = mapOutputs(); !mapped)
       return mapped;
-    if (options.savesAny())
-      if (Result<void> mapped = mapMemory(saveMemoryBytes); !mapped)
+    if (options.savesAny()) {
+      if (Result<void> mapped = mapWindow(saveMemoryBytes, "what is saved");
+          !mapped)
         return mapped;
+      saveRounds.emplace(window.data(), saveMemoryParts, *job);
+    }
     if (options.evalEvery != 0) {
       POLYRANK_ASSIGN(made,
                       RankEvaluation::create(
@@ -334,20 +336,13 @@ private:
     outputs = outputArraysOf(*plan->plan, samples);
     if (outputs.empty()) // all are scalars, which are reported
       return {};
-    return mapMemory(outputs.back().offset + outputs.back().bytes);
+    return mapWindow(outputs.back().offset + outputs.back().bytes, "outputs");
   }
 
-  Result<void> mapMemory(uint64_t size) {
-    void *memory = MAP_FAILED;
-    if (connection.descriptors()[memoryFile] >= 0)
-      memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    connection.descriptors()[memoryFile], 0);
-    if (memory == MAP_FAILED)
-      return Error{
-          fmt::format("cannot map {} bytes of {}", size,
-                      outputs.empty() ? "memory to save with" : "outputs"),
-          Error::Fault::Rank};
-    sharedMemory = {static_cast<std::byte *>(memory), size};
+  Result<void> mapWindow(uint64_t bytes, const std::string &what) {
+    POLYRANK_ASSIGN(
+        mapped, Window::map(connection.descriptors()[windowFile], bytes, what));
+    window = std::move(mapped);
     return {};
   }
 
@@ -454,7 +449,7 @@ private:
           save.what,
           file,
           connection.descriptors()[descriptor++],
-          sharedMemory,
+          *saveRounds,
           [&](int64_t range, int64_t grain, const RangeBody &body) {
             device->parallelFor(range, grain, body);
           },
@@ -492,7 +487,7 @@ private:
       if (output.program == program->programNumber())
         if (Result<void> stored =
                 program->storeOutput(output.number, batch, samples,
-                                     sharedMemory.data() + output.offset);
+                                     window.data().data() + output.offset);
             !stored)
           return stored;
     std::optional<RankStep> measured;
@@ -725,7 +720,8 @@ private:
   std::chrono::steady_clock::time_point began =
       std::chrono::steady_clock::now();
   std::vector<OutputArray> outputs;
-  std::span<std::byte> sharedMemory;
+  Window window; // of what is saved, or of `outputs`
+  std::optional<WindowRounds> saveRounds;
 };
 
 } // namespace

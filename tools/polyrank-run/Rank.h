@@ -9,21 +9,21 @@
 
 namespace polyrank::runtime {
 
-/// The order of LaunchOptions::descriptors. The second is memory: the outputs
-/// of a forward run, or the memory by which a training run saves. After the
+/// The order of LaunchOptions::descriptors. The second is a window: of the
+/// outputs of a forward run, or of what a training run saves. After the
 /// numJobFiles that every job has come the files by which transports attach,
 /// that of the training and, if there is an evaluating plan, that of the
 /// evaluation; and last the requested files of weights, in the order of
 /// RunOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
-  memoryFile,
+  windowFile,
   profileFile,
   traceFile,
   pageFile, // RunPage
-  /// For an evaluation: its plan and its memory.
+  /// For an evaluation: its plan and its window.
   evalPlanFile,
-  evalMemoryFile,
+  evalWindowFile,
   numJobFiles
 };
 

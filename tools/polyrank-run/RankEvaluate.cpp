@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 namespace polyrank::runtime {
 
@@ -43,12 +42,11 @@ Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
       !same)
     return same.error();
   uint64_t bytes = evaluationMemoryOf(created->evaluation);
-  void *mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                      connection.descriptors()[evalMemoryFile], 0);
-  if (mapped == MAP_FAILED)
-    return Error{fmt::format("cannot map {} bytes to evaluate with", bytes),
-                 Error::Fault::Rank};
-  created->memory = {static_cast<std::byte *>(mapped), bytes};
+  POLYRANK_ASSIGN(window, Window::map(connection.descriptors()[evalWindowFile],
+                                      bytes, "an evaluation"));
+  created->window = std::move(window);
+  created->rounds.emplace(created->window.data().subspan(evaluationPage), 1,
+                          training.job);
   if (created->evaluation.plan)
     if (Result<void> loaded = created->loadPlan(); !loaded)
       return loaded.error();
@@ -94,8 +92,8 @@ Result<void> RankEvaluation::run(uint64_t step) {
   EvaluationMeans means(evaluation.planOr(training.plan));
   if (program) {
     if (Result<void> passed = evaluation.transfer->run(
-            training.program, training.weights, *program, training.job,
-            memory.subspan(evaluationPage),
+            training.plan, training.program, training.weights, *program,
+            training.job, *rounds,
             [&](int64_t range, int64_t grain, const RangeBody &body) {
               training.device.parallelFor(range, grain, body);
             });
@@ -136,11 +134,11 @@ Result<void> RankEvaluation::run(uint64_t step) {
   if (reports)
     for (auto &[name, value] : last)
       if (name == "eval_loss")
-        std::memcpy(memory.data(), &value, sizeof(value));
+        std::memcpy(window.data().data(), &value, sizeof(value));
   if (Result<void> all = training.job.barrier(); !all)
     return all;
   double loss = 0;
-  std::memcpy(&loss, memory.data(), sizeof(loss));
+  std::memcpy(&loss, window.data().data(), sizeof(loss));
   // All ranks read the loss before the next one is written.
   if (Result<void> all = training.job.barrier(); !all)
     return all;

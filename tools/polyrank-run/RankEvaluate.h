@@ -71,7 +71,8 @@ private:
   Evaluation evaluation;
   Patience left;
   std::vector<std::pair<std::string, double>> last;
-  std::span<std::byte> memory;
+  Window window;                      // the loss, and then weights on their way
+  std::optional<WindowRounds> rounds; // of the weights
   // For --eval-plan, each needed by the next.
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Device> device;

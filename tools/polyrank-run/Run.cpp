@@ -229,13 +229,7 @@ Result<void> Run::forgetAttempt() {
     if (*file)
       if (Result<void> cleared = (*file)->clear(); !cleared)
         return cleared;
-  if (sharedMemory.get() >= 0 &&
-      (ftruncate(sharedMemory.get(), 0) != 0 ||
-       ftruncate(sharedMemory.get(), sharedMemoryBytes()) != 0))
-    return Error{fmt::format("no memory for {} bytes to start again: {}",
-                             sharedMemoryBytes(), std::strerror(errno)),
-                 Error::Fault::Rank};
-  return {};
+  return window ? window->clear() : Result<void>();
 }
 
 void Run::take(int rank, StepReport report) {

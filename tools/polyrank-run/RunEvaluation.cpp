@@ -15,10 +15,13 @@ Run::descriptorsWith(const std::vector<shm::Memory> &memory) const {
   auto numberOf = [](const std::optional<OutputFile> &file) {
     return file ? file->descriptor().get() : -1;
   };
-  std::vector<int> all{planDescriptor.get(),    sharedMemory.get(),
+  auto fileOf = [](const std::optional<Window> &window) {
+    return window ? window->descriptor() : -1;
+  };
+  std::vector<int> all{planDescriptor.get(),    fileOf(window),
                        numberOf(profileOutput), numberOf(traceOutput),
                        page->descriptor(),      evalPlanDescriptor.get(),
-                       evalMemory.get()};
+                       fileOf(evalWindow)};
   for (const shm::Memory &each : memory)
     for (int file : each.descriptors())
       all.push_back(file);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -41,23 +40,12 @@ Result<void> Run::writeOutputs() {
 
 Result<void> Run::writeArrays() {
   NpzWriter writer(*std::move(npzOutput));
-  if (!outputs.empty()) {
-    uint64_t size = outputs.back().offset + outputs.back().bytes;
-    void *memory =
-        mmap(nullptr, size, PROT_READ, MAP_SHARED, sharedMemory.get(), 0);
-    if (memory == MAP_FAILED)
-      return Error{"cannot map the outputs", Error::Fault::Rank};
-    Result<void> added;
-    for (const OutputArray &output : outputs) {
-      auto *data = static_cast<const std::byte *>(memory) + output.offset;
-      if (added)
-        added = writer.add(output.name, output.dtype, output.shape,
-                           {data, output.bytes});
-    }
-    munmap(memory, size);
-    if (!added)
+  for (const OutputArray &output : outputs)
+    if (Result<void> added =
+            writer.add(output.name, output.dtype, output.shape,
+                       window->data().subspan(output.offset, output.bytes));
+        !added)
       return added;
-  }
   for (auto &[name, value] : progress->means())
     if (Result<void> added = writer.add(name, ElementType::F64, {},
                                         std::as_bytes(std::span(&value, 1)));
