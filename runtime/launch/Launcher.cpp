@@ -1,7 +1,8 @@
-// Starts and watches the ranks with fork, exec and poll.
+// Starts the ranks, and watches them with poll.
 
 #include "runtime/launch/Launcher.h"
 
+#include "runtime/launch/RankProcess.h"
 #include "runtime/launch/Stragglers.h"
 #include "runtime/launch/Watch.h"
 
@@ -10,14 +11,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fcntl.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 namespace polyrank::runtime {
 namespace {
@@ -27,63 +23,37 @@ constexpr auto grace = std::chrono::milliseconds(400);
 // After so long without progress, the user is told which ranks delay the job.
 constexpr auto patience = std::chrono::seconds(10);
 
-struct RankProcess {
-  pid_t pid = -1;
-  Descriptor pipe;
-  std::string line;      // read so far, incomplete
-  bool running = false;  // not yet reaped
-  bool finished = false; // reported its end
-  bool killed = false;   // by us
+/// A rank, and what it has reported.
+struct Rank {
+  std::unique_ptr<RankProcess> process; // none: a guest that has not come yet
+  std::string line;                     // read so far, incomplete
+  bool finished = false;                // reported its end
+  bool killed = false;                  // by us
   std::optional<Error> error;
-  int status = 0;
+
+  bool isRunning() const { return process && process->isRunning(); }
+  bool isGood() const {
+    return process && !process->isRunning() && finished &&
+           process->hasSucceeded();
+  }
 };
 
-/// Returns the environment of a rank: our variables, OpenMP's, and the user's.
-/// libgomp reads its wait policy when it is loaded, hence before main: threads
-/// with a core of their own spin a while (0.1 to 0.3 ms) before they sleep,
-/// otherwise they sleep at once.
-std::vector<std::string> environmentOf(const LaunchOptions &options, int rank,
-                                       int pipe,
-                                       const std::vector<int> &jobFiles) {
-  std::vector<std::string> result;
-  bool alone = options.cores.alone;
-  for (char **variable = environ; *variable; ++variable) {
-    std::string_view text = *variable;
-    if (!text.starts_with("POLYRANK_") && !text.starts_with("OMP_") &&
-        !text.starts_with("GOMP_"))
-      result.emplace_back(text);
-  }
-  result.push_back(fmt::format("POLYRANK_RANK={}", rank));
-  result.push_back(fmt::format("POLYRANK_JOB={}", fmt::join(jobFiles, ",")));
-  result.push_back(fmt::format("POLYRANK_ATTEMPT={}", options.attempt));
+/// Returns the variables of a rank. libgomp reads its wait policy when it is
+/// loaded, hence before main: threads with a core of their own spin a while
+/// (0.1 to 0.3 ms) before they sleep, otherwise they sleep at once.
+std::vector<std::string> variablesOf(const LaunchOptions &options, int rank) {
+  std::vector<std::string> result{
+      fmt::format("POLYRANK_RANK={}", rank),
+      fmt::format("POLYRANK_ATTEMPT={}", options.attempt),
+      fmt::format("OMP_NUM_THREADS={}", options.threads), "OMP_DYNAMIC=false"};
   // For tests (support/Failpoint.h).
   if (const char *failpoints = std::getenv("POLYRANK_FAIL"))
     result.push_back(fmt::format("POLYRANK_FAIL={}", failpoints));
-  result.push_back(
-      fmt::format("POLYRANK_FILES={}", fmt::join(options.descriptors, ",")));
-  result.push_back(fmt::format("POLYRANK_REPORTS={}", pipe));
-  result.push_back(fmt::format("OMP_NUM_THREADS={}", options.threads));
-  result.push_back("OMP_DYNAMIC=false");
+  bool alone = options.cores.alone;
   result.push_back(alone ? "GOMP_SPINCOUNT=5000" : "GOMP_SPINCOUNT=0");
   if (!alone)
     result.push_back("OMP_WAIT_POLICY=passive");
   return result;
-}
-
-std::vector<char *> pointersTo(std::vector<std::string> &strings) {
-  std::vector<char *> pointers;
-  for (std::string &text : strings)
-    pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::string describeEnd(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
-                       strsignal(WTERMSIG(status)));
-  return fmt::format("ended with status {} before it was done",
-                     WEXITSTATUS(status));
 }
 
 /// Returns true if a process causes this signal itself; others come from
@@ -112,16 +82,17 @@ public:
 
   ~Launcher() {
     killAll();
-    for (RankProcess &rank : ranks)
-      if (rank.running)
-        waitpid(rank.pid, nullptr, 0);
+    for (Rank &rank : ranks)
+      if (rank.process)
+        rank.process->await();
   }
 
   LaunchEnd run() {
     for (int rank = 0; rank < options.ranks; ++rank)
-      if (Result<void> started = start(rank); !started)
-        return {started, 0, true};
-    while (anyRunning()) {
+      if (!isGuest(rank))
+        if (Result<void> started = start(rank); !started)
+          return {started, 0, true};
+    while (anyToCome()) {
       wait();
       if (options.onTick)
         options.onTick();
@@ -137,72 +108,81 @@ public:
   }
 
 private:
-  static Error systemError(const char *what) {
-    return Error{fmt::format("cannot start the ranks: {}: {}", what,
-                             std::strerror(errno)),
-                 Error::Fault::Rank};
+  RankStart startOf(int rank) const {
+    RankStart start;
+    start.arguments = options.arguments;
+    start.environment = variablesOf(options, rank);
+    start.jobFiles = job.descriptors();
+    start.files = options.descriptors;
+    // A Ctrl-C at the terminal is for the launcher, which ends the ranks. The
+    // launcher also handles what a scheduler sends to all processes of a job.
+    start.ignoredSignals = {SIGINT, SIGHUP, SIGUSR1};
+    if (options.finishesStep)
+      start.ignoredSignals.push_back(SIGTERM);
+    if (!options.cores.ranks.empty())
+      start.cores = options.cores.ranks[rank];
+    return start;
   }
 
   Result<void> start(int rank) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      return systemError("pipe");
-    RankProcess &process = ranks[rank];
-    process.pipe = Descriptor(ends[0]);
-    Descriptor reports(ends[1]);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    // Everything that allocates comes before the fork.
-    std::vector<int> jobFiles = job.descriptors();
-    std::vector<std::string> arguments = options.arguments;
-    std::vector<std::string> environment =
-        environmentOf(options, rank, reports.get(), jobFiles);
-    std::vector<char *> argv = pointersTo(arguments),
-                        envp = pointersTo(environment);
-    const cpu_set_t *mine =
-        options.cores.ranks.empty() ? nullptr : &options.cores.ranks[rank];
-
-    pid_t launcher = getpid();
-    process.pid = fork();
-    if (process.pid < 0)
-      return systemError("fork");
-    if (process.pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != launcher)
-        _exit(2);
-      // A Ctrl-C at the terminal is for the launcher, which ends the ranks.
-      signal(SIGINT, SIG_IGN);
-      signal(SIGHUP, SIG_IGN);
-      // The launcher also handles what a scheduler sends to all processes of a
-      // job.
-      signal(SIGUSR1, SIG_IGN);
-      if (options.finishesStep)
-        signal(SIGTERM, SIG_IGN);
-      sigprocmask(SIG_SETMASK, &signals.before(), nullptr);
-      if (mine)
-        sched_setaffinity(0, sizeof(*mine), mine);
-      fcntl(reports.get(), F_SETFD, 0);
-      for (int descriptor : options.descriptors)
-        fcntl(descriptor, F_SETFD, 0);
-      for (int descriptor : jobFiles)
-        fcntl(descriptor, F_SETFD, 0);
-      execve("/proc/self/exe", argv.data(), envp.data());
-      _exit(127);
-    }
-    process.running = true;
+    POLYRANK_ASSIGN(process, startChild(startOf(rank), signals.before()));
+    ranks[rank].process = std::move(process);
     return {};
   }
 
-  bool anyRunning() const {
-    return std::any_of(ranks.begin(), ranks.end(),
-                       [](const RankProcess &rank) { return rank.running; });
+  bool isGuest(int rank) const {
+    return options.door &&
+           std::find(options.guests.begin(), options.guests.end(), rank) !=
+               options.guests.end();
+  }
+
+  /// Lets in the guests that have come, or says why not.
+  void receiveGuests() {
+    for (GuestDoor::Request &request : options.door->look()) {
+      int rank = request.rank;
+      if (std::string why = refusalOf(rank); !why.empty()) {
+        GuestDoor::refuse(request, why);
+        continue;
+      }
+      // A guest that is gone before it was let in may come again.
+      Result<std::unique_ptr<RankProcess>> admitted =
+          GuestDoor::admit(std::move(request), startOf(rank));
+      if (admitted)
+        ranks[rank].process = *std::move(admitted);
+      else
+        warn(admitted.error().message);
+    }
+  }
+
+  std::string refusalOf(int rank) const {
+    if (rank < 0 || rank >= options.ranks)
+      return fmt::format("the job has ranks 0 to {}", options.ranks - 1);
+    if (ending)
+      return "it comes too late, the job is ending";
+    if (ranks[rank].process)
+      return fmt::format("process {} is that rank already",
+                         ranks[rank].process->pid());
+    return "";
+  }
+
+  /// True as long as a rank runs, or a guest is to come.
+  bool anyToCome() const {
+    return std::any_of(ranks.begin(), ranks.end(), [&](const Rank &rank) {
+      return rank.process ? rank.process->isRunning() : !ending;
+    });
   }
 
   void wait() {
     std::vector<pollfd> files{{signals.descriptor(), POLLIN, 0}};
-    for (RankProcess &rank : ranks)
-      if (rank.pipe.get() >= 0)
-        files.push_back({rank.pipe.get(), POLLIN, 0});
+    for (Rank &rank : ranks)
+      if (rank.process && rank.process->reports() >= 0)
+        files.push_back({rank.process->reports(), POLLIN, 0});
+    if (options.door)
+      for (int file : options.door->descriptors())
+        files.push_back({file, POLLIN, 0});
     poll(files.data(), files.size(), ending ? 20 : 100);
+    if (options.door)
+      receiveGuests();
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
     while (int signal = signals.take())
@@ -237,8 +217,10 @@ private:
 
   std::vector<WatchedRank> watched() const {
     std::vector<WatchedRank> all;
-    for (const RankProcess &rank : ranks)
-      all.push_back({rank.pid, rank.running});
+    for (const Rank &rank : ranks)
+      all.push_back(rank.process ? WatchedRank{rank.process->pid(),
+                                               rank.process->isRunning()}
+                                 : WatchedRank{-1, true});
     return all;
   }
 
@@ -289,22 +271,18 @@ private:
     end(message);
   }
 
-  void reap(int rank) {
-    RankProcess &process = ranks[rank];
-    if (!process.running ||
-        waitpid(process.pid, &process.status, WNOHANG) != process.pid)
+  void reap(int number) {
+    Rank &rank = ranks[number];
+    if (!rank.process || !rank.process->reap())
       return;
-    process.running = false;
-    drain(rank);
-    bool good = WIFEXITED(process.status) && WEXITSTATUS(process.status) == 0 &&
-                process.finished;
-    if (good || first >= 0 || interrupted || stalled)
+    drain(number);
+    if (rank.isGood() || first >= 0 || interrupted || stalled)
       return;
-    first = rank;
-    showRanks(rank);
-    end(fmt::format("{} {}", options.nameOf(rank),
-                    process.error ? "failed: " + process.error->message
-                                  : describeEnd(process.status)));
+    first = number;
+    showRanks(number);
+    end(fmt::format("{} {}", options.nameOf(number),
+                    rank.error ? "failed: " + rank.error->message
+                               : rank.process->describeEnd()));
   }
 
   /// Shows where all ranks are, before they are ended because of rank `failed`
@@ -324,10 +302,10 @@ private:
   }
 
   void killAll() {
-    for (RankProcess &rank : ranks)
-      if (rank.running) {
+    for (Rank &rank : ranks)
+      if (rank.isRunning()) {
         rank.killed = true;
-        kill(rank.pid, SIGKILL);
+        rank.process->kill();
       }
   }
 
@@ -336,22 +314,23 @@ private:
       drain(rank);
   }
 
-  void drain(int rank) {
-    RankProcess &process = ranks[rank];
+  void drain(int number) {
+    Rank &rank = ranks[number];
     char buffer[65536];
-    while (process.pipe.get() >= 0) {
-      ssize_t got = read(process.pipe.get(), buffer, sizeof(buffer));
-      if (got == 0)
-        process.pipe = Descriptor();
+    while (rank.process && rank.process->reports() >= 0) {
+      ssize_t got = read(rank.process->reports(), buffer, sizeof(buffer));
+      // A guest that ends before it has read all is a connection reset.
+      if (got == 0 || (got < 0 && errno == ECONNRESET))
+        rank.process->closeReports();
       if (got <= 0)
         return;
       for (ssize_t i = 0; i < got; ++i) {
         if (buffer[i] != '\n') {
-          process.line += buffer[i];
+          rank.line += buffer[i];
           continue;
         }
-        receive(rank, process.line);
-        process.line.clear();
+        receive(number, rank.line);
+        rank.line.clear();
       }
     }
   }
@@ -360,19 +339,19 @@ private:
     nlohmann::json report = nlohmann::json::parse(line, nullptr, false);
     if (!report.is_object())
       return;
-    RankProcess &process = ranks[rank];
+    Rank &reporter = ranks[rank];
     if (report.contains("error")) {
-      process.error =
+      reporter.error =
           Error{report.value("error", std::string()),
                 Error::Fault(report.value("fault", int(Error::Fault::Rank)))};
       if (first < 0 && !interrupted && !stalled) {
         first = rank;
-        if (process.error->fault == Error::Fault::Rank)
+        if (reporter.error->fault == Error::Fault::Rank)
           showRanks(rank);
-        end(process.error->message);
+        end(reporter.error->message);
       }
     } else if (report.contains("finished")) {
-      process.finished = true;
+      reporter.finished = true;
     } else if (report.contains("stopped")) {
       stoppedAfter = report["stopped"];
     } else {
@@ -385,11 +364,9 @@ private:
 
   Result<void> verdict() const {
     // A job that was done when the signal arrived has lost nothing.
-    bool done =
-        std::all_of(ranks.begin(), ranks.end(), [](const RankProcess &rank) {
-          return rank.finished && !rank.error && WIFEXITED(rank.status) &&
-                 WEXITSTATUS(rank.status) == 0;
-        });
+    bool done = std::all_of(ranks.begin(), ranks.end(), [](const Rank &rank) {
+      return rank.isGood() && !rank.error;
+    });
     if (done && stoppedAfter)
       return Error{fmt::format("ended by signal {} ({}) after step {}",
                                stopping, strsignal(stopping), *stoppedAfter),
@@ -408,39 +385,38 @@ private:
     for (int rank = 0; rank < options.ranks; ++rank)
       if (diedOfSignal(ranks[rank]))
         return Error{fmt::format("{} {}", options.nameOf(rank),
-                                 describeEnd(ranks[rank].status)),
+                                 ranks[rank].process->describeEnd()),
                      Error::Fault::Rank};
     if (first < 0)
       return {};
-    const RankProcess &process = ranks[first];
-    if (process.error)
+    const Rank &rank = ranks[first];
+    if (rank.error)
       return Error{
-          fmt::format("{}: {}", options.nameOf(first), process.error->message),
-          process.error->fault};
+          fmt::format("{}: {}", options.nameOf(first), rank.error->message),
+          rank.error->fault};
     return Error{fmt::format("{} {}", options.nameOf(first),
-                             describeEnd(process.status)),
+                             rank.process->describeEnd()),
                  Error::Fault::Rank};
   }
 
-  bool diedOfSignal(const RankProcess &rank) const {
-    return WIFSIGNALED(rank.status) && !rank.killed;
+  static bool diedOfSignal(const Rank &rank) {
+    return rank.process && rank.process->endSignal() && !rank.killed;
   }
 
   bool isFromOutside() const {
     if (stalled)
       return isStopped;
-    auto dead = [this](const RankProcess &rank) { return diedOfSignal(rank); };
-    auto own = [&](const RankProcess &rank) {
-      return dead(rank) && isOwnSignal(WTERMSIG(rank.status));
+    auto own = [](const Rank &rank) {
+      return diedOfSignal(rank) && isOwnSignal(rank.process->endSignal());
     };
-    return std::any_of(ranks.begin(), ranks.end(), dead) &&
+    return std::any_of(ranks.begin(), ranks.end(), diedOfSignal) &&
            std::none_of(ranks.begin(), ranks.end(), own);
   }
 
   const LaunchOptions &options;
   JobControl &job;
   const EndSignals &signals;
-  std::vector<RankProcess> ranks;
+  std::vector<Rank> ranks;
   Watch watch;
   Stragglers stragglers;
   bool warned = false; // about lack of progress

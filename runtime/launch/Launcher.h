@@ -4,6 +4,7 @@
 
 #include "runtime/job/Job.h"
 #include "runtime/launch/Cores.h"
+#include "runtime/launch/Guests.h"
 #include "support/File.h"
 
 #include <chrono>
@@ -24,6 +25,10 @@ struct LaunchOptions {
   /// Open files that the ranks inherit, including the plan, so that all read
   /// the same one; -1 for a file that is not used.
   std::vector<int> descriptors;
+  /// Ranks whose processes somebody else starts, and where they come in; all
+  /// others are children of this process.
+  std::vector<int> guests;
+  GuestDoor *door = nullptr;
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
   /// Describes a rank's command by its number in a step: "in segment 'update',
@@ -95,8 +100,9 @@ struct LaunchEnd {
   bool fromOutside = false;
 };
 
-/// Runs this program again, once per rank, and returns when all have ended. The
-/// ranks die with the launcher. If a rank fails, no rank makes progress for the
+/// Runs this program again, once per rank that is no guest, and returns when
+/// all ranks have ended. The ranks die with the launcher; guests end within
+/// seconds. If a rank fails, no rank makes progress for the
 /// timeout, or a signal to end arrives, all ranks are ended within a second;
 /// the error names the rank that failed first, after a warning that lists the
 /// position of all. A signal that arrives when all ranks are done has no
@@ -109,7 +115,8 @@ LaunchEnd launchRanks(const LaunchOptions &options, JobControl &job,
 /// A rank's end of the connection to its launcher.
 class RankConnection {
 public:
-  /// Returns nothing if this process was not started by `launchRanks`.
+  /// Returns nothing if this process was not started by `launchRanks` and is no
+  /// guest (becomeRank).
   static std::optional<RankConnection> fromEnvironment();
 
   int rank() const { return number; }

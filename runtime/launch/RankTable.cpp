@@ -48,7 +48,8 @@ std::string lineOf(const std::string &who, bool isCulprit,
   double seconds = std::chrono::duration<double>(rank.still).count();
   return fmt::format(
       "\n{} {}  {} (for {:.1f} s{})", isCulprit ? '>' : ' ', who, what, seconds,
-      rank.isGone() ? "" : fmt::format(", process {}", rank.pid));
+      rank.isGone() || rank.pid < 0 ? ""
+                                    : fmt::format(", process {}", rank.pid));
 }
 
 } // namespace

@@ -20,7 +20,7 @@ struct RankNames {
 
 /// The state of one rank at one time.
 struct RankSnapshot {
-  int pid = -1;
+  int pid = -1;         // -1: of a guest that has not come
   bool running = false; // not yet reaped
   char state = '?';     // processState
   RankReport report;

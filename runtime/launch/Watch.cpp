@@ -95,8 +95,9 @@ std::string Watch::blame(const std::vector<RankSnapshot> &ranks) const {
   for (size_t c = 0; c < std::min(culprits.size(), most); ++c) {
     int rank = culprits[c];
     text += (c == 0 ? "" : "; ") + names.rank(rank) + " " +
-            describeRank(rank, ranks, names) + " (process " +
-            std::to_string(ranks[rank].pid) + ")";
+            describeRank(rank, ranks, names);
+    if (ranks[rank].pid >= 0)
+      text += " (process " + std::to_string(ranks[rank].pid) + ")";
   }
   if (culprits.size() > most)
     text += "; and others";

@@ -14,7 +14,7 @@ namespace polyrank::runtime {
 
 /// A rank's process, as the watch sees it.
 struct WatchedRank {
-  int pid = -1;
+  int pid = -1;         // -1: of a guest that has not come
   bool running = false; // not yet reaped
 };
 

@@ -1,0 +1,71 @@
+// Ranks whose processes the launcher has not started: they come by a socket of
+// this machine, and get there what a child inherits.
+
+#pragma once
+
+#include "runtime/launch/RankProcess.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+/// The launcher's end. Its socket is abstract: it has a random name, no file,
+/// and vanishes with its process. Only processes of the same user come in, and
+/// only such as run the same build.
+class GuestDoor {
+public:
+  static Result<GuestDoor> open();
+
+  /// What a guest needs to know to come (comeAsGuest).
+  const std::string &name() const { return title; }
+
+  /// A process that asks to be a rank.
+  struct Request {
+    Descriptor socket, pidFile;
+    int pid = 0, rank = -1;
+  };
+  /// Returns the requests that have come. Does not wait. A process that may not
+  /// come in is refused, and told why.
+  std::vector<Request> look();
+  /// The descriptors that are readable when `look` finds something new.
+  std::vector<int> descriptors() const;
+
+  /// Tells the process why it cannot be the rank.
+  static void refuse(const Request &request, const std::string &why);
+  /// Hands the process all that the rank needs, and binds it to the cores.
+  static Result<std::unique_ptr<RankProcess>> admit(Request request,
+                                                    const RankStart &start);
+
+private:
+  /// A process that has not asked for anything yet.
+  struct Caller {
+    Request request;
+    std::string text;
+  };
+  GuestDoor() = default;
+  void accept();
+  /// Returns true once the caller's request is complete or it is gone.
+  bool listenTo(Caller &caller, std::vector<Request> &found);
+
+  Descriptor listener;
+  std::string title;
+  std::vector<Caller> callers;
+};
+
+/// What a guest was admitted with. It owns the open files.
+struct Admission {
+  RankStart start;
+  int reports = -1;
+};
+
+/// Asks the launcher behind the door of this name to be this rank. Waits for
+/// the answer. Fails with the launcher's reason if it refuses.
+Result<Admission> comeAsGuest(const std::string &door, int rank);
+
+/// Makes this process the rank, as if the launcher had started it: runs this
+/// program again with the launcher's arguments. Returns only if that fails.
+Error becomeRank(const Admission &admission);
+
+} // namespace polyrank::runtime
