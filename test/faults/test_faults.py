@@ -180,11 +180,13 @@ def test_8_a_plan_that_is_written_over_while_ranks_start_is_refused(trainings, t
 
 # 31: files that are replaced while ranks start.
 
-@pytest.mark.parametrize("option", ["--init", "--eval-data"])
+@pytest.mark.parametrize("option", ["--init", "--data", "--eval-data"])
 def test_31_a_file_that_is_replaced_while_ranks_start_is_refused(option, trainings, tmp_path):
     training, given = trainings(), tmp_path / ("w.safetensors" if option == "--init" else "d.npz")
     given.write_bytes(training.weights if option == "--init" else training.data.read_bytes())
     options = (option, given, *(("--eval-every", 4) if option == "--eval-data" else ()))
+    if option == "--data":
+        training, options = Training(training.plan, given), ()
     for replaced in (True, False):  # by another file, or written over in its place
         run = Run(training, tmp_path / f"run{replaced}", *options, fail="load.before:hit=0:action=stop")
         eventually(lambda: len(run.ranks()) == 2)

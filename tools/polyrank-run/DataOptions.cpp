@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/DataOptions.h"
 
+#include "runtime/checkpoint/Checksum.h"
 #include "runtime/exec/DataFingerprint.h"
 #include "tools/polyrank-run/OptionTable.h"
 
@@ -208,6 +209,11 @@ Result<DataSource> openEvaluationData(const RunOptions &options,
 Result<std::string> fingerprintOf(const DataSource &data,
                                   const plan::Plan &plan) {
   return fingerprintOf(data, inputSpecsOf(plan), plan.samples_per_step());
+}
+
+Result<std::string> identityOf(const DataSource &data) {
+  POLYRANK_ASSIGN(files, data.identity());
+  return digestOf(files);
 }
 
 Result<void> checkSameData(std::string_view launchers, const DataSource &data,

@@ -2,7 +2,6 @@
 
 #include "tools/polyrank-run/Evaluation.h"
 
-#include "runtime/checkpoint/Checksum.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -165,11 +164,6 @@ Result<Evaluation> openEvaluation(const RunOptions &options,
   evaluation.data.emplace(std::move(source));
   evaluation.split = own ? Split::Holdout : Split::Train;
   return std::move(evaluation);
-}
-
-Result<std::string> identityOf(const Evaluation &evaluation) {
-  POLYRANK_ASSIGN(files, evaluation.data->identity());
-  return digestOf(files);
 }
 
 uint64_t evaluationMemoryOf(const Evaluation &evaluation) {

@@ -30,9 +30,6 @@ struct Evaluation {
 Result<Evaluation> openEvaluation(const RunOptions &options,
                                   const LoadedPlan &training, int evalPlan);
 
-/// Identifies the files of the evaluation's samples, as 32 hex digits.
-Result<std::string> identityOf(const Evaluation &evaluation);
-
 /// True if any program of the plan draws random numbers, as dropout does.
 bool drawsNumbers(const LoadedPlan &plan);
 

@@ -109,6 +109,9 @@ Result<DataSource> openEvaluationData(const RunOptions &options,
 Result<std::string> fingerprintOf(const DataSource &data,
                                   const plan::Plan &plan);
 
+/// Identifies the files of the samples, as 32 hex digits.
+Result<std::string> identityOf(const DataSource &data);
+
 /// Called in a rank. Fails unless the samples have the launcher's fingerprint:
 /// a pattern may match other files a moment later.
 Result<void> checkSameData(std::string_view launchers, const DataSource &data,

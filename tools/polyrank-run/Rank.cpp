@@ -163,6 +163,12 @@ private:
               checkSameData(page->facts().data, *data, *plan->plan);
           !same)
         return same;
+      // The fingerprint knows a few samples; these are all of the same files.
+      if (Result<void> same = checkSameFile(
+              fmt::format("--data {}", fmt::join(options.samples(), ",")),
+              page->facts().samples, identityOf(*data));
+          !same)
+        return same;
       steps = stepsOf(options, *plan->plan, *data);
       batches = evaluatedBatchesOf(options, *plan->plan, *data);
     }

@@ -38,7 +38,7 @@ Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
   created->evaluation = std::move(opened);
   if (Result<void> same = checkSameFile(
           fmt::format("--eval-data {}", fmt::join(options.evalData, ",")),
-          training.samples, identityOf(created->evaluation));
+          training.samples, identityOf(*created->evaluation.data));
       !same)
     return same.error();
   uint64_t bytes = evaluationMemoryOf(created->evaluation);

@@ -54,9 +54,13 @@ Result<void> Run::setIdentities() {
     POLYRANK_ASSIGN(identity, set.identity());
     identity.copy(facts.init, sizeof(facts.init) - 1);
   }
-  // The samples of --holdout are in the data, which have a fingerprint.
+  if (data) {
+    POLYRANK_ASSIGN(identity, identityOf(*data));
+    identity.copy(facts.samples, sizeof(facts.samples) - 1);
+  }
+  // The samples of --holdout are in these.
   if (evaluation && !options.evalData.empty()) {
-    POLYRANK_ASSIGN(identity, identityOf(*evaluation));
+    POLYRANK_ASSIGN(identity, identityOf(*evaluation->data));
     identity.copy(facts.evaluated, sizeof(facts.evaluated) - 1);
   }
   return {};

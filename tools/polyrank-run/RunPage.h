@@ -33,9 +33,9 @@ public:
     uint64_t origin = 0;    // the step after which the order of samples began
     char resume[4096] = {}; // the path of the checkpoint
     char data[64] = {};     // the fingerprint of the samples
-    /// The identities of the files of --init and of the evaluated samples;
-    /// empty: none.
-    char init[64] = {}, evaluated[64] = {};
+    /// The identities of the files of --init, of the samples and of the
+    /// evaluated samples; empty: none.
+    char init[64] = {}, samples[64] = {}, evaluated[64] = {};
     bool resetOptimizer = false; // its state is not loaded from the checkpoint
     bool savesAtOnce = false;    // all steps are done; only save them elsewhere
     /// The result of the evaluations up to `step`, and whether the one after it

@@ -39,6 +39,9 @@ struct JobHeader {
   alignas(128) std::atomic<uint64_t> arrivals;
   alignas(128) std::atomic<uint32_t> barriersOver; // futex
   std::atomic<uint32_t> sleepers;                  // in a barrier
+  /// The rank that came last to the latest barrier that is over. It stays until
+  /// all ranks have come to the next one.
+  std::atomic<int32_t> lastToCome;
 };
 
 struct alignas(128) RankState {

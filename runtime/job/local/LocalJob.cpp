@@ -118,17 +118,19 @@ Result<void> LocalMember::barrier() {
   if (Result<void> alive = health(); !alive)
     return alive;
   JobHeader &job = page.header();
+  int64_t begin = monotonicNanoseconds();
   uint32_t number = mine.barriers.load() + 1;
   mine.operation.store(0, std::memory_order_relaxed);
   mine.barriers.store(number);
   if ((job.arrivals.fetch_add(1) + 1) % job.worldSize == 0) {
+    job.lastToCome.store(self);
     job.barriersOver.store(number);
     if (job.sleepers.load() > 0)
       wakeAll(job.barriersOver);
     return {};
   }
   auto isOver = [&] { return int32_t(job.barriersOver.load() - number) >= 0; };
-  if (spinUntil(monotonicNanoseconds(), job.spinNanoseconds, isOver))
+  if (spinUntil(begin, static_cast<int64_t>(job.spinNanoseconds), isOver))
     return {};
   Result<void> result;
   job.sleepers.fetch_add(1);
@@ -143,6 +145,9 @@ Result<void> LocalMember::barrier() {
       result = checkMissing();
   }
   job.sleepers.fetch_sub(1);
+  if (result)
+    addAwaited(job.lastToCome.load(),
+               static_cast<uint64_t>(monotonicNanoseconds() - begin));
   return result;
 }
 

@@ -191,6 +191,32 @@ void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   close(go[1]);
 }
 
+// The barrier of the job is no collective, but ranks wait for each other by it.
+TEST(Liveness, ACircleOfACollectiveAndTheJobsBarrierIsFound) {
+  auto job = ShmJob::create({0, 0, 0}, 1000);
+  ASSERT_TRUE(job);
+  RankProcess zero(
+      *job, 0, [](Transport &transport) { return meet(transport, {0, 2}); }),
+      one(*job, 1,
+          [](Transport &transport) {
+            auto met = transport.job().barrier();
+            return met ? "" : met.error().message;
+          }),
+      two(*job, 2,
+          [](Transport &transport) { return meet(transport, {1, 2}); });
+  alarm(60);
+  for (RankProcess *rank : {&zero, &one, &two}) {
+    std::string text = rank->wait();
+    for (const char *part :
+         {"ranks wait for each other:",
+          "rank 1 waits at a barrier (step 0, command 0) of all ranks",
+          "rank 2 waits at value 0 (step 0, command 0) in the group of ranks "
+          "1, 2"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  alarm(0);
+}
+
 TEST(Liveness, WhoWaitsForWhomAndForHowLongIsPublished) {
   auto job = ShmJob::create({0, 0, 0}, 1000);
   ASSERT_TRUE(job);

@@ -327,6 +327,22 @@ TEST_P(JobTest, HowLongOthersHaveWaitedForARankAddsUp) {
   EXPECT_EQ(job->awaitedNanoseconds(0), 500u);
 }
 
+TEST_P(JobTest, WhoComesLastToABarrierWasAwaited) {
+  auto job = create(3);
+  Main main = [](JobMember &member) { return textOf(member.barrier()); };
+  auto zero = start(*job, 0, main), two = start(*job, 2, main);
+  while (!job->report(0).waiting || !job->report(2).waiting)
+    usleep(1000);
+  usleep(20'000);
+  EXPECT_EQ(job->awaitedNanoseconds(1), 0u); // noted when it is over
+  auto one = start(*job, 1, main);
+  for (auto *rank : {&zero, &one, &two})
+    EXPECT_EQ((*rank)->wait(), "");
+  EXPECT_GE(job->awaitedNanoseconds(1), 2 * 20'000'000u);
+  EXPECT_EQ(job->awaitedNanoseconds(0), 0u);
+  EXPECT_EQ(job->awaitedNanoseconds(2), 0u);
+}
+
 TEST_P(JobTest, WhetherARankIsThereIsKnown) {
   using Presence = JobMember::Presence;
   auto job = create(2);
