@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/DeviceMemory.h"
+#include "runtime/device/Event.h"
 #include "runtime/job/Job.h"
 #include "runtime/plan/Collectives.h"
 #include "support/ElementType.h"
@@ -52,6 +53,8 @@ struct Collective {
 /// Identifies a collective from its start to its wait.
 struct Request {
   uint64_t number = 0;
+  /// Is over when this rank has started the collective.
+  Event started = {};
 };
 
 /// When a collective that a rank has waited for began and ended, in nanoseconds
@@ -61,6 +64,29 @@ struct Completion {
   int32_t lastStarter = 0; // that member's rank in the job
   int64_t finished = 0;
   int32_t lastFinisher = 0; // the rank that did the last of the work
+};
+
+/// The end of a collective, a send or a receive on this rank.
+class Arrival {
+public:
+  /// Of one whose completion is known already, or known when `event` is over.
+  /// @{
+  Arrival(Event event, const Completion &completion)
+      : over(std::move(event)), known(completion) {}
+  Arrival(Event event, std::shared_ptr<const Completion> completion)
+      : over(std::move(event)), later(std::move(completion)) {}
+  /// @}
+
+  /// Is over when this rank's outputs are complete and its inputs may be
+  /// overwritten.
+  const Event &event() const { return over; }
+  /// Called once the event is over.
+  const Completion &completion() const { return later ? *later : known; }
+
+private:
+  Event over;
+  Completion known;
+  std::shared_ptr<const Completion> later;
 };
 
 /// An emulated link that slows collectives down. From when the last member has
@@ -145,25 +171,26 @@ public:
   /// collective of a program, before the program runs.
   virtual Result<void> check(const Collective &collective) const = 0;
 
-  /// Starts a collective that `check` accepts. From now until the wait for the
-  /// request returns, this rank's inputs must stay as they are, and its outputs
-  /// may be written at any time. Any number of collectives may be in flight;
-  /// but if a group has more than 16, or all groups together more than some ten
-  /// thousand transfers, a start first finishes older ones, as their wait
-  /// would. If the members do not agree on id, kind, type or extents, each of
-  /// them gets an error, here or in the wait.
-  virtual Result<Request> start(const Collective &collective) = 0;
+  /// Starts a collective that `check` accepts, once `after` is over. From then
+  /// until the event of its arrival, this rank's inputs must stay as they are,
+  /// and its outputs may be written at any time. Any number of collectives may
+  /// be in flight; but if a group has more than 16, or all groups together more
+  /// than some ten thousand transfers, a start first finishes older ones, as
+  /// their wait would. If the members do not agree on id, kind, type or
+  /// extents, each of them gets an error, here or in the wait.
+  virtual Result<Request> start(const Collective &collective,
+                                Events after = {}) = 0;
 
-  /// Returns when this rank's outputs are complete and its inputs may be
-  /// overwritten. Called once for each request, in any order. Sums are taken in
+  /// Returns the end of a collective, for what comes next. Called once for each
+  /// request, in any order. Sums are taken in
   /// group order, so all ranks get equal bits, independent of timing and of the
   /// number of threads; f16 and bf16 are summed in f32 and rounded once;
   /// integers wrap; max and min propagate NaN.
-  virtual Result<Completion> wait(Request request) = 0;
+  virtual Result<Arrival> wait(const Request &request) = 0;
 
-  /// Starts a collective and waits for it.
-  virtual Result<Completion> run(const Collective &collective) {
-    POLYRANK_ASSIGN(request, start(collective));
+  /// Starts a collective and returns its end.
+  virtual Result<Arrival> run(const Collective &collective, Events after = {}) {
+    POLYRANK_ASSIGN(request, start(collective, after));
     return wait(request);
   }
 
@@ -173,19 +200,19 @@ public:
   /// Waits until a slot is free. Returns when it became free, in nanoseconds of
   /// CLOCK_MONOTONIC; 0 if the slot was never used.
   virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
-  /// Waits for a free slot and copies a value to it. The value arrives when
-  /// `times` say, or else when the group's link says.
-  virtual Result<Completion>
-  send(ChannelEnd end, DeviceSpan value,
+  /// Copies a value to the next free slot, once `after` is over. The value
+  /// arrives when `times` say, or else when the group's link says.
+  virtual Result<Arrival>
+  send(ChannelEnd end, DeviceSpan value, Events after = {},
        const std::optional<TransferTimes> &times = {}) = 0;
   /// Waits until the next value has been sent.
   virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
-  /// Waits until the next value has arrived, copies it, and frees its slot,
-  /// with the time `freed` if it is given, else with the current time. With
-  /// `freed` it does not wait for the link.
-  virtual Result<Completion>
-  receive(ChannelEnd end, DeviceSpan into,
-          const std::optional<int64_t> &freed = {}) = 0;
+  /// Copies the next value, once it has arrived and `after` is over, and frees
+  /// its slot, with the time `freed` if it is given, else with the current
+  /// time. With `freed` it does not wait for the link.
+  virtual Result<Arrival> receive(ChannelEnd end, DeviceSpan into,
+                                  Events after = {},
+                                  const std::optional<int64_t> &freed = {}) = 0;
 
   /// Returns when all members of the group have called it.
   virtual Result<void> barrier(Group group) = 0;

@@ -32,6 +32,8 @@ enum class Split { Train, Holdout };
 struct Batch {
   Split split = Split::Train;
   uint64_t first = 0, count = 1;
+
+  bool operator==(const Batch &) const = default;
 };
 
 /// The samples of all data files (SampleFile.h). Several files form one long

@@ -4,11 +4,14 @@
 #pragma once
 
 #include "runtime/device/DeviceMemory.h"
+#include "runtime/device/Event.h"
+#include "runtime/device/Reading.h"
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/ElementType.h"
 #include "support/Result.h"
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -68,18 +71,12 @@ public:
   virtual Result<void> run(Invocation invocation) = 0;
 };
 
-/// The queues of a device (CUDA: streams). The operations on one queue run in
-/// the order in which they were enqueued, concurrently with those on the other.
-/// Communication queues belong to the transport.
-enum class Queue : uint8_t { Compute, Copies };
-inline constexpr int numQueues = 2;
-
-/// A position in a queue (CUDA: an event). It is over when everything enqueued
-/// up to it is done. Number 0 is over from the start.
-struct Event {
-  Queue queue = Queue::Compute;
-  uint64_t number = 0;
-};
+/// The queues of a device (CUDA: streams): operations and copies within the
+/// device, copies from the host, copies to the host. What is on one queue runs
+/// in the order in which it was enqueued, concurrently with the other queues.
+/// Queues of communication belong to the communicator.
+enum class Queue : uint8_t { Compute, CopiesIn, CopiesOut };
+inline constexpr int numQueues = 3;
 
 /// The rates that a device reaches with all its threads.
 struct DeviceRates {
@@ -99,10 +96,11 @@ struct DeviceRates {
 /// Devices outlive their operations and memory. All calls are made by one
 /// thread.
 ///
-/// Enqueued operations and uploads may run later, in the background; their
-/// errors are returned by a later call. They are ordered by their queue and by
-/// the events that they wait for. A synchronous device returns events of
-/// number 0.
+/// Nothing waits for what is enqueued: it may run later, in the background, in
+/// the order of its queue and after the events that it is given, which may be
+/// of this device or of a communicator. An error of such work is returned by a
+/// later call, or by the wait for an event. A device that works on return gives
+/// events that are over.
 class Device {
 public:
   using Prepared = Result<std::unique_ptr<Operation>>;
@@ -119,21 +117,29 @@ public:
   /// Fills host memory whose contents go to the device. It must write all
   /// bytes; their values before are unspecified.
   using Fill = std::function<Result<void>(std::span<std::byte> memory)>;
-  /// Fills device memory on the queue Copies, once `after` is over. `fill` is
-  /// called before this returns, directly on the device's memory if the host
-  /// can access it; its error is returned.
+  /// Fills device memory, once `after` is over. `fill` is called before this
+  /// returns, directly on the device's memory if the host can access it; its
+  /// error is returned.
   virtual Result<Event> upload(DeviceSpan to, const Fill &fill,
-                               Event after) = 0;
+                               Events after) = 0;
   /// Waits until `after` is over, and returns the contents of the memory then.
-  virtual Result<Downloaded> download(DeviceSpan from, Event after) = 0;
+  virtual Result<Downloaded> download(DeviceSpan from, Events after) = 0;
+  /// Reads the contents that the memory has when `after` is over, while the
+  /// host and the other queues go on. Whoever enqueues a write to the memory
+  /// gives it the event of the reading.
+  virtual Result<Reading> read(DeviceSpan from, Events after) = 0;
+  /// Copies within the device's memory; both have the same size.
+  virtual Result<Event> copy(DeviceSpan from, DeviceSpan to, Events after) = 0;
 
   /// Enqueues an operation that this device has prepared on the queue Compute;
   /// it runs once `after` is over.
   virtual Result<Event> enqueue(Operation &operation, Invocation invocation,
-                                Event after) = 0;
-  /// Waits until the event is over, and returns the first error of everything
-  /// run so far.
-  virtual Result<void> synchronize(Event event) = 0;
+                                Events after) = 0;
+  /// Stores `value` in a word of the host's memory once `after` is over (CUDA:
+  /// cuStreamWriteValue64), and everything that was marked before it. The word
+  /// outlives the device.
+  virtual Result<void> mark(std::atomic<uint64_t> &word, uint64_t value,
+                            Events after) = 0;
 
   virtual Prepared prepare(const plan::Launch &launch,
                            const ArenaView &arena) = 0;

@@ -80,14 +80,59 @@ Result<void> HostDevice::findPages(std::span<std::byte> memory) {
   return {};
 }
 
-Result<Event> HostDevice::upload(DeviceSpan to, const Fill &fill, Event) {
+Result<Event> HostDevice::upload(DeviceSpan to, const Fill &fill,
+                                 Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   if (Result<void> filled = fill(DeviceAccess::bytesOf(to)); !filled)
     return filled.error();
-  return Event{Queue::Copies, 0};
+  return Event::over(eventClock());
 }
 
-Result<Downloaded> HostDevice::download(DeviceSpan from, Event) {
+Result<Downloaded> HostDevice::download(DeviceSpan from, Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   return Downloaded(DeviceAccess::bytesOf(from));
+}
+
+Result<Reading> HostDevice::read(DeviceSpan from, Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
+  std::shared_ptr<std::byte[]> memory =
+      std::make_shared_for_overwrite<std::byte[]>(from.size);
+  std::memcpy(memory.get(), DeviceAccess::pointerTo(from.address), from.size);
+  return Reading(Event::over(eventClock()), std::move(memory), from.size);
+}
+
+Result<Event> HostDevice::copy(DeviceSpan from, DeviceSpan to, Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
+  std::byte *source = DeviceAccess::pointerTo(from.address),
+            *target = DeviceAccess::pointerTo(to.address);
+  constexpr int64_t grain = 1 << 20;
+  parallelFor(static_cast<int64_t>(from.size), grain,
+              [&](int64_t begin, int64_t end) {
+                std::memcpy(target + begin, source + begin,
+                            static_cast<size_t>(end - begin));
+              });
+  return Event::over(eventClock());
+}
+
+Result<Event> HostDevice::enqueue(Operation &operation, Invocation invocation,
+                                  Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
+  if (Result<void> done = operation.run(invocation); !done)
+    return done.error();
+  return Event::over(eventClock());
+}
+
+Result<void> HostDevice::mark(std::atomic<uint64_t> &word, uint64_t value,
+                              Events after) {
+  if (Result<void> over = await(after); !over)
+    return over;
+  word.store(value, std::memory_order_release);
+  return {};
 }
 
 } // namespace polyrank::runtime

@@ -12,17 +12,23 @@ class HostDevice : public Device {
 public:
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
   Result<void> adopt(DeviceSpan memory) override;
-  Result<Event> upload(DeviceSpan to, const Fill &fill, Event after) override;
-  Result<Downloaded> download(DeviceSpan from, Event after) override;
+  Result<Event> upload(DeviceSpan to, const Fill &fill, Events after) override;
+  Result<Downloaded> download(DeviceSpan from, Events after) override;
+  Result<Reading> read(DeviceSpan from, Events after) override;
+  Result<Event> copy(DeviceSpan from, DeviceSpan to, Events after) override;
   Result<Event> enqueue(Operation &operation, Invocation invocation,
-                        Event) override {
-    if (Result<void> done = operation.run(invocation); !done)
-      return done.error();
-    return Event();
-  }
-  Result<void> synchronize(Event) override { return {}; }
+                        Events after) override;
+  Result<void> mark(std::atomic<uint64_t> &word, uint64_t value,
+                    Events after) override;
 
 private:
+  /// Waits for what a communicator may still do in the background.
+  Result<void> await(Events after) const {
+    for (const Event &event : after)
+      if (Result<void> over = event.wait(); !over)
+        return over;
+    return {};
+  }
   /// Lets the system allocate the memory's pages now, on all threads: the first
   /// touch is slow, and may fail for lack of memory.
   Result<void> findPages(std::span<std::byte> memory);

@@ -264,8 +264,13 @@ std::vector<int64_t> keptShapeOf(const plan::Plan &plan,
 
 Placement keptPlacementOf(const Mesh &mesh, int64_t rank,
                           const plan::Argument &argument) {
-  return argument.view() ? placementOf(mesh, rank, argument)
-                         : placementIn(blockOf(mesh, rank, argument.dims()), 0);
+  return keptPlacementOf(blockOf(mesh, rank, argument.dims()), argument);
+}
+
+Placement keptPlacementOf(const std::vector<BlockDim> &blocks,
+                          const plan::Argument &argument) {
+  return argument.view() ? placementOf(blocks, *argument.view())
+                         : placementIn(blocks, 0);
 }
 
 std::vector<TensorSpec> CheckpointLayout::specsOf(int64_t rank) const {

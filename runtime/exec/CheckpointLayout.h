@@ -51,6 +51,9 @@ std::vector<int64_t> keptShapeOf(const plan::Plan &plan,
 /// The placement of the rank's elements in that tensor.
 Placement keptPlacementOf(const Mesh &mesh, int64_t rank,
                           const plan::Argument &argument);
+/// The same for a part of the elements, whose dims are `blocks`.
+Placement keptPlacementOf(const std::vector<BlockDim> &blocks,
+                          const plan::Argument &argument);
 
 /// Fails if a tensor's parts cannot be split into boxes, or do not cover the
 /// tensor.

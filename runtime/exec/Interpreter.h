@@ -2,93 +2,71 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
-#include "runtime/device/Device.h"
-#include "runtime/exec/Links.h"
+#include "runtime/exec/PrepareCommands.h"
 #include "runtime/exec/Profile.h"
-#include "runtime/exec/Rehearsal.h"
+#include "runtime/exec/StepRecord.h"
 #include "runtime/exec/Trace.h"
-#include "runtime/plan/PlanMesh.h"
 
-#include <array>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace polyrank::runtime {
 
-inline constexpr int numCommandKinds = int(plan::CommandBody::MAX) + 1;
-
-/// The time and the number of executed commands, by plan::CommandBody.
-struct CommandTimes {
-  std::array<uint64_t, numCommandKinds> nanoseconds{}, counts{};
-
-  uint64_t total() const;
-  /// The time in collectives, waits, sends and receives.
-  uint64_t communication() const;
-  /// Communication's share of the time in commands, 0 to 1.
-  double communicationShare() const;
-};
-
+/// Issues commands and waits for none of them: each begins after the events of
+/// those before it, except that a collective with a request is in flight until
+/// its wait. Times are those of the events, and are known once a step is over.
 class Interpreter {
 public:
-  /// Prepares all commands of the verified `program` for `rank`, which runs it.
-  /// Collectives and sends are slowed down to the emulated `links`. A
-  /// `rehearsal`, which must outlive this, replaces device and links: arena and
-  /// links are not used then.
+  /// Prepares all commands of the verified `program`. Collectives and sends are
+  /// slowed down to the emulated `links`.
   static Result<Interpreter> prepare(const plan::Program &program,
-                                     uint32_t microbatches, const Mesh &mesh,
-                                     int64_t rank, const ArenaView &arena,
-                                     Device &device, Transport &transport,
-                                     const Links &links = {},
-                                     Rehearsal *rehearsal = nullptr);
+                                     uint32_t microbatches,
+                                     const RankContext &on, const Links &links);
 
-  /// Runs the schedule once, after the request `latest`, and sets `latest` to
-  /// the request of the device's last operation, which may still be running. An
-  /// error names the command's origin in the model.
-  Result<void> runStep(uint64_t step, Event &latest);
+  /// Issues the schedule once, after `latest`, to which it adds the events
+  /// after which anything else may begin. Before it returns it waits for the
+  /// step before this one, so that the host is at most one step ahead. An error
+  /// names the command's origin in the model.
+  Result<std::shared_ptr<const StepRun>> runStep(uint64_t step,
+                                                 EventSet &latest);
 
+  /// Waits until at most `running` of the issued steps still run, and takes the
+  /// times of all that are over.
+  Result<void> settle(size_t running);
+
+  /// The times of all steps that are over.
   const CommandTimes &times() const { return measured; }
 
-  /// Measures each command from now on.
+  /// Measures each command from the next step on.
   void startProfile(const plan::Program &program) { profiled.emplace(program); }
   const std::optional<Profile> &profile() const { return profiled; }
 
-  /// Records each command from now on, in `trace`, which outlives this.
+  /// Records each command from the next step on, in `trace`, which outlives
+  /// this.
   void startTrace(Trace &trace) { traced = &trace; }
 
 private:
-  struct Command {
-    plan::CommandBody kind;
-    std::unique_ptr<Operation> operation;
-    const plan::Command *source;
-    const char *segment;
-    /// For a command that ends a collective, or moves a value: its times.
-    const Completion *completion = nullptr;
-    /// For a loop: its commands; the loop itself has no operation. In a
-    /// rehearsal the loop has one operation for all of it.
-    std::vector<Command> nested;
-  };
-  class Preparation;
-  /// The position of a profiled command.
-  struct ProfilePlace {
-    uint32_t segment;
-    size_t command;
-  };
-
   Interpreter(Device &device, Transport &transport)
       : device(&device), transport(&transport) {}
 
-  Result<void> issue(const Command &command, uint32_t microbatch,
-                     Event &latest);
-  Result<void> runLoop(const Command &loop, uint32_t microbatch,
-                       const ProfilePlace &place, Event &latest);
-  Result<void> enqueue(const Command &command, Invocation invocation,
-                       Event &latest);
+  /// Issues a command in one iteration of a loop, or outside of loops.
+  Result<Event> issue(const PreparedCommand &command, Invocation invocation,
+                      EventSet &latest);
+  Result<Event> runLoop(const PreparedCommand &loop,
+                        const StepRecord::Place &place, uint32_t microbatch,
+                        EventSet &latest);
+  void take(const StepRecord &record);
 
   Device *device;
   Transport *transport;
-  std::vector<std::vector<Command>> segments;
+  std::vector<std::vector<PreparedCommand>> segments;
   std::vector<plan::Action> schedule;
+  /// The steps that were issued and whose times were not taken yet, oldest
+  /// first; and a record to use again, for its memory.
+  std::deque<StepRecord> running;
+  StepRecord spare;
   CommandTimes measured;
   std::optional<Profile> profiled;
   Trace *traced = nullptr;

@@ -146,16 +146,15 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
 }
 
 Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
-                            int64_t rank, CheckpointReader &reader,
-                            bool resetOptimizer,
+                            CheckpointReader &reader, bool resetOptimizer,
                             const std::function<void()> &onTick) {
-  Mesh mesh(plan);
   return program.restore(
       [&](const plan::Argument &argument) {
         return isKept(argument) &&
                !(resetOptimizer && argument.role() == plan::Role::State);
       },
-      [&](const plan::Argument &argument, std::byte *shard) -> Result<void> {
+      [&](const plan::Argument &argument, const Placement &piece,
+          std::byte *memory) -> Result<void> {
         CheckpointName name = checkpointNameOf(plan, argument);
         const ManifestTensor *tensor =
             name.role == TensorRole::State
@@ -163,9 +162,8 @@ Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
                 : reader.manifest().findStored(name.name);
         if (!tensor)
           return Error{reader.path() + ": has no '" + name.name + "'"};
-        return loadElements(reader, *tensor,
-                            keptPlacementOf(mesh, rank, argument),
-                            ElementType(argument.dtype()), shard, onTick);
+        return loadElements(reader, *tensor, piece,
+                            ElementType(argument.dtype()), memory, onTick);
       });
 }
 

@@ -18,8 +18,7 @@ Result<void> checkResume(const plan::Plan &plan, const FoundCheckpoint &found,
 /// Loads parameters, running statistics and, unless it is reset, the
 /// optimizer's state. `onTick` is called after each piece.
 Result<void> loadCheckpoint(RankProgram &program, const plan::Plan &plan,
-                            int64_t rank, CheckpointReader &reader,
-                            bool resetOptimizer,
+                            CheckpointReader &reader, bool resetOptimizer,
                             const std::function<void()> &onTick);
 
 /// Returns the stored tensors of a plan with the values of a checkpoint, whose

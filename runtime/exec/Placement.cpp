@@ -45,12 +45,16 @@ int64_t Placement::elements() const {
 
 Placement placementOf(const Mesh &mesh, int64_t rank,
                       const plan::Argument &argument) {
-  std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
+  return placementOf(blockOf(mesh, rank, argument.dims()), *argument.view());
+}
+
+Placement placementOf(const std::vector<BlockDim> &blocks,
+                      const plan::View &view) {
   Placement placement;
-  placement.storedBase = argument.view()->base();
+  placement.storedBase = view.base();
   int64_t local = 1;
   for (size_t d = blocks.size(); d-- > 0;) {
-    int64_t stored = argument.view()->strides()->Get(d);
+    int64_t stored = view.strides()->Get(d);
     placement.storedBase += blocks[d].start * stored;
     placement.empty |= blocks[d].valid == 0;
     placement.extents.insert(placement.extents.begin(),
@@ -59,6 +63,34 @@ Placement placementOf(const Mesh &mesh, int64_t rank,
   }
   simplify(placement);
   return placement;
+}
+
+std::vector<ShardPiece> piecesOf(const std::vector<BlockDim> &blocks,
+                                 int64_t elementBytes, uint64_t mostBytes) {
+  size_t outer = 0;
+  while (outer < blocks.size() && blocks[outer].block == 1)
+    ++outer;
+  auto rowBytes = static_cast<uint64_t>(elementBytes);
+  for (size_t d = outer + 1; d < blocks.size(); ++d)
+    rowBytes *= static_cast<uint64_t>(blocks[d].block);
+  if (outer == blocks.size())
+    return {{blocks, 0, rowBytes}};
+  int64_t rows = blocks[outer].block,
+          most = std::max<int64_t>(
+              1, static_cast<int64_t>(mostBytes /
+                                      std::max<uint64_t>(rowBytes, 1)));
+  std::vector<ShardPiece> pieces;
+  for (int64_t first = 0; first < rows; first += most) {
+    int64_t count = std::min(most, rows - first);
+    ShardPiece &piece = pieces.emplace_back(
+        ShardPiece{blocks, static_cast<uint64_t>(first) * rowBytes,
+                   static_cast<uint64_t>(count) * rowBytes});
+    BlockDim &dim = piece.blocks[outer];
+    dim.start += first;
+    dim.block = count;
+    dim.valid = std::clamp<int64_t>(dim.valid - first, 0, count);
+  }
+  return pieces;
 }
 
 Placement placementIn(const std::vector<BlockDim> &blocks, size_t firstDim) {

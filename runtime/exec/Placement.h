@@ -33,6 +33,25 @@ void simplify(Placement &placement);
 Placement placementOf(const Mesh &mesh, int64_t rank,
                       const plan::Argument &argument);
 
+/// The same for a part of such a shard, whose dims are `blocks`.
+Placement placementOf(const std::vector<BlockDim> &blocks,
+                      const plan::View &view);
+
+/// A part of a shard that is contiguous in memory: all of its dims but one are
+/// whole.
+struct ShardPiece {
+  std::vector<BlockDim> blocks;
+  uint64_t offset = 0, bytes = 0; // in the shard
+};
+
+/// Cuts a shard of these blocks and this size of elements into pieces of at
+/// most `mostBytes` where one row of its outermost dim of several elements has
+/// no more.
+inline constexpr uint64_t uploadedBytes = 64 << 20;
+std::vector<ShardPiece> piecesOf(const std::vector<BlockDim> &blocks,
+                                 int64_t elementBytes,
+                                 uint64_t mostBytes = uploadedBytes);
+
 /// The placement in a row-major tensor of the global shape, of the blocks from
 /// dim `firstDim` on: inputs and outputs have a microbatch and a batch dim
 /// before it.

@@ -2,11 +2,13 @@
 
 #include "runtime/exec/RankProgram.h"
 
+#include "runtime/exec/CheckpointLayout.h"
 #include "support/ElementValues.h"
 #include "support/Failpoint.h"
 #include "support/arrays/Values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
@@ -37,23 +39,14 @@ bool isStored(const plan::Argument &argument) {
   return argument.view() && !argument.state_of();
 }
 
-/// True for arguments that a step changes for the next one.
-bool isKept(const plan::Argument &argument) {
-  return argument.role() == plan::Role::Parameter ||
-         argument.role() == plan::Role::State;
-}
-
-bool hasPadding(const std::vector<BlockDim> &blocks) {
-  for (const BlockDim &block : blocks)
-    if (block.valid != block.block)
-      return true;
-  return false;
-}
-
 /// Zeroes a shard that has padding.
 void clearPadding(const std::vector<BlockDim> &blocks,
                   std::span<std::byte> shard) {
-  if (hasPadding(blocks))
+  bool hasPadding =
+      std::any_of(blocks.begin(), blocks.end(), [](const BlockDim &block) {
+        return block.valid != block.block;
+      });
+  if (hasPadding)
     std::memset(shard.data(), 0, shard.size());
 }
 
@@ -110,15 +103,20 @@ RankProgram::create(const plan::Plan &plan, Device &device,
       [&device](int64_t range, int64_t grain, const RangeBody &body) {
         device.parallelFor(range, grain, body);
       });
-  Result<Interpreter> interpreter =
-      Interpreter::prepare(program, plan.microbatches(), rank->mesh, rank->rank,
-                           rank->arena, device, transport, links, rehearsal);
+  Result<Interpreter> interpreter = Interpreter::prepare(
+      program, plan.microbatches(),
+      {rank->mesh, rank->rank, rank->arena, device, transport, rehearsal},
+      links);
   if (!interpreter)
     return interpreter.error();
   rank->interpreter = std::make_unique<Interpreter>(*std::move(interpreter));
   POLYRANK_ASSIGN(rates, LearningRates::of(plan));
   rank->rates = std::move(rates);
   rank->isRehearsed = rehearsal != nullptr;
+  // Arguments that are not loaded keep their initial values.
+  for (const plan::Argument *argument : *program.arguments())
+    rank->finite.push_back(!rehearsal && isStored(*argument) &&
+                           std::isfinite(argument->init()));
   std::vector<InputSpec> specs = inputSpecsOf(plan);
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument))
@@ -128,6 +126,12 @@ RankProgram::create(const plan::Plan &plan, Device &device,
                          return spec.name == argument->name()->string_view();
                        }) -
           specs.begin()));
+  if (uint64_t bytes = inputBytesOf(program); bytes && !rehearsal)
+    rank->reader = std::make_unique<InputReader>(
+        bytes, [rank = rank.get()](const DataSource &data, const Batch &batch,
+                                   std::span<std::byte> memory) {
+          return rank->readInputs(data, batch, memory);
+        });
   if (!rank->isRehearsed)
     if (Result<void> filled = rank->fillConstants(seed); !filled)
       return filled.error();
@@ -135,8 +139,8 @@ RankProgram::create(const plan::Plan &plan, Device &device,
 }
 
 Result<void> RankProgram::upload(DeviceSpan to, const Device::Fill &fill) {
-  POLYRANK_ASSIGN(request, device.upload(to, fill, latest));
-  latest = request;
+  POLYRANK_ASSIGN(uploaded, device.upload(to, fill, latest));
+  latest.replace(uploaded);
   return {};
 }
 
@@ -192,8 +196,34 @@ Result<void> RankProgram::fillConstants(int64_t seed) {
   return {};
 }
 
+Result<void> RankProgram::uploadPieces(const plan::Argument &argument,
+                                       const FillPiece &fill, bool notes) {
+  auto type = ElementType(argument.dtype());
+  DeviceSpan shard = arena.spanOf(*argument.buffer());
+  bool isWell = true;
+  for (const ShardPiece &piece :
+       piecesOf(blockOf(mesh, rank, argument.dims()), bytesOf(type)))
+    if (Result<void> done = upload(
+            shard.part(piece.offset, piece.bytes),
+            [&](std::span<std::byte> memory) -> Result<void> {
+              clearPadding(piece.blocks, memory);
+              if (Result<void> filled = fill(
+                      keptPlacementOf(piece.blocks, argument), memory.data());
+                  !filled)
+                return filled;
+              isWell &=
+                  !notes || isFiniteShard(piece.blocks, type, memory.data());
+              return {};
+            });
+        !done)
+      return done;
+  if (notes)
+    finite[numberOf(argument)] = isWell && isStored(argument);
+  return {};
+}
+
 Result<void> RankProgram::load(const plan::Argument &argument,
-                               const StoredSource &source) {
+                               const StoredSource &source, bool notes) {
   const char *name =
       plan.stored()->Get(argument.view()->stored())->name()->c_str();
   if (!source.read)
@@ -204,12 +234,12 @@ Result<void> RankProgram::load(const plan::Argument &argument,
   if (!canLoad(source.dtype, type))
     return Error{fmt::format("parameter '{}' is stored as {} and used as {}",
                              name, nameOf(source.dtype), nameOf(type))};
-  Result<void> loaded =
-      upload(*argument.buffer(), [&](std::span<std::byte> memory) {
-        clearPadding(blockOf(mesh, rank, argument.dims()), memory);
-        return loadShard(placementOf(mesh, rank, argument), source, type,
-                         memory.data());
-      });
+  Result<void> loaded = uploadPieces(
+      argument,
+      [&](const Placement &placement, std::byte *piece) {
+        return loadShard(placement, source, type, piece);
+      },
+      notes);
   if (!loaded)
     return loaded.error().saying(
         fmt::format("parameter '{}': {}", name, loaded.error().message));
@@ -220,7 +250,7 @@ Result<void> RankProgram::loadTensor(uint32_t stored,
                                      const StoredSource &source) {
   for (const plan::Argument *argument : *program.arguments())
     if (isStored(*argument) && argument->view()->stored() == stored)
-      if (Result<void> loaded = load(*argument, source); !loaded)
+      if (Result<void> loaded = load(*argument, source, false); !loaded)
         return loaded;
   return {};
 }
@@ -233,27 +263,23 @@ uint64_t stateBytesOf(const plan::Program &program) {
   return sum;
 }
 
-Result<std::vector<std::byte>> RankProgram::copyState() const {
-  std::vector<std::byte> copy;
-  copy.reserve(stateBytesOf(program));
-  for (const plan::Argument *argument : *program.arguments())
-    if (isKept(*argument)) {
-      POLYRANK_ASSIGN(data, download(*argument->buffer()));
-      copy.insert(copy.end(), data.data(),
-                  data.data() + argument->buffer()->size());
-    }
-  return std::move(copy);
+Result<DeviceMemory> RankProgram::allocateStateCopy() const {
+  return device.allocate(stateBytesOf(program), arenaAlignment);
 }
 
-Result<void> RankProgram::restoreState(std::span<const std::byte> copy) {
+Result<void> RankProgram::moveState(const DeviceMemory &copy, bool restores) {
+  uint64_t offset = 0;
+  EventSet all;
   for (const plan::Argument *argument : *program.arguments())
     if (isKept(*argument)) {
-      uint64_t bytes = argument->buffer()->size();
-      if (Result<void> done = upload(*argument->buffer(), copy.data(), bytes);
-          !done)
-        return done;
-      copy = copy.subspan(bytes);
+      DeviceSpan held = arena.spanOf(*argument->buffer()),
+                 kept = copy.span().part(offset, held.size);
+      POLYRANK_ASSIGN(copied, restores ? device.copy(kept, held, latest)
+                                       : device.copy(held, kept, latest));
+      all.add(copied);
+      offset += held.size;
     }
+  latest = all;
   return {};
 }
 
@@ -266,38 +292,38 @@ RankProgram::loadParameters(const std::vector<StoredSource> &sources) {
     bool parameter = argument->role() == plan::Role::Parameter;
     if (!source.read && !parameter)
       continue; // keeps its initial value
-    if (Result<void> loaded = load(*argument, source); !loaded)
+    if (Result<void> loaded = load(*argument, source, true); !loaded)
       return loaded;
   }
-  return noteFinite();
+  return {};
 }
 
 Result<void> RankProgram::restore(
     const std::function<bool(const plan::Argument &)> &isWanted,
-    const std::function<Result<void>(const plan::Argument &, std::byte *shard)>
+    const std::function<Result<void>(const plan::Argument &,
+                                     const Placement &piece, std::byte *memory)>
         &load) {
   for (const plan::Argument *argument : *program.arguments())
     if (isWanted(*argument))
-      if (Result<void> loaded = upload(
-              *argument->buffer(),
-              [&](std::span<std::byte> memory) {
-                clearPadding(blockOf(mesh, rank, argument->dims()), memory);
-                return load(*argument, memory.data());
-              });
+      if (Result<void> loaded = uploadPieces(
+              *argument,
+              [&](const Placement &placement, std::byte *piece) {
+                return load(*argument, placement, piece);
+              },
+              true);
           !loaded)
         return loaded;
-  return noteFinite();
+  return {};
 }
 
-Result<void> RankProgram::noteFinite() {
-  for (const plan::Argument *argument : *program.arguments()) {
-    finite.push_back(false);
-    if (!isStored(*argument))
-      continue;
-    POLYRANK_ASSIGN(isWell, isFinite(*argument));
-    finite.back() = isWell;
-  }
-  return {};
+bool RankProgram::wasFinite(const plan::Argument &argument) const {
+  return finite[numberOf(argument)];
+}
+
+size_t RankProgram::numberOf(const plan::Argument &argument) const {
+  const auto &all = *program.arguments();
+  return static_cast<size_t>(std::find(all.begin(), all.end(), &argument) -
+                             all.begin());
 }
 
 Result<bool> RankProgram::isFinite(const plan::Argument &argument) const {
@@ -348,28 +374,51 @@ Result<void> RankProgram::checkRange(const SavedWeights &what) const {
   return {};
 }
 
+uint64_t inputBytesOf(const plan::Program &program) {
+  uint64_t sum = 0;
+  for (const plan::Argument *argument : *program.arguments())
+    if (isInput(*argument))
+      sum += argument->buffer()->size();
+  return sum;
+}
+
 Result<void> RankProgram::fillInputs(const DataSource &data,
                                      const Batch &batch) {
-  auto input = inputNumbers.begin();
+  if (!reader)
+    return {};
+  POLYRANK_ASSIGN(staged, reader->take(data, batch));
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {
-      Result<void> filled =
-          upload(*argument->buffer(), [&](std::span<std::byte> memory) {
-            return fillInput(data, batch, *input, *argument, memory);
-          });
-      if (!filled)
+      uint64_t bytes = argument->buffer()->size();
+      if (Result<void> filled =
+              upload(*argument->buffer(), staged.data(), bytes);
+          !filled)
         return filled;
-      ++input;
+      staged = staged.subspan(bytes);
     }
   return {};
 }
 
-Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
+Result<void> RankProgram::readInputs(const DataSource &data, const Batch &batch,
+                                     std::span<std::byte> memory) {
+  auto input = inputNumbers.begin();
+  for (const plan::Argument *argument : *program.arguments())
+    if (isInput(*argument)) {
+      uint64_t bytes = argument->buffer()->size();
+      if (Result<void> got =
+              readInput(data, batch, *input++, *argument, memory.first(bytes));
+          !got)
+        return got;
+      memory = memory.subspan(bytes);
+    }
+  return {};
+}
+
+Result<void> RankProgram::readInput(const DataSource &data, const Batch &from,
                                     size_t number,
                                     const plan::Argument &argument,
                                     std::span<std::byte> shard) {
   std::vector<BlockDim> blocks = blockOf(mesh, rank, argument.dims());
-  // Other buffers may have used this memory since the last step.
   clearPadding(blocks, shard);
   int64_t element = elementSize(argument.dtype());
   int64_t localRow = element, globalRow = element;
@@ -407,13 +456,13 @@ Result<void> RankProgram::fillInput(const DataSource &data, const Batch &from,
   return {};
 }
 
-Result<void> RankProgram::runStep(uint64_t step) {
+Result<std::shared_ptr<const StepRun>> RankProgram::runStep(uint64_t step) {
   for (const plan::Argument *argument : *program.arguments())
     if (argument->role() == plan::Role::LearningRate && !isRehearsed) {
       double rate = rates.at(*argument, step - 1);
       if (Result<void> done = upload(*argument->buffer(), &rate, sizeof(rate));
           !done)
-        return done;
+        return done.error();
     }
   return interpreter->runStep(step, latest);
 }
@@ -427,15 +476,38 @@ std::vector<Metric> RankProgram::learningRates(uint64_t step) const {
   return result;
 }
 
-Result<std::vector<Metric>> RankProgram::metrics() const {
+bool MetricReadings::areThere() const {
+  return std::all_of(readings.begin(), readings.end(),
+                     [](const auto &each) { return each.second.isThere(); });
+}
+
+Result<std::vector<Metric>> MetricReadings::values() const {
   std::vector<Metric> result;
+  for (const auto &[output, reading] : readings) {
+    POLYRANK_ASSIGN(bytes, reading.bytes());
+    result.push_back({output->name()->str(),
+                      scalarAt(ElementType(output->dtype()), bytes.data())});
+  }
+  return result;
+}
+
+Result<MetricReadings> RankProgram::readMetrics() {
+  MetricReadings readings;
+  EventSet before = latest;
   for (const plan::Output *output : *program.outputs())
     if (output->kind() == plan::OutputKind::Metric) {
-      POLYRANK_ASSIGN(value, download(*output->buffer()));
-      result.push_back({output->name()->str(),
-                        scalarAt(ElementType(output->dtype()), value.data())});
+      POLYRANK_ASSIGN(reading,
+                      device.read(arena.spanOf(*output->buffer()), before));
+      // What comes next may write to the same memory.
+      latest.add(reading.event());
+      readings.add(*output, std::move(reading));
     }
-  return result;
+  return readings;
+}
+
+Result<std::vector<Metric>> RankProgram::metrics() {
+  POLYRANK_ASSIGN(readings, readMetrics());
+  return readings.values();
 }
 
 bool RankProgram::hasMetric(std::string_view name) const {

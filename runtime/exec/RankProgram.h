@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/data/DataSource.h"
+#include "runtime/exec/InputReader.h"
 #include "runtime/exec/Interpreter.h"
 #include "runtime/exec/Shards.h"
 #include "runtime/plan/LearningRates.h"
@@ -18,8 +19,27 @@ struct Metric {
   double value = 0;
 };
 
+/// Metrics that are on their way to the host.
+class MetricReadings {
+public:
+  void add(const plan::Output &output, Reading reading) {
+    readings.emplace_back(&output, std::move(reading));
+  }
+  /// Does not wait.
+  bool areThere() const;
+  /// Waits for the values.
+  Result<std::vector<Metric>> values() const;
+
+private:
+  std::vector<std::pair<const plan::Output *, Reading>> readings;
+};
+
 /// The size of a copy of a program's state (copyState), in bytes.
 uint64_t stateBytesOf(const plan::Program &program);
+
+/// The bytes of a program's inputs on one rank, which it also has in memory of
+/// the host while they are read.
+uint64_t inputBytesOf(const plan::Program &program);
 
 /// The inputs of all programs of a plan, each once.
 std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan);
@@ -75,22 +95,35 @@ public:
   Result<void> loadParameters(const std::vector<StoredSource> &sources);
 
   /// Instead of loadParameters: fills each argument that `isWanted` by `load`,
-  /// whose error is returned; the others keep their initial values. Padding is
-  /// zero.
+  /// piece by piece, each with its placement in the stored tensor or in the
+  /// whole state; the others keep their initial values. Padding is zero. An
+  /// error of `load` is returned.
   Result<void>
   restore(const std::function<bool(const plan::Argument &)> &isWanted,
           const std::function<Result<void>(const plan::Argument &,
-                                           std::byte *shard)> &load);
+                                           const Placement &piece,
+                                           std::byte *memory)> &load);
 
   /// Reloads one stored tensor between steps. Does not update which arguments
   /// were finite when they were loaded (checkFinite).
   Result<void> loadTensor(uint32_t stored, const StoredSource &source);
 
-  /// Copies what steps change, parameters and state, one after another.
-  /// restoreState restores every bit of it.
-  Result<std::vector<std::byte>> copyState() const;
-  Result<void> restoreState(std::span<const std::byte> copy);
+  /// Allocates memory of the device for a copy of what steps change:
+  /// stateBytesOf bytes.
+  Result<DeviceMemory> allocateStateCopy() const;
+  /// Copies what steps change, parameters and state, within the device's
+  /// memory. restoreState restores every bit of it.
+  /// @{
+  Result<void> copyState(const DeviceMemory &copy) {
+    return moveState(copy, false);
+  }
+  Result<void> restoreState(const DeviceMemory &copy) {
+    return moveState(copy, true);
+  }
+  /// @}
 
+  /// Returns true if this argument was finite when it was loaded.
+  bool wasFinite(const plan::Argument &argument) const;
   /// The first stored tensor of which this rank's part was finite when it was
   /// loaded and no longer is, by its number in the plan; nothing if there is
   /// none. Padding is ignored.
@@ -102,19 +135,33 @@ public:
   /// `what.floats` cannot hold.
   Result<void> checkRange(const SavedWeights &what) const;
 
+  /// Begins to read the inputs of the batch that fillInputs will take next, in
+  /// the background. `data` stays until then.
+  void readAhead(const DataSource &data, const Batch &batch) {
+    if (reader)
+      reader->begin(data, batch);
+  }
   /// Fills the inputs of the rank's program; `data` has all inputs of the plan.
+  /// Returns the error of reading them, also if they were read ahead.
   Result<void> fillInputs(const DataSource &data, const Batch &batch);
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step) {
     return fillInputs(data, data.batchOf(split, step));
   }
-  /// Runs step `step`, counted from 1, with its learning rates.
-  Result<void> runStep(uint64_t step);
+  /// Runs step `step`, counted from 1, with its learning rates. It may still
+  /// run when this returns; the one before it does not. What it took is known
+  /// once it is over.
+  Result<std::shared_ptr<const StepRun>> runStep(uint64_t step);
+  /// Waits until all steps are over.
+  Result<void> finishSteps() { return interpreter->settle(0); }
 
   /// Replaces the plan's learning rates.
   void setLearningRates(LearningRates given) { rates = std::move(given); }
 
-  /// The metrics of the rank's program.
-  Result<std::vector<Metric>> metrics() const;
+  /// The metrics of the rank's program after the last step, which are read
+  /// while other work goes on.
+  Result<MetricReadings> readMetrics();
+  /// Waits for them.
+  Result<std::vector<Metric>> metrics();
   /// True if the rank's program has a metric of this name.
   bool hasMetric(std::string_view name) const;
   /// The learning rates of step `step`, counted from 1.
@@ -138,6 +185,7 @@ public:
   /// after waiting for all that this rank has enqueued so far.
   Result<Downloaded> download(const plan::BufferRef &buffer) const;
 
+  /// The times of all steps that are over.
   const CommandTimes &times() const { return interpreter->times(); }
 
   void startTrace(Trace &trace) { interpreter->startTrace(trace); }
@@ -165,11 +213,22 @@ private:
   Result<void> upload(const plan::BufferRef &buffer, const void *value,
                       uint64_t bytes);
   Result<void> fillConstants(int64_t seed);
-  /// Notes which of the stored arguments are finite now.
-  Result<void> noteFinite();
+  Result<void> moveState(const DeviceMemory &copy, bool restores);
   Result<bool> isFinite(const plan::Argument &argument) const;
-  Result<void> load(const plan::Argument &argument, const StoredSource &source);
-  Result<void> fillInput(const DataSource &data, const Batch &from,
+  /// The number of an argument of the rank's program.
+  size_t numberOf(const plan::Argument &argument) const;
+  /// Uploads an argument in pieces, each filled by `fill` at its placement in
+  /// the stored tensor; padding is zero. Notes whether all of it is finite.
+  using FillPiece =
+      std::function<Result<void>(const Placement &placement, std::byte *piece)>;
+  Result<void> uploadPieces(const plan::Argument &argument,
+                            const FillPiece &fill, bool notes);
+  Result<void> load(const plan::Argument &argument, const StoredSource &source,
+                    bool notes);
+  /// Reads the inputs of the rank's program into memory, one after another.
+  Result<void> readInputs(const DataSource &data, const Batch &batch,
+                          std::span<std::byte> memory);
+  Result<void> readInput(const DataSource &data, const Batch &from,
                          size_t number, const plan::Argument &argument,
                          std::span<std::byte> shard);
 
@@ -184,14 +243,15 @@ private:
   LearningRates rates;
   bool isRehearsed = false; // without values; the arena stays empty
   std::unique_ptr<Interpreter> interpreter;
-  /// The request of the latest operation or upload: each upload waits for the
-  /// step before it, each step for the uploads before it.
-  Event latest;
+  /// The events after which anything else may begin: each upload begins after
+  /// the step before it, each step after the uploads before it.
+  EventSet latest;
   std::vector<bool> finite; // by argument: finite when it was loaded
   /// For each of the program's inputs, in their order, its number among the
   /// plan's inputs.
   std::vector<size_t> inputNumbers;
   std::vector<std::byte> row; // a row of an input whose inner dims are split
+  std::unique_ptr<InputReader> reader; // null without inputs
 };
 
 } // namespace polyrank::runtime

@@ -2,8 +2,6 @@
 
 #include "runtime/exec/Rehearsal.h"
 
-#include "runtime/plan/Enums.h"
-
 #include <algorithm>
 #include <ctime>
 #include <sys/prctl.h>
@@ -13,36 +11,22 @@ namespace {
 
 constexpr int64_t nanosecond = 1000; // picoseconds
 
-int64_t now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+/// The end of a command that is over now.
+Result<Event> ended(const Result<void> &done) {
+  return done ? Result<Event>(Event::over(eventClock()))
+              : Result<Event>(done.error());
 }
 
 } // namespace
 
-CollectiveOperation::CollectiveOperation(const plan::Collective &source,
-                                         Group group)
-    : hasRequest(source.request() != 0) {
-  collective.kind = kindOf(source.kind());
-  collective.reduction = reductionOf(source.reduction());
-  collective.dtype = ElementType(source.dtype());
-  collective.group = group;
-  collective.id = source.id();
-  if (source.permutation())
-    permutation.assign(source.permutation()->begin(),
-                       source.permutation()->end());
-  collective.permutation = permutation;
-}
-
-class Rehearsal::Sleep : public Operation {
+class Rehearsal::Sleep : public IssuedOperation {
 public:
   Sleep(Rehearsal &rehearsal, int64_t time)
       : rehearsal(rehearsal), time(time) {}
 
-  Result<void> run(Invocation) override {
+  Result<Event> issue(Invocation, Events) override {
     rehearsal.planned += time;
-    return rehearsal.sleepUntil(rehearsal.planned);
+    return ended(rehearsal.sleepUntil(rehearsal.planned));
   }
 
 private:
@@ -56,15 +40,15 @@ public:
          Group group)
       : CollectiveOperation(source, group), rehearsal(rehearsal), time(time) {}
 
-  Result<void> run(Invocation) override {
+  Result<Event> issue(Invocation, Events) override {
     POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
     request = started;
     isOver = false;
     rehearsal.queues[collective.group.index].started.push_back(this);
-    return hasRequest ? Result<void>() : wait();
+    return hasRequest ? Result<Event>(request.started) : wait();
   }
 
-  Result<void> wait() override { return rehearsal.await(*this); }
+  Result<Event> wait() override { return ended(rehearsal.await(*this)); }
 
 private:
   friend Rehearsal;
@@ -83,21 +67,22 @@ public:
       : TransferOperation(peer), rehearsal(rehearsal), time(time),
         link(channel.group.index, channel.to), end(end) {}
 
-  Result<void> run(Invocation) override {
+  Result<Event> issue(Invocation, Events) override {
     POLYRANK_ASSIGN(freed, rehearsal.transport.awaitRoom(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(freed); !done)
-      return done;
+      return done.error();
     int64_t sent = rehearsal.plannedNow(), arrives = sent;
     if (time > 0) {
       int64_t &free = rehearsal.links[link];
       arrives = free = std::max(free, sent) + time / nanosecond;
     }
     int self = rehearsal.transport.rank();
-    last = {std::max(came, freed), freed > came ? peer : self, arrives, self};
-    Result<Completion> done =
-        rehearsal.transport.send(end, {}, TransferTimes{sent, arrives});
-    return done ? Result<void>() : done.error();
+    POLYRANK_ASSIGN(done, rehearsal.transport.send(
+                              end, {}, {}, TransferTimes{sent, arrives}));
+    last = Arrival(done.event(), {std::max(came, freed),
+                                  freed > came ? peer : self, arrives, self});
+    return last.event();
   }
 
 private:
@@ -112,17 +97,18 @@ public:
   Receiving(Rehearsal &rehearsal, ChannelEnd end, int32_t peer)
       : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
 
-  Result<void> run(Invocation) override {
+  Result<Event> issue(Invocation, Events) override {
     POLYRANK_ASSIGN(times, rehearsal.transport.awaitValue(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
-      return done;
+      return done.error();
     int self = rehearsal.transport.rank();
-    last = {std::max(came, times.sent), times.sent > came ? peer : self,
-            std::max(came, times.arrives), self};
-    Result<Completion> done =
-        rehearsal.transport.receive(end, {}, rehearsal.plannedNow());
-    return done ? Result<void>() : done.error();
+    POLYRANK_ASSIGN(
+        done, rehearsal.transport.receive(end, {}, {}, rehearsal.plannedNow()));
+    last = Arrival(done.event(),
+                   {std::max(came, times.sent), times.sent > came ? peer : self,
+                    std::max(came, times.arrives), self});
+    return last.event();
   }
 
 private:
@@ -132,8 +118,8 @@ private:
 
 void Rehearsal::makePunctual() { prctl(PR_SET_TIMERSLACK, 1); }
 
-std::unique_ptr<Operation> Rehearsal::prepare(uint32_t segment,
-                                              uint32_t number) {
+std::unique_ptr<IssuedOperation> Rehearsal::prepare(uint32_t segment,
+                                                    uint32_t number) {
   return std::make_unique<Sleep>(*this, times[segment][number]);
 }
 
@@ -161,7 +147,7 @@ Result<void> Rehearsal::goOnFrom(int64_t time) {
 }
 
 void Rehearsal::beginStep() {
-  begin = now();
+  begin = eventClock();
   planned = 0;
   for (auto &[group, queue] : queues)
     queue.freeFrom = 0;
@@ -172,7 +158,7 @@ void Rehearsal::beginStep() {
 Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
   constexpr int64_t longest = 100'000'000;
   int64_t end = begin + picoseconds / nanosecond;
-  for (int64_t time = now(); time < end; time = now()) {
+  for (int64_t time = eventClock(); time < end; time = eventClock()) {
     int64_t until = std::min(end, time + longest);
     timespec at{until / 1'000'000'000, until % 1'000'000'000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
@@ -190,12 +176,13 @@ Result<void> Rehearsal::await(Flight &flight) {
   while (!flight.isOver) {
     Flight &next = *queue.started.front();
     queue.started.pop_front();
-    POLYRANK_ASSIGN(completion, transport.wait(next.request));
+    POLYRANK_ASSIGN(arrival, transport.wait(next.request));
+    Completion completion = arrival.completion();
     int64_t allStarted = (completion.started - begin) * nanosecond;
     next.end = queue.freeFrom =
         std::max(queue.freeFrom, allStarted) + next.time;
-    next.last = completion;
-    next.last.finished = begin + next.end / nanosecond;
+    completion.finished = begin + next.end / nanosecond;
+    next.last = Arrival(arrival.event(), completion);
     next.isOver = true;
   }
   planned = std::max(planned, flight.end);

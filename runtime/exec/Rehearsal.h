@@ -3,8 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
-#include "runtime/device/Device.h"
+#include "runtime/exec/IssuedOperation.h"
 #include "runtime/plan/StepTimes.h"
 
 #include <deque>
@@ -13,37 +12,6 @@
 #include <vector>
 
 namespace polyrank::runtime {
-
-/// A collective of a program. `run` starts it, and also waits for it if it has
-/// no request.
-class CollectiveOperation : public Operation {
-public:
-  /// Takes everything but the transfers from `source`.
-  CollectiveOperation(const plan::Collective &source, Group group);
-  /// Waits for the collective that `run` has started.
-  virtual Result<void> wait() = 0;
-  /// The times of the last execution that is over.
-  const Completion &completion() const { return last; }
-
-protected:
-  Collective collective;
-  std::vector<int32_t> permutation;
-  const bool hasRequest;
-  Request request;
-  Completion last;
-};
-
-/// A send to the rank `peer`, or a receive from it.
-class TransferOperation : public Operation {
-public:
-  explicit TransferOperation(int32_t peer) : peer(peer) {}
-  /// The times of the last execution.
-  const Completion &completion() const { return last; }
-
-protected:
-  int32_t peer;
-  Completion last;
-};
 
 /// Stands in for the device and the links of a rank.
 ///
@@ -73,7 +41,7 @@ public:
   static void makePunctual();
 
   /// Returns the replacement of a command that computes.
-  std::unique_ptr<Operation> prepare(uint32_t segment, uint32_t number);
+  std::unique_ptr<IssuedOperation> prepare(uint32_t segment, uint32_t number);
   /// Returns the replacement of a collective.
   std::unique_ptr<CollectiveOperation> prepare(uint32_t segment,
                                                uint32_t number,

@@ -34,7 +34,7 @@ ROWS = [
     Row(29, "a run ends while it evaluates, whoever is killed",
         "the evaluation is made again and reported once; --patience counts on: the last step and the weights are the same", "-"),
     Row(30, "checkpoints come faster than the disk takes them", "one is written and one waits; the others are skipped, and counted", "0"),
-    Row(31, "the file of `--init`, or evaluation data, is replaced while ranks start", "refused before the first step: no rank has another file than the others",
+    Row(31, "the file of `--init`, data or evaluation data are replaced while ranks start", "refused before the first step: no rank has another file than the others",
         "2"),
     Row(17, "the plan is cut off, or a bit of it flips", "refused before any rank starts", "1"),
     Row(18, "a NaN on one rank", "the step is named, nothing is saved and no checkpoint made of it, and no restart tries it again", "6"),

@@ -251,7 +251,7 @@ private:
     resumed.emplace(std::move(found));
     POLYRANK_ASSIGN(loaded, weightsOf(*plan, *resumed));
     weights.emplace(std::move(loaded));
-    return loadCheckpoint(*program, *plan->plan, connection.rank(), *resumed,
+    return loadCheckpoint(*program, *plan->plan, *resumed,
                           page->facts().resetOptimizer,
                           [this] { job->beat(); });
   }
@@ -484,8 +484,8 @@ private:
         return filled;
     if (badData)
       return {};
-    if (Result<void> ran = program->runStep(step + 1); !ran)
-      return ran;
+    if (auto ran = program->runStep(step + 1); !ran)
+      return ran.error();
     Batch batch;
     if (data)
       batch = batchOf(step);

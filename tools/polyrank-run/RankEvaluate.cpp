@@ -50,6 +50,10 @@ Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
   if (created->evaluation.plan)
     if (Result<void> loaded = created->loadPlan(); !loaded)
       return loaded.error();
+  if (!created->evaluation.plan) {
+    POLYRANK_ASSIGN(allocated, training.program.allocateStateCopy());
+    created->state.emplace(std::move(allocated));
+  }
   return std::move(created);
 }
 
@@ -100,8 +104,8 @@ Result<void> RankEvaluation::run(uint64_t step) {
         !passed)
       return passed;
   } else {
-    POLYRANK_ASSIGN(copied, training.program.copyState());
-    state = std::move(copied);
+    if (Result<void> copied = training.program.copyState(*state); !copied)
+      return copied;
   }
   // The commands of another plan are no position in the training's.
   training.job.setBeside(program != nullptr);
@@ -159,7 +163,7 @@ Result<bool> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
       return Error{fmt::format("evaluating after step {}: {}", step,
                                filled.error().message),
                    filled.error().fault};
-    if (Result<void> ran = evaluated.runStep(step); !ran)
+    if (auto ran = evaluated.runStep(step); !ran)
       return ran.error();
     StepReport report;
     POLYRANK_ASSIGN(metrics, evaluated.metrics());
@@ -168,7 +172,7 @@ Result<bool> RankEvaluation::evaluate(RankProgram &evaluated, uint64_t step,
     means.add(report, batch.count, size);
     // The next batch and the next step must see the same weights.
     if (!program)
-      if (Result<void> restored = evaluated.restoreState(state); !restored)
+      if (Result<void> restored = evaluated.restoreState(*state); !restored)
         return restored.error();
   }
   return true;

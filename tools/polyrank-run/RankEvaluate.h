@@ -77,7 +77,9 @@ private:
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Device> device;
   std::unique_ptr<RankProgram> program;
-  std::vector<std::byte> state; // of the training, during an evaluation
+  /// Without a plan for evaluating: memory for the state of the training, which
+  /// an evaluation copies and restores.
+  std::optional<DeviceMemory> state;
 };
 
 } // namespace polyrank::runtime

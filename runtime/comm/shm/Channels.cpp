@@ -119,9 +119,11 @@ Result<int64_t> ShmTransport::awaitRoom(ChannelEnd end) {
   return channel.count < channel.slots ? 0 : slotRecordOf(channel).freedAt;
 }
 
-Result<Completion>
-ShmTransport::send(ChannelEnd end, DeviceSpan value,
-                   const std::optional<TransferTimes> &times) {
+Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
+                                   Events after,
+                                   const std::optional<TransferTimes> &times) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   failpoint("send.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
@@ -155,10 +157,11 @@ ShmTransport::send(ChannelEnd end, DeviceSpan value,
   CollectiveStatistics &counter = counters[transferStatistics];
   ++counter.calls;
   counter.bytes += channel.bytes;
-  counter.nanoseconds += monotonicNanoseconds() - begin;
+  int64_t now = monotonicNanoseconds();
+  counter.nanoseconds += now - begin;
   counter.waitingNanoseconds += waited;
   failpoint("send.after");
-  return completion;
+  return Arrival(Event::over(now), completion);
 }
 
 Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
@@ -180,8 +183,11 @@ Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
   return TransferTimes{record.sentAt, record.arrivesAt};
 }
 
-Result<Completion> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
-                                         const std::optional<int64_t> &freed) {
+Result<Arrival> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
+                                      Events after,
+                                      const std::optional<int64_t> &freed) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   failpoint("receive.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
@@ -204,8 +210,9 @@ Result<Completion> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
   counter.waitingNanoseconds += waited;
   failpoint("receive.after");
   bool isLast = times.sent > begin;
-  return Completion{isLast ? times.sent : begin, isLast ? channel.peer : self,
-                    std::max(now, times.arrives), self};
+  return Arrival(Event::over(now),
+                 {isLast ? times.sent : begin, isLast ? channel.peer : self,
+                  std::max(now, times.arrives), self});
 }
 
 /// Waits until the peer has sent this rank's next value, or has received one

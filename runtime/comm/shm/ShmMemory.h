@@ -40,8 +40,9 @@ private:
 };
 
 /// Creates the transport of a rank that has joined its job, once for each
-/// memory. Takes over the descriptors, unless it refuses them. `job` outlives the
-/// transport. Fails if the rank runs another program than the memory is for.
+/// memory. Takes over the descriptors, unless it refuses them. `job` outlives
+/// the transport. Fails if the rank runs another program than the memory is
+/// for.
 Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
                                           JobMember &job,
                                           const ProgramDigest &program = {});

@@ -242,21 +242,24 @@ void ShmTransport::pace(Group handle, const PacedLink &link) {
   prctl(PR_SET_TIMERSLACK, 1);
 }
 
-Result<Request> ShmTransport::start(const Collective &collective) {
+Result<Request> ShmTransport::start(const Collective &collective,
+                                    Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   int64_t begin = monotonicNanoseconds();
   Result<OpenCollective *> started = startRounds(collective);
   if (!started)
     return started.error();
   CollectiveStatistics &counter =
       counters[static_cast<size_t>(collective.kind)];
-  int64_t taken = monotonicNanoseconds() - begin;
+  int64_t end = monotonicNanoseconds(), taken = end - begin;
   counter.nanoseconds += taken;
   counter.startingNanoseconds += taken - waited;
   counter.waitingNanoseconds += waited;
-  return Request{(*started)->request};
+  return Request{(*started)->request, Event::over(end)};
 }
 
-Result<Completion> ShmTransport::wait(Request request) {
+Result<Arrival> ShmTransport::wait(const Request &request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   if (auto alive = joined->health(); !alive)
@@ -268,21 +271,28 @@ Result<Completion> ShmTransport::wait(Request request) {
     return failed("rank " + std::to_string(self) +
                   " waits for a collective that it has not started, or has "
                   "waited for");
-  CollectiveStatistics &counter = counters[static_cast<size_t>((*found)->kind)];
-  Result<Completion> completion = finishRounds(**found);
-  counter.nanoseconds += monotonicNanoseconds() - begin;
-  return completion;
+  return finishSince(begin, **found);
 }
 
-Result<Completion> ShmTransport::run(const Collective &collective) {
+Result<Arrival> ShmTransport::run(const Collective &collective, Events after) {
+  if (Result<void> over = await(after); !over)
+    return over.error();
   int64_t begin = monotonicNanoseconds();
   Result<OpenCollective *> started = startRounds(collective);
   if (!started)
     return started.error();
-  Result<Completion> completion = finishRounds(**started);
-  counters[static_cast<size_t>(collective.kind)].nanoseconds +=
-      monotonicNanoseconds() - begin;
-  return completion;
+  return finishSince(begin, **started);
+}
+
+/// Finishes a collective, and counts the time since `begin`.
+Result<Arrival> ShmTransport::finishSince(int64_t begin,
+                                          OpenCollective &collective) {
+  CollectiveStatistics &counter =
+      counters[static_cast<size_t>(collective.kind)];
+  POLYRANK_ASSIGN(completion, finishRounds(collective));
+  int64_t end = monotonicNanoseconds();
+  counter.nanoseconds += end - begin;
+  return Arrival(Event::over(end), completion);
 }
 
 Result<ShmTransport::OpenCollective *>

@@ -29,16 +29,16 @@ public:
   DeviceSpan sharedMemory() override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
   Result<void> check(const Collective &collective) const override;
-  Result<Request> start(const Collective &collective) override;
-  Result<Completion> wait(Request request) override;
-  Result<Completion> run(const Collective &collective) override;
+  Result<Request> start(const Collective &collective, Events after) override;
+  Result<Arrival> wait(const Request &request) override;
+  Result<Arrival> run(const Collective &collective, Events after) override;
   Result<ChannelEnd> openChannel(const Channel &channel) override;
   Result<int64_t> awaitRoom(ChannelEnd end) override;
-  Result<Completion> send(ChannelEnd end, DeviceSpan value,
-                          const std::optional<TransferTimes> &times) override;
+  Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
+                       const std::optional<TransferTimes> &times) override;
   Result<TransferTimes> awaitValue(ChannelEnd end) override;
-  Result<Completion> receive(ChannelEnd end, DeviceSpan into,
-                             const std::optional<int64_t> &freed) override;
+  Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
+                          const std::optional<int64_t> &freed) override;
   Result<void> barrier(Group group) override;
   void pace(Group group, const PacedLink &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
@@ -142,6 +142,7 @@ private:
 
   Result<OpenCollective *> startRounds(const Collective &collective);
   Result<Completion> finishRounds(OpenCollective &collective);
+  Result<Arrival> finishSince(int64_t begin, OpenCollective &collective);
   Result<void> startOperation(Operation &operation,
                               const OperationRecord &record);
   Result<void> makeRoom(Operation &operation);
@@ -162,6 +163,8 @@ private:
   }
 
   // Wait.cpp
+  /// Waits for what the device still does in the background.
+  Result<void> await(Events after);
   Result<void> finish(Operation &operation);
   /// An event that a rank waits for.
   struct Awaited {

@@ -38,6 +38,13 @@ Result<void> ShmTransport::finish(Operation &operation) {
   return {};
 }
 
+Result<void> ShmTransport::await(Events after) {
+  for (const Event &event : after)
+    if (Result<void> over = event.wait(); !over)
+      return over;
+  return {};
+}
+
 Result<bool> ShmTransport::await(const Awaited &awaited) {
   int64_t begin = monotonicNanoseconds();
   struct Stopwatch {

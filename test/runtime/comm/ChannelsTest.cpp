@@ -109,7 +109,8 @@ TEST_P(ChannelsTest, ASenderWaitsOnlyWhileNoSlotIsFree) {
       if (!last)
         return last.error().message;
       // It waited for the other rank, which slept first.
-      return last->lastStarter == 1 ? "" : "did not wait for rank 1";
+      return last->completion().lastStarter == 1 ? ""
+                                                 : "did not wait for rank 1";
     }
     if (!transport.run(tell))
       return "told";
@@ -181,7 +182,7 @@ TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
     int64_t begin = now();
     for (int n = 0; n < 3; ++n) {
       auto sent = transport.send(ends[self], spanOf(value));
-      if (!sent || sent->finished < begin + (n + 1) * each)
+      if (!sent || sent->completion().finished < begin + (n + 1) * each)
         return "sent too early";
     }
     if (now() - begin > each)
@@ -204,13 +205,13 @@ TEST_P(ChannelsTest, TimesThatAreGivenGoAlong) {
         auto room = transport.awaitRoom(*end);
         if (!room || *room != (n < 2 ? 0 : 5000 + n - 2))
           return "room " + std::to_string(n);
-        if (!transport.send(*end, {}, TransferTimes{1000 + n, 2000 + n}))
+        if (!transport.send(*end, {}, {}, TransferTimes{1000 + n, 2000 + n}))
           return "send";
       } else {
         auto there = transport.awaitValue(*end);
         if (!there || there->sent != 1000 + n || there->arrives != 2000 + n)
           return "value " + std::to_string(n);
-        if (!transport.receive(*end, {}, 5000 + n))
+        if (!transport.receive(*end, {}, {}, 5000 + n))
           return "receive";
       }
     }
@@ -263,7 +264,7 @@ TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
     channel.id = transport.rank() == 0 ? 70 : 71;
     auto end = transport.openChannel(channel);
     std::vector<std::byte> value(64);
-    Result<Completion> done = Error{"none"};
+    Result<Arrival> done = Error{"none"};
     for (int n = 0; n < 3; ++n) {
       done = transport.rank() == 0 ? transport.send(*end, spanOf(value))
                                    : transport.receive(*end, spanOf(value));

@@ -263,40 +263,40 @@ TEST_P(InFlightTest,
 TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
   for (int64_t elements : {3, 5000, 300'000}) {
     Flags flags;
-    expectAllWell({.ranks = 2, .sharedSize = 4 << 20},
-                  [&](Transport &transport) -> std::string {
-                    Sum sum(transport, elements);
-                    for (int64_t e = 0; e < elements; ++e)
-                      sum.input[e] =
-                          static_cast<float>(e % 100 + transport.rank());
-                    bool isLate = transport.rank() == 1;
-                    if (!isLate) // so that the other one is the last to start
-                      flags.await(0, 1);
-                    auto request = transport.start(sum.collective);
-                    if (!request)
-                      return request.error().message;
-                    if (isLate) {
-                      ++flags.words[0];
-                      flags.await(1, 1); // the other one has waited for it
-                      if (sum.output[elements - 1] !=
-                          static_cast<float>(2 * ((elements - 1) % 100) + 1))
-                        return "the output is not there";
-                    }
-                    auto done = transport.wait(*request);
-                    if (!done)
-                      return done.error().message;
-                    // With communication threads each may have done the last.
-                    bool isFinisher = GetParam().hasCommThreads
-                                          ? done->lastFinisher / 2 == 0
-                                          : done->lastFinisher == 0;
-                    if (done->lastStarter != 0 || !isFinisher ||
-                        done->started > done->finished)
-                      return "it says that rank " +
-                             std::to_string(done->lastStarter) +
-                             " started last";
-                    ++flags.words[1];
-                    return "";
-                  });
+    expectAllWell(
+        {.ranks = 2, .sharedSize = 4 << 20},
+        [&](Transport &transport) -> std::string {
+          Sum sum(transport, elements);
+          for (int64_t e = 0; e < elements; ++e)
+            sum.input[e] = static_cast<float>(e % 100 + transport.rank());
+          bool isLate = transport.rank() == 1;
+          if (!isLate) // so that the other one is the last to start
+            flags.await(0, 1);
+          auto request = transport.start(sum.collective);
+          if (!request)
+            return request.error().message;
+          if (isLate) {
+            ++flags.words[0];
+            flags.await(1, 1); // the other one has waited for it
+            if (sum.output[elements - 1] !=
+                static_cast<float>(2 * ((elements - 1) % 100) + 1))
+              return "the output is not there";
+          }
+          auto done = transport.wait(*request);
+          if (!done)
+            return done.error().message;
+          // With communication threads each may have done the last.
+          bool isFinisher = GetParam().hasCommThreads
+                                ? done->completion().lastFinisher / 2 == 0
+                                : done->completion().lastFinisher == 0;
+          if (done->completion().lastStarter != 0 || !isFinisher ||
+              done->completion().started > done->completion().finished)
+            return "it says that rank " +
+                   std::to_string(done->completion().lastStarter) +
+                   " started last";
+          ++flags.words[1];
+          return "";
+        });
   }
 }
 
@@ -480,11 +480,12 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
       timespec now;
       clock_gettime(CLOCK_MONOTONIC, &now);
       int64_t ended = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-      if (done->finished < std::max(done->started, before) + each)
+      if (done->completion().finished <
+          std::max(done->completion().started, before) + each)
         return "faster than its link";
-      if (ended < done->finished)
+      if (ended < done->completion().finished)
         return "the wait returned before its end";
-      before = done->finished;
+      before = done->completion().finished;
     }
     // It ends during the time that passes before the wait.
     auto request = transport.start(sum.collective);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/comm/Transport.h"
+#include "runtime/device/DeviceAccess.h"
 #include "test/runtime/job/AloneJob.h"
 
 #include <functional>
@@ -26,31 +27,36 @@ public:
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
   Result<void> check(const Collective &) const override { return {}; }
-  Result<Request> start(const Collective &collective) override {
+  Result<Request> start(const Collective &collective, Events after) override {
+    for (const Event &event : after)
+      if (Result<void> over = event.wait(); !over)
+        return over.error();
     if (onStart)
       onStart();
     collectives.push_back(
         {collective.group.index, collective.id, collective.transfers[0]});
+    addFromOthers(collectives.back().transfer);
     return Request{collectives.size()};
   }
-  Result<Completion> wait(Request request) override {
+  Result<Arrival> wait(const Request &request) override {
     waits.push_back(request.number);
-    return Completion{};
+    addFromOthers(collectives[request.number - 1].transfer);
+    return Arrival(Event(), Completion());
   }
   Result<ChannelEnd> openChannel(const Channel &) override {
     return ChannelEnd{};
   }
   Result<int64_t> awaitRoom(ChannelEnd) override { return 0; }
-  Result<Completion> send(ChannelEnd, DeviceSpan,
-                          const std::optional<TransferTimes> &) override {
-    return Completion{};
+  Result<Arrival> send(ChannelEnd, DeviceSpan, Events,
+                       const std::optional<TransferTimes> &) override {
+    return Arrival(Event(), Completion());
   }
   Result<TransferTimes> awaitValue(ChannelEnd) override {
     return TransferTimes{};
   }
-  Result<Completion> receive(ChannelEnd, DeviceSpan,
-                             const std::optional<int64_t> &) override {
-    return Completion{};
+  Result<Arrival> receive(ChannelEnd, DeviceSpan, Events,
+                          const std::optional<int64_t> &) override {
+    return Arrival(Event(), Completion());
   }
   void pace(Group, const PacedLink &) override {}
   Result<void> barrier(Group) override { return {}; }
@@ -67,8 +73,21 @@ public:
   std::vector<Done> collectives; // a request's number counts them from 1
   std::vector<uint64_t> waits;   // the requests waited for
   std::function<void()> onStart;
+  /// What the other ranks add to each element of a collective, in parts of what
+  /// this rank has, at the start and again at the wait. The collective is then
+  /// an all-reduce of f32 in place, in memory that this process can access.
+  float others = 0;
 
 private:
+  void addFromOthers(const Transfer &transfer) {
+    if (others == 0)
+      return;
+    auto *values = reinterpret_cast<float *>(
+        DeviceAccess::pointerTo(region.span().address + transfer.input));
+    for (int64_t n = 0;
+         n < elementsOf(CollectiveKind::AllReduce, transfer, ranks).input; ++n)
+      values[n] += others * values[n];
+  }
   int number, ranks;
   AloneJob alone{number, ranks};
   DeviceMemory region;

@@ -8,8 +8,8 @@
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/TraceFile.h"
 #include "test/runtime/RecurrentBuilder.h"
-#include "test/runtime/device/QueuedDevice.h"
 #include "test/runtime/exec/AloneTransport.h"
+#include "test/runtime/queued/QueuedDevice.h"
 
 #include <algorithm>
 #include <cstring>
@@ -133,7 +133,7 @@ TEST(Loop, GoesThroughASequenceForwardsAndBackInEachMicrobatch) {
 
 TEST(Loop, IsInOrderOnADeviceWithQueues) {
   Recurrent recurrent;
-  QueuedDevice device(recurrent.cpu());
+  QueuedDevice device(recurrent.cpu(), makeQueues(1));
   ASSERT_EQ(recurrent.run(device), "");
   expectResult(recurrent);
   recurrent.program.reset();
@@ -195,9 +195,9 @@ TEST(Loop, AProfileComparesProductsWithTheRateOfTheirElements) {
 class Failing : public QueuedDevice {
 public:
   Failing(std::unique_ptr<CpuDevice> cpu, uint32_t last)
-      : QueuedDevice(std::move(cpu)), left(last) {}
+      : QueuedDevice(std::move(cpu), makeQueues(1)), left(last) {}
   Result<Event> enqueue(Operation &operation, Invocation invocation,
-                        Event after) override {
+                        Events after) override {
     if (left-- == 0)
       return Error{"out of paper"};
     return QueuedDevice::enqueue(operation, invocation, after);

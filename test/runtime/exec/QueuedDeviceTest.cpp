@@ -2,15 +2,19 @@
 // being done when a call returns: runs the same program on a CPU and on a
 // device that works like a GPU.
 
-#include "test/runtime/device/QueuedDevice.h"
+#include "test/runtime/queued/QueuedDevice.h"
+#include "runtime/device/IdleDevice.h"
+#include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/RankProgram.h"
 #include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
 #include "test/runtime/exec/AloneTransport.h"
+#include "test/runtime/queued/QueuedTransport.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <set>
 
 namespace polyrank::runtime::test {
 namespace {
@@ -34,18 +38,28 @@ protected:
   }
 
   /// The losses of three steps and the weights after them, as text.
+  /// With `queues` the transport works in the background too, in memory of the
+  /// host, and other ranks have some of what it reduces. Reads all losses.
   std::string train(Device &device, const plan::PlanT &plan, int rank,
-                    std::function<void()> onStart = {}) {
+                    std::shared_ptr<WorkQueues> queues = {},
+                    std::function<void()> onStart = {}, float others = 0) {
     std::vector<uint8_t> bytes = serialise(plan);
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     const plan::Plan &packed = **verified;
-    AloneTransport transport(
+    uint64_t shared = packed.programs()->Get(0)->shared_size();
+    IdleDevice host;
+    auto alone = std::make_unique<AloneTransport>(
         rank, int(Mesh(packed).ranks()),
-        *device.allocate(packed.programs()->Get(0)->shared_size(),
-                         arenaAlignment));
-    transport.onStart = std::move(onStart);
-    auto program = RankProgram::create(packed, device, transport, 5);
+        *(others ? static_cast<Device &>(host) : device)
+             .allocate(shared, arenaAlignment));
+    alone->onStart = std::move(onStart);
+    alone->others = others;
+    std::unique_ptr<Transport> transport = std::move(alone);
+    if (queues)
+      transport = std::make_unique<QueuedTransport>(std::move(transport),
+                                                    queues, transportQueue);
+    auto program = RankProgram::create(packed, device, *transport, 5);
     if (!program)
       return program.error().message;
     std::vector<float> weights(features * targets);
@@ -72,7 +86,7 @@ protected:
         return filled.error().message;
       if (auto ran = (*program)->runStep(step + 1); !ran)
         return ran.error().message;
-      if (step == 1)
+      if (step == 1 && !others)
         continue; // nobody looks, and the next one waits for this one
       auto metrics = (*program)->metrics();
       if (!metrics)
@@ -118,12 +132,52 @@ TEST_F(QueuedDeviceTest, TrainsToTheBitsOfTheCpu) {
       for (int rank = 0; rank < int(model.data); ++rank) {
         std::string expected = train(*cpuOf(plan), plan, rank);
         EXPECT_NE(expected.find("loss="), std::string::npos) << expected;
-        for (Queue slow : {Queue::Compute, Queue::Copies}) {
-          QueuedDevice queued(cpuOf(plan), slow);
+        for (uint64_t seed = 1; seed <= 5; ++seed) {
+          std::unique_ptr<CpuDevice> cpu = cpuOf(plan);
+          auto queues = makeQueues(seed);
+          QueuedDevice queued(std::move(cpu), queues);
           EXPECT_EQ(train(queued, plan, rank), expected);
+          EXPECT_EQ(train(queued, plan, rank, queues), expected);
         }
       }
     }
+}
+
+// Whatever begins before one of its events is over computes something else,
+// unless another event orders it too.
+TEST_F(QueuedDeviceTest, EachEventThatIsLeftOutShows) {
+  uint64_t tried = 0;
+  for (bool inFlight : {false, true})
+    for (int64_t microbatches : {1, 2, 3}) {
+      LinearModel model;
+      model.microbatches = microbatches, model.batch = 2 * microbatches;
+      plan::PlanT plan = linearPlan(model);
+      if (inFlight)
+        startEarly(plan, updateSegment, 0, 3, 9);
+      constexpr float others = 0.5;
+      std::string expected = train(*cpuOf(plan), plan, 0, {}, {}, others);
+      // Per step: the first command after the inputs, the first all-reduce, the
+      // sum of the loss, its all-reduce, the update, the reading of the loss,
+      // the next inputs. The sum touches nothing of the all-reduce before it,
+      // and all that comes after it waits for the transport's second one.
+      uint64_t crossing = 0, perStep = inFlight ? 6 : 7;
+      std::set<uint64_t> orderedOtherwise;
+      if (!inFlight)
+        orderedOtherwise = {3};
+      for (uint64_t left = 0; left <= crossing; ++left) {
+        std::unique_ptr<CpuDevice> cpu = cpuOf(plan);
+        auto queues = makeQueues(left, std::chrono::microseconds(200), left);
+        QueuedDevice queued(std::move(cpu), queues);
+        std::string trained = train(queued, plan, 0, queues, {}, others);
+        crossing = std::max(crossing, queues->numCrossing());
+        tried += left > 0;
+        bool isHarmless = orderedOtherwise.contains((left - 1) % perStep + 1);
+        EXPECT_EQ(trained == expected, !queues->ranEarly() || isHarmless)
+            << "without the events of task " << left << " of " << crossing
+            << ", microbatches " << microbatches << ", in flight " << inFlight;
+      }
+    }
+  EXPECT_GE(tried, 100u);
 }
 
 TEST_F(QueuedDeviceTest, IsThroughWithAllBeforeACollectiveStarts) {
@@ -131,9 +185,9 @@ TEST_F(QueuedDeviceTest, IsThroughWithAllBeforeACollectiveStarts) {
   model.data = 2;
   plan::PlanT plan = linearPlan(model);
   startEarly(plan, updateSegment, 0, 3, 9);
-  QueuedDevice queued(cpuOf(plan));
+  QueuedDevice queued(cpuOf(plan), makeQueues(1));
   int starts = 0;
-  std::string text = train(queued, plan, 0, [&] {
+  std::string text = train(queued, plan, 0, {}, [&] {
     ++starts;
     EXPECT_EQ(queued.pending(), 0u);
   });
@@ -145,10 +199,10 @@ TEST_F(QueuedDeviceTest, AnErrorInTheBackgroundIsThatOfALaterCall) {
   class Broken : public Operation {
     Result<void> run(Invocation) override { return Error{"out of paper"}; }
   } broken;
-  QueuedDevice queued(cpuOf(linearPlan({})));
+  QueuedDevice queued(cpuOf(linearPlan({})), makeQueues(1));
   auto event = queued.enqueue(broken, {}, {});
   ASSERT_TRUE(event);
-  Result<void> over = queued.synchronize(*event);
+  Result<void> over = event->wait();
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().message, "out of paper");
 }

@@ -219,5 +219,35 @@ TEST(Shards, AreRoundedToNearestEven) {
   EXPECT_EQ(half[3], 0x7c00);
 }
 
+// A shard of 5 rows of which 3 exist, of rows 5 to 9 of a matrix of 9 x 4.
+TEST(Shards, ArePiecesOfWholeRowsWithTheirPartOfThePadding) {
+  std::vector<BlockDim> blocks = {
+      {.size = 1, .block = 1, .start = 0, .valid = 1},
+      {.size = 8, .block = 5, .start = 5, .valid = 3},
+      {.size = 4, .block = 4, .start = 0, .valid = 4}};
+  std::vector<float> tensor(32);
+  std::iota(tensor.begin(), tensor.end(), 1.0f);
+  auto bytesOfTensor = reinterpret_cast<const std::byte *>(tensor.data());
+  std::vector<float> whole(20), cut(20, -1);
+  fetchShard(placementIn(blocks, 0), 4, bytesOfTensor,
+             reinterpret_cast<std::byte *>(whole.data()));
+  // A row has 16 bytes: pieces of two rows, and the least one is a row.
+  for (uint64_t most : {1, 16, 40, 80, 1000}) {
+    std::fill(cut.begin(), cut.end(), 0.0f);
+    uint64_t end = 0;
+    for (const ShardPiece &piece : piecesOf(blocks, 4, most)) {
+      EXPECT_EQ(piece.offset, end);
+      EXPECT_LE(piece.bytes, std::max<uint64_t>(most, 16));
+      fetchShard(placementIn(piece.blocks, 0), 4, bytesOfTensor,
+                 reinterpret_cast<std::byte *>(cut.data()) + piece.offset);
+      end += piece.bytes;
+    }
+    EXPECT_EQ(end, 80u);
+    EXPECT_EQ(cut, whole) << most;
+  }
+  EXPECT_EQ(piecesOf(blocks, 4, 40).size(), 3u);
+  EXPECT_EQ(piecesOf({}, 8, 1).size(), 1u); // a scalar
+}
+
 } // namespace
 } // namespace polyrank::runtime::test

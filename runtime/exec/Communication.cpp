@@ -1,0 +1,197 @@
+// Starts collectives and moves values by the transport, at their places in the
+// arena.
+
+#include "runtime/exec/Communication.h"
+
+#include "runtime/plan/Enums.h"
+
+#include <utility>
+
+namespace polyrank::runtime {
+namespace {
+
+class TransportOperation : public CollectiveOperation {
+public:
+  TransportOperation(const plan::Collective &source, Group group,
+                     const ArenaView &arena, Transport &transport)
+      : CollectiveOperation(source, group), source(source),
+        transport(transport) {
+    for (const plan::Transfer *transfer : *source.transfers())
+      first.push_back({shapeOf(*transfer), arena.offsetOf(*transfer->input()),
+                       arena.offsetOf(*transfer->output())});
+    transfers = first;
+    collective.transfers = transfers;
+  }
+
+  /// Fails unless the transport can run this in all microbatches: checks the
+  /// first and the last place of each buffer.
+  Result<void> check(uint32_t microbatches) {
+    enter(0);
+    if (Result<void> fits = transport.check(collective); !fits)
+      return fits;
+    auto shiftOfLast = [&](const plan::BufferRef &buffer) {
+      return shiftOf(buffer, placesOf(buffer, microbatches) - 1);
+    };
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      const plan::Transfer &transfer = *source.transfers()->Get(i);
+      transfers[i].input += shiftOfLast(*transfer.input());
+      transfers[i].output += shiftOfLast(*transfer.output());
+    }
+    return transport.check(collective);
+  }
+
+  Result<Event> issue(Invocation invocation, Events after) override {
+    enter(invocation.microbatch);
+    if (!hasRequest) {
+      POLYRANK_ASSIGN(end, transport.run(collective, after));
+      last = std::move(end);
+      return last.event();
+    }
+    POLYRANK_ASSIGN(started, transport.start(collective, after));
+    request = std::move(started);
+    return request.started;
+  }
+
+  Result<Event> wait() override {
+    POLYRANK_ASSIGN(end, transport.wait(request));
+    last = std::move(end);
+    return last.event();
+  }
+
+private:
+  void enter(uint32_t microbatch) {
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      const plan::Transfer &transfer = *source.transfers()->Get(i);
+      transfers[i].input =
+          first[i].input + shiftOf(*transfer.input(), microbatch);
+      transfers[i].output =
+          first[i].output + shiftOf(*transfer.output(), microbatch);
+    }
+  }
+
+  const plan::Collective &source;
+  Transport &transport;
+  std::vector<Transfer> first, transfers; // of microbatch 0; of this one
+};
+
+class WaitOperation : public IssuedOperation {
+public:
+  explicit WaitOperation(CollectiveOperation &collective)
+      : collective(collective) {}
+
+  Result<Event> issue(Invocation, Events) override { return collective.wait(); }
+  const Arrival *arrival() const override { return &collective.lastArrival(); }
+
+private:
+  CollectiveOperation &collective;
+};
+
+/// A send or a receive, with the place of its value in the arena.
+class Moving : public TransferOperation {
+public:
+  Moving(const plan::BufferRef &buffer, ChannelEnd end, int32_t peer,
+         const ArenaView &arena, Transport &transport)
+      : TransferOperation(peer), address(arena.resolve(buffer)),
+        bytes(buffer.size()), end(end), transport(transport) {}
+
+protected:
+  DeviceSpan valueOf(Invocation invocation) const {
+    return {address.at(invocation), bytes};
+  }
+
+  Address address;
+  uint64_t bytes;
+  ChannelEnd end;
+  Transport &transport;
+};
+
+class SendOperation : public Moving {
+public:
+  using Moving::Moving;
+  Result<Event> issue(Invocation invocation, Events after) override {
+    POLYRANK_ASSIGN(done, transport.send(end, valueOf(invocation), after));
+    last = std::move(done);
+    return last.event();
+  }
+};
+
+class ReceiveOperation : public Moving {
+public:
+  using Moving::Moving;
+  Result<Event> issue(Invocation invocation, Events after) override {
+    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(invocation), after));
+    last = std::move(done);
+    return last.event();
+  }
+};
+
+/// Returns the channel of a Send or a Receive, which moves `value`.
+template <typename End>
+Channel channelOfEnd(const End &source, const plan::BufferRef &value,
+                     Group group) {
+  Channel channel;
+  channel.group = group;
+  channel.from = source.from(), channel.to = source.to();
+  channel.slots = source.slots();
+  channel.id = source.id();
+  channel.offset = source.channel()->offset();
+  channel.bytes = value.size();
+  return channel;
+}
+
+} // namespace
+
+CollectiveOperation::CollectiveOperation(const plan::Collective &source,
+                                         Group group)
+    : hasRequest(source.request() != 0) {
+  collective.kind = kindOf(source.kind());
+  collective.reduction = reductionOf(source.reduction());
+  collective.dtype = ElementType(source.dtype());
+  collective.group = group;
+  collective.id = source.id();
+  if (source.permutation())
+    permutation.assign(source.permutation()->begin(),
+                       source.permutation()->end());
+  collective.permutation = permutation;
+}
+
+Result<std::unique_ptr<CollectiveOperation>>
+prepareCollective(const plan::Collective &source, Group group,
+                  uint32_t microbatches, const ArenaView &arena,
+                  Transport &transport) {
+  auto operation =
+      std::make_unique<TransportOperation>(source, group, arena, transport);
+  if (Result<void> fits = operation->check(microbatches); !fits)
+    return fits.error();
+  return std::unique_ptr<CollectiveOperation>(std::move(operation));
+}
+
+std::unique_ptr<IssuedOperation> prepareWait(CollectiveOperation &collective) {
+  return std::make_unique<WaitOperation>(collective);
+}
+
+std::unique_ptr<TransferOperation> prepareSend(const plan::Send &source,
+                                               ChannelEnd end, int32_t peer,
+                                               const ArenaView &arena,
+                                               Transport &transport) {
+  return std::make_unique<SendOperation>(*source.input(), end, peer, arena,
+                                         transport);
+}
+
+std::unique_ptr<TransferOperation> prepareReceive(const plan::Receive &source,
+                                                  ChannelEnd end, int32_t peer,
+                                                  const ArenaView &arena,
+                                                  Transport &transport) {
+  return std::make_unique<ReceiveOperation>(*source.output(), end, peer, arena,
+                                            transport);
+}
+
+Channel channelOf(const plan::Send &source, Group group) {
+  return channelOfEnd(source, *source.input(), group);
+}
+
+Channel channelOf(const plan::Receive &source, Group group) {
+  return channelOfEnd(source, *source.output(), group);
+}
+
+} // namespace polyrank::runtime
