@@ -18,6 +18,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -214,8 +216,12 @@ public:
                                   Events after = {},
                                   const std::optional<int64_t> &freed = {}) = 0;
 
-  /// Returns when all members of the group have called it.
-  virtual Result<void> barrier(Group group) = 0;
+  /// Returns what each member of the group gave, in the order of the group,
+  /// once all of them have called it: how ranks tell each other single numbers,
+  /// and a barrier. It takes its turn among the group's collectives, and does
+  /// not wait for the device.
+  virtual Result<std::vector<uint64_t>> exchange(Group group,
+                                                 uint64_t value) = 0;
 
   /// From now on makes the group's collectives take turns on an emulated link.
   /// Each member calls it with the same link, before the group's first

@@ -86,6 +86,8 @@ public:
   }
   operator Events() const { return events; }
 
+  /// True if all of them were over on return.
+  bool wereOver() const { return events.empty(); }
   bool isOver() const {
     return std::all_of(events.begin(), events.end(),
                        [](const Event &event) { return event.isOver(); });

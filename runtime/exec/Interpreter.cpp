@@ -19,8 +19,11 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
   interpreter.rehearsal = on.rehearsal;
   POLYRANK_ASSIGN(segments, prepareCommands(program, microbatches, on, links));
   interpreter.segments = std::move(segments);
-  for (const plan::Action *action : *program.schedule())
+  for (const plan::Action *action : *program.schedule()) {
     interpreter.schedule.push_back(*action);
+    interpreter.numCommands +=
+        static_cast<uint32_t>(interpreter.segments[action->segment()].size());
+  }
   return interpreter;
 }
 
@@ -71,6 +74,15 @@ Result<Event> Interpreter::runLoop(const PreparedCommand &loop,
   return last;
 }
 
+/// Lets the device publish that everything up to now is done and that it is at
+/// `next`, unless it was done when it was issued.
+Result<void> Interpreter::markDone(Position next, const EventSet &latest) {
+  if (latest.wereOver())
+    return {};
+  next.command = std::min(next.command, numCommands - 1);
+  return device->mark(transport->job().deviceWord(), next.word(), latest);
+}
+
 Result<std::shared_ptr<const StepRun>> Interpreter::runStep(uint64_t step,
                                                             EventSet &latest) {
   StepRecord &record = running.emplace_back(std::move(spare));
@@ -89,6 +101,7 @@ Result<std::shared_ptr<const StepRun>> Interpreter::runStep(uint64_t step,
     for (uint32_t c = 0; c < commands.size(); ++c) {
       PreparedCommand &command = commands[c];
       transport->job().setProgress(step, number++);
+      bool isLast = c + 1 == commands.size();
       Result<Event> end =
           command.nested.empty()
               ? issue(command, {action.microbatch()}, latest)
@@ -98,6 +111,9 @@ Result<std::shared_ptr<const StepRun>> Interpreter::runStep(uint64_t step,
             fmt::format("step {}, segment '{}', microbatch {}, {}: {}", step,
                         command.segment, action.microbatch(),
                         originOf(*command.source), end.error().message));
+      if (command.issued || isLast)
+        if (Result<void> marked = markDone({step, number}, latest); !marked)
+          return marked.error();
       record.add({a, c}, command.kind, *end,
                  traced && command.issued ? command.issued->arrival()
                                           : nullptr);

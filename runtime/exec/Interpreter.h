@@ -57,12 +57,14 @@ private:
   Result<Event> runLoop(const PreparedCommand &loop,
                         const StepRecord::Place &place, uint32_t microbatch,
                         EventSet &latest);
+  Result<void> markDone(Position next, const EventSet &latest);
   void take(const StepRecord &record);
 
   Device *device;
   Transport *transport;
   std::vector<std::vector<PreparedCommand>> segments;
   std::vector<plan::Action> schedule;
+  uint32_t numCommands = 0; // of a step
   /// The steps that were issued and whose times were not taken yet, oldest
   /// first; and a record to use again, for its memory.
   std::deque<StepRecord> running;

@@ -5,6 +5,8 @@
 
 #include "support/Result.h"
 
+#include <atomic>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -19,12 +21,29 @@ namespace polyrank::runtime {
 
 enum class RankPhase : uint32_t { Starting, Joining, Running, Left };
 
+/// A position in the program of a rank: a step, counted from 1, and the number
+/// of a command in it. The number of the command is below 2^24.
+struct Position {
+  uint64_t step = 0;
+  uint32_t command = 0;
+
+  auto operator<=>(const Position &) const = default;
+  /// One word, so that it changes atomically. Later positions have larger ones.
+  uint64_t word() const { return step << 24 | command; }
+  static Position of(uint64_t word) {
+    return {word >> 24, uint32_t(word & 0xffffff)};
+  }
+};
+
 /// The position of a rank, for reports.
 struct RankReport {
   RankPhase phase = RankPhase::Starting;
   int pid = 0; // once Running
+  /// Where the rank is: the first command that is not known to be done.
   uint64_t step = 0;
   uint32_t command = 0;
+  /// What it has issued last; later than that if its device is behind.
+  Position issued;
   bool isBeside = false;  // see JobMember::setBeside
   uint64_t operation = 0; // id of the latest collective or transfer
   bool waiting = false;   // for another rank
@@ -125,9 +144,14 @@ public:
   /// begin this step. Unlike `mayBegin`, the query begins nothing.
   virtual bool isClosedBefore(uint64_t step) const = 0;
 
-  /// Publishes this rank's position, before each command: for messages, and for
-  /// the launcher, which ends a job that makes no progress.
+  /// Publishes the command that this rank issues now, before each of them: for
+  /// messages, and for the launcher, which ends a job that makes no progress.
   virtual void setProgress(uint64_t step, uint32_t command) = 0;
+  /// Where a device that works in the background stores the Position of its
+  /// first command that is not done, as a word. It is 0, and stays so, while
+  /// commands are done when they were issued. While setBeside is set it is
+  /// another one, which counts as progress.
+  virtual std::atomic<uint64_t> &deviceWord() = 0;
   /// While it is set, commands are those of another program than the job's,
   /// which the rank runs after a step: they count as progress, but are no
   /// position.

@@ -69,6 +69,12 @@ std::string describeRank(int rank, const std::vector<RankSnapshot> &ranks,
     text = report.isBeside ? fmt::format("evaluates after step {}", report.step)
                            : fmt::format("is in step {}, {}", report.step,
                                          names.command(rank, report.command));
+  if (!report.isBeside && report.issued > Position{report.step, report.command})
+    text += fmt::format(" (issued up to {}{})",
+                        report.issued.step == report.step
+                            ? ""
+                            : fmt::format("step {}, ", report.issued.step),
+                        names.command(rank, report.issued.command));
   if (each.isGone())
     return "is dead; it " + (report.step == 0
                                  ? (report.phase == RankPhase::Running

@@ -112,8 +112,8 @@ Result<void> runRank(Transport &transport, const Options &options,
   for (int n = -1; n < options.repeats; ++n) { // the first is a warm-up
     for (size_t e = 0; e < elements; ++e)
       values[e] = valueOf(transport.rank(), e);
-    if (Result<void> ready = transport.barrier(group); !ready)
-      return ready;
+    if (auto ready = transport.exchange(group, 0); !ready)
+      return ready.error();
     auto start = std::chrono::steady_clock::now();
     if (auto done = transport.run(collective); !done)
       return done.error();
@@ -131,7 +131,9 @@ Result<void> runRank(Transport &transport, const Options &options,
                          std::to_string(expected),
                      Error::Fault::Rank};
   }
-  return transport.barrier(group); // no rank leaves before all are done
+  // No rank leaves before all are done.
+  auto all = transport.exchange(group, 0);
+  return all ? Result<void>() : all.error();
 }
 
 Result<void> joinAndRun(const JobControl &job, const shm::Memory &memory,

@@ -122,7 +122,7 @@ struct TransferRecord {
 /// must be equal.
 struct OperationRecord {
   uint64_t id;
-  int32_t kind; // CollectiveKind; -1 for a barrier
+  int32_t kind; // CollectiveKind; -1 for an exchange
   int8_t reduction, dtype;
   uint32_t round; // part number, if there are many transfers
   uint32_t transfers;
@@ -137,6 +137,7 @@ struct OperationRecord {
 struct alignas(64) MemberOperation {
   OperationRecord record;
   uint32_t firstOffsets;         // index of its transfers' published offsets
+  uint64_t exchanged;            // what the member gives in an exchange
   std::atomic<uint32_t> arrival; // turn + 1 of the operation, once started
 };
 

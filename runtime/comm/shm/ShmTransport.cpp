@@ -20,7 +20,8 @@
 namespace polyrank::runtime::shm {
 namespace {
 
-constexpr int32_t barrierKind = -1;
+constexpr int32_t exchangeKind = -1;
+
 constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
 
 uint64_t hashOf(std::span<const int64_t> values) {
@@ -61,8 +62,8 @@ std::string hexOf(const ProgramDigest &digest) {
 }
 
 std::string describeRecord(const OperationRecord &record) {
-  if (record.kind == barrierKind)
-    return "a barrier";
+  if (record.kind == exchangeKind)
+    return "an exchange";
   return "value " + std::to_string(record.id) + " (" +
          describe(static_cast<CollectiveKind>(record.kind),
                   static_cast<Reduction>(record.reduction),
@@ -351,20 +352,29 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   return completion;
 }
 
-Result<void> ShmTransport::barrier(Group handle) {
-  failpoint("barrier.before");
+Result<std::vector<uint64_t>> ShmTransport::exchange(Group handle,
+                                                     uint64_t value) {
+  failpoint("exchange.before");
   if (auto alive = joined->health(); !alive)
-    return alive;
+    return alive.error();
   if (handle.index >= groups.size())
     return failed("rank " + std::to_string(self) + ": no such group");
   OperationRecord record{};
-  record.kind = barrierKind;
+  record.kind = exchangeKind;
   Operation operation;
   operation.group = &groups[handle.index];
-  operation.isBarrier = true;
+  operation.isExchange = true;
+  operation.exchanged = value;
   if (auto started = startOperation(operation, record); !started)
-    return started;
-  return finish(operation);
+    return started.error();
+  if (auto done = finish(operation); !done)
+    return done.error();
+  // A member writes its next value of this slot only after this rank has
+  // started what comes ringSlots operations later.
+  std::vector<uint64_t> values;
+  for (int m = 0; m < operation.group->members(); ++m)
+    values.push_back(memberOf(operation, m).exchanged);
+  return std::move(values);
 }
 
 /// Takes the operation's slot and publishes this member's record of it. The
@@ -378,9 +388,10 @@ Result<void> ShmTransport::startOperation(Operation &operation,
   ++group.operations;
   MemberOperation &mine = memberOf(operation, group.me);
   mine.record = record;
+  mine.exchanged = operation.exchanged;
   joined->setOperation(record.id);
   uint32_t pieces = 0;
-  if (!operation.isBarrier) {
+  if (!operation.isExchange) {
     publishOffsets(operation, mine);
     operation.isSmall = isSmall(operation);
     if (!operation.isSmall) {
@@ -504,7 +515,7 @@ int64_t ShmTransport::linkNanoseconds(const Operation &operation,
                                       uint32_t round) const {
   const PacedLink &link = operation.group->link;
   int members = operation.group->members();
-  if (operation.isBarrier || members == 1)
+  if (operation.isExchange || members == 1)
     return 0;
   const Collective &collective = operation.collective;
   uint64_t bytes = 0;

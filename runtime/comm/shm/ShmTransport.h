@@ -39,7 +39,7 @@ public:
   Result<TransferTimes> awaitValue(ChannelEnd end) override;
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
                           const std::optional<int64_t> &freed) override;
-  Result<void> barrier(Group group) override;
+  Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override;
   void pace(Group group, const PacedLink &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
@@ -92,7 +92,8 @@ private:
   /// An operation that this rank has started.
   struct Operation : Task {
     WorkRow own;
-    bool isBarrier = false, isSmall = false, isDone = false;
+    uint64_t exchanged = 0; // by this rank, in an exchange
+    bool isExchange = false, isSmall = false, isDone = false;
     Completion completion;
   };
   /// What communication threads know of an operation. It is a copy of their

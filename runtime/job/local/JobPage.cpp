@@ -122,12 +122,17 @@ RankReport JobPage::report(int number) const {
   report.phase = state.phase.load(std::memory_order_acquire);
   if (report.phase == RankPhase::Running || report.phase == RankPhase::Left)
     report.pid = state.process.pid;
-  report.step = state.step.load();
-  report.command = state.command.load();
+  // First what is done, so that it is never later than what was issued.
+  uint64_t device = state.device.load();
+  report.issued = {state.step.load(), state.command.load()};
+  Position at =
+      device ? std::min(Position::of(device), report.issued) : report.issued;
+  report.step = at.step;
+  report.command = at.command;
   report.isBeside = state.isBeside.load();
   report.operation = state.operation.load();
   report.waiting = state.waiting.load() != 0 || isInBarrier(number);
-  report.beats = state.beats.load();
+  report.beats = state.beats.load() + state.deviceBeside.load();
   return report;
 }
 

@@ -50,6 +50,8 @@ struct alignas(128) RankState {
   std::atomic<uint64_t> step;
   std::atomic<uint32_t> command;
   std::atomic<uint32_t> isBeside;
+  /// JobMember::deviceWord, and the one beside it.
+  std::atomic<uint64_t> device, deviceBeside;
   std::atomic<uint64_t> operation;
   std::atomic<uint64_t> beats;
   std::atomic<uint32_t> barriers; // that the rank has come to

@@ -74,6 +74,10 @@ public:
     mine.step.store(step, std::memory_order_relaxed);
     mine.command.store(command, std::memory_order_relaxed);
   }
+  std::atomic<uint64_t> &deviceWord() override {
+    return mine.isBeside.load(std::memory_order_relaxed) ? mine.deviceBeside
+                                                         : mine.device;
+  }
   void setBeside(bool isBeside) override { mine.isBeside.store(isBeside); }
   void beat() override { mine.beats.fetch_add(1, std::memory_order_relaxed); }
   Result<void> barrier() override;

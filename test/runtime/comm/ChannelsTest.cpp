@@ -177,7 +177,7 @@ TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
     }
     auto self = size_t(transport.rank());
     std::vector<std::byte> value = valueOf(0, 1000);
-    if (!transport.barrier(*group))
+    if (!transport.exchange(*group, 0))
       return "barrier";
     int64_t begin = now();
     for (int n = 0; n < 3; ++n) {
@@ -224,7 +224,7 @@ TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
                 [](Transport &transport) -> std::string {
                   auto group = transport.createGroup(allRanks(transport));
                   if (transport.rank() != 0)
-                    return transport.barrier(*group) ? "" : "barrier";
+                    return transport.exchange(*group, 0) ? "" : "barrier";
                   auto refused = [&](Channel channel,
                                      const char *part) -> std::string {
                     auto end = transport.openChannel(channel);
@@ -253,7 +253,7 @@ TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
                   text += refused(other, "is not in the region of rank 0");
                   if (!transport.openChannel(good))
                     text += "a good one";
-                  return transport.barrier(*group) ? text : "barrier";
+                  return transport.exchange(*group, 0) ? text : "barrier";
                 });
 }
 
@@ -288,7 +288,7 @@ runWithout(const TransportUnderTest &transport, bool sends,
         if (!sends)
           std::swap(channel.from, channel.to);
         auto end = transport.openChannel(channel);
-        if (!transport.barrier(*group))
+        if (!transport.exchange(*group, 0))
           return "barrier";
         if (transport.rank() == 1)
           return other(transport);
@@ -346,7 +346,7 @@ TEST_P(ChannelsTest, AnAbortEndsTheWait) {
 TEST_P(ChannelsTest, ACircleOfAChannelAndAGroupIsFound) {
   auto outcomes = runWithout(GetParam(), false, [](Transport &transport) {
     auto group = transport.createGroup(Ranks{0, 1});
-    auto done = transport.barrier(*group);
+    auto done = transport.exchange(*group, 0);
     return done ? std::string() : done.error().message;
   });
   expectErrorEverywhere(

@@ -216,7 +216,7 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
       continue;
     dawdle();
     if (what == 0) {
-      if (auto met = transport.barrier(*transport.createGroup(ranks)); !met)
+      if (auto met = transport.exchange(*transport.createGroup(ranks), 0); !met)
         return met.error().message;
       continue;
     }
@@ -465,7 +465,7 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
     constexpr int64_t picosecondsPerByte = 50'000; // 20 MB/s: 40 kB take 2 ms
     Sum sum(transport, elements);
     transport.pace(sum.collective.group, {latency * 1000, picosecondsPerByte});
-    if (!transport.barrier(sum.collective.group))
+    if (!transport.exchange(sum.collective.group, 0))
       return "failed";
     // Two rounds, and what a rank sends: 2 n (g - 1) / g.
     int64_t each = 2 * latency + elements * 4 * picosecondsPerByte / 1000;

@@ -97,7 +97,7 @@ std::string meet(Transport &transport, std::vector<int32_t> ranks) {
   auto group = transport.createGroup(ranks);
   if (!group)
     return group.error().message;
-  auto done = transport.barrier(*group);
+  auto done = transport.exchange(*group, 0);
   return done ? "" : done.error().message;
 }
 

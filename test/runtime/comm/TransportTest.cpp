@@ -356,7 +356,7 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
     collective.transfers = {&transfer, 1};
     for (int n = 0; n < 200; ++n) {
       value[0] = n;
-      if (!transport.barrier(*group) || !transport.run(collective))
+      if (!transport.exchange(*group, 0) || !transport.run(collective))
         return std::string("failed");
       if (value[8] != n)
         return "round " + std::to_string(n) + " saw " +
@@ -366,16 +366,19 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
   });
 }
 
-// A rank may be at the next barrier before the last one to come has left this
-// one: its arrival there must not be lost. Several jobs, so that none takes
-// long where the ranks have to share a core.
-TEST_P(TransportTest, ManyBarriersInARowLoseNoArrival) {
+// A rank may be at the next exchange before the last one to come has left this
+// one: neither its arrival there nor its value here may be lost. Several jobs,
+// so that none takes long where the ranks have to share a core.
+TEST_P(TransportTest, ManyExchangesInARowLoseNoArrivalAndNoValue) {
   for (int job = 0; job < 5 && !HasFailure(); ++job)
     expectAllWell({.ranks = 2}, [](Transport &transport) {
       auto group = transport.createGroup(allRanks(transport));
-      for (int n = 0; n < 30'000; ++n)
-        if (!transport.barrier(*group))
-          return "barrier " + std::to_string(n) + " failed";
+      for (uint64_t n = 0; n < 30'000; ++n) {
+        auto values = transport.exchange(
+            *group, n << 40 | static_cast<uint64_t>(transport.rank()));
+        if (!values || *values != std::vector{n << 40, n << 40 | 1})
+          return "exchange " + std::to_string(n) + " failed";
+      }
       return std::string();
     });
 }
@@ -464,10 +467,10 @@ TEST_P(TransportTest, ACollectiveAgainstABarrierIsAnError) {
   auto outcomes = run({.ranks = 2}, [](Transport &transport) {
     if (transport.rank() == 0)
       return sumOver(transport, {0, 1}, 5, 100);
-    auto done = transport.barrier(*transport.createGroup(Ranks{0, 1}));
+    auto done = transport.exchange(*transport.createGroup(Ranks{0, 1}), 0);
     return done ? "" : done.error().message;
   });
-  expectErrorEverywhere(outcomes, {"value 5", "a barrier"});
+  expectErrorEverywhere(outcomes, {"value 5", "an exchange"});
 }
 
 TEST_P(TransportTest, RanksThatWaitForEachOtherInDifferentGroupsAreAnError) {

@@ -59,7 +59,9 @@ public:
     return Arrival(Event(), Completion());
   }
   void pace(Group, const PacedLink &) override {}
-  Result<void> barrier(Group) override { return {}; }
+  Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
+    return std::vector(groups[group.index].size(), value);
+  }
   void setParallelFor(ParallelFor) override {}
   void setCommThreads(int) override {}
   TransportStatistics statistics() const override { return {}; }

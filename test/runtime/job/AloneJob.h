@@ -23,6 +23,7 @@ public:
   bool mayBegin(uint64_t) override { return true; }
   bool isClosedBefore(uint64_t) const override { return false; }
   void setProgress(uint64_t, uint32_t) override {}
+  std::atomic<uint64_t> &deviceWord() override { return word; }
   void setBeside(bool) override {}
   void beat() override {}
   Result<void> barrier() override { return {}; }
@@ -36,6 +37,7 @@ public:
 
 private:
   int number, ranks;
+  std::atomic<uint64_t> word = 0;
 };
 
 } // namespace polyrank::runtime::test

@@ -58,6 +58,14 @@ TEST_P(JobTest, TheLauncherSeesWhereARankIs) {
     EXPECT_EQ(report.command, 34u);
     EXPECT_EQ(report.operation, 56u);
     EXPECT_EQ(report, member->report(1));
+    EXPECT_EQ(report.issued, (Position{12, 34}));
+    // The device is behind, and then not any more.
+    member->deviceWord() = Position{12, 30}.word();
+    report = job->report(1);
+    EXPECT_EQ((Position{report.step, report.command}), (Position{12, 30}));
+    EXPECT_EQ(report.issued, (Position{12, 34}));
+    member->deviceWord() = Position{12, 35}.word();
+    EXPECT_EQ(job->report(1).command, 34u);
     member->beat();
     EXPECT_NE(job->report(1), report);
   }

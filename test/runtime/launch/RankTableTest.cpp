@@ -52,6 +52,11 @@ TEST(RankTable, SaysWhereARankIsAndWhatItWaitsFor) {
   RankSnapshot beside = at(3, 5, {What::Starts, {1}});
   beside.report.isBeside = true;
   EXPECT_EQ(said(beside), "evaluates after step 3, waits for rank 1");
+  RankSnapshot behind = at(3, 5);
+  behind.report.issued = {3, 9};
+  EXPECT_EQ(said(behind), "is in step 3, op 5 (issued up to op 9)");
+  behind.report.issued = {4, 1};
+  EXPECT_EQ(said(behind), "is in step 3, op 5 (issued up to step 4, op 1)");
   RankSnapshot starting = at(0, 0);
   starting.report.phase = RankPhase::Joining;
   EXPECT_EQ(said(starting), "has not joined the job");

@@ -83,7 +83,7 @@ public:
   Result<void> mark(std::atomic<uint64_t> &word, uint64_t value,
                     Events after) override {
     POLYRANK_ASSIGN(
-        over, put(Queue::Compute, after, [&word, value]() -> Result<void> {
+        over, queues->put(markQueue, after, [&word, value]() -> Result<void> {
           word.store(value);
           return {};
         }));

@@ -76,9 +76,9 @@ public:
                 [=, this] { return inner->receive(end, into, {}, freed); });
   }
 
-  Result<void> barrier(Group group) override {
+  Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
     queues->drain();
-    return inner->barrier(group);
+    return inner->exchange(group, value);
   }
   void pace(Group group, const PacedLink &link) override {
     queues->drain();

@@ -30,8 +30,9 @@ struct QueueOptions {
   uint64_t leavesOut = 0;
 };
 
-/// The queues of a device, and one for a transport.
-inline constexpr size_t transportQueue = 3;
+/// The queues of a device, one for a transport, and one for what only publishes
+/// how far the others are: that one is neither pending nor left out.
+inline constexpr size_t transportQueue = 3, markQueue = 4;
 inline std::shared_ptr<class WorkQueues>
 makeQueues(uint64_t seed,
            std::chrono::microseconds longest = std::chrono::milliseconds(1),
@@ -68,7 +69,8 @@ public:
       return *shared->failure;
     std::vector<Event> events(after.begin(), after.end());
     auto signal = std::make_shared<Done>(shared, queue);
-    if (crosses(events, queue) && ++numbered == options.leavesOut) {
+    if (queue != markQueue && crosses(events, queue) &&
+        ++numbered == options.leavesOut) {
       for (const Event &event : events)
         if (auto *other = doneOf(event); other && !other->isDone)
           heldBack.push_back(other);
@@ -79,7 +81,7 @@ public:
                                                  options.delays[queue].count());
     lines[queue].tasks.push_back({std::move(events), std::move(body), signal,
                                   std::chrono::microseconds(drawn(draws))});
-    ++unfinished;
+    ++(queue == markQueue ? marks : unfinished);
     shared->changed.notify_all();
     return Event(signal);
   }
@@ -87,7 +89,7 @@ public:
   /// Waits until everything is done.
   void drain() {
     std::unique_lock lock(shared->mutex);
-    shared->changed.wait(lock, [&] { return unfinished == 0; });
+    shared->changed.wait(lock, [&] { return unfinished + marks == 0; });
   }
 
   /// The number of tasks that are not over yet.
@@ -194,7 +196,7 @@ private:
         shared->failure = done.error();
       task.signal->ended = eventClock();
       task.signal->isDone = true;
-      --unfinished;
+      --(queue == markQueue ? marks : unfinished);
       shared->changed.notify_all();
     }
   }
@@ -203,7 +205,7 @@ private:
   std::mt19937_64 draws;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   std::vector<Line> lines;
-  uint64_t unfinished = 0, numbered = 0;
+  uint64_t unfinished = 0, marks = 0, numbered = 0;
   std::shared_ptr<Done> leftOut;
   std::vector<const Done *> heldBack; // not done when `leftOut` was put
   bool ends = false, isEarly = false;
@@ -213,7 +215,7 @@ inline std::shared_ptr<WorkQueues> makeQueues(uint64_t seed,
                                               std::chrono::microseconds longest,
                                               uint64_t leavesOut) {
   return std::make_shared<WorkQueues>(QueueOptions{
-      seed, std::vector<std::chrono::microseconds>(transportQueue + 1, longest),
+      seed, std::vector<std::chrono::microseconds>(markQueue + 1, longest),
       leavesOut});
 }
 
