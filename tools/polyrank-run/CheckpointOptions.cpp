@@ -1,6 +1,4 @@
-// The option --checkpoint, --resume and related ones.
-
-#include "tools/polyrank-run/CheckpointOptions.h"
+// The options --checkpoint, --resume and related ones.
 
 #include "tools/polyrank-run/OptionTable.h"
 

@@ -1,16 +1,12 @@
-// The options about samples, and opening them.
+// The options about samples.
 
 #include "tools/polyrank-run/DataOptions.h"
 
-#include "runtime/checkpoint/Checksum.h"
-#include "runtime/exec/DataFingerprint.h"
 #include "tools/polyrank-run/OptionTable.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -158,121 +154,6 @@ void takeFiles(CLI::App &app, RunOptions &options,
   // Added to --data, so that ranks and --write-config have them, too.
   for (const std::string &path : more)
     app.get_option("--data")->add_result(path);
-}
-
-uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {
-  double exact =
-             epochs * static_cast<double>(samples) / static_cast<double>(batch),
-         whole = std::round(exact);
-  // 0.1 of 30 samples are 3, although the double is a little more.
-  bool isWhole = std::abs(exact - whole) <= 1e-12 * exact;
-  return std::max<uint64_t>(1, uint64_t(isWhole ? whole : std::ceil(exact)));
-}
-
-Result<DataSource> openData(const RunOptions &options, const plan::Plan &plan) {
-  DataOptions data;
-  data.paths = options.samples();
-  data.tokenType = options.tokenType;
-  data.documents = options.documents;
-  data.batch = plan.samples_per_step();
-  data.order = options.order;
-  data.seed = options.seed;
-  data.holdout = options.holdout;
-  data.allowPart = evaluatesAll(options, plan);
-  std::vector<InputSpec> specs = inputSpecsOf(plan);
-  POLYRANK_ASSIGN(source, DataSource::open(data, specs));
-  if (source.hasWeights() && plan.mode() == plan::Mode::Forward)
-    return Error{"a forward plan takes each sample once, so weights of sources "
-                 "say nothing: give --data without them"};
-  return std::move(source);
-}
-
-Result<DataSource> openEvaluationData(const RunOptions &options,
-                                      const plan::Plan &plan) {
-  DataOptions data;
-  bool own = options.evalData.empty();
-  data.paths = own ? options.samples() : options.evalData;
-  data.tokenType = options.tokenType;
-  data.documents = options.documents;
-  data.batch = plan.samples_per_step();
-  data.order = SampleOrder::Sequential;
-  data.holdout = own ? options.holdout : 0;
-  data.allowPart = true;
-  std::vector<InputSpec> specs = inputSpecsOf(plan);
-  POLYRANK_ASSIGN(source, DataSource::open(data, specs));
-  if (source.hasWeights() && !own)
-    return Error{"--eval-data: each sample counts once, so weights of sources "
-                 "say nothing: leave them out"};
-  return std::move(source);
-}
-
-Result<std::string> fingerprintOf(const DataSource &data,
-                                  const plan::Plan &plan) {
-  return fingerprintOf(data, inputSpecsOf(plan), plan.samples_per_step());
-}
-
-Result<std::string> identityOf(const DataSource &data) {
-  POLYRANK_ASSIGN(files, data.identity());
-  return digestOf(files);
-}
-
-Result<void> checkSameData(std::string_view launchers, const DataSource &data,
-                           const plan::Plan &plan) {
-  POLYRANK_ASSIGN(found, fingerprintOf(data, plan));
-  if (found != launchers)
-    return Error{fmt::format("the data files changed while the run started: "
-                             "this rank finds {}, the launcher found {}",
-                             found, launchers)};
-  return {};
-}
-
-Split splitOf(const RunOptions &options, const plan::Plan &plan) {
-  return plan.mode() == plan::Mode::Forward && options.holdout > 0
-             ? Split::Holdout
-             : Split::Train;
-}
-
-bool evaluatesAll(const RunOptions &options, const plan::Plan &plan) {
-  if (plan.mode() != plan::Mode::Forward || options.steps || options.epochs > 0)
-    return false;
-  for (const plan::Program *program : *plan.programs())
-    for (const plan::Output *output : *program->outputs())
-      if (output->kind() == plan::OutputKind::Metric)
-        return true;
-  return false;
-}
-
-std::vector<Batch> evaluatedBatchesOf(const RunOptions &options,
-                                      const plan::Plan &plan,
-                                      const DataSource &data) {
-  if (!evaluatesAll(options, plan))
-    return {};
-  return data.batchesOfAll(splitOf(options, plan));
-}
-
-uint64_t stepsOf(const RunOptions &options, const plan::Plan &plan,
-                 const DataSource &data) {
-  if (options.steps)
-    return options.steps;
-  uint64_t batch = plan.samples_per_step();
-  if (options.epochs > 0)
-    return stepsOfEpochs(options.epochs, data.samples(Split::Train), batch);
-  if (evaluatesAll(options, plan))
-    return evaluatedBatchesOf(options, plan, data).size();
-  uint64_t samples = data.samples(splitOf(options, plan));
-  // With --outputs every sample needs an output.
-  return options.outputs.empty() ? samples / batch
-                                 : (samples + batch - 1) / batch;
-}
-
-uint64_t outputSamplesOf(const RunOptions &options, const plan::Plan &plan,
-                         const DataSource &data) {
-  uint64_t samples = data.samples(splitOf(options, plan)), upTo = 0;
-  if (evaluatesAll(options, plan))
-    return samples;
-  bool all = __builtin_mul_overflow(stepsOf(options, plan, data),
-                                    plan.samples_per_step(), &upTo);
-  return all ? samples : std::min(samples, upTo);
 }
 
 } // namespace polyrank::runtime

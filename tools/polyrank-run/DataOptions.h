@@ -14,8 +14,4 @@ namespace polyrank::runtime {
 void takeFiles(CLI::App &app, RunOptions &options,
                const std::vector<std::string> &more);
 
-/// Returns the least number of steps that take `epochs` times `samples`
-/// positions: the last batch may extend into the next epoch.
-uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch);
-
 } // namespace polyrank::runtime

@@ -1,12 +1,13 @@
 // polyrank-run checks the user's input, starts the ranks and shows their
-// progress. The ranks run the same program (Rank.cpp).
+// progress. The ranks run the same program (runtime/session/Rank.cpp).
 
 #include "runtime/launch/OtherLaunchers.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/Rank.h"
+#include "runtime/session/Run.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
-#include "tools/polyrank-run/Rank.h"
-#include "tools/polyrank-run/Run.h"
+#include "tools/polyrank-run/Options.h"
 
 #include <algorithm>
 #include <cerrno>

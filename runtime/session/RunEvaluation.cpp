@@ -1,6 +1,6 @@
 // What the launcher hands to the ranks, and what it does with evaluations.
 
-#include "tools/polyrank-run/Run.h"
+#include "runtime/session/Run.h"
 
 #include "runtime/report/Messages.h"
 

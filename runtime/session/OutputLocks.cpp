@@ -1,7 +1,7 @@
 // Locks the folder of checkpoints by flock, which other machines see too, and a
 // file by the name of a socket, which leaves nothing on a disk.
 
-#include "tools/polyrank-run/OutputLocks.h"
+#include "runtime/session/OutputLocks.h"
 
 #include "runtime/report/Messages.h"
 #include "support/Sha256.h"

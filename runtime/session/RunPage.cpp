@@ -1,6 +1,6 @@
 // The atomic words by which ranks and launcher agree.
 
-#include "tools/polyrank-run/RunPage.h"
+#include "runtime/session/RunPage.h"
 
 #include <algorithm>
 #include <new>

@@ -1,6 +1,6 @@
 // Creates the files of weights, and moves a set of them into place.
 
-#include "tools/polyrank-run/SaveOutput.h"
+#include "runtime/session/SaveOutput.h"
 
 #include "runtime/checkpoint/SafetensorsSet.h"
 

@@ -5,7 +5,7 @@
 #include "runtime/checkpoint/Commit.h"
 #include "runtime/exec/CheckpointSaver.h"
 #include "runtime/report/Progress.h"
-#include "tools/polyrank-run/CheckpointOptions.h"
+#include "runtime/session/CheckpointOptions.h"
 
 #include <condition_variable>
 #include <deque>

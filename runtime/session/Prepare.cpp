@@ -1,6 +1,6 @@
 // The checks before a run, in order.
 
-#include "tools/polyrank-run/Prepare.h"
+#include "runtime/session/Prepare.h"
 
 #include "runtime/device/MakeDevice.h"
 #include "runtime/exec/CheckpointSaver.h"
@@ -8,11 +8,11 @@
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/IdleOptions.h"
 #include "support/ByteText.h"
 #include "support/Cores.h"
 #include "support/Names.h"
 #include "support/Outputs.h"
-#include "tools/polyrank-run/IdleOptions.h"
 
 #include <algorithm>
 #include <cerrno>

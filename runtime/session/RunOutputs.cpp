@@ -1,6 +1,6 @@
 // What a run leaves: its files, and the summary at its end.
 
-#include "tools/polyrank-run/Run.h"
+#include "runtime/session/Run.h"
 
 #include "runtime/report/Messages.h"
 #include "support/ByteText.h"

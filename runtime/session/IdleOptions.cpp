@@ -1,8 +1,8 @@
 // The rules by which an option of a run has no effect.
 
-#include "tools/polyrank-run/IdleOptions.h"
+#include "runtime/session/IdleOptions.h"
 
-#include "tools/polyrank-run/Evaluation.h"
+#include "runtime/session/Evaluation.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace polyrank::runtime {
 namespace {
 
 struct Situation {
-  const RunOptions &options;
+  const SessionOptions &options;
   const LoadedPlan &plan;
   uint64_t steps, stepsBefore;
 
@@ -101,7 +101,7 @@ constexpr Rule rules[] = {
 
 } // namespace
 
-std::vector<std::string> findIdle(const RunOptions &options,
+std::vector<std::string> findIdle(const SessionOptions &options,
                                   const LoadedPlan &plan, uint64_t steps,
                                   uint64_t stepsBefore) {
   Situation run{options, plan, steps, stepsBefore};

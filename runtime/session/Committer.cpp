@@ -1,6 +1,6 @@
 // Collects the ranks' reports, and commits in the background.
 
-#include "tools/polyrank-run/Committer.h"
+#include "runtime/session/Committer.h"
 
 #include "runtime/checkpoint/Checksum.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/launch/Launcher.h"
-#include "tools/polyrank-run/Options.h"
+#include "runtime/session/SessionOptions.h"
 
 #include <span>
 
@@ -14,7 +14,7 @@ namespace polyrank::runtime {
 /// numJobFiles that every job has come the files by which transports attach,
 /// that of the training and, if there is an evaluating plan, that of the
 /// evaluation; and last the requested files of weights, in the order of
-/// RunOptions::saves and savedFilesOf.
+/// SessionOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
   windowFile,
@@ -41,6 +41,6 @@ inline std::span<const int> transportFiles(const RankConnection &connection,
 std::string describe(const std::exception &exception);
 
 /// Runs the rank to its end. Returns the exit status of the process.
-int rankMain(const RunOptions &options, const RankConnection &connection);
+int rankMain(const SessionOptions &options, const RankConnection &connection);
 
 } // namespace polyrank::runtime

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "runtime/device/Device.h"
-#include "tools/polyrank-run/Evaluation.h"
-#include "tools/polyrank-run/Rank.h"
+#include "runtime/session/Evaluation.h"
+#include "runtime/session/Rank.h"
 
 #include <functional>
 #include <string>
@@ -40,7 +40,7 @@ public:
   /// Called by all ranks, before the first step. `until` is the result of the
   /// evaluations before it.
   static Result<std::unique_ptr<RankEvaluation>>
-  create(const RunOptions &options, const RankConnection &connection,
+  create(const SessionOptions &options, const RankConnection &connection,
          const TrainingRank &training, const ManifestEvaluation &until);
 
   /// Evaluates all samples after step `step`, and reports the results. Called
@@ -55,8 +55,9 @@ public:
   }
 
 private:
-  RankEvaluation(const RunOptions &options, const RankConnection &connection,
-                 const TrainingRank &training, const ManifestEvaluation &until)
+  RankEvaluation(const SessionOptions &options,
+                 const RankConnection &connection, const TrainingRank &training,
+                 const ManifestEvaluation &until)
       : options(options), connection(connection), training(training),
         left(options.patience, until) {}
 
@@ -65,7 +66,7 @@ private:
   Result<bool> evaluate(RankProgram &program, uint64_t step,
                         EvaluationMeans &means);
 
-  const RunOptions &options;
+  const SessionOptions &options;
   const RankConnection &connection;
   TrainingRank training;
   Evaluation evaluation;

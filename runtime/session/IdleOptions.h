@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "tools/polyrank-run/Options.h"
+#include "runtime/session/SessionOptions.h"
 
 namespace polyrank::runtime {
 
 /// Returns a text with the reason for each option of the command line that has
 /// no effect in a run of `steps` steps, of which `stepsBefore` were done before
 /// the checkpoint.
-std::vector<std::string> findIdle(const RunOptions &options,
+std::vector<std::string> findIdle(const SessionOptions &options,
                                   const LoadedPlan &plan, uint64_t steps,
                                   uint64_t stepsBefore);
 

@@ -9,9 +9,9 @@
 #include "runtime/report/LogFile.h"
 #include "runtime/report/RankSteps.h"
 #include "runtime/report/RunReport.h"
-#include "tools/polyrank-run/Committer.h"
-#include "tools/polyrank-run/Prepare.h"
-#include "tools/polyrank-run/RunPage.h"
+#include "runtime/session/Committer.h"
+#include "runtime/session/Prepare.h"
+#include "runtime/session/RunPage.h"
 
 #include <chrono>
 #include <map>
@@ -29,7 +29,7 @@ class Run : Preparation {
 public:
   /// `hasBegun` becomes true once all input that precedes the run has been
   /// read.
-  Run(const RunOptions &given, bool &hasBegun)
+  Run(const SessionOptions &given, bool &hasBegun)
       : Preparation(given), hasBegun(hasBegun), restarts(given.restarts) {}
 
   Result<void> run();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/CheckpointFolder.h"
-#include "tools/polyrank-run/Options.h"
+#include "runtime/session/SessionData.h"
 
 namespace polyrank::runtime {
 
@@ -17,13 +17,13 @@ bool resumesFromFolder(const CheckpointOptions &options);
 
 /// Returns the description of this run's samples for a manifest; `data` may be
 /// null.
-Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
-                            const DataSource *data);
+Result<ManifestData> dataOf(const SessionOptions &options,
+                            const plan::Plan &plan, const DataSource *data);
 
 /// Fails unless a run with the data `now` can continue where the checkpoint
 /// ended: with the same samples in the same order, and the same number per
 /// step. Sets `now.origin`. The error names both and the remedy.
-Result<void> continueData(const RunOptions &options,
+Result<void> continueData(const SessionOptions &options,
                           const FoundCheckpoint &found, ManifestData &now);
 
 /// Fails if the folder of --checkpoint has checkpoints that this run would

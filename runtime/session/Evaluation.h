@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/exec/TransferWeights.h"
-#include "tools/polyrank-run/Options.h"
+#include "runtime/session/SessionData.h"
 
 #include <set>
 
@@ -27,7 +27,7 @@ struct Evaluation {
 /// or -1 without it. Fails if that plan is not for the same ranks and threads,
 /// or not of the same model; without it, if the training plan draws random
 /// numbers or normalises with batch statistics.
-Result<Evaluation> openEvaluation(const RunOptions &options,
+Result<Evaluation> openEvaluation(const SessionOptions &options,
                                   const LoadedPlan &training, int evalPlan);
 
 /// True if any program of the plan draws random numbers, as dropout does.
@@ -39,7 +39,7 @@ inline constexpr uint64_t evaluationPage = 4096;
 uint64_t evaluationMemoryOf(const Evaluation &evaluation);
 
 /// True if an evaluation follows this step, counted from 1.
-inline bool isEvaluated(const RunOptions &options, uint64_t step,
+inline bool isEvaluated(const SessionOptions &options, uint64_t step,
                         uint64_t steps) {
   return options.evalEvery != 0 &&
          (step % options.evalEvery == 0 || step == steps);
@@ -68,7 +68,7 @@ private:
 
 /// Returns true if the evaluation after the step from which a run resumes is
 /// still to be made, before the first step: the earlier run ended before it.
-bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
+bool evaluatesAgain(const SessionOptions &options, const Manifest &resumed,
                     uint64_t steps);
 
 /// Decides whether a training still improves. NaN is never an improvement.

@@ -1,7 +1,7 @@
 // What the launcher does with checkpoints: which one the ranks begin from, and
 // when they save.
 
-#include "tools/polyrank-run/Run.h"
+#include "runtime/session/Run.h"
 
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/report/Messages.h"

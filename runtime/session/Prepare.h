@@ -6,11 +6,11 @@
 #include "runtime/exec/Weights.h"
 #include "runtime/job/Window.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/session/Evaluation.h"
+#include "runtime/session/OutputLocks.h"
+#include "runtime/session/Resume.h"
+#include "runtime/session/SaveOutput.h"
 #include "support/OutputFile.h"
-#include "tools/polyrank-run/Evaluation.h"
-#include "tools/polyrank-run/OutputLocks.h"
-#include "tools/polyrank-run/Resume.h"
-#include "tools/polyrank-run/SaveOutput.h"
 
 namespace polyrank::runtime {
 
@@ -37,7 +37,7 @@ struct CheckLine {
 /// The inputs and outputs of a run, from its options.
 class Preparation {
 public:
-  explicit Preparation(const RunOptions &given) : options(given) {}
+  explicit Preparation(const SessionOptions &given) : options(given) {}
 
   /// Opens everything, and stops at the first error.
   Result<void> run();
@@ -48,7 +48,7 @@ public:
   /// started, and no outputs are left.
   std::vector<CheckLine> checkAll();
 
-  RunOptions options; // completed from the plan
+  SessionOptions options; // completed from the plan
   Descriptor planDescriptor;
   std::optional<Window> window; // of `outputs`, or of what is saved
   std::optional<LoadedPlan> plan;

@@ -1,6 +1,6 @@
 // Chooses a checkpoint and compares it with the run.
 
-#include "tools/polyrank-run/Resume.h"
+#include "runtime/session/Resume.h"
 
 #include "runtime/report/Messages.h"
 
@@ -85,8 +85,8 @@ findResumed(const CheckpointOptions &options, uint64_t before) {
   return std::move(choice.found);
 }
 
-Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
-                            const DataSource *data) {
+Result<ManifestData> dataOf(const SessionOptions &options,
+                            const plan::Plan &plan, const DataSource *data) {
   ManifestData result;
   result.samplesPerStep = plan.samples_per_step();
   result.order = nameOf(options.order);
@@ -99,7 +99,7 @@ Result<ManifestData> dataOf(const RunOptions &options, const plan::Plan &plan,
   return result;
 }
 
-Result<void> continueData(const RunOptions &options,
+Result<void> continueData(const SessionOptions &options,
                           const FoundCheckpoint &found, ManifestData &now) {
   const Manifest &manifest = found.manifest;
   const ManifestData &then = manifest.data;

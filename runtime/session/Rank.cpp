@@ -1,6 +1,6 @@
 // Runs one rank: loads, runs the steps, saves, reports.
 
-#include "tools/polyrank-run/Rank.h"
+#include "runtime/session/Rank.h"
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/IdleDevice.h"
@@ -11,13 +11,14 @@
 #include "runtime/exec/SaveWeights.h"
 #include "runtime/job/local/LocalJob.h"
 #include "runtime/report/RankSteps.h"
+#include "runtime/session/Committer.h"
+#include "runtime/session/NotFinite.h"
+#include "runtime/session/Prepare.h"
+#include "runtime/session/RankEvaluate.h"
+#include "runtime/session/RunPage.h"
+#include "runtime/session/StepMeter.h"
 #include "support/Failpoint.h"
 #include "support/OutOfMemory.h"
-#include "tools/polyrank-run/Committer.h"
-#include "tools/polyrank-run/Prepare.h"
-#include "tools/polyrank-run/RankEvaluate.h"
-#include "tools/polyrank-run/RunPage.h"
-#include "tools/polyrank-run/StepMeter.h"
 
 #include <algorithm>
 #include <chrono>
@@ -38,7 +39,7 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
 
 class Rank {
 public:
-  Rank(const RunOptions &given, const RankConnection &connection)
+  Rank(const SessionOptions &given, const RankConnection &connection)
       : options(given), connection(connection) {}
 
   Result<void> run() {
@@ -695,7 +696,7 @@ private:
     connection.report({{"use", toJson(use)}});
   }
 
-  RunOptions options;
+  SessionOptions options;
   const RankConnection &connection;
   std::optional<LoadedPlan> plan;
   std::unique_ptr<JobMember> job;
@@ -742,7 +743,7 @@ std::string describe(const std::exception &exception) {
   return exception.what();
 }
 
-int rankMain(const RunOptions &options, const RankConnection &connection) {
+int rankMain(const SessionOptions &options, const RankConnection &connection) {
   try {
     Rank rank(options, connection);
     Result<void> result = rank.run();

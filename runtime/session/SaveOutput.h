@@ -3,9 +3,9 @@
 #pragma once
 
 #include "runtime/exec/SavedFiles.h"
+#include "runtime/session/SessionOptions.h"
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
-#include "tools/polyrank-run/Options.h"
 
 namespace polyrank::runtime {
 

@@ -1,6 +1,6 @@
 // Evaluates on the training ranks.
 
-#include "tools/polyrank-run/RankEvaluate.h"
+#include "runtime/session/RankEvaluate.h"
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/MakeDevice.h"
@@ -28,7 +28,7 @@ Result<void> checkSameFile(const std::string &what, std::string_view launchers,
 }
 
 Result<std::unique_ptr<RankEvaluation>> RankEvaluation::create(
-    const RunOptions &options, const RankConnection &connection,
+    const SessionOptions &options, const RankConnection &connection,
     const TrainingRank &training, const ManifestEvaluation &until) {
   std::unique_ptr<RankEvaluation> created(
       new RankEvaluation(options, connection, training, until));

@@ -1,9 +1,10 @@
 // The course of a run: start, attempts, and what the ranks report.
 
-#include "tools/polyrank-run/Run.h"
+#include "runtime/session/Run.h"
 
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/NotFinite.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
 

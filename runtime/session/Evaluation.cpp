@@ -1,6 +1,6 @@
 // Opens and checks the parts of an evaluation, and combines its results.
 
-#include "tools/polyrank-run/Evaluation.h"
+#include "runtime/session/Evaluation.h"
 
 #include "support/Names.h"
 
@@ -131,7 +131,7 @@ bool drawsNumbers(const LoadedPlan &plan) {
   return false;
 }
 
-Result<Evaluation> openEvaluation(const RunOptions &options,
+Result<Evaluation> openEvaluation(const SessionOptions &options,
                                   const LoadedPlan &training, int evalPlan) {
   Evaluation evaluation;
   if (evalPlan >= 0) {
@@ -218,7 +218,7 @@ std::vector<std::pair<std::string, double>> EvaluationMeans::results() const {
   return results;
 }
 
-bool evaluatesAgain(const RunOptions &options, const Manifest &resumed,
+bool evaluatesAgain(const SessionOptions &options, const Manifest &resumed,
                     uint64_t steps) {
   return resumed.step != 0 && isEvaluated(options, resumed.step, steps) &&
          (!resumed.evaluation || resumed.evaluation->step < resumed.step);
