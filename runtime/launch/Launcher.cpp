@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Launcher.h"
 
+#include "runtime/launch/EndMessage.h"
 #include "runtime/launch/RankProcess.h"
 #include "runtime/launch/Stragglers.h"
 #include "runtime/launch/Watch.h"
@@ -336,30 +337,40 @@ private:
   }
 
   void receive(int rank, const std::string &line) {
-    nlohmann::json report = nlohmann::json::parse(line, nullptr, false);
-    if (!report.is_object())
-      return;
-    Rank &reporter = ranks[rank];
-    if (report.contains("error")) {
-      reporter.error =
-          Error{report.value("error", std::string()),
-                Error::Fault(report.value("fault", int(Error::Fault::Rank)))};
-      if (first < 0 && !interrupted && !stalled) {
-        first = rank;
-        if (reporter.error->fault == Error::Fault::Rank)
-          showRanks(rank);
-        end(reporter.error->message);
-      }
-    } else if (report.contains("finished")) {
-      reporter.finished = true;
-    } else if (report.contains("stopped")) {
-      stoppedAfter = report["stopped"];
-    } else {
-      if (report.contains("step"))
-        watch.addStep(report["step"].value("seconds", 0.0));
-      if (options.onReport)
-        options.onReport(rank, report);
+    if (Result<void> taken = take(rank, line); !taken)
+      fail(rank, taken.error());
+  }
+
+  /// Fails if the line is no message, or one that cannot be read.
+  Result<void> take(int rank, const std::string &line) {
+    POLYRANK_ASSIGN(message, TaggedMessage::parse(line));
+    if (!isOneOf(message, endKinds)) {
+      if (!options.onReport)
+        return {};
+      POLYRANK_ASSIGN(seconds, options.onReport(rank, message));
+      if (seconds)
+        watch.addStep(*seconds);
+      return {};
     }
+    POLYRANK_ASSIGN(ended, fromTagged<EndMessage>(message, endKinds));
+    if (const auto *failed = std::get_if<RankFailed>(&ended))
+      fail(rank, failed->error);
+    else if (const auto *stopped = std::get_if<RankStopped>(&ended))
+      stoppedAfter = stopped->step;
+    else
+      ranks[rank].finished = true;
+    return {};
+  }
+
+  /// The first rank that fails ends all.
+  void fail(int rank, const Error &error) {
+    ranks[rank].error = error;
+    if (first >= 0 || interrupted || stalled)
+      return;
+    first = rank;
+    if (error.fault == Error::Fault::Rank)
+      showRanks(rank);
+    end(error.message);
   }
 
   Result<void> verdict() const {

@@ -5,12 +5,12 @@
 #include "runtime/job/Job.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/launch/Guests.h"
+#include "runtime/launch/TaggedMessage.h"
 #include "support/File.h"
 
 #include <chrono>
 #include <csignal>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,8 +44,12 @@ struct LaunchOptions {
   bool finishesStep = false;
   /// Reports a warning to the user while the job continues.
   std::function<void(const std::string &message)> onWarning;
-  /// Called with what a rank reports, other than errors and its end.
-  std::function<void(int rank, const nlohmann::json &report)> onReport;
+  /// Called with each message of a rank, except those with which it ends
+  /// (EndMessage). Returns the seconds that a step took if the message is about
+  /// one. An error means that the message cannot be read, and fails the rank.
+  std::function<Result<std::optional<double>>(int rank,
+                                              const TaggedMessage &message)>
+      onReport;
   /// Called at least every 100 ms.
   std::function<void()> onTick;
 };
@@ -125,7 +129,7 @@ public:
   /// The files by which the rank joins its job (JobControl::descriptors).
   const std::vector<int> &job() const { return jobFiles; }
 
-  void report(const nlohmann::json &report) const;
+  void report(const TaggedMessage &message) const;
   /// Reports why the rank ends, and returns its exit status.
   int fail(const Error &error) const;
   int finish() const;

@@ -1,5 +1,6 @@
 // A rank's environment, and its reports through the pipe.
 
+#include "runtime/launch/EndMessage.h"
 #include "runtime/launch/Launcher.h"
 
 #include <cerrno>
@@ -48,10 +49,8 @@ std::optional<RankConnection> RankConnection::fromEnvironment() {
   return connection;
 }
 
-void RankConnection::report(const nlohmann::json &report) const {
-  std::string line =
-      report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-      "\n";
+void RankConnection::report(const TaggedMessage &message) const {
+  std::string line = message.line() + "\n";
   for (size_t done = 0; done < line.size();) {
     ssize_t written = write(pipe, line.data() + done, line.size() - done);
     if (written < 0 && errno != EINTR)
@@ -61,16 +60,16 @@ void RankConnection::report(const nlohmann::json &report) const {
 }
 
 int RankConnection::fail(const Error &error) const {
-  report({{"error", error.message}, {"fault", int(error.fault)}});
+  report(toTagged(EndMessage(RankFailed{error}), endKinds));
   return int(error.fault);
 }
 
 void RankConnection::stopped(uint64_t step) const {
-  report({{"stopped", step}});
+  report(toTagged(EndMessage(RankStopped{step}), endKinds));
 }
 
 int RankConnection::finish() const {
-  report({{"finished", true}});
+  report(toTagged(EndMessage(RankFinished()), endKinds));
   return 0;
 }
 

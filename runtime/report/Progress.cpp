@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <stdexcept>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -45,24 +47,27 @@ std::string countText(double count) {
 
 } // namespace
 
-nlohmann::json toJson(const ReadyReport &ready) {
-  return {{"memory", ready.memorySeconds}, {"weights", ready.weightsSeconds}};
+void to_json(nlohmann::json &json, const ReadyReport &ready) {
+  json = {{"memory", ready.memorySeconds}, {"weights", ready.weightsSeconds}};
 }
 
-ReadyReport readyFromJson(const nlohmann::json &json) {
-  return {json.value("memory", 0.0), json.value("weights", 0.0)};
+void from_json(const nlohmann::json &json, ReadyReport &ready) {
+  json.at("memory").get_to(ready.memorySeconds);
+  json.at("weights").get_to(ready.weightsSeconds);
 }
 
-nlohmann::json toJson(const SaveReport &saving) {
-  return {{"path", saving.path},
+void to_json(nlohmann::json &json, const SaveReport &saving) {
+  json = {{"path", saving.path},
           {"done", saving.done},
           {"bytes", saving.bytes},
           {"seconds", saving.seconds}};
 }
 
-SaveReport saveFromJson(const nlohmann::json &json) {
-  return {json.value("path", std::string()), json.value("done", uint64_t(0)),
-          json.value("bytes", uint64_t(0)), json.value("seconds", 0.0)};
+void from_json(const nlohmann::json &json, SaveReport &saving) {
+  json.at("path").get_to(saving.path);
+  json.at("done").get_to(saving.done);
+  json.at("bytes").get_to(saving.bytes);
+  json.at("seconds").get_to(saving.seconds);
 }
 
 const double *StepReport::metric(std::string_view name) const {
@@ -124,12 +129,22 @@ static nlohmann::ordered_json toJson(int rank, const RankStep &step) {
           {"waiting_seconds", step.waitingSeconds}};
 }
 
-/// Returns the numbers as text, because JSON has no NaN.
+/// Returns a number as text, because JSON has no NaN.
+static std::string numberText(double value) { return fmt::format("{}", value); }
+
+static double numberFrom(const std::string &text) {
+  char *end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end)
+    throw std::invalid_argument(fmt::format("'{}' is no number", text));
+  return value;
+}
+
 static nlohmann::json
 toTexts(const std::vector<std::pair<std::string, double>> &numbers) {
   nlohmann::json texts = nlohmann::json::array();
   for (auto &[name, value] : numbers)
-    texts.push_back({name, fmt::format("{}", value)});
+    texts.push_back({name, numberText(value)});
   return texts;
 }
 
@@ -137,14 +152,13 @@ static std::vector<std::pair<std::string, double>>
 fromTexts(const nlohmann::json &texts) {
   std::vector<std::pair<std::string, double>> numbers;
   for (const nlohmann::json &entry : texts)
-    numbers.emplace_back(
-        entry.at(0).get<std::string>(),
-        std::strtod(entry.at(1).get<std::string>().c_str(), nullptr));
+    numbers.emplace_back(entry.at(0).get<std::string>(),
+                         numberFrom(entry.at(1).get<std::string>()));
   return numbers;
 }
 
-nlohmann::json toJson(const StepReport &step) {
-  return {{"step", step.step},
+void to_json(nlohmann::json &json, const StepReport &step) {
+  json = {{"step", step.step},
           {"seconds", step.seconds},
           {"communication", step.communicationShare},
           {"metrics", toTexts(step.metrics)},
@@ -152,15 +166,13 @@ nlohmann::json toJson(const StepReport &step) {
           {"share", step.share}};
 }
 
-StepReport stepFromJson(const nlohmann::json &json) {
-  StepReport step;
-  step.step = json.value("step", uint64_t(0));
-  step.seconds = json.value("seconds", 0.0);
-  step.communicationShare = json.value("communication", 0.0);
+void from_json(const nlohmann::json &json, StepReport &step) {
+  json.at("step").get_to(step.step);
+  json.at("seconds").get_to(step.seconds);
+  json.at("communication").get_to(step.communicationShare);
   step.metrics = fromTexts(json.at("metrics"));
   step.learningRates = fromTexts(json.at("learning_rates"));
-  step.share = json.value("share", 1.0);
-  return step;
+  json.at("share").get_to(step.share);
 }
 
 Result<std::unique_ptr<Progress>>
@@ -306,9 +318,30 @@ void EvaluationReport::add(const EvaluationReport &other) {
       metrics.push_back(metric);
 }
 
-EvaluationReport evaluationFromJson(const nlohmann::json &json) {
-  return {json.value("step", uint64_t(0)), json.value("samples", uint64_t(0)),
-          json.value("seconds", 0.0), fromTexts(json.at("metrics"))};
+void to_json(nlohmann::json &json, const EvaluationReport &report) {
+  json = {{"step", report.step},
+          {"samples", report.samples},
+          {"seconds", report.seconds},
+          {"metrics", toTexts(report.metrics)}};
+}
+
+void from_json(const nlohmann::json &json, EvaluationReport &report) {
+  json.at("step").get_to(report.step);
+  json.at("samples").get_to(report.samples);
+  json.at("seconds").get_to(report.seconds);
+  report.metrics = fromTexts(json.at("metrics"));
+}
+
+void to_json(nlohmann::json &json, const PatienceReport &report) {
+  json = {{"step", report.step},
+          {"best_step", report.bestStep},
+          {"best_loss", numberText(report.bestLoss)}};
+}
+
+void from_json(const nlohmann::json &json, PatienceReport &report) {
+  json.at("step").get_to(report.step);
+  json.at("best_step").get_to(report.bestStep);
+  report.bestLoss = numberFrom(json.at("best_loss").get<std::string>());
 }
 
 void Progress::evaluated(const EvaluationReport &report) {
@@ -340,12 +373,10 @@ void Progress::evaluated(const EvaluationReport &report) {
   lineOpen = false;
 }
 
-void Progress::stopped(const nlohmann::json &report) {
+void Progress::stopped(const PatienceReport &report) {
   warn(fmt::format("the run ends after step {}: eval_loss is not smaller than "
-                   "after step {} any more, when it was {} (--patience)",
-                   report.value("step", uint64_t(0)),
-                   report.value("best_step", uint64_t(0)),
-                   report.value("best_loss", std::string())));
+                   "after step {} any more, when it was {:.6g} (--patience)",
+                   report.step, report.bestStep, report.bestLoss));
 }
 
 /// Appends to the log, if there is one and it can be written.
@@ -562,8 +593,8 @@ bool Progress::meanLossIsNan() const {
   return false;
 }
 
-nlohmann::json toJson(const RankUse &use) {
-  return {{"peak_resident", use.peakResident},
+void to_json(nlohmann::json &json, const RankUse &use) {
+  json = {{"peak_resident", use.peakResident},
           {"peak_own", use.peakOwn},
           {"compute_seconds", use.computeSeconds},
           {"communication_seconds", use.communicationSeconds},
@@ -572,16 +603,14 @@ nlohmann::json toJson(const RankUse &use) {
           {"sent_bytes", use.sentBytes}};
 }
 
-RankUse useFromJson(const nlohmann::json &json) {
-  RankUse use;
-  use.peakResident = json.value("peak_resident", uint64_t(0));
-  use.peakOwn = json.value("peak_own", uint64_t(0));
-  use.computeSeconds = json.value("compute_seconds", 0.0);
-  use.communicationSeconds = json.value("communication_seconds", 0.0);
-  use.startingSeconds = json.value("starting_seconds", 0.0);
-  use.waitingSeconds = json.value("waiting_seconds", 0.0);
-  use.sentBytes = json.value("sent_bytes", uint64_t(0));
-  return use;
+void from_json(const nlohmann::json &json, RankUse &use) {
+  json.at("peak_resident").get_to(use.peakResident);
+  json.at("peak_own").get_to(use.peakOwn);
+  json.at("compute_seconds").get_to(use.computeSeconds);
+  json.at("communication_seconds").get_to(use.communicationSeconds);
+  json.at("starting_seconds").get_to(use.startingSeconds);
+  json.at("waiting_seconds").get_to(use.waitingSeconds);
+  json.at("sent_bytes").get_to(use.sentBytes);
 }
 
 void StepReport::add(const StepReport &other) {

@@ -75,8 +75,8 @@ struct StepReport {
   void add(const StepReport &other);
 };
 
-nlohmann::json toJson(const StepReport &step);
-StepReport stepFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const StepReport &step);
+void from_json(const nlohmann::json &json, StepReport &step);
 
 /// A rank's report of the times before the first step: to touch the arena's
 /// pages, and to read the weights.
@@ -84,8 +84,8 @@ struct ReadyReport {
   double memorySeconds = 0, weightsSeconds = 0;
 };
 
-nlohmann::json toJson(const ReadyReport &ready);
-ReadyReport readyFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const ReadyReport &ready);
+void from_json(const nlohmann::json &json, ReadyReport &ready);
 
 /// A rank's report of the progress of saving weights.
 struct SaveReport {
@@ -94,8 +94,8 @@ struct SaveReport {
   double seconds = 0; // once the file is complete
 };
 
-nlohmann::json toJson(const SaveReport &saving);
-SaveReport saveFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const SaveReport &saving);
+void from_json(const nlohmann::json &json, SaveReport &saving);
 
 /// A complete checkpoint.
 struct CheckpointReport {
@@ -118,7 +118,18 @@ struct EvaluationReport {
   /// Merges the report of another program's first rank for the same evaluation.
   void add(const EvaluationReport &other);
 };
-EvaluationReport evaluationFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const EvaluationReport &report);
+void from_json(const nlohmann::json &json, EvaluationReport &report);
+
+/// A rank's report that the run ends since the loss of held-out samples does
+/// not become smaller any more.
+struct PatienceReport {
+  uint64_t step = 0, bestStep = 0;
+  double bestLoss = 0;
+};
+
+void to_json(nlohmann::json &json, const PatienceReport &report);
+void from_json(const nlohmann::json &json, PatienceReport &report);
 
 struct ProgressOptions {
   bool quiet = false;
@@ -158,8 +169,8 @@ public:
   void step(const StepReport &step);
   /// Logs an evaluation and shows it.
   void evaluated(const EvaluationReport &report);
-  /// Shows that patience is exhausted: {"step", "best_step", "best_loss"}.
-  void stopped(const nlohmann::json &report);
+  /// Shows that patience is exhausted.
+  void stopped(const PatienceReport &report);
   const std::optional<EvaluationReport> &lastEvaluation() const {
     return evaluation;
   }
@@ -255,8 +266,8 @@ struct RankUse {
   double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
 };
-nlohmann::json toJson(const RankUse &use);
-RankUse useFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const RankUse &use);
+void from_json(const nlohmann::json &json, RankUse &use);
 
 /// Describes what will run and what each rank will hold.
 std::string describeStart(const PlanReport &plan);

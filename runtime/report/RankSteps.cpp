@@ -6,21 +6,19 @@
 
 namespace polyrank::runtime {
 
-nlohmann::json toJson(const RankStep &step) {
-  return nlohmann::json::array({step.step, step.seconds, step.computeSeconds,
+void to_json(nlohmann::json &json, const RankStep &step) {
+  json = nlohmann::json::array({step.step, step.seconds, step.computeSeconds,
                                 step.communicationSeconds, step.waitingSeconds,
                                 step.residentBytes});
 }
 
-RankStep rankStepFromJson(const nlohmann::json &json) {
-  RankStep step;
-  step.step = json.at(0).get<uint64_t>();
-  step.seconds = json.at(1).get<double>();
-  step.computeSeconds = json.at(2).get<double>();
-  step.communicationSeconds = json.at(3).get<double>();
-  step.waitingSeconds = json.at(4).get<double>();
-  step.residentBytes = json.at(5).get<uint64_t>();
-  return step;
+void from_json(const nlohmann::json &json, RankStep &step) {
+  json.at(0).get_to(step.step);
+  json.at(1).get_to(step.seconds);
+  json.at(2).get_to(step.computeSeconds);
+  json.at(3).get_to(step.communicationSeconds);
+  json.at(4).get_to(step.waitingSeconds);
+  json.at(5).get_to(step.residentBytes);
 }
 
 std::optional<StepReport> StepCollector::add(int rank, StepReport report) {

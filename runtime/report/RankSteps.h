@@ -11,8 +11,8 @@ namespace polyrank::runtime {
 
 /// A rank's report of each step, if a log is kept. The text is short, since the
 /// launcher reads one from every rank in every step.
-nlohmann::json toJson(const RankStep &step);
-RankStep rankStepFromJson(const nlohmann::json &json);
+void to_json(nlohmann::json &json, const RankStep &step);
+void from_json(const nlohmann::json &json, RankStep &step);
 
 /// Assembles a step from the reports of its ranks: the metrics of each
 /// program's first rank and, with `everyRank`, the times of each rank. One rank

@@ -2,23 +2,17 @@
 
 #pragma once
 
-#include "runtime/checkpoint/Commit.h"
 #include "runtime/exec/CheckpointSaver.h"
-#include "runtime/report/Progress.h"
-#include "runtime/session/CheckpointOptions.h"
+#include "runtime/session/CommitThread.h"
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
-#include <set>
-#include <thread>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace polyrank::runtime {
-
-nlohmann::json toJson(const ShardReport &shard);
-ShardReport shardFromJson(const nlohmann::json &json);
 
 /// Assembles a checkpoint once all ranks have reported that their file is
 /// durable, and commits it on a thread of its own, so that the launcher does
@@ -32,7 +26,6 @@ public:
   Committer(const CheckpointOptions &options, CheckpointLayout layout,
             int64_t run, FileOperations &files,
             std::function<bool(uint64_t step)> isEvaluated);
-  ~Committer();
 
   /// Adds the metrics of a step, before the last report of its checkpoint.
   void note(uint64_t step,
@@ -69,31 +62,15 @@ public:
   const std::optional<std::string> &lastFailure() const { return failure; }
 
 private:
-  struct Pending {
-    Manifest manifest;
+  /// A checkpoint of which some ranks have not yet reported their file.
+  struct Pending : CommitThread::Task {
     size_t reports = 0;
-    uint64_t bytes = 0;
-    double copySeconds = 0, writeSeconds = 0; // of the slowest rank
-    std::string error;                        // of the first rank that failed
-    bool isAmended = false; // it is committed, and its manifest is replaced
   };
-  struct Outcome {
-    CheckpointReport report;
-    std::string error, warning;
-    bool isAmended = false;
-  };
-
-  void work();
-  Outcome commit(Pending &&pending);
-  std::string amend(const Manifest &manifest);
-  std::string tidy(const Manifest &manifest, bool isFinal);
-  void push(Pending &&pending);
 
   const CheckpointOptions &options;
   CheckpointLayout layout;
   int64_t run;
   FileOperations &files;
-  std::function<bool(uint64_t)> isEvaluated;
   size_t writers = 0; // ranks with a file
   std::map<uint64_t, Pending> pending;
   std::map<uint64_t, std::vector<std::pair<std::string, double>>> metrics;
@@ -103,17 +80,10 @@ private:
   std::map<uint64_t, Manifest> given;
   std::map<uint64_t, ManifestEvaluation> evaluations;
   std::optional<ManifestEvaluation> before; // state at the begin
-  std::set<uint64_t> whole; // steps that the thread has committed
   uint64_t committed = 0, numEnded = 0;
   std::optional<std::string> failure;
   bool hasWarned = false;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Pending> queue;
-  std::deque<Outcome> outcomes;
-  bool working = false, ending = false;
-  std::thread thread;
+  CommitThread thread;
 };
 
 } // namespace polyrank::runtime

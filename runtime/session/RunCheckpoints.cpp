@@ -1,94 +1,54 @@
-// What the launcher does with checkpoints: which one the ranks begin from, and
-// when they save.
+// Which checkpoint the ranks begin from, and when they save.
 
-#include "runtime/session/Run.h"
+#include "runtime/session/RunCheckpoints.h"
 
 #include "runtime/exec/LoadCheckpoint.h"
 #include "runtime/report/Messages.h"
-#include "support/Json.h"
+#include "runtime/session/Resume.h"
+#include "runtime/session/RunStart.h"
 #include "support/Version.h"
 
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace polyrank::runtime {
 
-Result<void> Run::prepareCheckpoints() {
-  POLYRANK_ASSIGN(created, RunPage::create());
-  page.emplace(std::move(created));
-  page->facts().run = getpid();
-  if (data) {
-    POLYRANK_ASSIGN(fingerprint, fingerprintOf(*data, *plan->plan));
-    fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);
-  }
-  if (Result<void> set = setIdentities(); !set)
-    return set;
-  if (Result<void> set = setResumed(); !set)
-    return set;
-  if (!checkpoint)
-    return {};
-  CheckpointLayout layout = *checkpoint;
-  layout.manifest.seed = options.seed;
+RunCheckpoints::RunCheckpoints(Prepared &run, RunPage &page, Progress &progress)
+    : run(run), page(page), progress(progress) {
+  if (!run.checkpoint)
+    return;
+  CheckpointLayout layout = *run.checkpoint;
+  layout.manifest.seed = run.options.seed;
   layout.manifest.program = fmt::format("polyrank-run {}", versionText);
-  layout.manifest.model = report.model;
-  layout.manifest.planHash = report.hash;
-  layout.manifest.mesh = report.mesh;
-  layout.manifest.data = dataState;
-  committer.emplace(options.checkpoints, std::move(layout), page->facts().run,
-                    diskFiles, [this](uint64_t step) {
-                      return evaluation && isEvaluated(options, step, steps);
+  layout.manifest.model = run.report.model;
+  layout.manifest.planHash = run.report.hash;
+  layout.manifest.mesh = run.report.mesh;
+  layout.manifest.data = run.dataState;
+  committer.emplace(run.options.checkpoints, std::move(layout),
+                    page.facts().run, files, [&run](uint64_t step) {
+                      return run.evaluation &&
+                             isEvaluated(run.options, step, run.steps);
                     });
-  committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
-  lastRequest = std::chrono::steady_clock::now();
-  return {};
 }
 
-Result<void> Run::setIdentities() {
-  RunPage::Facts &facts = page->facts();
-  // A resumed run reads --init only for an evaluating plan.
-  if (!options.init.empty() && !times &&
-      (!resumed || !options.evalPlan.empty())) {
-    POLYRANK_ASSIGN(set, SafetensorsSet::open(options.init));
-    POLYRANK_ASSIGN(identity, set.identity());
-    identity.copy(facts.init, sizeof(facts.init) - 1);
-  }
-  if (data) {
-    POLYRANK_ASSIGN(identity, identityOf(*data));
-    identity.copy(facts.samples, sizeof(facts.samples) - 1);
-  }
-  // The samples of --holdout are in these.
-  if (evaluation && !options.evalData.empty()) {
-    POLYRANK_ASSIGN(identity, identityOf(*evaluation->data));
-    identity.copy(facts.evaluated, sizeof(facts.evaluated) - 1);
-  }
-  return {};
-}
-
-Result<void> Run::setResumed() {
-  RunPage::Facts &facts = page->facts();
-  facts.step = stepsBefore();
-  page->startAfter(stepsBefore());
+Result<void> RunCheckpoints::begin() {
+  RunPage::Facts &facts = page.facts();
+  facts.step = run.stepsBefore();
+  page.startAfter(run.stepsBefore());
   // Ranks that load an older checkpoint have not done the requested saves.
   endedBefore = requests = committer ? committer->ended() : 0;
   lastRequest = std::chrono::steady_clock::now();
-  facts.origin = dataState.origin;
-  facts.evaluation = evaluationsBefore().value_or(ManifestEvaluation());
-  facts.evaluatesAgain = isToEvaluate();
-  patience = Patience(options.patience, facts.evaluation);
+  facts.origin = run.dataState.origin;
+  facts.evaluation = run.evaluationsBefore().value_or(ManifestEvaluation());
+  facts.evaluatesAgain = run.isToEvaluate();
   if (committer)
-    committer->beginWith(resumed ? &*resumed : nullptr, evaluationsBefore());
-  facts.resetOptimizer = options.checkpoints.resetOptimizer;
-  facts.savesAtOnce = false;
-  if (checkpoint && resumed && steps == stepsBefore()) {
-    Result<FoundCheckpoint> there =
-        openCheckpoint(checkpointPath(options.checkpoints.folder, steps));
-    if (!there && !isDamage(there.error()))
-      return there.error();
-    facts.savesAtOnce = !there;
-  }
-  std::string path = resumed ? resumed->path : "";
+    committer->beginWith(run.resumed ? &*run.resumed : nullptr,
+                         run.evaluationsBefore());
+  facts.resetOptimizer = run.options.checkpoints.resetOptimizer;
+  POLYRANK_ASSIGN(atOnce, savesAtOnce());
+  facts.savesAtOnce = atOnce;
+  std::string path = run.resumed ? run.resumed->path : "";
   if (path.size() >= sizeof(facts.resume))
     return Error{fmt::format("--resume: the path '{}' is too long", path)};
   std::memset(facts.resume, 0, sizeof(facts.resume));
@@ -96,7 +56,116 @@ Result<void> Run::setResumed() {
   return {};
 }
 
-Result<void> Run::finishCheckpoints(const EndSignals &signals) {
+Result<bool> RunCheckpoints::savesAtOnce() const {
+  if (!run.checkpoint || !run.resumed || run.steps != run.stepsBefore())
+    return false;
+  Result<FoundCheckpoint> there =
+      openCheckpoint(checkpointPath(run.options.checkpoints.folder, run.steps));
+  if (!there && !isDamage(there.error()))
+    return there.error();
+  return !there;
+}
+
+Result<void> RunCheckpoints::takeNewest() {
+  if (!run.checkpoint)
+    return {};
+  CheckpointOptions &options = run.options.checkpoints;
+  POLYRANK_ASSIGN(choice, newestCheckpoint(options.folder));
+  for (const std::string &reason : choice.damaged)
+    tell(fmt::format("polyrank-run: passed over, for an older checkpoint: "
+                     "{}\n",
+                     reason));
+  if (choice.found && choice.found->manifest.step > run.stepsBefore()) {
+    run.resumed = std::move(choice.found);
+    // The checkpoint is this run's own, with its optimizer and data.
+    options.resume = options.folder;
+    options.resetOptimizer = false;
+    options.resetData = false;
+    if (Result<void> same =
+            continueData(run.options, *run.resumed, run.dataState);
+        !same)
+      return same;
+  }
+  tellResumed(run);
+  return {};
+}
+
+Result<void> RunCheckpoints::takeOlder(const std::string &damage) {
+  CheckpointOptions &options = run.options.checkpoints;
+  tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
+                   damage));
+  // This run will reach the checkpoint's step again.
+  if (run.checkpoint &&
+      run.resumed->path == checkpointPath(options.folder, run.stepsBefore()))
+    if (Result<void> aside = setAside(files, run.resumed->path); !aside)
+      return aside;
+  POLYRANK_ASSIGN(chosen, findResumed(options, run.stepsBefore()));
+  if (!chosen)
+    return Error{damage};
+  run.resumed = std::move(chosen);
+  if (Result<void> fits =
+          checkResume(*run.plan->plan, *run.resumed, options.resetOptimizer);
+      !fits)
+    return fits;
+  if (Result<void> same =
+          continueData(run.options, *run.resumed, run.dataState);
+      !same)
+    return same;
+  if (Result<void> earlier =
+          progress.startAfter(run.stepsBefore(), run.isToEvaluate());
+      !earlier)
+    return earlier;
+  if (committer)
+    committer->setOrigin(run.dataState.origin);
+  tellResumed(run);
+  return {};
+}
+
+void RunCheckpoints::note(const StepReport &step) {
+  if (committer)
+    committer->note(step.step, step.metrics);
+}
+
+void RunCheckpoints::note(const EvaluationReport &report,
+                          const ManifestEvaluation &state) {
+  if (committer)
+    committer->evaluated(state, report.metrics);
+}
+
+void RunCheckpoints::take(int rank, const ShardReport &shard) {
+  if (committer)
+    committer->take(rank, shard);
+}
+
+void RunCheckpoints::noteSkipped(uint64_t step) {
+  ++numSkipped;
+  uint64_t power = 1;
+  while (power < numSkipped)
+    power *= 10;
+  if (power == numSkipped)
+    progress.warn(fmt::format(
+        "the checkpoint of step {} is skipped ({} so far): two before it are "
+        "not on the disk yet; --every is more often than the disk can",
+        step, numSkipped));
+}
+
+void RunCheckpoints::tick() {
+  if (!committer)
+    return;
+  committer->tick(progress);
+  page.setEndedSaves(committer->ended() - endedBefore);
+  auto now = std::chrono::steady_clock::now();
+  std::chrono::seconds every(run.options.checkpoints.everySeconds);
+  // A save is not requested before all ranks have done the previous one.
+  if (every.count() > 0 && committer->ended() >= requests &&
+      now - lastRequest >= every) {
+    page.requestSave();
+    lastRequest = now;
+    ++requests;
+  }
+}
+
+Result<void> RunCheckpoints::finish(const EndSignals &signals, bool hasFailed) {
   if (!committer)
     return {};
   auto givesUp = [&] {
@@ -106,113 +175,32 @@ Result<void> Run::finishCheckpoints(const EndSignals &signals) {
         return true;
     return false;
   };
-  abandoned = !committer->finish(*progress, givesUp);
-  if (!abandoned)
-    return {};
-  return Error{fmt::format("interrupted by signal {} ({}) while the launcher "
-                           "waited for the disk to take a checkpoint",
-                           SIGINT, strsignal(SIGINT)),
-               Error::Fault::Rank};
+  abandoned = !committer->finish(progress, givesUp);
+  if (abandoned)
+    return Error{fmt::format("interrupted by signal {} ({}) while the launcher "
+                             "waited for the disk to take a checkpoint",
+                             SIGINT, strsignal(SIGINT)),
+                 Error::Fault::Rank};
+  if (hasFailed)
+    if (Result<void> removed =
+            removeLeftovers(files, run.options.checkpoints.folder);
+        !removed)
+      progress.warn(removed.error().message);
+  return {};
 }
 
-Error Run::endBetweenAttempts(int signal, const std::string &why) const {
-  return {fmt::format("{}interrupted by signal {} ({}) before the ranks were "
-                      "started again",
-                      why, signal, strsignal(signal)),
-          checkpoint ? Error::Fault::Preempted : Error::Fault::Rank};
+std::optional<std::string> RunCheckpoints::lastFailure() const {
+  return committer ? committer->lastFailure() : std::nullopt;
 }
 
-Result<void> Run::takeNewest() {
-  if (!checkpoint)
-    return setResumed();
-  const std::string &folder = options.checkpoints.folder;
-  POLYRANK_ASSIGN(choice, newestCheckpoint(folder));
-  for (const std::string &reason : choice.damaged)
-    tell(fmt::format("polyrank-run: passed over, for an older checkpoint: "
-                     "{}\n",
-                     reason));
-  if (choice.found && choice.found->manifest.step > stepsBefore()) {
-    resumed = std::move(choice.found);
-    // The checkpoint is this run's own, with its optimizer and data.
-    options.checkpoints.resume = folder;
-    options.checkpoints.resetOptimizer = false;
-    options.checkpoints.resetData = false;
-    if (Result<void> same = continueData(options, *resumed, dataState); !same)
-      return same;
-  }
-  tellResumed();
-  return setResumed();
-}
-
-Result<void> Run::takeOlder() {
-  tell(fmt::format("polyrank-run: passed over, for an older checkpoint: {}\n",
-                   damage));
-  // This run will reach the checkpoint's step again.
-  if (checkpoint && resumed->path == checkpointPath(options.checkpoints.folder,
-                                                    stepsBefore()))
-    if (Result<void> aside = setAside(diskFiles, resumed->path); !aside)
-      return aside;
-  POLYRANK_ASSIGN(chosen, findResumed(options.checkpoints, stepsBefore()));
-  if (!chosen)
-    return Error{damage};
-  resumed = std::move(chosen);
-  if (Result<void> fits = checkResume(*plan->plan, *resumed,
-                                      options.checkpoints.resetOptimizer);
-      !fits)
-    return fits;
-  if (Result<void> same = continueData(options, *resumed, dataState); !same)
-    return same;
-  if (Result<void> earlier =
-          progress->startAfter(stepsBefore(), isToEvaluate());
-      !earlier)
-    return earlier;
-  if (committer)
-    committer->setOrigin(dataState.origin);
-  tellResumed();
-  return setResumed();
-}
-
-void Run::tellResumed() const {
-  if (resumed && !options.quiet)
-    tell(fmt::format("going on from {}, after step {}\n", resumed->path,
-                     stepsBefore()));
-}
-
-void Run::tickCheckpoints() {
-  if (!committer)
-    return;
-  committer->tick(*progress);
-  page->setEndedSaves(committer->ended() - endedBefore);
-  auto now = std::chrono::steady_clock::now();
-  // A save is not requested before all ranks have done the previous one.
-  if (options.checkpoints.everySeconds > 0 && committer->ended() >= requests &&
-      now - lastRequest >=
-          std::chrono::seconds(options.checkpoints.everySeconds)) {
-    page->requestSave();
-    lastRequest = now;
-    ++requests;
-  }
-}
-
-void Run::noteSkipped(uint64_t step) {
-  ++skipped;
-  uint64_t power = 1;
-  while (power < skipped)
-    power *= 10;
-  if (power == skipped)
-    progress->warn(fmt::format(
-        "the checkpoint of step {} is skipped ({} so far): two before it are "
-        "not on the disk yet; --every is more often than the disk can",
-        step, skipped));
-}
-
-std::string Run::keptCheckpoint() const {
-  uint64_t step = committer && committer->lastStep() ? committer->lastStep()
-                  : checkpoint                       ? stepsBefore()
-                                                     : 0;
+std::string RunCheckpoints::describeKept() const {
+  bool hasNew = committer && committer->lastStep();
+  uint64_t step = hasNew           ? committer->lastStep()
+                  : run.checkpoint ? run.stepsBefore()
+                                   : 0;
   return step ? fmt::format("; go on from step {} with --resume {}", step,
-                            committer->lastStep() ? options.checkpoints.folder
-                                                  : resumed->path)
+                            hasNew ? run.options.checkpoints.folder
+                                   : run.resumed->path)
               : "";
 }
 

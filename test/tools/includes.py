@@ -14,6 +14,13 @@ MAY = {
     "runtime/job": ["support"],
     "runtime/launch": ["support", "runtime/job"],
     "runtime/report": ["support", "runtime/plan"],
+    # A session asks for a device by its target; only its jobs know how ranks of one machine meet.
+    "runtime/session": ["support", "runtime/checkpoint", "runtime/comm/Transport.h", "runtime/data",
+                        "runtime/device/Device.h", "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
+                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/Window.h", "runtime/launch", "runtime/plan",
+                        "runtime/report"],
+    "runtime/session/SessionJobs.cpp": ["support", "runtime/comm/shm/ShmMemory.h", "runtime/job/local/LocalJob.h", "runtime/plan",
+                                        "runtime/session"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -48,6 +55,8 @@ MUST_NOT = {
     # The benchmark of a CPU's call measures it without a plan.
     "compiler/target/cpu": ("compiler/target/cpu", "compiler/target/Targets.cpp"),
     "runtime/device/cpu": ("runtime/device/cpu", "runtime/device/MakeDevice.cpp", "compiler/target/cpu", "tools/bench/Attention.cpp"),
+    # A session stands above all else of the runtime.
+    "runtime/session": ("runtime/session", "tools/polyrank-run"),
     # What a device's addresses stand for: nobody else reads or writes an arena.
     "runtime/device/DeviceAccess.h": ("runtime/device", "runtime/comm/shm", "tools/bench"),
     # One way to move data knows nothing of another. Programs choose one, and whoever launches, watches or reports sees none.

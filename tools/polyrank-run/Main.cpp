@@ -3,11 +3,13 @@
 
 #include "runtime/launch/OtherLaunchers.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/Preparation.h"
 #include "runtime/session/Rank.h"
 #include "runtime/session/Run.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
 #include "tools/polyrank-run/Options.h"
+#include "tools/polyrank-run/ShowEnd.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,11 +59,13 @@ int launcherMain(const RunOptions &options) {
     if (result)
       result = run.run();
     if (result)
+      result = showEnd(run);
+    if (result)
       return run.status();
     tell(fmt::format("polyrank-run: {}\n", result.error().message));
     if (options.json)
       print(toText(
-          reportOfFailure(result.error(), run.stepsDone(), run.files())));
+          reportOfFailure(result.error(), run.stepsDone(), filesOf(options))));
     if (run.isAbandoned()) { // its thread cannot be joined
       finishTelling();
       std::_Exit(int(result.error().fault));

@@ -22,7 +22,8 @@ RankStep rankStep(uint64_t step, double seconds, double waiting,
 
 TEST(RankStep, ComesBackFromItsText) {
   RankStep step{7, 0.5, 0.25, 0.125, 0.0625, uint64_t(5) << 40};
-  RankStep back = rankStepFromJson(nlohmann::json::parse(toJson(step).dump()));
+  RankStep back =
+      nlohmann::json::parse(nlohmann::json(step).dump()).get<RankStep>();
   EXPECT_EQ(back.step, 7u);
   EXPECT_EQ(back.seconds, 0.5);
   EXPECT_EQ(back.computeSeconds, 0.25);

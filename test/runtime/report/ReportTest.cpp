@@ -134,7 +134,8 @@ TEST(StepReport, ComesThroughTheRanksPipeWithWhatIsNotFinite) {
   double infinity = std::numeric_limits<double>::infinity();
   step.metrics = {{"loss", 0.1}, {"norm", -infinity}, {"nan", NAN}};
   step.learningRates = {{"lr", 1e-3}, {"lr(x2)", infinity}};
-  StepReport back = stepFromJson(nlohmann::json::parse(toJson(step).dump()));
+  StepReport back =
+      nlohmann::json::parse(nlohmann::json(step).dump()).get<StepReport>();
   EXPECT_EQ(back.step, 7u);
   EXPECT_EQ(back.seconds, 0.5);
   EXPECT_EQ(back.communicationShare, 0.25);
@@ -186,7 +187,7 @@ TEST(Progress, SamplesThatStandSeveralTimesInABatchCountOnce) {
     report.step = (*progress)->stepsDone() + 1;
     report.metrics = {{"loss", loss}, {"count", count}, {"mse", norm}};
     report.share = share;
-    report = stepFromJson(toJson(report));
+    report = nlohmann::json(report).get<StepReport>();
     EXPECT_EQ(report.share, share);
     (*progress)->step(report);
   };
@@ -262,7 +263,8 @@ TEST(StepReport, WhatASkippedStepComputedIsNoError) {
 
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
   RankUse use{1, 2, 3, 4, 5, 6, 7};
-  RankUse back = useFromJson(nlohmann::json::parse(toJson(use).dump()));
+  RankUse back =
+      nlohmann::json::parse(nlohmann::json(use).dump()).get<RankUse>();
   EXPECT_EQ(back.peakResident, 1u);
   EXPECT_EQ(back.peakOwn, 2u);
   EXPECT_EQ(back.computeSeconds, 3);

@@ -1,0 +1,133 @@
+// Starts ranks, and decides whether they are started again.
+
+#include "runtime/session/Attempts.h"
+
+#include "runtime/report/Messages.h"
+#include "runtime/session/JobFiles.h"
+#include "runtime/session/Resume.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+
+Result<void> Attempts::launchAll(LaunchOptions launch) {
+  for (;;) {
+    if (Result<void> begun = begin(); !begun)
+      return begun;
+    POLYRANK_ASSIGN(end, launchOnce(launch));
+    const Result<void> &ran = end.result;
+    if (Result<void> finished = checkpoints.finish(signals, !ran); !finished)
+      return finished;
+    if (ran || reports.failure())
+      return ran;
+    if (std::optional<Error> ended = endedBySignal(end))
+      return *ended;
+    std::string damage = reports.damage();
+    if (damage.empty() || !resumesFromFolder(run.options.checkpoints)) {
+      if (Result<void> ready = prepareRestart(ran.error(), end.fromOutside);
+          !ready)
+        return ready;
+      continue;
+    }
+    if (int signal = signals.latest())
+      return endBetweenAttempts(signal, damage + "; ");
+    if (Result<void> older = checkpoints.takeOlder(damage); !older)
+      return older;
+  }
+}
+
+Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
+  // Each attempt has shared memory of its own, which is gone before the next
+  // attempt's is created.
+  POLYRANK_ASSIGN(
+      jobs, SessionJobs::create(*run.plan,
+                                run.evaluation ? &*run.evaluation : nullptr,
+                                launch.threads + run.options.commThreads,
+                                launch.cores.alone && !run.times));
+  launch.descriptors = descriptorsWith(*jobs);
+  launch.attempt = restarts.count() + 1;
+  launch.onReport = [&](int rank, const TaggedMessage &message) {
+    Result<std::optional<double>> seconds = reports.receive(rank, message);
+    if (reports.failure())
+      jobs->control().abort(reports.failure()->message);
+    return seconds;
+  };
+  return launchRanks(launch, jobs->control(), signals);
+}
+
+Result<void> Attempts::begin() {
+  if (Result<void> told = checkpoints.begin(); !told)
+    return told;
+  reports.begin(page.facts().evaluation);
+  return {};
+}
+
+Result<void> Attempts::prepareRestart(const Error &error, bool fromOutside) {
+  Result<std::chrono::seconds> pause =
+      restarts.after(error, howFar(fromOutside));
+  if (!pause)
+    return pause.error();
+  if (int signal = signals.latest())
+    return endBetweenAttempts(signal, error.message + "; ");
+  tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again "
+                   "in {} s ({} of {} restarts)\n",
+                   error.message, pause->count(), restarts.count(),
+                   run.options.restarts));
+  if (int signal = signals.await(*pause))
+    return endBetweenAttempts(signal);
+  // Nothing of the failed attempt may get into the files of the next one.
+  reports.forget();
+  progress.startAgain(restarts.count());
+  if (Result<void> cleared = run.files->clear(); !cleared)
+    return cleared;
+  return checkpoints.takeNewest();
+}
+
+Attempt Attempts::howFar(bool fromOutside) const {
+  uint64_t before = page.facts().step;
+  uint64_t begun = std::max(page.lastBegun(), before + 1);
+  return {begun - 1 - before, begun - 1, hasBegunStep(), fromOutside};
+}
+
+std::optional<Error> Attempts::endedBySignal(const LaunchEnd &end) const {
+  if (!end.signal)
+    return std::nullopt;
+  const Error &error = end.result.error();
+  if (!run.checkpoint || error.fault != Error::Fault::Rank)
+    return error;
+  // While ranks load a checkpoint, nothing is lost.
+  if (!hasBegunStep() && run.resumed)
+    return Error{error.message, Error::Fault::Preempted};
+  // Whoever ends the run may also end its ranks: that is not their failure.
+  if (end.fromOutside)
+    return Error{fmt::format("{}; interrupted by signal {} ({})", error.message,
+                             end.signal, strsignal(end.signal)),
+                 Error::Fault::Preempted};
+  return error;
+}
+
+Error Attempts::endBetweenAttempts(int signal, const std::string &why) const {
+  return {fmt::format("{}interrupted by signal {} ({}) before the ranks were "
+                      "started again",
+                      why, signal, strsignal(signal)),
+          run.checkpoint ? Error::Fault::Preempted : Error::Fault::Rank};
+}
+
+std::vector<int> Attempts::descriptorsWith(const SessionJobs &jobs) const {
+  std::vector<int> all(numJobFiles);
+  all[planFile] = run.planDescriptor.get();
+  all[windowFile] = run.files->windowDescriptor();
+  all[profileFile] = run.files->profile();
+  all[traceFile] = run.files->trace();
+  all[pageFile] = page.descriptor();
+  all[evalPlanFile] = run.evalPlanDescriptor.get();
+  all[evalWindowFile] = run.evalWindow ? run.evalWindow->descriptor() : -1;
+  for (const std::vector<int> &more :
+       {jobs.transportFiles(), run.files->weights()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+} // namespace polyrank::runtime

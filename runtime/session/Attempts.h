@@ -1,0 +1,61 @@
+// The attempts of a run: starts of all ranks, until one comes to its end.
+
+#pragma once
+
+#include "runtime/launch/Restarts.h"
+#include "runtime/session/RankReports.h"
+#include "runtime/session/SessionJobs.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+class Attempts {
+public:
+  /// All must outlive this object.
+  Attempts(Prepared &run, RunPage &page, Progress &progress,
+           RunCheckpoints &checkpoints, RankReports &reports,
+           const EndSignals &signals)
+      : run(run), page(page), progress(progress), checkpoints(checkpoints),
+        reports(reports), signals(signals), restarts(run.options.restarts) {}
+
+  /// Starts the ranks, and restarts them as long as that may help: from an
+  /// older checkpoint if they find theirs damaged, from the newest one if they
+  /// fail. `launch` has all that does not depend on the attempt.
+  Result<void> launchAll(LaunchOptions launch);
+  /// The number of restarts after failures.
+  uint32_t numRestarts() const { return restarts.count(); }
+
+private:
+  /// Fails if there is no memory for the ranks to meet in.
+  Result<LaunchEnd> launchOnce(LaunchOptions &launch);
+  /// Tells the ranks of the next attempt from where they begin.
+  Result<void> begin();
+  /// Waits as Restarts demands, and chooses from where the ranks begin again;
+  /// an error if they do not.
+  Result<void> prepareRestart(const Error &error, bool fromOutside);
+  /// Judged by the step that a rank has begun, not by reports: a rank may die
+  /// before another one's report of the previous step has arrived.
+  Attempt howFar(bool fromOutside) const;
+  bool hasBegunStep() const { return page.lastBegun() > page.facts().step; }
+  /// The error of a run that a signal has ended while ranks ran. It is
+  /// Preempted if the checkpoints have all that the run did.
+  std::optional<Error> endedBySignal(const LaunchEnd &end) const;
+  /// The same while no rank ran. With checkpoints all that can be saved is
+  /// saved.
+  Error endBetweenAttempts(int signal, const std::string &why = "") const;
+  /// The descriptors that ranks inherit, in the order of JobFile.
+  std::vector<int> descriptorsWith(const SessionJobs &jobs) const;
+
+  Prepared &run;
+  RunPage &page;
+  Progress &progress;
+  RunCheckpoints &checkpoints;
+  RankReports &reports;
+  const EndSignals &signals;
+  Restarts restarts;
+};
+
+} // namespace polyrank::runtime

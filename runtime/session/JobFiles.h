@@ -1,0 +1,38 @@
+// The files and memory that the launcher hands to its ranks.
+
+#pragma once
+
+#include "runtime/launch/Launcher.h"
+
+#include <span>
+
+namespace polyrank::runtime {
+
+/// The order of LaunchOptions::descriptors; -1 stands for one that the session
+/// does not need. After the numJobFiles that every job has come the files by
+/// which transports attach: those of the plan's transport and, if there is an
+/// evaluating plan, those of its transport. Last come the requested files of
+/// weights, in the order of SessionOptions::saves and savedFilesOf.
+enum JobFile {
+  planFile,
+  windowFile, // of the outputs of a forward run, or of what is saved
+  profileFile,
+  traceFile,
+  pageFile, // RunPage
+  /// For an evaluation: its plan and its window.
+  evalPlanFile,
+  evalWindowFile,
+  numJobFiles
+};
+
+/// The number of files by which each transport attaches.
+inline int transportFilesOf(int ranks) { return 1 + ranks; }
+/// The files of transport `number`, counted from 0.
+inline std::span<const int> transportFiles(const RankConnection &connection,
+                                           int ranks, int number) {
+  int count = transportFilesOf(ranks);
+  return std::span(connection.descriptors())
+      .subspan(size_t(numJobFiles + number * count), size_t(count));
+}
+
+} // namespace polyrank::runtime
