@@ -150,12 +150,6 @@ public:
   virtual Prepared prepare(const plan::Copy &copy, int64_t index,
                            const ArenaView &arena) = 0;
 
-  /// Runs body(begin, end) over [0, range) on the device's host threads, in
-  /// pieces whose bounds are multiples of `grain`.
-  virtual void
-  parallelFor(int64_t range, int64_t grain,
-              const std::function<void(int64_t, int64_t)> &body) = 0;
-
   /// Measures the rates, those of products of `narrow` elements included, which
   /// takes some tenths of a second.
   virtual Result<DeviceRates>

@@ -3,6 +3,9 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/host/HostTeam.h"
+
+#include <utility>
 
 namespace polyrank::runtime {
 
@@ -10,6 +13,10 @@ namespace polyrank::runtime {
 /// work at once, on the calling thread and its helpers.
 class HostDevice : public Device {
 public:
+  /// Without a team the calling thread does all work.
+  explicit HostDevice(std::shared_ptr<const HostTeam> team = nullptr)
+      : team(std::move(team)) {}
+
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
   Result<void> adopt(DeviceSpan memory) override;
   Result<Event> upload(DeviceSpan to, const Fill &fill, Events after) override;
@@ -21,7 +28,17 @@ public:
   Result<void> mark(std::atomic<uint64_t> &word, uint64_t value,
                     Events after) override;
 
+protected:
+  std::shared_ptr<const HostTeam> team;
+
 private:
+  void parallelFor(int64_t range, int64_t grain,
+                   const std::function<void(int64_t, int64_t)> &body) const {
+    if (team)
+      team->parallelFor(range, grain, body);
+    else if (range > 0)
+      body(0, range);
+  }
   /// Waits for what a communicator may still do in the background.
   Result<void> await(Events after) const {
     for (const Event &event : after)

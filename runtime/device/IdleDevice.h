@@ -21,11 +21,6 @@ public:
   Result<DeviceRates>
   measureRates(std::span<const ElementType> narrow) override;
   /// @}
-  void parallelFor(int64_t range, int64_t grain,
-                   const std::function<void(int64_t, int64_t)> &body) override {
-    if (range > 0)
-      body(0, range);
-  }
 };
 
 } // namespace polyrank::runtime

@@ -22,7 +22,8 @@ struct DeviceKind {
   Result<void> (*checkRequirements)(const Image &image);
   /// The advice that ends this error: what the user can do.
   const char *remedy;
-  Result<std::unique_ptr<Device>> (*make)(const Image &image, const Plan &plan);
+  Result<std::unique_ptr<Device>> (*make)(const Image &image,
+                                          std::shared_ptr<const HostTeam> team);
   /// Loads an image, and lets go of it.
   Result<void> (*tryImage)(const Image &image);
   /// The library of its calls.
@@ -30,11 +31,9 @@ struct DeviceKind {
   Result<void> (*loadLibrary)();
 };
 
-Result<std::unique_ptr<Device>> makeCpu(const Image &image, const Plan &plan) {
-  POLYRANK_ASSIGN(
-      device, CpuDevice::create(image, {.threads = int(plan.threads()),
-                                        .flushDenormals = plan.denormals() ==
-                                                          Denormals::flush}));
+Result<std::unique_ptr<Device>> makeCpu(const Image &image,
+                                        std::shared_ptr<const HostTeam> team) {
+  POLYRANK_ASSIGN(device, CpuDevice::create(image, std::move(team)));
   return std::unique_ptr<Device>(std::move(device));
 }
 
@@ -107,11 +106,17 @@ bool callsLibrary(const Program &program) {
 
 } // namespace
 
-Result<std::unique_ptr<Device>> makeDevice(const Plan &plan,
-                                           const Program &program) {
+std::shared_ptr<const HostTeam> makeTeam(const Plan &plan) {
+  return std::make_shared<HostTeam>(int(plan.threads()),
+                                    plan.denormals() == Denormals::flush);
+}
+
+Result<std::unique_ptr<Device>>
+makeDevice(const Plan &plan, const Program &program,
+           std::shared_ptr<const HostTeam> team) {
   POLYRANK_ASSIGN(kind, kindOf(plan, program));
   POLYRANK_ASSIGN(image, chooseImage(plan, *kind));
-  return kind->make(*image, plan);
+  return kind->make(*image, std::move(team));
 }
 
 Result<std::vector<std::string>> checkDevices(const Plan &plan) {

@@ -4,6 +4,7 @@
 
 #include "support/Failpoint.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 
@@ -52,36 +53,51 @@ CheckpointSaver::create(const CheckpointLayout &layout, int64_t rank,
   return saver;
 }
 
-Result<void> CheckpointSaver::copy() {
+Result<std::optional<uint32_t>> CheckpointSaver::copy(bool looksForNan) {
   failpoint("checkpoint.before_copy");
+  struct Moved {
+    size_t part;
+    bool isLookedAt; // for NaN
+  };
   std::map<const plan::Argument *, Downloaded> shards;
-  std::vector<size_t> moved;
+  std::vector<Moved> moved;
   for (size_t p = 0; p < parts.size(); ++p) {
     const plan::Argument *argument = parts[p].argument;
     if (!argument)
       continue;
-    moved.push_back(p);
+    moved.push_back({p, looksForNan && program.wasFinite(*argument)});
     if (shards.contains(argument))
       continue;
     POLYRANK_ASSIGN(shard, program.download(*argument->buffer()));
     shards.emplace(argument, std::move(shard));
   }
-  parallelFor(
-      static_cast<int64_t>(moved.size()), 1, [&](int64_t begin, int64_t end) {
-        for (int64_t m = begin; m < end; ++m) {
-          size_t p = moved[static_cast<size_t>(m)];
-          const CheckpointPart &part = parts[p];
-          storeShard(part.placement,
-                     bytesOf(layout.manifest.tensors[part.tensor].dtype),
-                     shards.at(part.argument).data(), writer->dataOf(p).data());
-        }
-      });
-  return {};
+  constexpr uint32_t none = ~0u;
+  std::atomic<uint32_t> first = none; // stored tensor that is not finite
+  auto copyPart = [&](const Moved &each) {
+    const CheckpointPart &part = parts[each.part];
+    ElementType type = layout.manifest.tensors[part.tensor].dtype;
+    std::span<std::byte> data = writer->dataOf(each.part);
+    storeShard(part.placement, bytesOf(type), shards.at(part.argument).data(),
+               data.data());
+    int64_t count = static_cast<int64_t>(data.size()) / bytesOf(type);
+    if (!each.isLookedAt ||
+        isFiniteShard({{count, count, 0, count}}, type, data.data()))
+      return;
+    uint32_t stored = part.argument->view()->stored(), seen = first.load();
+    while (stored < seen && !first.compare_exchange_weak(seen, stored))
+      ;
+  };
+  parallelFor(static_cast<int64_t>(moved.size()), 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t m = begin; m < end; ++m)
+                  copyPart(moved[static_cast<size_t>(m)]);
+              });
+  return first == none ? std::nullopt : std::optional(first.load());
 }
 
 Result<std::optional<ShardReport>>
 CheckpointSaver::save(uint64_t step, const std::string &unfinished,
-                      const std::function<void()> &onTick) {
+                      bool checksFinite, const std::function<void()> &onTick) {
   auto start = Clock::now();
   std::optional<ShardReport> before = finish(onTick);
   current = {};
@@ -90,8 +106,9 @@ CheckpointSaver::save(uint64_t step, const std::string &unfinished,
   if (!writer)
     return before;
   start = Clock::now();
-  if (Result<void> copied = copy(); !copied)
-    return copied.error();
+  POLYRANK_ASSIGN(notFinite, copy(checksFinite));
+  if (notFinite)
+    return program.notFiniteError(*notFinite);
   current.copySeconds = secondsSince(start);
   writer->start(
       files, unfinished,

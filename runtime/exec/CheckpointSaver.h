@@ -32,9 +32,13 @@ public:
 
   /// Saves the step that has just been done into the folder `unfinished`, which
   /// is created. Returns the report of the previous save, if there was one. A
-  /// file that cannot be written is no error here: its report says so.
+  /// file that cannot be written is no error here: its report says so. With
+  /// `checksFinite` nothing is written, and the error names the tensor, if a
+  /// part that was finite when it was loaded no longer is: each rank looks at
+  /// what it copies, and all of them together at everything.
   Result<std::optional<ShardReport>> save(uint64_t step,
                                           const std::string &unfinished,
+                                          bool checksFinite,
                                           const std::function<void()> &onTick);
   /// Returns the report of the save in progress once its file is durable.
   std::optional<ShardReport> poll();
@@ -51,7 +55,9 @@ private:
       : layout(layout), parts(layout.parts[static_cast<size_t>(rank)]),
         rank(rank), program(program), parallelFor(std::move(parallelFor)),
         files(files) {}
-  Result<void> copy();
+  /// Returns the first stored tensor that is not finite any more, if those are
+  /// looked for.
+  Result<std::optional<uint32_t>> copy(bool looksForNan);
 
   const CheckpointLayout &layout;
   const std::vector<CheckpointPart> &parts;

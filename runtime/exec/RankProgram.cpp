@@ -99,10 +99,6 @@ RankProgram::create(const plan::Plan &plan, Device &device,
     return region.error();
   std::unique_ptr<RankProgram> rank(
       new RankProgram(plan, device, transport, *std::move(region)));
-  transport.setParallelFor(
-      [&device](int64_t range, int64_t grain, const RangeBody &body) {
-        device.parallelFor(range, grain, body);
-      });
   Result<Interpreter> interpreter = Interpreter::prepare(
       program, plan.microbatches(),
       {rank->mesh, rank->rank, rank->arena, device, transport, rehearsal},
@@ -348,10 +344,14 @@ Result<std::optional<uint32_t>> RankProgram::findNotFinite() const {
 Result<void> RankProgram::checkFinite() const {
   POLYRANK_ASSIGN(first, findNotFinite());
   if (first)
-    return Error{fmt::format("'{}' holds NaN or infinite values",
-                             plan.stored()->Get(*first)->name()->str()),
-                 Error::Fault::NotFinite};
+    return notFiniteError(*first);
   return {};
+}
+
+Error RankProgram::notFiniteError(uint32_t stored) const {
+  return {fmt::format("'{}' holds NaN or infinite values",
+                      plan.stored()->Get(stored)->name()->str()),
+          Error::Fault::NotFinite};
 }
 
 Result<void> RankProgram::checkRange(const SavedWeights &what) const {

@@ -128,7 +128,9 @@ public:
   /// loaded and no longer is, by its number in the plan; nothing if there is
   /// none. Padding is ignored.
   Result<std::optional<uint32_t>> findNotFinite() const;
-  /// Fails if there is such a tensor.
+  /// The error that names such a tensor.
+  Error notFiniteError(uint32_t stored) const;
+  /// Fails if there is one.
   Result<void> checkFinite() const;
 
   /// Fails if this rank's part of what is saved has a finite value that

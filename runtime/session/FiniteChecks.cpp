@@ -46,10 +46,13 @@ Result<void> FiniteChecks::checkWeights(const std::string &latest) const {
   if (!stops)
     return {};
   if (Result<void> finite = rank.program->checkFinite(); !finite)
-    return Error{finite.error().message + " after " + latest +
-                     "; lower the learning rate, or go on with --allow-nan",
-                 finite.error().fault};
+    return explain(finite.error(), latest);
   return {};
+}
+
+Error FiniteChecks::explain(const Error &error, const std::string &latest) {
+  return error.saying(error.message + " after " + latest +
+                      "; lower the learning rate, or go on with --allow-nan");
 }
 
 Result<void> FiniteChecks::checkSaved() const {

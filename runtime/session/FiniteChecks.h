@@ -24,6 +24,9 @@ public:
   /// Fails if the loss of a step is NaN. With several programs the launcher
   /// checks it instead: loss and count may be in two programs.
   Result<void> checkLoss(const StepReport &report) const;
+  bool stopAtNan() const { return stops; }
+  /// The error of weights that are not finite, with what the user can do.
+  static Error explain(const Error &error, const std::string &latest);
   /// Fails if weights that were finite when they were loaded no longer are.
   /// `latest` is for the message: "step 3".
   Result<void> checkWeights(const std::string &latest) const;

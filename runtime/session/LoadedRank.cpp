@@ -22,10 +22,9 @@ void LoadedRank::reportOnce(const RankMessage &message) const {
 }
 
 ParallelFor LoadedRank::parallelFor() const {
-  return
-      [&device = *device](int64_t range, int64_t grain, const RangeBody &body) {
-        device.parallelFor(range, grain, body);
-      };
+  return [team = team](int64_t range, int64_t grain, const RangeBody &body) {
+    team->parallelFor(range, grain, body);
+  };
 }
 
 std::vector<StoredSource> beating(std::vector<StoredSource> sources,

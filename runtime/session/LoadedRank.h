@@ -9,6 +9,7 @@
 #include "runtime/exec/RankProgram.h"
 #include "runtime/exec/Rehearsal.h"
 #include "runtime/exec/Weights.h"
+#include "runtime/host/HostTeam.h"
 #include "runtime/job/Job.h"
 #include "runtime/job/Window.h"
 #include "runtime/launch/Launcher.h"
@@ -38,6 +39,7 @@ struct LoadedRank {
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;
   std::unique_ptr<Transport> transport;
+  std::shared_ptr<const HostTeam> team;
   std::unique_ptr<Device> device;
   std::optional<Rehearsal> rehearsal; // set with --rehearse
   std::unique_ptr<RankProgram> program;
@@ -75,7 +77,7 @@ struct LoadedRank {
   Result<void> awaitAll() { return job->barrier(); }
   /// Tells the launcher that this rank makes progress outside commands.
   void beat() const { job->beat(); }
-  /// The threads of the device.
+  /// The threads of `team`.
   ParallelFor parallelFor() const;
 };
 

@@ -63,15 +63,15 @@ Result<bool> RankCheckpoints::isSavedInTurn(uint64_t step) {
 }
 
 Result<void> RankCheckpoints::save(uint64_t step) {
-  if (Result<void> finite = checks.checkWeights(fmt::format("step {}", step));
-      !finite)
-    return finite;
-  POLYRANK_ASSIGN(before,
-                  saver->save(step,
-                              unfinishedPath(rank.options.checkpoints.folder,
-                                             step, rank.facts().run),
-                              [this] { rank.beat(); }));
-  report(before);
+  Result<std::optional<ShardReport>> before = saver->save(
+      step,
+      unfinishedPath(rank.options.checkpoints.folder, step, rank.facts().run),
+      checks.stopAtNan(), [this] { rank.beat(); });
+  if (!before)
+    return before.error().fault == Error::Fault::NotFinite
+               ? checks.explain(before.error(), fmt::format("step {}", step))
+               : before.error();
+  report(*before);
   savedStep = step;
   return {};
 }

@@ -51,7 +51,10 @@ Result<void> RankEvaluation::loadPlan() {
                                             plan, /*evaluates=*/true));
   transport = std::move(attached);
   uint32_t number = programOf(*plan.plan, Mesh(*plan.plan), training.rank());
-  POLYRANK_ASSIGN(made, makeDevice(*plan.plan, plan.program(number)));
+  // Both plans have as many threads, and treat denormals alike.
+  transport->setParallelFor(training.parallelFor());
+  POLYRANK_ASSIGN(made,
+                  makeDevice(*plan.plan, plan.program(number), training.team));
   device = std::move(made);
   POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
                                                options.seed));

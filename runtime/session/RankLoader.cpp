@@ -65,7 +65,7 @@ Result<void> RankLoader::makeProgram() {
   POLYRANK_ASSIGN(times, timesOf(options, *rank->loaded));
   if (Result<void> made = makeDevice(times.has_value()); !made)
     return made;
-  // From here on this thread has the floating-point mode of the device's
+  // From here on this thread has the floating-point mode of the team's
   // threads.
   rank->transport->setCommThreads(options.commThreads);
   auto start = std::chrono::steady_clock::now();
@@ -91,13 +91,16 @@ Result<void> RankLoader::makeProgram() {
 
 /// A rehearsal launches no kernels, so they may be for another machine.
 Result<void> RankLoader::makeDevice(bool rehearses) {
+  rank->team = makeTeam(rank->plan());
+  rank->transport->setParallelFor(rank->parallelFor());
   if (rehearses) {
     rank->device = std::make_unique<IdleDevice>();
     return {};
   }
   POLYRANK_ASSIGN(
       made, runtime::makeDevice(rank->plan(),
-                                rank->loaded->program(rank->programNumber())));
+                                rank->loaded->program(rank->programNumber()),
+                                rank->team));
   rank->device = std::move(made);
   return {};
 }

@@ -14,7 +14,7 @@ using namespace plan;
 class LaunchOperation : public Operation {
 public:
   LaunchOperation(const Launch &launch, KernelFunction kernel,
-                  const ThreadTeam &team, const ArenaView &arena)
+                  const HostTeam &team, const ArenaView &arena)
       : kernel(kernel), team(team), range(launch.body_as_CpuLaunch()->range()),
         grain(launch.body_as_CpuLaunch()->grain()) {
     uint64_t bytes = 0;
@@ -50,7 +50,7 @@ public:
 
 private:
   KernelFunction kernel;
-  const ThreadTeam &team;
+  const HostTeam &team;
   int64_t range, grain;
   std::vector<HostPlace> places;
   std::vector<void *> pointers;
@@ -59,7 +59,7 @@ private:
 
 class CopyOperation : public Operation {
 public:
-  CopyOperation(const Copy &copy, int64_t index, const ThreadTeam &team,
+  CopyOperation(const Copy &copy, int64_t index, const HostTeam &team,
                 const ArenaView &arena)
       : team(team), input(placeOf(*copy.input(), arena)),
         output(placeOf(*copy.output(), arena)), rows(copy.outer()),
@@ -97,7 +97,7 @@ public:
   }
 
 private:
-  const ThreadTeam &team;
+  const HostTeam &team;
   HostPlace input, output;
   int64_t rows, rowBytes, pitch, grain = 1, tail = 0;
   std::byte *from = nullptr, *to = nullptr;
@@ -106,17 +106,18 @@ private:
 } // namespace
 
 Result<std::unique_ptr<CpuDevice>>
-CpuDevice::create(const Image &image, const CpuOptions &options) {
+CpuDevice::create(const Image &image, std::shared_ptr<const HostTeam> team) {
   Result<KernelModule> module = KernelModule::load(image);
   if (!module)
     return module.error();
-  return std::unique_ptr<CpuDevice>(new CpuDevice(*std::move(module), options));
+  return std::unique_ptr<CpuDevice>(
+      new CpuDevice(*std::move(module), std::move(team)));
 }
 
 Device::Prepared CpuDevice::prepare(const Launch &launch,
                                     const ArenaView &arena) {
   return std::unique_ptr<Operation>(new LaunchOperation(
-      launch, module.function(launch.kernel()), team, arena));
+      launch, module.function(launch.kernel()), *team, arena));
 }
 
 Device::Prepared CpuDevice::prepare(const Call &call, const ArenaView &arena) {
@@ -126,7 +127,7 @@ Device::Prepared CpuDevice::prepare(const Call &call, const ArenaView &arena) {
 Device::Prepared CpuDevice::prepare(const Copy &copy, int64_t index,
                                     const ArenaView &arena) {
   return std::unique_ptr<Operation>(
-      new CopyOperation(copy, index, team, arena));
+      new CopyOperation(copy, index, *team, arena));
 }
 
 } // namespace polyrank::runtime

@@ -70,7 +70,7 @@ CpuDevice::measureRates(std::span<const ElementType> narrow) {
       shape.m = shape.n = shape.k = side;
       shape.lda = shape.ldb = shape.ldc = side;
       shape.operands = elements;
-      POLYRANK_ASSIGN(product, prepareGemm(shape, team.size()));
+      POLYRANK_ASSIGN(product, prepareGemm(shape, team->size()));
       FloatArray scratch(product->scratchBytes() / sizeof(float) + 1);
       if (!scratch.data)
         return noMemory();
@@ -99,11 +99,11 @@ CpuDevice::measureRates(std::span<const ElementType> narrow) {
   if (!x.data || !y.data)
     return noMemory();
   POLYRANK_ASSIGN(seconds, leastSeconds([&]() -> Result<void> {
-                    parallelFor(elements, 4096,
-                                [&](int64_t begin, int64_t end) {
-                                  for (int64_t i = begin; i < end; ++i)
-                                    x.data[i] += y.data[i];
-                                });
+                    team->parallelFor(elements, 4096,
+                                      [&](int64_t begin, int64_t end) {
+                                        for (int64_t i = begin; i < end; ++i)
+                                          x.data[i] += y.data[i];
+                                      });
                     return {};
                   }));
   rates.bytesPerSecond = 3.0 * sizeof(float) * elements / seconds;

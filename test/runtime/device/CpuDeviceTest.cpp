@@ -242,37 +242,6 @@ TEST(Products, NeedScratchThatDoesNotDependOnWhatWasPreparedBefore) {
     EXPECT_EQ(*gemmScratchBytes(shapes[i], 1), alone[i]) << describe(shapes[i]);
 }
 
-TEST(ThreadTeam, CoversARangeOnceInPiecesOfTheGrain) {
-  ThreadTeam team(2, true);
-  for (int64_t range : {0, 1, 7, 64, 1000})
-    for (int64_t grain : {1, 3, 64}) {
-      std::vector<std::atomic<int>> visits(range);
-      team.parallelFor(range, grain, [&](int64_t begin, int64_t end) {
-        EXPECT_EQ(begin % grain, 0);
-        EXPECT_TRUE(end % grain == 0 || end == range);
-        for (int64_t i = begin; i < end; ++i)
-          ++visits[i];
-      });
-      for (auto &count : visits)
-        EXPECT_EQ(count, 1);
-    }
-}
-
-TEST(ThreadTeam, FlushesDenormalsOnEachThread) {
-  ThreadTeam team(2, true);
-  team.parallelFor(2, 1, [](int64_t begin, int64_t end) {
-    volatile float tiny = 1e-38f;
-    for (int64_t i = begin; i < end; ++i)
-      EXPECT_EQ(tiny * 0.01f, 0.0f);
-  });
-  ThreadTeam keeping(2, false);
-  keeping.parallelFor(2, 1, [](int64_t begin, int64_t end) {
-    volatile float tiny = 1e-38f;
-    for (int64_t i = begin; i < end; ++i)
-      EXPECT_NE(tiny * 0.01f, 0.0f);
-  });
-}
-
 TEST(Kernels, AreLoadedFromTheirImageAndRun) {
   plan::PlanT plan = linearPlan({});
   std::vector<uint8_t> bytes = serialise(plan);
@@ -321,7 +290,8 @@ public:
     const plan::Plan &packed = *plan::GetPlan(bytes.data());
     const plan::Command &source =
         *packed.programs()->Get(0)->segments()->Get(0)->commands()->Get(0);
-    device = *CpuDevice::create(*packed.images()->Get(0), {.threads = 2});
+    device = *CpuDevice::create(*packed.images()->Get(0),
+                                std::make_shared<HostTeam>(2, true));
     memory.resize(1 << 18);
     std::iota(memory.begin(), memory.end(), 0.0f);
     ArenaView arena{
@@ -521,8 +491,9 @@ TEST(Commands, AGemmOfNarrowElementsWorksOnItsMicrobatch) {
 
 TEST(Rates, AreMeasuredOfTheElementsThatAreAskedFor) {
   std::vector<uint8_t> bytes = serialise(linearPlan({}));
-  auto device = *CpuDevice::create(
-      *plan::GetPlan(bytes.data())->images()->Get(0), {.threads = 1});
+  auto device =
+      *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
+                         std::make_shared<HostTeam>(1, true));
   polyrank::ElementType narrow[] = {polyrank::ElementType::BF16};
   auto rates = device->measureRates(narrow);
   ASSERT_TRUE(rates) << rates.error().message;

@@ -16,7 +16,7 @@ namespace {
 std::unique_ptr<CpuDevice> cpu() {
   std::vector<uint8_t> bytes = serialise(linearPlan({}));
   return *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
-                            {.threads = 2});
+                            std::make_shared<HostTeam>(2, true));
 }
 
 uint64_t addressOf(const DeviceMemory &memory) {

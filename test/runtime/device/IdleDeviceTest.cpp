@@ -27,13 +27,6 @@ TEST(IdleDevice, HoldsMemoryThatTheHostFillsAndReads) {
   EXPECT_EQ(read->data()[1], std::byte(7));
 }
 
-TEST(IdleDevice, RunsTheHostsOwnWorkAtOnce) {
-  int64_t done = 0;
-  IdleDevice().parallelFor(
-      10, 4, [&](int64_t begin, int64_t end) { done += end - begin; });
-  EXPECT_EQ(done, 10);
-}
-
 TEST(IdleDevice, RefusesEveryCommand) {
   IdleDevice device;
   LoadedPlan plan = load(linearPlan({}));

@@ -30,7 +30,8 @@ protected:
   const Image &image(uint32_t number) { return *plan().images()->Get(number); }
   std::string refusal() {
     const Plan &packed = plan();
-    auto device = makeDevice(packed, *packed.programs()->Get(0));
+    auto device =
+        makeDevice(packed, *packed.programs()->Get(0), makeTeam(packed));
     return device ? "" : device.error().message;
   }
   /// Adds an image with kernels that this machine cannot run.
@@ -52,7 +53,7 @@ protected:
     built.programs[0]->segments[0]->commands[0]->body.Set(std::move(launch));
     const Plan &packed = plan();
     const Program &program = *packed.programs()->Get(0);
-    auto device = makeDevice(packed, program);
+    auto device = makeDevice(packed, program, makeTeam(packed));
     if (!device) {
       ADD_FAILURE() << device.error().message;
       return 0;
@@ -161,13 +162,11 @@ TEST_F(MakeDeviceTest, WhoseLibrariesAreThoseOfItsCalls) {
   EXPECT_EQ(*libraries, Strings());
 }
 
-TEST_F(MakeDeviceTest, WithThePlansDenormals) {
+TEST_F(MakeDeviceTest, OnATeamWithThePlansDenormals) {
   for (Denormals mode : {Denormals::flush, Denormals::keep}) {
     built.denormals = mode;
     const Plan &packed = plan();
-    auto device = makeDevice(packed, *packed.programs()->Get(0));
-    ASSERT_TRUE(device) << device.error().message;
-    (*device)->parallelFor(1, 1, [&](int64_t, int64_t) {
+    makeTeam(packed)->parallelFor(1, 1, [&](int64_t, int64_t) {
       volatile float tiny = 1e-38f;
       EXPECT_EQ(tiny * 0.01f == 0, mode == Denormals::flush);
     });

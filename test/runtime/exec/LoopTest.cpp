@@ -56,7 +56,8 @@ struct Recurrent {
   }
 
   std::unique_ptr<CpuDevice> cpu() const {
-    return *CpuDevice::create(*packed->images()->Get(0), {});
+    return *CpuDevice::create(*packed->images()->Get(0),
+                              std::make_shared<HostTeam>(1, true));
   }
 
   /// Runs steps on the device. Returns an error, or an empty text.
@@ -245,7 +246,8 @@ TEST(Loop, IsOneCommandOfATrace) {
   RecurrentPlan at = recurrentPlan(twoMicrobatches());
   removeCollectives(at.plan);
   LoadedPlan plan = load(at.plan);
-  auto device = *CpuDevice::create(*plan.plan->images()->Get(0), {});
+  auto device = *CpuDevice::create(*plan.plan->images()->Get(0),
+                                   std::make_shared<HostTeam>(1, true));
   AloneTransport transport(
       0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
   auto program = *RankProgram::create(*plan.plan, *device, transport, 0);

@@ -109,7 +109,7 @@ protected:
   static std::unique_ptr<CpuDevice> cpuOf(const plan::PlanT &plan) {
     std::vector<uint8_t> bytes = serialise(plan);
     return *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
-                              {});
+                              std::make_shared<HostTeam>(1, true));
   }
 
   TemporaryDirectory directory;

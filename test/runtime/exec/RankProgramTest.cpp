@@ -22,7 +22,8 @@ struct Rank {
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     const plan::Plan &packed = **verified;
-    device = *CpuDevice::create(*packed.images()->Get(0), {});
+    device = *CpuDevice::create(*packed.images()->Get(0),
+                                std::make_shared<HostTeam>(1, true));
     transport = std::make_unique<AloneTransport>(
         rank, int(Mesh(packed).ranks()),
         *device->allocate(packed.programs()->Get(0)->shared_size(),

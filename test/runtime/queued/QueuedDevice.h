@@ -102,11 +102,6 @@ public:
                    const ArenaView &arena) override {
     return inner->prepare(copy, index, hostArena(arena));
   }
-  void parallelFor(int64_t range, int64_t grain,
-                   const std::function<void(int64_t, int64_t)> &body) override {
-    queues->drain(); // the team of the inner device serves one thread
-    inner->parallelFor(range, grain, body);
-  }
   Result<DeviceRates>
   measureRates(std::span<const ElementType> narrow) override {
     queues->drain();

@@ -31,8 +31,9 @@ public:
     rank = std::make_unique<LoadedRank>(given, *connection);
     rank->loaded.emplace(load(linearPlan({.weights = folder / "weights.bin"})));
     rank->page.emplace(*RunPage::create());
+    rank->team = std::make_shared<HostTeam>(1, true);
     std::unique_ptr<CpuDevice> cpu =
-        *CpuDevice::create(*rank->plan().images()->Get(0), {});
+        *CpuDevice::create(*rank->plan().images()->Get(0), rank->team);
     rank->job = std::make_unique<AloneJob>(0, 1);
     rank->transport = std::make_unique<AloneTransport>(
         0, 1,

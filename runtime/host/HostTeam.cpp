@@ -1,7 +1,7 @@
 // Calls libgomp by its ABI: clang's -fopenmp would bring another library and a
 // second team of threads.
 
-#include "runtime/device/cpu/ThreadTeam.h"
+#include "runtime/host/HostTeam.h"
 
 #include <algorithm>
 #include <atomic>
@@ -50,7 +50,7 @@ void runPieces(void *data) {
 
 } // namespace
 
-ThreadTeam::ThreadTeam(int threads, bool flushDenormals) : threads(threads) {
+HostTeam::HostTeam(int threads, bool flushDenormals) : threads(threads) {
   const char *policy = std::getenv("OMP_WAIT_POLICY");
   bool sleeps = policy && std::string_view(policy) == "passive";
   worthwhile = sleeps ? 512 << 10 : 32 << 10;
@@ -61,9 +61,9 @@ ThreadTeam::ThreadTeam(int threads, bool flushDenormals) : threads(threads) {
   GOMP_parallel(setFlush, enable, threads, 0);
 }
 
-void ThreadTeam::parallelFor(int64_t range, int64_t grain,
-                             void (*body)(void *, int64_t, int64_t),
-                             void *context) const {
+void HostTeam::parallelFor(int64_t range, int64_t grain,
+                           void (*body)(void *, int64_t, int64_t),
+                           void *context) const {
   if (range <= 0)
     return;
   if (threads == 1 || range <= grain)
@@ -76,7 +76,7 @@ void ThreadTeam::parallelFor(int64_t range, int64_t grain,
   GOMP_parallel(runPieces, &work, threads, 0);
 }
 
-void ThreadTeam::parallelFor(
+void HostTeam::parallelFor(
     int64_t range, int64_t grain,
     const std::function<void(int64_t, int64_t)> &body) const {
   parallelFor(

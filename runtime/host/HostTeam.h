@@ -1,4 +1,5 @@
-// The rank's threads: the OpenMP team that oneDNN uses too.
+// The rank's threads of the host, whatever device it computes on: the OpenMP
+// team that oneDNN uses too.
 
 #pragma once
 
@@ -7,15 +8,16 @@
 
 namespace polyrank::runtime {
 
-/// One per process. The plan's kernels and oneDNN share libgomp's team, so that
-/// the cores are never oversubscribed. How idle threads wait is libgomp's
+/// Copies, conversions and sums of the host run on it, and on a CPU the plan's
+/// kernels: they and oneDNN share libgomp's team, one per process, so that the
+/// cores are never oversubscribed. How idle threads wait is libgomp's
 /// policy, which it reads from the environment when it is loaded: the launcher
 /// sets it before it starts the rank (runtime/launch/Launcher.cpp).
-class ThreadTeam {
+class HostTeam {
 public:
   /// Sets the team's size, and flush-to-zero on each thread if requested.
   /// Threads that libgomp creates later inherit it from their creator.
-  ThreadTeam(int threads, bool flushDenormals);
+  HostTeam(int threads, bool flushDenormals);
 
   int size() const { return threads; }
 
