@@ -1,5 +1,5 @@
 // Ranks that are no children of the launcher. They are processes of this
-// program: main tells a rank, a guest that wants to become one, and the tests.
+// program: main tells a rank from the tests.
 
 #include "runtime/launch/Guests.h"
 
@@ -77,23 +77,13 @@ public:
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
     result = Descriptor(ends[0]);
-    std::string number = std::to_string(rank);
-    std::string program = "/proc/" + std::to_string(getpid()) + "/exe";
     pid = fork();
     if (pid == 0) {
       sigset_t none;
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
       dup2(ends[1], STDOUT_FILENO);
-      // The program may be in a folder that another user cannot see.
-      int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-      if (!before())
-        _exit(77);
-      char *arguments[] = {program.data(), const_cast<char *>("--guest"),
-                           const_cast<char *>(door.c_str()), number.data(),
-                           nullptr};
-      fexecve(file, arguments, environ);
-      _exit(127);
+      _exit(before() ? guestMain(door, rank) : 77);
     }
     close(ends[1]);
   }
@@ -486,8 +476,6 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(*connection, argc > 1 ? argv[1] : "");
-  if (argc == 4 && std::string_view(argv[1]) == "--guest")
-    return guestMain(argv[2], std::atoi(argv[3]));
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
