@@ -1,7 +1,7 @@
 // What a job of one machine refuses.
 
 #include "runtime/job/local/LocalJob.h"
-#include "support/SharedMemory.h"
+#include "runtime/job/local/JobPage.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,6 +48,13 @@ TEST(LocalJob, FilesThatAreNoneAreRefused) {
     EXPECT_NE(refusal({other->get()}).find("not the page of a job"),
               std::string::npos)
         << size;
+  }
+  for (uint64_t more : {64, 4096}) { // than a page of two ranks has
+    auto other = createSharedMemory("other", JobPage::sizeFor(2) + more);
+    ASSERT_TRUE(other && JobPage::initialize(other->get(), 2, 0));
+    EXPECT_NE(refusal({other->get()}).find("not the page of a job"),
+              std::string::npos)
+        << more;
   }
   EXPECT_EQ(refusal({page}), "");
 }
