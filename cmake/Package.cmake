@@ -2,7 +2,7 @@
 # man pages and completions, and the pages of docs/.
 
 include(GNUInstallDirs)
-set(installed polyrank-compile polyrank-inspect polyrank-run)
+set(installed polyrank polyrank-compile polyrank-inspect polyrank-run)
 install(TARGETS ${installed} RUNTIME)
 
 # Made of the command lines themselves, which have the words.

@@ -30,7 +30,10 @@ inline std::string shownNames(const CLI::Option &option) {
 
 class HelpFormatter : public CLI::Formatter {
 public:
-  HelpFormatter() { column_width(indent); }
+  HelpFormatter() {
+    column_width(indent);
+    label("SUBCOMMAND", "COMMAND [..]");
+  }
 
   std::string make_option_desc(const CLI::Option *option) const override {
     return wrap(CLI::Formatter::make_option_desc(option), 80 - indent);

@@ -10,7 +10,7 @@ import tools
 from test_bundle import names
 from tools import Case
 
-TOOLS = ("polyrank-compile", "polyrank-inspect", "polyrank-run")
+TOOLS = ("polyrank", "polyrank-compile", "polyrank-inspect", "polyrank-run")
 
 
 def call(*command, cwd=None):
@@ -50,8 +50,8 @@ def test_the_package_has_pages_and_completions(package):
     assert names(usr / "share/fish/vendor_completions.d") == [f"{tool}.fish" for tool in TOOLS]
     assert names(usr / "share/zsh/vendor-completions") == [f"_{tool}" for tool in TOOLS]
     for tool in TOOLS:
-        assert (usr / f"share/man/man1/{tool}.1").read_text() == tools.tool(tool[9:], "--man")[0]
-        assert (usr / f"share/bash-completion/completions/{tool}").read_text() == tools.tool(tool[9:], "--completions", "bash")[0]
+        assert (usr / f"share/man/man1/{tool}.1").read_text() == call(tools.bin() / tool, "--man")
+        assert (usr / f"share/bash-completion/completions/{tool}").read_text() == call(tools.bin() / tool, "--completions", "bash")
     assert (usr / "share/doc/polyrank/docs/installing.md").exists() and (usr / "share/polyrank/bundle.sh").exists()
 
 

@@ -68,7 +68,53 @@ std::string inQuotes(const std::string &text) {
   return result + "'";
 }
 
+/// Returns the name of the function by which bash completes a tool.
+std::string bashFunction(std::string tool) {
+  std::replace(tool.begin(), tool.end(), '-', '_');
+  return "_" + tool;
+}
+
+/// Completes the commands of a tool; after a command, what the command's own
+/// tool completes: `polyrank run` as polyrank-run.
+std::string bashCommands(const CLI::App &app) {
+  std::string names, commands, tool = app.get_name();
+  for (const CLI::App *command : app.get_subcommands({})) {
+    names += (names.empty() ? "" : " ") + command->get_name();
+    commands += (commands.empty() ? "" : "|") + command->get_name();
+  }
+  for (const Item &item : itemsOf(app))
+    names += " --" + item.longName;
+  return "# bash completion for " + tool + ", printed by " + tool +
+         " --completions bash\n" + bashFunction(tool) + "() {\n" +
+         R"(  COMPREPLY=()
+  if [[ $COMP_CWORD -eq 1 ]]; then
+    mapfile -t COMPREPLY < <(compgen -W ')" +
+         names + R"(' -- "${COMP_WORDS[1]}")
+    return
+  fi
+  local command=${COMP_WORDS[1]}
+  case $command in
+    )" + commands +
+         R"() ;;
+    *) return ;;
+  esac
+  # The command's own tool says how it is completed.
+  declare -F ")" +
+         bashFunction(tool) + R"(_$command" > /dev/null ||
+    source <("${COMP_WORDS[0]}" "$command" --completions bash)
+  COMP_WORDS=(")" +
+         tool + R"(-$command" "${COMP_WORDS[@]:2}")
+  COMP_CWORD=$((COMP_CWORD - 1))
+  ")" + bashFunction(tool) +
+         R"(_$command"
+}
+complete -F )" +
+         bashFunction(tool) + " " + tool + "\n";
+}
+
 std::string bash(const CLI::App &app) {
+  if (!app.get_subcommands({}).empty())
+    return bashCommands(app);
   std::string names, files, folders, others;
   std::string cases;
   auto add = [](std::string &list, const std::string &name) {
@@ -95,10 +141,9 @@ std::string bash(const CLI::App &app) {
     cases += "    " + folders + ") names -d ;;\n";
   if (!others.empty())
     cases += "    " + others + ") ;; # nobody can guess it\n";
-  std::string function = app.get_name();
-  std::replace(function.begin(), function.end(), '-', '_');
+  std::string function = bashFunction(app.get_name());
   return "# bash completion for " + app.get_name() + ", printed by " +
-         app.get_name() + " --completions bash\n_" + function + "() {\n" +
+         app.get_name() + " --completions bash\n" + function + "() {\n" +
          R"(  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
   # bash takes --name=value for three words.
   if [[ $word == = ]]; then
@@ -115,7 +160,7 @@ std::string bash(const CLI::App &app) {
          inQuotes(names) +
          "\n      else\n        names -f\n      fi ;;\n  esac\n"
          "  unset -f offer names\n}\n"
-         "complete -F _" +
+         "complete -F " +
          function + " " + app.get_name() + "\n";
 }
 
@@ -163,14 +208,45 @@ std::string zsh(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
     if (option->get_positional() && !option->get_group().empty())
       text += " \\\n  " + inQuotes(":" + option->get_name(true) + ":_files");
-  return text + "\n";
+  std::string commands;
+  for (const CLI::App *command : app.get_subcommands({}))
+    commands += " \\\n      " + inQuotes(command->get_name() + ":" +
+                                         zshText(command->get_description()));
+  if (commands.empty())
+    return text + "\n";
+  // After a command: what the command's own tool completes.
+  return text + R"( -C '1:COMMAND:->command' '*:: :->rest'
+case $state in
+  command)
+    local -a offered=()" +
+         commands + R"()
+    _describe command offered ;;
+  rest)
+    words[1]=)" +
+         app.get_name() + R"(-$words[1]
+    _normal ;;
+esac
+)";
 }
 
 std::string fish(const CLI::App &app) {
-  std::string text = "# fish completion for " + app.get_name() +
-                     ", printed by " + app.get_name() + " --completions fish\n";
+  std::string tool = app.get_name();
+  std::string text = "# fish completion for " + tool + ", printed by " + tool +
+                     " --completions fish\n";
+  std::string options = "complete -c " + tool;
+  for (const CLI::App *command : app.get_subcommands({})) {
+    std::string name = command->get_name();
+    text += options + " -n __fish_use_subcommand -f -a " + name + " -d " +
+            inQuotes(command->get_description()) + "\n";
+    // After a command: what the command's own tool completes.
+    text += options + " -n '__fish_seen_subcommand_from " + name +
+            "' -x -a '(complete -C (string replace -r \"^\\s*\\S+\\s+" + name +
+            "\\s\" \"" + tool + "-" + name + " \" (commandline -cp)))'\n";
+  }
+  if (!app.get_subcommands({}).empty())
+    options += " -n __fish_use_subcommand";
   for (const Item &item : itemsOf(app)) {
-    text += "complete -c " + app.get_name() + " -l " + item.longName;
+    text += options + " -l " + item.longName;
     if (!item.shortName.empty())
       text += " -s " + item.shortName;
     switch (item.value) {

@@ -101,19 +101,26 @@ std::string manPage(const CLI::App &app) {
       positionals += ".TP\n\\fI" + escaped(argument) + "\\fR\n" +
                      filled(option->get_description());
     }
+  std::string commands;
+  for (const CLI::App *command : app.get_subcommands({}))
+    commands += ".TP\n\\fB" + escaped(command->get_name()) + "\\fR\n" +
+                filled(command->get_description());
+  if (!commands.empty())
+    arguments += " \\fICOMMAND\\fR";
   // The first sentence of the description.
   std::string brief = app.get_description();
   brief = brief.substr(0, brief.find_first_of(".:"));
   brief.front() = static_cast<char>(
       std::tolower(static_cast<unsigned char>(brief.front())));
-  std::string page = ".\\\" Printed by " + name + " --man.\n.TH " +
-                     escaped(upper(name)) + " 1 " + versionDate + " " +
-                     inQuotes("Polyrank " + std::string(versionText)) + " " +
-                     inQuotes("Polyrank") + "\n.SH NAME\n" + escaped(name) +
-                     " \\-\n" + filled(brief) + ".SH SYNOPSIS\n\\fB" +
-                     escaped(name) + "\\fR" + arguments +
-                     " [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" + about +
-                     ".SH ARGUMENTS\n" + positionals + ".SH OPTIONS\n";
+  std::string page =
+      ".\\\" Printed by " + name + " --man.\n.TH " + escaped(upper(name)) +
+      " 1 " + versionDate + " " +
+      inQuotes("Polyrank " + std::string(versionText)) + " " +
+      inQuotes("Polyrank") + "\n.SH NAME\n" + escaped(name) + " \\-\n" +
+      filled(brief) + ".SH SYNOPSIS\n\\fB" + escaped(name) + "\\fR" +
+      arguments + " [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" + about +
+      (positionals.empty() ? "" : ".SH ARGUMENTS\n" + positionals) +
+      (commands.empty() ? "" : ".SH COMMANDS\n" + commands) + ".SH OPTIONS\n";
   for (const std::string &group : app.get_groups()) {
     std::string options;
     for (const CLI::Option *option : app.get_options())
@@ -130,7 +137,7 @@ std::string manPage(const CLI::App &app) {
   page += ".SH SEE ALSO\n";
   const char *separator = "";
   for (const char *other :
-       {"polyrank-compile", "polyrank-inspect", "polyrank-run"})
+       {"polyrank", "polyrank-compile", "polyrank-inspect", "polyrank-run"})
     if (other != name) {
       page += separator + (".BR " + escaped(other)) + " (1)";
       separator = ",\n";
