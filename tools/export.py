@@ -20,14 +20,14 @@ a model of which polyrank-compile says so.
 import argparse
 import importlib
 import importlib.util
-import logging
 import sys
-import warnings
 from pathlib import Path
 
 import torch
 
-ENDINGS = {"onnx": ".onnx", "pt2": ".pt2", "torchscript": ".pt"}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+from polyrank._export import ENDINGS, differInBatch, firstLine, inputsOf, write  # noqa: E402
+from polyrank._tools import Error  # noqa: E402
 
 
 def fail(message):
@@ -67,47 +67,16 @@ def make(target):
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)
             and isinstance(made[1], (tuple, list, dict))):
         fail(f"'{factory}' must return a torch.nn.Module and its example inputs, a tuple of tensors or a dict of them")
-    model, inputs = made
-    values = inputs.values() if isinstance(inputs, dict) else inputs
-    if not all(isinstance(value, torch.Tensor) for value in values):
-        fail(f"the example inputs that '{factory}' returns are not all tensors")
-    return (model, (), dict(inputs)) if isinstance(inputs, dict) else (model, tuple(inputs), {})
-
-
-def openBatch(args, kwargs):
-    """dynamic_shapes of torch.export: dim 0 of all inputs that have dims."""
-    batch = torch.export.Dim("batch", min=1)
-
-    def of(tensor):
-        return {0: batch} if tensor.dim() else None
-
-    return {name: of(value) for name, value in kwargs.items()} if kwargs else tuple(of(value) for value in args)
-
-
-def exportOnnx(model, args, kwargs, isOpen, path, decomposes):
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    torch.onnx.export(model, args, str(path), kwargs=kwargs, dynamo=True, optimize=False, verbose=False,
-                      dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
-
-
-def exportProgram(model, args, kwargs, isOpen, path, decomposes):
-    program = torch.export.export(model, args, kwargs, dynamic_shapes=openBatch(args, kwargs) if isOpen else None)
-    torch.export.save(program.run_decompositions() if decomposes else program, path)
-
-
-def exportTrace(model, args, kwargs, isOpen, path, decomposes):
-    traced = (torch.jit.trace(model, example_kwarg_inputs=kwargs, strict=False, check_trace=False) if kwargs
-              else torch.jit.trace(model, args, strict=False, check_trace=False))
-    traced.save(str(path))
-
-
-EXPORTS = {"onnx": exportOnnx, "pt2": exportProgram, "torchscript": exportTrace}
+    try:
+        return made[0], *inputsOf(made[1])
+    except Error as error:
+        fail(f"what '{factory}' returns: {error}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", metavar="MODULE:FACTORY")
-    parser.add_argument("--format", choices=EXPORTS, required=True)
+    parser.add_argument("--format", choices=ENDINGS, required=True)
     parser.add_argument("-o", "--output", type=Path, help="by default FACTORY with the format's ending")
     parser.add_argument("--batch", choices=("open", "fixed"), default="open",
                         help="whether dim 0 of all inputs has a size that is chosen later")
@@ -119,16 +88,14 @@ def main():
     path = options.output or Path(options.target.rpartition(":")[2] + ENDINGS[options.format])
     model, args, kwargs = make(options.target)
     isOpen = options.batch == "open"
-    if isOpen and len({tensor.shape[0] for tensor in [*args, *kwargs.values()] if tensor.dim()}) > 1:
+    if isOpen and differInBatch(args, kwargs):
         fail("the inputs differ in their first dim, which is no batch then; give --batch fixed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            EXPORTS[options.format](model, args, kwargs, isOpen, path, options.decompose)
-        except Exception as error:  # of many kinds; the message is PyTorch's
-            others = " or ".join(f"--format {name}" for name in EXPORTS if name != options.format)
-            advice = f"; --batch fixed may help, or {others}" if isOpen else f"; {others} may help"
-            fail(f"PyTorch cannot export the model as {options.format}: {str(error).strip().splitlines()[0]}{advice}")
+    try:
+        write(model, args, kwargs, options.format, path, isOpen, options.decompose)
+    except Exception as error:  # of many kinds; the message is PyTorch's
+        others = " or ".join(f"--format {name}" for name in ENDINGS if name != options.format)
+        advice = f"; --batch fixed may help, or {others}" if isOpen else f"; {others} may help"
+        fail(f"PyTorch cannot export the model as {options.format}: {firstLine(error)}{advice}")
     parameters = list(model.parameters())
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     frozen = sum(p.numel() for p in parameters if not p.requires_grad)

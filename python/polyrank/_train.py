@@ -1,0 +1,168 @@
+"""Trains with a plan: the log as it goes, and the weights at the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from ._tools import Error, arguments, find, raiseIfFailed, start
+
+
+class _Streams:
+    """What a process writes, read by threads, so that it never waits for who reads: the records of its log, its messages,
+    which also go to standard error, and its report. It knows nothing of the `Training` that owns it: that one ends when
+    nothing holds it any more."""
+
+    def __init__(self, process, log):
+        self.process, self.records, self.messages, self.output = process, [], "", ""
+        self.changed = threading.Condition()
+        self.isOpen = True  # the log may get more records
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (
+            lambda: self._takeRecords(log), self._takeMessages, self._takeOutput)]
+        for thread in self._threads:
+            thread.start()
+
+    def _takeRecords(self, log):
+        with log:
+            for line in log:
+                with self.changed:
+                    self.records.append(json.loads(line))
+                    self.changed.notify_all()
+        with self.changed:
+            self.isOpen = False
+            self.changed.notify_all()
+
+    def _takeMessages(self):
+        with self.process.stderr as messages:
+            for line in messages:
+                self.messages += line
+                sys.stderr.write(line)
+
+    def _takeOutput(self):
+        with self.process.stdout as output:
+            self.output = output.read()
+
+    def has(self, number):
+        """Waits until there is a record of this number, or there will be none."""
+        with self.changed:
+            self.changed.wait_for(lambda: number < len(self.records) or not self.isOpen)
+            return number < len(self.records)
+
+    def end(self):
+        """Waits for the end of the process. Returns its exit status."""
+        code = self.process.wait()
+        for thread in self._threads:
+            thread.join()
+        return code
+
+
+class Training:
+    """A run that has begun. Iterate to follow it: each record of its log, a dict, as soon as all ranks have done the step
+    (docs/reports.md has the fields). Records that are steps have "step" and "loss"; an evaluation has "eval". At the end
+    of the iteration all weights are saved. A run that fails raises the tool's error there. An interrupt while you wait
+    (Ctrl-C, or the button of a notebook) ends the run as Ctrl-C ends polyrank-run (docs/operating.md)."""
+
+    def __init__(self, plan, data, options):
+        self.report = None  # of the whole run, at its end: what polyrank-run --json prints
+        self._plan = plan  # its temporary files are needed
+        self._folder = tempfile.TemporaryDirectory(prefix="polyrank-")
+        for name in ("log", "json"):
+            if name in options:
+                raise Error(f"{name}= is not for train(): iterate over what it returns, or see .records and .report")
+        self.weights = Path(options.setdefault("save", Path(self._folder.name) / "trained.safetensors"))
+        tool = find("run")
+        read, written = os.pipe()
+        log = open(read, encoding="utf-8")
+        try:
+            options = {**self._dataOption(data), **options, "log": f"/dev/fd/{written}", "json": True}
+            # In a session of its own: an interrupt reaches it once, from here.
+            process = start([tool, os.fspath(plan), *arguments(options)], pass_fds=(written,), start_new_session=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        except BaseException:
+            log.close()
+            raise
+        finally:
+            os.close(written)
+        self._streams = _Streams(process, log)
+
+    @property
+    def records(self):
+        """The records until now."""
+        return list(self._streams.records)
+
+    def _dataOption(self, data):
+        if data is None:
+            return {}
+        if not isinstance(data, dict):
+            return {"data": data}
+        import numpy
+
+        path = Path(self._folder.name) / "data.npz"
+        numpy.savez(path, **{name: numpy.asarray(value) for name, value in data.items()})
+        return {"data": path}
+
+    def __iter__(self):
+        """All records from the first on; waits for those that are to come."""
+        number = 0
+        while self._interruptible(lambda: self._streams.has(number)):
+            yield self._streams.records[number]
+            number += 1
+        self._end()
+
+    def _interruptible(self, waits):
+        try:
+            return waits()
+        except KeyboardInterrupt:
+            self.stop(signal.SIGINT)
+            raise
+
+    def _end(self):
+        code = self._interruptible(self._streams.end)
+        self.report = json.loads(self._streams.output) if self._streams.output.strip() else None
+        raiseIfFailed("polyrank-run", code, self._streams.messages)
+
+    def wait(self):
+        """Waits for the end of the run, and returns it."""
+        self._end()
+        return self
+
+    def stop(self, number=signal.SIGTERM):
+        """Ends the run before its last step, as the signal does that is sent to polyrank-run (docs/operating.md)."""
+        process = self._streams.process
+        if process.poll() is None:
+            process.send_signal(number)
+            process.wait()
+
+    def state_dict(self):
+        """The trained weights by their names in the model, at the end of the run: tensors of PyTorch where that is
+        installed, else arrays of NumPy."""
+        self.wait()
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            from safetensors.numpy import load_file
+        else:
+            from safetensors.torch import load_file
+        return load_file(self.weights)
+
+    def __del__(self):
+        # A run of which nobody can ask any more has no purpose.
+        if hasattr(self, "_streams") and self._streams.process.poll() is None:
+            sys.stderr.write("polyrank: the run is ended, since nothing holds what train() returned: keep that, and call its "
+                             "wait()\n")
+            self.stop()
+
+
+def train(plan, data=None, **options):
+    """Starts training and returns it, a `Training`: iterate over it for the log, and ask it for its state_dict().
+
+    `plan` is a `Plan` or the path of one. `data` is a file, a list of files, or a dict of arrays (or tensors), one for
+    each input of the plan, with a row for each sample. All other arguments are options of polyrank-run, such as
+    steps=100, init="weights.safetensors", save="trained.safetensors", order="sequential".
+    """
+    options = {"quiet": True, **options}
+    return Training(plan, data, options)
