@@ -3,7 +3,8 @@
 
 include(GNUInstallDirs)
 set(installed polyrank polyrank-compile polyrank-inspect polyrank-run)
-install(TARGETS ${installed} RUNTIME)
+# The wheel has these alone (tools/wheel.sh).
+install(TARGETS ${installed} RUNTIME COMPONENT tools)
 
 # Made of the command lines themselves, which have the words.
 set(documents ${PROJECT_BINARY_DIR}/documents)
@@ -33,12 +34,14 @@ foreach(tool IN LISTS installed)
   endforeach()
 endforeach()
 add_custom_target(documents ALL DEPENDS ${made})
+# All that `cmake --install` needs: tools/quickstart.sh builds no more.
+add_custom_target(installed DEPENDS ${installed} ${made})
 
 install(PROGRAMS tools/bundle.sh
   DESTINATION ${CMAKE_INSTALL_DATADIR}/polyrank)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.ipynb")
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME polyrank)
@@ -52,7 +55,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# What dpkg-shlibdeps cannot see: oneDNN, which the first product loads, and the
-# linker that polyrank-compile calls.
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libdnnl2, lld-22 | lld")
+# What dpkg-shlibdeps cannot see: oneDNN, which the first product loads. The package
+# is named after the major version, as the library is.
+find_path(DNNL_INCLUDE oneapi/dnnl/dnnl_version.h REQUIRED)
+file(STRINGS ${DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h dnnl_version
+  REGEX "define DNNL_VERSION_MAJOR")
+string(REGEX MATCH "[0-9]+" dnnl_version "${dnnl_version}")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libdnnl${dnnl_version}")
 include(CPack)

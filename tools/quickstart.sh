@@ -15,7 +15,7 @@ preset=release bin=build/release/bin work=build/quickstart
 [ -f build/$preset/build.ninja ] || cmake --preset $preset -DPOLYRANK_TESTS=OFF > build-$preset.log 2>&1 \
   || { cat build-$preset.log; rm -f build-$preset.log; exit 1; }
 rm -f build-$preset.log
-ninja -C build/$preset polyrank-compile polyrank-run polyrank-inspect
+ninja -C build/$preset installed
 mkdir -p $work
 
 # A .txt file is a row of bytes, each a token. Apache's licence and Creative Commons' are held out: no

@@ -37,7 +37,7 @@ def package(tmp_path_factory):
 def test_the_package_depends_on_what_it_needs(package):
     _, fields = package
     depends = {re.split(r"[ (]", each)[0] for each in fields["Depends"].split(", ")}
-    assert {"libdnnl2", "lld-22", "libmlir-22", "libc6", "libgomp1", "libfmt9", "libstdc++6", "zlib1g"} <= depends
+    assert {"libdnnl2", "libmlir-22", "libc6", "libgomp1", "libfmt9", "libstdc++6", "zlib1g"} <= depends
     assert fields["Package"] == "polyrank" and fields["Architecture"] == call("dpkg", "--print-architecture").strip()
     assert f"polyrank-run {fields['Version']} " in tools.tool("run", "--version")[0]
 
@@ -65,3 +65,15 @@ def test_the_installed_tools_compile_and_train(package, exported, dataset, tmp_p
     monkeypatch.setenv("PATH", f"{package[0] / 'usr/bin'}:/usr/bin:/bin")
     call(package[0] / "usr/share/polyrank/bundle.sh", tmp_path / "bundle", tmp_path / "plan")
     assert names(tmp_path / "bundle/bin") == ["polyrank-inspect", "polyrank-run"]
+
+
+def test_the_target_of_quickstart_builds_all_that_is_installed():
+    build = tools.bin().resolve().parent
+    if not (build / "build.ninja").exists():
+        pytest.skip("the tools are in no build folder")
+    (root,) = set(re.findall(r"^CMAKE_CACHEFILE_DIR:INTERNAL=(.*)$", (build / "CMakeCache.txt").read_text(), re.M))
+    needed = set(re.findall(rf'"{root}/((?:bin|documents)/[^"]+)"', (build / "cmake_install.cmake").read_text()))
+    assert len(needed) == 5 * len(TOOLS)
+    query = subprocess.run(["ninja", "-C", str(build), "-t", "query", "CMakeFiles/installed"], capture_output=True, text=True, check=True)
+    assert needed <= set(query.stdout.split())
+    assert "ninja -C build/$preset installed\n" in (build.parents[1] / "tools/quickstart.sh").read_text()

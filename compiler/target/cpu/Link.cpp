@@ -2,6 +2,7 @@
 
 #include "compiler/target/cpu/Link.h"
 
+#include "lld/Common/Driver.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Config/llvm-config.h"
@@ -9,23 +10,12 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
 
 using namespace llvm;
 using namespace polyrank;
-
-/// The linker next to the LLVM that we are built with, or on PATH.
-static ErrorOr<std::string> findLinker() {
-  for (StringRef name : {"ld.lld-22", "ld.lld"}) {
-    if (auto path = sys::findProgramByName(
-            name, {POLYRANK_LLVM_BIN, "/usr/lib/llvm-22/bin"}))
-      return path;
-    if (auto path = sys::findProgramByName(name))
-      return path;
-  }
-  return std::make_error_code(std::errc::no_such_file_or_directory);
-}
 
 /// The functions that LLVM itself may call for a copy or a fill.
 static bool isAllowed(StringRef symbol) {
@@ -66,9 +56,6 @@ static std::string findFault(StringRef image) {
 polyrank::Result<std::string>
 cpu::linkImage(const std::vector<std::string> &objects) {
   auto fail = [&](const Twine &why) { return polyrank::Error{why.str()}; };
-  ErrorOr<std::string> linker = findLinker();
-  if (!linker)
-    return fail("ld.lld is not installed (Debian: lld-22)");
   SmallString<128> directory;
   if (std::error_code error =
           sys::fs::createUniqueDirectory("polyrank-kernels", directory))
@@ -80,36 +67,37 @@ cpu::linkImage(const std::vector<std::string> &objects) {
     return std::string(path);
   };
 
-  // Use a response file: hundreds of objects are too long for a command line.
-  std::string output = inside("kernels.so"), list = inside("objects");
-  std::string log = inside("log");
+  std::string output = inside("kernels.so");
+  std::vector<std::string> arguments = {
+      "ld.lld", "-shared", "--no-undefined-version", "-z", "noexecstack",
+      "--hash-style=gnu", "--build-id=none", "--gc-sections", "-s",
+      // Kernels are small, and a file that is mapped is removed by handlers of
+      // signals that would replace this program's own.
+      "--threads=1", "--no-mmap-output-file", "-o", output};
   std::error_code error;
-  raw_fd_ostream names(list, error);
   for (size_t i = 0; i < objects.size() && !error; ++i) {
     std::string path = inside(Twine(i) + ".o");
-    names << path << "\n";
     raw_fd_ostream file(path, error);
     file << objects[i];
+    file.close();
+    if (file.has_error()) {
+      error = file.error();
+      file.clear_error();
+    }
+    arguments.push_back(std::move(path));
   }
-  names.close();
   if (error)
     return fail("cannot write temporary files: " + error.message());
 
-  std::string listArgument = "@" + list;
-  std::string message;
-  std::optional<StringRef> redirects[] = {"", log, log};
-  int status =
-      sys::ExecuteAndWait(*linker,
-                          {*linker, "-shared", "--no-undefined-version", "-z",
-                           "noexecstack", "--hash-style=gnu", "--build-id=none",
-                           "--gc-sections", "-s", "-o", output, listArgument},
-                          std::nullopt, redirects, /*SecondsToWait=*/0,
-                          /*MemoryLimit=*/0, &message);
-  if (status != 0) {
-    if (auto text = MemoryBuffer::getFile(log))
-      message += (*text)->getBuffer();
-    return fail(*linker + " failed: " + message);
-  }
+  std::vector<const char *> pointers;
+  for (const std::string &argument : arguments)
+    pointers.push_back(argument.c_str());
+  std::string log;
+  raw_string_ostream messages(log);
+  lld::Result linked =
+      lld::lldMain(pointers, messages, messages, {{lld::Gnu, &lld::elf::link}});
+  if (linked.retCode != 0)
+    return fail("the linker failed: " + StringRef(log).rtrim());
   auto image = MemoryBuffer::getFile(output);
   if (!image)
     return fail("cannot read " + output + ": " + image.getError().message());

@@ -9,9 +9,10 @@
 
 namespace polyrank::cpu {
 
-/// Links objects with LLVM's ld.lld into a shared object that has no
-/// dependencies and runs nothing when loaded. Fails if the linker is missing or
-/// fails, or if an object needs a symbol that kernels must not need.
+/// Links objects with LLVM's linker, which is part of the program, into a
+/// shared object that has no dependencies and runs nothing when loaded. Fails
+/// if the linker does, or if an object needs a symbol that kernels must not
+/// need. Only one thread may link at a time: the linker has global state.
 Result<std::string> linkImage(const std::vector<std::string> &objects);
 
 } // namespace polyrank::cpu
