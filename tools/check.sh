@@ -2,8 +2,8 @@
 # Runs the tests: lit, GoogleTest, parity with PyTorch, faults, fuzzers. This is what CI runs.
 #
 #   tools/check.sh              every test; of large tables of combinations a sample (docs/testing.md)
-#   tools/check.sh --all        every row of every table, the fuzzers for a minute each, clang-tidy on what differs from
-#                               origin/main, and a build by g++; POLYRANK_ALL=1 says the same
+#   tools/check.sh --all        every row of every table, the fuzzers for a minute each, the wheel of tools/wheel.sh,
+#                               clang-tidy on what differs from origin/main, and a build by g++; POLYRANK_ALL=1 says the same
 #   tools/check.sh FILTER       only tests whose name contains FILTER, in the sample or not
 #
 # Ends with one line "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
@@ -50,6 +50,10 @@ status=0
   ${filter:+--filter "$filter" --allow-empty-runs} || status=1
 ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
   --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
+# The tests of the wheel are skipped without it.
+if [ "$all" ]; then
+  tools/wheel.sh && POLYRANK_WHEEL=$(echo "$PWD"/build/wheel/dist/polyrank-*.whl) && export POLYRANK_WHEEL || status=1
+fi
 # Faults come first: they wait most of their time, while two other workers compute.
 POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
   ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
