@@ -85,15 +85,22 @@ private:
     auto c = description(shape.result, rows, columns, false, shape.ldc);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::post_ops after;
     if (shape.alpha != 1)
+#if DNNL_VERSION_MAJOR < 3
       attributes.set_output_scales(0, {shape.alpha});
-    if (shape.beta != 0) {
-      dnnl::post_ops sum;
-      sum.append_sum(shape.beta);
-      attributes.set_post_ops(sum);
-    }
+#else
+      after.append_eltwise(dnnl::algorithm::eltwise_linear, shape.alpha, 0);
+#endif
+    if (shape.beta != 0)
+      after.append_sum(shape.beta);
+    attributes.set_post_ops(after);
+#if DNNL_VERSION_MAJOR < 3
     dnnl::matmul::primitive_desc chosen(dnnl::matmul::desc(a, b, c), attributes,
                                         cpu);
+#else
+    dnnl::matmul::primitive_desc chosen(cpu, a, b, c, attributes);
+#endif
     Primitive primitive{rows, columns, dnnl::matmul(chosen), {}};
     for (int thread = 0; thread < threads; ++thread) {
       dnnl::memory memories[] = {
