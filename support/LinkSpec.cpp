@@ -4,17 +4,7 @@
 
 #include "support/KeyValue.h"
 
-#include <algorithm>
-
 namespace polyrank {
-
-int64_t LinkSpec::picoseconds() const {
-  return static_cast<int64_t>(microseconds * 1e6);
-}
-
-int64_t LinkSpec::picosecondsPerByte() const {
-  return std::max<int64_t>(1, static_cast<int64_t>(1e3 / gigabytes));
-}
 
 Result<LinkSpec> LinkSpec::parse(std::string_view text) {
   constexpr PairForm form{"AXIS=MICROSECONDS:GB_PER_S", "tensor=10:25"};

@@ -3,21 +3,21 @@
 
 #pragma once
 
+#include "support/LinkTime.h"
 #include "support/Result.h"
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace polyrank {
 
 /// Latency and bandwidth of the links along one axis of a mesh, as the user
-/// gave them and as the integers that costs are computed with.
+/// gave them.
 struct LinkSpec {
   std::string axis;
   double microseconds = 0, gigabytes = 0;
 
-  /// Return true for numbers with which integer costs are meaningful: a latency
+  /// Return true for numbers with which costs are meaningful: a latency
   /// of up to a second, and at least a kilobyte per second.
   /// @{
   static bool hasLatency(double microseconds) {
@@ -28,9 +28,7 @@ struct LinkSpec {
   }
   /// @}
 
-  int64_t picoseconds() const;
-  /// At least 1.
-  int64_t picosecondsPerByte() const;
+  LinkTime time() const { return LinkTime::of(microseconds, gigabytes); }
 
   /// Parses one link.
   static Result<LinkSpec> parse(std::string_view text);

@@ -2,7 +2,7 @@
 
 #include "compiler/cost/CostModel.h"
 
-#include "support/LinkSpec.h"
+#include "runtime/plan/CollectiveTime.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -19,13 +19,12 @@ int64_t polyrank::cost::getLocalBytes(RankedTensorType type) {
          llvm::divideCeil(local.getElementTypeBitWidth(), 8);
 }
 
-Link polyrank::cost::getLink(rank::MachineAttr machine, StringRef axis) {
+LinkTime polyrank::cost::getLink(rank::MachineAttr machine, StringRef axis) {
   rank::LinkAttr stated = machine ? machine.getLink(axis) : rank::LinkAttr();
   if (!stated)
-    return {};
-  LinkSpec link{axis.str(), stated.getLatency().getValueAsDouble(),
-                stated.getBandwidth().getValueAsDouble()};
-  return {link.picoseconds(), link.picosecondsPerByte()};
+    return defaultLink;
+  return LinkTime::of(stated.getLatency().getValueAsDouble(),
+                      stated.getBandwidth().getValueAsDouble());
 }
 
 CostModel::CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine)
@@ -64,18 +63,14 @@ std::string polyrank::cost::explainMissingAxis(sharding::MeshAttr mesh,
 
 CostModel CostModel::countingBytes(sharding::MeshAttr mesh) {
   CostModel model(mesh);
-  llvm::fill(model.links, Link{0, 1});
+  llvm::fill(model.links, LinkTime{0, 1});
   return model;
 }
 
-Link CostModel::getLink(ArrayRef<AxisRef> axes) const {
-  Link slowest{0, 0};
-  for (AxisRef ref : axes) {
-    const Link &link = links[ref.axis];
-    slowest.picoseconds = std::max(slowest.picoseconds, link.picoseconds);
-    slowest.picosecondsPerByte =
-        std::max(slowest.picosecondsPerByte, link.picosecondsPerByte);
-  }
+LinkTime CostModel::getLink(ArrayRef<AxisRef> axes) const {
+  LinkTime slowest;
+  for (AxisRef ref : axes)
+    slowest = slowest.slower(links[ref.axis]);
   return slowest;
 }
 
@@ -98,9 +93,9 @@ int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
 int64_t CostModel::getPicoseconds(runtime::CollectiveKind kind,
                                   ArrayRef<AxisRef> axes,
                                   int64_t sentBytes) const {
-  Link link = getLink(axes);
-  return runtime::ruleOf(kind).rounds * link.picoseconds +
-         sentBytes * link.picosecondsPerByte;
+  return runtime::collectiveTime(kind, sharding::product(axes),
+                                 static_cast<uint64_t>(sentBytes),
+                                 getLink(axes));
 }
 
 int64_t CostModel::getBytes(sharding::MovementOp op) {

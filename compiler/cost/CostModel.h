@@ -1,9 +1,9 @@
 // The cost of communication: the alpha-beta model, and exact bytes.
 //
-// A collective takes rounds * alpha + bytes / beta, where alpha and beta are
-// those of the slowest mesh axis that takes part, and rounds and bytes follow
-// from its kind (runtime/plan/Collectives.h). Ops without communication cost
-// nothing.
+// A collective takes as long as runtime/plan/CollectiveTime.h says, with the
+// latency and the bandwidth of the slowest mesh axes that take part, and the
+// bytes that follow from its kind (runtime/plan/Collectives.h). Ops without
+// communication cost nothing.
 
 #pragma once
 
@@ -11,21 +11,16 @@
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "support/LinkTime.h"
 
 namespace polyrank::cost {
 
-/// Latency and bandwidth of the links along one mesh axis, as integers, so that
-/// costs compare equally on every machine.
-struct Link {
-  /// Latency of one round; 10 us by default.
-  int64_t picoseconds = 10'000'000;
-  /// 10 GB/s by default.
-  int64_t picosecondsPerByte = 100;
-};
+/// The link of an axis of which nothing is known: 10 us and 10 GB/s.
+inline constexpr LinkTime defaultLink = LinkTime::of(10, 10);
 
 /// The link that `machine`, which may be null, states for an axis; the default
 /// link if it states none.
-Link getLink(rank::MachineAttr machine, llvm::StringRef axis);
+LinkTime getLink(rank::MachineAttr machine, llvm::StringRef axis);
 
 /// Bytes of one device's block; a boolean takes one byte.
 int64_t getLocalBytes(mlir::RankedTensorType type);
@@ -44,13 +39,14 @@ int64_t getFlops(mlir::func::FuncOp function);
 
 class CostModel {
 public:
-  /// Uses the links of `machine`; without one, default links.
+  /// Uses the links of `machine`, and the default link where it states none.
   explicit CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine = {});
   /// Time is the number of bytes: latency zero, one picosecond per byte.
   static CostModel countingBytes(sharding::MeshAttr mesh);
 
   sharding::MeshAttr getMesh() const { return mesh; }
-  Link getLink(llvm::ArrayRef<sharding::AxisRef> axes) const;
+  /// The slowest link along these axes.
+  LinkTime getLink(llvm::ArrayRef<sharding::AxisRef> axes) const;
 
   /// Bytes that a device sends in an op over `devices` devices, with blocks of
   /// `before` and `after` bytes.
@@ -70,7 +66,7 @@ public:
 
 private:
   sharding::MeshAttr mesh;
-  llvm::SmallVector<Link> links;
+  llvm::SmallVector<LinkTime> links; // by axis
 };
 
 } // namespace polyrank::cost

@@ -38,6 +38,6 @@ double Machine::getBytesPerSecond() const {
                 : target.getRates(getThreads()).bytesPerSecond;
 }
 
-Link Machine::getLink(StringRef axis) const {
+LinkTime Machine::getLink(StringRef axis) const {
   return cost::getLink(attribute, axis);
 }

@@ -26,7 +26,7 @@ public:
   double getFlopsPerSecond(mlir::Type elementType) const;
   double getBytesPerSecond() const;
   /// @}
-  Link getLink(llvm::StringRef axis) const;
+  LinkTime getLink(llvm::StringRef axis) const;
   /// The cost of communication on `mesh`, over the links of this machine.
   CostModel getModel(sharding::MeshAttr mesh) const {
     return CostModel(mesh, attribute);

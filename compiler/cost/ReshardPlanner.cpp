@@ -4,6 +4,7 @@
 
 #include <queue>
 
+#include "runtime/plan/CollectiveTime.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -53,6 +54,7 @@ struct Search {
 
 private:
   struct Reached {
+    double time = 0; // picoseconds
     int64_t picoseconds = 0, ops = 0;
     const State *previous = nullptr;
     MovementKind kind = MovementKind::Reshard;
@@ -126,6 +128,18 @@ private:
 };
 } // namespace
 
+/// Picoseconds of one movement, not rounded.
+static double timeOf(const CostModel &model, MovementKind kind,
+                     ArrayRef<AxisRef> axes, int64_t before, int64_t after) {
+  auto collective = sharding::getCollectiveKind(kind);
+  int64_t devices = sharding::product(axes);
+  return collective ? runtime::exactCollectiveTime(
+                          *collective, devices,
+                          CostModel::getBytes(kind, devices, before, after),
+                          model.getLink(axes))
+                    : 0;
+}
+
 bool Search::makeSubAxes(std::string &reason) {
   SmallVector<AxisRef> cuts;
   for (LayoutAttr layout : {source, target}) {
@@ -195,18 +209,21 @@ LayoutAttr Search::toLayout(const State &state) const {
 void Search::reach(const State &state, const State &next, MovementKind kind,
                    ArrayRef<AxisRef> axes) {
   const Reached &from = states.at(state);
-  int64_t picoseconds =
-      from.picoseconds +
-      (axes.empty()
-           ? 0
-           : model.getPicoseconds(kind, axes, bytes(state), bytes(next)));
-  int64_t ops = from.ops + 1;
+  // The time of a whole path is rounded, so that equal paths are equal.
+  double time =
+      from.time +
+      (axes.empty() ? 0 : timeOf(model, kind, axes, bytes(state), bytes(next)));
+  int64_t picoseconds = wholePicoseconds(time);
+  // Fewer collectives first, then fewer ops.
+  constexpr int64_t manyOps = 1'000;
+  int64_t ops =
+      from.ops + (sharding::getCollectiveKind(kind) ? manyOps + 1 : 1);
   auto [it, isNew] = states.try_emplace(next);
   Reached &to = it->second;
   if (!isNew && (to.done || std::pair(to.picoseconds, to.ops) <=
                                 std::pair(picoseconds, ops)))
     return;
-  to = {picoseconds, ops, &states.find(state)->first, kind, false};
+  to = {time, picoseconds, ops, &states.find(state)->first, kind, false};
   queue.push({picoseconds, ops, &it->first});
 }
 
@@ -410,6 +427,7 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
       plan.steps.push_back({MovementKind::Halo, target});
     }
   RankedTensorType before = type;
+  double time = 0;
   for (const ReshardPlanner::Step &step : plan.steps) {
     RankedTensorType after = sharding::withLayout(type, step.layout);
     auto movement = sharding::getMovement(
@@ -418,10 +436,11 @@ FailureOr<ReshardPlanner::Plan> Search::run(std::string &reason) {
     plan.bytes +=
         CostModel::getBytes(step.kind, sharding::product(movement->axes),
                             getLocalBytes(before), getLocalBytes(after));
-    plan.picoseconds += model.getPicoseconds(
-        step.kind, movement->axes, getLocalBytes(before), getLocalBytes(after));
+    time += timeOf(model, step.kind, movement->axes, getLocalBytes(before),
+                   getLocalBytes(after));
     before = after;
   }
+  plan.picoseconds = wholePicoseconds(time);
   return plan;
 }
 

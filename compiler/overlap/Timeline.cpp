@@ -60,9 +60,8 @@ int64_t Durations::get(Operation *op) const {
 }
 
 int64_t Durations::getArrival(rank::SendOp op) const {
-  return model->getPicoseconds(runtime::CollectiveKind::Permute,
-                               op.getAxes().getAxes(),
-                               rank::getByteSize(op.getInput().getType()));
+  return model->getLink(op.getAxes().getAxes())
+      .messageTime(rank::getByteSize(op.getInput().getType()));
 }
 
 int64_t StepTime::getCommunication() const {

@@ -3,8 +3,8 @@
 // the arrival of that depends on the programs of all ranks together.
 //
 // Queues are those of runtime/plan/QueueClock.h. A command that computes takes
-// the larger of FLOPs / rate and bytes / rate; a collective takes rounds *
-// alpha + bytes / beta (compiler/cost/CostModel.h).
+// the larger of FLOPs / rate and bytes / rate; a collective takes what
+// runtime/plan/CollectiveTime.h says.
 
 #pragma once
 

@@ -182,7 +182,7 @@ LogicalResult AssignStages::assign() {
     return failure();
   SmallVector<Operation *> ops = findPlaced(varying, *patternOf);
   CutProblem problem = getCutProblem(forward, ops, *machine, train);
-  problem.picosecondsPerByte = machine->getLink(axis).picosecondsPerByte;
+  problem.link = machine->getLink(axis);
   problem.stages = static_cast<int>(count);
   for (int64_t stage = 0; stage < count; ++stage)
     problem.live.push_back(countLive(stage));

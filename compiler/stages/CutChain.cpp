@@ -4,9 +4,12 @@
 
 using namespace polyrank::stages;
 
+/// Returns true if another stage that uses the op's result has to receive it.
+static bool isSent(const CutOp &op) { return op.bytes || op.messages; }
+
 CutChain::CutChain(const CutProblem &problem, std::vector<int> given)
     : places(std::move(given)), blocks(size()), time(size() + 1),
-      kept(size() + 1), picosecondsPerByte(problem.picosecondsPerByte) {
+      kept(size() + 1), link(problem.link) {
   std::vector<int> blockOf(problem.ops.size());
   for (int block = 0; block < size(); ++block) {
     time[block + 1] = time[block];
@@ -24,20 +27,22 @@ CutChain::CutChain(const CutProblem &problem, std::vector<int> given)
   for (int block = size() - 1; block >= 0; --block) {
     Block &entry = blocks[block];
     for (int op = places[block + 1] - 1; op >= places[block]; --op) {
-      if (last[op] > block && problem.ops[op].bytes)
-        entry.made.push_back({problem.ops[op].bytes, next[op], last[op]});
+      if (last[op] > block && isSent(problem.ops[op]))
+        entry.made.push_back({problem.ops[op].bytes, problem.ops[op].messages,
+                              next[op], last[op]});
       for (int operand : problem.ops[op].operands) {
         if (blockOf[operand] == block || next[operand] == block)
           continue;
-        if (problem.ops[operand].bytes)
-          entry.used.push_back({problem.ops[operand].bytes, next[operand]});
+        if (isSent(problem.ops[operand]))
+          entry.used.push_back({problem.ops[operand].bytes,
+                                problem.ops[operand].messages, next[operand]});
         next[operand] = block;
         last[operand] = std::max(last[operand], block);
       }
       for (int parameter : problem.ops[op].parameters)
         if (nextOfParameter[parameter] != block) {
           entry.parameters.push_back({problem.parameters[parameter].everywhere,
-                                      nextOfParameter[parameter]});
+                                      0, nextOfParameter[parameter]});
           nextOfParameter[parameter] = block;
         }
     }

@@ -39,13 +39,13 @@ private:
   /// A value that a block makes and that other blocks use; `first` and `last`
   /// are the first and last of these blocks.
   struct Made {
-    int64_t bytes;
+    int64_t bytes, messages;
     int first, last;
   };
   /// A value of an earlier block, or a parameter, that a block uses; `next` is
   /// the first later block that uses it.
   struct Used {
-    int64_t bytes;
+    int64_t bytes, messages;
     int next;
   };
   struct Block {
@@ -58,30 +58,36 @@ private:
   std::vector<int> places;
   std::vector<Block> blocks;
   std::vector<int64_t> time, kept; // prefix sums over the blocks
-  int64_t picosecondsPerByte;
+  LinkTime link;
 };
 
 template <typename Visit>
 void CutChain::visitIntervals(int end, int64_t limit, Visit visit) const {
-  int64_t received = 0, sent = 0, parameters = 0;
+  int64_t received = 0, sent = 0, messages = 0, parameters = 0;
   for (int begin = end - 1; begin >= 0; --begin) {
     int64_t own = time[end] - time[begin];
     if (own > limit)
       return;
     for (const Made &value : blocks[begin].made) {
-      if (value.last >= end)
+      if (value.last >= end) {
         sent += value.bytes;
-      if (value.first < end)
+        messages += value.messages;
+      }
+      if (value.first < end) {
         received -= value.bytes;
+        messages -= value.messages;
+      }
     }
     for (const Used &value : blocks[begin].used)
-      if (value.next >= end)
+      if (value.next >= end) {
         received += value.bytes;
+        messages += value.messages;
+      }
     for (const Used &parameter : blocks[begin].parameters)
       if (parameter.next >= end)
         parameters += parameter.bytes;
     parameters += blocks[begin].owned;
-    visit(Interval{begin, own + picosecondsPerByte * (received + sent),
+    visit(Interval{begin, own + transferTime(link, messages, received + sent),
                    received, parameters, kept[end] - kept[begin]});
   }
 }

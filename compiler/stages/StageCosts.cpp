@@ -130,6 +130,7 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
       int64_t bytes = getBytes(result);
       bool hasGradient = withGradient.contains(result);
       entry.bytes += hasGradient ? 2 * bytes : bytes;
+      entry.messages += hasGradient ? 2 : 1;
       if (hasGradient && !isFree(op))
         entry.kept += bytes;
     }

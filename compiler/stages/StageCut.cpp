@@ -348,9 +348,13 @@ StageCost polyrank::stages::getStageCost(const CutProblem &problem, int stage,
     for (int parameter : problem.ops[i].parameters)
       if (parameters.contains(parameter) && earlier.insert(parameter).second)
         cost.memory -= problem.parameters[parameter].owned;
-  for (int op : received)
+  for (int op : received) {
     cost.received += problem.ops[op].bytes;
-  for (int op : sent)
+    cost.messages += problem.ops[op].messages;
+  }
+  for (int op : sent) {
     cost.sent += problem.ops[op].bytes;
+    cost.messages += problem.ops[op].messages;
+  }
   return cost;
 }

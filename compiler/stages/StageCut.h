@@ -3,7 +3,7 @@
 // A stage is an interval of the order. Its cost follows from the interval
 // alone:
 //
-//   time    of its ops, and of the bytes that it receives and sends
+//   time    of its ops, and of the messages that it receives and sends
 //   bytes   of each value that an earlier stage computes and it uses, once
 //   memory  of its parameters, and of what its microbatches in flight keep
 //
@@ -20,14 +20,17 @@
 #include <variant>
 #include <vector>
 
+#include "support/LinkTime.h"
+
 namespace polyrank::stages {
 
 struct CutOp {
   /// Picoseconds for one microbatch, the backward included.
   int64_t time = 0;
   /// Bytes that another stage receives of the result, plus those of the
-  /// gradient that comes back.
-  int64_t bytes = 0;
+  /// gradient that comes back, and in how many messages: one for each value and
+  /// each gradient.
+  int64_t bytes = 0, messages = 0;
   /// Bytes that a microbatch keeps for the backward.
   int64_t kept = 0;
   /// Numbers of the ops that compute its operands; each is smaller than its
@@ -50,7 +53,8 @@ struct CutProblem {
   int stages = 1;
   /// How many microbatches are in flight at once, by stage.
   std::vector<int64_t> live;
-  int64_t picosecondsPerByte = 0;
+  /// The link over which the values of stages go.
+  LinkTime link;
   /// The largest number of pairs of cut points to examine. Of a longer order
   /// some cut points are left out.
   int64_t budget = 200'000'000;
@@ -99,12 +103,25 @@ std::variant<Cut, TooFewOps> cutInOrder(const CutProblem &problem);
 /// earlier stage than its operands (StagePatterns.h).
 std::variant<Cut, TooFewOps> cutIntoStages(const CutProblem &problem);
 
+/// Picoseconds of `messages` with so many bytes together.
+inline int64_t transferTime(const LinkTime &link, int64_t messages,
+                            int64_t bytes) {
+  return wholePicoseconds(static_cast<double>(messages) * link.latency +
+                          static_cast<double>(bytes) * link.perByte);
+}
+
 /// The cost of one stage.
 struct StageCost {
   int64_t time = 0;     // of its ops, without transfers
   int64_t received = 0; // bytes
   int64_t sent = 0;     // bytes, of each value once
+  int64_t messages = 0; // that it receives and sends
   int64_t memory = 0;
+
+  /// Its ops and its transfers, in picoseconds.
+  int64_t totalTime(const LinkTime &link) const {
+    return time + transferTime(link, messages, received + sent);
+  }
 };
 /// Returns the cost of ops [begin, end) of the problem's own order as stage
 /// `stage`, in time proportional to the whole problem.

@@ -8,6 +8,7 @@
 #include "runtime/job/Job.h"
 #include "runtime/plan/Collectives.h"
 #include "support/ElementType.h"
+#include "support/LinkTime.h"
 #include "support/Result.h"
 
 #include <array>
@@ -89,17 +90,6 @@ private:
   Event over;
   Completion known;
   std::shared_ptr<const Completion> later;
-};
-
-/// An emulated link that slows collectives down. From when the last member has
-/// started it and the link is free, a collective takes at least rounds *
-/// latency + bytes sent * time per byte (rounds: runtime/plan/Collectives.h).
-/// Point-to-point transfers have a link of their own for each pair of members
-/// and direction, which carries one value after another: each takes latency +
-/// bytes * time per byte.
-struct PacedLink {
-  int64_t picoseconds = 0; // of one round
-  int64_t picosecondsPerByte = 0;
 };
 
 /// Runs body(begin, end) on the threads of the rank's team, over pieces that
@@ -223,10 +213,14 @@ public:
   virtual Result<std::vector<uint64_t>> exchange(Group group,
                                                  uint64_t value) = 0;
 
-  /// From now on makes the group's collectives take turns on an emulated link.
-  /// Each member calls it with the same link, before the group's first
-  /// collective.
-  virtual void pace(Group group, const PacedLink &link) = 0;
+  /// From now on makes the group's collectives take turns on an emulated link:
+  /// from when the last member has started it and the link is free, a
+  /// collective takes at least its collectiveTime
+  /// (runtime/plan/CollectiveTime.h). Point-to-point transfers have a link of
+  /// their own for each pair of members and direction, which carries one value
+  /// after another: each takes its messageTime. Each member calls it with the
+  /// same link, before the group's first collective.
+  virtual void pace(Group group, const LinkTime &link) = 0;
 
   /// Sets the threads for copies and sums; without them the calling thread does
   /// the work.

@@ -2,7 +2,7 @@
 
 #include "runtime/exec/Links.h"
 
-#include "runtime/plan/Collectives.h"
+#include "runtime/plan/CollectiveTime.h"
 #include "runtime/plan/Enums.h"
 #include "support/Names.h"
 
@@ -37,19 +37,15 @@ Result<Links> Links::parse(const Mesh &mesh,
   return links;
 }
 
-std::optional<PacedLink> Links::of(const AxisRefs *axes) const {
-  std::optional<PacedLink> slowest;
+std::optional<LinkTime> Links::of(const AxisRefs *axes) const {
+  std::optional<LinkTime> slowest;
   if (byAxis.empty() || !axes)
     return slowest;
   for (const plan::AxisRef *ref : *axes) {
     const std::optional<LinkSpec> &given = byAxis[ref->axis()];
     if (!given || ref->size() == 1)
       continue;
-    if (!slowest)
-      slowest.emplace();
-    slowest->picoseconds = std::max(slowest->picoseconds, given->picoseconds());
-    slowest->picosecondsPerByte =
-        std::max(slowest->picosecondsPerByte, given->picosecondsPerByte());
+    slowest = slowest.value_or(LinkTime()).slower(given->time());
   }
   return slowest;
 }
@@ -74,17 +70,14 @@ std::optional<int64_t> Links::timeOf(const plan::Program &program,
     return program.groups()->Get(group)->axes();
   };
   if (const plan::Send *send = command.body_as_Send()) {
-    std::optional<PacedLink> link = of(axesOf(send->group()));
-    return link ? link->picoseconds +
-                      static_cast<int64_t>(send->input()->size()) *
-                          link->picosecondsPerByte
-                : 0;
+    std::optional<LinkTime> link = of(axesOf(send->group()));
+    return link ? link->messageTime(send->input()->size()) : 0;
   }
   const plan::Collective *collective = command.body_as_Collective();
   if (!collective)
     return std::nullopt;
   const AxisRefs *axes = axesOf(collective->group());
-  std::optional<PacedLink> link = of(axes);
+  std::optional<LinkTime> link = of(axes);
   if (!link)
     return 0;
   CollectiveKind kind = kindOf(collective->kind());
@@ -93,8 +86,7 @@ std::optional<int64_t> Links::timeOf(const plan::Program &program,
   for (const plan::Transfer *transfer : *collective->transfers())
     bytes += sentBytes(kind, members, transfer->input()->size(),
                        transfer->output()->size());
-  return ruleOf(kind).rounds * link->picoseconds +
-         static_cast<int64_t>(bytes) * link->picosecondsPerByte;
+  return collectiveTime(kind, static_cast<int64_t>(members), bytes, *link);
 }
 
 std::string Links::describe() const {

@@ -29,7 +29,7 @@ public:
   /// Returns the link of a group over these axes: the largest latency and the
   /// lowest bandwidth among them, each by itself. Nothing if none of them has a
   /// link, or the group is one rank.
-  std::optional<PacedLink> of(const AxisRefs *axes) const;
+  std::optional<LinkTime> of(const AxisRefs *axes) const;
 
   /// Returns `times` with the times of collectives and sends replaced by what
   /// they take over these links; 0 where no link is given.

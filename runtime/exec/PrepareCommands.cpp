@@ -50,7 +50,7 @@ private:
 
 Result<void> Preparation::createGroups(const plan::Program &program,
                                        const Links &links) {
-  std::map<uint32_t, PacedLink> paced; // two lists of axes may give one group
+  std::map<uint32_t, LinkTime> paced; // two lists of axes may give one group
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = on.mesh.group(on.rank, list->axes());
     std::vector<int32_t> ranks(members.begin(), members.end());
@@ -58,10 +58,8 @@ Result<void> Preparation::createGroups(const plan::Program &program,
     groups.push_back(group);
     ranksOf.push_back(std::move(members));
     if (auto link = links.of(list->axes())) {
-      PacedLink &slowest = paced[group.index];
-      slowest = {
-          std::max(slowest.picoseconds, link->picoseconds),
-          std::max(slowest.picosecondsPerByte, link->picosecondsPerByte)};
+      LinkTime &slowest = paced[group.index];
+      slowest = slowest.slower(*link);
       on.transport.pace(group, slowest);
     }
   }

@@ -137,11 +137,8 @@ Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
     record.sentAt = times->sent;
     record.arrivesAt = times->arrives;
   } else {
-    const PacedLink &link = channel.group->link;
     int64_t time =
-        (link.picoseconds +
-         static_cast<int64_t>(channel.bytes) * link.picosecondsPerByte + 999) /
-        1000;
+        wholeNanoseconds(channel.group->link.messageTime(channel.bytes));
     record.sentAt = record.arrivesAt = monotonicNanoseconds();
     if (time > 0) {
       int64_t &free = channel.group->linkFreeAt[channel.to];

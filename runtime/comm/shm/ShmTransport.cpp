@@ -4,6 +4,7 @@
 #include "runtime/comm/shm/ShmTransport.h"
 
 #include "runtime/device/DeviceAccess.h"
+#include "runtime/plan/CollectiveTime.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
@@ -237,7 +238,7 @@ Result<void> ShmTransport::check(const Collective &collective) const {
                          group.me, arenas[self].size);
 }
 
-void ShmTransport::pace(Group handle, const PacedLink &link) {
+void ShmTransport::pace(Group handle, const LinkTime &link) {
   groups[handle.index].link = link;
   // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
   prctl(PR_SET_TIMERSLACK, 1);
@@ -296,6 +297,18 @@ Result<Arrival> ShmTransport::finishSince(int64_t begin,
   return Arrival(Event::over(end), completion);
 }
 
+/// Returns the bytes that a member sends for these transfers.
+static uint64_t sentBytesOf(const Collective &collective, int members) {
+  uint64_t bytes = 0;
+  for (const Transfer &transfer : collective.transfers) {
+    TransferElements elements = elementsOf(collective.kind, transfer, members);
+    bytes += sentBytes(collective.kind, members,
+                       elements.input * bytesOf(collective.dtype),
+                       elements.output * bytesOf(collective.dtype));
+  }
+  return bytes;
+}
+
 Result<ShmTransport::OpenCollective *>
 ShmTransport::startRounds(const Collective &collective) {
   waited = 0;
@@ -316,6 +329,8 @@ ShmTransport::startRounds(const Collective &collective) {
       {started.rounds.size(), 1, (all + roundTransfers - 1) / roundTransfers}));
   started.numRounds = 0;
   size_t first = 0;
+  uint64_t sent = 0;
+  int64_t linkTime = 0; // of the rounds so far
   do {
     Operation &round = started.rounds[started.numRounds++];
     round.collective = collective;
@@ -323,6 +338,13 @@ ShmTransport::startRounds(const Collective &collective) {
         first, std::min<size_t>(roundTransfers, all - first));
     round.group = &group;
     round.isDone = false;
+    round.linkTime = 0;
+    if (!group.link.isFree()) {
+      sent += sentBytesOf(round.collective, group.members());
+      int64_t all =
+          collectiveTime(collective.kind, group.members(), sent, group.link);
+      round.linkTime = all - std::exchange(linkTime, all);
+    }
     if (auto done = startOperation(round, record); !done)
       return done.error();
     first += roundTransfers;
@@ -490,7 +512,7 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   slot.lastStarter = self;
   slot.startedAt = monotonicNanoseconds();
   slot.linkEndsAt = 0;
-  if (int64_t time = linkNanoseconds(operation, first.round)) {
+  if (int64_t time = wholeNanoseconds(operation.linkTime)) {
     // Operations of a group are started in order, so `linkFreeAt` already
     // includes the previous one.
     int64_t &free = control.group(group.entry).linkFreeAt;
@@ -507,28 +529,6 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   if (pieces > 0)
     ring(group);
   return {};
-}
-
-/// Returns how long the operation occupies the group's link. The latency of a
-/// collective counts only in its first round.
-int64_t ShmTransport::linkNanoseconds(const Operation &operation,
-                                      uint32_t round) const {
-  const PacedLink &link = operation.group->link;
-  int members = operation.group->members();
-  if (operation.isExchange || members == 1)
-    return 0;
-  const Collective &collective = operation.collective;
-  uint64_t bytes = 0;
-  for (const Transfer &transfer : collective.transfers) {
-    TransferElements elements = elementsOf(collective.kind, transfer, members);
-    bytes += sentBytes(collective.kind, members,
-                       elements.input * bytesOf(collective.dtype),
-                       elements.output * bytesOf(collective.dtype));
-  }
-  int64_t picoseconds =
-      (round == 0 ? ruleOf(collective.kind).rounds * link.picoseconds : 0) +
-      static_cast<int64_t>(bytes) * link.picosecondsPerByte;
-  return (picoseconds + 999) / 1000;
 }
 
 void ShmTransport::setParallelFor(ParallelFor parallelFor) {

@@ -40,7 +40,7 @@ public:
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
                           const std::optional<int64_t> &freed) override;
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override;
-  void pace(Group group, const PacedLink &link) override;
+  void pace(Group group, const LinkTime &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
   TransportStatistics statistics() const override { return counters; }
@@ -55,7 +55,7 @@ private:
     int me = 0;         // this rank's member number
     std::vector<int32_t> ranks;
     uint64_t operations = 0; // started by this rank
-    PacedLink link;
+    LinkTime link;
     /// When the link to each member has delivered what was sent so far.
     std::map<uint32_t, int64_t> linkFreeAt;
 
@@ -92,6 +92,9 @@ private:
   /// An operation that this rank has started.
   struct Operation : Task {
     WorkRow own;
+    /// How long it occupies the group's link, in picoseconds. The rounds of a
+    /// collective take as long as one round of all its transfers would.
+    int64_t linkTime = 0;
     uint64_t exchanged = 0; // by this rank, in an exchange
     bool isExchange = false, isSmall = false, isDone = false;
     Completion completion;
@@ -149,7 +152,6 @@ private:
   Result<void> makeRoom(Operation &operation);
   void publishOffsets(Operation &operation, MemberOperation &mine);
   Result<void> completeStart(const Operation &operation);
-  int64_t linkNanoseconds(const Operation &operation, uint32_t round) const;
   Operation *findOpen(uint32_t entry, uint32_t slot, uint32_t turn);
   OperationSlot &slotOf(const Task &operation) const {
     return control.group(operation.group->entry).operations[operation.slot()];

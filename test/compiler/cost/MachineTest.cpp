@@ -42,8 +42,7 @@ TEST_F(Machines, AreTheDefaultTargetWithOneThreadWhereTheModuleHasNone) {
   EXPECT_EQ(machine.getThreads(), 1);
   EXPECT_EQ(machine.getFlopsPerSecond(f32), rates.flopsPerSecond);
   EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
-  EXPECT_EQ(machine.getLink("data").picoseconds, 10'000'000);
-  EXPECT_EQ(machine.getLink("data").picosecondsPerByte, 100);
+  EXPECT_EQ(machine.getLink("data"), LinkTime::of(10, 10));
 }
 
 TEST_F(Machines, AskTheTargetForAllThreadsWhatIsNotStated) {
@@ -88,15 +87,16 @@ TEST_F(Machines, HaveTheStatedBandwidthAndLinks) {
       R"(rank.machine = #rank.machine<#cpu.target<"native">, bandwidth = 16.0,
                                       links = [<"tensor", latency = 0.5, bandwidth = 25.0>]>)");
   EXPECT_EQ(machine.getBytesPerSecond(), 16e9);
-  EXPECT_EQ(machine.getLink("tensor").picoseconds, 500'000);
-  EXPECT_EQ(machine.getLink("tensor").picosecondsPerByte, 40);
-  EXPECT_EQ(machine.getLink("data").picosecondsPerByte, 100);
+  EXPECT_EQ(machine.getLink("tensor"), (LinkTime{500'000, 40}));
   auto name = [&](const char *text) { return StringAttr::get(&context, text); };
   auto mesh =
       sharding::MeshAttr::get(&context, {name("data"), name("tensor")}, {2, 2});
   cost::CostModel model = machine.getModel(mesh);
-  EXPECT_EQ(model.getLink({mesh.getAxis(0)}).picosecondsPerByte, 100);
-  EXPECT_EQ(model.getLink({mesh.getAxis(1)}).picosecondsPerByte, 40);
+  EXPECT_EQ(model.getLink({mesh.getAxis(0)}), LinkTime::of(10, 10));
+  EXPECT_EQ(model.getLink({mesh.getAxis(1)}), (LinkTime{500'000, 40}));
+  // The slower of each, by itself.
+  EXPECT_EQ(model.getLink({mesh.getAxis(0), mesh.getAxis(1)}),
+            LinkTime::of(10, 10));
 }
 
 } // namespace

@@ -199,6 +199,8 @@ TEST_F(ReshardPlannerTest, PathsOfTheFewestBytesHaveTheFewestCollectives) {
         {ReductionKind::Sum}, CostModel::countingBytes(m), 5);
 }
 
+// Where a slow link would hold a fast one back, a movement is made of one over
+// each axis, so paths are longer.
 TEST_F(ReshardPlannerTest, PathsOverThreeAxesWithUnequalLinksAreOptimal) {
   MeshAttr m = mesh({{"x", 2}, {"y", 2}, {"z", 2}});
   context.loadDialect<rank::RankDialect>();
@@ -207,7 +209,30 @@ TEST_F(ReshardPlannerTest, PathsOverThreeAxesWithUnequalLinksAreOptimal) {
                              {rank::LinkAttr::get(&context, "x", 10, 100),
                               rank::LinkAttr::get(&context, "z", 20, 5)});
   check(m, {8, 4096}, f32, {m.getAxis(0), m.getAxis(1), m.getAxis(2)},
-        {{0}, {0}}, {ReductionKind::Sum}, CostModel(m, machine), 5);
+        {{0}, {0}}, {ReductionKind::Sum}, CostModel(m, machine), 7);
+}
+
+// A link of 334 GB/s takes 2.994 ps for a byte. Rounded one by one, a reduction
+// and a gather of 256 bytes would take 1 ps less than the all-reduce of 512.
+TEST_F(ReshardPlannerTest, PathsOverFastLinksHaveTheFewestCollectives) {
+  MeshAttr m = mesh({{"x", 2}});
+  context.loadDialect<rank::RankDialect>();
+  for (double bandwidth : {334, 499, 5000}) {
+    auto machine = rank::MachineAttr::get(
+        &context, /*target=*/{}, /*threads=*/1,
+        {rank::LinkAttr::get(&context, "x", 0, bandwidth)});
+    ReshardPlanner planner(CostModel(m, machine));
+    DimAttr whole = DimAttr::get(m, {});
+    auto sum = LayoutAttr::get(m, {whole}, ReductionKind::Sum, {m.getAxis(0)}),
+         all = LayoutAttr::get(m, {whole}, ReductionKind::Sum, {});
+    for (int64_t elements = 2; elements < 512; elements += 2) {
+      const ReshardPlanner::Plan *plan =
+          planner.plan(RankedTensorType::get({elements}, f32, sum), all);
+      ASSERT_TRUE(plan);
+      ASSERT_EQ(plan->steps.size(), 1u) << elements << " " << bandwidth;
+      EXPECT_EQ(plan->steps[0].kind, MovementKind::AllReduce);
+    }
+  }
 }
 
 TEST_F(ReshardPlannerTest, PathsOverThreeDimsWhereSomeCannotBeSplitAreOptimal) {

@@ -34,7 +34,7 @@ CutProblem makeRandom(std::mt19937 &random, int mostOps, bool isFixed) {
   };
   CutProblem problem;
   problem.stages = 1 + draw(4);
-  problem.picosecondsPerByte = draw(2);
+  problem.link = {static_cast<double>(draw(2)), draw(4) / 2.0};
   int n = problem.stages + draw(mostOps - problem.stages);
   for (int i = 0; i < 1 + draw(3); ++i)
     problem.parameters.push_back({draw(9), draw(9)});
@@ -43,6 +43,7 @@ CutProblem makeRandom(std::mt19937 &random, int mostOps, bool isFixed) {
     // Many ops take no time, as reshapes do, and one may take most.
     op.time = draw(3) == 0 ? 0 : draw(9) == 0 ? 40 : draw(9);
     op.bytes = draw(4);
+    op.messages = op.bytes ? 1 + draw(1) : 0;
     op.kept = draw(3);
     for (int k = 0; i > 0 && k < 1 + draw(2); ++k)
       op.operands.push_back(draw(3) ? std::max(0, i - 1 - draw(1))
@@ -66,9 +67,7 @@ CutObjective evaluate(const CutProblem &problem, const std::vector<int> &ends) {
   CutObjective objective;
   for (int stage = 0, begin = 0; stage < problem.stages; ++stage) {
     StageCost cost = getStageCost(problem, stage, begin, ends[stage]);
-    objective.time =
-        std::max(objective.time, cost.time + problem.picosecondsPerByte *
-                                                 (cost.received + cost.sent));
+    objective.time = std::max(objective.time, cost.totalTime(problem.link));
     objective.bytes += cost.received;
     objective.memory = std::max(objective.memory, cost.memory);
     begin = ends[stage];
@@ -155,11 +154,24 @@ TEST(StageCut, TransfersTakeTime) {
   CutProblem problem = makeChain({4, 4, 4, 4}, 2);
   problem.ops[0].bytes = problem.ops[2].bytes = 1;
   problem.ops[1].bytes = 6;
-  problem.picosecondsPerByte = 1;
+  problem.link.perByte = 1;
   auto cut = std::get<Cut>(cutInOrder(problem));
   EXPECT_EQ(cut.objective.time, 13);
   EXPECT_EQ(cut.objective.bytes, 1);
   EXPECT_EQ(cut.bound, 8);
+}
+
+TEST(StageCut, EachMessageWaitsForItsLink) {
+  // One value crosses the middle as two messages, and one elsewhere.
+  CutProblem problem = makeChain({4, 4, 4, 4}, 2);
+  problem.ops[0].messages = problem.ops[2].messages = 1;
+  problem.ops[1].messages = 2;
+  problem.link.latency = 2;
+  EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).objective.time, 12);
+  problem.link.latency = 5;
+  auto cut = std::get<Cut>(cutInOrder(problem));
+  EXPECT_EQ(cut.objective.time, 17);
+  EXPECT_NE(cut.ends, (std::vector<int>{2, 4}));
 }
 
 TEST(StageCut, TheBoundIsTheMeanTheLargestOpOrWhatIsFixed) {
@@ -269,7 +281,9 @@ TEST(StageCut, TowersThatAreMixedAreKeptTogether) {
     if (i >= 2)
       op.operands = {i - 2};
   }
-  problem.ops.push_back({1, 0, 0, {18, 19}, {}});
+  CutOp &last = problem.ops.emplace_back();
+  last.time = 1;
+  last.operands = {18, 19};
   problem.stages = 2;
   problem.live = {1, 1};
   EXPECT_EQ(std::get<Cut>(cutInOrder(problem)).objective.bytes, 2);
@@ -289,7 +303,9 @@ TEST(StageCut, ATowerIsPutOnAStage) {
       op.operands = {i - 1};
     op.fixed = i < 4 ? 1 : 0;
   }
-  problem.ops.push_back({1, 0, 0, {3, 7}, {}});
+  CutOp &last = problem.ops.emplace_back();
+  last.time = 1;
+  last.operands = {3, 7};
   problem.stages = 2;
   problem.live = {1, 1};
   auto cut = std::get<Cut>(cutIntoStages(problem));
@@ -345,7 +361,7 @@ CutProblem makeLarge(int ops, int stages, int64_t head) {
   problem.stages = stages;
   for (int stage = 0; stage < stages; ++stage)
     problem.live.push_back(stages - stage);
-  problem.picosecondsPerByte = 1;
+  problem.link.perByte = 1;
   return problem;
 }
 

@@ -462,13 +462,13 @@ TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
 TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
   expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
     constexpr int64_t latency = 2'000'000, elements = 10'000;
-    constexpr int64_t picosecondsPerByte = 50'000; // 20 MB/s: 40 kB take 2 ms
+    constexpr int64_t perByte = 50'000; // ps; 20 MB/s: 40 kB take 2 ms
     Sum sum(transport, elements);
-    transport.pace(sum.collective.group, {latency * 1000, picosecondsPerByte});
+    transport.pace(sum.collective.group, {latency * 1000, perByte});
     if (!transport.exchange(sum.collective.group, 0))
       return "failed";
     // Two rounds, and what a rank sends: 2 n (g - 1) / g.
-    int64_t each = 2 * latency + elements * 4 * picosecondsPerByte / 1000;
+    int64_t each = 2 * latency + elements * 4 * perByte / 1000;
     std::vector<Request> requests;
     for (int n = 0; n < 3; ++n)
       requests.push_back(*transport.start(sum.collective));

@@ -58,7 +58,7 @@ public:
                           const std::optional<int64_t> &) override {
     return Arrival(Event(), Completion());
   }
-  void pace(Group, const PacedLink &) override {}
+  void pace(Group, const LinkTime &) override {}
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
     return std::vector(groups[group.index].size(), value);
   }

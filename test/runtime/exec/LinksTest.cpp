@@ -28,15 +28,15 @@ TEST(Links, AGroupHasTheSlowestOfItsAxesLinks) {
     auto links = Links::parse(mesh, given);
     EXPECT_TRUE(links) << links.error().message;
     auto link = links->of(plan.program().groups()->Get(group)->axes());
-    return link ? std::pair(link->picoseconds, link->picosecondsPerByte)
-                : std::pair(int64_t(-1), int64_t(-1));
+    return link ? std::pair(link->latency, link->perByte)
+                : std::pair(-1.0, -1.0);
   };
-  using Pair = std::pair<int64_t, int64_t>;
+  using Pair = std::pair<double, double>;
   EXPECT_EQ(of({}, 0), Pair(-1, -1));
   EXPECT_EQ(of({"data=20:2"}, 0), Pair(20'000'000, 500));
   EXPECT_EQ(of({"data=20:2"}, 1), Pair(20'000'000, 500));
   EXPECT_EQ(of({"data=20:2"}, 2), Pair(-1, -1));
-  EXPECT_EQ(of({"tensor=0.5:1e4"}, 2), Pair(500'000, 1));
+  EXPECT_EQ(of({"tensor=0.5:1e4"}, 2), Pair(500'000, 0.1));
   EXPECT_EQ(of({"tensor=0.5:10"}, 3), Pair(-1, -1));
   EXPECT_EQ(of({"data=20:10", "tensor=1:2"}, 1), Pair(20'000'000, 500));
   EXPECT_EQ(of({"data=20:1", "tensor=1:2"}, 1), Pair(20'000'000, 1000));

@@ -80,7 +80,7 @@ public:
     queues->drain();
     return inner->exchange(group, value);
   }
-  void pace(Group group, const PacedLink &link) override {
+  void pace(Group group, const LinkTime &link) override {
     queues->drain();
     inner->pace(group, link);
   }
