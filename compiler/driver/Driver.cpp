@@ -183,6 +183,7 @@ LogicalResult Compilation::checkOptions() {
   // Files of external data belong to the model; they are no plans.
   std::vector<InputUse> inputs{{"the model", options.model},
                                {"--shard-file", options.strategy.shardFile},
+                               {"--machine", options.machine},
                                {"--params", options.params}};
   OutputUse plan{"-o", options.output, FileKind::Plan};
   if (auto safe = checkOutputs(inputs, {&plan, 1}); !safe)

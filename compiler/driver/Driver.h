@@ -78,8 +78,11 @@ struct Options {
   bool flushDenormals = true;
   /// AXIS=MICROSECONDS:GB_PER_S.
   std::vector<std::string> links;
-  /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: the target's rates.
+  /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: those of the machine
+  /// file, or else the target's.
   std::string rates;
+  /// A machine file (support/MachineFile.h); empty: none.
+  std::string machine;
   /// import, training, propagate, partition or rank: prints MLIR after this
   /// stage of the compiler and stops.
   std::string stopAfter;

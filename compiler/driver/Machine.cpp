@@ -7,6 +7,7 @@
 #include "dialects/graph/ElementTypes.h"
 #include "frontends/import/ElementTypes.h"
 #include "support/LinkSpec.h"
+#include "support/MachineFile.h"
 #include "support/RatesSpec.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -29,25 +30,104 @@ readLinks(ArrayRef<std::string> texts, sharding::MeshAttr mesh) {
   return llvm::to_vector(llvm::make_second_range(links));
 }
 
+/// The products' rates, of which --rates overrides those that it states.
+static SmallVector<rank::RateAttr>
+readRates(MLIRContext &context, const std::optional<MachineFile> &file,
+          const std::optional<RatesSpec> &given) {
+  llvm::MapVector<ElementType, double> rates;
+  if (file) {
+    rates[ElementType::F32] = file->f32.value;
+    if (file->bf16)
+      rates[ElementType::BF16] = file->bf16->value;
+    if (file->f16)
+      rates[ElementType::F16] = file->f16->value;
+  }
+  if (given) {
+    rates[ElementType::F32] = given->gigaflops;
+    for (auto [type, gigaflops] : given->narrow)
+      rates[type] = gigaflops;
+  }
+  SmallVector<rank::RateAttr> products;
+  for (auto [type, gigaflops] : rates)
+    products.push_back(rank::RateAttr::get(
+        type == ElementType::F32 ? frontends::computedType(&context, type)
+                                 : graph::toMlirType(&context, type),
+        gigaflops));
+  return products;
+}
+
+static std::vector<MachineFile::Axis> getAxes(sharding::MeshAttr mesh) {
+  std::vector<MachineFile::Axis> axes;
+  for (auto [name, size] :
+       llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
+    axes.push_back({name.str(), size});
+  return axes;
+}
+
+/// Adds the links of the machine's nodes along the axes for which there are
+/// none. An axis that crosses nodes has the slower of their two links.
+static void addLinks(const MachineFile &file, sharding::MeshAttr mesh,
+                     SmallVectorImpl<rank::LinkAttr> &links) {
+  std::vector<MachineFile::Axis> axes = getAxes(mesh);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    if (llvm::any_of(links, [&](rank::LinkAttr link) {
+          return link.getAxis() == axis.name;
+        }))
+      continue;
+    double latency = file.node.latency.value,
+           bandwidth = file.node.bandwidth.value;
+    if (file.network && file.crossesNodes(axes, i)) {
+      latency = std::max(latency, file.network->latency.value);
+      bandwidth = std::min(bandwidth, file.network->bandwidth.value);
+    }
+    links.push_back(
+        rank::LinkAttr::get(mesh.getContext(), axis.name, latency, bandwidth));
+  }
+}
+
+static Result<MachineFile> readMachineFile(const std::string &path,
+                                           sharding::MeshAttr mesh) {
+  POLYRANK_ASSIGN(file, MachineFile::read(path));
+  if (Result<void> checked = file.checkMesh(getAxes(mesh)); !checked)
+    return checked.error();
+  return file;
+}
+
 Result<rank::MachineAttr>
 polyrank::driver::makeMachine(MLIRContext &context, const Options &options,
                               sharding::MeshAttr mesh) {
+  std::optional<MachineFile> file;
+  if (!options.machine.empty()) {
+    auto read = readMachineFile(options.machine, mesh);
+    if (!read)
+      return Error{"--machine: " + read.error().message};
+    file = *std::move(read);
+    emitRemark(UnknownLoc::get(&context)) << file->describe();
+  }
   auto links = readLinks(options.links, mesh);
   if (!links)
     return Error{"--link: " + links.error().message};
   auto target = findTarget(context, options);
   if (!target)
     return target.error();
-  if (options.rates.empty())
-    return rank::MachineAttr::get(&context, *target, options.threads, *links);
-  auto rates = RatesSpec::parse(options.rates);
-  if (!rates)
-    return Error{"--rates: " + rates.error().message};
-  SmallVector<rank::RateAttr> products{rank::RateAttr::get(
-      frontends::computedType(&context, ElementType::F32), rates->gigaflops)};
-  for (auto [type, gigaflops] : rates->narrow)
-    products.push_back(
-        rank::RateAttr::get(graph::toMlirType(&context, type), gigaflops));
+  std::optional<RatesSpec> given;
+  if (!options.rates.empty()) {
+    auto rates = RatesSpec::parse(options.rates);
+    if (!rates)
+      return Error{"--rates: " + rates.error().message};
+    given = *std::move(rates);
+  }
+  SmallVector<rank::RateAttr> products = readRates(context, file, given);
+  std::optional<double> bandwidth;
+  std::optional<int64_t> memory;
+  if (file) {
+    addLinks(*file, mesh, *links);
+    bandwidth = file->bandwidth.value;
+    if (file->memory)
+      memory = static_cast<int64_t>(file->memory->value * 1e9);
+  }
+  if (given)
+    bandwidth = given->gigabytes;
   return rank::MachineAttr::get(&context, *target, options.threads, *links,
-                                products, rates->gigabytes);
+                                products, bandwidth, memory);
 }

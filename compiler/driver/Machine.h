@@ -10,8 +10,10 @@
 namespace polyrank::driver {
 
 /// Returns `rank.machine` of the plan's module. Fails, with the name of the
-/// option, if one cannot be meant; an axis of --link must be one of `mesh`. If
-/// several links are along one axis, the last one holds.
+/// option, if one cannot be meant; an axis of --link must be one of `mesh`,
+/// which must lie evenly on the nodes of --machine. If several links are along
+/// one axis, the last one holds. A remark says where each number of --machine
+/// is from.
 Result<rank::MachineAttr> makeMachine(mlir::MLIRContext &context,
                                       const Options &options,
                                       sharding::MeshAttr mesh);

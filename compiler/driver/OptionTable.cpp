@@ -112,6 +112,12 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
            "What the ranks do with numbers below the least normal one, 1.2e-38 "
            "in float32: flush takes them for zero, keep computes with them, "
            "which can be many times slower"},
+          {"--machine", "FILE", &options.machine,
+           "What devices, nodes and the links between them reach, in TOML "
+           "(docs/cost.md): rates by element type, memory, latency and "
+           "bandwidth within a node and between nodes. --link and --rates "
+           "override it. Default: 10 us and 10 GB/s along every axis, and the "
+           "rates of a CPU of today"},
           {"--link", "SPEC", &options.links,
            "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
            "for the choice of collectives and when they start. Repeatable"},

@@ -150,7 +150,7 @@ static bool isForThisMachine(const Options &options) {
 
 CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {
   if (!isForThisMachine(options) || !options.links.empty() ||
-      options.abstractWeights)
+      !options.machine.empty() || options.abstractWeights)
     return {}; // the plan is for other machines
   Crowd crowd = crowdOf(ranks, options.threads);
   if (crowd == Crowd::Usual)
