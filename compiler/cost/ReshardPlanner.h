@@ -6,8 +6,8 @@
 // use, and only axes that they use take part: a replicated axis could share the
 // work of a reduction over another one, but then what happens over one axis
 // would no longer follow from the program over that axis. Dijkstra's algorithm
-// (1959); among paths of equal time the one with fewer ops wins, then the first
-// in the order of states.
+// (1959); among paths of equal time the one with fewer collectives wins, then
+// the one with fewer ops, then the first in the order of states.
 
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include "compiler/driver/Batch.h"
 #include "compiler/driver/Bind.h"
+#include "compiler/driver/CutLayouts.h"
 #include "compiler/driver/Describe.h"
 #include "compiler/driver/Frontends.h"
 #include "compiler/driver/IdleOptions.h"
@@ -81,6 +82,8 @@ private:
   sharding::MeshAttr mesh;
   rank::MachineAttr machine;
   CompileReport report;
+  /// Why the cut knows no layouts; empty if it does.
+  std::string uncutProblem;
   bool stopped = false;
   int stageNumber = 0;
 };
@@ -226,8 +229,22 @@ LogicalResult Compilation::importModel() {
 }
 
 LogicalResult Compilation::buildStep() {
+  Result<int32_t> pipe = options.strategy.findPipeAxis(mesh);
+  if (!pipe || *pipe < 0)
+    return runPasses("training", [&](OpPassManager &manager) {
+      addTraining(manager, options, mesh);
+    });
+  if (failed(runPasses("training", [&](OpPassManager &manager) {
+        addForward(manager, options, mesh);
+      })))
+    return failure();
+  if (failed(timed("training", "lay out for the cut", [&] {
+        uncutProblem = layOutForCut(*module, options, mesh);
+        return success();
+      })))
+    return failure();
   return runPasses("training", [&](OpPassManager &manager) {
-    addTraining(manager, options, mesh);
+    addDifferentiation(manager, options, mesh);
   });
 }
 
@@ -245,6 +262,11 @@ LogicalResult Compilation::partition() {
         addPartition(manager, options);
       })))
     return failure();
+  if (!uncutProblem.empty())
+    emitWarning(module->getLoc())
+        << "the cut counts whole tensors, since the step has no layouts "
+           "without stages: "
+        << uncutProblem;
   StepHoldings holdings = StepHoldings::of(step, options);
   report.replicated = holdings.replicated;
   for (const std::string &text : findIdle(options, holdings))

@@ -209,9 +209,8 @@ static void setStages(const Options &options, sharding::MeshAttr mesh,
   stages.microbatches = options.strategy.microbatches;
 }
 
-void polyrank::driver::addTraining(OpPassManager &manager,
-                                   const Options &options,
-                                   sharding::MeshAttr mesh) {
+static training::TrainingOptions readTraining(const Options &options,
+                                              sharding::MeshAttr mesh) {
   training::TrainingOptions training;
   setStages(options, mesh, training.stages);
   training.loss.loss = options.loss;
@@ -233,5 +232,23 @@ void polyrank::driver::addTraining(OpPassManager &manager,
   training.precision.precision = options.strategy.precision;
   training.precision.fp32 = options.strategy.fp32;
   training.precision.reduceDtype = options.strategy.reduceDtype;
-  training::trainingStage(manager, training);
+  return training;
+}
+
+void polyrank::driver::addTraining(OpPassManager &manager,
+                                   const Options &options,
+                                   sharding::MeshAttr mesh) {
+  training::trainingStage(manager, readTraining(options, mesh));
+}
+
+void polyrank::driver::addForward(OpPassManager &manager,
+                                  const Options &options,
+                                  sharding::MeshAttr mesh) {
+  training::prepareForward(manager, readTraining(options, mesh));
+}
+
+void polyrank::driver::addDifferentiation(OpPassManager &manager,
+                                          const Options &options,
+                                          sharding::MeshAttr mesh) {
+  training::differentiate(manager, readTraining(options, mesh));
 }

@@ -39,6 +39,14 @@ CrowdCheck checkCrowd(const Options &options, int64_t ranks);
 /// strategy, whose mesh is `mesh`.
 void addTraining(mlir::OpPassManager &manager, const Options &options,
                  sharding::MeshAttr mesh);
+/// The two parts of these passes: up to a @forward that may be cut, and from
+/// the cut on.
+/// @{
+void addForward(mlir::OpPassManager &manager, const Options &options,
+                sharding::MeshAttr mesh);
+void addDifferentiation(mlir::OpPassManager &manager, const Options &options,
+                        sharding::MeshAttr mesh);
+/// @}
 /// Adds the passes from the user's constraints (`--shard`, `--shard-file`,
 /// `--batch-axes`) to layouts. The module has its mesh already.
 void addPropagation(mlir::OpPassManager &manager, const Options &options);

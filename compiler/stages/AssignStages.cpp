@@ -2,6 +2,7 @@
 
 #include "compiler/cost/Machine.h"
 #include "compiler/stage_order/Schedule.h"
+#include "compiler/stages/LaidOutCosts.h"
 #include "compiler/stages/Passes.h"
 #include "compiler/stages/StageCosts.h"
 #include "compiler/stages/StagePatterns.h"
@@ -206,6 +207,7 @@ LogicalResult AssignStages::assign() {
       graph::setStage(op, stage);
       report.add(op, stage);
     }
+  removeLaidOutCosts(module);
   module->setAttr(pipeline::axisAttrName, builder.getStringAttr(axis));
   module->setAttr(pipeline::coordinatesAttrName,
                   builder.getDenseI64ArrayAttr(coordinates));

@@ -32,9 +32,12 @@ def AssignStages : Pass<"assign-stages", "::mlir::ModuleOp"> {
     memory needs least. A remark says what each stage has, the time, its lower bound
     and the gap.
 
-    An op takes the larger of FLOPs / rate and bytes / rate, by the rates of the
-    module's machine (`rank.machine`), whose link along the axis gives the time of
-    transfers. With `train` its backward is added: a product takes its time again for
+    An op that has `stages.cost` (LaidOutCosts.h) costs that much on one device, in
+    the layouts of the step, and a parameter with `stages.memory` takes that memory.
+    The driver finds these numbers before this pass, which removes them. Without
+    them whole tensors count: an op takes the larger of FLOPs / rate and bytes /
+    rate, by the rates of the module's machine (`rank.machine`), whose link along the
+    axis gives the time of transfers. With `train` its backward is added: a product takes its time again for
     each operand that has a gradient, another op takes its time once more; a value
     that crosses has a gradient that comes back; and memory holds weights, gradients
     and two optimizer states in addition to what the microbatches in flight keep.

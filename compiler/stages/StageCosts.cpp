@@ -2,7 +2,8 @@
 
 #include "compiler/stages/StageCosts.h"
 
-#include "compiler/cost/CostModel.h"
+#include "compiler/cost/OpTime.h"
+#include "compiler/stages/LaidOutCosts.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Symbols.h"
@@ -20,25 +21,6 @@ int64_t polyrank::stages::getFlops(Operation *op) {
   return graphOp ? graphOp.getCost().flops : 0;
 }
 
-/// Returns true if the op computes nothing, or is computed together with its
-/// reader.
-static bool isFree(Operation *op) {
-  return op->getNumOperands() == 0 || !isa<graph::GraphOp>(op) ||
-         isa<graph::ReshapeOp, graph::BroadcastOp, graph::DetachOp>(op);
-}
-
-/// The element type in which an op computes: that of its first float, or else
-/// of its first operand.
-static Type getComputedType(Operation *op) {
-  auto elementType = [](Value value) {
-    return graph::getGlobalType(value).getElementType();
-  };
-  for (Value operand : op->getOperands())
-    if (Type type = elementType(operand); isa<FloatType>(type))
-      return type;
-  return elementType(op->getOperand(0));
-}
-
 namespace {
 class CostReader {
 public:
@@ -51,8 +33,8 @@ public:
 private:
   bool isTrainable(BlockArgument argument);
   void findGradients();
-  double getForwardTime(Operation *op) const;
   int64_t getTime(Operation *op) const;
+  std::optional<LaidOutMemory> findLaidOutMemory(BlockArgument argument);
 
   func::FuncOp forward;
   graph::Boundary boundary;
@@ -87,19 +69,6 @@ void CostReader::findGradients() {
           withGradient.insert(result);
 }
 
-double CostReader::getForwardTime(Operation *op) const {
-  if (isFree(op))
-    return 0;
-  graph::Cost cost = cast<graph::GraphOp>(op).getCost();
-  double bytes = static_cast<double>(cost.bytesRead + cost.bytesWritten);
-  // Only the rows of the table that are looked up are read.
-  if (isa<graph::GatherOp>(op))
-    bytes = 2.0 * static_cast<double>(cost.bytesWritten);
-  return 1e12 * std::max(static_cast<double>(cost.flops) /
-                             machine.getFlopsPerSecond(getComputedType(op)),
-                         bytes / machine.getBytesPerSecond());
-}
-
 int64_t CostReader::getTime(Operation *op) const {
   int64_t gradients = llvm::count_if(op->getOperands(), [&](Value operand) {
     return withGradient.contains(operand);
@@ -114,8 +83,16 @@ int64_t CostReader::getTime(Operation *op) const {
   // The backward has two products for each of the forward's.
   if (isa<graph::AttentionOp>(op))
     backward *= 2;
-  return static_cast<int64_t>(getForwardTime(op) *
+  return static_cast<int64_t>(cost::getOpTime(op, machine) *
                               static_cast<double>(1 + backward));
+}
+
+std::optional<LaidOutMemory>
+CostReader::findLaidOutMemory(BlockArgument argument) {
+  FlatSymbolRefAttr symbol = boundary.getParameter(argument.getArgNumber());
+  auto parameter =
+      symbol ? symbols.lookup<graph::ParameterOp>(symbol) : nullptr;
+  return parameter ? getLaidOutMemory(parameter) : std::nullopt;
 }
 
 CutProblem CostReader::read(ArrayRef<Operation *> ops) {
@@ -131,8 +108,18 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
       bool hasGradient = withGradient.contains(result);
       entry.bytes += hasGradient ? 2 * bytes : bytes;
       entry.messages += hasGradient ? 2 : 1;
-      if (hasGradient && !isFree(op))
+      if (hasGradient && !cost::isFree(op))
         entry.kept += bytes;
+    }
+    if (auto cost = getLaidOutCost(op)) {
+      entry.time = cost->time;
+      entry.bytes = llvm::any_of(op->getResults(),
+                                 [&](Value result) {
+                                   return withGradient.contains(result);
+                                 })
+                        ? 2 * cost->bytes
+                        : cost->bytes;
+      entry.kept = cost->kept;
     }
     for (Value operand : op->getOperands()) {
       if (auto found = numberOf.find(operand.getDefiningOp());
@@ -148,12 +135,15 @@ CutProblem CostReader::read(ArrayRef<Operation *> ops) {
           parameters.try_emplace(operand, problem.parameters.size());
       if (isNew) {
         int64_t bytes = getBytes(operand);
-        // Weights and gradient are on each stage; the optimizer's two states
-        // only on the owner.
-        if (withGradient.contains(operand))
+        if (auto memory = findLaidOutMemory(argument)) {
+          problem.parameters.push_back({memory->everywhere, memory->owned});
+        } else if (withGradient.contains(operand)) {
+          // Weights and gradient are on each stage; the optimizer's two states
+          // only on the owner.
           problem.parameters.push_back({2 * bytes, 2 * bytes});
-        else
+        } else {
           problem.parameters.push_back({bytes, 0});
+        }
       }
       if (!llvm::is_contained(entry.parameters, known->second))
         entry.parameters.push_back(known->second);

@@ -8,14 +8,18 @@
 using namespace mlir;
 using namespace polyrank;
 
-void training::trainingStage(OpPassManager &manager,
-                             const TrainingOptions &options) {
+void training::prepareForward(OpPassManager &manager,
+                              const TrainingOptions &options) {
   manager.addPass(createRaiseCompositesPass());
   manager.addPass(createUnflattenPass());
   manager.addPass(createFindLogicalParametersPass());
   manager.addPass(createCSEPass());
   if (!options.loss.loss.empty() || !options.loss.metrics.empty())
     manager.addPass(createAttachLossPass(options.loss));
+}
+
+void training::differentiate(OpPassManager &manager,
+                             const TrainingOptions &options) {
   bool hasStages = options.stages.ranks > 1;
   if (hasStages) {
     manager.addPass(stages::createAssignStages(options.stages));
@@ -27,6 +31,12 @@ void training::trainingStage(OpPassManager &manager,
   manager.addPass(createLowerPrecisionPass(options.precision));
   if (hasStages)
     manager.addPass(stages::createJoinStages());
+}
+
+void training::trainingStage(OpPassManager &manager,
+                             const TrainingOptions &options) {
+  prepareForward(manager, options);
+  differentiate(manager, options);
 }
 
 training::TrainingOptions training::TrainingStageOptions::get() const {

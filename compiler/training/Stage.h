@@ -22,6 +22,13 @@ struct TrainingOptions {
 /// build-step, lower-precision, join-stages, with cleanups between them.
 void trainingStage(mlir::OpPassManager &manager,
                    const TrainingOptions &options);
+/// The two parts of the stage: up to attach-loss, and from assign-stages on.
+/// @{
+void prepareForward(mlir::OpPassManager &manager,
+                    const TrainingOptions &options);
+void differentiate(mlir::OpPassManager &manager,
+                   const TrainingOptions &options);
+/// @}
 
 /// The same options as text, for polyrank-opt.
 struct TrainingStageOptions : mlir::PassPipelineOptions<TrainingStageOptions> {
