@@ -153,8 +153,10 @@ public:
   /// run when this returns; the one before it does not. What it took is known
   /// once it is over.
   Result<std::shared_ptr<const StepRun>> runStep(uint64_t step);
-  /// Waits until all steps are over.
-  Result<void> finishSteps() { return interpreter->settle(0); }
+  /// Waits until at most `running` steps are not over.
+  Result<void> finishSteps(size_t running) {
+    return interpreter->settle(running);
+  }
 
   /// Replaces the plan's learning rates.
   void setLearningRates(LearningRates given) { rates = std::move(given); }

@@ -142,9 +142,9 @@ Result<std::string> checkDisk(Prepared &run, bool whole) {
   }
   if (Result<void> made = run.files->createWindow(); !made)
     return made.error();
-  if (run.evaluation) {
-    POLYRANK_ASSIGN(window, Window::create(evaluationMemoryOf(*run.evaluation),
-                                           "an evaluation"));
+  if (uint64_t bytes =
+          run.evaluation ? evaluationMemoryOf(*run.evaluation) : 0) {
+    POLYRANK_ASSIGN(window, Window::create(bytes, "an evaluation"));
     run.evalWindow.emplace(std::move(window));
   }
   return text.get();

@@ -167,8 +167,7 @@ Result<Evaluation> openEvaluation(const SessionOptions &options,
 }
 
 uint64_t evaluationMemoryOf(const Evaluation &evaluation) {
-  return evaluationPage +
-         (evaluation.transfer ? evaluation.transfer->memoryBytes() : 0);
+  return evaluation.transfer ? evaluation.transfer->memoryBytes() : 0;
 }
 
 EvaluationMeans::EvaluationMeans(const plan::Plan &plan) {

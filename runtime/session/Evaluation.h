@@ -33,9 +33,8 @@ Result<Evaluation> openEvaluation(const SessionOptions &options,
 /// True if any program of the plan draws random numbers, as dropout does.
 bool drawsNumbers(const LoadedPlan &plan);
 
-/// The memory that ranks map for an evaluation: a page in which they exchange
-/// the loss, and after it the memory for the transfer of weights.
-inline constexpr uint64_t evaluationPage = 4096;
+/// The memory that ranks map for the transfer of weights to an evaluating plan;
+/// without one there is none.
 uint64_t evaluationMemoryOf(const Evaluation &evaluation);
 
 /// True if an evaluation follows this step, counted from 1.

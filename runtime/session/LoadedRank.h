@@ -39,6 +39,7 @@ struct LoadedRank {
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;
   std::unique_ptr<Transport> transport;
+  Group everyone; // all ranks, in their order
   std::shared_ptr<const HostTeam> team;
   std::unique_ptr<Device> device;
   std::optional<Rehearsal> rehearsal; // set with --rehearse
@@ -75,6 +76,10 @@ struct LoadedRank {
   void reportOnce(const RankMessage &message) const;
   /// Returns when all ranks have called it.
   Result<void> awaitAll() { return job->barrier(); }
+  /// Returns what each rank gave, once all have called it.
+  Result<std::vector<uint64_t>> exchange(uint64_t value) {
+    return transport->exchange(everyone, value);
+  }
   /// Tells the launcher that this rank makes progress outside commands.
   void beat() const { job->beat(); }
   /// The threads of `team`.

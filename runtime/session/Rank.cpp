@@ -59,7 +59,8 @@ private:
 Result<void> Rank::prepare(ReadyReport times) {
   auto start = std::chrono::steady_clock::now();
   if (!rank->options.checkpoints.folder.empty()) {
-    POLYRANK_ASSIGN(created, RankCheckpoints::create(*rank));
+    POLYRANK_ASSIGN(created, RankCheckpoints::create(
+                                 *rank, [this] { return stepper.finish(); }));
     checkpoints = std::move(created);
   }
   times.weightsSeconds +=
@@ -131,11 +132,16 @@ Result<bool> Rank::runSteps() {
     if (checkpoints)
       if (Result<void> saved = checkpoints->after(step + 1, steps); !saved)
         return saved.error();
-    if (evaluation && isEvaluated(rank->options, step + 1, steps))
+    if (evaluation && isEvaluated(rank->options, step + 1, steps)) {
+      if (Result<void> over = stepper.finish(); !over)
+        return over.error();
       if (Result<void> done = evaluate(step + 1); !done)
         return done.error();
+    }
     failpoint("step.after");
   }
+  if (Result<void> over = stepper.finish(); !over)
+    return over.error();
   return false;
 }
 
@@ -158,6 +164,8 @@ Result<void> Rank::endWithoutPatience(uint64_t step) {
 }
 
 Result<void> Rank::endEarly(uint64_t done) {
+  if (Result<void> over = stepper.finish(); !over)
+    return over;
   if (checkpoints) {
     if (!checkpoints->isSaved(done))
       if (Result<void> saved = checkpoints->save(done); !saved)

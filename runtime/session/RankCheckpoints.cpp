@@ -10,8 +10,10 @@
 namespace polyrank::runtime {
 
 Result<std::unique_ptr<RankCheckpoints>>
-RankCheckpoints::create(LoadedRank &rank) {
-  std::unique_ptr<RankCheckpoints> created(new RankCheckpoints(rank));
+RankCheckpoints::create(LoadedRank &rank,
+                        std::function<Result<void>()> finishSteps) {
+  std::unique_ptr<RankCheckpoints> created(
+      new RankCheckpoints(rank, std::move(finishSteps)));
   POLYRANK_ASSIGN(computed, checkpointLayoutOf(rank.plan()));
   created->layout = std::move(computed);
   POLYRANK_ASSIGN(saver,
@@ -63,6 +65,8 @@ Result<bool> RankCheckpoints::isSavedInTurn(uint64_t step) {
 }
 
 Result<void> RankCheckpoints::save(uint64_t step) {
+  if (Result<void> over = finishSteps(); !over)
+    return over;
   Result<std::optional<ShardReport>> before = saver->save(
       step,
       unfinishedPath(rank.options.checkpoints.folder, step, rank.facts().run),

@@ -6,6 +6,7 @@
 #include "runtime/session/FiniteChecks.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 namespace polyrank::runtime {
@@ -14,8 +15,10 @@ namespace polyrank::runtime {
 /// and `save` after the same steps.
 class RankCheckpoints {
 public:
-  /// Allocates the memory for a checkpoint.
-  static Result<std::unique_ptr<RankCheckpoints>> create(LoadedRank &rank);
+  /// Allocates the memory for a checkpoint. `finishSteps` waits for the steps
+  /// that still run, and fails if nothing may be saved after them.
+  static Result<std::unique_ptr<RankCheckpoints>>
+  create(LoadedRank &rank, std::function<Result<void>()> finishSteps);
 
   /// Saves if a checkpoint is due after this step, of a run of `steps` steps.
   Result<void> after(uint64_t step, uint64_t steps);
@@ -30,7 +33,8 @@ public:
   void finish();
 
 private:
-  explicit RankCheckpoints(LoadedRank &rank) : rank(rank), checks(rank) {}
+  RankCheckpoints(LoadedRank &rank, std::function<Result<void>()> finishSteps)
+      : rank(rank), finishSteps(std::move(finishSteps)), checks(rank) {}
 
   /// Returns true if the disk keeps up, or false if all ranks skip the save
   /// after this step. The training waits for the disk at most 2 s plus 1 % of
@@ -39,6 +43,7 @@ private:
   void report(const std::optional<ShardReport> &shard) const;
 
   LoadedRank &rank;
+  std::function<Result<void>()> finishSteps;
   FiniteChecks checks;
   CheckpointLayout layout;
   FileOperations files;

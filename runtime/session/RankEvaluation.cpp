@@ -7,8 +7,8 @@
 #include "runtime/session/SessionJobs.h"
 #include "support/Failpoint.h"
 
+#include <bit>
 #include <chrono>
-#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,12 +28,12 @@ RankEvaluation::create(LoadedRank &training, std::function<void()> onBatch) {
           training.facts().evaluated, identityOf(*created->evaluation.data));
       !same)
     return same.error();
-  POLYRANK_ASSIGN(mapped, Window::map(files[evalWindowFile],
-                                      evaluationMemoryOf(created->evaluation),
-                                      "an evaluation"));
-  created->window = std::move(mapped);
-  created->rounds.emplace(created->window.data().subspan(evaluationPage), 1,
-                          *training.job);
+  if (uint64_t bytes = evaluationMemoryOf(created->evaluation)) {
+    POLYRANK_ASSIGN(mapped,
+                    Window::map(files[evalWindowFile], bytes, "an evaluation"));
+    created->window = std::move(mapped);
+  }
+  created->rounds.emplace(created->window.data(), 1, *training.job);
   if (created->evaluation.plan) {
     if (Result<void> loaded = created->loadPlan(); !loaded)
       return loaded.error();
@@ -116,7 +116,9 @@ Result<void> RankEvaluation::begin() {
 Result<bool> RankEvaluation::evaluate(uint64_t step, EvaluationMeans &means) {
   const DataSource &data = *evaluation.data;
   uint64_t size = evaluation.planOr(*training.loaded).samples_per_step();
-  for (const Batch &batch : data.batchesOfAll(evaluation.split)) {
+  std::vector<Batch> batches = data.batchesOfAll(evaluation.split);
+  for (size_t b = 0; b < batches.size(); ++b) {
+    const Batch &batch = batches[b];
     training.beat();
     failpoint("evaluate.batch");
     if (!mayEvaluate(step))
@@ -125,6 +127,8 @@ Result<bool> RankEvaluation::evaluate(uint64_t step, EvaluationMeans &means) {
       return Error{fmt::format("evaluating after step {}: {}", step,
                                filled.error().message),
                    filled.error().fault};
+    if (b + 1 < batches.size())
+      evaluated().readAhead(data, batches[b + 1]);
     if (auto ran = evaluated().runStep(step); !ran)
       return ran.error();
     StepReport report;
@@ -147,18 +151,14 @@ bool RankEvaluation::mayEvaluate(uint64_t step) {
 }
 
 Result<double> RankEvaluation::shareLoss(const Results &results) {
+  double loss = 0;
   if (reports())
     for (auto &[name, value] : results)
       if (name == "eval_loss")
-        std::memcpy(window.data().data(), &value, sizeof(value));
-  if (Result<void> all = training.awaitAll(); !all)
-    return all.error();
-  double loss = 0;
-  std::memcpy(&loss, window.data().data(), sizeof(loss));
-  // All ranks read the loss before the next one is written.
-  if (Result<void> all = training.awaitAll(); !all)
-    return all.error();
-  return loss;
+        loss = value;
+  POLYRANK_ASSIGN(losses, training.exchange(std::bit_cast<uint64_t>(loss)));
+  return std::bit_cast<double>(
+      losses[static_cast<size_t>(evaluated().firstRank())]);
 }
 
 } // namespace polyrank::runtime

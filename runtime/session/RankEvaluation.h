@@ -51,7 +51,7 @@ private:
   Evaluation evaluation;
   Patience left;
   uint64_t begunBatches = 0; // of all evaluations, reached by this rank
-  Window window;             // the loss, and then weights on their way
+  Window window;             // of weights on their way, with --eval-plan
   std::optional<WindowRounds> rounds; // of the weights
   // For --eval-plan, each needed by the next.
   std::unique_ptr<Transport> transport;

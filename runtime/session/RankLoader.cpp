@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 
 namespace polyrank::runtime {
 namespace {
@@ -57,6 +58,10 @@ Result<void> RankLoader::join() {
   POLYRANK_ASSIGN(attached,
                   attachTransport(rank->connection, *rank->job, *rank->loaded));
   rank->transport = std::move(attached);
+  std::vector<int32_t> all(static_cast<size_t>(rank->transport->worldSize()));
+  std::iota(all.begin(), all.end(), 0);
+  POLYRANK_ASSIGN(group, rank->transport->createGroup(all));
+  rank->everyone = group;
   return {};
 }
 

@@ -81,18 +81,11 @@ public:
   /// Sets how many of these ranks' saves have ended, committed or failed.
   void setEndedSaves(uint64_t count) { page->ended = count; }
 
-  /// Notes that a rank cannot begin this step, counted from 1, because its
-  /// samples are invalid.
-  void refuse(uint64_t step) { page->refused = step; }
-  /// Called once all ranks have tried to begin the step.
-  bool isRefused(uint64_t step) const { return page->refused == step; }
-
 private:
   struct Page {
     /// The last step that any rank has begun, and in the upper half of the word
     /// the step to save after: one word, so that both change atomically.
     std::atomic<uint64_t> steps;
-    std::atomic<uint64_t> refused;
     Frontier batches;
     /// The number of saves that were begun, and of those that have ended. For
     /// the latest save numbers `decided` has twice the step, plus 1 if it is

@@ -2,30 +2,26 @@
 
 #pragma once
 
-#include "runtime/exec/RankProgram.h"
+#include "runtime/comm/Transport.h"
 #include "runtime/exec/ResidentMemory.h"
+#include "runtime/exec/StepRecord.h"
 #include "runtime/report/Progress.h"
 
 #include <chrono>
+#include <optional>
 
 namespace polyrank::runtime {
 
-/// Compares the counters of a rank's program and transport before and after a
-/// step.
+/// Adds to the times of a step what the rank waited for others, by the counters
+/// of its transport, and the memory that it uses.
 class StepMeter {
 public:
-  StepMeter(const RankProgram &program, const Transport &transport)
-      : program(program), transport(transport) {}
+  explicit StepMeter(const Transport &transport) : transport(transport) {}
 
-  void begin() {
-    start = Clock::now();
-    before = read();
-  }
-
-  /// Returns the times since `begin`.
-  RankStep end(uint64_t step) {
+  /// Returns the times of a step that is over and took `seconds` in all,
+  /// `times` of them in commands. Called once for each step, in their order.
+  RankStep end(uint64_t step, double seconds, const CommandTimes &times) {
     Clock::time_point now = Clock::now();
-    Counts after = read();
     // The system call takes microseconds.
     if (!looked || now - *looked >= std::chrono::milliseconds(100)) {
       looked = now;
@@ -33,34 +29,29 @@ public:
     }
     RankStep measured;
     measured.step = step;
-    measured.seconds = std::chrono::duration<double>(now - start).count();
+    measured.seconds = seconds;
     measured.communicationSeconds =
-        1e-9 * static_cast<double>(after.communication - before.communication);
-    measured.computeSeconds =
-        1e-9 * static_cast<double>(after.commands - before.commands) -
-        measured.communicationSeconds;
-    measured.waitingSeconds =
-        1e-9 * static_cast<double>(after.waiting - before.waiting);
+        1e-9 * static_cast<double>(times.communication());
+    measured.computeSeconds = 1e-9 * static_cast<double>(times.total()) -
+                              measured.communicationSeconds;
+    uint64_t before = waited;
+    waited = readWaited();
+    measured.waitingSeconds = 1e-9 * static_cast<double>(waited - before);
     measured.residentBytes = resident;
     return measured;
   }
 
 private:
   using Clock = std::chrono::steady_clock;
-  struct Counts {
-    uint64_t commands = 0, communication = 0, waiting = 0; // nanoseconds
-  };
-  Counts read() const {
-    Counts counts{program.times().total(), program.times().communication(), 0};
+  uint64_t readWaited() const {
+    uint64_t sum = 0; // nanoseconds
     for (const CollectiveStatistics &kind : transport.statistics())
-      counts.waiting += kind.waitingNanoseconds;
-    return counts;
+      sum += kind.waitingNanoseconds;
+    return sum;
   }
 
-  const RankProgram &program;
   const Transport &transport;
-  Clock::time_point start;
-  Counts before;
+  uint64_t waited = readWaited();
   std::optional<Clock::time_point> looked;
   uint64_t resident = 0;
 };

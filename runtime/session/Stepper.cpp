@@ -2,15 +2,16 @@
 
 #include "runtime/session/Stepper.h"
 
-#include <chrono>
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace polyrank::runtime {
 
 Stepper::Stepper(LoadedRank &rank, uint64_t first)
     : rank(rank), checks(rank), first(first) {
   if (rank.options.measuresRanks())
-    meter.emplace(*rank.program, *rank.transport);
+    meter.emplace(*rank.transport);
 }
 
 Result<void> Stepper::run(uint64_t step) {
@@ -18,50 +19,73 @@ Result<void> Stepper::run(uint64_t step) {
   if (rank.rehearsal && rank.loaded->programs() > 1)
     if (Result<void> all = rank.awaitAll(); !all)
       return all;
-  auto start = std::chrono::steady_clock::now();
-  CommandTimes before = rank.program->times();
-  if (meter)
-    meter->begin();
+  Pending next;
+  next.step = step;
+  next.began = eventClock();
   if (rank.data)
     if (Result<void> filled = fillInputs(step); !filled)
       return filled;
   if (bad)
-    return {};
-  if (auto ran = rank.program->runStep(step + 1); !ran)
-    return ran.error();
-  if (Result<void> stored = storeOutputs(step); !stored)
-    return stored;
+    return reportOver(0);
+  if (rank.data && step + 1 < rank.steps)
+    rank.program->readAhead(*rank.data, rank.batchOf(step + 1));
+  POLYRANK_ASSIGN(run, rank.program->runStep(step + 1));
+  next.run = std::move(run);
+  if (!rank.rehearsal) { // a rehearsal has no values
+    POLYRANK_ASSIGN(metrics, rank.program->readMetrics());
+    next.metrics = std::move(metrics);
+  }
+  if (!rank.outputs.empty()) {
+    if (Result<void> stored = storeOutputs(step); !stored)
+      return stored;
+    next.stored = eventClock();
+  }
+  pending.push_back(std::move(next));
+  return reportOver(1);
+}
+
+Result<void> Stepper::reportOver(size_t most) {
+  while (!pending.empty() &&
+         (pending.size() > most || (pending.front().run->isOver &&
+                                    pending.front().metrics.areThere()))) {
+    if (!pending.front().run->isOver)
+      if (Result<void> over = rank.program->finishSteps(pending.size() - 1);
+          !over)
+        return over;
+    Pending done = std::move(pending.front());
+    pending.pop_front();
+    if (Result<void> reported = report(done); !reported)
+      return reported;
+  }
+  return {};
+}
+
+Result<void> Stepper::report(const Pending &step) {
+  StepReport done;
+  done.step = step.step + 1;
+  int64_t end = std::max(step.run->end, step.stored);
+  double seconds =
+      1e-9 * static_cast<double>(end - std::max(step.began, lastEnd));
+  lastEnd = end;
+  POLYRANK_ASSIGN(metrics, step.metrics.values());
+  for (const Metric &metric : metrics)
+    done.metrics.emplace_back(metric.name, metric.value);
   std::optional<RankStep> measured;
   if (meter)
-    measured = meter->end(step + 1);
-  StepReport done;
-  done.step = step + 1;
+    measured = meter->end(done.step, seconds, step.run->times);
   if (!rank.isFirstOfProgram()) {
     if (measured)
       rank.report(*measured);
     return checks.checkStuck(done);
   }
-  done.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+  done.seconds = seconds;
   if (!rank.batches.empty())
-    done.share = static_cast<double>(rank.batchOf(step).count) /
+    done.share = static_cast<double>(rank.batchOf(step.step).count) /
                  static_cast<double>(rank.plan().samples_per_step());
-  CommandTimes times = rank.program->times();
-  for (int kind = 0; kind < numCommandKinds; ++kind)
-    times.nanoseconds[kind] -= before.nanoseconds[kind];
-  done.communicationShare = times.communicationShare();
-  return report(std::move(done), std::move(measured));
-}
-
-Result<void> Stepper::report(StepReport done,
-                             std::optional<RankStep> measured) {
-  if (!rank.rehearsal) { // a rehearsal has no values
-    if (Result<void> read = readMetrics(*rank.program, done); !read)
-      return read;
+  done.communicationShare = step.run->times.communicationShare();
+  if (!rank.rehearsal)
     for (const Metric &rate : rank.program->learningRates(done.step))
       done.learningRates.emplace_back(rate.name, rate.value);
-  }
   rank.report(StepMessage{done, std::move(measured)});
   if (Result<void> goesOn = checks.checkStuck(done); !goesOn)
     return goesOn;
@@ -69,8 +93,6 @@ Result<void> Stepper::report(StepReport done,
 }
 
 Result<void> Stepper::storeOutputs(uint64_t step) {
-  if (rank.outputs.empty())
-    return {};
   Batch batch = rank.batchOf(step);
   for (const OutputArray &output : rank.outputs)
     if (output.program == rank.program->programNumber())
@@ -94,18 +116,16 @@ Result<void> Stepper::fillInputs(uint64_t step) {
       rank.options.savesAny() || !rank.options.checkpoints.folder.empty();
   if (step == first || !savesAny || rank.data->isChecked())
     return filled;
-  POLYRANK_ASSIGN(isRead, agree(step, bool(filled)));
+  POLYRANK_ASSIGN(isRead, agree(bool(filled)));
   if (!isRead)
     bad.emplace(filled);
   return {};
 }
 
-Result<bool> Stepper::agree(uint64_t step, bool isFilled) {
-  if (!isFilled)
-    rank.page->refuse(step + 1);
-  if (Result<void> all = rank.awaitAll(); !all)
-    return all.error();
-  return !rank.page->isRefused(step + 1);
+Result<bool> Stepper::agree(bool isFilled) {
+  POLYRANK_ASSIGN(missing, rank.exchange(isFilled ? 0 : 1));
+  return std::all_of(missing.begin(), missing.end(),
+                     [](uint64_t each) { return each == 0; });
 }
 
 } // namespace polyrank::runtime

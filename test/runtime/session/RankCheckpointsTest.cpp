@@ -19,7 +19,8 @@ struct Saving {
     rank->options.checkpoints.everySteps = every;
     std::filesystem::create_directory(rank->options.checkpoints.folder);
     rank->page->facts().run = 17;
-    auto created = RankCheckpoints::create(*rank);
+    auto created =
+        RankCheckpoints::create(*rank, [] { return Result<void>(); });
     EXPECT_TRUE(created) << created.error().message;
     checkpoints = std::move(*created);
   }

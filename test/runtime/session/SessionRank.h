@@ -38,6 +38,7 @@ public:
     rank->transport = std::make_unique<AloneTransport>(
         0, 1,
         *cpu->allocate(rank->loaded->program().shared_size(), arenaAlignment));
+    rank->everyone = *rank->transport->createGroup(std::vector<int32_t>{0});
     rank->device = std::move(cpu);
     rank->program =
         *RankProgram::create(rank->plan(), *rank->device, *rank->transport, 0);
