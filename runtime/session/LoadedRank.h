@@ -16,6 +16,7 @@
 #include "runtime/session/JobFiles.h"
 #include "runtime/session/OutputArrays.h"
 #include "runtime/session/RankMessage.h"
+#include "runtime/session/RankParts.h"
 #include "runtime/session/RunPage.h"
 #include "runtime/session/SessionData.h"
 
@@ -30,11 +31,13 @@ namespace polyrank::runtime {
 /// Filled by RankLoader, and used by all that a rank does after it. Each member
 /// may refer to those before it.
 struct LoadedRank {
-  LoadedRank(const SessionOptions &given, const RankConnection &connection)
-      : options(given), connection(connection) {}
+  LoadedRank(const SessionOptions &given, const RankConnection &connection,
+             RankParts parts = {})
+      : options(given), connection(connection), parts(std::move(parts)) {}
 
   SessionOptions options; // completed from the plan
   const RankConnection &connection;
+  RankParts parts;
   std::optional<LoadedPlan> loaded;
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;

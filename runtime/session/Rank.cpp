@@ -204,9 +204,9 @@ Result<void> Rank::endWithoutSamples() {
 }
 
 Result<void> runRank(const SessionOptions &options,
-                     const RankConnection &connection) {
+                     const RankConnection &connection, const RankParts &parts) {
   failpoint("load.before");
-  RankLoader loader(options, connection);
+  RankLoader loader(options, connection, parts);
   POLYRANK_ASSIGN(loaded, loader.load());
   Rank rank(std::move(loaded));
   if (Result<void> prepared = rank.prepare(loader.times()); !prepared)
@@ -227,9 +227,10 @@ std::string describe(const std::exception &exception) {
   return exception.what();
 }
 
-int rankMain(const SessionOptions &options, const RankConnection &connection) {
+int rankMain(const SessionOptions &options, const RankConnection &connection,
+             const RankParts &parts) {
   try {
-    Result<void> result = runRank(options, connection);
+    Result<void> result = runRank(options, connection, parts);
     return result ? connection.finish() : connection.fail(result.error());
   } catch (const std::exception &exception) {
     return connection.fail({describe(exception), Error::Fault::Rank});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/launch/Launcher.h"
+#include "runtime/session/RankParts.h"
 #include "runtime/session/SessionOptions.h"
 
 #include <exception>
@@ -14,6 +15,7 @@ namespace polyrank::runtime {
 std::string describe(const std::exception &exception);
 
 /// Runs the rank to its end. Returns the exit status of the process.
-int rankMain(const SessionOptions &options, const RankConnection &connection);
+int rankMain(const SessionOptions &options, const RankConnection &connection,
+             const RankParts &parts = {});
 
 } // namespace polyrank::runtime

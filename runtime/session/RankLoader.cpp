@@ -55,8 +55,9 @@ Result<void> RankLoader::join() {
   rank->page.emplace(std::move(shared));
   POLYRANK_ASSIGN(joined, joinJob(rank->connection));
   rank->job = std::move(joined);
-  POLYRANK_ASSIGN(attached,
-                  attachTransport(rank->connection, *rank->job, *rank->loaded));
+  POLYRANK_ASSIGN(attached, rank->parts.attachTransport(
+                                rank->connection, *rank->job, *rank->loaded,
+                                /*evaluates=*/false));
   rank->transport = std::move(attached);
   std::vector<int32_t> all(static_cast<size_t>(rank->transport->worldSize()));
   std::iota(all.begin(), all.end(), 0);
@@ -103,9 +104,9 @@ Result<void> RankLoader::makeDevice(bool rehearses) {
     return {};
   }
   POLYRANK_ASSIGN(
-      made, runtime::makeDevice(rank->plan(),
-                                rank->loaded->program(rank->programNumber()),
-                                rank->team));
+      made, rank->parts.makeDevice(rank->plan(),
+                                   rank->loaded->program(rank->programNumber()),
+                                   rank->team));
   rank->device = std::move(made);
   return {};
 }

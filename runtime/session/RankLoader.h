@@ -12,8 +12,9 @@ namespace polyrank::runtime {
 /// and must be what the launcher found.
 class RankLoader {
 public:
-  RankLoader(const SessionOptions &options, const RankConnection &connection)
-      : rank(std::make_unique<LoadedRank>(options, connection)) {}
+  RankLoader(const SessionOptions &options, const RankConnection &connection,
+             const RankParts &parts)
+      : rank(std::make_unique<LoadedRank>(options, connection, parts)) {}
 
   /// Loads everything. A damaged checkpoint is reported before it is returned
   /// as an error, since the launcher may find another one.

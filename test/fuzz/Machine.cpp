@@ -8,7 +8,7 @@
 using namespace polyrank;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  std::string text = fuzz::text(data, size);
+  std::string text(fuzz::text(data, size));
   Result<MachineFile> machine = MachineFile::parse(text, "machine.toml");
   if (!machine) {
     if (machine.error().message.find("machine.toml, line ") ==

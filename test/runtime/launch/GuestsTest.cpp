@@ -54,10 +54,11 @@ int rankMain(const RankConnection &connection, const std::string &what) {
       byte = '?';
     numbers += byte;
   }
-  connection.report({{"files", numbers},
-                     {"parent", getppid()},
-                     {"pid", getpid()},
-                     {"threads", std::getenv("OMP_NUM_THREADS")}});
+  connection.report({"started",
+                     {{"files", numbers},
+                      {"parent", getppid()},
+                      {"pid", getpid()},
+                      {"threads", std::getenv("OMP_NUM_THREADS")}}});
   return connection.finish();
 }
 
@@ -131,8 +132,11 @@ protected:
     launch.onWarning = [this](const std::string &text) {
       warnings += text + "\n";
     };
-    launch.onReport = [this](int rank, const nlohmann::json &report) {
-      reports[rank] = report;
+    launch.onReport =
+        [this](int rank,
+               const TaggedMessage &report) -> Result<std::optional<double>> {
+      reports[rank] = report.body;
+      return std::optional<double>();
     };
     launch.door = &*door;
   }

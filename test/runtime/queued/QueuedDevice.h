@@ -9,7 +9,6 @@
 #include "test/runtime/queued/WorkQueues.h"
 
 #include <cstring>
-#include <map>
 #include <utility>
 
 namespace polyrank::runtime::test {
@@ -28,15 +27,11 @@ public:
     POLYRANK_ASSIGN(memory, inner->allocate(bytes, alignment));
     if (bytes == 0)
       return DeviceMemory();
-    std::lock_guard lock(mutex);
-    uint64_t begin = ++regions << 48; // not mapped in this process
-    DeviceSpan host = memory.span();
-    held.emplace(begin, std::move(memory));
-    return DeviceMemory({DeviceAccess::addressOf(begin), host.size},
+    uint64_t begin = queues->hold(std::move(memory));
+    return DeviceMemory({DeviceAccess::addressOf(begin), bytes},
                         [this, begin](DeviceSpan) {
                           queues->drain();
-                          std::lock_guard lock(mutex);
-                          held.erase(begin);
+                          queues->release(begin);
                         });
   }
   Result<void> adopt(DeviceSpan memory) override {
@@ -115,17 +110,7 @@ private:
     return queues->put(static_cast<size_t>(queue), after, std::move(body));
   }
 
-  /// The memory of the inner device behind one of this device's addresses, or
-  /// behind one of a transport.
-  DeviceSpan hostOf(DeviceSpan span) {
-    std::lock_guard lock(mutex);
-    uint64_t value = DeviceAccess::valueOf(span.address);
-    auto found = held.find(value >> 48 << 48);
-    return found == held.end()
-               ? span
-               : DeviceSpan{found->second.span().address + value % (1ull << 48),
-                            span.size};
-  }
+  DeviceSpan hostOf(DeviceSpan span) const { return queues->hostOf(span); }
   std::byte *pointerTo(DeviceSpan span) {
     return DeviceAccess::pointerTo(hostOf(span).address);
   }
@@ -137,9 +122,6 @@ private:
 
   std::unique_ptr<Device> inner;
   std::shared_ptr<WorkQueues> queues;
-  std::mutex mutex;
-  std::map<uint64_t, DeviceMemory> held; // by the first of its addresses
-  uint64_t regions = 0;
 };
 
 } // namespace polyrank::runtime::test

@@ -63,8 +63,9 @@ public:
   }
   Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
                        const std::optional<TransferTimes> &times) override {
-    return move(after,
-                [=, this] { return inner->send(end, value, {}, times); });
+    return move(after, [=, this] {
+      return inner->send(end, queues->hostOf(value), {}, times);
+    });
   }
   Result<TransferTimes> awaitValue(ChannelEnd end) override {
     queues->drain();
@@ -72,8 +73,9 @@ public:
   }
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
                           const std::optional<int64_t> &freed) override {
-    return move(after,
-                [=, this] { return inner->receive(end, into, {}, freed); });
+    return move(after, [=, this] {
+      return inner->receive(end, queues->hostOf(into), {}, freed);
+    });
   }
 
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {

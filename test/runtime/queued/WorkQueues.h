@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/device/DeviceAccess.h"
 #include "runtime/device/Event.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,10 +48,7 @@ public:
 
   explicit WorkQueues(QueueOptions given)
       : options(std::move(given)), draws(options.seed),
-        lines(options.delays.size()) {
-    for (size_t queue = 0; queue < lines.size(); ++queue)
-      lines[queue].worker = std::thread([this, queue] { work(queue); });
-  }
+        lines(options.delays.size()) {}
   ~WorkQueues() {
     drain();
     {
@@ -58,7 +57,8 @@ public:
     }
     shared->changed.notify_all();
     for (Line &line : lines)
-      line.worker.join();
+      if (line.worker.joinable())
+        line.worker.join();
   }
 
   /// Lets `body` run after these events. An error of an earlier task is
@@ -79,6 +79,9 @@ public:
     }
     std::uniform_int_distribution<int64_t> drawn(0,
                                                  options.delays[queue].count());
+    // A thread inherits the floating-point mode of the one that makes it.
+    if (!lines[queue].worker.joinable())
+      lines[queue].worker = std::thread([this, queue] { work(queue); });
     lines[queue].tasks.push_back({std::move(events), std::move(body), signal,
                                   std::chrono::microseconds(drawn(draws))});
     ++(queue == markQueue ? marks : unfinished);
@@ -107,6 +110,29 @@ public:
   bool ranEarly() const {
     std::lock_guard lock(shared->mutex);
     return isEarly;
+  }
+
+  /// Keeps memory of a device under an address that is not valid in this
+  /// process, which is returned.
+  uint64_t hold(DeviceMemory memory) {
+    std::lock_guard lock(shared->mutex);
+    uint64_t begin = ++regions << 48;
+    held.emplace(begin, std::move(memory));
+    return begin;
+  }
+  void release(uint64_t begin) {
+    std::lock_guard lock(shared->mutex);
+    held.erase(begin);
+  }
+  /// The memory behind such an address; others are returned as they are.
+  DeviceSpan hostOf(DeviceSpan span) const {
+    std::lock_guard lock(shared->mutex);
+    uint64_t value = DeviceAccess::valueOf(span.address);
+    auto found = held.find(value >> 48 << 48);
+    return found == held.end()
+               ? span
+               : DeviceSpan{found->second.span().address + value % (1ull << 48),
+                            span.size};
   }
 
 private:
@@ -205,6 +231,8 @@ private:
   std::mt19937_64 draws;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   std::vector<Line> lines;
+  std::map<uint64_t, DeviceMemory> held; // by the first of its addresses
+  uint64_t regions = 0;
   uint64_t unfinished = 0, marks = 0, numbered = 0;
   std::shared_ptr<Done> leftOut;
   std::vector<const Done *> heldBack; // not done when `leftOut` was put
