@@ -130,7 +130,7 @@ LogicalResult BufferChecker::checkMemory() {
            << bytes << " bytes, and a rank of the machine has "
            << *machine.getMemory()
            << "; split the program over more ranks, or state more memory in '"
-           << rank::machineAttrName << "'";
+           << rank::machineAttrName << "' (--machine FILE)";
   return success();
 }
 

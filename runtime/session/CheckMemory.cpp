@@ -1,6 +1,7 @@
 // Compares the memory that the ranks need with what the machine has.
 
 #include "runtime/exec/CheckpointSaver.h"
+#include "runtime/exec/RankProgram.h"
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/session/Checks.h"
@@ -37,8 +38,11 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
   // Arenas are touched before the first step, so a run that has started has its
   // memory.
   uint64_t held = run.data ? run.data->memoryBytes() : 0;
-  auto bytesOf = [&](const ProgramReport &program) {
+  auto bytesOf = [&](size_t number) {
+    const ProgramReport &program = run.report.programs[number];
+    // Inputs are read into memory of the host, and uploaded from there.
     return program.arenaBytes() + program.libraryBytes() + programBytes + held +
+           inputBytesOf(run.plan->program(static_cast<uint32_t>(number))) +
            evaluationBytesOf(run, program);
   };
   uint64_t each = 0, needed = held + run.windowBytes(); // each: the maximum
@@ -48,9 +52,10 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
   needed += copies;
   if (run.evaluation)
     needed += evaluationMemoryOf(*run.evaluation);
-  for (const ProgramReport &program : run.report.programs) {
-    each = std::max(each, bytesOf(program));
-    needed += bytesOf(program) * static_cast<uint64_t>(program.ranks);
+  for (size_t number = 0; number < run.report.programs.size(); ++number) {
+    each = std::max(each, bytesOf(number));
+    needed += bytesOf(number) *
+              static_cast<uint64_t>(run.report.programs[number].ranks);
   }
   std::string text =
       fmt::format("{} need up to {} ({}{} each, the arena {})",

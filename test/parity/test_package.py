@@ -45,9 +45,9 @@ def test_the_package_depends_on_what_it_needs(package):
 def test_the_package_has_pages_and_completions(package):
     usr = package[0] / "usr"
     assert names(usr / "bin") == list(TOOLS)
-    assert names(usr / "share/man/man1") == [f"{tool}.1" for tool in TOOLS]
+    assert names(usr / "share/man/man1") == sorted(f"{tool}.1" for tool in TOOLS)
     assert names(usr / "share/bash-completion/completions") == list(TOOLS)
-    assert names(usr / "share/fish/vendor_completions.d") == [f"{tool}.fish" for tool in TOOLS]
+    assert names(usr / "share/fish/vendor_completions.d") == sorted(f"{tool}.fish" for tool in TOOLS)
     assert names(usr / "share/zsh/vendor-completions") == [f"_{tool}" for tool in TOOLS]
     for tool in TOOLS:
         assert (usr / f"share/man/man1/{tool}.1").read_text() == call(tools.bin() / tool, "--man")

@@ -208,7 +208,15 @@ def test_the_log_comes_while_the_run_goes_on(plan):
     assert run.report["status"] == "error"
 
 
-def test_an_interrupt_ends_the_run(plan, monkeypatch):
+@pytest.fixture
+def interruptible():
+    """Interrupts are heard, also where the tests run in the background of a shell, which ignores them there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_the_run(plan, monkeypatch, interruptible):
     run, records = endless(plan)
     # The signal reaches this process alone, as in a notebook, while it waits for a record.
     monkeypatch.setattr(run._streams, "has", lambda number: signal.raise_signal(signal.SIGINT))
