@@ -191,7 +191,7 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
   let description = [{
     Runs the programs of all ranks symbolically, one segment after another. A
     collective happens when all members of its group have started it; a wait returns
-    when its collective has happened; a start beyond what a transport can have in
+    when its collective has happened; a start beyond what a communicator can have in
     flight (16 of a group) first waits for older ones. All members must agree on id,
     kind, sizes and group, each start needs one wait in its segment, and every rank
     must reach the segment's end. An error shows the shortest counterexample: ranks

@@ -16,7 +16,7 @@ namespace polyrank::overlap {
 #include "compiler/overlap/Passes.h.inc"
 } // namespace polyrank::overlap
 
-/// The most collectives of one group in flight at a time; every transport
+/// The most collectives of one group in flight at a time; every communicator
 /// supports this.
 static constexpr size_t mostInFlight = 8;
 

@@ -1,5 +1,5 @@
-// The meaning of a device's addresses. Only devices, and transports that move
-// their memory, may include this: test/tools/includes.test lists them.
+// The meaning of a device's addresses. Only devices, and communicators that
+// move their memory, may include this: test/tools/includes.test lists them.
 
 #pragma once
 

@@ -13,8 +13,8 @@
 namespace polyrank::runtime {
 
 /// An address in a device's memory: one of this process on the CPU, one of the
-/// device elsewhere. Only devices, and transports that move their memory, can
-/// interpret it (runtime/device/DeviceAccess.h); all other code reads and
+/// device elsewhere. Only devices, and communicators that move their memory,
+/// can interpret it (runtime/device/DeviceAccess.h); all other code reads and
 /// writes the memory through the device.
 class DeviceAddress {
 public:

@@ -55,7 +55,7 @@ Result<DeviceMemory> HostDevice::allocate(uint64_t bytes, uint64_t alignment) {
 
 Result<void> HostDevice::adopt(DeviceSpan memory) {
   if (DeviceAccess::valueOf(memory.address) % arenaAlignment != 0)
-    return Error{"the transport's memory does not begin at a multiple of " +
+    return Error{"the communicator's memory does not begin at a multiple of " +
                      std::to_string(arenaAlignment) + " bytes",
                  Error::Fault::Rank};
   return findPages(DeviceAccess::bytesOf(memory));

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/plan_generated.h"

@@ -1,4 +1,4 @@
-// Gives each command to the device, the transport or the rehearsal that will
+// Gives each command to the device, the communicator or the rehearsal that will
 // run it.
 
 #include "runtime/exec/PrepareCommands.h"
@@ -54,13 +54,13 @@ Result<void> Preparation::createGroups(const plan::Program &program,
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = on.mesh.group(on.rank, list->axes());
     std::vector<int32_t> ranks(members.begin(), members.end());
-    POLYRANK_ASSIGN(group, on.transport.createGroup(ranks));
+    POLYRANK_ASSIGN(group, on.communicator.createGroup(ranks));
     groups.push_back(group);
     ranksOf.push_back(std::move(members));
     if (auto link = links.of(list->axes())) {
       LinkTime &slowest = paced[group.index];
       slowest = slowest.slower(*link);
-      on.transport.pace(group, slowest);
+      on.communicator.pace(group, slowest);
     }
   }
   return {};
@@ -92,21 +92,21 @@ Result<void> Preparation::prepareLoop(PreparedCommand &loop) {
 Preparation::Issued Preparation::prepareMove(const plan::Send &send) {
   Channel channel = channelOf(send, groups[send.group()]);
   auto peer = int32_t(ranksOf[send.group()][send.to()]);
-  POLYRANK_ASSIGN(end, on.transport.openChannel(channel));
+  POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
   return std::unique_ptr<IssuedOperation>(
       on.rehearsal ? on.rehearsal->prepareSend(at.segment, at.command, channel,
                                                end, peer)
-                   : prepareSend(send, end, peer, on.arena, on.transport));
+                   : prepareSend(send, end, peer, on.arena, on.communicator));
 }
 
 Preparation::Issued Preparation::prepareMove(const plan::Receive &receive) {
   auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
-  POLYRANK_ASSIGN(end, on.transport.openChannel(
+  POLYRANK_ASSIGN(end, on.communicator.openChannel(
                            channelOf(receive, groups[receive.group()])));
   return std::unique_ptr<IssuedOperation>(
       on.rehearsal
           ? on.rehearsal->prepareReceive(end, peer)
-          : prepareReceive(receive, end, peer, on.arena, on.transport));
+          : prepareReceive(receive, end, peer, on.arena, on.communicator));
 }
 
 Preparation::Issued
@@ -118,7 +118,7 @@ Preparation::prepareStart(const plan::Collective &collective) {
         on.rehearsal->prepare(at.segment, at.command, collective, group);
   } else {
     POLYRANK_ASSIGN(real, prepareCollective(collective, group, microbatches,
-                                            on.arena, on.transport));
+                                            on.arena, on.communicator));
     operation = std::move(real);
   }
   if (collective.request())

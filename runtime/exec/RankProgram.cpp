@@ -79,11 +79,11 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
 
 Result<std::unique_ptr<RankProgram>>
 RankProgram::create(const plan::Plan &plan, Device &device,
-                    Transport &transport, int64_t seed, const Links &links,
-                    Rehearsal *rehearsal) {
+                    Communicator &communicator, int64_t seed,
+                    const Links &links, Rehearsal *rehearsal) {
   const plan::Program &program =
-      *plan.programs()->Get(programOf(plan, Mesh(plan), transport.rank()));
-  DeviceSpan shared = transport.sharedMemory();
+      *plan.programs()->Get(programOf(plan, Mesh(plan), communicator.rank()));
+  DeviceSpan shared = communicator.sharedMemory();
   if (shared.size < program.shared_size())
     return Error{fmt::format("the job's shared region has {} bytes, the plan "
                              "needs {}",
@@ -98,10 +98,10 @@ RankProgram::create(const plan::Plan &plan, Device &device,
   if (!region)
     return region.error();
   std::unique_ptr<RankProgram> rank(
-      new RankProgram(plan, device, transport, *std::move(region)));
+      new RankProgram(plan, device, communicator, *std::move(region)));
   Result<Interpreter> interpreter = Interpreter::prepare(
       program, plan.microbatches(),
-      {rank->mesh, rank->rank, rank->arena, device, transport, rehearsal},
+      {rank->mesh, rank->rank, rank->arena, device, communicator, rehearsal},
       links);
   if (!interpreter)
     return interpreter.error();

@@ -41,7 +41,7 @@ public:
       : CollectiveOperation(source, group), rehearsal(rehearsal), time(time) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
+    POLYRANK_ASSIGN(started, rehearsal.communicator.start(collective));
     request = started;
     isOver = false;
     rehearsal.queues[collective.group.index].started.push_back(this);
@@ -68,7 +68,7 @@ public:
         link(channel.group.index, channel.to), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(freed, rehearsal.transport.awaitRoom(end));
+    POLYRANK_ASSIGN(freed, rehearsal.communicator.awaitRoom(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(freed); !done)
       return done.error();
@@ -77,8 +77,8 @@ public:
       int64_t &free = rehearsal.links[link];
       arrives = free = std::max(free, sent) + time / nanosecond;
     }
-    int self = rehearsal.transport.rank();
-    POLYRANK_ASSIGN(done, rehearsal.transport.send(
+    int self = rehearsal.communicator.rank();
+    POLYRANK_ASSIGN(done, rehearsal.communicator.send(
                               end, {}, {}, TransferTimes{sent, arrives}));
     last = Arrival(done.event(), {std::max(came, freed),
                                   freed > came ? peer : self, arrives, self});
@@ -98,13 +98,13 @@ public:
       : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(times, rehearsal.transport.awaitValue(end));
+    POLYRANK_ASSIGN(times, rehearsal.communicator.awaitValue(end));
     int64_t came = rehearsal.plannedNow();
     if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
       return done.error();
-    int self = rehearsal.transport.rank();
-    POLYRANK_ASSIGN(
-        done, rehearsal.transport.receive(end, {}, {}, rehearsal.plannedNow()));
+    int self = rehearsal.communicator.rank();
+    POLYRANK_ASSIGN(done, rehearsal.communicator.receive(
+                              end, {}, {}, rehearsal.plannedNow()));
     last = Arrival(done.event(),
                    {std::max(came, times.sent), times.sent > came ? peer : self,
                     std::max(came, times.arrives), self});
@@ -162,8 +162,8 @@ Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
     int64_t until = std::min(end, time + longest);
     timespec at{until / 1'000'000'000, until % 1'000'000'000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
-    transport.job().beat();
-    if (Result<void> alive = transport.job().health(); !alive)
+    communicator.job().beat();
+    if (Result<void> alive = communicator.job().health(); !alive)
       return alive;
   }
   return {};
@@ -176,7 +176,7 @@ Result<void> Rehearsal::await(Flight &flight) {
   while (!flight.isOver) {
     Flight &next = *queue.started.front();
     queue.started.pop_front();
-    POLYRANK_ASSIGN(arrival, transport.wait(next.request));
+    POLYRANK_ASSIGN(arrival, communicator.wait(next.request));
     Completion completion = arrival.completion();
     int64_t allStarted = (completion.started - begin) * nanosecond;
     next.end = queue.freeFrom =

@@ -32,8 +32,8 @@ namespace polyrank::runtime {
 class Rehearsal {
 public:
   /// `times` includes the times of collectives.
-  Rehearsal(ProgramTimes times, Transport &transport)
-      : times(std::move(times)), transport(transport) {}
+  Rehearsal(ProgramTimes times, Communicator &communicator)
+      : times(std::move(times)), communicator(communicator) {}
 
   /// Asks the system to wake this thread as soon as it can. By default Linux
   /// delays timers by up to 50 us, to coalesce them (PR_SET_TIMERSLACK in
@@ -80,7 +80,7 @@ private:
   int64_t plannedNow() const { return begin + planned / 1000; }
 
   ProgramTimes times;
-  Transport &transport;
+  Communicator &communicator;
   int64_t begin = 0;   // of the step, nanoseconds of CLOCK_MONOTONIC
   int64_t planned = 0; // picoseconds since then
   std::map<uint32_t, Queue> queues; // by group

@@ -1,5 +1,5 @@
 // The memory layout of channels between ranks, shared by the compiler, the
-// plan's verifier and the transports.
+// plan's verifier and the communicators.
 
 #pragma once
 

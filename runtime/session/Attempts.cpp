@@ -125,7 +125,7 @@ std::vector<int> Attempts::descriptorsWith(const SessionJobs &jobs) const {
   all[evalPlanFile] = run.evalPlanDescriptor.get();
   all[evalWindowFile] = run.evalWindow ? run.evalWindow->descriptor() : -1;
   for (const std::vector<int> &more :
-       {jobs.transportFiles(), run.files->weights()})
+       {jobs.communicatorFiles(), run.files->weights()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/LoadCheckpoint.h"
@@ -41,7 +41,7 @@ struct LoadedRank {
   std::optional<LoadedPlan> loaded;
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Communicator> communicator;
   Group everyone; // all ranks, in their order
   std::shared_ptr<const HostTeam> team;
   std::unique_ptr<Device> device;
@@ -81,7 +81,7 @@ struct LoadedRank {
   Result<void> awaitAll() { return job->barrier(); }
   /// Returns what each rank gave, once all have called it.
   Result<std::vector<uint64_t>> exchange(uint64_t value) {
-    return transport->exchange(everyone, value);
+    return communicator->exchange(everyone, value);
   }
   /// Tells the launcher that this rank makes progress outside commands.
   void beat() const { job->beat(); }

@@ -95,13 +95,13 @@ void RankRecords::reportUse() const {
   ResidentMemory memory = residentMemory();
   use.peakResident = memory.peak;
   // Of the shared memory, only this rank's own region counts.
-  uint64_t own = rank.transport->sharedMemory().size;
+  uint64_t own = rank.communicator->sharedMemory().size;
   use.peakOwn =
       memory.peak - std::min(memory.peak, std::max(memory.shared, own) - own);
   const CommandTimes &times = rank.program->times();
   use.communicationSeconds = 1e-9 * times.communication();
   use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
-  for (const CollectiveStatistics &kind : rank.transport->statistics()) {
+  for (const CollectiveStatistics &kind : rank.communicator->statistics()) {
     use.sentBytes += kind.bytes;
     use.startingSeconds += 1e-9 * kind.startingNanoseconds;
     use.waitingSeconds += 1e-9 * kind.waitingNanoseconds;

@@ -1,4 +1,4 @@
-// Sessions on one machine: a local job, and transports by shared memory.
+// Sessions on one machine: a local job, and communicators by shared memory.
 
 #include "runtime/session/SessionJobs.h"
 
@@ -30,7 +30,7 @@ public:
         })) {}
 
   JobControl &control() override { return *job; }
-  std::vector<int> transportFiles() const override {
+  std::vector<int> communicatorFiles() const override {
     std::vector<int> all;
     for (const shm::Memory &each : memory)
       for (int file : each.descriptors())
@@ -69,11 +69,11 @@ Result<std::unique_ptr<JobMember>> joinJob(const RankConnection &connection) {
   return local::joinJob(connection.job(), connection.rank());
 }
 
-Result<std::unique_ptr<Transport>>
-attachTransport(const RankConnection &connection, JobMember &job,
-                const LoadedPlan &plan, bool evaluates) {
+Result<std::unique_ptr<Communicator>>
+attachCommunicator(const RankConnection &connection, JobMember &job,
+                   const LoadedPlan &plan, bool evaluates) {
   return shm::attach(
-      transportFiles(connection, job.worldSize(), evaluates ? 1 : 0), job,
+      communicatorFiles(connection, job.worldSize(), evaluates ? 1 : 0), job,
       plan.bytes.hash);
 }
 

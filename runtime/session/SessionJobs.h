@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/job/Job.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/session/Evaluation.h"
@@ -26,16 +26,16 @@ public:
          int threadsPerRank, bool alone);
 
   virtual JobControl &control() = 0;
-  /// The files by which transports attach, for JobFile.
-  virtual std::vector<int> transportFiles() const = 0;
+  /// The files by which communicators attach, for JobFile.
+  virtual std::vector<int> communicatorFiles() const = 0;
 };
 
 /// Joins a rank to its job.
 Result<std::unique_ptr<JobMember>> joinJob(const RankConnection &connection);
-/// A rank's transport for the plan, or with `evaluates` for the evaluating
+/// A rank's communicator for the plan, or with `evaluates` for the evaluating
 /// plan. Fails if the launcher runs another plan.
-Result<std::unique_ptr<Transport>>
-attachTransport(const RankConnection &connection, JobMember &job,
-                const LoadedPlan &plan, bool evaluates = false);
+Result<std::unique_ptr<Communicator>>
+attachCommunicator(const RankConnection &connection, JobMember &job,
+                   const LoadedPlan &plan, bool evaluates = false);
 
 } // namespace polyrank::runtime

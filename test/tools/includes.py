@@ -15,7 +15,7 @@ MAY = {
     "runtime/launch": ["support", "runtime/job"],
     "runtime/report": ["support", "runtime/plan"],
     # A session asks for a device by its target; only its jobs know how ranks of one machine meet.
-    "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Transport.h", "runtime/data",
+    "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h", "runtime/data",
                         "runtime/device/Device.h", "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
                         "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/Window.h", "runtime/launch", "runtime/plan",
                         "runtime/report"],

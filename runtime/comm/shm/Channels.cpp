@@ -4,7 +4,7 @@
 // of received values. A rank that waits sleeps on the channel's bell, which the
 // other one rings.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "support/Failpoint.h"
 
@@ -16,7 +16,7 @@ namespace polyrank::runtime::shm {
 /// For fewer bytes, waking the team costs more than it saves.
 static constexpr uint64_t bytesWorthThreads = 1 << 20;
 
-Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
+Result<ChannelEnd> ShmCommunicator::openChannel(const Channel &channel) {
   auto wrong = [&](const std::string &what) {
     return Error{"rank " + std::to_string(self) + ": the channel of value " +
                      std::to_string(channel.id) + " " + what,
@@ -76,7 +76,8 @@ Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
   return ChannelEnd{static_cast<uint32_t>(channels.size() - 1)};
 }
 
-TransferRecord &ShmTransport::slotRecordOf(const OpenChannel &channel) const {
+TransferRecord &
+ShmCommunicator::slotRecordOf(const OpenChannel &channel) const {
   uint32_t first =
       channel.header->firstRecord.load(std::memory_order_acquire) - 1;
   return control.records(channel.sender)[first + channel.count % channel.slots];
@@ -84,13 +85,13 @@ TransferRecord &ShmTransport::slotRecordOf(const OpenChannel &channel) const {
 
 /// True if the peer's wait is for this channel, and not for another one between
 /// the same ranks.
-bool ShmTransport::isFor(const OpenChannel &channel, uint64_t word) const {
+bool ShmCommunicator::isFor(const OpenChannel &channel, uint64_t word) const {
   ChannelWait wait = ChannelWait::of(word);
   return wait.peer == uint32_t(self) && wait.isForRoom != channel.sends &&
          control.rank(channel.peer).channel.load() == channel.offset;
 }
 
-void ShmTransport::ring(const OpenChannel &channel) const {
+void ShmCommunicator::ring(const OpenChannel &channel) const {
   channel.header->bell.fetch_add(1);
   if (channel.header->sleepers.load() == 0)
     return;
@@ -101,8 +102,8 @@ void ShmTransport::ring(const OpenChannel &channel) const {
   wakeAll(channel.header->bell);
 }
 
-void ShmTransport::copyValue(const std::byte *from, std::byte *to,
-                             uint64_t bytes) const {
+void ShmCommunicator::copyValue(const std::byte *from, std::byte *to,
+                                uint64_t bytes) const {
   if (bytes < bytesWorthThreads || !threads) {
     std::memcpy(to, from, bytes);
     return;
@@ -112,16 +113,16 @@ void ShmTransport::copyValue(const std::byte *from, std::byte *to,
   });
 }
 
-Result<int64_t> ShmTransport::awaitRoom(ChannelEnd end) {
+Result<int64_t> ShmCommunicator::awaitRoom(ChannelEnd end) {
   OpenChannel &channel = channels[end.index];
   if (auto room = awaitPeer(channel); !room)
     return room.error();
   return channel.count < channel.slots ? 0 : slotRecordOf(channel).freedAt;
 }
 
-Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
-                                   Events after,
-                                   const std::optional<TransferTimes> &times) {
+Result<Arrival>
+ShmCommunicator::send(ChannelEnd end, DeviceSpan value, Events after,
+                      const std::optional<TransferTimes> &times) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("send.before");
@@ -161,7 +162,7 @@ Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
   return Arrival(Event::over(now), completion);
 }
 
-Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
+Result<TransferTimes> ShmCommunicator::awaitValue(ChannelEnd end) {
   OpenChannel &channel = channels[end.index];
   if (auto there = awaitPeer(channel); !there)
     return there.error();
@@ -180,9 +181,9 @@ Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
   return TransferTimes{record.sentAt, record.arrivesAt};
 }
 
-Result<Arrival> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
-                                      Events after,
-                                      const std::optional<int64_t> &freed) {
+Result<Arrival> ShmCommunicator::receive(ChannelEnd end, DeviceSpan into,
+                                         Events after,
+                                         const std::optional<int64_t> &freed) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("receive.before");
@@ -214,7 +215,7 @@ Result<Arrival> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
 
 /// Waits until the peer has sent this rank's next value, or has received one
 /// and freed its slot.
-Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
+Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
   if (auto alive = joined->health(); !alive)
     return alive;
   RankState &state = control.rank(self);
@@ -234,7 +235,7 @@ Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
   return slept ? Result<void>() : slept.error();
 }
 
-Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
+Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (auto alive = joined->checkLauncher(); !alive)
     return alive;
   JobMember::Presence presence = joined->presenceOf(channel.peer);
@@ -251,7 +252,7 @@ Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
 
 /// Returns true if another rank's channel wait is over. The channel may lie in
 /// an arena that is not mapped yet.
-bool ShmTransport::isOver(int rank, uint64_t word) {
+bool ShmCommunicator::isOver(int rank, uint64_t word) {
   ChannelWait wait = ChannelWait::of(word);
   const RankState &state = control.rank(rank);
   uint64_t offset = state.channel.load();

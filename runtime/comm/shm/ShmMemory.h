@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/comm/shm/ControlPage.h"
 
 #include <memory>
@@ -29,7 +29,7 @@ public:
   std::vector<int> descriptors() const;
 
   /// Wakes the ranks that sleep in a collective. Whoever has the memory does
-  /// that when it aborts the job (Job::onAbort); in ranks, transports do.
+  /// that when it aborts the job (Job::onAbort); in ranks, communicators do.
   void wakeSleepers() const { control.wakeSleepers(); }
 
 private:
@@ -39,12 +39,12 @@ private:
   ControlPage control;
 };
 
-/// Creates the transport of a rank that has joined its job, once for each
+/// Creates the communicator of a rank that has joined its job, once for each
 /// memory. Takes over the descriptors, unless it refuses them. `job` outlives
-/// the transport. Fails if the rank runs another program than the memory is
+/// the communicator. Fails if the rank runs another program than the memory is
 /// for.
-Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
-                                          JobMember &job,
-                                          const ProgramDigest &program = {});
+Result<std::unique_ptr<Communicator>> attach(std::span<const int> descriptors,
+                                             JobMember &job,
+                                             const ProgramDigest &program = {});
 
 } // namespace polyrank::runtime::shm

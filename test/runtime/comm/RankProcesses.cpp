@@ -24,8 +24,8 @@ struct RankProcess {
   std::string text;
   {
     auto joined = ShmRank::join(job, rank);
-    text =
-        joined ? main(*joined->transport) : "join: " + joined.error().message;
+    text = joined ? main(*joined->communicator)
+                  : "join: " + joined.error().message;
   }
   size_t written = 0;
   while (written < text.size()) {
@@ -58,9 +58,9 @@ Result<ShmRank> ShmRank::join(const ShmJob &job, int rank,
   ShmRank joined;
   POLYRANK_ASSIGN(member, local::joinJob(job.control->descriptors(), rank));
   joined.job = std::move(member);
-  POLYRANK_ASSIGN(transport,
+  POLYRANK_ASSIGN(communicator,
                   shm::attach(job.memory->descriptors(), *joined.job, program));
-  joined.transport = std::move(transport);
+  joined.communicator = std::move(communicator);
   return std::move(joined);
 }
 
@@ -137,9 +137,9 @@ std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,
                                             const std::string &abortMessage) {
   return runOverShm(
       shape,
-      [&](Transport &transport) {
-        transport.setCommThreads(2);
-        return main(transport);
+      [&](Communicator &communicator) {
+        communicator.setCommThreads(2);
+        return main(communicator);
       },
       abortMessage);
 }

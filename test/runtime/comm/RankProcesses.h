@@ -1,5 +1,5 @@
-// Runs a function as the ranks of a job, one process each, over the transport
-// under test.
+// Runs a function as the ranks of a job, one process each, over the
+// communicator under test.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct ShmJob {
 /// A rank of such a job.
 struct ShmRank {
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Transport> transport; // destroyed before `job`
+  std::unique_ptr<Communicator> communicator; // destroyed before `job`
 
   static Result<ShmRank> join(const ShmJob &job, int rank,
                               const shm::ProgramDigest &program = {});
@@ -47,10 +47,10 @@ struct RankOutcome {
 };
 
 /// Returns an empty text on success.
-using RankMain = std::function<std::string(Transport &transport)>;
+using RankMain = std::function<std::string(Communicator &communicator)>;
 
-/// A transport for the conformance suite.
-struct TransportUnderTest {
+/// A communicator for the conformance suite.
+struct CommunicatorUnderTest {
   std::string name;
   /// Forks the ranks and returns when all have ended; a rank that runs for more
   /// than 20 s is killed, and its text says so. If `abortMessage` is given, the
@@ -60,8 +60,9 @@ struct TransportUnderTest {
   /// True if ranks have communication threads, which work before the wait.
   bool hasCommThreads = false;
 
-  friend void PrintTo(const TransportUnderTest &transport, std::ostream *out) {
-    *out << transport.name;
+  friend void PrintTo(const CommunicatorUnderTest &communicator,
+                      std::ostream *out) {
+    *out << communicator.name;
   }
 };
 

@@ -31,8 +31,8 @@ TEST(Memory, OfAnotherNumberOfRanksOrOfNoJobIsRefused) {
     std::vector<int> copies; // attaching takes them over
     for (int file : files)
       copies.push_back(dup(file));
-    auto transport = attach(copies, **member);
-    return transport ? "" : transport.error().message;
+    auto communicator = attach(copies, **member);
+    return communicator ? "" : communicator.error().message;
   };
   std::vector<int> files = pair->descriptors();
   EXPECT_EQ(refusal(files), "");

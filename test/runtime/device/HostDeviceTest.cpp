@@ -50,7 +50,7 @@ TEST(HostDevice, ThatIsNotToBeHadIsAnError) {
   EXPECT_EQ(memory.error().fault, Error::Fault::Rank);
 }
 
-TEST(HostDevice, OfATransportThatIsNotAlignedIsRefused) {
+TEST(HostDevice, OfACommunicatorThatIsNotAlignedIsRefused) {
   auto device = cpu();
   auto memory = device->allocate(4096, arenaAlignment);
   ASSERT_TRUE(memory);

@@ -32,9 +32,9 @@ struct QueueOptions {
   uint64_t leavesOut = 0;
 };
 
-/// The queues of a device, one for a transport, and one for what only publishes
-/// how far the others are: that one is neither pending nor left out.
-inline constexpr size_t transportQueue = 3, markQueue = 4;
+/// The queues of a device, one for a communicator, and one for what only
+/// publishes how far the others are: that one is neither pending nor left out.
+inline constexpr size_t communicatorQueue = 3, markQueue = 4;
 inline std::shared_ptr<class WorkQueues>
 makeQueues(uint64_t seed,
            std::chrono::microseconds longest = std::chrono::milliseconds(1),

@@ -1,8 +1,8 @@
-// A transport for tests of one rank's program.
+// A communicator for tests of one rank's program.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "test/runtime/job/AloneJob.h"
 
@@ -13,9 +13,9 @@
 namespace polyrank::runtime::test {
 
 /// A rank without others, which records its communication.
-class AloneTransport : public Transport {
+class AloneCommunicator : public Communicator {
 public:
-  AloneTransport(int rank, int ranks, DeviceMemory region)
+  AloneCommunicator(int rank, int ranks, DeviceMemory region)
       : number(rank), ranks(ranks), region(std::move(region)) {}
 
   int rank() const override { return number; }
@@ -64,7 +64,7 @@ public:
   }
   void setParallelFor(ParallelFor) override {}
   void setCommThreads(int) override {}
-  TransportStatistics statistics() const override { return {}; }
+  CommunicatorStatistics statistics() const override { return {}; }
 
   struct Done {
     uint32_t group;

@@ -36,7 +36,7 @@ struct Transfer : TransferShape {
   uint64_t input = 0, output = 0;
 };
 
-/// A handle of what a transport keeps for one list of ranks.
+/// A handle of what a communicator keeps for one list of ranks.
 struct Group {
   uint32_t index = 0;
 };
@@ -100,8 +100,8 @@ using ParallelFor =
 
 /// One end of a channel: a ring of slots in the sender's shared region, after a
 /// header of 64 bytes (runtime/plan/Channels.h) that is initially zero and that
-/// only the transport accesses. Values are received in the order in which they
-/// are sent.
+/// only the communicator accesses. Values are received in the order in which
+/// they are sent.
 struct Channel {
   Group group;
   uint32_t from = 0, to = 0; // member numbers
@@ -111,7 +111,7 @@ struct Channel {
   uint64_t bytes = 0;  // of each value
 };
 
-/// A channel that a transport has opened.
+/// A channel that a communicator has opened.
 struct ChannelEnd {
   uint32_t index = 0;
 };
@@ -132,16 +132,16 @@ struct CollectiveStatistics {
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
 /// Statistics by CollectiveKind, and after them those of sends and receives.
-using TransportStatistics =
+using CommunicatorStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds + 1>;
 inline constexpr int transferStatistics = numCollectiveKinds;
 
 /// One rank's end of the connection to all others, the ranks of a job. All
 /// calls are made by one thread. The first failure aborts the job, and then
 /// every call on every rank fails with its message.
-class Transport {
+class Communicator {
 public:
-  virtual ~Transport() = default;
+  virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
@@ -230,7 +230,7 @@ public:
   /// threads inherit the calling thread's floating-point mode (flush-to-zero).
   virtual void setCommThreads(int count) = 0;
 
-  virtual TransportStatistics statistics() const = 0;
+  virtual CommunicatorStatistics statistics() const = 0;
 };
 
 } // namespace polyrank::runtime

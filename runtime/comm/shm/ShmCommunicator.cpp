@@ -1,7 +1,7 @@
 // A rank's groups, and the start and end of operations. Work.cpp does the work
 // of operations; in Wait.cpp ranks wait for each other.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/plan/CollectiveTime.h"
@@ -76,15 +76,15 @@ std::string describeRecord(const OperationRecord &record) {
 
 } // namespace
 
-Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
-                                          JobMember &job,
-                                          const ProgramDigest &program) {
-  return ShmTransport::attach(descriptors, job, program);
+Result<std::unique_ptr<Communicator>> attach(std::span<const int> descriptors,
+                                             JobMember &job,
+                                             const ProgramDigest &program) {
+  return ShmCommunicator::attach(descriptors, job, program);
 }
 
-Result<std::unique_ptr<Transport>>
-ShmTransport::attach(std::span<const int> descriptors, JobMember &job,
-                     const ProgramDigest &program) {
+Result<std::unique_ptr<Communicator>>
+ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
+                        const ProgramDigest &program) {
   std::string name = "rank " + std::to_string(job.rank());
   if (descriptors.size() != size_t(job.worldSize()) + 1)
     return Error{name + ": " + std::to_string(descriptors.size()) +
@@ -104,35 +104,36 @@ ShmTransport::attach(std::span<const int> descriptors, JobMember &job,
                      "start it again",
                  Error::Fault::Rank};
 
-  std::unique_ptr<ShmTransport> transport(new ShmTransport);
-  transport->joined = &job;
+  std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator);
+  communicator->joined = &job;
   for (int file : descriptors) {
-    transport->files.emplace_back(file);
+    communicator->files.emplace_back(file);
     fcntl(file, F_SETFD, FD_CLOEXEC);
   }
-  transport->control = std::move(page);
-  transport->self = job.rank();
-  transport->arenas.resize(job.worldSize());
-  transport->spinNanoseconds = job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
-  transport->wakes =
-      job.onAbort([control = &transport->control] { control->wakeSleepers(); });
-  if (auto mapped = transport->mapArena(job.rank()); !mapped)
-    return transport->failed(mapped.error().message);
-  return std::unique_ptr<Transport>(std::move(transport));
+  communicator->control = std::move(page);
+  communicator->self = job.rank();
+  communicator->arenas.resize(job.worldSize());
+  communicator->spinNanoseconds =
+      job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
+  communicator->wakes = job.onAbort(
+      [control = &communicator->control] { control->wakeSleepers(); });
+  if (auto mapped = communicator->mapArena(job.rank()); !mapped)
+    return communicator->failed(mapped.error().message);
+  return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
-ShmTransport::~ShmTransport() {
+ShmCommunicator::~ShmCommunicator() {
   stopCommThreads(); // a rank that leaves must not work on a piece
   for (Arena &arena : arenas)
     if (arena.base)
       munmap(arena.base, arena.size);
 }
 
-Error ShmTransport::failed(const std::string &message) {
+Error ShmCommunicator::failed(const std::string &message) {
   return joined->fail(message); // of the first rank that failed
 }
 
-Result<void> ShmTransport::mapArena(int rank) {
+Result<void> ShmCommunicator::mapArena(int rank) {
   Arena &arena = arenas[rank];
   struct stat status;
   if (arena.base)
@@ -158,11 +159,11 @@ Result<void> ShmTransport::mapArena(int rank) {
   return {};
 }
 
-DeviceSpan ShmTransport::sharedMemory() {
+DeviceSpan ShmCommunicator::sharedMemory() {
   return DeviceAccess::spanOf({arenas[self].base, arenas[self].size});
 }
 
-Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
+Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks) {
   LocalGroup group;
   group.ranks.assign(ranks.begin(), ranks.end());
   for (size_t g = 0; g < groups.size(); ++g)
@@ -192,7 +193,7 @@ Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
 
 /// Returns the entry of this list of ranks in the control page: an existing
 /// one, or a free one that the first member claims and fills.
-Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
+Result<uint32_t> ShmCommunicator::findEntry(std::span<const int32_t> ranks) {
   std::vector<int64_t> wide(ranks.begin(), ranks.end());
   uint64_t key = hashOf(wide);
   for (uint32_t g = 0; g < control.header().groupCapacity; ++g) {
@@ -219,7 +220,7 @@ Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
                 " distinct groups of ranks");
 }
 
-Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
+Result<void> ShmCommunicator::awaitReady(GroupHeader &entry) {
   while (entry.state.load(std::memory_order_acquire) != GroupState::Ready) {
     if (auto alive = joined->health(); !alive)
       return alive;
@@ -230,7 +231,7 @@ Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
   return {};
 }
 
-Result<void> ShmTransport::check(const Collective &collective) const {
+Result<void> ShmCommunicator::check(const Collective &collective) const {
   if (collective.group.index >= groups.size())
     return Error{"no such group", Error::Fault::Rank};
   const LocalGroup &group = groups[collective.group.index];
@@ -238,14 +239,14 @@ Result<void> ShmTransport::check(const Collective &collective) const {
                          group.me, arenas[self].size);
 }
 
-void ShmTransport::pace(Group handle, const LinkTime &link) {
+void ShmCommunicator::pace(Group handle, const LinkTime &link) {
   groups[handle.index].link = link;
   // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
   prctl(PR_SET_TIMERSLACK, 1);
 }
 
-Result<Request> ShmTransport::start(const Collective &collective,
-                                    Events after) {
+Result<Request> ShmCommunicator::start(const Collective &collective,
+                                       Events after) {
   if (Result<void> over = await(after); !over)
     return over.error();
   int64_t begin = monotonicNanoseconds();
@@ -261,7 +262,7 @@ Result<Request> ShmTransport::start(const Collective &collective,
   return Request{(*started)->request, Event::over(end)};
 }
 
-Result<Arrival> ShmTransport::wait(const Request &request) {
+Result<Arrival> ShmCommunicator::wait(const Request &request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   if (auto alive = joined->health(); !alive)
@@ -276,7 +277,8 @@ Result<Arrival> ShmTransport::wait(const Request &request) {
   return finishSince(begin, **found);
 }
 
-Result<Arrival> ShmTransport::run(const Collective &collective, Events after) {
+Result<Arrival> ShmCommunicator::run(const Collective &collective,
+                                     Events after) {
   if (Result<void> over = await(after); !over)
     return over.error();
   int64_t begin = monotonicNanoseconds();
@@ -287,8 +289,8 @@ Result<Arrival> ShmTransport::run(const Collective &collective, Events after) {
 }
 
 /// Finishes a collective, and counts the time since `begin`.
-Result<Arrival> ShmTransport::finishSince(int64_t begin,
-                                          OpenCollective &collective) {
+Result<Arrival> ShmCommunicator::finishSince(int64_t begin,
+                                             OpenCollective &collective) {
   CollectiveStatistics &counter =
       counters[static_cast<size_t>(collective.kind)];
   POLYRANK_ASSIGN(completion, finishRounds(collective));
@@ -309,8 +311,8 @@ static uint64_t sentBytesOf(const Collective &collective, int members) {
   return bytes;
 }
 
-Result<ShmTransport::OpenCollective *>
-ShmTransport::startRounds(const Collective &collective) {
+Result<ShmCommunicator::OpenCollective *>
+ShmCommunicator::startRounds(const Collective &collective) {
   waited = 0;
   failpoint("collective.before_start");
   if (auto alive = joined->health(); !alive)
@@ -355,7 +357,7 @@ ShmTransport::startRounds(const Collective &collective) {
 }
 
 /// Finishes all rounds, and keeps the memory of `collective` for another one.
-Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
+Result<Completion> ShmCommunicator::finishRounds(OpenCollective &collective) {
   for (size_t r = 0; r < collective.numRounds; ++r)
     if (auto done = finish(collective.rounds[r]); !done)
       return done.error();
@@ -374,8 +376,8 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   return completion;
 }
 
-Result<std::vector<uint64_t>> ShmTransport::exchange(Group handle,
-                                                     uint64_t value) {
+Result<std::vector<uint64_t>> ShmCommunicator::exchange(Group handle,
+                                                        uint64_t value) {
   failpoint("exchange.before");
   if (auto alive = joined->health(); !alive)
     return alive.error();
@@ -401,8 +403,8 @@ Result<std::vector<uint64_t>> ShmTransport::exchange(Group handle,
 
 /// Takes the operation's slot and publishes this member's record of it. The
 /// last member that does so completes the start.
-Result<void> ShmTransport::startOperation(Operation &operation,
-                                          const OperationRecord &record) {
+Result<void> ShmCommunicator::startOperation(Operation &operation,
+                                             const OperationRecord &record) {
   LocalGroup &group = *operation.group;
   operation.number = group.operations;
   if (auto room = makeRoom(operation); !room)
@@ -437,7 +439,7 @@ Result<void> ShmTransport::startOperation(Operation &operation,
 
 /// Finishes the previous operation of the slot, if it is still in flight, and
 /// the oldest operations until there is room to publish the transfers' offsets.
-Result<void> ShmTransport::makeRoom(Operation &operation) {
+Result<void> ShmCommunicator::makeRoom(Operation &operation) {
   uint32_t entry = operation.group->entry;
   auto isDone = [&](const Published &each) {
     uint32_t turn = control.group(each.entry)
@@ -465,8 +467,8 @@ Result<void> ShmTransport::makeRoom(Operation &operation) {
   return {};
 }
 
-ShmTransport::Operation *ShmTransport::findOpen(uint32_t entry, uint32_t slot,
-                                                uint32_t turn) {
+ShmCommunicator::Operation *
+ShmCommunicator::findOpen(uint32_t entry, uint32_t slot, uint32_t turn) {
   for (auto &collective : open)
     for (size_t r = 0; r < collective->numRounds; ++r) {
       Operation &round = collective->rounds[r];
@@ -477,7 +479,8 @@ ShmTransport::Operation *ShmTransport::findOpen(uint32_t entry, uint32_t slot,
   return nullptr;
 }
 
-void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
+void ShmCommunicator::publishOffsets(Operation &operation,
+                                     MemberOperation &mine) {
   auto transfers = operation.collective.transfers;
   mine.firstOffsets = static_cast<uint32_t>(publishedEnd % publishedTransfers);
   if (transfers.empty())
@@ -493,7 +496,7 @@ void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
 
 /// Called by the member that starts the operation last: compares the records of
 /// all members, and lets them begin the work.
-Result<void> ShmTransport::completeStart(const Operation &operation) {
+Result<void> ShmCommunicator::completeStart(const Operation &operation) {
   const LocalGroup &group = *operation.group;
   const OperationRecord &first = memberOf(operation, 0).record;
   for (int m = 1; m < group.members(); ++m) {
@@ -531,7 +534,7 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   return {};
 }
 
-void ShmTransport::setParallelFor(ParallelFor parallelFor) {
+void ShmCommunicator::setParallelFor(ParallelFor parallelFor) {
   threads = std::move(parallelFor);
 }
 

@@ -1,4 +1,4 @@
-// One rank's end of the shared-memory transport.
+// One rank's end of the shared-memory communicator.
 
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace polyrank::runtime::shm {
 
-class ShmTransport : public Transport {
+class ShmCommunicator : public Communicator {
 public:
-  static Result<std::unique_ptr<Transport>>
+  static Result<std::unique_ptr<Communicator>>
   attach(std::span<const int> descriptors, JobMember &job,
          const ProgramDigest &program);
-  ~ShmTransport() override;
+  ~ShmCommunicator() override;
 
   int rank() const override { return self; }
   int worldSize() const override { return static_cast<int>(arenas.size()); }
@@ -43,7 +43,7 @@ public:
   void pace(Group group, const LinkTime &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
-  TransportStatistics statistics() const override { return counters; }
+  CommunicatorStatistics statistics() const override { return counters; }
 
 private:
   struct Arena {
@@ -137,7 +137,7 @@ private:
     }
   };
 
-  ShmTransport() = default;
+  ShmCommunicator() = default;
 
   Error failed(const std::string &message);
   Result<void> mapArena(int rank);
@@ -245,7 +245,7 @@ private:
   std::deque<OpenChannel> channels;
   uint32_t usedRecords = 0; // by channels in which this rank sends
   ParallelFor threads;
-  TransportStatistics counters{};
+  CommunicatorStatistics counters{};
   uint64_t waited = 0; // nanoseconds, in the current call
   /// Collectives that were started and not waited for, oldest first; and spare
   /// objects for further ones.

@@ -1,23 +1,23 @@
-// A transport whose collectives and transfers run in the background.
+// A communicator whose collectives and transfers run in the background.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "test/runtime/queued/WorkQueues.h"
 
 #include <utility>
 
 namespace polyrank::runtime::test {
 
-/// Lets another transport do the work on one queue, number `queue` of `queues`,
-/// in the order of the calls, each once its events are over. The inner
-/// transport may block there.
-class QueuedTransport : public Transport {
+/// Lets another communicator do the work on one queue, number `queue` of
+/// `queues`, in the order of the calls, each once its events are over. The
+/// inner communicator may block there.
+class QueuedCommunicator : public Communicator {
 public:
-  QueuedTransport(std::unique_ptr<Transport> given,
-                  std::shared_ptr<WorkQueues> queues, size_t queue)
+  QueuedCommunicator(std::unique_ptr<Communicator> given,
+                     std::shared_ptr<WorkQueues> queues, size_t queue)
       : inner(std::move(given)), queues(std::move(queues)), queue(queue) {}
-  ~QueuedTransport() override { queues->drain(); }
+  ~QueuedCommunicator() override { queues->drain(); }
 
   int rank() const override { return inner->rank(); }
   int worldSize() const override { return inner->worldSize(); }
@@ -92,7 +92,7 @@ public:
     queues->drain();
     inner->setCommThreads(count);
   }
-  TransportStatistics statistics() const override {
+  CommunicatorStatistics statistics() const override {
     queues->drain();
     return inner->statistics();
   }
@@ -126,7 +126,7 @@ private:
     return Arrival(std::move(over), completion);
   }
 
-  std::unique_ptr<Transport> inner;
+  std::unique_ptr<Communicator> inner;
   std::shared_ptr<WorkQueues> queues;
   size_t queue;
   uint64_t requests = 0;
