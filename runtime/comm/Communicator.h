@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +26,8 @@
 namespace polyrank::runtime {
 
 /// One member of a collective: plan::Transfer with its buffers resolved to byte
-/// offsets into this rank's shared region. Offsets may differ between the ranks
-/// of a group, the shape may not.
+/// offsets into this rank's registered memory. Offsets may differ between the
+/// ranks of a group, the shape may not.
 ///
 /// A transfer's output is disjoint from its input, except as the kind's rule
 /// says (runtime/plan/Collectives.h): Same has output == input, Block output ==
@@ -148,10 +149,13 @@ public:
   /// The job that this rank has joined.
   virtual JobMember &job() = 0;
 
-  /// This rank's shared region, in memory that its device computes in:
-  /// initially zero, page-aligned, of the size that the job was created with.
-  /// Offsets in transfers count from here.
-  virtual DeviceSpan sharedMemory() = 0;
+  /// Lets peers reach memory that this rank's device has allocated for them, as
+  /// Sharing::Peers: the buffers of collectives lie in it, and offsets in
+  /// transfers count from its start. Called once, before a collective is
+  /// checked or started, and does not wait for others. The communicator keeps
+  /// the memory until its end.
+  virtual Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) = 0;
 
   /// Creates the group of `ranks`, in this order; they contain this rank, and
   /// no rank twice. Each member creates it at any time before its first use;
@@ -159,9 +163,10 @@ public:
   virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
 
   /// Fails unless `start` can run this collective: it must be well formed and
-  /// its buffers must lie in this rank's shared region. Called once for each
-  /// collective of a program, before the program runs.
-  virtual Result<void> check(const Collective &collective) const = 0;
+  /// its buffers must lie in this rank's registered memory. Called once for
+  /// each collective of a program, before the program runs. Waits until all
+  /// members have registered their memory.
+  virtual Result<void> check(const Collective &collective) = 0;
 
   /// Starts a collective that `check` accepts, once `after` is over. From then
   /// until the event of its arrival, this rank's inputs must stay as they are,

@@ -108,11 +108,10 @@ public:
 
   /// Allocates zeroed memory for a region of an arena. It is resident, so that
   /// a later use cannot fail for lack of memory. `alignment` of its start is a
-  /// power of two. The memory is freed once no queue uses it any more.
-  virtual Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) = 0;
-  /// Makes memory of a communicator resident for this device in the same way;
-  /// its contents stay.
-  virtual Result<void> adopt(DeviceSpan memory) = 0;
+  /// power of two. The memory is freed once no queue uses it any more. If it is
+  /// shared, a communicator can register it.
+  virtual Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
+                                        Sharing sharing = Sharing::Private) = 0;
 
   /// Fills host memory whose contents go to the device. It must write all
   /// bytes; their values before are unspecified.

@@ -27,6 +27,12 @@ struct DeviceAccess {
   static DeviceSpan spanOf(std::span<std::byte> memory) {
     return {addressOf(memory.data()), memory.size()};
   }
+
+  /// The descriptor by which other processes map shared memory; -1 for memory
+  /// that is private or empty.
+  static int descriptorOf(const DeviceMemory &memory) {
+    return memory.exported.get();
+  }
 };
 
 } // namespace polyrank::runtime

@@ -83,22 +83,18 @@ RankProgram::create(const plan::Plan &plan, Device &device,
                     const Links &links, Rehearsal *rehearsal) {
   const plan::Program &program =
       *plan.programs()->Get(programOf(plan, Mesh(plan), communicator.rank()));
-  DeviceSpan shared = communicator.sharedMemory();
-  if (shared.size < program.shared_size())
-    return Error{fmt::format("the job's shared region has {} bytes, the plan "
-                             "needs {}",
-                             shared.size, program.shared_size()),
-                 Error::Fault::Rank};
-  // A rehearsal does not use the memory.
-  if (!rehearsal)
-    if (Result<void> adopted = device.adopt(shared); !adopted)
-      return adopted.error();
+  // A rehearsal uses no memory.
+  POLYRANK_ASSIGN(shared, device.allocate(rehearsal ? 0 : program.shared_size(),
+                                          arenaAlignment, Sharing::Peers));
+  auto registered = std::make_shared<const DeviceMemory>(std::move(shared));
+  if (Result<void> done = communicator.registerMemory(registered); !done)
+    return done.error();
   Result<DeviceMemory> region =
       device.allocate(rehearsal ? 0 : program.private_size(), arenaAlignment);
   if (!region)
     return region.error();
-  std::unique_ptr<RankProgram> rank(
-      new RankProgram(plan, device, communicator, *std::move(region)));
+  std::unique_ptr<RankProgram> rank(new RankProgram(
+      plan, device, communicator, std::move(registered), *std::move(region)));
   Result<Interpreter> interpreter = Interpreter::prepare(
       program, plan.microbatches(),
       {rank->mesh, rank->rank, rank->arena, device, communicator, rehearsal},

@@ -201,12 +201,13 @@ public:
 
 private:
   RankProgram(const plan::Plan &plan, Device &device,
-              Communicator &communicator, DeviceMemory given)
+              Communicator &communicator,
+              std::shared_ptr<const DeviceMemory> shared, DeviceMemory given)
       : plan(plan), mesh(plan), rank(communicator.rank()),
         number(programOf(plan, mesh, rank)),
         program(*plan.programs()->Get(number)), device(device),
-        privateRegion(std::move(given)),
-        arena{communicator.sharedMemory(), privateRegion.span(), {}} {
+        sharedRegion(std::move(shared)), privateRegion(std::move(given)),
+        arena{sharedRegion->span(), privateRegion.span(), {}} {
     for (const plan::AxisList *group : *program.groups())
       arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
   }
@@ -242,6 +243,7 @@ private:
   uint32_t number; // of the program
   const plan::Program &program;
   Device &device;
+  std::shared_ptr<const DeviceMemory> sharedRegion;
   DeviceMemory privateRegion;
   ArenaView arena;
   LearningRates rates;

@@ -26,7 +26,7 @@ enum JobFile {
 };
 
 /// The number of files by which each communicator attaches.
-inline int communicatorFilesOf(int ranks) { return 1 + ranks; }
+inline int communicatorFilesOf(int ranks) { return 1 + 2 * ranks; }
 /// The files of communicator `number`, counted from 0.
 inline std::span<const int> communicatorFiles(const RankConnection &connection,
                                               int ranks, int number) {

@@ -41,10 +41,11 @@ struct LoadedRank {
   std::optional<LoadedPlan> loaded;
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Communicator> communicator;
-  Group everyone; // all ranks, in their order
   std::shared_ptr<const HostTeam> team;
   std::unique_ptr<Device> device;
+  /// Keeps memory of the device.
+  std::unique_ptr<Communicator> communicator;
+  Group everyone;                     // all ranks, in their order
   std::optional<Rehearsal> rehearsal; // set with --rehearse
   std::unique_ptr<RankProgram> program;
   /// The weights before the first step, and the checkpoint from which they

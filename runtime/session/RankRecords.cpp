@@ -95,7 +95,8 @@ void RankRecords::reportUse() const {
   ResidentMemory memory = residentMemory();
   use.peakResident = memory.peak;
   // Of the shared memory, only this rank's own region counts.
-  uint64_t own = rank.communicator->sharedMemory().size;
+  uint64_t own =
+      rank.plan().programs()->Get(rank.programNumber())->shared_size();
   use.peakOwn =
       memory.peak - std::min(memory.peak, std::max(memory.shared, own) - own);
   const CommandTimes &times = rank.program->times();

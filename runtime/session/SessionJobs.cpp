@@ -11,10 +11,8 @@ namespace polyrank::runtime {
 namespace {
 
 Result<shm::Memory> createMemory(const LoadedPlan &plan) {
-  PlanReport report = reportOf(plan);
   shm::MemoryOptions options;
-  for (int64_t rank = 0; rank < report.ranks; ++rank)
-    options.sharedSizes.push_back(report.programOf(rank).sharedBytes);
+  options.ranks = int(Mesh(*plan.plan).ranks());
   options.program = plan.bytes.hash;
   return shm::Memory::create(options);
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/DeviceAccess.h"
+#include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
 
 #include <algorithm>
@@ -88,16 +89,16 @@ float expectedOf(const Options &options, int rank, int block, size_t element) {
 
 /// Runs the collective in place, as in a plan; times[n] is set to the seconds
 /// of repetition n.
-Result<void> runRank(Communicator &communicator, const Options &options,
-                     double *times) {
+Result<void> runRank(Communicator &communicator, DeviceSpan memory,
+                     const Options &options, double *times) {
   std::vector<int32_t> everyone(options.ranks);
   std::iota(everyone.begin(), everyone.end(), 0);
   POLYRANK_ASSIGN(group, communicator.createGroup(everyone));
   size_t block = (size_t(options.mib) << 20) / sizeof(float) / options.ranks;
   size_t elements = block * options.ranks;
   uint64_t own = communicator.rank() * block * sizeof(float);
-  auto *values = reinterpret_cast<float *>(
-      DeviceAccess::pointerTo(communicator.sharedMemory().address));
+  auto *values =
+      reinterpret_cast<float *>(DeviceAccess::pointerTo(memory.address));
   Transfer transfer;
   bool isWhole = options.kind == CollectiveKind::AllReduce;
   bool isGather = options.kind == CollectiveKind::AllGather;
@@ -139,8 +140,14 @@ Result<void> runRank(Communicator &communicator, const Options &options,
 Result<void> joinAndRun(const JobControl &job, const shm::Memory &memory,
                         int rank, const Options &options, double *times) {
   POLYRANK_ASSIGN(member, local::joinJob(job.descriptors(), rank));
+  IdleDevice device;
+  POLYRANK_ASSIGN(allocated, device.allocate(uint64_t(options.mib) << 20,
+                                             arenaAlignment, Sharing::Peers));
   POLYRANK_ASSIGN(communicator, shm::attach(memory.descriptors(), *member));
-  return runRank(*communicator, options, times);
+  auto arena = std::make_shared<const DeviceMemory>(std::move(allocated));
+  if (Result<void> done = communicator->registerMemory(arena); !done)
+    return done;
+  return runRank(*communicator, arena->span(), options, times);
 }
 
 int rankMain(const JobControl &job, const shm::Memory &memory, int rank,
@@ -170,9 +177,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   auto *times = static_cast<double *>(shared); // [rank][repetition]
-  shm::MemoryOptions memoryOptions;
-  memoryOptions.sharedSizes.assign(options.ranks, uint64_t(options.mib) << 20);
-  auto memory = shm::Memory::create(memoryOptions);
+  auto memory = shm::Memory::create({.ranks = options.ranks});
   auto job = local::createJob({.ranks = options.ranks});
   if (!memory || !job) {
     const Error &error = memory ? job.error() : memory.error();

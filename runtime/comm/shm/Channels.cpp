@@ -42,6 +42,8 @@ Result<ChannelEnd> ShmCommunicator::openChannel(const Channel &channel) {
   opened.id = channel.id;
   opened.offset = channel.offset;
   opened.bytes = channel.bytes;
+  if (auto reached = awaitArena(opened.sender); !reached)
+    return reached.error();
   const Arena &arena = arenas[opened.sender];
   if (channel.slots < 1 || channel.offset % channelAlignment != 0 ||
       channel.bytes > arena.size || channel.offset > arena.size ||
@@ -257,7 +259,7 @@ bool ShmCommunicator::isOver(int rank, uint64_t word) {
   const RankState &state = control.rank(rank);
   uint64_t offset = state.channel.load();
   int sender = wait.isForRoom ? rank : static_cast<int>(wait.peer);
-  if (sender >= worldSize() || !mapArena(sender))
+  if (sender >= worldSize() || !mapArena(sender, std::chrono::milliseconds(0)))
     return true;
   const Arena &arena = arenas[sender];
   if (offset % channelAlignment != 0 || arena.size < sizeof(ChannelHeader) ||

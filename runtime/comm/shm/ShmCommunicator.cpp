@@ -86,7 +86,7 @@ Result<std::unique_ptr<Communicator>>
 ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
                         const ProgramDigest &program) {
   std::string name = "rank " + std::to_string(job.rank());
-  if (descriptors.size() != size_t(job.worldSize()) + 1)
+  if (descriptors.size() != size_t(filesOf(job.worldSize())))
     return Error{name + ": " + std::to_string(descriptors.size()) +
                      " files are not the memory of " +
                      std::to_string(job.worldSize()) + " ranks",
@@ -106,9 +106,14 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
 
   std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator);
   communicator->joined = &job;
-  for (int file : descriptors) {
-    communicator->files.emplace_back(file);
+  for (int file : descriptors)
     fcntl(file, F_SETFD, FD_CLOEXEC);
+  communicator->file = Descriptor(descriptors[0]);
+  for (int rank = 0; rank < job.worldSize(); ++rank) {
+    Descriptor sending(descriptors[1 + 2 * rank]);
+    if (rank == job.rank())
+      communicator->sending = std::move(sending);
+    communicator->receiving.emplace_back(descriptors[2 + 2 * rank]);
   }
   communicator->control = std::move(page);
   communicator->self = job.rank();
@@ -117,50 +122,109 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
       job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
   communicator->wakes = job.onAbort(
       [control = &communicator->control] { control->wakeSleepers(); });
-  if (auto mapped = communicator->mapArena(job.rank()); !mapped)
-    return communicator->failed(mapped.error().message);
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
 ShmCommunicator::~ShmCommunicator() {
   stopCommThreads(); // a rank that leaves must not work on a piece
-  for (Arena &arena : arenas)
-    if (arena.base)
-      munmap(arena.base, arena.size);
+  for (int rank = 0; rank < worldSize(); ++rank)
+    if (rank != self && arenas[rank].base)
+      munmap(arenas[rank].base, arenas[rank].size);
 }
 
 Error ShmCommunicator::failed(const std::string &message) {
   return joined->fail(message); // of the first rank that failed
 }
 
-Result<void> ShmCommunicator::mapArena(int rank) {
-  Arena &arena = arenas[rank];
-  struct stat status;
-  if (arena.base)
-    return {};
-  if (fstat(files[rank + 1].get(), &status) != 0)
-    return Error{"arena of rank " + std::to_string(rank) + ": " +
-                     std::strerror(errno),
+Result<void>
+ShmCommunicator::registerMemory(std::shared_ptr<const DeviceMemory> memory) {
+  Arena &arena = arenas[self];
+  int descriptor = DeviceAccess::descriptorOf(*memory);
+  auto bytes = DeviceAccess::bytesOf(memory->span());
+  if (arena.isReached)
+    return Error{"rank " + std::to_string(self) + " registers memory twice",
                  Error::Fault::Rank};
-  if (status.st_size == 0)
-    return {};
-  void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
-                      MAP_SHARED, files[rank + 1].get(), 0);
-  if (memory == MAP_FAILED)
-    return Error{"mapping the arena of rank " + std::to_string(rank) + " of " +
-                     std::to_string(status.st_size) +
-                     " bytes: " + std::strerror(errno),
+  if (bytes.size() > 0 && descriptor < 0)
+    return Error{"rank " + std::to_string(self) +
+                     " registers memory that its device has not allocated for "
+                     "peers",
                  Error::Fault::Rank};
-  // Otherwise every rank that crashes would dump the memory of all others.
-  if (rank != self)
-    madvise(memory, status.st_size, MADV_DONTDUMP);
-  arena.base = static_cast<std::byte *>(memory);
-  arena.size = status.st_size;
+  if (auto left = leaveMemory(sending.get(), descriptor); !left)
+    return left;
+  arena = {bytes.data(), bytes.size(), true};
+  registered = std::move(memory);
   return {};
 }
 
-DeviceSpan ShmCommunicator::sharedMemory() {
-  return DeviceAccess::spanOf({arenas[self].base, arenas[self].size});
+Result<void> ShmCommunicator::reach(LocalGroup &group) {
+  if (group.isReached)
+    return {};
+  for (int32_t rank : group.ranks)
+    if (auto reached = awaitArena(rank); !reached)
+      return reached;
+  group.isReached = true;
+  return {};
+}
+
+Result<void> ShmCommunicator::awaitArena(int rank) {
+  constexpr std::chrono::milliseconds longest(100);
+  if (rank == self && !arenas[rank].isReached)
+    return Error{"rank " + std::to_string(self) + " has registered no memory",
+                 Error::Fault::Rank};
+  // A token that no wait for an operation or a channel has.
+  constexpr uint64_t token = ~uint64_t(0);
+  bool waits = false;
+  Result<void> result = mapArena(rank, std::chrono::milliseconds(0));
+  while (result && !arenas[rank].isReached) {
+    if (!std::exchange(waits, true))
+      joined->beginWait(token, RankWait::What::Starts, {&rank, 1});
+    result = joined->health();
+    if (result)
+      result = joined->checkLauncher();
+    if (!result)
+      break;
+    JobMember::Presence presence = joined->presenceOf(rank);
+    bool isThere = presence == JobMember::Presence::Expected ||
+                   presence == JobMember::Presence::Present;
+    result = mapArena(rank, isThere ? longest : std::chrono::milliseconds(0));
+    if (result && !isThere && !arenas[rank].isReached)
+      result = failed(joined->describeAbsence(rank) + "; rank " +
+                      std::to_string(self) + " waits for its memory");
+  }
+  if (waits)
+    joined->endWait(self, token);
+  return result;
+}
+
+Result<void> ShmCommunicator::mapArena(int rank,
+                                       std::chrono::milliseconds longest) {
+  Arena &arena = arenas[rank];
+  if (arena.isReached)
+    return {};
+  POLYRANK_ASSIGN(left, takeMemory(receiving[rank].get(), longest));
+  if (!left)
+    return {};
+  struct stat status{};
+  if (left->descriptor.get() >= 0 &&
+      fstat(left->descriptor.get(), &status) != 0)
+    return Error{"arena of rank " + std::to_string(rank) + ": " +
+                     std::strerror(errno),
+                 Error::Fault::Rank};
+  if (status.st_size > 0) {
+    void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED, left->descriptor.get(), 0);
+    if (memory == MAP_FAILED)
+      return Error{"mapping the arena of rank " + std::to_string(rank) +
+                       " of " + std::to_string(status.st_size) +
+                       " bytes: " + std::strerror(errno),
+                   Error::Fault::Rank};
+    // Otherwise every rank that crashes would dump the memory of all others.
+    madvise(memory, status.st_size, MADV_DONTDUMP);
+    arena.base = static_cast<std::byte *>(memory);
+    arena.size = status.st_size;
+  }
+  arena.isReached = true;
+  return {};
 }
 
 Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks) {
@@ -182,9 +246,6 @@ Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks) {
   if (!seen[self])
     return failed("rank " + std::to_string(self) +
                   " makes a group to which it does not belong");
-  for (int32_t rank : ranks)
-    if (auto mapped = mapArena(rank); !mapped)
-      return failed(mapped.error().message);
   POLYRANK_ASSIGN(entry, findEntry(ranks));
   group.entry = entry;
   groups.push_back(std::move(group));
@@ -231,10 +292,12 @@ Result<void> ShmCommunicator::awaitReady(GroupHeader &entry) {
   return {};
 }
 
-Result<void> ShmCommunicator::check(const Collective &collective) const {
+Result<void> ShmCommunicator::check(const Collective &collective) {
   if (collective.group.index >= groups.size())
     return Error{"no such group", Error::Fault::Rank};
-  const LocalGroup &group = groups[collective.group.index];
+  LocalGroup &group = groups[collective.group.index];
+  if (auto reached = reach(group); !reached)
+    return reached;
   return checkCollective(collective, static_cast<int>(group.ranks.size()),
                          group.me, arenas[self].size);
 }
@@ -318,6 +381,9 @@ ShmCommunicator::startRounds(const Collective &collective) {
   if (auto alive = joined->health(); !alive)
     return alive.error();
   LocalGroup &group = groups[collective.group.index];
+  if (!collective.transfers.empty())
+    if (auto reached = reach(group); !reached)
+      return reached.error();
   OperationRecord record = recordOf(collective, group.members());
   if (spare.empty())
     spare.push_back(std::make_unique<OpenCollective>());

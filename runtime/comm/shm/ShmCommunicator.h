@@ -6,6 +6,7 @@
 #include "runtime/comm/shm/ShmMemory.h"
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -26,9 +27,10 @@ public:
   int rank() const override { return self; }
   int worldSize() const override { return static_cast<int>(arenas.size()); }
   JobMember &job() override { return *joined; }
-  DeviceSpan sharedMemory() override;
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override;
   Result<Group> createGroup(std::span<const int32_t> ranks) override;
-  Result<void> check(const Collective &collective) const override;
+  Result<void> check(const Collective &collective) override;
   Result<Request> start(const Collective &collective, Events after) override;
   Result<Arrival> wait(const Request &request) override;
   Result<Arrival> run(const Collective &collective, Events after) override;
@@ -46,15 +48,18 @@ public:
   CommunicatorStatistics statistics() const override { return counters; }
 
 private:
+  /// A rank's registered memory in this process.
   struct Arena {
     std::byte *base = nullptr;
     uint64_t size = 0;
+    bool isReached = false;
   };
   struct LocalGroup {
     uint32_t entry = 0; // in the control page
     int me = 0;         // this rank's member number
     std::vector<int32_t> ranks;
     uint64_t operations = 0; // started by this rank
+    bool isReached = false;  // the memory of all members
     LinkTime link;
     /// When the link to each member has delivered what was sent so far.
     std::map<uint32_t, int64_t> linkFreeAt;
@@ -140,7 +145,13 @@ private:
   ShmCommunicator() = default;
 
   Error failed(const std::string &message);
-  Result<void> mapArena(int rank);
+  /// Lets this rank reach the memory of all members, for which it waits until
+  /// they have registered it.
+  Result<void> reach(LocalGroup &group);
+  /// Maps the memory of another rank, if it has registered it within `longest`;
+  /// see Arena::isReached.
+  Result<void> mapArena(int rank, std::chrono::milliseconds longest);
+  Result<void> awaitArena(int rank);
   Result<uint32_t> findEntry(std::span<const int32_t> ranks);
   Result<void> awaitReady(GroupHeader &entry);
 
@@ -235,12 +246,17 @@ private:
   void stopCommThreads();
 
   JobMember *joined = nullptr;
-  std::vector<Descriptor> files; // the control page, and arenas by rank
+  Descriptor file; // of the control page
+  /// Where this rank leaves its memory, and by rank where it takes that of
+  /// others.
+  Descriptor sending;
+  std::vector<Descriptor> receiving;
+  std::shared_ptr<const DeviceMemory> registered;
   ControlPage control;
   Job::AbortHook wakes;
   uint64_t spinNanoseconds = 0; // before a thread sleeps
   int self = 0;
-  std::vector<Arena> arenas; // by rank; mapped if in a group of this rank
+  std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;
   uint32_t usedRecords = 0; // by channels in which this rank sends

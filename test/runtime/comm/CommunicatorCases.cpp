@@ -2,8 +2,6 @@
 
 #include "test/runtime/comm/CommunicatorCases.h"
 
-#include "runtime/device/DeviceAccess.h"
-
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -60,9 +58,7 @@ Ranks allRanks(const Communicator &communicator) {
   return ranks;
 }
 
-std::byte *memoryOf(Communicator &communicator) {
-  return DeviceAccess::pointerTo(communicator.sharedMemory().address);
-}
+std::byte *memoryOf(const Communicator &) { return registeredMemory().data(); }
 
 static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
@@ -82,7 +78,7 @@ PlacedCase::PlacedCase(Communicator &communicator, const Ranks &ranks,
       std::find(ranks.begin(), ranks.end(), communicator.rank()) -
       ranks.begin());
   int64_t element = bytesOf(collective.dtype);
-  auto memory = DeviceAccess::bytesOf(communicator.sharedMemory());
+  auto memory = registeredMemory();
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Transfer &transfer = test.transfers[t];
     inputs.emplace_back();
@@ -119,7 +115,7 @@ PlacedCase::PlacedCase(Communicator &communicator, const Ranks &ranks,
 }
 
 std::string PlacedCase::check() const {
-  auto memory = DeviceAccess::bytesOf(communicator.sharedMemory());
+  auto memory = registeredMemory();
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Bytes expected =
         referenceOutput(collective, test.transfers[t], inputs[t], me);

@@ -45,8 +45,8 @@ Case makeCase(CollectiveKind kind, Reduction reduction, ElementType dtype,
 Transfer rows(int64_t outer, int64_t inner);
 Reduction sumIfReducing(CollectiveKind kind);
 Ranks allRanks(const Communicator &communicator);
-/// The bytes of the communicator's shared region.
-std::byte *memoryOf(Communicator &communicator);
+/// The bytes that this rank's communicator has registered.
+std::byte *memoryOf(const Communicator &communicator);
 
 /// A collective over `ranks` between buffers of this rank, with its expected
 /// outputs.

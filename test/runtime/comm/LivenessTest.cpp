@@ -52,9 +52,7 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
       rlimit limit{soft, hard};
       if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 77;
-      MemoryOptions options;
-      options.sharedSizes.assign(60, 0);
-      auto memory = Memory::create(options);
+      auto memory = Memory::create({.ranks = 60});
       if (memory)
         return 0;
       return memory.error().message.find("ulimit -n") != std::string::npos ? 1
@@ -104,9 +102,18 @@ std::string meet(Communicator &communicator, std::vector<int32_t> ranks) {
 TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
   auto job = ShmJob::create({4096, 4096, 4096});
   ASSERT_TRUE(job);
+  // The memory of ranks outlives them.
+  for (int other : {1, 2})
+    EXPECT_EQ(
+        RankProcess(*job, other,
+                    [](Communicator &) { return std::string("registered"); })
+            .wait(),
+        "registered");
   RankProcess rank(*job, 0, [](Communicator &communicator) -> std::string {
-    if (!communicator.createGroup(std::vector<int32_t>{0, 1, 2}))
-      return "no group";
+    auto group = communicator.createGroup(std::vector<int32_t>{0, 1, 2});
+    Collective collective{.reduction = Reduction::Sum, .group = *group};
+    if (!communicator.check(collective))
+      return "not reached";
     std::ifstream file("/proc/self/smaps");
     std::string dumped;
     bool arena = false;
@@ -120,6 +127,23 @@ TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
     return dumped;
   });
   EXPECT_EQ(rank.wait(), "+--");
+}
+
+TEST(Liveness, WhoWaitsForTheMemoryOfARankThatLeavesIsTold) {
+  auto job = ShmJob::create({4096, 4096});
+  ASSERT_TRUE(job);
+  RankProcess rank(*job, 0, [](Communicator &communicator) -> std::string {
+    auto group = communicator.createGroup(std::vector<int32_t>{0, 1});
+    Collective collective{.reduction = Reduction::Sum, .group = *group};
+    auto checked = communicator.check(collective);
+    return checked ? "reached" : checked.error().message;
+  });
+  {
+    auto member = local::joinJob(job->control->descriptors(), 1);
+    ASSERT_TRUE(member);
+  } // leaves without having registered
+  EXPECT_EQ(rank.wait(),
+            "rank 1 left the job early; rank 0 waits for its memory");
 }
 
 /// Returns how often a process went to sleep.

@@ -2,6 +2,8 @@
 
 #include "test/runtime/comm/RankProcesses.h"
 
+#include "runtime/device/DeviceAccess.h"
+
 #include <chrono>
 #include <csignal>
 #include <poll.h>
@@ -13,6 +15,9 @@ namespace polyrank::runtime::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Each rank is a process.
+DeviceSpan registered;
 
 struct RankProcess {
   pid_t pid = -1;
@@ -43,9 +48,10 @@ Result<ShmJob> ShmJob::create(std::vector<uint64_t> sizes, int threadsPerRank,
                               const shm::ProgramDigest &program) {
   POLYRANK_ASSIGN(control, local::createJob({static_cast<int>(sizes.size()),
                                              threadsPerRank}));
-  POLYRANK_ASSIGN(memory,
-                  shm::Memory::create({std::move(sizes), 1024, program}));
+  POLYRANK_ASSIGN(memory, shm::Memory::create(
+                              {static_cast<int>(sizes.size()), 1024, program}));
   ShmJob job;
+  job.sizes = std::move(sizes);
   job.control = std::move(control);
   job.memory = std::make_unique<shm::Memory>(std::move(memory));
   job.wakes = job.control->onAbort(
@@ -61,7 +67,25 @@ Result<ShmRank> ShmRank::join(const ShmJob &job, int rank,
   POLYRANK_ASSIGN(communicator,
                   shm::attach(job.memory->descriptors(), *joined.job, program));
   joined.communicator = std::move(communicator);
+  joined.device = std::make_unique<IdleDevice>();
+  if (auto done =
+          registerMemory(*joined.device, *joined.communicator, job.sizes[rank]);
+      !done)
+    return done.error();
   return std::move(joined);
+}
+
+Result<void> registerMemory(Device &device, Communicator &communicator,
+                            uint64_t bytes) {
+  POLYRANK_ASSIGN(memory,
+                  device.allocate(bytes, arenaAlignment, Sharing::Peers));
+  registered = memory.span();
+  return communicator.registerMemory(
+      std::make_shared<const DeviceMemory>(std::move(memory)));
+}
+
+std::span<std::byte> registeredMemory() {
+  return DeviceAccess::bytesOf(registered);
 }
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
 
 #include <functional>
@@ -18,21 +19,30 @@ struct ShmJob {
   std::unique_ptr<JobControl> control;
   std::unique_ptr<shm::Memory> memory;
   Job::AbortHook wakes; // of `control`, for `memory`
+  std::vector<uint64_t> sizes;
 
-  /// `sizes` are those of the ranks' regions.
+  /// `sizes` are those of the memory that the ranks register.
   static Result<ShmJob> create(std::vector<uint64_t> sizes,
                                int threadsPerRank = 1,
                                const shm::ProgramDigest &program = {});
 };
 
-/// A rank of such a job.
+/// A rank of such a job, whose device has memory of the job's size.
 struct ShmRank {
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Communicator> communicator; // destroyed before `job`
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator; // destroyed before these
 
   static Result<ShmRank> join(const ShmJob &job, int rank,
                               const shm::ProgramDigest &program = {});
 };
+
+/// Lets the device allocate memory that the communicator registers, and which
+/// `memoryOf` finds. Called once in each rank's process.
+Result<void> registerMemory(Device &device, Communicator &communicator,
+                            uint64_t bytes);
+/// The memory that this rank's communicator has registered.
+std::span<std::byte> registeredMemory();
 
 struct JobShape {
   int ranks = 2;

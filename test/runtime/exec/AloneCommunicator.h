@@ -15,18 +15,21 @@ namespace polyrank::runtime::test {
 /// A rank without others, which records its communication.
 class AloneCommunicator : public Communicator {
 public:
-  AloneCommunicator(int rank, int ranks, DeviceMemory region)
-      : number(rank), ranks(ranks), region(std::move(region)) {}
+  AloneCommunicator(int rank, int ranks) : number(rank), ranks(ranks) {}
 
   int rank() const override { return number; }
   int worldSize() const override { return ranks; }
   JobMember &job() override { return alone; }
-  DeviceSpan sharedMemory() override { return region.span(); }
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
+    region = std::move(memory);
+    return {};
+  }
   Result<Group> createGroup(std::span<const int32_t> members) override {
     groups.emplace_back(members.begin(), members.end());
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
-  Result<void> check(const Collective &) const override { return {}; }
+  Result<void> check(const Collective &) override { return {}; }
   Result<Request> start(const Collective &collective, Events after) override {
     for (const Event &event : after)
       if (Result<void> over = event.wait(); !over)
@@ -85,14 +88,14 @@ private:
     if (others == 0)
       return;
     auto *values = reinterpret_cast<float *>(
-        DeviceAccess::pointerTo(region.span().address + transfer.input));
+        DeviceAccess::pointerTo(region->span().address + transfer.input));
     for (int64_t n = 0;
          n < elementsOf(CollectiveKind::AllReduce, transfer, ranks).input; ++n)
       values[n] += others * values[n];
   }
   int number, ranks;
   AloneJob alone{number, ranks};
-  DeviceMemory region;
+  std::shared_ptr<const DeviceMemory> region;
 };
 
 } // namespace polyrank::runtime::test

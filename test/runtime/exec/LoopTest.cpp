@@ -62,10 +62,7 @@ struct Recurrent {
 
   /// Runs steps on the device. Returns an error, or an empty text.
   std::string run(Device &device, int steps = 1) {
-    communicator = std::make_unique<AloneCommunicator>(
-        0, 1,
-        *device.allocate(packed->programs()->Get(0)->shared_size(),
-                         arenaAlignment));
+    communicator = std::make_unique<AloneCommunicator>(0, 1);
     program = *RankProgram::create(*packed, device, *communicator, 0);
     program->startProfile();
     for (int step = 1; step <= steps; ++step)
@@ -248,8 +245,7 @@ TEST(Loop, IsOneCommandOfATrace) {
   LoadedPlan plan = load(at.plan);
   auto device = *CpuDevice::create(*plan.plan->images()->Get(0),
                                    std::make_shared<HostTeam>(1, true));
-  AloneCommunicator communicator(
-      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
+  AloneCommunicator communicator(0, 1);
   auto program = *RankProgram::create(*plan.plan, *device, communicator, 0);
   Trace trace(plan, 0);
   program->startTrace(trace);
@@ -282,8 +278,7 @@ TEST(Loop, ARehearsalSleepsThroughAllIterations) {
       command->picoseconds = 20'000'000'000;
   LoadedPlan plan = load(recurrent.at.plan);
   auto device = recurrent.cpu();
-  AloneCommunicator communicator(
-      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
+  AloneCommunicator communicator(0, 1);
   Rehearsal rehearsal(plannedTimesOf(plan)[0], communicator);
   auto program = *RankProgram::create(*plan.plan, *device, communicator, 0, {},
                                       &rehearsal);

@@ -38,8 +38,8 @@ protected:
   }
 
   /// The losses of three steps and the weights after them, as text.
-  /// With `queues` the communicator works in the background too, in memory of
-  /// the host, and other ranks have some of what it reduces. Reads all losses.
+  /// With `queues` the communicator works in the background too, and other
+  /// ranks have some of what it reduces. Reads all losses.
   std::string train(Device &device, const plan::PlanT &plan, int rank,
                     std::shared_ptr<WorkQueues> queues = {},
                     std::function<void()> onStart = {}, float others = 0) {
@@ -47,12 +47,8 @@ protected:
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     const plan::Plan &packed = **verified;
-    uint64_t shared = packed.programs()->Get(0)->shared_size();
-    IdleDevice host;
-    auto alone = std::make_unique<AloneCommunicator>(
-        rank, int(Mesh(packed).ranks()),
-        *(others ? static_cast<Device &>(host) : device)
-             .allocate(shared, arenaAlignment));
+    auto alone =
+        std::make_unique<AloneCommunicator>(rank, int(Mesh(packed).ranks()));
     alone->onStart = std::move(onStart);
     alone->others = others;
     std::unique_ptr<Communicator> communicator = std::move(alone);

@@ -24,10 +24,8 @@ struct Rank {
     const plan::Plan &packed = **verified;
     device = *CpuDevice::create(*packed.images()->Get(0),
                                 std::make_shared<HostTeam>(1, true));
-    communicator = std::make_unique<AloneCommunicator>(
-        rank, int(Mesh(packed).ranks()),
-        *device->allocate(packed.programs()->Get(0)->shared_size(),
-                          arenaAlignment));
+    communicator =
+        std::make_unique<AloneCommunicator>(rank, int(Mesh(packed).ranks()));
     program = *RankProgram::create(packed, *device, *communicator, seed);
   }
 

@@ -22,12 +22,18 @@ public:
   int rank() const override { return inner->rank(); }
   int worldSize() const override { return inner->worldSize(); }
   JobMember &job() override { return inner->job(); }
-  DeviceSpan sharedMemory() override { return inner->sharedMemory(); }
+  /// The inner communicator registers the memory behind the addresses of a
+  /// QueuedDevice.
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
+    auto held = queues->heldAt(memory->span().address);
+    return inner->registerMemory(held ? std::move(held) : std::move(memory));
+  }
   Result<Group> createGroup(std::span<const int32_t> ranks) override {
     queues->drain();
     return inner->createGroup(ranks);
   }
-  Result<void> check(const Collective &collective) const override {
+  Result<void> check(const Collective &collective) override {
     return inner->check(collective);
   }
 

@@ -35,9 +35,7 @@ public:
     std::unique_ptr<CpuDevice> cpu =
         *CpuDevice::create(*rank->plan().images()->Get(0), rank->team);
     rank->job = std::make_unique<AloneJob>(0, 1);
-    rank->communicator = std::make_unique<AloneCommunicator>(
-        0, 1,
-        *cpu->allocate(rank->loaded->program().shared_size(), arenaAlignment));
+    rank->communicator = std::make_unique<AloneCommunicator>(0, 1);
     rank->everyone = *rank->communicator->createGroup(std::vector<int32_t>{0});
     rank->device = std::move(cpu);
     rank->program = *RankProgram::create(rank->plan(), *rank->device,
