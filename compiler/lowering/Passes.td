@@ -151,11 +151,8 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
     device's own block of the whole. The operands of one collective (a bucket) lie
     next to each other unless something else determines their places.
 
-    A value that is sent to a rank with another function lies in a channel, a range
-    of the shared region that nothing else uses: 64 bytes of counters, and a slot of
-    whole cache lines for each value that may be in transit. All sends of one value
-    (`id`) use the same channel. Its place is written on the receives too, which are
-    in the other function.
+    A value on its way to a rank with another function lies in memory of the
+    communicator, which is no part of the arena.
 
     Objective: the size of the arena. With `report`, a remark states the size, the
     lower bound (the largest sum of live bytes over the command order) and the gap.
@@ -178,11 +175,10 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     value, collectives on private bytes, and results and scratch of a command that
     overlap each other, or that overlap its operands where they must not.
 
-    The arena is no larger than the memory that the module's machine states for a
-    rank (`rank.machine`).
-
-    Channels of sends are aligned to 64 bytes and overlap no other bytes in use.
-    Each value has one channel, and its receivers name the same one.
+    The arena, and the memory of communicators for what is sent (a slot of whole cache
+    lines for each value that may be on its way), are no larger together than the
+    memory that the module's machine states for a rank (`rank.machine`). One function
+    sends each value that is received.
   }];
 }
 

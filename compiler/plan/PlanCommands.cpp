@@ -201,19 +201,18 @@ template <typename Body, typename Op>
 Body CommandWriter::writeTransfer(Op op) {
   constexpr bool sends = std::is_same_v<Op, rank::SendOp>;
   Body body;
-  body.channel = getReference(op.getChannelAttr());
   body.group = getGroup(op.getAxes());
   body.from = op.getFrom(), body.to = op.getTo();
   body.slots = op.getSlots();
   body.id = op.getId();
-  uint64_t bytes = 0;
   if constexpr (sends) {
     body.input = refer(op.getInput());
-    bytes = body.input->size();
+    body.bytes = body.input->size();
   } else {
     body.output = refer(op.getOutput());
+    body.bytes = body.output->size();
   }
-  body.why = writeReason(op.getWhy(), bytes);
+  body.why = writeReason(op.getWhy(), sends ? body.bytes : 0);
   return body;
 }
 

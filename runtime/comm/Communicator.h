@@ -99,17 +99,18 @@ using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
-/// One end of a channel: a ring of slots in the sender's shared region, after a
-/// header of 64 bytes (runtime/plan/Channels.h) that is initially zero and that
-/// only the communicator accesses. Values are received in the order in which
-/// they are sent.
+/// One end of a channel, which takes values of one id from one member of a
+/// group to another. Values are received in the order in which they are sent.
+/// The communicator has the memory for those on their way.
 struct Channel {
   Group group;
   uint32_t from = 0, to = 0; // member numbers
-  uint32_t slots = 1;
-  uint64_t id = 0;     // of the value
-  uint64_t offset = 0; // in the sender's shared region
-  uint64_t bytes = 0;  // of each value
+  uint32_t slots = 1;        // how many values may be on their way
+  uint64_t id = 0;           // of the value
+  uint64_t bytes = 0;        // of each value
+  /// False in a rehearsal: only times go through the channel, and the
+  /// communicator takes no memory for values.
+  bool hasValues = true;
 };
 
 /// A channel that a communicator has opened.
@@ -191,8 +192,10 @@ public:
     return wait(request);
   }
 
-  /// Opens this rank's end of a channel, once, before the first value is sent.
-  /// Each value has `bytes` bytes or is empty.
+  /// Opens this rank's end of a channel, before the first value is sent;
+  /// several commands may open the same one. Each value has `bytes` bytes or is
+  /// empty. The memory for values is resident, so that a send cannot fail for
+  /// lack of it.
   virtual Result<ChannelEnd> openChannel(const Channel &channel) = 0;
   /// Waits until a slot is free. Returns when it became free, in nanoseconds of
   /// CLOCK_MONOTONIC; 0 if the slot was never used.

@@ -126,17 +126,15 @@ public:
   }
 };
 
-/// Returns the channel of a Send or a Receive, which moves `value`.
+/// Returns the channel of a Send or a Receive.
 template <typename End>
-Channel channelOfEnd(const End &source, const plan::BufferRef &value,
-                     Group group) {
+Channel channelOfEnd(const End &source, Group group) {
   Channel channel;
   channel.group = group;
   channel.from = source.from(), channel.to = source.to();
   channel.slots = source.slots();
   channel.id = source.id();
-  channel.offset = source.channel()->offset();
-  channel.bytes = value.size();
+  channel.bytes = source.bytes();
   return channel;
 }
 
@@ -188,11 +186,11 @@ std::unique_ptr<TransferOperation> prepareReceive(const plan::Receive &source,
 }
 
 Channel channelOf(const plan::Send &source, Group group) {
-  return channelOfEnd(source, *source.input(), group);
+  return channelOfEnd(source, group);
 }
 
 Channel channelOf(const plan::Receive &source, Group group) {
-  return channelOfEnd(source, *source.output(), group);
+  return channelOfEnd(source, group);
 }
 
 } // namespace polyrank::runtime

@@ -91,6 +91,7 @@ Result<void> Preparation::prepareLoop(PreparedCommand &loop) {
 
 Preparation::Issued Preparation::prepareMove(const plan::Send &send) {
   Channel channel = channelOf(send, groups[send.group()]);
+  channel.hasValues = !on.rehearsal;
   auto peer = int32_t(ranksOf[send.group()][send.to()]);
   POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
   return std::unique_ptr<IssuedOperation>(

@@ -125,7 +125,6 @@ private:
   bool verifyReason(const std::string &what, uint32_t why);
   // VerifyPrograms.cpp
   bool verifyPlaces();
-  bool verifyChannels();
   bool verifySharedNames();
   bool verifyTransfers();
   bool verifyTimes();

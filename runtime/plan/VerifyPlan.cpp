@@ -4,6 +4,7 @@
 #include "runtime/plan/VerifyPlan.h"
 
 #include "runtime/plan/BufferPlace.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "runtime/plan/Verifier.h"
 #include "support/BatchDim.h"
 #include "support/Fingerprint.h"
@@ -440,7 +441,9 @@ bool PlanVerifier::verifyProgram() {
       return fail("the schedule runs segment {} of {} for microbatch {} of {}",
                   action->segment(), program->segments()->size(),
                   action->microbatch(), plan.microbatches());
-  return verifyChannels();
+  if (!channelBytesOf(*program))
+    return fail("the values that it sends take more than 2^64 bytes");
+  return true;
 }
 
 bool PlanVerifier::verify() {

@@ -4,7 +4,7 @@
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/job/local/LocalJob.h"
-#include "runtime/plan/PlanReport.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "runtime/session/JobFiles.h"
 
 namespace polyrank::runtime {
@@ -12,7 +12,13 @@ namespace {
 
 Result<shm::Memory> createMemory(const LoadedPlan &plan) {
   shm::MemoryOptions options;
-  options.ranks = int(Mesh(*plan.plan).ranks());
+  std::vector<uint64_t> slotBytes; // by program
+  for (uint32_t number = 0; number < plan.programs(); ++number)
+    slotBytes.push_back(*channelBytesOf(plan.program(number)));
+  Mesh mesh(*plan.plan);
+  options.slotBytes.clear();
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+    options.slotBytes.push_back(slotBytes[programOf(*plan.plan, mesh, rank)]);
   options.program = plan.bytes.hash;
   return shm::Memory::create(options);
 }

@@ -177,7 +177,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   auto *times = static_cast<double *>(shared); // [rank][repetition]
-  auto memory = shm::Memory::create({.ranks = options.ranks});
+  auto memory = shm::Memory::create({std::vector<uint64_t>(options.ranks)});
   auto job = local::createJob({.ranks = options.ranks});
   if (!memory || !job) {
     const Error &error = memory ? job.error() : memory.error();

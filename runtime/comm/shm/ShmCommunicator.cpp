@@ -117,6 +117,11 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
   }
   communicator->control = std::move(page);
   communicator->self = job.rank();
+  // A rank that crashes dumps what it has sent, and not what others have.
+  for (int rank = 0; rank < job.worldSize(); ++rank)
+    if (auto slots = communicator->control.slots(rank);
+        rank != job.rank() && !slots.empty())
+      madvise(slots.data(), slots.size(), MADV_DONTDUMP);
   communicator->arenas.resize(job.worldSize());
   communicator->spinNanoseconds =
       job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
@@ -259,16 +264,16 @@ Result<uint32_t> ShmCommunicator::findEntry(std::span<const int32_t> ranks) {
   uint64_t key = hashOf(wide);
   for (uint32_t g = 0; g < control.header().groupCapacity; ++g) {
     GroupHeader &entry = control.group(g);
-    GroupState state = GroupState::Free;
-    if (entry.state.compare_exchange_strong(state, GroupState::Claimed)) {
+    EntryState state = EntryState::Free;
+    if (entry.state.compare_exchange_strong(state, EntryState::Claimed)) {
       entry.key = key;
       entry.size = static_cast<uint32_t>(ranks.size());
       for (size_t m = 0; m < ranks.size(); ++m)
         control.member(g, m).rank = ranks[m];
-      entry.state.store(GroupState::Ready, std::memory_order_release);
+      entry.state.store(EntryState::Ready, std::memory_order_release);
       return g;
     }
-    if (auto ready = awaitReady(entry); !ready)
+    if (auto ready = awaitReady(entry.state); !ready)
       return ready.error();
     bool same = entry.key == key && entry.size == ranks.size();
     for (size_t m = 0; same && m < ranks.size(); ++m)
@@ -281,8 +286,8 @@ Result<uint32_t> ShmCommunicator::findEntry(std::span<const int32_t> ranks) {
                 " distinct groups of ranks");
 }
 
-Result<void> ShmCommunicator::awaitReady(GroupHeader &entry) {
-  while (entry.state.load(std::memory_order_acquire) != GroupState::Ready) {
+Result<void> ShmCommunicator::awaitReady(std::atomic<EntryState> &state) {
+  while (state.load(std::memory_order_acquire) != EntryState::Ready) {
     if (auto alive = joined->health(); !alive)
       return alive;
     if (auto alive = joined->checkLauncher(); !alive)

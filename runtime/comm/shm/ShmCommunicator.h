@@ -132,14 +132,10 @@ private:
     bool sends = false;
     int32_t sender = 0, peer = 0; // ranks
     uint32_t slots = 1;
-    uint64_t id = 0, offset = 0, bytes = 0;
+    uint64_t id = 0, bytes = 0;
+    uint32_t number = 0; // among the sender's channels
     ChannelHeader *header = nullptr;
     uint64_t count = 0; // values that this rank has sent or received
-
-    std::byte *slot() const {
-      return reinterpret_cast<std::byte *>(header + 1) +
-             count % slots * slotBytesOf(bytes);
-    }
   };
 
   ShmCommunicator() = default;
@@ -153,7 +149,7 @@ private:
   Result<void> mapArena(int rank, std::chrono::milliseconds longest);
   Result<void> awaitArena(int rank);
   Result<uint32_t> findEntry(std::span<const int32_t> ranks);
-  Result<void> awaitReady(GroupHeader &entry);
+  Result<void> awaitReady(std::atomic<EntryState> &state);
 
   Result<OpenCollective *> startRounds(const Collective &collective);
   Result<Completion> finishRounds(OpenCollective &collective);
@@ -206,7 +202,13 @@ private:
   std::string describeWait(int rank) const;
 
   // Channels.cpp
+  /// Returns the number of the channel among those of its sender.
+  Result<uint32_t> findChannel(int32_t sender, int32_t receiver, uint64_t id);
+  /// Takes the slots of a channel in which this rank sends.
+  Result<void> takeSlots(const OpenChannel &channel, bool hasValues);
   TransferRecord &slotRecordOf(const OpenChannel &channel) const;
+  /// The next slot. The channel's sender has opened it.
+  std::byte *slotOf(const OpenChannel &channel) const;
   /// Waits until there is a slot to send to, or a value to receive.
   Result<void> awaitPeer(const OpenChannel &channel);
   Result<void> checkPeer(const OpenChannel &channel);
@@ -259,7 +261,9 @@ private:
   std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;
-  uint32_t usedRecords = 0; // by channels in which this rank sends
+  /// Of the channels in which this rank sends.
+  uint32_t usedRecords = 0;
+  uint64_t usedSlotBytes = 0;
   ParallelFor threads;
   CommunicatorStatistics counters{};
   uint64_t waited = 0; // nanoseconds, in the current call

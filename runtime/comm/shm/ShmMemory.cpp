@@ -31,21 +31,22 @@ Result<void> allowDescriptors(int ranks) {
 } // namespace
 
 Result<Memory> Memory::create(const MemoryOptions &options) {
-  if (options.ranks < 1 || options.groupCapacity < 1)
+  int ranks = static_cast<int>(options.slotBytes.size());
+  if (ranks < 1 || options.groupCapacity < 1)
     return Error{"a job needs at least one rank", Error::Fault::Rank};
-  if (Result<void> allowed = allowDescriptors(options.ranks); !allowed)
+  if (Result<void> allowed = allowDescriptors(ranks); !allowed)
     return allowed.error();
   Memory memory;
   POLYRANK_ASSIGN(
-      file, createSharedMemory(
-                "polyrank-control",
-                ControlPage::sizeFor(options.ranks, options.groupCapacity)));
-  POLYRANK_ASSIGN(page, ControlPage::initialize(file.get(), options.ranks,
+      file, createSharedMemory("polyrank-control",
+                               ControlPage::sizeFor(options.slotBytes,
+                                                    options.groupCapacity)));
+  POLYRANK_ASSIGN(page, ControlPage::initialize(file.get(), options.slotBytes,
                                                 options.groupCapacity,
                                                 options.program));
   memory.file = std::move(file);
   memory.control = std::move(page);
-  for (int rank = 0; rank < options.ranks; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     POLYRANK_ASSIGN(post, MemoryPost::create());
     memory.posts.push_back(std::move(post));
   }

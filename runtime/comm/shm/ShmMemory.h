@@ -14,7 +14,9 @@
 namespace polyrank::runtime::shm {
 
 struct MemoryOptions {
-  int ranks = 1;
+  /// For each rank, the bytes of the channels in which it sends
+  /// (runtime/plan/Channels.h).
+  std::vector<uint64_t> slotBytes = {0};
   int groupCapacity = 1024; // distinct groups, over all ranks
   ProgramDigest program{};  // of the plan that all ranks run
 };

@@ -1,6 +1,5 @@
 // Sends and receives between ranks, over every communicator.
 
-#include "runtime/plan/Channels.h"
 #include "runtime/device/DeviceAccess.h"
 #include "test/runtime/comm/CommunicatorCases.h"
 
@@ -16,15 +15,13 @@ namespace {
 
 class ChannelsTest : public CommunicatorTest {};
 
-/// Returns a channel from rank 0 to rank 1 of two, at `offset`.
-Channel channelOf(Group group, uint32_t slots, uint64_t bytes,
-                  uint64_t offset = 0) {
+/// Returns a channel from rank 0 to rank 1 of two.
+Channel channelOf(Group group, uint32_t slots, uint64_t bytes) {
   Channel channel;
   channel.group = group;
   channel.from = 0, channel.to = 1;
   channel.slots = slots;
   channel.id = 7;
-  channel.offset = offset;
   channel.bytes = bytes;
   return channel;
 }
@@ -52,11 +49,11 @@ TEST_P(ChannelsTest, ValuesArriveInOrderWhoeverIsFaster) {
     for (uint32_t slots : {1u, 2u, 3u})
       for (int slow : {-1, 0, 1})
         expectAllWell(
-            {.ranks = 2, .sharedSize = 16 << 20},
+            {.ranks = 2, .slotBytes = 16 << 20},
             [=](Communicator &communicator) -> std::string {
               auto group = communicator.createGroup(Ranks{0, 1});
-              auto end = communicator.openChannel(
-                  channelOf(*group, slots, bytes, 128));
+              auto end =
+                  communicator.openChannel(channelOf(*group, slots, bytes));
               if (!end)
                 return end.error().message;
               for (uint64_t n = 0; n < 10; ++n) {
@@ -129,7 +126,7 @@ TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
     // Channels to and from the next rank and the previous one.
     std::vector<ChannelEnd> ends;
     for (int step : {1, 3}) {
-      Channel out = channelOf(*group, 2, 40, step * 1024);
+      Channel out = channelOf(*group, 2, 40);
       out.from = uint32_t(self), out.to = uint32_t((self + step) % ranks);
       Channel in = out;
       in.from = uint32_t((self + ranks - step) % ranks), in.to = uint32_t(self);
@@ -168,7 +165,7 @@ TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
     communicator.pace(*group, {15'000'000'000, 5'000'000});
     std::vector<ChannelEnd> ends;
     for (uint32_t from : {0u, 1u}) {
-      Channel channel = channelOf(*group, 4, 1000, from * 8192);
+      Channel channel = channelOf(*group, 4, 1000);
       channel.from = from, channel.to = 1 - from;
       auto end = communicator.openChannel(channel);
       if (!end)
@@ -195,32 +192,37 @@ TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
   });
 }
 
-// In a rehearsal times are given, and nothing is copied.
+// In a rehearsal times are given, nothing is copied, and no memory is taken.
 TEST_P(ChannelsTest, TimesThatAreGivenGoAlong) {
-  expectAllWell({.ranks = 2}, [](Communicator &communicator) -> std::string {
-    auto group = communicator.createGroup(Ranks{0, 1});
-    auto end = communicator.openChannel(channelOf(*group, 2, 1 << 10));
-    for (int64_t n = 0; n < 6; ++n) {
-      if (communicator.rank() == 0) {
-        auto room = communicator.awaitRoom(*end);
-        if (!room || *room != (n < 2 ? 0 : 5000 + n - 2))
-          return "room " + std::to_string(n);
-        if (!communicator.send(*end, {}, {}, TransferTimes{1000 + n, 2000 + n}))
-          return "send";
-      } else {
-        auto there = communicator.awaitValue(*end);
-        if (!there || there->sent != 1000 + n || there->arrives != 2000 + n)
-          return "value " + std::to_string(n);
-        if (!communicator.receive(*end, {}, {}, 5000 + n))
-          return "receive";
-      }
-    }
-    return "";
-  });
+  expectAllWell({.ranks = 2, .slotBytes = 0},
+                [](Communicator &communicator) -> std::string {
+                  auto group = communicator.createGroup(Ranks{0, 1});
+                  Channel channel = channelOf(*group, 2, 1 << 10);
+                  channel.hasValues = false;
+                  auto end = communicator.openChannel(channel);
+                  for (int64_t n = 0; n < 6; ++n) {
+                    if (communicator.rank() == 0) {
+                      auto room = communicator.awaitRoom(*end);
+                      if (!room || *room != (n < 2 ? 0 : 5000 + n - 2))
+                        return "room " + std::to_string(n);
+                      if (!communicator.send(*end, {}, {},
+                                             TransferTimes{1000 + n, 2000 + n}))
+                        return "send";
+                    } else {
+                      auto there = communicator.awaitValue(*end);
+                      if (!there || there->sent != 1000 + n ||
+                          there->arrives != 2000 + n)
+                        return "value " + std::to_string(n);
+                      if (!communicator.receive(*end, {}, {}, 5000 + n))
+                        return "receive";
+                    }
+                  }
+                  return "";
+                });
 }
 
 TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
-  expectAllWell({.ranks = 3, .sharedSize = 4096},
+  expectAllWell({.ranks = 3, .slotBytes = 4096},
                 [](Communicator &communicator) -> std::string {
                   auto group = communicator.createGroup(allRanks(communicator));
                   if (communicator.rank() != 0)
@@ -244,38 +246,65 @@ TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {
                   other = good, other.from = 1, other.to = 2;
                   text += refused(other, "and this is member 0");
                   other = good, other.slots = 0;
-                  text += refused(other, "of 0 slots");
-                  other = good, other.offset = 32;
-                  text += refused(other, "at offset 32");
-                  other = good, other.offset = 4096 - 64;
-                  text += refused(other, "is not in the region of rank 0");
+                  text += refused(other, "has no slots");
+                  other = good, other.slots = 1 << 20;
+                  text += refused(other, "that is more than 16384");
+                  other = good, other.bytes = 4097;
+                  text += refused(other, "and of the 4096 bytes for what this "
+                                         "rank sends 4096 are left");
+                  other = good, other.slots = 4, other.bytes = 961;
+                  text += refused(other, "has 4 slots for 961 bytes");
                   other = good, other.bytes = uint64_t(1) << 60;
-                  text += refused(other, "is not in the region of rank 0");
-                  if (!communicator.openChannel(good))
+                  text += refused(other, "4096 are left");
+                  auto first = communicator.openChannel(good),
+                       again = communicator.openChannel(good);
+                  if (!first || !again || first->index != again->index)
                     text += "a good one";
+                  other = good, other.id = 8, other.slots = 64;
+                  text += refused(other, "4032 are left");
                   return communicator.exchange(*group, 0) ? text : "barrier";
                 });
 }
 
-TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
-  auto outcomes =
-      run({.ranks = 2}, [](Communicator &communicator) -> std::string {
+/// Sends or receives three values, with what `change` makes of rank 1's end.
+std::vector<RankOutcome>
+runDifferently(const CommunicatorUnderTest &communicator,
+               void (*change)(Channel &)) {
+  return communicator.run(
+      {.ranks = 2},
+      [=](Communicator &communicator) -> std::string {
         auto group = communicator.createGroup(Ranks{0, 1});
         Channel channel = channelOf(*group, 1, 64);
-        channel.id = communicator.rank() == 0 ? 70 : 71;
+        if (communicator.rank() == 1)
+          change(channel);
         auto end = communicator.openChannel(channel);
         std::vector<std::byte> value(64);
-        Result<Arrival> done = Error{"none"};
         for (int n = 0; n < 3; ++n) {
-          done = communicator.rank() == 0
-                     ? communicator.send(*end, spanOf(value))
-                     : communicator.receive(*end, spanOf(value));
+          auto done = communicator.rank() == 0
+                          ? communicator.send(*end, spanOf(value))
+                          : communicator.receive(*end, spanOf(value));
           if (!done)
             return done.error().message;
         }
         return "";
-      });
-  expectErrorEverywhere(outcomes, {"rank 0 sends value 70", "value 71"});
+      },
+      "");
+}
+
+TEST_P(ChannelsTest, EndsThatDisagreeAreAnErrorThatNamesBoth) {
+  expectErrorEverywhere(
+      runDifferently(GetParam(), [](Channel &end) { end.bytes = 32; }),
+      {"rank 0 sends value 7 of 64 bytes through 1 slots",
+       "rank 1 receives value 7 of 32 bytes through 1 slots"});
+  expectErrorEverywhere(
+      runDifferently(GetParam(), [](Channel &end) { end.slots = 2; }),
+      {"through 1 slots", "through 2 slots"});
+  // Another value has another channel, in which nothing is sent.
+  expectErrorEverywhere(
+      runDifferently(GetParam(), [](Channel &end) { end.id = 71; }),
+      {"ranks wait for each other:", "rank 0 waits at value 7 ",
+       "until rank 1 receives one before it", "rank 1 waits at value 71 ",
+       "for what rank 0 sends"});
 }
 
 /// Rank 1 runs `other` instead of the receive or send that rank 0 waits for.

@@ -52,7 +52,7 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
       rlimit limit{soft, hard};
       if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 77;
-      auto memory = Memory::create({.ranks = 60});
+      auto memory = Memory::create({std::vector<uint64_t>(60)});
       if (memory)
         return 0;
       return memory.error().message.find("ulimit -n") != std::string::npos ? 1

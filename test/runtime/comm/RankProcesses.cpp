@@ -45,11 +45,13 @@ struct RankProcess {
 } // namespace
 
 Result<ShmJob> ShmJob::create(std::vector<uint64_t> sizes, int threadsPerRank,
-                              const shm::ProgramDigest &program) {
+                              const shm::ProgramDigest &program,
+                              uint64_t slotBytes) {
   POLYRANK_ASSIGN(control, local::createJob({static_cast<int>(sizes.size()),
                                              threadsPerRank}));
-  POLYRANK_ASSIGN(memory, shm::Memory::create(
-                              {static_cast<int>(sizes.size()), 1024, program}));
+  POLYRANK_ASSIGN(memory,
+                  shm::Memory::create(
+                      {std::vector(sizes.size(), slotBytes), 1024, program}));
   ShmJob job;
   job.sizes = std::move(sizes);
   job.control = std::move(control);
@@ -92,7 +94,7 @@ std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage) {
   auto job =
       ShmJob::create(std::vector<uint64_t>(shape.ranks, shape.sharedSize),
-                     shape.threadsPerRank);
+                     shape.threadsPerRank, {}, shape.slotBytes);
   std::vector<RankOutcome> outcomes(shape.ranks);
   if (!job) {
     for (RankOutcome &outcome : outcomes)

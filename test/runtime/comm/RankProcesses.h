@@ -24,7 +24,8 @@ struct ShmJob {
   /// `sizes` are those of the memory that the ranks register.
   static Result<ShmJob> create(std::vector<uint64_t> sizes,
                                int threadsPerRank = 1,
-                               const shm::ProgramDigest &program = {});
+                               const shm::ProgramDigest &program = {},
+                               uint64_t slotBytes = 0);
 };
 
 /// A rank of such a job, whose device has memory of the job's size.
@@ -47,6 +48,7 @@ std::span<std::byte> registeredMemory();
 struct JobShape {
   int ranks = 2;
   uint64_t sharedSize = 1 << 20;
+  uint64_t slotBytes = 1 << 20; // for what each rank sends
   int threadsPerRank = 1;
 };
 

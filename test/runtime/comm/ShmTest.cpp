@@ -15,7 +15,7 @@ namespace polyrank::runtime::shm {
 namespace {
 
 TEST(Memory, CannotBeResizedAndHasNoName) {
-  auto memory = Memory::create({.ranks = 1});
+  auto memory = Memory::create({});
   IdleDevice device;
   auto arena = device.allocate(4096, arenaAlignment, Sharing::Peers);
   ASSERT_TRUE(memory && arena);
@@ -58,7 +58,7 @@ TEST(MemoryPost, ARankWithoutMemorySaysSo) {
 
 TEST(Memory, IsRegisteredOnceAndOnlyIfItIsForPeers) {
   auto job = local::createJob({.ranks = 1});
-  auto memory = Memory::create({.ranks = 1});
+  auto memory = Memory::create({});
   ASSERT_TRUE(job && memory);
   auto member = local::joinJob((*job)->descriptors(), 0);
   ASSERT_TRUE(member);
@@ -90,8 +90,7 @@ TEST(Memory, IsRegisteredOnceAndOnlyIfItIsForPeers) {
 
 TEST(Memory, OfAnotherNumberOfRanksOrOfNoJobIsRefused) {
   auto job = local::createJob({.ranks = 2});
-  auto pair = Memory::create({.ranks = 2}),
-       alone = Memory::create({.ranks = 1});
+  auto pair = Memory::create({.slotBytes = {0, 0}}), alone = Memory::create({});
   ASSERT_TRUE(job && pair && alone);
   auto member = local::joinJob((*job)->descriptors(), 0);
   ASSERT_TRUE(member);
