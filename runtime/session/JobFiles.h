@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/comm/MakeCommunicator.h"
 #include "runtime/launch/Launcher.h"
 
 #include <span>
@@ -25,8 +26,6 @@ enum JobFile {
   numJobFiles
 };
 
-/// The number of files by which each communicator attaches.
-inline int communicatorFilesOf(int ranks) { return 1 + 2 * ranks; }
 /// The files of communicator `number`, counted from 0.
 inline std::span<const int> communicatorFiles(const RankConnection &connection,
                                               int ranks, int number) {

@@ -23,7 +23,7 @@ struct RankParts {
   std::function<Result<std::unique_ptr<Communicator>>(
       const RankConnection &connection, JobMember &job, const LoadedPlan &plan,
       bool evaluates)>
-      attachCommunicator = runtime::attachCommunicator;
+      attachCommunicator = attachToSession;
 };
 
 } // namespace polyrank::runtime

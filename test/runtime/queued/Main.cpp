@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
           const LoadedPlan &plan,
           bool evaluates) -> Result<std::unique_ptr<Communicator>> {
     POLYRANK_ASSIGN(communicator,
-                    attachCommunicator(connection, job, plan, evaluates));
+                    attachToSession(connection, job, plan, evaluates));
     return std::unique_ptr<Communicator>(
         std::make_unique<test::QueuedCommunicator>(
             std::move(communicator), queues, test::communicatorQueue));
