@@ -6,7 +6,7 @@
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/device/Event.h"
 #include "runtime/job/Job.h"
-#include "runtime/plan/Collectives.h"
+#include "runtime/plan/CommunicatorProperties.h"
 #include "support/ElementType.h"
 #include "support/LinkTime.h"
 #include "support/Result.h"
@@ -52,6 +52,8 @@ struct Collective {
   std::span<const int32_t> permutation = {}; // source of each member
   std::span<const Transfer> transfers = {};
   uint64_t id = 0; // of the global value
+  /// The wait follows the start at once, which counts as a part of it.
+  bool isAwaited = false;
 };
 
 /// Identifies a collective from its start to its wait.
@@ -123,6 +125,11 @@ struct ChannelEnd {
 struct TransferTimes {
   int64_t sent = 0, arrives = 0;
 };
+/// Says when a value is sent and arrives, once a slot is free. `freed` is when
+/// it became free, in nanoseconds of CLOCK_MONOTONIC; 0 if it was never used.
+using SendTimes = std::function<Result<TransferTimes>(int64_t freed)>;
+/// Says when a slot becomes free, once its value has been sent.
+using ReceiveTime = std::function<Result<int64_t>(const TransferTimes &times)>;
 
 /// Totals over one rank's collectives so far. `bytes` is what the rank sent:
 /// sentBytes of each transfer, except that a member that permutes from itself
@@ -130,7 +137,7 @@ struct TransferTimes {
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
   uint64_t nanoseconds = 0;         // spent in starts and waits
-  uint64_t startingNanoseconds = 0; // of these, in starts except by `run`
+  uint64_t startingNanoseconds = 0; // of these, in starts that are not awaited
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
 /// Statistics by CollectiveKind, and after them those of sends and receives.
@@ -145,10 +152,12 @@ class Communicator {
 public:
   virtual ~Communicator() = default;
 
-  virtual int rank() const = 0;
-  virtual int worldSize() const = 0;
+  int rank() const { return member.rank(); }
+  int worldSize() const { return member.worldSize(); }
   /// The job that this rank has joined.
-  virtual JobMember &job() = 0;
+  JobMember &job() const { return member; }
+  /// The same on all ranks.
+  const CommunicatorProperties &properties() const { return has; }
 
   /// Lets peers reach memory that this rank's device has allocated for them, as
   /// Sharing::Peers: the buffers of collectives lie in it, and offsets in
@@ -161,9 +170,19 @@ public:
   /// Creates the group of `ranks`, in this order; they contain this rank, and
   /// no rank twice. Each member creates it at any time before its first use;
   /// the same list gives the same group.
-  virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
+  ///
+  /// With a link, the group's collectives take turns on an emulated one from
+  /// now on: from when the last member has started it and the link is free, a
+  /// collective takes at least its collectiveTime
+  /// (runtime/plan/CollectiveTime.h). Point-to-point transfers have a link of
+  /// their own for each pair of members and direction, which carries one value
+  /// after another: each takes its messageTime. Each member gives the same
+  /// link, before the group's first collective. Only with `emulatesLinks`.
+  virtual Result<Group> createGroup(std::span<const int32_t> ranks,
+                                    const LinkTime &link = {}) = 0;
 
-  /// Fails unless `start` can run this collective: it must be well formed and
+  /// Fails unless `start` can run this collective: it must be one that the
+  /// communicator has (`properties`), well formed, and
   /// its buffers must lie in this rank's registered memory. Called once for
   /// each collective of a program, before the program runs. Waits until all
   /// members have registered their memory.
@@ -180,15 +199,16 @@ public:
                                 Events after = {}) = 0;
 
   /// Returns the end of a collective, for what comes next. Called once for each
-  /// request, in any order. Sums are taken in
-  /// group order, so all ranks get equal bits, independent of timing and of the
-  /// number of threads; f16 and bf16 are summed in f32 and rounded once;
-  /// integers wrap; max and min propagate NaN.
+  /// request, in any order. Integers wrap; max and min propagate NaN; what
+  /// floating-point sums promise is in `properties`. No bit depends on the
+  /// number of threads.
   virtual Result<Arrival> wait(const Request &request) = 0;
 
   /// Starts a collective and returns its end.
-  virtual Result<Arrival> run(const Collective &collective, Events after = {}) {
-    POLYRANK_ASSIGN(request, start(collective, after));
+  Result<Arrival> run(const Collective &collective, Events after = {}) {
+    Collective awaited = collective;
+    awaited.isAwaited = true;
+    POLYRANK_ASSIGN(request, start(awaited, after));
     return wait(request);
   }
 
@@ -197,22 +217,18 @@ public:
   /// empty. The memory for values is resident, so that a send cannot fail for
   /// lack of it.
   virtual Result<ChannelEnd> openChannel(const Channel &channel) = 0;
-  /// Waits until a slot is free. Returns when it became free, in nanoseconds of
-  /// CLOCK_MONOTONIC; 0 if the slot was never used.
-  virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
-  /// Copies a value to the next free slot, once `after` is over. The value
-  /// arrives when `times` say, or else when the group's link says.
-  virtual Result<Arrival>
-  send(ChannelEnd end, DeviceSpan value, Events after = {},
-       const std::optional<TransferTimes> &times = {}) = 0;
-  /// Waits until the next value has been sent.
-  virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
+  /// Copies a value to the next free slot, once there is one and `after` is
+  /// over. The value arrives when `times` says, or else when the group's link
+  /// says.
+  virtual Result<Arrival> send(ChannelEnd end, DeviceSpan value,
+                               Events after = {},
+                               const SendTimes &times = {}) = 0;
   /// Copies the next value, once it has arrived and `after` is over, and frees
-  /// its slot, with the time `freed` if it is given, else with the current
-  /// time. With `freed` it does not wait for the link.
+  /// its slot, at the time that `freed` says if it is given, else at the
+  /// current one. With `freed` it does not wait for the link.
   virtual Result<Arrival> receive(ChannelEnd end, DeviceSpan into,
                                   Events after = {},
-                                  const std::optional<int64_t> &freed = {}) = 0;
+                                  const ReceiveTime &freed = {}) = 0;
 
   /// Returns what each member of the group gave, in the order of the group,
   /// once all of them have called it: how ranks tell each other single numbers,
@@ -220,15 +236,6 @@ public:
   /// not wait for the device.
   virtual Result<std::vector<uint64_t>> exchange(Group group,
                                                  uint64_t value) = 0;
-
-  /// From now on makes the group's collectives take turns on an emulated link:
-  /// from when the last member has started it and the link is free, a
-  /// collective takes at least its collectiveTime
-  /// (runtime/plan/CollectiveTime.h). Point-to-point transfers have a link of
-  /// their own for each pair of members and direction, which carries one value
-  /// after another: each takes its messageTime. Each member calls it with the
-  /// same link, before the group's first collective.
-  virtual void pace(Group group, const LinkTime &link) = 0;
 
   /// Sets the threads for copies and sums; without them the calling thread does
   /// the work.
@@ -239,6 +246,14 @@ public:
   virtual void setCommThreads(int count) = 0;
 
   virtual CommunicatorStatistics statistics() const = 0;
+
+protected:
+  Communicator(JobMember &job, const CommunicatorProperties &properties)
+      : member(job), has(properties) {}
+
+private:
+  JobMember &member;
+  const CommunicatorProperties has;
 };
 
 } // namespace polyrank::runtime

@@ -50,18 +50,19 @@ private:
 
 Result<void> Preparation::createGroups(const plan::Program &program,
                                        const Links &links) {
-  std::map<uint32_t, LinkTime> paced; // two lists of axes may give one group
+  // Two lists of axes may give one group, whose link is the slowest.
+  std::map<std::vector<int32_t>, LinkTime> slowest;
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = on.mesh.group(on.rank, list->axes());
-    std::vector<int32_t> ranks(members.begin(), members.end());
-    POLYRANK_ASSIGN(group, on.communicator.createGroup(ranks));
-    groups.push_back(group);
+    LinkTime &link = slowest[{members.begin(), members.end()}];
+    link = link.slower(links.of(list->axes()).value_or(LinkTime()));
     ranksOf.push_back(std::move(members));
-    if (auto link = links.of(list->axes())) {
-      LinkTime &slowest = paced[group.index];
-      slowest = slowest.slower(*link);
-      on.communicator.pace(group, slowest);
-    }
+  }
+  for (const std::vector<uint32_t> &members : ranksOf) {
+    std::vector<int32_t> ranks(members.begin(), members.end());
+    POLYRANK_ASSIGN(group,
+                    on.communicator.createGroup(ranks, slowest.at(ranks)));
+    groups.push_back(group);
   }
   return {};
 }

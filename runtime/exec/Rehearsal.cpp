@@ -68,20 +68,25 @@ public:
         link(channel.group.index, channel.to), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(freed, rehearsal.communicator.awaitRoom(end));
-    int64_t came = rehearsal.plannedNow();
-    if (Result<void> done = rehearsal.goOnFrom(freed); !done)
-      return done.error();
-    int64_t sent = rehearsal.plannedNow(), arrives = sent;
-    if (time > 0) {
-      int64_t &free = rehearsal.links[link];
-      arrives = free = std::max(free, sent) + time / nanosecond;
-    }
+    int64_t came = 0, freed = 0;
+    TransferTimes planned;
+    auto times = [&](int64_t free) -> Result<TransferTimes> {
+      came = rehearsal.plannedNow(), freed = free;
+      if (Result<void> done = rehearsal.goOnFrom(freed); !done)
+        return done.error();
+      planned.sent = planned.arrives = rehearsal.plannedNow();
+      if (time > 0) {
+        int64_t &linkFree = rehearsal.links[link];
+        planned.arrives = linkFree =
+            std::max(linkFree, planned.sent) + time / nanosecond;
+      }
+      return planned;
+    };
+    POLYRANK_ASSIGN(done, rehearsal.communicator.send(end, {}, {}, times));
     int self = rehearsal.communicator.rank();
-    POLYRANK_ASSIGN(done, rehearsal.communicator.send(
-                              end, {}, {}, TransferTimes{sent, arrives}));
-    last = Arrival(done.event(), {std::max(came, freed),
-                                  freed > came ? peer : self, arrives, self});
+    last = Arrival(done.event(),
+                   {std::max(came, freed), freed > came ? peer : self,
+                    planned.arrives, self});
     return last.event();
   }
 
@@ -98,16 +103,19 @@ public:
       : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(times, rehearsal.communicator.awaitValue(end));
-    int64_t came = rehearsal.plannedNow();
-    if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
-      return done.error();
+    int64_t came = 0;
+    TransferTimes sent;
+    auto freed = [&](const TransferTimes &times) -> Result<int64_t> {
+      came = rehearsal.plannedNow(), sent = times;
+      if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
+        return done.error();
+      return rehearsal.plannedNow();
+    };
+    POLYRANK_ASSIGN(done, rehearsal.communicator.receive(end, {}, {}, freed));
     int self = rehearsal.communicator.rank();
-    POLYRANK_ASSIGN(done, rehearsal.communicator.receive(
-                              end, {}, {}, rehearsal.plannedNow()));
     last = Arrival(done.event(),
-                   {std::max(came, times.sent), times.sent > came ? peer : self,
-                    std::max(came, times.arrives), self});
+                   {std::max(came, sent.sent), sent.sent > came ? peer : self,
+                    std::max(came, sent.arrives), self});
     return last.event();
   }
 

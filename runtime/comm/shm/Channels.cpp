@@ -167,30 +167,29 @@ void ShmCommunicator::copyValue(const std::byte *from, std::byte *to,
   });
 }
 
-Result<int64_t> ShmCommunicator::awaitRoom(ChannelEnd end) {
-  OpenChannel &channel = channels[end.index];
+Result<int64_t> ShmCommunicator::awaitRoom(const OpenChannel &channel) {
   if (auto room = awaitPeer(channel); !room)
     return room.error();
   return channel.count < channel.slots ? 0 : slotRecordOf(channel).freedAt;
 }
 
-Result<Arrival>
-ShmCommunicator::send(ChannelEnd end, DeviceSpan value, Events after,
-                      const std::optional<TransferTimes> &times) {
+Result<Arrival> ShmCommunicator::send(ChannelEnd end, DeviceSpan value,
+                                      Events after, const SendTimes &times) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("send.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
-  POLYRANK_ASSIGN(freed, awaitRoom(end));
+  POLYRANK_ASSIGN(freed, awaitRoom(channel));
   if (value.size)
     copyValue(DeviceAccess::pointerTo(value.address), slotOf(channel),
               std::min(value.size, channel.bytes));
   TransferRecord &record = slotRecordOf(channel);
   if (times) {
-    record.sentAt = times->sent;
-    record.arrivesAt = times->arrives;
+    POLYRANK_ASSIGN(given, times(freed));
+    record.sentAt = given.sent;
+    record.arrivesAt = given.arrives;
   } else {
     int64_t time =
         wholeNanoseconds(channel.group->link.messageTime(channel.bytes));
@@ -216,8 +215,7 @@ ShmCommunicator::send(ChannelEnd end, DeviceSpan value, Events after,
   return Arrival(Event::over(now), completion);
 }
 
-Result<TransferTimes> ShmCommunicator::awaitValue(ChannelEnd end) {
-  OpenChannel &channel = channels[end.index];
+Result<TransferTimes> ShmCommunicator::awaitValue(const OpenChannel &channel) {
   if (auto there = awaitPeer(channel); !there)
     return there.error();
   const ChannelHeader &header = *channel.header;
@@ -236,22 +234,26 @@ Result<TransferTimes> ShmCommunicator::awaitValue(ChannelEnd end) {
 
 Result<Arrival> ShmCommunicator::receive(ChannelEnd end, DeviceSpan into,
                                          Events after,
-                                         const std::optional<int64_t> &freed) {
+                                         const ReceiveTime &freed) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("receive.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
-  POLYRANK_ASSIGN(times, awaitValue(end));
-  if (!freed)
-    if (auto arrived = awaitLink(times.arrives); !arrived)
-      return arrived.error();
+  POLYRANK_ASSIGN(times, awaitValue(channel));
+  std::optional<int64_t> given;
+  if (freed) {
+    POLYRANK_ASSIGN(time, freed(times));
+    given = time;
+  } else if (auto arrived = awaitLink(times.arrives); !arrived) {
+    return arrived.error();
+  }
   if (into.size)
     copyValue(slotOf(channel), DeviceAccess::pointerTo(into.address),
               std::min(into.size, channel.bytes));
   int64_t now = monotonicNanoseconds();
-  slotRecordOf(channel).freedAt = freed.value_or(now);
+  slotRecordOf(channel).freedAt = given.value_or(now);
   ++channel.count;
   channel.header->received.store(channel.count);
   ring(channel);

@@ -104,8 +104,7 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
                      "start it again",
                  Error::Fault::Rank};
 
-  std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator);
-  communicator->joined = &job;
+  std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator(job));
   for (int file : descriptors)
     fcntl(file, F_SETFD, FD_CLOEXEC);
   communicator->file = Descriptor(descriptors[0]);
@@ -116,7 +115,6 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
     communicator->receiving.emplace_back(descriptors[2 + 2 * rank]);
   }
   communicator->control = std::move(page);
-  communicator->self = job.rank();
   // A rank that crashes dumps what it has sent, and not what others have.
   for (int rank = 0; rank < job.worldSize(); ++rank)
     if (auto slots = communicator->control.slots(rank);
@@ -232,12 +230,20 @@ Result<void> ShmCommunicator::mapArena(int rank,
   return {};
 }
 
-Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks) {
+Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks,
+                                           const LinkTime &link) {
+  // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
+  if (!link.isFree())
+    prctl(PR_SET_TIMERSLACK, 1);
   LocalGroup group;
   group.ranks.assign(ranks.begin(), ranks.end());
+  group.link = link;
   for (size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].ranks == group.ranks)
+    if (groups[g].ranks == group.ranks) {
+      if (!link.isFree())
+        groups[g].link = link;
       return Group{static_cast<uint32_t>(g)};
+    }
   std::vector<bool> seen(worldSize());
   for (size_t m = 0; m < ranks.size(); ++m) {
     if (ranks[m] < 0 || ranks[m] >= worldSize() || seen[ranks[m]])
@@ -307,12 +313,6 @@ Result<void> ShmCommunicator::check(const Collective &collective) {
                          group.me, arenas[self].size);
 }
 
-void ShmCommunicator::pace(Group handle, const LinkTime &link) {
-  groups[handle.index].link = link;
-  // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
-  prctl(PR_SET_TIMERSLACK, 1);
-}
-
 Result<Request> ShmCommunicator::start(const Collective &collective,
                                        Events after) {
   if (Result<void> over = await(after); !over)
@@ -325,7 +325,8 @@ Result<Request> ShmCommunicator::start(const Collective &collective,
       counters[static_cast<size_t>(collective.kind)];
   int64_t end = monotonicNanoseconds(), taken = end - begin;
   counter.nanoseconds += taken;
-  counter.startingNanoseconds += taken - waited;
+  if (!collective.isAwaited)
+    counter.startingNanoseconds += taken - waited;
   counter.waitingNanoseconds += waited;
   return Request{(*started)->request, Event::over(end)};
 }
@@ -342,26 +343,8 @@ Result<Arrival> ShmCommunicator::wait(const Request &request) {
     return failed("rank " + std::to_string(self) +
                   " waits for a collective that it has not started, or has "
                   "waited for");
-  return finishSince(begin, **found);
-}
-
-Result<Arrival> ShmCommunicator::run(const Collective &collective,
-                                     Events after) {
-  if (Result<void> over = await(after); !over)
-    return over.error();
-  int64_t begin = monotonicNanoseconds();
-  Result<OpenCollective *> started = startRounds(collective);
-  if (!started)
-    return started.error();
-  return finishSince(begin, **started);
-}
-
-/// Finishes a collective, and counts the time since `begin`.
-Result<Arrival> ShmCommunicator::finishSince(int64_t begin,
-                                             OpenCollective &collective) {
-  CollectiveStatistics &counter =
-      counters[static_cast<size_t>(collective.kind)];
-  POLYRANK_ASSIGN(completion, finishRounds(collective));
+  CollectiveStatistics &counter = counters[static_cast<size_t>((*found)->kind)];
+  POLYRANK_ASSIGN(completion, finishRounds(**found));
   int64_t end = monotonicNanoseconds();
   counter.nanoseconds += end - begin;
   return Arrival(Event::over(end), completion);

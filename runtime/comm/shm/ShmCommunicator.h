@@ -24,25 +24,19 @@ public:
          const ProgramDigest &program);
   ~ShmCommunicator() override;
 
-  int rank() const override { return self; }
-  int worldSize() const override { return static_cast<int>(arenas.size()); }
-  JobMember &job() override { return *joined; }
   Result<void>
   registerMemory(std::shared_ptr<const DeviceMemory> memory) override;
-  Result<Group> createGroup(std::span<const int32_t> ranks) override;
+  Result<Group> createGroup(std::span<const int32_t> ranks,
+                            const LinkTime &link) override;
   Result<void> check(const Collective &collective) override;
   Result<Request> start(const Collective &collective, Events after) override;
   Result<Arrival> wait(const Request &request) override;
-  Result<Arrival> run(const Collective &collective, Events after) override;
   Result<ChannelEnd> openChannel(const Channel &channel) override;
-  Result<int64_t> awaitRoom(ChannelEnd end) override;
   Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
-                       const std::optional<TransferTimes> &times) override;
-  Result<TransferTimes> awaitValue(ChannelEnd end) override;
+                       const SendTimes &times) override;
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
-                          const std::optional<int64_t> &freed) override;
+                          const ReceiveTime &freed) override;
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override;
-  void pace(Group group, const LinkTime &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
   CommunicatorStatistics statistics() const override { return counters; }
@@ -138,7 +132,8 @@ private:
     uint64_t count = 0; // values that this rank has sent or received
   };
 
-  ShmCommunicator() = default;
+  explicit ShmCommunicator(JobMember &job)
+      : Communicator(job, shmProperties), joined(&job), self(job.rank()) {}
 
   Error failed(const std::string &message);
   /// Lets this rank reach the memory of all members, for which it waits until
@@ -153,7 +148,6 @@ private:
 
   Result<OpenCollective *> startRounds(const Collective &collective);
   Result<Completion> finishRounds(OpenCollective &collective);
-  Result<Arrival> finishSince(int64_t begin, OpenCollective &collective);
   Result<void> startOperation(Operation &operation,
                               const OperationRecord &record);
   Result<void> makeRoom(Operation &operation);
@@ -211,6 +205,10 @@ private:
   std::byte *slotOf(const OpenChannel &channel) const;
   /// Waits until there is a slot to send to, or a value to receive.
   Result<void> awaitPeer(const OpenChannel &channel);
+  /// The same for a slot. Returns when it became free; see SendTimes.
+  Result<int64_t> awaitRoom(const OpenChannel &channel);
+  /// The same for a value. Fails if the ends disagree on the channel.
+  Result<TransferTimes> awaitValue(const OpenChannel &channel);
   Result<void> checkPeer(const OpenChannel &channel);
   bool isFor(const OpenChannel &channel, uint64_t word) const;
   void ring(const OpenChannel &channel) const;
@@ -247,7 +245,7 @@ private:
   void awaitBell(uint32_t bell) const;
   void stopCommThreads();
 
-  JobMember *joined = nullptr;
+  JobMember *joined;
   Descriptor file; // of the control page
   /// Where this rank leaves its memory, and by rank where it takes that of
   /// others.
@@ -257,7 +255,7 @@ private:
   ControlPage control;
   Job::AbortHook wakes;
   uint64_t spinNanoseconds = 0; // before a thread sleeps
-  int self = 0;
+  int self;
   std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;

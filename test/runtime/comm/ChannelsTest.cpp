@@ -161,8 +161,8 @@ TEST_P(ChannelsTest, BothDirectionsAndManyRanksAtOnce) {
 TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
   constexpr int64_t each = 20'000'000; // 15 ms + 1000 * 5 us
   expectAllWell({.ranks = 2}, [](Communicator &communicator) -> std::string {
-    auto group = communicator.createGroup(Ranks{0, 1});
-    communicator.pace(*group, {15'000'000'000, 5'000'000});
+    auto group =
+        communicator.createGroup(Ranks{0, 1}, {15'000'000'000, 5'000'000});
     std::vector<ChannelEnd> ends;
     for (uint32_t from : {0u, 1u}) {
       Channel channel = channelOf(*group, 4, 1000);
@@ -194,31 +194,40 @@ TEST_P(ChannelsTest, ALinkHoldsEachDirectionBack) {
 
 // In a rehearsal times are given, nothing is copied, and no memory is taken.
 TEST_P(ChannelsTest, TimesThatAreGivenGoAlong) {
-  expectAllWell({.ranks = 2, .slotBytes = 0},
-                [](Communicator &communicator) -> std::string {
-                  auto group = communicator.createGroup(Ranks{0, 1});
-                  Channel channel = channelOf(*group, 2, 1 << 10);
-                  channel.hasValues = false;
-                  auto end = communicator.openChannel(channel);
-                  for (int64_t n = 0; n < 6; ++n) {
-                    if (communicator.rank() == 0) {
-                      auto room = communicator.awaitRoom(*end);
-                      if (!room || *room != (n < 2 ? 0 : 5000 + n - 2))
-                        return "room " + std::to_string(n);
-                      if (!communicator.send(*end, {}, {},
-                                             TransferTimes{1000 + n, 2000 + n}))
-                        return "send";
-                    } else {
-                      auto there = communicator.awaitValue(*end);
-                      if (!there || there->sent != 1000 + n ||
-                          there->arrives != 2000 + n)
-                        return "value " + std::to_string(n);
-                      if (!communicator.receive(*end, {}, {}, 5000 + n))
-                        return "receive";
-                    }
-                  }
-                  return "";
-                });
+  expectAllWell(
+      {.ranks = 2, .slotBytes = 0},
+      [](Communicator &communicator) -> std::string {
+        auto group = communicator.createGroup(Ranks{0, 1});
+        Channel channel = channelOf(*group, 2, 1 << 10);
+        channel.hasValues = false;
+        auto end = communicator.openChannel(channel);
+        for (int64_t n = 0; n < 6; ++n) {
+          int64_t freed = -1;
+          TransferTimes there;
+          auto done =
+              communicator.rank() == 0
+                  ? communicator.send(
+                        *end, {}, {},
+                        [&](int64_t free) -> Result<TransferTimes> {
+                          freed = free;
+                          return TransferTimes{1000 + n, 2000 + n};
+                        })
+                  : communicator.receive(
+                        *end, {}, {},
+                        [&](const TransferTimes &times) -> Result<int64_t> {
+                          there = times;
+                          return 5000 + n;
+                        });
+          if (!done)
+            return done.error().message;
+          if (communicator.rank() == 0 && freed != (n < 2 ? 0 : 5000 + n - 2))
+            return "room " + std::to_string(n);
+          if (communicator.rank() == 1 &&
+              (there.sent != 1000 + n || there.arrives != 2000 + n))
+            return "value " + std::to_string(n);
+        }
+        return "";
+      });
 }
 
 TEST_P(ChannelsTest, AChannelThatIsNoneIsRefused) {

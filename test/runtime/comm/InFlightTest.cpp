@@ -473,8 +473,9 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
     constexpr int64_t latency = 2'000'000, elements = 10'000;
     constexpr int64_t perByte = 50'000; // ps; 20 MB/s: 40 kB take 2 ms
     Sum sum(communicator, elements);
-    communicator.pace(sum.collective.group, {latency * 1000, perByte});
-    if (!communicator.exchange(sum.collective.group, 0))
+    if (!communicator.createGroup(allRanks(communicator),
+                                  {latency * 1000, perByte}) ||
+        !communicator.exchange(sum.collective.group, 0))
       return "failed";
     // Two rounds, and what a rank sends: 2 n (g - 1) / g.
     int64_t each = 2 * latency + elements * 4 * perByte / 1000;

@@ -15,17 +15,16 @@ namespace polyrank::runtime::test {
 /// A rank without others, which records its communication.
 class AloneCommunicator : public Communicator {
 public:
-  AloneCommunicator(int rank, int ranks) : number(rank), ranks(ranks) {}
+  AloneCommunicator(int rank, int ranks)
+      : AloneCommunicator(std::make_unique<AloneJob>(rank, ranks)) {}
 
-  int rank() const override { return number; }
-  int worldSize() const override { return ranks; }
-  JobMember &job() override { return alone; }
   Result<void>
   registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
     region = std::move(memory);
     return {};
   }
-  Result<Group> createGroup(std::span<const int32_t> members) override {
+  Result<Group> createGroup(std::span<const int32_t> members,
+                            const LinkTime &) override {
     groups.emplace_back(members.begin(), members.end());
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
@@ -49,19 +48,14 @@ public:
   Result<ChannelEnd> openChannel(const Channel &) override {
     return ChannelEnd{};
   }
-  Result<int64_t> awaitRoom(ChannelEnd) override { return 0; }
   Result<Arrival> send(ChannelEnd, DeviceSpan, Events,
-                       const std::optional<TransferTimes> &) override {
+                       const SendTimes &) override {
     return Arrival(Event(), Completion());
-  }
-  Result<TransferTimes> awaitValue(ChannelEnd) override {
-    return TransferTimes{};
   }
   Result<Arrival> receive(ChannelEnd, DeviceSpan, Events,
-                          const std::optional<int64_t> &) override {
+                          const ReceiveTime &) override {
     return Arrival(Event(), Completion());
   }
-  void pace(Group, const LinkTime &) override {}
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
     return std::vector(groups[group.index].size(), value);
   }
@@ -84,17 +78,20 @@ public:
   float others = 0;
 
 private:
+  explicit AloneCommunicator(std::unique_ptr<AloneJob> joined)
+      : Communicator(*joined, fullProperties("alone")),
+        alone(std::move(joined)) {}
   void addFromOthers(const Transfer &transfer) {
     if (others == 0)
       return;
     auto *values = reinterpret_cast<float *>(
         DeviceAccess::pointerTo(region->span().address + transfer.input));
     for (int64_t n = 0;
-         n < elementsOf(CollectiveKind::AllReduce, transfer, ranks).input; ++n)
+         n < elementsOf(CollectiveKind::AllReduce, transfer, worldSize()).input;
+         ++n)
       values[n] += others * values[n];
   }
-  int number, ranks;
-  AloneJob alone{number, ranks};
+  std::unique_ptr<AloneJob> alone;
   std::shared_ptr<const DeviceMemory> region;
 };
 

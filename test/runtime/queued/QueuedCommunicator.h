@@ -16,12 +16,10 @@ class QueuedCommunicator : public Communicator {
 public:
   QueuedCommunicator(std::unique_ptr<Communicator> given,
                      std::shared_ptr<WorkQueues> queues, size_t queue)
-      : inner(std::move(given)), queues(std::move(queues)), queue(queue) {}
+      : Communicator(given->job(), given->properties()),
+        inner(std::move(given)), queues(std::move(queues)), queue(queue) {}
   ~QueuedCommunicator() override { queues->drain(); }
 
-  int rank() const override { return inner->rank(); }
-  int worldSize() const override { return inner->worldSize(); }
-  JobMember &job() override { return inner->job(); }
   /// The inner communicator registers the memory behind the addresses of a
   /// QueuedDevice.
   Result<void>
@@ -29,9 +27,10 @@ public:
     auto held = queues->heldAt(memory->span().address);
     return inner->registerMemory(held ? std::move(held) : std::move(memory));
   }
-  Result<Group> createGroup(std::span<const int32_t> ranks) override {
+  Result<Group> createGroup(std::span<const int32_t> ranks,
+                            const LinkTime &link) override {
     queues->drain();
-    return inner->createGroup(ranks);
+    return inner->createGroup(ranks, link);
   }
   Result<void> check(const Collective &collective) override {
     return inner->check(collective);
@@ -63,22 +62,14 @@ public:
     queues->drain();
     return inner->openChannel(channel);
   }
-  Result<int64_t> awaitRoom(ChannelEnd end) override {
-    queues->drain();
-    return inner->awaitRoom(end);
-  }
   Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
-                       const std::optional<TransferTimes> &times) override {
+                       const SendTimes &times) override {
     return move(after, [=, this] {
       return inner->send(end, queues->hostOf(value), {}, times);
     });
   }
-  Result<TransferTimes> awaitValue(ChannelEnd end) override {
-    queues->drain();
-    return inner->awaitValue(end);
-  }
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
-                          const std::optional<int64_t> &freed) override {
+                          const ReceiveTime &freed) override {
     return move(after, [=, this] {
       return inner->receive(end, queues->hostOf(into), {}, freed);
     });
@@ -87,10 +78,6 @@ public:
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
     queues->drain();
     return inner->exchange(group, value);
-  }
-  void pace(Group group, const LinkTime &link) override {
-    queues->drain();
-    inner->pace(group, link);
   }
   /// The device's threads may be at work: the queue's own thread does it all.
   void setParallelFor(ParallelFor) override {}
