@@ -4,7 +4,7 @@
 
 #include "runtime/job/Job.h"
 #include "runtime/launch/Cores.h"
-#include "runtime/launch/Guests.h"
+#include "runtime/launch/GuestDoor.h"
 #include "runtime/launch/TaggedMessage.h"
 #include "support/File.h"
 

@@ -1,7 +1,7 @@
 // Ranks that are no children of the launcher. They are processes of this
 // program: main tells a rank from the tests.
 
-#include "runtime/launch/Guests.h"
+#include "runtime/launch/Guest.h"
 
 #include "runtime/job/local/LocalJob.h"
 #include "runtime/launch/Launcher.h"

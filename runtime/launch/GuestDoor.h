@@ -1,5 +1,5 @@
-// Ranks whose processes the launcher has not started: they come by a socket of
-// this machine, and get there what a child inherits.
+// The launcher's end of the way by which ranks come whose processes it has not
+// started: a socket of this machine, where they get what a child inherits.
 
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace polyrank::runtime {
 
-/// The launcher's end. Its socket is abstract: it has a random name, no file,
-/// and vanishes with its process. Only processes of the same user come in, and
-/// only such as run the same build.
+/// Where guests (Guest.h) come in. Its socket is abstract: it has a random
+/// name, no file, and vanishes with its process. Only processes of the same
+/// user come in, and only such as run the same build.
 class GuestDoor {
 public:
   static Result<GuestDoor> open();
@@ -53,19 +53,5 @@ private:
   std::string title;
   std::vector<Caller> callers;
 };
-
-/// What a guest was admitted with. It owns the open files.
-struct Admission {
-  RankStart start;
-  int reports = -1;
-};
-
-/// Asks the launcher behind the door of this name to be this rank. Waits for
-/// the answer. Fails with the launcher's reason if it refuses.
-Result<Admission> comeAsGuest(const std::string &door, int rank);
-
-/// Makes this process the rank, as if the launcher had started it: runs this
-/// program again with the launcher's arguments. Returns only if that fails.
-Error becomeRank(const Admission &admission);
 
 } // namespace polyrank::runtime
