@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Guest.h"
 
+#include "runtime/launch/Launcher.h"
 #include "runtime/launch/LocalSocket.h"
 #include "support/Failpoint.h"
 #include "support/Version.h"
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -28,26 +30,45 @@ std::vector<int> placed(const std::vector<bool> &open,
   return files;
 }
 
+/// Connects to a run, once there is one.
+Result<Descriptor> connectTo(const GuestRequest &guest) {
+  using Clock = std::chrono::steady_clock;
+  auto begin = Clock::now();
+  auto [address, length] = addressOf(guest.job);
+  for (bool isFirst = true;; isFirst = false) {
+    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket.get() >= 0 &&
+        connect(socket.get(), reinterpret_cast<sockaddr *>(&address), length) ==
+            0)
+      return std::move(socket);
+    if (socket.get() < 0 || (errno != ECONNREFUSED && errno != EINTR))
+      return socketError(
+          fmt::format("rank {}: the way to run '{}'", guest.rank, guest.job));
+    if (Clock::now() - begin >= guest.patience)
+      return Error{
+          fmt::format("rank {}: no run on this machine waits for guests under "
+                      "the name '{}': it has not begun, or is over",
+                      guest.rank, guest.job),
+          Error::Fault::Rank};
+    if (isFirst && guest.onWait)
+      guest.onWait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 } // namespace
 
-Result<Admission> comeAsGuest(const std::string &door, int rank) {
+Result<Admission> comeAsGuest(const GuestRequest &guest) {
   failpoint("guest.before");
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  auto [address, length] = addressOf(door);
-  if (socket.get() < 0 ||
-      connect(socket.get(), reinterpret_cast<sockaddr *>(&address), length) !=
-          0)
-    return socketError(fmt::format("rank {}: nobody waits for ranks at '{}' on "
-                                   "this machine; the job is over, or not "
-                                   "begun",
-                                   rank, door));
+  int rank = guest.rank;
+  POLYRANK_ASSIGN(socket, connectTo(guest));
   POLYRANK_ASSIGN(launcher, peerOf(socket.get()));
   if (launcher.uid != geteuid())
-    return Error{fmt::format("rank {}: the launcher at '{}' is a process of "
+    return Error{fmt::format("rank {}: the launcher of '{}' is a process of "
                              "user {}, and this one is of user {}",
-                             rank, door, launcher.uid, geteuid()),
-                 Error::Fault::Rank};
-  nlohmann::json request{{"rank", rank}, {"version", versionText}};
+                             rank, guest.job, launcher.uid, geteuid())};
+  nlohmann::json request{
+      {"rank", rank}, {"version", versionText}, {"plan", guest.planHash}};
   // A launcher that refuses may have done so before this was sent.
   sendAll(socket.get(), request.dump() + "\n");
   auto gone = [&] {
@@ -63,13 +84,17 @@ Result<Admission> comeAsGuest(const std::string &door, int rank) {
   if (answer.is_object() && answer.contains("refused"))
     return Error{fmt::format("rank {} was refused: {}", rank,
                              answer["refused"].get<std::string>()),
-                 Error::Fault::Rank};
+                 answer.value("status", 0) == int(Error::Fault::Input)
+                     ? Error::Fault::Input
+                     : Error::Fault::Rank};
   Admission admission;
+  admission.rank = rank;
   RankStart &start = admission.start;
   std::vector<bool> jobFiles, files;
   try {
     answer.at("arguments").get_to(start.arguments);
     answer.at("environment").get_to(start.environment);
+    answer.at("folder").get_to(start.folder);
     answer.at("ignored_signals").get_to(start.ignoredSignals);
     answer.at("job_files").get_to(jobFiles);
     answer.at("files").get_to(files);
@@ -94,8 +119,16 @@ Result<Admission> comeAsGuest(const std::string &door, int rank) {
   return admission;
 }
 
-Error becomeRank(const Admission &admission) {
+int becomeRank(const Admission &admission) {
   const RankStart &start = admission.start;
+  auto fail = [&](const std::string &what) {
+    return RankConnection(admission.rank, admission.reports)
+        .fail(socketError(what));
+  };
+  if (chdir(start.folder.c_str()) != 0)
+    return fail(fmt::format("process {} cannot enter '{}', the folder of the "
+                            "run",
+                            getpid(), start.folder));
   std::vector<std::string> arguments = start.arguments,
                            environment =
                                environmentOf(start, admission.reports);
@@ -115,7 +148,8 @@ Error becomeRank(const Admission &admission) {
     for (int file : *files)
       fcntl(file, F_SETFD, 0);
   execve("/proc/self/exe", argv.data(), envp.data());
-  return socketError("cannot run this program as a rank");
+  return fail(
+      fmt::format("process {} cannot run its program as a rank", getpid()));
 }
 
 } // namespace polyrank::runtime

@@ -46,17 +46,27 @@ std::vector<bool> openOf(const std::vector<int> &files) {
 } // namespace
 
 Result<GuestDoor> GuestDoor::open() {
-  GuestDoor door;
   std::random_device random;
-  door.title =
-      fmt::format("polyrank-{:08x}{:08x}{:08x}", random(), random(), random());
+  return open(fmt::format("{:08x}{:08x}{:08x}", random(), random(), random()));
+}
+
+Result<GuestDoor> GuestDoor::open(const std::string &name) {
+  GuestDoor door;
+  door.title = name;
   door.listener = Descriptor(
       socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto [address, length] = addressOf(door.title);
-  if (door.listener.get() < 0 ||
-      bind(door.listener.get(), reinterpret_cast<sockaddr *>(&address),
-           length) != 0 ||
-      listen(door.listener.get(), SOMAXCONN) != 0)
+  int bound = door.listener.get() < 0
+                  ? -1
+                  : bind(door.listener.get(),
+                         reinterpret_cast<sockaddr *>(&address), length);
+  if (bound != 0 && errno == EADDRINUSE)
+    return Error{fmt::format("another run on this machine has the name '{}' "
+                             "for its guests; give this one another name, or "
+                             "wait until that one has ended",
+                             name),
+                 Error::Fault::Rank};
+  if (bound != 0 || listen(door.listener.get(), SOMAXCONN) != 0)
     return socketError("a socket for ranks to come by");
   return std::move(door);
 }
@@ -68,9 +78,9 @@ std::vector<int> GuestDoor::descriptors() const {
   return all;
 }
 
-void GuestDoor::refuse(const Request &request, const std::string &why) {
-  sendAll(request.socket.get(),
-          nlohmann::json({{"refused", why}}).dump() + "\n");
+void GuestDoor::refuse(const Request &request, const Error &why) {
+  nlohmann::json answer{{"refused", why.message}, {"status", int(why.fault)}};
+  sendAll(request.socket.get(), answer.dump() + "\n");
 }
 
 void GuestDoor::accept() {
@@ -83,27 +93,28 @@ void GuestDoor::accept() {
       return;
     Result<ucred> peer = peerOf(request.socket.get());
     if (!peer) {
-      refuse(request, peer.error().message);
+      refuse(request, peer.error());
       continue;
     }
     if (peer->uid != geteuid()) {
-      refuse(request, fmt::format("the ranks of this job are processes of user "
-                                  "{}, and process {} is of user {}",
-                                  geteuid(), peer->pid, peer->uid));
+      refuse(request,
+             {fmt::format("the ranks of this job are processes of user {}, and "
+                          "process {} is of user {}",
+                          geteuid(), peer->pid, peer->uid)});
       continue;
     }
     if (peer->pid <= 0) {
-      refuse(request, "the launcher does not see the process, which is in "
-                      "another pid namespace");
+      refuse(request, {"the launcher does not see the process, which is in "
+                       "another pid namespace"});
       continue;
     }
     Result<Descriptor> file = pidFileOf(request.socket.get(), *peer);
     if (!file) {
-      refuse(request, file.error().message);
+      refuse(request, file.error());
       continue;
     }
     if (callers.size() >= mostCallers) {
-      refuse(request, "too many processes ask at once");
+      refuse(request, {"too many processes ask at once", Error::Fault::Rank});
       continue;
     }
     request.pid = peer->pid;
@@ -127,21 +138,24 @@ bool GuestDoor::listenTo(Caller &caller, std::vector<Request> &found) {
       caller.text.substr(0, std::min(end, caller.text.size())), nullptr, false);
   if (!request.is_object() || !request.contains("rank") ||
       !request["rank"].is_number_integer()) {
-    refuse(caller.request, "this is no request to be a rank");
+    refuse(caller.request, {"this is no request to be a rank"});
     return true;
   }
-  std::string version =
-      request.contains("version") && request["version"].is_string()
-          ? request["version"].get<std::string>()
-          : "";
+  auto textOf = [&](const char *field) {
+    return request.contains(field) && request[field].is_string()
+               ? request[field].get<std::string>()
+               : "";
+  };
+  std::string version = textOf("version");
   if (version != versionText) {
     refuse(caller.request,
-           fmt::format("the launcher is of version {}, and the process of {}: "
-                       "all ranks must be of the same build",
-                       versionText, version.empty() ? "none" : version));
+           {fmt::format("the launcher is of version {}, and the process of {}: "
+                        "all ranks must be of the same build",
+                        versionText, version.empty() ? "none" : version)});
     return true;
   }
   caller.request.rank = request["rank"].get<int>();
+  caller.request.planHash = textOf("plan");
   found.push_back(std::move(caller.request));
   return true;
 }
@@ -159,6 +173,7 @@ Result<std::unique_ptr<RankProcess>> GuestDoor::admit(Request request,
   nlohmann::json answer{{"rank", request.rank},
                         {"arguments", start.arguments},
                         {"environment", start.environment},
+                        {"folder", start.folder},
                         {"ignored_signals", start.ignoredSignals},
                         {"job_files", openOf(start.jobFiles)},
                         {"files", openOf(start.files)}};
@@ -166,8 +181,6 @@ Result<std::unique_ptr<RankProcess>> GuestDoor::admit(Request request,
   for (const std::vector<int> *files : {&start.jobFiles, &start.files})
     std::copy_if(files->begin(), files->end(), std::back_inserter(open),
                  [](int file) { return file >= 0; });
-  if (start.cores)
-    sched_setaffinity(request.pid, sizeof(*start.cores), &*start.cores);
   if (!sendAll(request.socket.get(), answer.dump() + "\n") ||
       !sendFiles(request.socket.get(), open))
     return socketError(fmt::format("process {} was not told what rank {} needs",

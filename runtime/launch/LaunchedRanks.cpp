@@ -7,7 +7,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
+#include <sched.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -71,34 +75,60 @@ bool LaunchedRanks::isGuest(int rank) const {
                                    rank) != options.guests.end();
 }
 
+void LaunchedRanks::warn(const std::string &message) const {
+  if (options.onWarning)
+    options.onWarning(message);
+}
+
 void LaunchedRanks::receiveGuests(bool isEnding) {
   if (!options.door)
     return;
   for (GuestDoor::Request &request : options.door->look()) {
-    int rank = request.rank;
-    if (std::string why = refusalOf(rank, isEnding); !why.empty()) {
-      GuestDoor::refuse(request, why);
+    std::optional<Error> refusal = refusalOf(request, isEnding);
+    if (!refusal) {
+      admit(std::move(request));
       continue;
     }
-    // A guest that is gone before it was let in may come again.
-    Result<std::unique_ptr<RankProcess>> admitted =
-        GuestDoor::admit(std::move(request), startOf(rank));
-    if (admitted)
-      ranks[rank].process = *std::move(admitted);
-    else if (options.onWarning)
-      options.onWarning(admitted.error().message);
+    GuestDoor::refuse(request, *refusal);
+    warn(fmt::format("process {} asked to be rank {} and was refused: {}",
+                     request.pid, request.rank, refusal->message));
   }
 }
 
-std::string LaunchedRanks::refusalOf(int rank, bool isEnding) const {
+void LaunchedRanks::admit(GuestDoor::Request request) {
+  int rank = request.rank, pid = request.pid;
+  RankStart start = startOf(rank);
+  std::error_code none;
+  start.folder = std::filesystem::current_path(none).string();
+  if (start.cores &&
+      sched_setaffinity(pid, sizeof(*start.cores), &*start.cores) != 0)
+    warn(fmt::format("process {}, which is {}, keeps the cores that it came "
+                     "with: it may not use those that the run has for it ({})",
+                     pid, options.nameOf(rank), std::strerror(errno)));
+  // A guest that is gone before it was let in may come again.
+  Result<std::unique_ptr<RankProcess>> admitted =
+      GuestDoor::admit(std::move(request), start);
+  if (admitted)
+    ranks[rank].process = *std::move(admitted);
+  else
+    warn(admitted.error().message);
+}
+
+std::optional<Error> LaunchedRanks::refusalOf(const GuestDoor::Request &request,
+                                              bool isEnding) const {
+  int rank = request.rank;
   if (rank < 0 || rank >= options.ranks)
-    return fmt::format("the job has ranks 0 to {}", options.ranks - 1);
+    return Error{fmt::format("the job has ranks 0 to {}", options.ranks - 1)};
+  if (!request.planHash.empty() && request.planHash != options.planHash)
+    return Error{fmt::format("its plan has SHA-256 {}, and that of the run {}",
+                             request.planHash, options.planHash)};
   if (isEnding)
-    return "it comes too late, the job is ending";
+    return Error{"it comes too late, the job is ending", Error::Fault::Rank};
   if (ranks[rank].process)
-    return fmt::format("process {} is that rank already",
-                       ranks[rank].process->pid());
-  return "";
+    return Error{fmt::format("process {} is that rank already",
+                             ranks[rank].process->pid()),
+                 Error::Fault::Rank};
+  return std::nullopt;
 }
 
 bool LaunchedRanks::anyToCome(bool isEnding) const {

@@ -70,8 +70,11 @@ public:
 private:
   RankStart startOf(int rank) const;
   bool isGuest(int rank) const;
-  /// Why a process cannot be this rank; empty if it can.
-  std::string refusalOf(int rank, bool isEnding) const;
+  /// Why a process cannot be the rank that it asks to be; nothing if it can.
+  std::optional<Error> refusalOf(const GuestDoor::Request &request,
+                                 bool isEnding) const;
+  void admit(GuestDoor::Request request);
+  void warn(const std::string &message) const;
 
   const LaunchOptions &options;
   JobControl &job;

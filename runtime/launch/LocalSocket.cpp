@@ -3,15 +3,18 @@
 #include "runtime/launch/LocalSocket.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <string_view>
 
 namespace polyrank::runtime {
 namespace {
 
-constexpr size_t longestLine = 16 << 20;
+constexpr size_t longestLine = 16 << 20, longestName = 64;
+constexpr std::string_view prefix = "polyrank/";
 /// Linux passes at most 253 descriptors in one message.
 constexpr size_t filesOfAMessage = 128;
 
@@ -40,11 +43,23 @@ Error socketError(const std::string &what) {
                Error::Fault::Rank};
 }
 
+std::string checkJobName(const std::string &name) {
+  bool isRight = !name.empty() && name.size() <= longestName &&
+                 std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                   return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+                 });
+  return isRight ? ""
+                 : fmt::format("'{}' is no name of a run: it has 1 to {} "
+                               "letters, digits, '-', '_' and '.'",
+                               name, longestName);
+}
+
 std::pair<sockaddr_un, socklen_t> addressOf(const std::string &name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  size_t length = std::min(name.size(), sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path + 1, name.data(), length);
+  std::string path = std::string(prefix) + name;
+  size_t length = std::min(path.size(), sizeof(address.sun_path) - 1);
+  std::memcpy(address.sun_path + 1, path.data(), length);
   return {address,
           static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length)};
 }

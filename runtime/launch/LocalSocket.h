@@ -18,7 +18,12 @@ namespace polyrank::runtime {
 /// The error of the latest call of the system, with what was tried.
 Error socketError(const std::string &what);
 
-/// The address of an abstract socket, and its length.
+/// Returns what is wrong with the name by which guests find a run; empty if
+/// nothing is.
+std::string checkJobName(const std::string &name);
+
+/// The address of the abstract socket by which the guests of a run come, and
+/// its length. The name is one that checkJobName finds right.
 std::pair<sockaddr_un, socklen_t> addressOf(const std::string &name);
 
 /// The process at the other end, as the kernel knows it.
