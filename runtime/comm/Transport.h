@@ -7,6 +7,7 @@
 #include "runtime/device/Event.h"
 #include "runtime/job/Job.h"
 #include "runtime/plan/Collectives.h"
+#include "runtime/plan/Queues.h"
 #include "support/ElementType.h"
 #include "support/LinkTime.h"
 #include "support/Result.h"
@@ -51,6 +52,11 @@ struct Collective {
   std::span<const int32_t> permutation = {}; // source of each member
   std::span<const Transfer> transfers = {};
   uint64_t id = 0; // of the global value
+  /// The queue that the plan has for it (runtime/plan/Queues.h). A transport
+  /// may let it begin only when the one before it on the queue has ended: the
+  /// plan's verifier has found that ranks do not wait for each other then. A
+  /// transport with one order for all of them takes the order of the starts.
+  uint32_t queue = firstCommunicationQueue;
 };
 
 /// Identifies a collective from its start to its wait.
@@ -109,6 +115,8 @@ struct Channel {
   uint64_t id = 0;     // of the value
   uint64_t offset = 0; // in the sender's shared region
   uint64_t bytes = 0;  // of each value
+  /// The queue of this rank's end, on which nothing else is.
+  uint32_t queue = firstCommunicationQueue;
 };
 
 /// A channel that a transport has opened.
