@@ -250,6 +250,7 @@ CommandWriter::write(Operation &op,
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
   command->phase = phase;
+  command->queue = queues.get(&op);
   // The time to copy a value to a slot and from it is not part of a plan.
   if (auto send = dyn_cast<rank::SendOp>(op))
     command->picoseconds = durations.getArrival(send);

@@ -7,6 +7,7 @@
 #include "runtime/device/Event.h"
 #include "runtime/job/Job.h"
 #include "runtime/plan/CommunicatorProperties.h"
+#include "runtime/plan/Queues.h"
 #include "support/ElementType.h"
 #include "support/LinkTime.h"
 #include "support/Result.h"
@@ -54,6 +55,11 @@ struct Collective {
   uint64_t id = 0; // of the global value
   /// The wait follows the start at once, which counts as a part of it.
   bool isAwaited = false;
+  /// The queue that the plan has for it (runtime/plan/Queues.h). A communicator
+  /// may let it begin only when the one before it on the queue has ended: the
+  /// plan's verifier has found that ranks do not wait for each other then. A
+  /// communicator with one order for all of them takes the order of the starts.
+  uint32_t queue = firstCommunicationQueue;
 };
 
 /// Identifies a collective from its start to its wait.
@@ -113,6 +119,8 @@ struct Channel {
   /// False in a rehearsal: only times go through the channel, and the
   /// communicator takes no memory for values.
   bool hasValues = true;
+  /// The queue of this rank's end, on which nothing else is.
+  uint32_t queue = firstCommunicationQueue;
 };
 
 /// A channel that a communicator has opened.

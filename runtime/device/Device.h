@@ -7,6 +7,7 @@
 #include "runtime/device/Event.h"
 #include "runtime/device/Reading.h"
 #include "runtime/plan/BufferPlace.h"
+#include "runtime/plan/Queues.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/ElementType.h"
 #include "support/Result.h"
@@ -71,12 +72,17 @@ public:
   virtual Result<void> run(Invocation invocation) = 0;
 };
 
-/// The queues of a device (CUDA: streams): operations and copies within the
-/// device, copies from the host, copies to the host. What is on one queue runs
-/// in the order in which it was enqueued, concurrently with the other queues.
-/// Queues of communication belong to the communicator.
-enum class Queue : uint8_t { Compute, CopiesIn, CopiesOut };
-inline constexpr int numQueues = 3;
+/// The queues of a device (CUDA: streams), by their numbers in plans:
+/// operations and copies within the device, copies from the host, copies to the
+/// host. What is on one queue runs in the order in which it was enqueued,
+/// concurrently with the other queues. Queues of communication belong to the
+/// communicator.
+enum class Queue : uint8_t {
+  Compute = computeQueue,
+  CopiesIn = copyInQueue,
+  CopiesOut = copyOutQueue
+};
+inline constexpr int numQueues = firstCommunicationQueue;
 
 /// The rates that a device reaches with all its threads.
 struct DeviceRates {

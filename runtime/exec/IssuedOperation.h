@@ -30,6 +30,8 @@ class CollectiveOperation : public IssuedOperation {
 public:
   /// Takes everything but the transfers from `source`.
   CollectiveOperation(const plan::Collective &source, Group group);
+  /// Lets it run on this queue of the plan.
+  void setQueue(uint32_t queue) { collective.queue = queue; }
   /// Returns the end of the collective that was issued last.
   virtual Result<Event> wait() = 0;
   /// That end.

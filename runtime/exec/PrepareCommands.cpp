@@ -36,9 +36,9 @@ private:
   Device::Prepared prepareComputed(const plan::Command &command);
   Result<void> prepareLoop(PreparedCommand &loop);
   Issued prepareIssued(const plan::Command &command);
-  Issued prepareMove(const plan::Send &send);
-  Issued prepareMove(const plan::Receive &receive);
-  Issued prepareStart(const plan::Collective &collective);
+  Issued prepareSending(const plan::Command &command);
+  Issued prepareReceiving(const plan::Command &command);
+  Issued prepareStart(const plan::Command &command);
 
   uint32_t microbatches;
   const RankContext &on;
@@ -90,9 +90,11 @@ Result<void> Preparation::prepareLoop(PreparedCommand &loop) {
   return {};
 }
 
-Preparation::Issued Preparation::prepareMove(const plan::Send &send) {
+Preparation::Issued Preparation::prepareSending(const plan::Command &command) {
+  const plan::Send &send = *command.body_as_Send();
   Channel channel = channelOf(send, groups[send.group()]);
   channel.hasValues = !on.rehearsal;
+  channel.queue = command.queue();
   auto peer = int32_t(ranksOf[send.group()][send.to()]);
   POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
   return std::unique_ptr<IssuedOperation>(
@@ -101,18 +103,21 @@ Preparation::Issued Preparation::prepareMove(const plan::Send &send) {
                    : prepareSend(send, end, peer, on.arena, on.communicator));
 }
 
-Preparation::Issued Preparation::prepareMove(const plan::Receive &receive) {
+Preparation::Issued
+Preparation::prepareReceiving(const plan::Command &command) {
+  const plan::Receive &receive = *command.body_as_Receive();
+  Channel channel = channelOf(receive, groups[receive.group()]);
+  channel.queue = command.queue();
   auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
-  POLYRANK_ASSIGN(end, on.communicator.openChannel(
-                           channelOf(receive, groups[receive.group()])));
+  POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
   return std::unique_ptr<IssuedOperation>(
       on.rehearsal
           ? on.rehearsal->prepareReceive(end, peer)
           : prepareReceive(receive, end, peer, on.arena, on.communicator));
 }
 
-Preparation::Issued
-Preparation::prepareStart(const plan::Collective &collective) {
+Preparation::Issued Preparation::prepareStart(const plan::Command &command) {
+  const plan::Collective &collective = *command.body_as_Collective();
   Group group = groups[collective.group()];
   std::unique_ptr<CollectiveOperation> operation;
   if (on.rehearsal) {
@@ -123,6 +128,7 @@ Preparation::prepareStart(const plan::Collective &collective) {
                                             on.arena, on.communicator));
     operation = std::move(real);
   }
+  operation->setQueue(command.queue());
   if (collective.request())
     started[collective.request()] = operation.get();
   return std::unique_ptr<IssuedOperation>(std::move(operation));
@@ -131,12 +137,12 @@ Preparation::prepareStart(const plan::Collective &collective) {
 Preparation::Issued Preparation::prepareIssued(const plan::Command &command) {
   if (const plan::Wait *wait = command.body_as_Wait())
     return prepareWait(*started.at(wait->request()));
-  if (const plan::Send *send = command.body_as_Send())
-    return prepareMove(*send);
-  if (const plan::Receive *receive = command.body_as_Receive())
-    return prepareMove(*receive);
-  if (const plan::Collective *collective = command.body_as_Collective())
-    return prepareStart(*collective);
+  if (command.body_as_Send())
+    return prepareSending(command);
+  if (command.body_as_Receive())
+    return prepareReceiving(command);
+  if (command.body_as_Collective())
+    return prepareStart(command);
   return on.rehearsal->prepare(at.segment, at.command);
 }
 

@@ -44,7 +44,7 @@ public:
     POLYRANK_ASSIGN(started, rehearsal.communicator.start(collective));
     request = started;
     isOver = false;
-    rehearsal.queues[collective.group.index].started.push_back(this);
+    rehearsal.queues[collective.queue].started.push_back(this);
     return hasRequest ? Result<Event>(request.started) : wait();
   }
 
@@ -65,7 +65,7 @@ public:
   Sending(Rehearsal &rehearsal, int64_t time, const Channel &channel,
           ChannelEnd end, int32_t peer)
       : TransferOperation(peer), rehearsal(rehearsal), time(time),
-        link(channel.group.index, channel.to), end(end) {}
+        queue(channel.queue), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
     int64_t came = 0, freed = 0;
@@ -76,7 +76,7 @@ public:
         return done.error();
       planned.sent = planned.arrives = rehearsal.plannedNow();
       if (time > 0) {
-        int64_t &linkFree = rehearsal.links[link];
+        int64_t &linkFree = rehearsal.links[queue];
         planned.arrives = linkFree =
             std::max(linkFree, planned.sent) + time / nanosecond;
       }
@@ -93,7 +93,7 @@ public:
 private:
   Rehearsal &rehearsal;
   int64_t time; // picoseconds
-  std::pair<uint32_t, uint32_t> link;
+  uint32_t queue;
   ChannelEnd end;
 };
 
@@ -157,7 +157,7 @@ Result<void> Rehearsal::goOnFrom(int64_t time) {
 void Rehearsal::beginStep() {
   begin = eventClock();
   planned = 0;
-  for (auto &[group, queue] : queues)
+  for (auto &[number, queue] : queues)
     queue.freeFrom = 0;
 }
 
@@ -177,10 +177,10 @@ Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
   return {};
 }
 
-/// A collective's end depends on the earlier ones of its group. All members
+/// A collective's end depends on the earlier ones of its queue. All members
 /// have started these, or will before they start this one.
 Result<void> Rehearsal::await(Flight &flight) {
-  Queue &queue = queues[flight.collective.group.index];
+  Queue &queue = queues[flight.collective.queue];
   while (!flight.isOver) {
     Flight &next = *queue.started.front();
     queue.started.pop_front();

@@ -272,7 +272,8 @@ bool PlanVerifier::verifyLoop(const std::string &what) {
       return fail("{}: in a loop only launches, library calls and copies are "
                   "possible",
                   inside);
-    if (!verifyPhase(inside, command) || !verifyCommand(inside, command))
+    if (!verifyPhase(inside, command) || !verifyCommand(inside, command) ||
+        !verifyQueue(inside, command))
       return false;
   }
   return true;

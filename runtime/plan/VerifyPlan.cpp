@@ -430,6 +430,9 @@ bool PlanVerifier::verifyProgram() {
            .fits(maxArena))
     return fail("an arena of {} + {} bytes", program->shared_size(),
                 program->private_size());
+  if (program->communication_queues() > maxQueues)
+    return fail("has {} communication queues; at most {} are possible",
+                program->communication_queues(), maxQueues);
   if (!verifyTarget() || !verifyData())
     return false;
   for (const Segment *segment : *program->segments())
@@ -459,7 +462,7 @@ bool PlanVerifier::verify() {
     return false;
   }
   return verifyTimes() && verifySharedNames() && verifyTransfers() &&
-         verifyEnd();
+         verifyQueues() && verifyEnd();
 }
 
 Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer,

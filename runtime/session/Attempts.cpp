@@ -35,6 +35,12 @@ Result<void> Attempts::launchAll(LaunchOptions launch) {
       return endBetweenAttempts(signal, damage + "; ");
     if (Result<void> older = checkpoints.takeOlder(damage); !older)
       return older;
+    if (launch.door)
+      return Error{fmt::format("{}; the ranks of this run have come as guests, "
+                               "and do so once: start it and them again with "
+                               "--resume {}",
+                               damage, run.resumed->path),
+                   Error::Fault::Rank};
   }
 }
 

@@ -262,6 +262,7 @@ PlanT pipelinePlan(const PipelineModel &model) {
 
   plan.programs.push_back(first.finish());
   plan.programs.push_back(second.finish());
+  assignQueues(plan);
   return plan;
 }
 
@@ -300,6 +301,7 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
       stage->run(0, m);
     plan.programs.push_back(stage->finish());
   }
+  assignQueues(plan);
   return plan;
 }
 

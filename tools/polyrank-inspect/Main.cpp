@@ -5,6 +5,7 @@
 #include "runtime/exec/Links.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/plan/Queues.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LayoutsSvg.h"
 #include "runtime/report/LogSvg.h"
@@ -297,6 +298,11 @@ double milliseconds(int64_t picoseconds) {
 void printOverlap(const StepTimeline &timeline) {
   if (timeline.overlap.empty())
     return;
+  fmt::print("  {:<8}{:<40}{:>11}\n", "queue", "of", "ms");
+  for (size_t queue = 0; queue < timeline.queues.size(); ++queue)
+    fmt::print("  {:<8}{:<40}{:>11.3f}\n",
+               queue == 0 ? computeQueue : firstCommunicationQueue + queue - 1,
+               timeline.queues[queue], milliseconds(timeline.busy[queue]));
   fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11}{:>8}\n", "kind", "axes",
              "count", "started", "sent", "ms", "hidden");
   for (const OverlapLine &line : timeline.overlap)
