@@ -16,21 +16,16 @@ Error postError(const std::string &what) {
   return Error{what + ": " + std::strerror(errno), Error::Fault::Rank};
 }
 
-union Control {
-  cmsghdr aligned;
-  char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 /// A message of one byte, with room for a descriptor.
 struct Message {
   Message() {
     header.msg_iov = &part;
     header.msg_iovlen = 1;
-    header.msg_control = control.bytes;
-    header.msg_controllen = sizeof(control.bytes);
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
   }
   Message(const Message &) = delete;
-  Control control{};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   char byte = 'm';
   iovec part{&byte, 1};
   msghdr header{};
