@@ -98,7 +98,8 @@ void Run::tellGuests() const {
   uint64_t last = prepared->report.ranks - 1;
   tell(fmt::format("polyrank-run: waits for {}, each started on this machine "
                    "by: polyrank-run --guest-of {} --rank {}\n",
-                   plural(last + 1, "rank"), door->name(),
+                   last == 0 ? "one rank" : fmt::format("{} ranks", last + 1),
+                   door->name(),
                    last == 0 ? "0" : fmt::format("I (0 to {})", last)));
 }
 
