@@ -64,7 +64,7 @@ static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
 PlacedCase::PlacedCase(Communicator &communicator, const Ranks &ranks,
                        Case given, uint64_t salt, uint64_t &cursor)
-    : communicator(communicator), test(std::move(given)) {
+    : test(std::move(given)) {
   auto group = communicator.createGroup(ranks);
   if (!group) {
     error = group.error().message;

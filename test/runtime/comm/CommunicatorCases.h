@@ -65,7 +65,6 @@ public:
   std::string error;
 
 private:
-  Communicator &communicator;
   Case test;
   int me = 0;
   std::vector<std::vector<Bytes>> inputs; // by transfer and member
