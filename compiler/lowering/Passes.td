@@ -22,6 +22,23 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def NormalizeCollectives : Pass<"normalize-collectives", "::mlir::ModuleOp"> {
+  let summary = "Writes collectives that the target's communicator lacks as those that it has";
+  let description = [{
+    The target says which collectives its communicator has
+    (runtime/plan/CommunicatorProperties.h). If it lacks strides, a collective along
+    another dim than the first becomes one along the first, between transposes: the
+    blocks of the members are then one after another in memory. If it lacks halos, the
+    borders of the blocks come by a permute for each neighbour, and are concatenated
+    with the block. The results have the same bits. What cannot be written as something
+    else is an error.
+
+    The communicator of ranks of one machine has everything, and the pass changes
+    nothing.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+}
+
 def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
   let summary = "Chooses the memory order of tensor dims that GEMMs read and write";
   let description = [{

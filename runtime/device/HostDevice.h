@@ -18,7 +18,7 @@ public:
       : team(std::move(team)) {}
 
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
-                                Sharing sharing) override;
+                                Sharing sharing = Sharing::Private) override;
   Result<Event> upload(DeviceSpan to, const Fill &fill, Events after) override;
   Result<Downloaded> download(DeviceSpan from, Events after) override;
   Result<Reading> read(DeviceSpan from, Events after) override;

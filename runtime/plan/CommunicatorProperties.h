@@ -15,8 +15,8 @@ struct CommunicatorProperties {
   std::string_view name;
   /// The kinds of collectives that it has, by CollectiveKind.
   std::array<bool, numCollectiveKinds> kinds = {};
-  /// True if the blocks of a transfer may be cut into rows (outer > 1), which
-  /// are not neighbours in the larger buffer. AllToAll has strides of its own.
+  /// True if a member's part of the larger buffer may be cut into rows that are
+  /// not neighbours there (outer > 1; for AllToAll several blocks in each).
   bool hasStrides = false;
   /// True if sums are taken in the order of the group: all ranks get equal
   /// bits, independent of timing. Otherwise they are equal to rounding.
@@ -30,6 +30,12 @@ struct CommunicatorProperties {
     return kinds[static_cast<size_t>(kind)];
   }
 };
+
+enum class Lack { Nothing, Kind, Strides };
+/// What the communicator lacks to move one operand of a collective over a group
+/// of `members`.
+Lack findLack(const CommunicatorProperties &communicator, CollectiveKind kind,
+              const TransferShape &shape, int64_t members);
 
 /// All that this project knows: the communicators whose ranks reach each
 /// other's memory.

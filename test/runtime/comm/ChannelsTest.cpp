@@ -414,6 +414,7 @@ TEST_P(ChannelsTest, ACircleOfChannelsIsFound) {
 INSTANTIATE_TEST_SUITE_P(
     Communicators, ChannelsTest,
     testing::Values(CommunicatorUnderTest{"shm", runOverShm},
+                    CommunicatorUnderTest{"late", runLate},
                     CommunicatorUnderTest{"shmWithThreads", runWithCommThreads,
                                           true}),
     [](const auto &communicator) { return communicator.param.name; });

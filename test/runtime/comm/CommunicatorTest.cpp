@@ -635,6 +635,7 @@ TEST_P(CommunicatorTest, AGroupThatIsNotOneIsAnError) {
 INSTANTIATE_TEST_SUITE_P(
     , CommunicatorTest,
     testing::Values(CommunicatorUnderTest{"Shm", runOverShm},
+                    CommunicatorUnderTest{"Late", runLate},
                     CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads,
                                           true}),
     [](const auto &instance) { return instance.param.name; });

@@ -80,6 +80,11 @@ struct CommunicatorUnderTest {
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
+/// Runs each rank on a communicator that works late, in the background
+/// (test/runtime/queued). Each call of the rank waits for the events that it
+/// gets.
+std::vector<RankOutcome> runLate(const JobShape &shape, const RankMain &main,
+                                 const std::string &abortMessage);
 /// Runs each rank with two communication threads, which oversubscribes the
 /// cores.
 std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,

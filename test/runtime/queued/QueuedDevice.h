@@ -24,7 +24,7 @@ public:
   ~QueuedDevice() override { queues->drain(); }
 
   Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
-                                Sharing sharing) override {
+                                Sharing sharing = Sharing::Private) override {
     POLYRANK_ASSIGN(memory, inner->allocate(bytes, alignment, sharing));
     if (bytes == 0)
       return DeviceMemory();
