@@ -36,6 +36,16 @@ def exported(sharedFolder):
 
 
 @pytest.fixture(scope="session")
+def adamw(exported):
+    """Case -> its plan with AdamW, for all tests that train it so."""
+    def get(case):
+        return shared.made(f"adamw-{case}", lambda folder: case.compile(
+            exported(case.model), folder / "plan", "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)")) / "plan"
+
+    return get
+
+
+@pytest.fixture(scope="session")
 def dataset(tmp_path_factory):
     """(model, microbatches) -> the npz file of its data."""
     folder, made = tmp_path_factory.mktemp("data"), {}

@@ -16,9 +16,8 @@ SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("zero-bubble", 1), ("interleaved", 3), 
 
 
 @pytest.mark.parametrize("case", sampling.rows(PIPELINES, valuesOf))
-def test_adamw_steps_have_pytorchs_losses(case, exported, dataset, tmp_path):
-    plan = case.compile(exported(case.model), tmp_path / "plan", ADAMW)
-    run = tools.train(plan, dataset(case.model, case.microbatches), 4, tmp_path / "run")
+def test_adamw_steps_have_pytorchs_losses(case, adamw, dataset, tmp_path):
+    run = tools.train(adamw(case), dataset(case.model, case.microbatches), 4, tmp_path / "run")
     theirs, _ = reference.train(case.model, case.microbatches, "adamw", 4, torch.float32, clip=case.clip)
     difference = max(abs(a - b) / abs(b) for a, b in zip(run.losses, theirs))
     assert difference <= 1e-4 or difference <= 3 * reference.spread(case.model, case.microbatches, "adamw", 4)[0]

@@ -26,9 +26,8 @@ def worst(differences):
 
 
 @each_case
-def test_ten_adamw_steps_have_pytorchs_losses(case, exported, dataset, tmp_path):
-    plan = case.compile(exported(case.model), tmp_path / "plan",
-                        "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)")
+def test_ten_adamw_steps_have_pytorchs_losses(case, adamw, dataset, tmp_path):
+    plan = adamw(case)
     data = dataset(case.model, case.microbatches)
     run = tools.train(plan, data, 10, tmp_path / "run")
     theirs, _ = reference.train(case.model, case.microbatches, "adamw", 10, torch.float32)

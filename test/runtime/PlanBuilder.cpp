@@ -243,8 +243,9 @@ void assignQueues(PlanT &plan) {
     QueueNumbers numbers;
     auto digitsOf = [&](uint32_t group) {
       AxisDigits digits;
-      for (const AxisRef &ref : program->groups[group]->axes)
-        digits.push_back({ref.axis(), ref.pre(), ref.size()});
+      if (group < program->groups.size()) // else the plan is no valid one
+        for (const AxisRef &ref : program->groups[group]->axes)
+          digits.push_back({ref.axis(), ref.pre(), ref.size()});
       return digits;
     };
     for (auto &segment : program->segments)

@@ -228,6 +228,7 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
     command->body.Set(std::move(gather));
     program.segments[segment]->commands.push_back(std::move(command));
   }
+  assignQueues(plan);
   for (int number = 0; number < 4; ++number) {
     Rank rank(plan, number);
     ASSERT_TRUE(rank.program->runStep(0));

@@ -62,6 +62,7 @@ plan::PlanT twoRanks() {
       ->commands[2]
       ->body.AsCollective()
       ->group = 0;
+  assignQueues(plan);
   return plan;
 }
 

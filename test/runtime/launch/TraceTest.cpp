@@ -26,6 +26,7 @@ protected:
         ->commands[2]
         ->body.AsCollective()
         ->group = 0;
+    assignQueues(built);
     startEarly(built, updateSegment, 0, 3, 2);
     startEarly(built, updateSegment, 2, 3, 1);
     return built;

@@ -104,16 +104,22 @@ struct Lie {
 
 inline void PrintTo(const Lie &lie, std::ostream *out) { *out << lie.name; }
 
-/// `plan` is valid, except for the lie.
-inline void expectRefused(const Lie &lie, PlanT plan = goodPlan()) {
+/// `plan` is valid, except for the lie, which is about no queue: all commands
+/// get the right ones afterwards, unless it `isAboutQueues`.
+inline void expectRefused(const Lie &lie, PlanT plan = goodPlan(),
+                          bool isAboutQueues = false) {
   lie.tell(plan);
+  if (!isAboutQueues)
+    assignQueues(plan);
   auto verified = verifyPlan(serialise(plan));
   ASSERT_FALSE(verified);
   EXPECT_NE(verified.error().message.find(lie.message), std::string::npos)
       << verified.error().message;
 }
 
-inline void expectAccepted(const PlanT &plan) {
+/// Accepted with the right queues.
+inline void expectAccepted(PlanT plan) {
+  assignQueues(plan);
   auto verified = verifyPlan(serialise(plan));
   EXPECT_TRUE(verified) << verified.error().message;
 }

@@ -57,7 +57,9 @@ const Lie lies[] = {
 };
 
 class RefusedQueues : public testing::TestWithParam<Lie> {};
-TEST_P(RefusedQueues, WithAMessage) { expectRefused(GetParam()); }
+TEST_P(RefusedQueues, WithAMessage) {
+  expectRefused(GetParam(), goodPlan(), true);
+}
 INSTANTIATE_TEST_SUITE_P(VerifyQueues, RefusedQueues, testing::ValuesIn(lies),
                          [](auto &info) { return info.param.name; });
 
@@ -94,7 +96,7 @@ const Lie pipelineLies[] = {
 
 class RefusedQueuesOfPipelines : public testing::TestWithParam<Lie> {};
 TEST_P(RefusedQueuesOfPipelines, WithAMessage) {
-  expectRefused(GetParam(), goodPipeline());
+  expectRefused(GetParam(), goodPipeline(), true);
 }
 INSTANTIATE_TEST_SUITE_P(VerifyQueues, RefusedQueuesOfPipelines,
                          testing::ValuesIn(pipelineLies),
