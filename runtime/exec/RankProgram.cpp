@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
+#include <utility>
 
 namespace polyrank::runtime {
 namespace {
@@ -382,10 +383,11 @@ uint64_t inputBytesOf(const plan::Program &program) {
   return sum;
 }
 
-Result<void> RankProgram::fillInputs(const DataSource &data,
-                                     const Batch &batch) {
+Result<void> RankProgram::fillInputs(const DataSource &data, const Batch &batch,
+                                     int64_t began) {
   if (!reader)
     return {};
+  waited = {};
   POLYRANK_ASSIGN(staged, reader->take(data, batch));
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {
@@ -396,6 +398,7 @@ Result<void> RankProgram::fillInputs(const DataSource &data,
         return filled;
       staged = staged.subspan(bytes);
     }
+  waited = {began, eventClock()};
   return {};
 }
 
@@ -464,7 +467,7 @@ Result<std::shared_ptr<const StepRun>> RankProgram::runStep(uint64_t step) {
           !done)
         return done.error();
     }
-  return interpreter->runStep(step, latest);
+  return interpreter->runStep(step, latest, std::exchange(waited, InputWait()));
 }
 
 std::vector<Metric> RankProgram::learningRates(uint64_t step) const {

@@ -80,6 +80,12 @@ public:
           "waiting", fmt::format("\"rank\":{}", completion->lastStarter));
   }
 
+  /// Writes a wait for samples on the rank's own track.
+  void waitForInputs(uint64_t step, int64_t begin, int64_t end) {
+    complete(computeTrack, begin, end, "\"waits for samples\"", "data",
+             fmt::format("\"step\":{}", step));
+  }
+
   /// Writes the flight of a collective or a transfer on a track of its group.
   void flight(const Described &command, uint64_t step, uint32_t action,
               int64_t begin, const Completion &completion) {
@@ -276,6 +282,11 @@ Result<void> Trace::write(const Sink &sink) const {
   constexpr size_t pieceBytes = 1 << 20;
   Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
+  for (const Inputs &wait : inputs) {
+    writer.waitForInputs(wait.step, wait.begin, wait.end);
+    if (Result<void> written = writer.flush(pieceBytes); !written)
+      return written;
+  }
   std::map<uint32_t, int64_t> starts; // of collectives in flight, by request
   for (const Record &record : commands) {
     const Described &command = writer.described(record.action, record.command);

@@ -35,13 +35,14 @@ private:
   /// A step that was run and not reported yet.
   struct Pending {
     uint64_t step = 0;
-    int64_t began = 0; // when the host began it, in nanoseconds
+    int64_t began = 0;  // when the host began it, in nanoseconds
+    int64_t agreed = 0; // how long ranks agreed that all have their samples
     std::shared_ptr<const StepRun> run;
     MetricReadings metrics;
     int64_t stored = 0; // when its outputs were stored; 0: it has none
   };
 
-  Result<void> fillInputs(uint64_t step);
+  Result<void> fillInputs(Pending &next);
   /// Returns true if all ranks have read their samples.
   Result<bool> agree(bool isFilled);
   Result<void> storeOutputs(uint64_t step);

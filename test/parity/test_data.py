@@ -1,5 +1,6 @@
 """Which samples a run trains on: numpy's reckoning, seen through PyTorch's losses of a model that learns nothing."""
 
+import json
 import os
 import re
 import subprocess
@@ -215,3 +216,30 @@ def test_the_next_step_is_read_while_this_one_runs(tmp_path, monkeypatch):
     (tmp_path / "log.jsonl").unlink()
     monkeypatch.setenv("POLYRANK_FAIL", f"input.filled:hit=0:action=delay={delay}")
     assert secondsOfStep() < alone + 0.5 * 2e-3 * delay
+
+
+def test_what_reading_costs_is_in_every_report(still, tmp_path, monkeypatch):
+    """Samples that take 60 ms to read, and steps of a few."""
+    write(tmp_path / "a.bin", 0, 100)
+    monkeypatch.setenv("POLYRANK_FAIL", "input.filled:hit=0:action=delay=30")  # for each of two inputs
+    output, said = tool("run", still[0], "--data", tmp_path / "a.bin", "--steps", 8, "--log", tmp_path / "log", "--json",
+                        "--trace", tmp_path / "trace", "--profile", tmp_path / "profile")
+    steps = tools.stepsOf(tmp_path / "log")
+    for step in steps[1:]:
+        assert 0.02 < step["data_seconds"] < step["seconds"]
+        for rank in (step["slowest"], step["fastest"]):
+            parts = rank["compute_seconds"] + rank["communication_seconds"] + rank["data_seconds"]
+            assert 0.95 * rank["seconds"] < parts < 1.001 * rank["seconds"]
+    report = json.loads(output)
+    assert report["data_seconds"] == pytest.approx(sum(step["data_seconds"] for step in steps))
+    # The last step is shown in any case.
+    shown = re.search(r"step 8/8 .* data (\d+) %", said)
+    assert shown and int(shown[1]) == pytest.approx(100 * steps[-1]["data_seconds"] / steps[-1]["seconds"], abs=1)
+    events = [event for event in json.loads((tmp_path / "trace").read_text())["traceEvents"] if event.get("cat") == "data"]
+    for rank in report["ranks"]:
+        waits = [event["dur"] for event in events if event["pid"] == rank["rank"] and event["name"] == "waits for samples"]
+        assert len(waits) == 8 and 1e-6 * sum(waits) == pytest.approx(rank["data_seconds"], rel=1e-3)
+        assert re.search(rf"rank {rank['rank']} .* [1-9]\d\.\d %\n", said)
+    (line,) = [line for line in json.loads((tmp_path / "profile").read_text())["commands"] if line["kind"] == "data"]
+    mean = sum(event["dur"] for event in events if event["pid"] == 0 and event["args"]["step"] > 1) / 7
+    assert line["command"] == "wait for samples" and line["seconds"] == pytest.approx(1e-6 * mean, rel=1e-3)
