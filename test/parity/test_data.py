@@ -149,6 +149,71 @@ def test_documents_of_a_megatron_pair_are_padded_or_masked(still, tmp_path):
     assert losses(plan, tmp_path, *plain) == pytest.approx(expected(loss, rows), rel=1e-5)
 
 
+class Shifting(torch.nn.Module):
+    """Computes its loss itself, of labels that it shifts, as the models of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.head = torch.nn.Embedding(VOCAB, 8), torch.nn.Linear(8, VOCAB)
+
+    def forward(self, input_ids, labels):
+        logits = self.head(self.embedding(input_ids))
+        return logits, torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+@pytest.fixture(scope="module")
+def shifting(tmp_path_factory):
+    """A plan on two ranks, and the model's own loss of rows."""
+    folder, model = tmp_path_factory.mktemp("shifting"), Shifting()
+    ids = torch.zeros(BATCH, LENGTH, dtype=torch.int64)
+    torch.onnx.export(model, (), folder / "model.onnx", kwargs={"input_ids": ids, "labels": ids}, dynamo=True, optimize=False,
+                      input_names=["input_ids", "labels"], output_names=["logits", "loss"])
+    tool("compile", folder / "model.onnx", "-o", folder / "plan", "--mesh", "data=2", "--loss", "output(loss)",
+         "--optimizer", "sgd(lr=1e-30)")
+
+    def loss(inputs, labels):
+        return model(*(torch.tensor(np.array(each, np.int64)) for each in (inputs, labels)))[1].item()
+
+    return folder / "plan", loss
+
+
+def test_a_model_that_shifts_its_labels_gets_the_tokens_themselves(shifting, tmp_path):
+    plan, loss = shifting
+    tokens = write(tmp_path / "a.bin", 1, STEPS * BATCH)[:-1]
+    (tmp_path / "a.bin").write_bytes(tokens.tobytes())  # a row needs no token beyond it
+    run = (plan, tmp_path, "--data", tmp_path / "a.bin", "--order", "sequential", "--epochs", 1)
+    rows = [(tokens[at:at + LENGTH],) * 2 for at in range(0, len(tokens), LENGTH)]
+    found = losses(*run, "--labels", "same")
+    assert len(found) == STEPS and found == pytest.approx(expected(loss, rows), rel=2e-5)
+    # The first token of a document is not predicted from the one before.
+    masked = [(row, np.where(np.concatenate([[False], row[:-1] == 0]), -100, row.astype(int))) for row, _ in rows]
+    assert losses(*run, "--labels", "same", "--eos", 0, "--mask-eos") == pytest.approx(expected(loss, masked), rel=2e-5)
+    error = tool("run", plan, "--data", tmp_path / "a.bin", "--steps", 1, code=1)[1]
+    assert "--labels same, where the model shifts them itself" in error
+
+
+@pytest.mark.parametrize("labels", ["next", "same"])
+def test_marked_prompts_are_not_learned(still, shifting, tmp_path, labels):
+    """What SFT has: of each document the beginning is a prompt."""
+    plan, loss = still if labels == "next" else shifting
+    tokens = write(tmp_path / "a.bin", 2, STEPS * BATCH)
+    marks = np.random.default_rng(3).integers(2, size=len(tokens)).astype(np.uint8)
+    (tmp_path / "a.mask").write_bytes(marks.tobytes())
+    learned = np.where(marks == 1, tokens.astype(int), -100)
+    shift = int(labels == "next")
+    rows = [(tokens[at:at + LENGTH], learned[at + shift:at + shift + LENGTH]) for at in range(0, STEPS * BATCH * LENGTH, LENGTH)]
+    run = ("--data", tmp_path / "a.bin", "--order", "sequential", "--labels", labels, "--mask-prompts", "--steps", STEPS)
+    assert losses(plan, tmp_path, *run) == pytest.approx(expected(loss, rows), rel=2e-5)
+    for content, message in ((marks[:-1].tobytes(), f"has {len(marks) - 1} bytes, but '{tmp_path}/a.bin' has {len(marks)} tokens"),
+                             (b"\2" * len(marks), "byte 0 is 2, but a mark is 1" if labels == "same" else "byte 1 is 2, but a mark is 1"),
+                             (None, "--mask-prompts needs it beside the tokens: one byte for each token")):
+        (tmp_path / "a.mask").unlink()
+        if content:
+            (tmp_path / "a.mask").write_bytes(content)
+        assert message in tool("run", plan, *run, code=1)[1]
+
+
 def test_a_token_out_of_range_is_found_before_the_run_or_after_the_weights_are_saved(still, tmp_path):
     plan, _ = still
     tokens = write(tmp_path / "a.bin", 0, BATCH * 4)

@@ -90,6 +90,19 @@ OptionGroup sampleOptions(RunOptions &options) {
           {"--mask-eos", "", &documents.maskLabels,
            "The label after the end of a document, the first token of the next "
            "one, does not count"},
+          {"--labels",
+           "WHICH",
+           choice(&documents.labels,
+                  {{"next", std::optional(LabelRule::Next)},
+                   {"same", std::optional(LabelRule::Same)}}),
+           "The labels of token files: next (the next token, the default) or "
+           "same (the tokens themselves, for a model that shifts them itself, "
+           "as those of transformers do). An input 'labels' of the model gets "
+           "them, too",
+           {.refuse = refuse}},
+          {"--mask-prompts", "", &documents.maskPrompts,
+           "Tokens that NAME.mask beside a token file marks with 0 are no "
+           "labels: one byte for each token, 1 where it is learned"},
           {"--reset-position-ids", "", &documents.resetPositions,
            "Position ids begin again at 0 with each document, of a model with "
            "an input 'position_ids'"},
