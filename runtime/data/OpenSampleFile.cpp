@@ -2,6 +2,7 @@
 // need.
 
 #include "runtime/data/MegatronIndex.h"
+#include "runtime/data/OtherFormats.h"
 #include "runtime/data/SampleFile.h"
 #include "runtime/data/TokenTypes.h"
 
@@ -134,6 +135,8 @@ Result<SampleFile> SampleFile::open(const std::string &path,
     POLYRANK_ASSIGN(index, indexOf(path));
     if (!index.empty())
       return openPair(index, documents, inputs);
+    if (Result<void> other = refuseOtherFormat(path); !other)
+      return other.error();
     if (Result<void> known = refuseForeign(path); !known)
       return known.error();
     if (suffixOf(path) == ".npz") {

@@ -385,9 +385,11 @@ uint64_t inputBytesOf(const plan::Program &program) {
 
 Result<void> RankProgram::fillInputs(const DataSource &data, const Batch &batch,
                                      int64_t began) {
-  if (!reader)
-    return {};
   waited = {};
+  if (!reader) {
+    waited = {began, eventClock()};
+    return {};
+  }
   POLYRANK_ASSIGN(staged, reader->take(data, batch));
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {

@@ -28,7 +28,7 @@ struct CommandTimes {
 };
 
 /// When the host waited for the inputs of a step, in nanoseconds of
-/// CLOCK_MONOTONIC; both are 0 if the program has no inputs.
+/// CLOCK_MONOTONIC; both are 0 if the run has no samples.
 struct InputWait {
   int64_t begin = 0, end = 0;
 

@@ -27,6 +27,8 @@ public:
   /// anything is saved or evaluated, and at the end: nothing follows a NaN.
   Result<void> finish() { return reportOver(0); }
 
+  /// True if no samples were left for the latest step, which was not run.
+  bool hasEnded() const { return ended; }
   /// Set if the samples of a step could not be read, so that the training ends
   /// before it: an error if this rank could not read them.
   const std::optional<Result<void>> &badSamples() const { return bad; }
@@ -43,6 +45,11 @@ private:
   };
 
   Result<void> fillInputs(Pending &next);
+  /// Waits for the samples of a step from a stream. All ranks get the same
+  /// answer.
+  Result<void> awaitSamples(const Pending &next);
+  /// True if what was trained is saved.
+  bool savesAny() const;
   /// Returns true if all ranks have read their samples.
   Result<bool> agree(bool isFilled);
   Result<void> storeOutputs(uint64_t step);
@@ -58,6 +65,7 @@ private:
   std::deque<Pending> pending; // oldest first
   int64_t lastEnd = 0;         // of the step that was reported last
   std::optional<Result<void>> bad;
+  bool ended = false;
 };
 
 } // namespace polyrank::runtime

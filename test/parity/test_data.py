@@ -214,6 +214,33 @@ def test_marked_prompts_are_not_learned(still, shifting, tmp_path, labels):
         assert message in tool("run", plan, *run, code=1)[1]
 
 
+OTHER_FORMATS = {
+    "a.parquet": "is a Parquet file; text in it becomes tokens by: polyrank tokenize {0} --tokenizer tokenizer.json --text-field text "
+                 "-o tokens (then --data tokens.bin); columns of numbers are read by: --data 'command:python3 -m polyrank.columns {0}'",
+    "a.arrow": "--data 'command:python3 -m polyrank.columns {0}'",
+    "a.csv": "--data 'command:python3 -m polyrank.columns {0}'",
+    "a.jsonl": "polyrank tokenize {0} --tokenizer tokenizer.json -o tokens; then give --data tokens.bin",
+    "a.json": "polyrank tokenize {0} --tokenizer",
+    "a.tar": "--data 'command:python3 loader.py', with polyrank.feed(loader) in it",
+    "a.bin.zst": "unpack it first: zstd -d {0}; then give --data {1}",
+    "a.bin.gz": "unpack it first: gzip -dk {0}; then give --data {1}",
+    "images/": "is a folder; its files are named by a pattern in quotes (--data '{1}/*.bin'), or a loader of yours reads it",
+    "a.dat": "polyrank tokenize, tokens are written as uint16 into a .bin",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_another_format_is_answered_with_what_to_type(still, tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("/"):
+        path.mkdir()
+    else:
+        path.write_bytes(b"PAR1 anything")
+    error = tool("run", still[0], "--data", path, "--steps", 1, code=1)[1]
+    without = path if name.endswith("/") else path.with_suffix("")
+    assert OTHER_FORMATS[name].format(path, without) in error and "name it" not in error
+
+
 def test_a_token_out_of_range_is_found_before_the_run_or_after_the_weights_are_saved(still, tmp_path):
     plan, _ = still
     tokens = write(tmp_path / "a.bin", 0, BATCH * 4)

@@ -16,7 +16,7 @@ namespace {
 std::vector<std::string> splitPaths(const std::vector<std::string> &given) {
   std::vector<std::string> paths;
   for (const std::string &text : given) {
-    if (access(text.c_str(), F_OK) == 0) {
+    if (access(text.c_str(), F_OK) == 0 || feedNameOf(text)) {
       paths.push_back(text);
       continue;
     }
@@ -44,9 +44,16 @@ OptionGroup sampleOptions(RunOptions &options) {
            "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
            "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with one "
            "array per input (and 'labels'). Repeatable, several at commas, "
-           "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7). "
-           "docs/data-files.md says which sample stands where",
+           "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7); or "
+           "a "
+           "feed: command:COMMAND, or a FIFO. docs/data-files.md says which "
+           "sample stands where",
            {.refuse = refuse}},
+          {"--data-timeout",
+           "SECONDS",
+           &options.dataTimeout,
+           "End the run if a feed gives nothing for this many seconds",
+           {.check = between(0.1, 1e9), .refuse = refuse}},
           {"--inputs",
            "FILE",
            &options.inputs,
