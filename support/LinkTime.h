@@ -1,5 +1,5 @@
 // How long bytes take over a link: the one type of all that compiler, plan and
-// transports reckon of links.
+// communicators reckon of links.
 
 #pragma once
 

@@ -42,5 +42,7 @@ if lit_config.params.get("target") == "grid":
         "form-attention.mlir", "form-attention-errors.mlir", "form-gemms-errors.mlir", "form-loops.mlir", "lower-kernels.mlir",
         # The alignment of buffers, and rates.
         "assign-buffers-channels.mlir", "assign-buffers.mlir", "start-collectives.mlir",
+        # What the communicator has: target/grid/collectives.mlir.
+        "normalize-collectives.mlir",
         # Models that polyrank-compile has for its own target: target/grid/steps.test has them for this one.
         "lowered-steps.test"]

@@ -141,14 +141,14 @@ std::string polyrank::driver::describePlan(StringRef plan) {
                     "+ {5:f2} %)",
                     plan, read->ranks, read->ranks == 1 ? "" : "s",
                     read->mesh.empty() ? "" : " (" + read->mesh + ")",
-                    bytesText(read->arenaBytes()), read->arenaGap())
+                    bytesText(read->valueBytes()), read->valueGap())
           .str();
-  // Only uses of at least 1/200 of the arena; polyrank-inspect shows the
+  // Only uses of at least 1/200 of the memory; polyrank-inspect shows the
   // others.
   std::string uses;
   for (int use = 0; use < runtime::numMemoryUses; ++use)
     if (uint64_t bytes = read->memory[use].atPeak;
-        bytes >= read->arenaBytes() / 200)
+        bytes >= read->valueBytes() / 200)
       uses += (uses.empty() ? "" : ", ") + bytesText(bytes) + " " +
               runtime::nameOf(runtime::MemoryUse(use));
   if (count)

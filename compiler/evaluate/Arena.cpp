@@ -45,17 +45,6 @@ public:
   }
   int64_t size() const { return cells.size(); }
 
-  // An eight-byte counter.
-  void writeNumber(int64_t begin, int64_t number) {
-    std::fill_n(cells.begin() + begin, counterBytes, Cell());
-    cells[begin].integer = number;
-    cells[begin].size = counterBytes;
-  }
-  int64_t readNumber(int64_t begin) const {
-    return cells[begin].size == counterBytes ? cells[begin].integer : 1;
-  }
-  static constexpr int64_t counterBytes = 8;
-
 private:
   struct Cell {
     double number = 0;
@@ -91,15 +80,12 @@ public:
 
   void write(Value value, const Devices &parts);
   Devices read(Value value);
-  /// Writes the constants that the plan stores, and makes the channels empty.
+  /// Writes the constants that the plan stores.
   LogicalResult load(func::FuncOp function);
 
 protected:
   LogicalResult runOp(Operation &op) override;
   LogicalResult runLoop(rank::LoopOp loop) override;
-  LogicalResult send(rank::SendOp op, const rank::Transfer &transfer) override;
-  LogicalResult receive(rank::RecvOp op,
-                        const rank::Transfer &transfer) override;
 
 private:
   struct Flight {
@@ -110,11 +96,6 @@ private:
   LogicalResult execute(Operation &op);
   LogicalResult executeStarted(Operation *awaited);
   LogicalResult runSegments(rank::MicrobatchesOp loop);
-  /// Checks that the channel lies within the senders' shared regions.
-  LogicalResult checkChannel(Operation *op, const rank::Transfer &transfer);
-  Memory &getShared(int64_t device) {
-    return memory[static_cast<int>(rank::Region::Shared)][device];
-  }
 
   Arenas &memory;
   int64_t microbatch = 0, iteration = 0;
@@ -172,90 +153,11 @@ LogicalResult ArenaEvaluator::execute(Operation &op) {
   return success();
 }
 
-// A channel holds the number of sends, the number of receives, and the slots.
-
-LogicalResult ArenaEvaluator::checkChannel(Operation *op,
-                                           const rank::Transfer &transfer) {
-  rank::BufferAttr channel = transfer.channel;
-  if (!channel)
-    return op->emitOpError("has no channel");
-  for (int64_t device : devices)
-    if (int64_t size = getShared(transfer.getSender(device)).size();
-        channel.getOffset() < 0 || channel.getEnd(1) > size)
-      return op->emitOpError("has the channel ")
-             << channel << ", and the sender's shared region has " << size
-             << " bytes";
-  return success();
-}
-
-LogicalResult ArenaEvaluator::send(rank::SendOp op,
-                                   const rank::Transfer &transfer) {
-  if (failed(checkChannel(op, transfer)))
-    return failure();
-  int64_t begin = transfer.channel.getOffset();
-  auto count = [&](int64_t device, bool received) {
-    return getShared(device).readNumber(begin +
-                                        received * Memory::counterBytes);
-  };
-  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
-        return count(sender, false) - count(sender, true) < transfer.slots;
-      })))
-    return failure();
-  int64_t slotBytes =
-      rank::getChannelSlotBytes(rank::getByteSize(transfer.type));
-  for (int64_t device : devices) {
-    int64_t number = count(device, false);
-    getShared(device).write(
-        begin + rank::channelAlignment + number % transfer.slots * slotBytes,
-        at(op.getInput(), device), getElementBytes(op.getInput()));
-    getShared(device).writeNumber(begin, number + 1);
-  }
-  return success();
-}
-
-LogicalResult ArenaEvaluator::receive(rank::RecvOp op,
-                                      const rank::Transfer &transfer) {
-  if (failed(checkChannel(op, transfer)))
-    return failure();
-  int64_t begin = transfer.channel.getOffset(),
-          received = begin + Memory::counterBytes;
-  if (failed(awaitTransfer(op, transfer, [&](int64_t sender) {
-        return getShared(sender).readNumber(begin) >
-               getShared(sender).readNumber(received);
-      })))
-    return failure();
-  int64_t bytes = rank::getByteSize(transfer.type),
-          slotBytes = rank::getChannelSlotBytes(bytes);
-  values[op.getOutput()] = each([&](int64_t device) {
-    Memory &sender = getShared(transfer.getSender(device));
-    int64_t number = sender.readNumber(received);
-    int64_t slot =
-        begin + rank::channelAlignment + number % transfer.slots * slotBytes;
-    Tensor value =
-        sender.read(slot, transfer.type, getElementBytes(op.getOutput()));
-    // A second read of this slot must be noticed.
-    sender.spoil(slot, bytes);
-    sender.writeNumber(received, number + 1);
-    return value;
-  });
-  return success();
-}
-
 LogicalResult ArenaEvaluator::load(func::FuncOp function) {
   WalkResult loaded = function.walk([&](Operation *op) -> WalkResult {
     auto command = dyn_cast<rank::CommandOp>(op);
     if (command && command.isWrittenAtLoad())
       return execute(*op);
-    auto transfer = rank::getTransfer(op);
-    if (!transfer || !transfer->isSend)
-      return WalkResult::advance();
-    if (failed(checkTransfer(op, *transfer)) ||
-        failed(checkChannel(op, *transfer)))
-      return failure();
-    for (int64_t device : devices)
-      for (int64_t counter : {0, 1})
-        getShared(device).writeNumber(
-            transfer->channel.getOffset() + counter * Memory::counterBytes, 0);
     return WalkResult::advance();
   });
   return failure(loaded.wasInterrupted());

@@ -39,7 +39,7 @@ public:
                                llvm::ArrayRef<int64_t> devices,
                                Meeting &meeting);
 
-  /// The tensors sent but not yet received, by channel id and sending device.
+  /// The tensors sent but not yet received, by id and sending device.
   std::deque<Tensor> &getSent(int64_t id, int64_t sender) {
     return sent[{id, sender}];
   }

@@ -45,10 +45,8 @@ protected:
                                     Exchange::Meeting &meeting);
   mlir::LogicalResult checkTransfer(mlir::Operation *op,
                                     const rank::Transfer &transfer);
-  virtual mlir::LogicalResult send(rank::SendOp op,
-                                   const rank::Transfer &transfer);
-  virtual mlir::LogicalResult receive(rank::RecvOp op,
-                                      const rank::Transfer &transfer);
+  mlir::LogicalResult send(rank::SendOp op, const rank::Transfer &transfer);
+  mlir::LogicalResult receive(rank::RecvOp op, const rank::Transfer &transfer);
   /// Waits until `isThere(sender)` is true for the sender of each of the
   /// devices.
   mlir::LogicalResult awaitTransfer(mlir::Operation *op,

@@ -39,7 +39,6 @@ private:
   void placeBlocks();
   void mergeInPlace();
   void collectUnits();
-  void addChannels();
   LogicalResult addScratch();
   void writeAttributes();
   rank::BufferAttr getBuffer(Value value);
@@ -49,13 +48,11 @@ private:
   cost::Machine machine;
   int64_t alignment;
   /// What the arena is packed from. A unit is a class (values that share a
-  /// buffer), the classes of a bucket, a channel, or the scratch of a call.
+  /// buffer), the classes of a bucket, or the scratch of a call.
   std::vector<ArenaUnit> units;
   /// The unit of a class, and its offset there.
   DenseMap<int, std::pair<int, int64_t>> unitOf;
   DenseMap<Operation *, int> scratchUnit;
-  /// The unit of each channel, by the id of the sent value.
-  DenseMap<int64_t, int> channelUnit;
 };
 
 } // namespace
@@ -301,24 +298,6 @@ void BufferAssigner::collectUnits() {
   });
 }
 
-/// Adds a unit for each channel. A sent value stays there until the other rank
-/// receives it, at an unknown time, so nothing else ever uses these bytes.
-/// Segments that send the same value share a channel.
-void BufferAssigner::addChannels() {
-  function.walk([&](rank::SendOp send) {
-    auto [unit, isNew] = channelUnit.try_emplace(send.getId(), units.size());
-    int64_t bytes = rank::getChannelBytes(
-        rank::getByteSize(send.getInput().getType()), send.getSlots());
-    if (isNew) {
-      units.emplace_back();
-      units.back().region = rank::Region::Shared;
-      units.back().isPersistent = true;
-    }
-    int64_t &size = units[unit->second].packed.size;
-    size = std::max(size, bytes);
-  });
-}
-
 /// Adds the memory in which library calls work.
 LogicalResult BufferAssigner::addScratch() {
   LogicalResult result = success();
@@ -362,13 +341,6 @@ void BufferAssigner::writeAttributes() {
   function.walk([&](Operation *op) {
     if (auto command = dyn_cast<rank::CommandOp>(op))
       command.setBuffersAttr(list(op->getResults()));
-    if (auto send = dyn_cast<rank::SendOp>(op)) {
-      const ArenaUnit &unit = units[channelUnit.at(send.getId())];
-      send.setChannelAttr(rank::BufferAttr::get(
-          function.getContext(), unit.region, unit.packed.offset,
-          rank::getChannelBytes(rank::getByteSize(send.getInput().getType()),
-                                send.getSlots())));
-    }
     if (auto scratch = scratchUnit.find(op); scratch != scratchUnit.end()) {
       const ArenaUnit &unit = units[scratch->second];
       cast<rank::LibraryCallOp>(op).setScratchAttr(
@@ -390,40 +362,11 @@ LogicalResult BufferAssigner::run() {
   placeBlocks();
   mergeInPlace();
   collectUnits();
-  addChannels();
   if (failed(addScratch()))
     return failure();
-  arena = packArena(units, std::max(alignment, rank::channelAlignment));
+  arena = packArena(units, alignment);
   writeAttributes();
   return success();
-}
-
-/// Writes on each receive the place of the channel in the arena of the sending
-/// rank, which runs another function.
-static LogicalResult writeChannels(ModuleOp module) {
-  DenseMap<int64_t, rank::SendOp> sends;
-  module.walk(
-      [&](rank::SendOp send) { sends.try_emplace(send.getId(), send); });
-  WalkResult result = module.walk([&](rank::RecvOp receive) -> WalkResult {
-    rank::SendOp send = sends.lookup(receive.getId());
-    if (!send)
-      return receive.emitOpError("receives the value with id ")
-             << receive.getId() << ", which no function sends";
-    if (send.getInput().getType() != receive.getOutput().getType() ||
-        send.getSlots() != receive.getSlots()) {
-      InFlightDiagnostic error = receive.emitOpError("receives ")
-                                 << receive.getOutput().getType() << " from "
-                                 << receive.getSlots() << " slots under id "
-                                 << receive.getId();
-      error.attachNote(send->getLoc())
-          << "what is sent is " << send.getInput().getType() << " in "
-          << send.getSlots() << " slots";
-      return error;
-    }
-    receive.setChannelAttr(send.getChannelAttr());
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
 }
 
 namespace {
@@ -451,8 +394,6 @@ struct AssignBuffersPass
           << " private); at least " << assigner.arena.lowerBound
           << " are live at once, gap " << size - assigner.arena.lowerBound;
     }
-    if (failed(writeChannels(getOperation())))
-      signalPassFailure();
   }
 };
 } // namespace

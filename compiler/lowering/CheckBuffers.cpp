@@ -51,7 +51,6 @@ private:
   LogicalResult read(OpOperand &operand);
   LogicalResult checkBounds(Operation *op, rank::BufferAttr buffer);
   LogicalResult checkMemory();
-  LogicalResult checkChannels();
   LogicalResult checkBuffer(Operation *op, Value value);
   LogicalResult checkResults(Operation *op);
   LogicalResult checkScratch(rank::CommandOp op);
@@ -76,8 +75,6 @@ private:
   ArenaContents memory[2];
   int64_t microbatch = 0, writes = 0, count = 1;
   int64_t iteration = 0, iterations = 1; // of a loop
-  /// The sends of the function, by id.
-  llvm::MapVector<int64_t, rank::SendOp> channels;
 };
 
 } // namespace
@@ -113,51 +110,25 @@ LogicalResult BufferChecker::checkBounds(Operation *op,
   if (end > size)
     return op->emitOpError("buffer ")
            << buffer << " ends at " << end << ", behind the region's " << size;
-  // Peers may read a channel at any time.
-  for (auto [id, send] : channels)
-    if (overlap(buffer, send.getChannelAttr()))
-      return op->emitOpError("buffer ")
-             << buffer << " overlaps the channel of the value with id " << id
-             << " at " << send.getChannelAttr();
   return success();
 }
 
 LogicalResult BufferChecker::checkMemory() {
   rank::MachineAttr machine = rank::getMachine(function);
-  int64_t bytes = rank::getArena(function).getBytes();
-  if (machine && machine.getMemory() && bytes > *machine.getMemory())
-    return function.emitOpError("takes an arena of ")
-           << bytes << " bytes, and a rank of the machine has "
-           << *machine.getMemory()
+  int64_t arena = rank::getArena(function).getBytes(),
+          channels = rank::getChannelBytes(function);
+  if (machine && machine.getMemory() &&
+      arena + channels > *machine.getMemory()) {
+    InFlightDiagnostic error = function.emitOpError("takes an arena of ")
+                               << arena << " bytes";
+    if (channels)
+      error << " and " << channels << " for what it sends";
+    return error
+           << ", and a rank of the machine has " << *machine.getMemory()
            << "; split the program over more ranks, or state more memory in '"
            << rank::machineAttrName << "' (--machine FILE)";
+  }
   return success();
-}
-
-/// Checks that each sent value has a channel of its own, and that all its sends
-/// use it.
-LogicalResult BufferChecker::checkChannels() {
-  WalkResult result = function.walk([&](rank::SendOp send) -> WalkResult {
-    rank::BufferAttr channel = send.getChannelAttr();
-    if (!channel)
-      return send.emitOpError("has no channel");
-    if (channel.getOffset() % rank::channelAlignment)
-      return send.emitOpError("has the channel ")
-             << channel << ", which is not aligned to "
-             << rank::channelAlignment << " bytes";
-    if (rank::SendOp other = channels.lookup(send.getId())) {
-      if (other.getChannelAttr() != channel)
-        return send.emitOpError("has the channel ")
-               << channel << "; another send of the value with id "
-               << send.getId() << " has " << other.getChannelAttr();
-      return WalkResult::advance();
-    }
-    if (failed(checkBounds(send, channel)))
-      return failure();
-    channels[send.getId()] = send;
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
 }
 
 LogicalResult BufferChecker::checkBuffer(Operation *op, Value value) {
@@ -465,7 +436,7 @@ LogicalResult BufferChecker::run() {
   Block &block = function.getBody().front();
   if (!rank::getArena(function))
     return function.emitOpError("has no buffers: assign-buffers comes first");
-  if (failed(checkMemory()) || failed(checkChannels()))
+  if (failed(checkMemory()))
     return failure();
   auto writeChecked = [&](Operation *op, Value value) {
     if (failed(checkBuffer(op, value)))
@@ -578,7 +549,7 @@ getDifferentDevices(func::FuncOp function, const rank::Aliasing &aliasing) {
   return devices;
 }
 
-/// Checks that receives read where the value was sent.
+/// Checks that one function sends each value that is received.
 static LogicalResult checkReceives(ModuleOp module) {
   DenseMap<int64_t, rank::SendOp> sends;
   WalkResult result = module.walk([&](rank::SendOp send) -> WalkResult {
@@ -595,20 +566,10 @@ static LogicalResult checkReceives(ModuleOp module) {
   if (result.wasInterrupted())
     return failure();
   result = module.walk([&](rank::RecvOp receive) -> WalkResult {
-    rank::SendOp send = sends.lookup(receive.getId());
-    if (!send)
-      return receive.emitOpError("receives the value with id ")
-             << receive.getId() << ", which no function sends";
-    if (receive.getChannelAttr() == send.getChannelAttr())
+    if (sends.contains(receive.getId()))
       return WalkResult::advance();
-    InFlightDiagnostic error =
-        receive.emitOpError("does not receive from the channel of the value "
-                            "with id ")
-        << receive.getId() << " at " << send.getChannelAttr();
-    if (receive.getChannelAttr())
-      error << ", but at " << receive.getChannelAttr();
-    error.attachNote(send->getLoc()) << "it is sent here";
-    return error;
+    return receive.emitOpError("receives the value with id ")
+           << receive.getId() << ", which no function sends";
   });
   return failure(result.wasInterrupted());
 }

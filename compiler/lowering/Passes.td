@@ -22,6 +22,23 @@ def Localize : Pass<"localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
 }
 
+def NormalizeCollectives : Pass<"normalize-collectives", "::mlir::ModuleOp"> {
+  let summary = "Writes collectives that the target's communicator lacks as those that it has";
+  let description = [{
+    The target says which collectives its communicator has
+    (runtime/plan/CommunicatorProperties.h). If it lacks strides, a collective along
+    another dim than the first becomes one along the first, between transposes: the
+    blocks of the members are then one after another in memory. If it lacks halos, the
+    borders of the blocks come by a permute for each neighbour, and are concatenated
+    with the block. The results have the same bits. What cannot be written as something
+    else is an error.
+
+    The communicator of ranks of one machine has everything, and the pass changes
+    nothing.
+  }];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect"];
+}
+
 def ChooseOrders : Pass<"choose-orders", "::mlir::ModuleOp"> {
   let summary = "Chooses the memory order of tensor dims that GEMMs read and write";
   let description = [{
@@ -151,11 +168,8 @@ def AssignBuffers : Pass<"assign-buffers", "::mlir::ModuleOp"> {
     device's own block of the whole. The operands of one collective (a bucket) lie
     next to each other unless something else determines their places.
 
-    A value that is sent to a rank with another function lies in a channel, a range
-    of the shared region that nothing else uses: 64 bytes of counters, and a slot of
-    whole cache lines for each value that may be in transit. All sends of one value
-    (`id`) use the same channel. Its place is written on the receives too, which are
-    in the other function.
+    A value on its way to a rank with another function lies in memory of the
+    communicator, which is no part of the arena.
 
     Objective: the size of the arena. With `report`, a remark states the size, the
     lower bound (the largest sum of live bytes over the command order) and the gap.
@@ -178,11 +192,10 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     value, collectives on private bytes, and results and scratch of a command that
     overlap each other, or that overlap its operands where they must not.
 
-    The arena is no larger than the memory that the module's machine states for a
-    rank (`rank.machine`).
-
-    Channels of sends are aligned to 64 bytes and overlap no other bytes in use.
-    Each value has one channel, and its receivers name the same one.
+    The arena, and the memory of communicators for what is sent (a slot of whole cache
+    lines for each value that may be on its way), are no larger together than the
+    memory that the module's machine states for a rank (`rank.machine`). One function
+    sends each value that is received.
   }];
 }
 
@@ -191,7 +204,7 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
   let description = [{
     Runs the programs of all ranks symbolically, one segment after another. A
     collective happens when all members of its group have started it; a wait returns
-    when its collective has happened; a start beyond what a transport can have in
+    when its collective has happened; a start beyond what a communicator can have in
     flight (16 of a group) first waits for older ones. All members must agree on id,
     kind, sizes and group, each start needs one wait in its segment, and every rank
     must reach the segment's end. An error shows the shortest counterexample: ranks

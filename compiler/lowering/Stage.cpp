@@ -12,6 +12,9 @@ using namespace polyrank;
 void lowering::loweringStage(OpPassManager &manager,
                              const LoweringStageOptions &options) {
   manager.addPass(createLocalize());
+  // The copies that it writes are transposes, which the following passes merge
+  // with others.
+  manager.addPass(createNormalizeCollectives());
   manager.addPass(createChooseOrders());
   FormSegmentsOptions segments;
   segments.ahead = options.ahead;

@@ -4,6 +4,7 @@
 #include "compiler/overlap/CommandOrder.h"
 
 #include "compiler/overlap/Commands.h"
+#include "compiler/overlap/Queues.h"
 #include "dialects/rank/Aliasing.h"
 #include "dialects/rank/Programs.h"
 
@@ -13,8 +14,10 @@ using namespace polyrank::overlap;
 
 CommandOrder::CommandOrder(Block::iterator begin, Block::iterator end,
                            const Durations &durations) {
+  Queues assigned;
   for (Operation &op : llvm::make_range(begin, end)) {
     numbers[&op] = ops.size();
+    queues.push_back(assigned.get(&op));
     order.push_back(ops.size());
     ops.push_back(&op);
     bool isCollective = isa<rank::CollectiveOp>(op);
@@ -285,8 +288,7 @@ int64_t CommandOrder::getMakespan() const {
   for (int position = 0; position <= size(); ++position) {
     for (int collective : starts[position])
       times[collective] =
-          clock.start(getQueue(cast<rank::CollectiveOp>(ops[collective])),
-                      communication[collective]);
+          clock.start(queues[collective], communication[collective]);
     for (int collective : needs[position])
       clock.wait(times[collective]);
     if (position < size())

@@ -73,6 +73,7 @@ private:
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, int> numbers;
   std::vector<int64_t> work, communication;
+  std::vector<uint32_t> queues; // Queues::get
   std::vector<llvm::SmallVector<int, 4>> before, after;
   std::vector<int> order, positions;
   std::vector<Buffer> buffers;

@@ -2,6 +2,7 @@
 
 #include "compiler/overlap/Commands.h"
 #include "compiler/overlap/Passes.h"
+#include "compiler/overlap/Queues.h"
 #include "compiler/overlap/Timeline.h"
 #include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
@@ -16,7 +17,7 @@ namespace polyrank::overlap {
 #include "compiler/overlap/Passes.h.inc"
 } // namespace polyrank::overlap
 
-/// The most collectives of one group in flight at a time; every transport
+/// The most collectives of one queue in flight at a time; every communicator
 /// supports this.
 static constexpr size_t mostInFlight = 8;
 
@@ -29,6 +30,7 @@ namespace {
 /// means the point just before it.
 struct Flight {
   rank::CollectiveOp op;
+  uint32_t queue = 0;   // Queues::get
   int64_t place = 0;    // its original place
   int64_t earliest = 0; // the first place with all operands available
   int64_t need = 0;     // its first use
@@ -70,6 +72,7 @@ private:
   Block::iterator end;
   int64_t prefetch;
   const Durations &durations;
+  Queues queues;
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> places;
   /// The time when the command of each place begins, without communication.
@@ -127,7 +130,7 @@ void RangeScheduler::findFlights() {
     // If members run other programs, the order is common to all of them.
     if (!collective || rank::spansPrograms(collective))
       continue;
-    Flight flight{collective, places.at(op)};
+    Flight flight{collective, queues.get(op), places.at(op)};
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       flight.holdsOperands |=
           collective.getInPlace(i) != runtime::InPlace::Same;
@@ -153,14 +156,14 @@ void RangeScheduler::startEarly() {
       flight.start = flight.earliest;
 }
 
-/// Goes from the last collective to the first and starts each one of a group
+/// Goes from the last collective to the first and starts each one of a queue
 /// before the next one.
 void RangeScheduler::startLate() {
-  llvm::MapVector<rank::AxesAttr, std::vector<Flight *>> groups;
+  llvm::MapVector<uint32_t, std::vector<Flight *>> byQueue;
   for (Flight &flight : flights)
     if (flight.grows && prefetch > 0)
-      groups[flight.op.getAxes()].push_back(&flight);
-  for (auto &[axes, gathers] : groups) {
+      byQueue[flight.queue].push_back(&flight);
+  for (auto &[queue, gathers] : byQueue) {
     llvm::stable_sort(gathers, [](const Flight *a, const Flight *b) {
       return a->need < b->need;
     });
@@ -269,15 +272,14 @@ void RangeScheduler::place() {
               one.time.end <= clock.now());
     });
     for (Flight *flight : starts[i]) {
-      rank::AxesAttr axes = flight->op.getAxes();
-      auto isOfGroup = [&](const InFlight &one) {
-        return one.flight->op.getAxes() == axes;
+      auto isOfQueue = [&](const InFlight &one) {
+        return one.flight->queue == flight->queue;
       };
-      if (llvm::count_if(inFlight, isOfGroup) >= ptrdiff_t(mostInFlight)) {
-        Flight *oldest = llvm::find_if(inFlight, isOfGroup)->flight;
+      if (llvm::count_if(inFlight, isOfQueue) >= ptrdiff_t(mostInFlight)) {
+        Flight *oldest = llvm::find_if(inFlight, isOfQueue)->flight;
         awaitThose([&](const InFlight &one) { return one.flight == oldest; });
       }
-      auto time = clock.start(getQueue(flight->op), durations.get(flight->op));
+      auto time = clock.start(flight->queue, durations.get(flight->op));
       Operation *started = begin(*flight);
       Operation *wait = awaitResults(started);
       flight->op->replaceAllUsesWith(wait->getResults());
@@ -298,7 +300,7 @@ void RangeScheduler::place() {
       continue;
     }
     order.push_back(collective);
-    clock.wait(clock.start(getQueue(collective), durations.get(collective)));
+    clock.wait(clock.start(queues.get(collective), durations.get(collective)));
   }
   Block *block = ops.front()->getBlock();
   for (Operation *op : order)

@@ -2,6 +2,8 @@
 
 #include "compiler/overlap/Timeline.h"
 
+#include "compiler/overlap/Queues.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::overlap;
@@ -66,14 +68,14 @@ int64_t Durations::getArrival(rank::SendOp op) const {
 
 int64_t StepTime::getCommunication() const {
   int64_t sum = 0;
-  for (const auto &[axes, time] : communication)
+  for (const auto &[queue, time] : communication)
     sum += time;
   return sum;
 }
 
 int64_t StepTime::getLowerBound() const {
   int64_t bound = computation;
-  for (const auto &[axes, time] : communication)
+  for (const auto &[queue, time] : communication)
     bound = std::max(bound, time);
   return bound;
 }
@@ -94,6 +96,7 @@ private:
   void run(Operation &op, int64_t executions);
 
   const Durations &durations;
+  Queues queues;
   StepTime step;
   runtime::QueueClock clock;
   llvm::DenseMap<Operation *, runtime::QueueClock::Interval> inFlight;
@@ -112,9 +115,9 @@ void Simulator::run(Operation &op, int64_t executions) {
     step.computation += executions * time;
     return;
   }
-  runtime::QueueClock::Interval interval =
-      clock.start(getQueue(collective), time);
-  step.communication[collective.getAxes()] += executions * time;
+  uint32_t queue = queues.get(collective);
+  runtime::QueueClock::Interval interval = clock.start(queue, time);
+  step.communication[queue] += executions * time;
   step.collectives += executions;
   if (collective.isStarted()) {
     step.started += executions;

@@ -2,7 +2,7 @@
 // behave alike. The rank never waits for what ranks of other functions send:
 // the arrival of that depends on the programs of all ranks together.
 //
-// Queues are those of runtime/plan/QueueClock.h. A command that computes takes
+// Queues are those of compiler/overlap/Queues.h. A command that computes takes
 // the larger of FLOPs / rate and bytes / rate; a collective takes what
 // runtime/plan/CollectiveTime.h says.
 
@@ -35,18 +35,13 @@ private:
   std::optional<cost::CostModel> model; // set if the function communicates
 };
 
-/// The queue of the collective's group on a QueueClock.
-inline uint64_t getQueue(rank::CollectiveOp op) {
-  return reinterpret_cast<uintptr_t>(op.getAxes().getAsOpaquePointer());
-}
-
 /// The time of one step, in picoseconds.
 struct StepTime {
   int64_t makespan = 0;
   /// The sum over all computation.
   int64_t computation = 0;
-  /// The sum over all collectives, by group.
-  llvm::MapVector<rank::AxesAttr, int64_t> communication;
+  /// The sum over all collectives, by queue.
+  llvm::MapVector<uint32_t, int64_t> communication;
   /// The number of collectives that a step runs, and how many of them it starts
   /// early.
   int64_t collectives = 0, started = 0;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "compiler/overlap/Queues.h"
 #include "compiler/overlap/Timeline.h"
 #include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
@@ -46,6 +47,8 @@ public:
   write(mlir::Operation &op,
         std::vector<std::unique_ptr<fb::CommandT>> &commands);
   uint32_t getGroup(rank::AxesAttr axes);
+  /// The number of communication queues of the commands that were written.
+  uint32_t countQueues() const { return queues.countCommunication(); }
   /// The reference to a buffer that may be a device's block.
   std::unique_ptr<fb::BufferRef> refer(rank::BufferAttr buffer);
   std::unique_ptr<fb::BufferRef> refer(mlir::Value value) {
@@ -69,6 +72,7 @@ private:
   fb::ProgramT &program;
   const target::CompiledKernels &kernels;
   const overlap::Durations &durations;
+  overlap::Queues queues;
   std::map<std::string, uint32_t> kernelNumbers;
   mlir::SymbolTableCollection kernelOps;
   llvm::DenseMap<mlir::Attribute, uint32_t> groups;

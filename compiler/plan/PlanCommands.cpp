@@ -201,19 +201,18 @@ template <typename Body, typename Op>
 Body CommandWriter::writeTransfer(Op op) {
   constexpr bool sends = std::is_same_v<Op, rank::SendOp>;
   Body body;
-  body.channel = getReference(op.getChannelAttr());
   body.group = getGroup(op.getAxes());
   body.from = op.getFrom(), body.to = op.getTo();
   body.slots = op.getSlots();
   body.id = op.getId();
-  uint64_t bytes = 0;
   if constexpr (sends) {
     body.input = refer(op.getInput());
-    bytes = body.input->size();
+    body.bytes = body.input->size();
   } else {
     body.output = refer(op.getOutput());
+    body.bytes = body.output->size();
   }
-  body.why = writeReason(op.getWhy(), bytes);
+  body.why = writeReason(op.getWhy(), sends ? body.bytes : 0);
   return body;
 }
 
@@ -251,6 +250,7 @@ CommandWriter::write(Operation &op,
   auto command = std::make_unique<fb::CommandT>();
   command->origin = getOrigin(&op);
   command->phase = phase;
+  command->queue = queues.get(&op);
   // The time to copy a value to a slot and from it is not part of a plan.
   if (auto send = dyn_cast<rank::SendOp>(op))
     command->picoseconds = durations.getArrival(send);

@@ -286,6 +286,7 @@ LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels) {
   if (failed(writeConstants()) || failed(writeSegments(writer)) ||
       failed(writeOutputs(writer)))
     return failure();
+  program->communication_queues = writer.countQueues();
   writePlace();
   writeArena();
   return success();

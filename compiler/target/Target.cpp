@@ -68,3 +68,8 @@ FailureOr<target::KernelTarget> target::getKernelTarget(Operation *op) {
 FailureOr<target::LibraryTarget> target::getLibraryTarget(Operation *op) {
   return getTargetFor<LibraryTarget>(op, "library of GEMMs");
 }
+
+FailureOr<target::CommunicationTarget>
+target::getCommunicationTarget(Operation *op) {
+  return getTargetFor<CommunicationTarget>(op, "communication between ranks");
+}

@@ -12,6 +12,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "support/Result.h"
 
+namespace polyrank::runtime {
+struct CommunicatorProperties;
+} // namespace polyrank::runtime
 namespace polyrank::runtime::plan {
 enum class ImageFormat : int8_t;
 struct CallT;
@@ -67,6 +70,9 @@ mlir::FailureOr<TargetInterface> getTarget(mlir::Operation *op);
 mlir::FailureOr<KernelTarget> getKernelTarget(mlir::Operation *op);
 /// The same, if it has libraries; emits an error if not.
 mlir::FailureOr<LibraryTarget> getLibraryTarget(mlir::Operation *op);
+/// The same, if its ranks communicate; emits an error if not.
+mlir::FailureOr<CommunicationTarget>
+getCommunicationTarget(mlir::Operation *op);
 
 /// The loops of a kernel after lower-kernels. Emits an error at a kernel that
 /// has other ops.

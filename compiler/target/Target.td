@@ -10,8 +10,9 @@ def Target_TargetInterface : AttrInterface<"TargetInterface"> {
   let description = [{
     An attribute that says what programs run on, such as `#cpu.target<"native">`:
     the target in `rank.machine` of a module. A target that computes kernels also has
-    the interface `KernelTarget`, and one whose libraries compute ops such as GEMMs has
-    `LibraryTarget`. All are implemented in the target's folder
+    the interface `KernelTarget`, one whose libraries compute ops such as GEMMs has
+    `LibraryTarget`, and one that can run on several ranks has `CommunicationTarget`. All
+    are implemented in the target's folder
     (compiler/target/cpu/CpuTarget.cpp) and attached by the target's own function
     (`cpu::registerTarget`).
   }];
@@ -98,6 +99,17 @@ def Target_LibraryTarget : AttrInterface<"LibraryTarget", [Target_TargetInterfac
     InterfaceMethod<"Returns true if the right factor of a product, a matrix that all iterations of a loop multiply with, is "
                     "better transposed once, before the loop.",
       "bool", "isBetterTransposed", (ins "::polyrank::graph::MatmulOp":$product, "int64_t":$iterations)>
+  ];
+}
+
+def Target_CommunicationTarget : AttrInterface<"CommunicationTarget", [Target_TargetInterface]> {
+  let cppNamespace = "::polyrank::target";
+  let description = [{
+    A target whose ranks communicate. Lowering asks it what their communicator has.
+  }];
+  let methods = [
+    InterfaceMethod<"What the communicator of such ranks has and promises.",
+      "const ::polyrank::runtime::CommunicatorProperties &", "getCommunicator">
   ];
 }
 

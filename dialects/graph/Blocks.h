@@ -12,7 +12,7 @@ namespace polyrank::graph {
 Tensor blockOf(const Tensor &value, int64_t dim, int64_t count, int64_t index);
 /// Concatenates the blocks along dim `dim`.
 Tensor join(llvm::ArrayRef<Tensor> blocks, int64_t dim);
-/// Reduces elementwise, from the first part on, as transports do.
+/// Reduces elementwise, from the first part on, as communicators do.
 Tensor reduce(llvm::ArrayRef<Tensor> parts, sharding::ReductionKind kind);
 
 /// Block `me` with its borders, which are undefined beyond the first and the

@@ -30,7 +30,7 @@ def Rank_CollectiveOpInterface : OpInterface<"CollectiveOp"> {
         return shape;
       }]>,
     InterfaceMethod<"Result `number` on member `me` of a group whose members' operands are `parts`, in group order: the reference that "
-                    "transports are compared with.",
+                    "communicators are compared with.",
       "::polyrank::graph::Tensor", "evaluate",
       (ins "::llvm::ArrayRef<::polyrank::graph::Tensor>":$parts, "int64_t":$me, "unsigned":$number)>
   ];

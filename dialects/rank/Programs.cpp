@@ -2,6 +2,8 @@
 
 #include "dialects/rank/Programs.h"
 
+#include "runtime/plan/Channels.h"
+
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::rank;
@@ -64,7 +66,6 @@ std::optional<Transfer> rank::getTransfer(Operation *op) {
     transfer.id = end.getId();
     transfer.slots = end.getSlots();
     transfer.type = cast<RankedTensorType>(type);
-    transfer.channel = end.getChannelAttr();
     transfer.isSend = isSend;
     return transfer;
   };
@@ -139,4 +140,16 @@ FailureOr<Programs> Programs::of(ModuleOp module) {
              << count << " coordinates of " << mesh
              << ": some ranks have nothing to run";
   return programs;
+}
+
+int64_t rank::getChannelBytes(func::FuncOp function) {
+  int64_t sum = 0;
+  llvm::DenseSet<int64_t> ids;
+  function.walk([&](SendOp send) {
+    if (ids.insert(send.getId()).second)
+      sum += static_cast<int64_t>(runtime::channelBytesOf(
+          static_cast<uint64_t>(getByteSize(send.getInput().getType())),
+          static_cast<uint64_t>(send.getSlots())));
+  });
+  return sum;
 }

@@ -59,7 +59,6 @@ struct Transfer {
   AxesAttr axes;
   int64_t from = 0, to = 0, id = 0, slots = 0;
   mlir::RankedTensorType type;
-  BufferAttr channel; // null before buffers are assigned
   bool isSend = false;
 
   /// The sender and the receiver among the ranks that differ from `device` in
@@ -75,5 +74,9 @@ private:
 
 /// Returns nullopt for an op that is neither a send nor a receive.
 std::optional<Transfer> getTransfer(mlir::Operation *op);
+
+/// The memory of communicators that the values take which the function sends:
+/// one channel for each id. In bytes.
+int64_t getChannelBytes(mlir::func::FuncOp function);
 
 } // namespace polyrank::rank

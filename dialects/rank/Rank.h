@@ -111,12 +111,4 @@ mlir::RankedTensorType getTensorType(mlir::Type type);
 int64_t getByteSize(mlir::Type type);
 int64_t getElementByteSize(mlir::Type elementType);
 
-/// The size of a channel's header, and the multiple to which its slots are
-/// rounded up, in bytes.
-inline constexpr int64_t channelAlignment = 64;
-/// The bytes of a slot for a tensor of `bytes` bytes, and of a channel with
-/// `slots` such slots.
-int64_t getChannelSlotBytes(int64_t bytes);
-int64_t getChannelBytes(int64_t bytes, int64_t slots);
-
 } // namespace polyrank::rank

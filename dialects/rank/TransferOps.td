@@ -10,13 +10,12 @@ include "mlir/IR/BuiltinAttributes.td"
 
 // The properties of both ends: the two ranks differ only in `axes`, over which the
 // sender has index `from` and the receiver index `to`. `id` names the value that
-// moves. It passes through the *channel*, a ring of `slots` slots in the sender's
-// arena.
+// moves. It passes through a *channel*, in which `slots` such values may be on the
+// way. The channel is memory of the communicator, not of the arena.
 class Rank_Transfer<string mnemonic, dag operand, dag result>
     : Rank_Command<mnemonic> {
   let arguments = !con(operand, (ins Rank_AxesAttr:$axes, I64Attr:$from, I64Attr:$to, I64Attr:$id, I64Attr:$slots,
-                                     Sharding_Why:$why, OptionalAttr<Rank_BufferAttr>:$channel,
-                                     OptionalAttr<Rank_BufferArray>:$buffers));
+                                     Sharding_Why:$why, OptionalAttr<Rank_BufferArray>:$buffers));
   let results = result;
   let hasVerifier = 1;
 }
@@ -35,8 +34,6 @@ def Rank_SendOp : Rank_Transfer<"send", (ins Rank_Tensor:$input), (outs)> {
 
     1. `from` and `to` are different indices over the axes.
     2. There is a slot.
-    3. A channel is shared, and has a header of 64 bytes and its slots, each
-       rounded up to 64 bytes.
   }];
   let assemblyFormat = "$input `over` $axes `from` $from `to` $to `id` $id `slots` $slots attr-dict `:` type($input)";
 }
@@ -45,7 +42,7 @@ def Rank_RecvOp : Rank_Transfer<"recv", (ins), (outs Rank_Tensor:$output)> {
   let summary = "Receives a tensor from another rank";
   let description = [{
     Waits until the next tensor of this `id` has arrived, copies it, and frees its
-    slot. `channel` is the place of the slots in the sender's arena.
+    slot.
 
     ```mlir
     %y = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 7 slots 2 : tensor<4x8xf32>
@@ -53,8 +50,6 @@ def Rank_RecvOp : Rank_Transfer<"recv", (ins), (outs Rank_Tensor:$output)> {
 
     1. `from` and `to` are different indices over the axes.
     2. There is a slot.
-    3. A channel is shared, and has a header of 64 bytes and its slots, each
-       rounded up to 64 bytes.
   }];
   let assemblyFormat = "`over` $axes `from` $from `to` $to `id` $id `slots` $slots attr-dict `:` type($output)";
 }

@@ -13,7 +13,7 @@ from ._tools import Error, call
 class Plan:
     """A plan file: what all ranks do in a step.
 
-    `path` is the file, `ranks` the number of processes, `memory` the bytes that a rank needs for the arena (of the ranks
+    `path` is the file, `ranks` the number of processes, `memory` the bytes that a rank needs for values (of the ranks
     that need most), `seconds` the time of a step as planned by the compiler, and `report` all that `polyrank-inspect
     --json` says, a dict (docs/reports.md). `messages` is what the compiler said: warnings and notes.
     """

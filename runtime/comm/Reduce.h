@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 
 namespace polyrank::runtime {
 

@@ -3,13 +3,13 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 
 namespace polyrank::runtime {
 
 /// Checks one collective by itself: kind, type, reduction, sources and shapes
 /// are valid (runtime/plan/Collectives.h); the buffers lie within `sharedSize`
-/// bytes, are aligned, and alias only as Transport.h allows. `me` is this
+/// bytes, are aligned, and alias only as Communicator.h allows. `me` is this
 /// rank's position among the `members`.
 Result<void> checkCollective(const Collective &collective, int members, int me,
                              uint64_t sharedSize);

@@ -7,6 +7,7 @@
 #include "runtime/device/Event.h"
 #include "runtime/device/Reading.h"
 #include "runtime/plan/BufferPlace.h"
+#include "runtime/plan/Queues.h"
 #include "runtime/plan/plan_generated.h"
 #include "support/ElementType.h"
 #include "support/Result.h"
@@ -71,12 +72,17 @@ public:
   virtual Result<void> run(Invocation invocation) = 0;
 };
 
-/// The queues of a device (CUDA: streams): operations and copies within the
-/// device, copies from the host, copies to the host. What is on one queue runs
-/// in the order in which it was enqueued, concurrently with the other queues.
-/// Queues of communication belong to the communicator.
-enum class Queue : uint8_t { Compute, CopiesIn, CopiesOut };
-inline constexpr int numQueues = 3;
+/// The queues of a device (CUDA: streams), by their numbers in plans:
+/// operations and copies within the device, copies from the host, copies to the
+/// host. What is on one queue runs in the order in which it was enqueued,
+/// concurrently with the other queues. Queues of communication belong to the
+/// communicator.
+enum class Queue : uint8_t {
+  Compute = computeQueue,
+  CopiesIn = copyInQueue,
+  CopiesOut = copyOutQueue
+};
+inline constexpr int numQueues = firstCommunicationQueue;
 
 /// The rates that a device reaches with all its threads.
 struct DeviceRates {
@@ -108,11 +114,10 @@ public:
 
   /// Allocates zeroed memory for a region of an arena. It is resident, so that
   /// a later use cannot fail for lack of memory. `alignment` of its start is a
-  /// power of two. The memory is freed once no queue uses it any more.
-  virtual Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) = 0;
-  /// Makes memory of a transport resident for this device in the same way; its
-  /// contents stay.
-  virtual Result<void> adopt(DeviceSpan memory) = 0;
+  /// power of two. The memory is freed once no queue uses it any more. If it is
+  /// shared, a communicator can register it.
+  virtual Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
+                                        Sharing sharing = Sharing::Private) = 0;
 
   /// Fills host memory whose contents go to the device. It must write all
   /// bytes; their values before are unspecified.

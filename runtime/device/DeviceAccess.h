@@ -1,5 +1,5 @@
-// The meaning of a device's addresses. Only devices, and transports that move
-// their memory, may include this: test/tools/includes.test lists them.
+// The meaning of a device's addresses. Only devices, and communicators that
+// move their memory, may include this: test/tools/includes.test lists them.
 
 #pragma once
 
@@ -26,6 +26,12 @@ struct DeviceAccess {
   }
   static DeviceSpan spanOf(std::span<std::byte> memory) {
     return {addressOf(memory.data()), memory.size()};
+  }
+
+  /// The descriptor by which other processes map shared memory; -1 for memory
+  /// that is private or empty.
+  static int descriptorOf(const DeviceMemory &memory) {
+    return memory.exported.get();
   }
 };
 

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "support/File.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,8 +15,8 @@
 namespace polyrank::runtime {
 
 /// An address in a device's memory: one of this process on the CPU, one of the
-/// device elsewhere. Only devices, and transports that move their memory, can
-/// interpret it (runtime/device/DeviceAccess.h); all other code reads and
+/// device elsewhere. Only devices, and communicators that move their memory,
+/// can interpret it (runtime/device/DeviceAccess.h); all other code reads and
 /// writes the memory through the device.
 class DeviceAddress {
 public:
@@ -45,17 +47,26 @@ struct DeviceSpan {
 /// Offsets within a region are multiples of the target's own alignment.
 inline constexpr uint64_t arenaAlignment = 256;
 
+/// Who reaches memory that a device allocates: this rank alone, or also its
+/// peers, once a communicator has registered it.
+enum class Sharing : uint8_t { Private, Peers };
+
 /// Owns memory that a device has allocated. The device outlives it.
 class DeviceMemory {
 public:
   using Release = std::function<void(DeviceSpan)>;
 
   DeviceMemory() = default;
-  DeviceMemory(DeviceSpan memory, Release release)
-      : memory(memory), release(std::move(release)) {}
+  /// `exported` is what other processes map to reach the memory, if it is
+  /// shared: a memfd on the CPU, a shareable handle of CUDA.
+  DeviceMemory(DeviceSpan memory, Release release,
+               Descriptor exported = Descriptor())
+      : memory(memory), release(std::move(release)),
+        exported(std::move(exported)) {}
   DeviceMemory(DeviceMemory &&other) noexcept
       : memory(std::exchange(other.memory, {})),
-        release(std::move(other.release)) {}
+        release(std::move(other.release)), exported(std::move(other.exported)) {
+  }
   DeviceMemory &operator=(DeviceMemory &&) = delete;
   ~DeviceMemory() {
     if (memory.address)
@@ -65,8 +76,10 @@ public:
   DeviceSpan span() const { return memory; }
 
 private:
+  friend struct DeviceAccess;
   DeviceSpan memory;
   Release release;
+  Descriptor exported;
 };
 
 /// A device's memory as the host reads it, with the contents at the time of the

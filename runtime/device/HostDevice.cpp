@@ -1,9 +1,11 @@
-// The memory of a host device: mmap with alignment to huge pages. Uploads and
-// downloads fill and read it in place, without a copy.
+// The memory of a host device: mmap with alignment to huge pages, of a memfd if
+// it is shared. Uploads and downloads fill and read it in place, without a
+// copy.
 
 #include "runtime/device/HostDevice.h"
 
 #include "runtime/device/DeviceAccess.h"
+#include "support/SharedMemory.h"
 
 #include <algorithm>
 #include <atomic>
@@ -21,20 +23,33 @@ uint64_t roundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// The same for a lack of addresses in both kinds of memory.
+Error allocationError(uint64_t bytes, const char *kind) {
+  return {"cannot allocate the plan's " + std::to_string(bytes) + " bytes of " +
+              kind + " memory: " + std::strerror(errno),
+          Error::Fault::Rank};
+}
+
 } // namespace
 
-Result<DeviceMemory> HostDevice::allocate(uint64_t bytes, uint64_t alignment) {
+Result<DeviceMemory> HostDevice::allocate(uint64_t bytes, uint64_t alignment,
+                                          Sharing sharing) {
   if (bytes == 0)
     return DeviceMemory();
+  bool isShared = sharing == Sharing::Peers;
+  const char *kind = isShared ? "shared" : "private";
+  Descriptor file;
+  if (isShared) {
+    POLYRANK_ASSIGN(made, createSharedMemory("polyrank-arena", bytes));
+    file = std::move(made);
+  }
   uint64_t rounded = roundUp(bytes, page);
   // Address space is free: reserves more, and keeps the aligned part.
   uint64_t step = std::max(alignment, hugePage), reserved = rounded + step;
   void *mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED)
-    return Error{"cannot allocate the plan's " + std::to_string(bytes) +
-                     " bytes of private memory: " + std::strerror(errno),
-                 Error::Fault::Rank};
+    return allocationError(bytes, kind);
   auto start = reinterpret_cast<uintptr_t>(mapping);
   uintptr_t aligned = roundUp(start, step);
   if (aligned > start)
@@ -42,23 +57,23 @@ Result<DeviceMemory> HostDevice::allocate(uint64_t bytes, uint64_t alignment) {
   if (uint64_t behind = start + reserved - (aligned + rounded); behind > 0)
     munmap(reinterpret_cast<void *>(aligned + rounded), behind);
   auto *memory = reinterpret_cast<std::byte *>(aligned);
-  // A hint: without it the program is correct but slower.
-  madvise(memory, rounded, MADV_HUGEPAGE);
-  DeviceMemory result(DeviceAccess::spanOf({memory, bytes}),
-                      [rounded](DeviceSpan span) {
-                        munmap(DeviceAccess::pointerTo(span.address), rounded);
-                      });
+  DeviceMemory result(
+      DeviceAccess::spanOf({memory, bytes}),
+      [rounded](DeviceSpan span) {
+        munmap(DeviceAccess::pointerTo(span.address), rounded);
+      },
+      std::move(file));
+  if (isShared) {
+    if (mmap(memory, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             DeviceAccess::descriptorOf(result), 0) == MAP_FAILED)
+      return allocationError(bytes, kind);
+  } else {
+    // A hint: without it the program is correct but slower.
+    madvise(memory, rounded, MADV_HUGEPAGE);
+  }
   if (Result<void> there = findPages({memory, bytes}); !there)
     return there.error();
   return result;
-}
-
-Result<void> HostDevice::adopt(DeviceSpan memory) {
-  if (DeviceAccess::valueOf(memory.address) % arenaAlignment != 0)
-    return Error{"the transport's memory does not begin at a multiple of " +
-                     std::to_string(arenaAlignment) + " bytes",
-                 Error::Fault::Rank};
-  return findPages(DeviceAccess::bytesOf(memory));
 }
 
 Result<void> HostDevice::findPages(std::span<std::byte> memory) {

@@ -17,8 +17,8 @@ public:
   explicit HostDevice(std::shared_ptr<const HostTeam> team = nullptr)
       : team(std::move(team)) {}
 
-  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override;
-  Result<void> adopt(DeviceSpan memory) override;
+  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
+                                Sharing sharing = Sharing::Private) override;
   Result<Event> upload(DeviceSpan to, const Fill &fill, Events after) override;
   Result<Downloaded> download(DeviceSpan from, Events after) override;
   Result<Reading> read(DeviceSpan from, Events after) override;

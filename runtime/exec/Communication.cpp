@@ -1,5 +1,5 @@
-// Starts collectives and moves values by the transport, at their places in the
-// arena.
+// Starts collectives and moves values by the communicator, at their places in
+// the arena.
 
 #include "runtime/exec/Communication.h"
 
@@ -10,12 +10,12 @@
 namespace polyrank::runtime {
 namespace {
 
-class TransportOperation : public CollectiveOperation {
+class CommunicatorOperation : public CollectiveOperation {
 public:
-  TransportOperation(const plan::Collective &source, Group group,
-                     const ArenaView &arena, Transport &transport)
+  CommunicatorOperation(const plan::Collective &source, Group group,
+                        const ArenaView &arena, Communicator &communicator)
       : CollectiveOperation(source, group), source(source),
-        transport(transport) {
+        communicator(communicator) {
     for (const plan::Transfer *transfer : *source.transfers())
       first.push_back({shapeOf(*transfer), arena.offsetOf(*transfer->input()),
                        arena.offsetOf(*transfer->output())});
@@ -23,11 +23,11 @@ public:
     collective.transfers = transfers;
   }
 
-  /// Fails unless the transport can run this in all microbatches: checks the
+  /// Fails unless the communicator can run this in all microbatches: checks the
   /// first and the last place of each buffer.
   Result<void> check(uint32_t microbatches) {
     enter(0);
-    if (Result<void> fits = transport.check(collective); !fits)
+    if (Result<void> fits = communicator.check(collective); !fits)
       return fits;
     auto shiftOfLast = [&](const plan::BufferRef &buffer) {
       return shiftOf(buffer, placesOf(buffer, microbatches) - 1);
@@ -37,23 +37,23 @@ public:
       transfers[i].input += shiftOfLast(*transfer.input());
       transfers[i].output += shiftOfLast(*transfer.output());
     }
-    return transport.check(collective);
+    return communicator.check(collective);
   }
 
   Result<Event> issue(Invocation invocation, Events after) override {
     enter(invocation.microbatch);
     if (!hasRequest) {
-      POLYRANK_ASSIGN(end, transport.run(collective, after));
+      POLYRANK_ASSIGN(end, communicator.run(collective, after));
       last = std::move(end);
       return last.event();
     }
-    POLYRANK_ASSIGN(started, transport.start(collective, after));
+    POLYRANK_ASSIGN(started, communicator.start(collective, after));
     request = std::move(started);
     return request.started;
   }
 
   Result<Event> wait() override {
-    POLYRANK_ASSIGN(end, transport.wait(request));
+    POLYRANK_ASSIGN(end, communicator.wait(request));
     last = std::move(end);
     return last.event();
   }
@@ -70,7 +70,7 @@ private:
   }
 
   const plan::Collective &source;
-  Transport &transport;
+  Communicator &communicator;
   std::vector<Transfer> first, transfers; // of microbatch 0; of this one
 };
 
@@ -90,9 +90,9 @@ private:
 class Moving : public TransferOperation {
 public:
   Moving(const plan::BufferRef &buffer, ChannelEnd end, int32_t peer,
-         const ArenaView &arena, Transport &transport)
+         const ArenaView &arena, Communicator &communicator)
       : TransferOperation(peer), address(arena.resolve(buffer)),
-        bytes(buffer.size()), end(end), transport(transport) {}
+        bytes(buffer.size()), end(end), communicator(communicator) {}
 
 protected:
   DeviceSpan valueOf(Invocation invocation) const {
@@ -102,14 +102,14 @@ protected:
   Address address;
   uint64_t bytes;
   ChannelEnd end;
-  Transport &transport;
+  Communicator &communicator;
 };
 
 class SendOperation : public Moving {
 public:
   using Moving::Moving;
   Result<Event> issue(Invocation invocation, Events after) override {
-    POLYRANK_ASSIGN(done, transport.send(end, valueOf(invocation), after));
+    POLYRANK_ASSIGN(done, communicator.send(end, valueOf(invocation), after));
     last = std::move(done);
     return last.event();
   }
@@ -119,23 +119,22 @@ class ReceiveOperation : public Moving {
 public:
   using Moving::Moving;
   Result<Event> issue(Invocation invocation, Events after) override {
-    POLYRANK_ASSIGN(done, transport.receive(end, valueOf(invocation), after));
+    POLYRANK_ASSIGN(done,
+                    communicator.receive(end, valueOf(invocation), after));
     last = std::move(done);
     return last.event();
   }
 };
 
-/// Returns the channel of a Send or a Receive, which moves `value`.
+/// Returns the channel of a Send or a Receive.
 template <typename End>
-Channel channelOfEnd(const End &source, const plan::BufferRef &value,
-                     Group group) {
+Channel channelOfEnd(const End &source, Group group) {
   Channel channel;
   channel.group = group;
   channel.from = source.from(), channel.to = source.to();
   channel.slots = source.slots();
   channel.id = source.id();
-  channel.offset = source.channel()->offset();
-  channel.bytes = value.size();
+  channel.bytes = source.bytes();
   return channel;
 }
 
@@ -158,9 +157,9 @@ CollectiveOperation::CollectiveOperation(const plan::Collective &source,
 Result<std::unique_ptr<CollectiveOperation>>
 prepareCollective(const plan::Collective &source, Group group,
                   uint32_t microbatches, const ArenaView &arena,
-                  Transport &transport) {
-  auto operation =
-      std::make_unique<TransportOperation>(source, group, arena, transport);
+                  Communicator &communicator) {
+  auto operation = std::make_unique<CommunicatorOperation>(source, group, arena,
+                                                           communicator);
   if (Result<void> fits = operation->check(microbatches); !fits)
     return fits.error();
   return std::unique_ptr<CollectiveOperation>(std::move(operation));
@@ -173,25 +172,25 @@ std::unique_ptr<IssuedOperation> prepareWait(CollectiveOperation &collective) {
 std::unique_ptr<TransferOperation> prepareSend(const plan::Send &source,
                                                ChannelEnd end, int32_t peer,
                                                const ArenaView &arena,
-                                               Transport &transport) {
+                                               Communicator &communicator) {
   return std::make_unique<SendOperation>(*source.input(), end, peer, arena,
-                                         transport);
+                                         communicator);
 }
 
 std::unique_ptr<TransferOperation> prepareReceive(const plan::Receive &source,
                                                   ChannelEnd end, int32_t peer,
                                                   const ArenaView &arena,
-                                                  Transport &transport) {
+                                                  Communicator &communicator) {
   return std::make_unique<ReceiveOperation>(*source.output(), end, peer, arena,
-                                            transport);
+                                            communicator);
 }
 
 Channel channelOf(const plan::Send &source, Group group) {
-  return channelOfEnd(source, *source.input(), group);
+  return channelOfEnd(source, group);
 }
 
 Channel channelOf(const plan::Receive &source, Group group) {
-  return channelOfEnd(source, *source.output(), group);
+  return channelOfEnd(source, group);
 }
 
 } // namespace polyrank::runtime

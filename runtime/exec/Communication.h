@@ -1,4 +1,4 @@
-// The commands of a program that go to a transport.
+// The commands of a program that go to a communicator.
 
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace polyrank::runtime {
 
-/// Prepares a collective of a program. Fails unless the transport can run it in
-/// all microbatches.
+/// Prepares a collective of a program. Fails unless the communicator can run it
+/// in all microbatches.
 Result<std::unique_ptr<CollectiveOperation>>
 prepareCollective(const plan::Collective &source, Group group,
                   uint32_t microbatches, const ArenaView &arena,
-                  Transport &transport);
+                  Communicator &communicator);
 
 /// Prepares the wait for a collective, which it refers to.
 std::unique_ptr<IssuedOperation> prepareWait(CollectiveOperation &collective);
@@ -24,11 +24,11 @@ std::unique_ptr<IssuedOperation> prepareWait(CollectiveOperation &collective);
 std::unique_ptr<TransferOperation> prepareSend(const plan::Send &source,
                                                ChannelEnd end, int32_t peer,
                                                const ArenaView &arena,
-                                               Transport &transport);
+                                               Communicator &communicator);
 std::unique_ptr<TransferOperation> prepareReceive(const plan::Receive &source,
                                                   ChannelEnd end, int32_t peer,
                                                   const ArenaView &arena,
-                                                  Transport &transport);
+                                                  Communicator &communicator);
 /// @}
 
 /// The channel of a send or a receive, whose members are `group`.

@@ -15,7 +15,7 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
                                          uint32_t microbatches,
                                          const RankContext &on,
                                          const Links &links) {
-  Interpreter interpreter(on.device, on.transport);
+  Interpreter interpreter(on.device, on.communicator);
   interpreter.rehearsal = on.rehearsal;
   POLYRANK_ASSIGN(segments, prepareCommands(program, microbatches, on, links));
   interpreter.segments = std::move(segments);
@@ -27,7 +27,8 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
   return interpreter;
 }
 
-/// What is computed, a send, a receive or a collective without a request begins
+/// What is computed is on the compute queue, and all else on queues that the
+/// operation knows. What is computed, a send, a receive or a collective without a request begins
 /// after all before it, so its end stands for all of them. A wait does not
 /// begin anything: its event joins the others. What starts a collective is over
 /// before the collective is.
@@ -69,7 +70,7 @@ Result<Event> Interpreter::runLoop(const PreparedCommand &loop,
             {place.action, place.command, static_cast<int32_t>(n)},
             command.kind, last);
     }
-    transport->job().beat();
+    communicator->job().beat();
   }
   return last;
 }
@@ -80,7 +81,7 @@ Result<void> Interpreter::markDone(Position next, const EventSet &latest) {
   if (latest.wereOver())
     return {};
   next.command = std::min(next.command, numCommands - 1);
-  return device->mark(transport->job().deviceWord(), next.word(), latest);
+  return device->mark(communicator->job().deviceWord(), next.word(), latest);
 }
 
 Result<std::shared_ptr<const StepRun>>
@@ -101,7 +102,7 @@ Interpreter::runStep(uint64_t step, EventSet &latest, const InputWait &inputs) {
     std::vector<PreparedCommand> &commands = segments[action.segment()];
     for (uint32_t c = 0; c < commands.size(); ++c) {
       PreparedCommand &command = commands[c];
-      transport->job().setProgress(step, number++);
+      communicator->job().setProgress(step, number++);
       bool isLast = c + 1 == commands.size();
       Result<Event> end =
           command.nested.empty()

@@ -51,8 +51,8 @@ public:
   void startTrace(Trace &trace) { traced = &trace; }
 
 private:
-  Interpreter(Device &device, Transport &transport)
-      : device(&device), transport(&transport) {}
+  Interpreter(Device &device, Communicator &communicator)
+      : device(&device), communicator(&communicator) {}
 
   /// Issues a command in one iteration of a loop, or outside of loops.
   Result<Event> issue(const PreparedCommand &command, Invocation invocation,
@@ -64,7 +64,7 @@ private:
   void take(const StepRecord &record);
 
   Device *device;
-  Transport *transport;
+  Communicator *communicator;
   std::vector<std::vector<PreparedCommand>> segments;
   std::vector<plan::Action> schedule;
   uint32_t numCommands = 0; // of a step

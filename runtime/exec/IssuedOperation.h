@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/plan_generated.h"
@@ -30,6 +30,8 @@ class CollectiveOperation : public IssuedOperation {
 public:
   /// Takes everything but the transfers from `source`.
   CollectiveOperation(const plan::Collective &source, Group group);
+  /// Lets it run on this queue of the plan.
+  void setQueue(uint32_t queue) { collective.queue = queue; }
   /// Returns the end of the collective that was issued last.
   virtual Result<Event> wait() = 0;
   /// That end.

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/StepTimes.h"
 #include "support/LinkSpec.h"
@@ -16,7 +16,8 @@
 namespace polyrank::runtime {
 
 /// The links of some axes, with the parameters of the compiler's cost model:
-/// the transport makes a collective last at least as long as that model says.
+/// the communicator makes a collective last at least as long as that model
+/// says.
 class Links {
 public:
   Links() = default;

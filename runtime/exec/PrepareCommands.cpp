@@ -1,4 +1,4 @@
-// Gives each command to the device, the transport or the rehearsal that will
+// Gives each command to the device, the communicator or the rehearsal that will
 // run it.
 
 #include "runtime/exec/PrepareCommands.h"
@@ -36,9 +36,9 @@ private:
   Device::Prepared prepareComputed(const plan::Command &command);
   Result<void> prepareLoop(PreparedCommand &loop);
   Issued prepareIssued(const plan::Command &command);
-  Issued prepareMove(const plan::Send &send);
-  Issued prepareMove(const plan::Receive &receive);
-  Issued prepareStart(const plan::Collective &collective);
+  Issued prepareSending(const plan::Command &command);
+  Issued prepareReceiving(const plan::Command &command);
+  Issued prepareStart(const plan::Command &command);
 
   uint32_t microbatches;
   const RankContext &on;
@@ -50,18 +50,19 @@ private:
 
 Result<void> Preparation::createGroups(const plan::Program &program,
                                        const Links &links) {
-  std::map<uint32_t, LinkTime> paced; // two lists of axes may give one group
+  // Two lists of axes may give one group, whose link is the slowest.
+  std::map<std::vector<int32_t>, LinkTime> slowest;
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = on.mesh.group(on.rank, list->axes());
-    std::vector<int32_t> ranks(members.begin(), members.end());
-    POLYRANK_ASSIGN(group, on.transport.createGroup(ranks));
-    groups.push_back(group);
+    LinkTime &link = slowest[{members.begin(), members.end()}];
+    link = link.slower(links.of(list->axes()).value_or(LinkTime()));
     ranksOf.push_back(std::move(members));
-    if (auto link = links.of(list->axes())) {
-      LinkTime &slowest = paced[group.index];
-      slowest = slowest.slower(*link);
-      on.transport.pace(group, slowest);
-    }
+  }
+  for (const std::vector<uint32_t> &members : ranksOf) {
+    std::vector<int32_t> ranks(members.begin(), members.end());
+    POLYRANK_ASSIGN(group,
+                    on.communicator.createGroup(ranks, slowest.at(ranks)));
+    groups.push_back(group);
   }
   return {};
 }
@@ -89,28 +90,34 @@ Result<void> Preparation::prepareLoop(PreparedCommand &loop) {
   return {};
 }
 
-Preparation::Issued Preparation::prepareMove(const plan::Send &send) {
+Preparation::Issued Preparation::prepareSending(const plan::Command &command) {
+  const plan::Send &send = *command.body_as_Send();
   Channel channel = channelOf(send, groups[send.group()]);
+  channel.hasValues = !on.rehearsal;
+  channel.queue = command.queue();
   auto peer = int32_t(ranksOf[send.group()][send.to()]);
-  POLYRANK_ASSIGN(end, on.transport.openChannel(channel));
+  POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
   return std::unique_ptr<IssuedOperation>(
       on.rehearsal ? on.rehearsal->prepareSend(at.segment, at.command, channel,
                                                end, peer)
-                   : prepareSend(send, end, peer, on.arena, on.transport));
-}
-
-Preparation::Issued Preparation::prepareMove(const plan::Receive &receive) {
-  auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
-  POLYRANK_ASSIGN(end, on.transport.openChannel(
-                           channelOf(receive, groups[receive.group()])));
-  return std::unique_ptr<IssuedOperation>(
-      on.rehearsal
-          ? on.rehearsal->prepareReceive(end, peer)
-          : prepareReceive(receive, end, peer, on.arena, on.transport));
+                   : prepareSend(send, end, peer, on.arena, on.communicator));
 }
 
 Preparation::Issued
-Preparation::prepareStart(const plan::Collective &collective) {
+Preparation::prepareReceiving(const plan::Command &command) {
+  const plan::Receive &receive = *command.body_as_Receive();
+  Channel channel = channelOf(receive, groups[receive.group()]);
+  channel.queue = command.queue();
+  auto peer = int32_t(ranksOf[receive.group()][receive.from()]);
+  POLYRANK_ASSIGN(end, on.communicator.openChannel(channel));
+  return std::unique_ptr<IssuedOperation>(
+      on.rehearsal
+          ? on.rehearsal->prepareReceive(end, peer)
+          : prepareReceive(receive, end, peer, on.arena, on.communicator));
+}
+
+Preparation::Issued Preparation::prepareStart(const plan::Command &command) {
+  const plan::Collective &collective = *command.body_as_Collective();
   Group group = groups[collective.group()];
   std::unique_ptr<CollectiveOperation> operation;
   if (on.rehearsal) {
@@ -118,9 +125,10 @@ Preparation::prepareStart(const plan::Collective &collective) {
         on.rehearsal->prepare(at.segment, at.command, collective, group);
   } else {
     POLYRANK_ASSIGN(real, prepareCollective(collective, group, microbatches,
-                                            on.arena, on.transport));
+                                            on.arena, on.communicator));
     operation = std::move(real);
   }
+  operation->setQueue(command.queue());
   if (collective.request())
     started[collective.request()] = operation.get();
   return std::unique_ptr<IssuedOperation>(std::move(operation));
@@ -129,12 +137,12 @@ Preparation::prepareStart(const plan::Collective &collective) {
 Preparation::Issued Preparation::prepareIssued(const plan::Command &command) {
   if (const plan::Wait *wait = command.body_as_Wait())
     return prepareWait(*started.at(wait->request()));
-  if (const plan::Send *send = command.body_as_Send())
-    return prepareMove(*send);
-  if (const plan::Receive *receive = command.body_as_Receive())
-    return prepareMove(*receive);
-  if (const plan::Collective *collective = command.body_as_Collective())
-    return prepareStart(*collective);
+  if (command.body_as_Send())
+    return prepareSending(command);
+  if (command.body_as_Receive())
+    return prepareReceiving(command);
+  if (command.body_as_Collective())
+    return prepareStart(command);
   return on.rehearsal->prepare(at.segment, at.command);
 }
 

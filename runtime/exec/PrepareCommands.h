@@ -31,7 +31,7 @@ struct RankContext {
   int64_t rank;
   const ArenaView &arena;
   Device &device;
-  Transport &transport;
+  Communicator &communicator;
   Rehearsal *rehearsal = nullptr; // replaces device and links
 };
 

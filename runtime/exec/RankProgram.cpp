@@ -80,29 +80,25 @@ std::vector<InputSpec> inputSpecsOf(const plan::Plan &plan) {
 
 Result<std::unique_ptr<RankProgram>>
 RankProgram::create(const plan::Plan &plan, Device &device,
-                    Transport &transport, int64_t seed, const Links &links,
-                    Rehearsal *rehearsal) {
+                    Communicator &communicator, int64_t seed,
+                    const Links &links, Rehearsal *rehearsal) {
   const plan::Program &program =
-      *plan.programs()->Get(programOf(plan, Mesh(plan), transport.rank()));
-  DeviceSpan shared = transport.sharedMemory();
-  if (shared.size < program.shared_size())
-    return Error{fmt::format("the job's shared region has {} bytes, the plan "
-                             "needs {}",
-                             shared.size, program.shared_size()),
-                 Error::Fault::Rank};
-  // A rehearsal does not use the memory.
-  if (!rehearsal)
-    if (Result<void> adopted = device.adopt(shared); !adopted)
-      return adopted.error();
+      *plan.programs()->Get(programOf(plan, Mesh(plan), communicator.rank()));
+  // A rehearsal uses no memory.
+  POLYRANK_ASSIGN(shared, device.allocate(rehearsal ? 0 : program.shared_size(),
+                                          arenaAlignment, Sharing::Peers));
+  auto registered = std::make_shared<const DeviceMemory>(std::move(shared));
+  if (Result<void> done = communicator.registerMemory(registered); !done)
+    return done.error();
   Result<DeviceMemory> region =
       device.allocate(rehearsal ? 0 : program.private_size(), arenaAlignment);
   if (!region)
     return region.error();
-  std::unique_ptr<RankProgram> rank(
-      new RankProgram(plan, device, transport, *std::move(region)));
+  std::unique_ptr<RankProgram> rank(new RankProgram(
+      plan, device, communicator, std::move(registered), *std::move(region)));
   Result<Interpreter> interpreter = Interpreter::prepare(
       program, plan.microbatches(),
-      {rank->mesh, rank->rank, rank->arena, device, transport, rehearsal},
+      {rank->mesh, rank->rank, rank->arena, device, communicator, rehearsal},
       links);
   if (!interpreter)
     return interpreter.error();

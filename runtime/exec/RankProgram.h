@@ -81,13 +81,13 @@ struct StoredShard {
 
 /// The program of a plan that this rank runs. Order of calls: create,
 /// loadParameters or restore, then fillInputs and runStep for each step;
-/// metrics and outputs are those of the last step. Plan, device and transport
-/// must outlive it. So must a `rehearsal`: with it there are no values, only
-/// runStep is called, and the arena is not touched.
+/// metrics and outputs are those of the last step. Plan, device and
+/// communicator must outlive it. So must a `rehearsal`: with it there are no
+/// values, only runStep is called, and the arena is not touched.
 class RankProgram {
 public:
   static Result<std::unique_ptr<RankProgram>>
-  create(const plan::Plan &plan, Device &device, Transport &transport,
+  create(const plan::Plan &plan, Device &device, Communicator &communicator,
          int64_t seed, const Links &links = {}, Rehearsal *rehearsal = nullptr);
 
   /// Fills parameters and stored state from `sources`, one for each of the
@@ -207,13 +207,14 @@ public:
   }
 
 private:
-  RankProgram(const plan::Plan &plan, Device &device, Transport &transport,
-              DeviceMemory given)
-      : plan(plan), mesh(plan), rank(transport.rank()),
+  RankProgram(const plan::Plan &plan, Device &device,
+              Communicator &communicator,
+              std::shared_ptr<const DeviceMemory> shared, DeviceMemory given)
+      : plan(plan), mesh(plan), rank(communicator.rank()),
         number(programOf(plan, mesh, rank)),
         program(*plan.programs()->Get(number)), device(device),
-        privateRegion(std::move(given)),
-        arena{transport.sharedMemory(), privateRegion.span(), {}} {
+        sharedRegion(std::move(shared)), privateRegion(std::move(given)),
+        arena{sharedRegion->span(), privateRegion.span(), {}} {
     for (const plan::AxisList *group : *program.groups())
       arena.indices.push_back(mesh.linearIndex(rank, group->axes()));
   }
@@ -249,6 +250,7 @@ private:
   uint32_t number; // of the program
   const plan::Program &program;
   Device &device;
+  std::shared_ptr<const DeviceMemory> sharedRegion;
   DeviceMemory privateRegion;
   ArenaView arena;
   LearningRates rates;

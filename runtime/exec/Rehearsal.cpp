@@ -41,10 +41,10 @@ public:
       : CollectiveOperation(source, group), rehearsal(rehearsal), time(time) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(started, rehearsal.transport.start(collective));
+    POLYRANK_ASSIGN(started, rehearsal.communicator.start(collective));
     request = started;
     isOver = false;
-    rehearsal.queues[collective.group.index].started.push_back(this);
+    rehearsal.queues[collective.queue].started.push_back(this);
     return hasRequest ? Result<Event>(request.started) : wait();
   }
 
@@ -65,30 +65,35 @@ public:
   Sending(Rehearsal &rehearsal, int64_t time, const Channel &channel,
           ChannelEnd end, int32_t peer)
       : TransferOperation(peer), rehearsal(rehearsal), time(time),
-        link(channel.group.index, channel.to), end(end) {}
+        queue(channel.queue), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(freed, rehearsal.transport.awaitRoom(end));
-    int64_t came = rehearsal.plannedNow();
-    if (Result<void> done = rehearsal.goOnFrom(freed); !done)
-      return done.error();
-    int64_t sent = rehearsal.plannedNow(), arrives = sent;
-    if (time > 0) {
-      int64_t &free = rehearsal.links[link];
-      arrives = free = std::max(free, sent) + time / nanosecond;
-    }
-    int self = rehearsal.transport.rank();
-    POLYRANK_ASSIGN(done, rehearsal.transport.send(
-                              end, {}, {}, TransferTimes{sent, arrives}));
-    last = Arrival(done.event(), {std::max(came, freed),
-                                  freed > came ? peer : self, arrives, self});
+    int64_t came = 0, freed = 0;
+    TransferTimes planned;
+    auto times = [&](int64_t free) -> Result<TransferTimes> {
+      came = rehearsal.plannedNow(), freed = free;
+      if (Result<void> done = rehearsal.goOnFrom(freed); !done)
+        return done.error();
+      planned.sent = planned.arrives = rehearsal.plannedNow();
+      if (time > 0) {
+        int64_t &linkFree = rehearsal.links[queue];
+        planned.arrives = linkFree =
+            std::max(linkFree, planned.sent) + time / nanosecond;
+      }
+      return planned;
+    };
+    POLYRANK_ASSIGN(done, rehearsal.communicator.send(end, {}, {}, times));
+    int self = rehearsal.communicator.rank();
+    last = Arrival(done.event(),
+                   {std::max(came, freed), freed > came ? peer : self,
+                    planned.arrives, self});
     return last.event();
   }
 
 private:
   Rehearsal &rehearsal;
   int64_t time; // picoseconds
-  std::pair<uint32_t, uint32_t> link;
+  uint32_t queue;
   ChannelEnd end;
 };
 
@@ -98,16 +103,19 @@ public:
       : TransferOperation(peer), rehearsal(rehearsal), end(end) {}
 
   Result<Event> issue(Invocation, Events) override {
-    POLYRANK_ASSIGN(times, rehearsal.transport.awaitValue(end));
-    int64_t came = rehearsal.plannedNow();
-    if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
-      return done.error();
-    int self = rehearsal.transport.rank();
-    POLYRANK_ASSIGN(
-        done, rehearsal.transport.receive(end, {}, {}, rehearsal.plannedNow()));
+    int64_t came = 0;
+    TransferTimes sent;
+    auto freed = [&](const TransferTimes &times) -> Result<int64_t> {
+      came = rehearsal.plannedNow(), sent = times;
+      if (Result<void> done = rehearsal.goOnFrom(times.arrives); !done)
+        return done.error();
+      return rehearsal.plannedNow();
+    };
+    POLYRANK_ASSIGN(done, rehearsal.communicator.receive(end, {}, {}, freed));
+    int self = rehearsal.communicator.rank();
     last = Arrival(done.event(),
-                   {std::max(came, times.sent), times.sent > came ? peer : self,
-                    std::max(came, times.arrives), self});
+                   {std::max(came, sent.sent), sent.sent > came ? peer : self,
+                    std::max(came, sent.arrives), self});
     return last.event();
   }
 
@@ -149,7 +157,7 @@ Result<void> Rehearsal::goOnFrom(int64_t time) {
 void Rehearsal::beginStep() {
   begin = eventClock();
   planned = 0;
-  for (auto &[group, queue] : queues)
+  for (auto &[number, queue] : queues)
     queue.freeFrom = 0;
 }
 
@@ -162,21 +170,21 @@ Result<void> Rehearsal::sleepUntil(int64_t picoseconds) {
     int64_t until = std::min(end, time + longest);
     timespec at{until / 1'000'000'000, until % 1'000'000'000};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
-    transport.job().beat();
-    if (Result<void> alive = transport.job().health(); !alive)
+    communicator.job().beat();
+    if (Result<void> alive = communicator.job().health(); !alive)
       return alive;
   }
   return {};
 }
 
-/// A collective's end depends on the earlier ones of its group. All members
+/// A collective's end depends on the earlier ones of its queue. All members
 /// have started these, or will before they start this one.
 Result<void> Rehearsal::await(Flight &flight) {
-  Queue &queue = queues[flight.collective.group.index];
+  Queue &queue = queues[flight.collective.queue];
   while (!flight.isOver) {
     Flight &next = *queue.started.front();
     queue.started.pop_front();
-    POLYRANK_ASSIGN(arrival, transport.wait(next.request));
+    POLYRANK_ASSIGN(arrival, communicator.wait(next.request));
     Completion completion = arrival.completion();
     int64_t allStarted = (completion.started - begin) * nanosecond;
     next.end = queue.freeFrom =

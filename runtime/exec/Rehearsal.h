@@ -18,7 +18,7 @@ namespace polyrank::runtime {
 /// Computation ends when it would on a device that takes exactly the given
 /// times. A collective is started on all members as usual, without a byte of
 /// data: it ends when its time has passed since its last member started it and
-/// the previous collective of its group ended.
+/// the previous collective of its queue ended.
 ///
 /// A command sleeps until a planned time, not for a duration: the planned end
 /// of the command before it plus its own duration. So delays (late wake-ups,
@@ -32,8 +32,8 @@ namespace polyrank::runtime {
 class Rehearsal {
 public:
   /// `times` includes the times of collectives.
-  Rehearsal(ProgramTimes times, Transport &transport)
-      : times(std::move(times)), transport(transport) {}
+  Rehearsal(ProgramTimes times, Communicator &communicator)
+      : times(std::move(times)), communicator(communicator) {}
 
   /// Asks the system to wake this thread as soon as it can. By default Linux
   /// delays timers by up to 50 us, to coalesce them (PR_SET_TIMERSLACK in
@@ -68,7 +68,7 @@ private:
   Result<void> sleepUntil(int64_t end);
   Result<void> await(Flight &flight);
 
-  /// The collectives of a group, which run one after another.
+  /// The collectives of a queue, which run one after another.
   struct Queue {
     std::deque<Flight *> started; // end not known yet
     int64_t freeFrom = 0;         // picoseconds since the step's begin
@@ -80,13 +80,13 @@ private:
   int64_t plannedNow() const { return begin + planned / 1000; }
 
   ProgramTimes times;
-  Transport &transport;
+  Communicator &communicator;
   int64_t begin = 0;   // of the step, nanoseconds of CLOCK_MONOTONIC
   int64_t planned = 0; // picoseconds since then
-  std::map<uint32_t, Queue> queues; // by group
-  /// When the link to a member of a group is free, in nanoseconds, by group and
-  /// member.
-  std::map<std::pair<uint32_t, uint32_t>, int64_t> links;
+  /// By their numbers in the plan.
+  std::map<uint32_t, Queue> queues;
+  /// When the link of a queue of sends is free, in nanoseconds.
+  std::map<uint32_t, int64_t> links;
 };
 
 } // namespace polyrank::runtime

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/plan/plan_generated.h"
 
 #include <array>

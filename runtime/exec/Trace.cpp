@@ -4,6 +4,8 @@
 #include "runtime/exec/Trace.h"
 
 #include "runtime/plan/CommandText.h"
+#include "runtime/plan/QueueNames.h"
+#include "runtime/plan/Queues.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -40,12 +42,13 @@ public:
   Writer(const plan::Plan &plan, const Mesh &mesh, int64_t rank,
          const Trace::Sink &sink)
       : plan(plan), program(*plan.programs()->Get(programOf(plan, mesh, rank))),
-        mesh(mesh), rank(rank), sink(sink) {}
+        mesh(mesh), rank(rank), sink(sink),
+        queues(communicationQueueNames(program, mesh)) {}
 
   void describe() {
     for (const plan::Segment *segment : *program.segments()) {
       auto &descriptions = segments.emplace_back();
-      std::map<uint32_t, const plan::Collective *> started;
+      std::map<uint32_t, const plan::Command *> started;
       if (segment->commands())
         for (const plan::Command *command : *segment->commands()) {
           descriptions.push_back(
@@ -86,7 +89,7 @@ public:
              fmt::format("\"step\":{}", step));
   }
 
-  /// Writes the flight of a collective or a transfer on a track of its group.
+  /// Writes the flight of a collective or a transfer on a track of its queue.
   void flight(const Described &command, uint64_t step, uint32_t action,
               int64_t begin, const Completion &completion) {
     // A received value was sent earlier, maybe long before.
@@ -138,15 +141,17 @@ private:
 
   Described describe(const plan::Segment &segment, const plan::Command &command,
                      size_t number,
-                     std::map<uint32_t, const plan::Collective *> &started) {
+                     std::map<uint32_t, const plan::Command *> &started) {
     Described result;
+    const plan::Command *communicates = nullptr; // itself, or awaited
     std::string what = describeWork(plan, command);
     result.kind = kindOf(command);
     switch (command.body_type()) {
     case plan::CommandBody::Wait:
       result.isWait = true;
       result.request = command.body_as_Wait()->request();
-      result.collective = started.at(result.request);
+      communicates = started.at(result.request);
+      result.collective = communicates->body_as_Collective();
       what =
           fmt::format("wait for {}",
                       plan::EnumNameCollectiveKind(result.collective->kind()));
@@ -155,31 +160,31 @@ private:
       const plan::Send &send = *command.body_as_Send();
       result.isSend = true;
       result.bytes = send.input()->size();
-      result.track = trackOf(send);
+      communicates = &command;
       break;
     }
     case plan::CommandBody::Receive: {
       const plan::Receive &receive = *command.body_as_Receive();
       result.isReceive = true;
       result.bytes = receive.output()->size();
-      result.track = trackOf(receive);
+      communicates = &command;
       break;
     }
     case plan::CommandBody::Collective:
       result.collective = command.body_as_Collective();
       result.request = result.collective->request();
+      communicates = &command;
       if (result.request)
-        started[result.request] = result.collective;
+        started[result.request] = &command;
       break;
     default: // is computed
       break;
     }
-    if (result.collective) {
-      result.track = mesh.describe(
-          program.groups()->Get(result.collective->group())->axes());
+    if (communicates)
+      result.track = queues[communicates->queue() - firstCommunicationQueue];
+    if (result.collective)
       for (const plan::Transfer *transfer : *result.collective->transfers())
         result.bytes += transfer->input()->size();
-    }
     std::string origin = command.origin() ? command.origin()->str() : what;
     result.name = inQuotes(origin);
     result.arguments =
@@ -188,15 +193,6 @@ private:
                     result.name, inQuotes(what), nameOf(command.phase()),
                     inQuotes(segment.name()->str()), number);
     return result;
-  }
-
-  /// "pipe 0 to 1".
-  template <typename End>
-  std::string trackOf(const End &end) const {
-    return fmt::format(
-        "{} {} to {}",
-        mesh.describe(program.groups()->Get(end.group())->axes()), end.from(),
-        end.to());
   }
 
   static double microseconds(int64_t nanoseconds) {
@@ -236,6 +232,7 @@ private:
   const Mesh &mesh;
   int64_t rank;
   const Trace::Sink &sink;
+  std::vector<std::string> queues; // for communication
   std::vector<std::vector<Described>> segments;
   std::map<std::string, std::vector<Lane>> tracks; // by name
   int nextTrack = computeTrack + 1;

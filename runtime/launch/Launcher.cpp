@@ -1,20 +1,17 @@
-// Starts the ranks, and watches them with poll.
+// Watches the ranks with poll, and ends them together.
 
 #include "runtime/launch/Launcher.h"
 
 #include "runtime/launch/EndMessage.h"
-#include "runtime/launch/RankProcess.h"
+#include "runtime/launch/LaunchedRanks.h"
 #include "runtime/launch/Stragglers.h"
-#include "runtime/launch/Watch.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
@@ -23,39 +20,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto grace = std::chrono::milliseconds(400);
 // After so long without progress, the user is told which ranks delay the job.
 constexpr auto patience = std::chrono::seconds(10);
-
-/// A rank, and what it has reported.
-struct Rank {
-  std::unique_ptr<RankProcess> process; // none: a guest that has not come yet
-  std::string line;                     // read so far, incomplete
-  bool finished = false;                // reported its end
-  bool killed = false;                  // by us
-  std::optional<Error> error;
-
-  bool isRunning() const { return process && process->isRunning(); }
-  bool isGood() const {
-    return process && !process->isRunning() && finished &&
-           process->hasSucceeded();
-  }
-};
-
-/// Returns the variables of a rank. libgomp reads its wait policy when it is
-/// loaded, hence before main: threads with a core of their own spin a while
-/// (0.1 to 0.3 ms) before they sleep, otherwise they sleep at once.
-std::vector<std::string> variablesOf(const LaunchOptions &options, int rank) {
-  std::vector<std::string> result{
-      fmt::format("POLYRANK_RANK={}", rank),
-      fmt::format("POLYRANK_ATTEMPT={}", options.attempt),
-      fmt::format("OMP_NUM_THREADS={}", options.threads), "OMP_DYNAMIC=false"};
-  // For tests (support/Failpoint.h).
-  if (const char *failpoints = std::getenv("POLYRANK_FAIL"))
-    result.push_back(fmt::format("POLYRANK_FAIL={}", failpoints));
-  bool alone = options.cores.alone;
-  result.push_back(alone ? "GOMP_SPINCOUNT=5000" : "GOMP_SPINCOUNT=0");
-  if (!alone)
-    result.push_back("OMP_WAIT_POLICY=passive");
-  return result;
-}
 
 /// Returns true if a process causes this signal itself; others come from
 /// outside.
@@ -78,22 +42,14 @@ class Launcher {
 public:
   Launcher(const LaunchOptions &options, JobControl &job,
            const EndSignals &signals)
-      : options(options), job(job), signals(signals), ranks(options.ranks),
+      : options(options), job(job), signals(signals),
+        ranks(options, job, signals),
         watch(job, options.ranks, {options.nameOf, options.placeOf}) {}
 
-  ~Launcher() {
-    killAll();
-    for (Rank &rank : ranks)
-      if (rank.process)
-        rank.process->await();
-  }
-
   LaunchEnd run() {
-    for (int rank = 0; rank < options.ranks; ++rank)
-      if (!isGuest(rank))
-        if (Result<void> started = start(rank); !started)
-          return {started, 0, true};
-    while (anyToCome()) {
+    if (Result<void> started = ranks.startChildren(); !started)
+      return {started, 0, true};
+    while (ranks.anyToCome(isEnding())) {
       wait();
       if (options.onTick)
         options.onTick();
@@ -102,88 +58,22 @@ public:
       if (!ending)
         lookForStragglers();
       if (ending && Clock::now() > *ending + grace)
-        killAll();
+        ranks.killAll();
     }
-    drainAll();
+    for (int rank = 0; rank < options.ranks; ++rank)
+      drain(rank);
     return {verdict(), interrupted ? interrupted : stopping, isFromOutside()};
   }
 
 private:
-  RankStart startOf(int rank) const {
-    RankStart start;
-    start.arguments = options.arguments;
-    start.environment = variablesOf(options, rank);
-    start.jobFiles = job.descriptors();
-    start.files = options.descriptors;
-    // A Ctrl-C at the terminal is for the launcher, which ends the ranks. The
-    // launcher also handles what a scheduler sends to all processes of a job.
-    start.ignoredSignals = {SIGINT, SIGHUP, SIGUSR1};
-    if (options.finishesStep)
-      start.ignoredSignals.push_back(SIGTERM);
-    if (!options.cores.ranks.empty())
-      start.cores = options.cores.ranks[rank];
-    return start;
-  }
-
-  Result<void> start(int rank) {
-    POLYRANK_ASSIGN(process, startChild(startOf(rank), signals.before()));
-    ranks[rank].process = std::move(process);
-    return {};
-  }
-
-  bool isGuest(int rank) const {
-    return options.door &&
-           std::find(options.guests.begin(), options.guests.end(), rank) !=
-               options.guests.end();
-  }
-
-  /// Lets in the guests that have come, or says why not.
-  void receiveGuests() {
-    for (GuestDoor::Request &request : options.door->look()) {
-      int rank = request.rank;
-      if (std::string why = refusalOf(rank); !why.empty()) {
-        GuestDoor::refuse(request, why);
-        continue;
-      }
-      // A guest that is gone before it was let in may come again.
-      Result<std::unique_ptr<RankProcess>> admitted =
-          GuestDoor::admit(std::move(request), startOf(rank));
-      if (admitted)
-        ranks[rank].process = *std::move(admitted);
-      else
-        warn(admitted.error().message);
-    }
-  }
-
-  std::string refusalOf(int rank) const {
-    if (rank < 0 || rank >= options.ranks)
-      return fmt::format("the job has ranks 0 to {}", options.ranks - 1);
-    if (ending)
-      return "it comes too late, the job is ending";
-    if (ranks[rank].process)
-      return fmt::format("process {} is that rank already",
-                         ranks[rank].process->pid());
-    return "";
-  }
-
-  /// True as long as a rank runs, or a guest is to come.
-  bool anyToCome() const {
-    return std::any_of(ranks.begin(), ranks.end(), [&](const Rank &rank) {
-      return rank.process ? rank.process->isRunning() : !ending;
-    });
-  }
+  bool isEnding() const { return ending.has_value(); }
 
   void wait() {
     std::vector<pollfd> files{{signals.descriptor(), POLLIN, 0}};
-    for (Rank &rank : ranks)
-      if (rank.process && rank.process->reports() >= 0)
-        files.push_back({rank.process->reports(), POLLIN, 0});
-    if (options.door)
-      for (int file : options.door->descriptors())
-        files.push_back({file, POLLIN, 0});
+    for (pollfd file : ranks.polled())
+      files.push_back(file);
     poll(files.data(), files.size(), ending ? 20 : 100);
-    if (options.door)
-      receiveGuests();
+    ranks.receiveGuests(isEnding());
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
     while (int signal = signals.take())
@@ -216,15 +106,6 @@ private:
       options.onWarning(message);
   }
 
-  std::vector<WatchedRank> watched() const {
-    std::vector<WatchedRank> all;
-    for (const Rank &rank : ranks)
-      all.push_back(rank.process ? WatchedRank{rank.process->pid(),
-                                               rank.process->isRunning()}
-                                 : WatchedRank{-1, true});
-    return all;
-  }
-
   void lookForStragglers() {
     std::vector<uint64_t> awaited;
     for (int rank = 0; rank < options.ranks; ++rank)
@@ -243,7 +124,7 @@ private:
 
   /// Ends a job that makes no progress, after telling the user why.
   void look() {
-    auto still = watch.look(watched());
+    auto still = watch.look(ranks.watched());
     if (still < patience)
       warned = false;
     Clock::duration limit = options.timeout ? *options.timeout : watch.limit();
@@ -254,7 +135,7 @@ private:
     std::string message =
         fmt::format("no rank made progress for {} s: {}",
                     std::chrono::duration_cast<seconds>(still).count(),
-                    watch.blame(watch.snapshot(watched())));
+                    watch.blame(watch.snapshot(ranks.watched())));
     if (!over) {
       warned = true;
       warn(limit.count() > 0
@@ -266,14 +147,14 @@ private:
     message += "; --timeout gives it more time";
     showRanks(-1);
     stalled = Error{message, Error::Fault::Hang};
-    std::vector<RankSnapshot> last = watch.snapshot(watched());
+    std::vector<RankSnapshot> last = watch.snapshot(ranks.watched());
     isStopped = std::any_of(last.begin(), last.end(),
                             [](const auto &rank) { return rank.isStopped(); });
     end(message);
   }
 
   void reap(int number) {
-    Rank &rank = ranks[number];
+    LaunchedRank &rank = ranks[number];
     if (!rank.process || !rank.process->reap())
       return;
     drain(number);
@@ -290,7 +171,7 @@ private:
   /// (-1: none).
   void showRanks(int failed) const {
     if (!ending)
-      warn(watch.table(watch.snapshot(watched()), failed));
+      warn(watch.table(watch.snapshot(ranks.watched()), failed));
   }
 
   /// Tells all ranks that the job is over; those that do not react are killed
@@ -302,38 +183,8 @@ private:
     job.abort(message);
   }
 
-  void killAll() {
-    for (Rank &rank : ranks)
-      if (rank.isRunning()) {
-        rank.killed = true;
-        rank.process->kill();
-      }
-  }
-
-  void drainAll() {
-    for (int rank = 0; rank < options.ranks; ++rank)
-      drain(rank);
-  }
-
-  void drain(int number) {
-    Rank &rank = ranks[number];
-    char buffer[65536];
-    while (rank.process && rank.process->reports() >= 0) {
-      ssize_t got = read(rank.process->reports(), buffer, sizeof(buffer));
-      // A guest that ends before it has read all is a connection reset.
-      if (got == 0 || (got < 0 && errno == ECONNRESET))
-        rank.process->closeReports();
-      if (got <= 0)
-        return;
-      for (ssize_t i = 0; i < got; ++i) {
-        if (buffer[i] != '\n') {
-          rank.line += buffer[i];
-          continue;
-        }
-        receive(number, rank.line);
-        rank.line.clear();
-      }
-    }
+  void drain(int rank) {
+    ranks.drain(rank, [&](const std::string &line) { receive(rank, line); });
   }
 
   void receive(int rank, const std::string &line) {
@@ -375,9 +226,10 @@ private:
 
   Result<void> verdict() const {
     // A job that was done when the signal arrived has lost nothing.
-    bool done = std::all_of(ranks.begin(), ranks.end(), [](const Rank &rank) {
-      return rank.isGood() && !rank.error;
-    });
+    bool done =
+        std::all_of(ranks.begin(), ranks.end(), [](const LaunchedRank &rank) {
+          return rank.isGood() && !rank.error;
+        });
     if (done && stoppedAfter)
       return Error{fmt::format("ended by signal {} ({}) after step {}",
                                stopping, strsignal(stopping), *stoppedAfter),
@@ -394,13 +246,13 @@ private:
     // A rank's death explains more than the errors that other ranks report
     // about it.
     for (int rank = 0; rank < options.ranks; ++rank)
-      if (diedOfSignal(ranks[rank]))
+      if (ranks[rank].diedOfSignal())
         return Error{fmt::format("{} {}", options.nameOf(rank),
                                  ranks[rank].process->describeEnd()),
                      Error::Fault::Rank};
     if (first < 0)
       return {};
-    const Rank &rank = ranks[first];
+    const LaunchedRank &rank = ranks[first];
     if (rank.error)
       return Error{
           fmt::format("{}: {}", options.nameOf(first), rank.error->message),
@@ -410,24 +262,21 @@ private:
                  Error::Fault::Rank};
   }
 
-  static bool diedOfSignal(const Rank &rank) {
-    return rank.process && rank.process->endSignal() && !rank.killed;
-  }
-
   bool isFromOutside() const {
     if (stalled)
       return isStopped;
-    auto own = [](const Rank &rank) {
-      return diedOfSignal(rank) && isOwnSignal(rank.process->endSignal());
+    auto died = [](const LaunchedRank &rank) { return rank.diedOfSignal(); };
+    auto own = [](const LaunchedRank &rank) {
+      return rank.diedOfSignal() && isOwnSignal(rank.process->endSignal());
     };
-    return std::any_of(ranks.begin(), ranks.end(), diedOfSignal) &&
+    return std::any_of(ranks.begin(), ranks.end(), died) &&
            std::none_of(ranks.begin(), ranks.end(), own);
   }
 
   const LaunchOptions &options;
   JobControl &job;
   const EndSignals &signals;
-  std::vector<Rank> ranks;
+  LaunchedRanks ranks;
   Watch watch;
   Stragglers stragglers;
   bool warned = false; // about lack of progress

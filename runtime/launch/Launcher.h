@@ -4,7 +4,7 @@
 
 #include "runtime/job/Job.h"
 #include "runtime/launch/Cores.h"
-#include "runtime/launch/Guests.h"
+#include "runtime/launch/GuestDoor.h"
 #include "runtime/launch/TaggedMessage.h"
 #include "support/File.h"
 
@@ -29,6 +29,8 @@ struct LaunchOptions {
   /// others are children of this process.
   std::vector<int> guests;
   GuestDoor *door = nullptr;
+  /// The SHA-256 of the plan: a guest that was given another one is refused.
+  std::string planHash;
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
   /// Describes a rank's command by its number in a step: "in segment 'update',
@@ -119,6 +121,8 @@ LaunchEnd launchRanks(const LaunchOptions &options, JobControl &job,
 /// A rank's end of the connection to its launcher.
 class RankConnection {
 public:
+  /// A connection that only reports, of a guest that cannot begin.
+  RankConnection(int rank, int reports) : number(rank), pipe(reports) {}
   /// Returns nothing if this process was not started by `launchRanks` and is no
   /// guest (becomeRank).
   static std::optional<RankConnection> fromEnvironment();
@@ -138,6 +142,8 @@ public:
   void stopped(uint64_t step) const;
 
 private:
+  RankConnection() = default;
+
   int number = -1, pipe = -1;
   std::vector<int> files, jobFiles;
 };

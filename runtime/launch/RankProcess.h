@@ -16,6 +16,8 @@ namespace polyrank::runtime {
 /// What a rank's process gets from its launcher.
 struct RankStart {
   std::vector<std::string> arguments;
+  /// Where a guest begins, so that names of files mean the same to all ranks.
+  std::string folder = {};
   /// Variables that the rank has beside the user's own ones.
   std::vector<std::string> environment;
   /// Open files: those by which the rank joins its job, and the others

@@ -1,5 +1,5 @@
-// The memory layout of channels between ranks, shared by the compiler, the
-// plan's verifier and the transports.
+// The memory of channels between ranks, by which compiler, plan verifier and
+// reports count it, and from which communicators on one machine take it.
 
 #pragma once
 
@@ -7,18 +7,18 @@
 
 namespace polyrank::runtime {
 
-/// The bytes of a channel's header, and the alignment of its slots.
-inline constexpr uint64_t channelAlignment = 64;
+/// The alignment of a channel's slots.
+inline constexpr uint64_t slotAlignment = 64;
 
 /// The bytes from one slot to the next, for values of `bytes` bytes.
 constexpr uint64_t slotBytesOf(uint64_t bytes) {
-  return (bytes + channelAlignment - 1) / channelAlignment * channelAlignment;
+  return (bytes + slotAlignment - 1) / slotAlignment * slotAlignment;
 }
 
-/// The bytes of a whole channel. Does not overflow for sizes that an arena can
-/// have.
+/// The bytes of the slots of a channel: what the communicator of the rank that
+/// sends takes for it. Does not overflow for sizes that memory can have.
 constexpr uint64_t channelBytesOf(uint64_t bytes, uint64_t slots) {
-  return channelAlignment + slots * slotBytesOf(bytes);
+  return slots * slotBytesOf(bytes);
 }
 
 } // namespace polyrank::runtime

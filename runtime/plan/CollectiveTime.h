@@ -1,5 +1,5 @@
 // How long a collective takes: the one function that the compiler's passes, the
-// times of a plan, its reports and the pacing of transports ask.
+// times of a plan, its reports and the pacing of communicators ask.
 //
 // g members, n bytes of the larger one of input and output, a link with latency
 // a and time b of a byte:

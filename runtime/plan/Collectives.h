@@ -1,5 +1,5 @@
 // The kinds of collectives, and their rules, which the compiler, the plan's
-// verifier, reports and transports share. A new kind is added here first.
+// verifier, reports and communicators share. A new kind is added here first.
 
 #pragma once
 

@@ -5,6 +5,7 @@
 #include "runtime/plan/BufferPlace.h"
 #include "runtime/plan/CommandBuffers.h"
 #include "runtime/plan/CommandText.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "support/Names.h"
 
 #include <algorithm>
@@ -115,15 +116,18 @@ private:
     if (program.axis_indices())
       for (const plan::AxisIndex *index : *program.axis_indices())
         add(*index->buffer(), "the rank's index", MemoryUse::Constants);
-    std::set<uint64_t> channels; // several commands may send through one
-    for (const plan::Segment *segment : *program.segments())
-      if (segment->commands())
-        for (const plan::Command *command : *segment->commands())
-          if (const plan::Send *send = command->body_as_Send();
-              send && channels.insert(send->channel()->offset()).second)
-            add(*send->channel(),
-                command->origin() ? command->origin()->str() : "send",
-                MemoryUse::Channels);
+    uint64_t offset = 0;
+    for (const ProgramChannel &channel : channelsOf(program)) {
+      if (channel.bytes == 0)
+        continue;
+      ++numFixed;
+      const auto *origin = channel.command->origin();
+      timeline.held.push_back({std::nullopt, offset, channel.bytes, 0, 0,
+                               nameOf(MemoryUse::Channels),
+                               origin ? origin->str() : "send",
+                               MemoryUse::Channels, true});
+      offset += channel.bytes;
+    }
   }
 
   bool isFixed(const Range &range) const {

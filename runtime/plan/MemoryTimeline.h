@@ -1,4 +1,5 @@
-// The contents of the arena over a step, derived from the commands of a plan.
+// The contents of a rank's memory over a step, derived from the commands of a
+// plan.
 
 #pragma once
 
@@ -19,7 +20,8 @@ enum class MemoryUse {
   OptimizerState,
   Inputs,
   Constants,
-  /// Values that are sent to other ranks, until they have been received.
+  /// Values that are sent to other ranks, until they have been received; in
+  /// memory of the communicator.
   Channels,
   /// What the backward computes for the update, or accumulates over
   /// microbatches.
@@ -38,11 +40,12 @@ constexpr int numMemoryUses = int(MemoryUse::Temporary) + 1;
 /// "saved activations".
 const char *nameOf(MemoryUse use);
 
-/// A range of the arena of a program's first rank that holds one value, from
+/// A range of the memory of a program's first rank that holds one value, from
 /// the command that writes it to the last one that reads it, inclusive. A value
 /// that is overwritten in pieces is several of these.
 struct HeldBytes {
-  plan::Region region = plan::Region::Private;
+  /// The region of the arena; without one it is memory of the communicator.
+  std::optional<plan::Region> region = plan::Region::Private;
   uint64_t offset = 0, size = 0;
   uint32_t first = 0, last = 0; // commands of the timeline
   /// "parameters", "optimizer state", "inputs", "constants" or "channels",

@@ -15,7 +15,7 @@
 namespace polyrank::runtime {
 
 /// The version of plan.fbs: what `Plan.version` must be.
-inline constexpr uint32_t planSchemaVersion = 21;
+inline constexpr uint32_t planSchemaVersion = 22;
 
 /// XXH3-128 over header (its hash field zero) and payload. It detects damage
 /// and mix-ups, but is no defence against forgery.

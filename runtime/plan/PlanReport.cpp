@@ -5,6 +5,7 @@
 #include "runtime/plan/CommandText.h"
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/LearningRates.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "runtime/plan/StepTimeline.h"
 #include "support/ElementType.h"
 #include "support/Json.h"
@@ -299,7 +300,8 @@ PlanReport reportOf(const LoadedPlan &loaded) {
     own.threads = plan.threads();
     own.sharedBytes = program.shared_size();
     own.privateBytes = program.private_size();
-    own.lowerBound = program.memory_lower_bound();
+    own.channelBytes = channelBytesOf(program).value(); // it is verified
+    own.lowerBound = program.memory_lower_bound() + own.channelBytes;
     own.computeSeconds = secondsOf(planned.programs[number].computation);
     own.idleSeconds = secondsOf(planned.idle(number));
     MemoryTimeline timeline = timelineOf(loaded, number);
@@ -317,7 +319,7 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   static_cast<ProgramReport &>(report) =
       *std::max_element(report.programs.begin(), report.programs.end(),
                         [](const ProgramReport &a, const ProgramReport &b) {
-                          return a.arenaBytes() < b.arenaBytes();
+                          return a.valueBytes() < b.valueBytes();
                         });
   report.ranks = mesh.ranks();
   report.parameterElements = elements;
@@ -354,7 +356,8 @@ nlohmann::ordered_json toJson(const ProgramReport &report) {
               {"ranks", report.ranks},
               {"shared", report.sharedBytes},
               {"private", report.privateBytes},
-              {"total", report.arenaBytes()},
+              {"channels", report.channelBytes},
+              {"total", report.valueBytes()},
               {"lower_bound", report.lowerBound},
               {"library", report.libraryBytes()},
               {"parameters", report.parameterBytes},
@@ -472,7 +475,8 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                      {"memory_per_rank",
                       {{"shared", report.sharedBytes},
                        {"private", report.privateBytes},
-                       {"total", report.sharedBytes + report.privateBytes},
+                       {"channels", report.channelBytes},
+                       {"total", report.valueBytes()},
                        {"lower_bound", report.lowerBound},
                        {"library", report.libraryBytes()},
                        {"program", programBytes},

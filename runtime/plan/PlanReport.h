@@ -74,11 +74,17 @@ constexpr uint64_t programBytes = uint64_t(32) << 20;
 struct ProgramReport {
   std::string place; // "pipe=1"; empty if all ranks run it
   int64_t ranks = 1;
-  uint64_t sharedBytes = 0, privateBytes = 0, lowerBound = 0;
+  uint64_t sharedBytes = 0, privateBytes = 0;
   uint64_t arenaBytes() const { return sharedBytes + privateBytes; }
-  /// By how many percent the arena exceeds its lower bound.
-  double arenaGap() const {
-    return lowerBound ? 100 * (static_cast<double>(arenaBytes()) /
+  /// What the communicator takes for the values that are sent.
+  uint64_t channelBytes = 0;
+  /// The arena and this memory of the communicator: all that holds values. At
+  /// least `lowerBound` of it are held at once.
+  uint64_t valueBytes() const { return arenaBytes() + channelBytes; }
+  uint64_t lowerBound = 0;
+  /// By how many percent this exceeds its lower bound.
+  double valueGap() const {
+    return lowerBound ? 100 * (static_cast<double>(valueBytes()) /
                                    static_cast<double>(lowerBound) -
                                1)
                       : 0;
@@ -93,7 +99,7 @@ struct ProgramReport {
   PeakReport peak;
   /// The bytes of the arena that are unused at the peak: gaps between buffers,
   /// and space that is needed only at other times.
-  uint64_t unusedBytes() const { return arenaBytes() - peak.bytes; }
+  uint64_t unusedBytes() const { return valueBytes() - peak.bytes; }
   /// Counts per step. Commands in a loop count in each iteration, in addition
   /// to the loop.
   uint64_t launches = 0, copies = 0, sends = 0, receives = 0, loops = 0;

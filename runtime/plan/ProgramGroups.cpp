@@ -45,12 +45,10 @@ uint32_t ProgramGroups::memberOf(uint32_t program, uint32_t group,
 
 ProgramGroups::Key ProgramGroups::keyOf(uint32_t program,
                                         uint32_t group) const {
-  Key key;
+  AxisDigits digits;
   for (const plan::AxisRef *ref : *axesOf(program, group))
-    if (ref->size() > 1)
-      key.first.push_back({ref->axis(), ref->pre(), ref->size()});
-  key.second = membersOf(program, group);
-  return key;
+    digits.push_back({ref->axis(), ref->pre(), ref->size()});
+  return {shortestOf(digits), membersOf(program, group)};
 }
 
 } // namespace polyrank::runtime

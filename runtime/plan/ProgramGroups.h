@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/Queues.h"
 
 #include <string>
 #include <utility>
@@ -33,8 +34,7 @@ public:
 
   /// A key that is equal for lists of axes that give the same groups of ranks:
   /// the axes, and the programs of the members.
-  using Key =
-      std::pair<std::vector<std::vector<int64_t>>, std::vector<uint32_t>>;
+  using Key = std::pair<AxisDigits, std::vector<uint32_t>>;
   Key keyOf(uint32_t program, uint32_t group) const;
   std::string describe(uint32_t program, uint32_t group) const {
     return mesh.describe(axesOf(program, group));

@@ -1,9 +1,9 @@
 // Simulates when a rank computes and communicates. The compiler orders commands
 // by this clock, and reports and pictures of a plan use it.
 //
-// A rank has one queue for computation and one for each group in which it
-// communicates. Each queue runs one operation after another. A started
-// collective leaves the compute queue free until its wait.
+// A rank has one queue for computation and others for communication (Queues.h).
+// Each queue runs one operation after another. A started collective leaves the
+// compute queue free until its wait.
 
 #pragma once
 
@@ -29,10 +29,10 @@ public:
     return interval;
   }
 
-  /// Starts a collective in a group; it runs once the earlier ones in the group
-  /// have ended.
-  Interval start(uint64_t group, int64_t duration) {
-    int64_t &freeFrom = queues[group];
+  /// Starts a collective on a communication queue, where it runs once the
+  /// earlier ones have ended.
+  Interval start(uint32_t queue, int64_t duration) {
+    int64_t &freeFrom = queues[queue];
     Interval interval{std::max(freeFrom, time)};
     freeFrom = interval.end = interval.start + duration;
     return interval;
@@ -54,7 +54,7 @@ public:
 
 private:
   int64_t time = 0;
-  std::map<uint64_t, int64_t> queues;
+  std::map<uint32_t, int64_t> queues; // when each is free
 };
 
 } // namespace polyrank::runtime

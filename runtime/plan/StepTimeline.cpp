@@ -9,9 +9,9 @@
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/ProgramGroups.h"
+#include "runtime/plan/QueueNames.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 #include <tuple>
 
@@ -53,8 +53,8 @@ public:
         groups(groups), times(times), meetings(meetings) {
     timeline.place = describePlaces(mesh, program.at());
     timeline.queues.push_back("compute");
-    for (const plan::AxisList *group : *program.groups())
-      timeline.queues.push_back(mesh.describe(group->axes()));
+    for (std::string &name : communicationQueueNames(program, mesh))
+      timeline.queues.push_back(std::move(name));
     work.resize(timeline.queues.size());
   }
 
@@ -87,6 +87,7 @@ public:
     for (size_t queue = 1; queue < work.size(); ++queue)
       timeline.communication += work[queue];
     timeline.lowerBound = *std::max_element(work.begin(), work.end());
+    timeline.busy = work;
     for (auto &[key, line] : lines)
       timeline.overlap.push_back(line);
     std::stable_sort(timeline.overlap.begin(), timeline.overlap.end(),
@@ -136,8 +137,8 @@ private:
               int64_t duration) {
     if (isStarted) // it waits for other programs
       return finishNow();
-    uint32_t queue = 1 + collective.group();
-    OverlapLine &line = lineOf(collective);
+    uint32_t queue = rowOf(source);
+    OverlapLine &line = lineOf(collective, queue);
     ++line.count;
     line.started += collective.request() != 0;
     line.time += duration;
@@ -149,7 +150,7 @@ private:
       add(queue, {clock.now(), clock.now()}, source);
       work[queue] += duration;
     } else {
-      flight.time = clock.start(queue, duration);
+      flight.time = clock.start(source.queue(), duration);
       add(queue, flight.time, source);
     }
     if (collective.request()) {
@@ -203,23 +204,18 @@ private:
     return meetings.channels[{id, from, to}];
   }
 
-  /// Returns the row of a link, and the line of its transfers.
-  template <typename End>
-  std::pair<uint32_t, OverlapLine *> linkOf(const End &end, const char *kind,
-                                            int kindNumber) {
-    std::string axes =
-        mesh.describe(program.groups()->Get(end.group())->axes());
-    auto [at, isNew] = links.insert({{end.group(), end.from(), end.to()},
-                                     uint32_t(timeline.queues.size())});
-    if (isNew) {
-      timeline.queues.push_back(
-          fmt::format("{} {} to {}", axes, end.from(), end.to()));
-      work.push_back(0);
-    }
-    OverlapLine &line = lines[{kindNumber, at->second}];
+  /// The index of a communication queue in the timeline.
+  static uint32_t rowOf(const plan::Command &source) {
+    return 1 + source.queue() - firstCommunicationQueue;
+  }
+
+  /// Returns the line of the sends or receives of a link.
+  OverlapLine &lineOf(const plan::Command &source, const char *kind,
+                      int kindNumber) {
+    OverlapLine &line = lines[{kindNumber, rowOf(source), 0}];
     line.kind = kind;
-    line.axes = timeline.queues[at->second];
-    return {at->second, &line};
+    line.axes = timeline.queues[rowOf(source)];
+    return line;
   }
 
   bool follow(const plan::Command &source, const plan::Send &send,
@@ -242,12 +238,12 @@ private:
       free = time.end = time.start + duration;
     }
     channel.sent.push_back({clock.now(), time.end});
-    auto [queue, line] = linkOf(send, "send", sendKind);
-    ++line->count;
-    line->bytes += send.input()->size();
-    line->time += duration;
-    line->hidden += duration;
-    add(queue, time, source);
+    OverlapLine &line = lineOf(source, "send", sendKind);
+    ++line.count;
+    line.bytes += send.input()->size();
+    line.time += duration;
+    line.hidden += duration;
+    add(rowOf(source), time, source);
     timeline.commands.back().stood = stood;
     return true;
   }
@@ -260,13 +256,13 @@ private:
     QueueClock::Interval time = channel.sent[channel.freed.size()];
     int64_t stood = clock.wait(time);
     channel.freed.push_back(clock.now());
-    auto [queue, line] = linkOf(receive, "receive", receiveKind);
-    ++line->count;
+    OverlapLine &line = lineOf(source, "receive", receiveKind);
+    ++line.count;
     int64_t duration = time.end - time.start;
-    line->time += duration;
-    line->hidden += duration - std::min(stood, duration);
+    line.time += duration;
+    line.hidden += duration - std::min(stood, duration);
     // The transfer counts as the sender's work.
-    add(queue, time, source, /*isWork=*/false);
+    add(rowOf(source), time, source, /*isWork=*/false);
     timeline.commands.back().stood = stood;
     return true;
   }
@@ -277,12 +273,13 @@ private:
                : 0;
   }
 
-  OverlapLine &lineOf(const plan::Collective &collective) {
+  OverlapLine &lineOf(const plan::Collective &collective, uint32_t row) {
     auto [at, isNew] =
-        lines.try_emplace({int(collective.kind()), 1 + collective.group()});
+        lines.try_emplace({int(collective.kind()), row, collective.group()});
     if (isNew) {
       at->second.kind = nameOf(kindOf(collective.kind()));
-      at->second.axes = timeline.queues[1 + collective.group()];
+      at->second.axes =
+          mesh.describe(program.groups()->Get(collective.group())->axes());
     }
     return at->second;
   }
@@ -303,10 +300,10 @@ private:
   InFlight current;
   QueueClock clock;
   StepTimeline timeline;
-  std::vector<int64_t> work;                             // by queue
-  std::map<uint32_t, InFlight> inFlight;                 // by request
-  std::map<std::pair<int, uint32_t>, OverlapLine> lines; // by kind and queue
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> links;
+  std::vector<int64_t> work;             // by queue
+  std::map<uint32_t, InFlight> inFlight; // by request
+  /// By kind, queue, and of collectives the group.
+  std::map<std::tuple<int, uint32_t, uint32_t>, OverlapLine> lines;
 };
 
 } // namespace

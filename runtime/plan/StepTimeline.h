@@ -49,9 +49,10 @@ struct OverlapLine {
 /// The timeline of one rank of a program; all its ranks have the same.
 struct StepTimeline {
   std::string place; // "pipe=1"; empty if all ranks run it
-  /// "compute", then the axes of each group, then "pipe 0 to 1" of each link
-  /// over which the rank sends or receives.
+  /// "compute", then the names of the communication queues
+  /// (communicationQueueNames).
   std::vector<std::string> queues;
+  std::vector<int64_t> busy; // picoseconds of work, by queue
   std::vector<PlannedCommand> commands; // in the order of their starts
   std::vector<PlannedSegment> segments;
   std::vector<OverlapLine> overlap; // longest first

@@ -1,6 +1,6 @@
 // The internals of the plan verifier, shared by VerifyPlan.cpp,
 // VerifyImages.cpp, VerifyCalls.cpp, VerifyCommands.cpp, VerifyRequests.cpp,
-// VerifyPrograms.cpp and VerifyEnd.cpp.
+// VerifyPrograms.cpp, VerifyQueues.cpp and VerifyEnd.cpp.
 
 #pragma once
 
@@ -38,9 +38,9 @@ private:
                             maxArena = maxElements, maxMicrobatches = 1u << 20,
                             maxThreads = 4096, maxRanks = 1u << 16,
                             maxOperands = 1u << 16, maxAxes = 64,
-                            maxGroups = 1024, maxSlots = 1u << 16,
-                            maxPrograms = 4096, maxImages = 64,
-                            maxPicoseconds = uint64_t(1) << 60;
+                            maxGroups = 1024, maxQueues = 4096,
+                            maxSlots = 1u << 16, maxPrograms = 4096,
+                            maxImages = 64, maxPicoseconds = uint64_t(1) << 60;
 
   template <typename... Arguments>
   bool fail(fmt::format_string<Arguments...> text, Arguments &&...arguments) {
@@ -125,10 +125,14 @@ private:
   bool verifyReason(const std::string &what, uint32_t why);
   // VerifyPrograms.cpp
   bool verifyPlaces();
-  bool verifyChannels();
   bool verifySharedNames();
   bool verifyTransfers();
   bool verifyTimes();
+  // VerifyQueues.cpp
+  class QueueWalk;
+  bool verifyQueue(const std::string &what, const plan::Command &command);
+  /// Verifies what is on one queue, of all programs.
+  bool verifyQueues();
   // VerifyEnd.cpp
   class StepWalk;
   bool verifyEnd();

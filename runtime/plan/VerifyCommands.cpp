@@ -2,7 +2,6 @@
 
 #include "runtime/plan/Verifier.h"
 
-#include "runtime/plan/Channels.h"
 #include "runtime/plan/Enums.h"
 
 #include <algorithm>
@@ -220,8 +219,6 @@ bool PlanVerifier::verifyReason(const std::string &what, uint32_t why) {
          fail("{}: reason {} of {}", what, why, reasons);
 }
 
-/// The bounds of a Receive's channel, which is in the sender's arena, follow
-/// from the Send, which must name the same one.
 template <typename End>
 bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
                                     const BufferRef &value, uint32_t me) {
@@ -253,26 +250,10 @@ bool PlanVerifier::verifyChannelEnd(const std::string &what, const End &end,
   if (end.slots() < 1 || end.slots() > maxSlots)
     return fail("{}: {} slots; 1 to {} are possible", what, end.slots(),
                 maxSlots);
-  const BufferRef &channel = *end.channel();
-  if (channel.region() != Region::Shared)
-    return fail("{}: its channel at offset {} is private, the other rank "
-                "cannot reach it",
-                what, channel.offset());
-  if (channel.stride() != 0 || channel.slots() != 0 || channel.axes() != 0 ||
-      channel.step() != 0 || channel.each() != 0)
-    return fail("{}: its channel lies in one place, and has stride {}, {} "
-                "slots, step {} and {} bytes in each iteration",
-                what, channel.stride(), channel.slots(), channel.step(),
-                channel.each());
-  if (!verifyReason(what, end.why()) || !verifyBuffer(what, value, 1))
-    return false;
-  Checked bytes = Checked(channelAlignment) +
-                  Checked(end.slots()) * Checked(slotBytesOf(value.size()));
-  if (!bytes.is(channel.size()))
-    return fail("{}: {} slots of {} bytes need a channel of {} bytes, and it "
-                "has {}",
-                what, end.slots(), value.size(), bytes.value(), channel.size());
-  return true;
+  if (end.bytes() != value.size())
+    return fail("{}: values of {} bytes, and its buffer has {}", what,
+                end.bytes(), value.size());
+  return verifyReason(what, end.why()) && verifyBuffer(what, value, 1);
 }
 
 /// Verifies the current loop (`loop`).
@@ -291,7 +272,8 @@ bool PlanVerifier::verifyLoop(const std::string &what) {
       return fail("{}: in a loop only launches, library calls and copies are "
                   "possible",
                   inside);
-    if (!verifyPhase(inside, command) || !verifyCommand(inside, command))
+    if (!verifyPhase(inside, command) || !verifyCommand(inside, command) ||
+        !verifyQueue(inside, command))
       return false;
   }
   return true;
@@ -310,8 +292,7 @@ bool PlanVerifier::verifyCommand(const std::string &what,
     return verifyCopy(what, *command.body_as_Copy());
   case CommandBody::Send: {
     const Send &send = *command.body_as_Send();
-    return verifyChannelEnd(what, send, *send.input(), send.from()) &&
-           verifyBuffer(what + ", channel", *send.channel(), channelAlignment);
+    return verifyChannelEnd(what, send, *send.input(), send.from());
   }
   case CommandBody::Receive: {
     const Receive &receive = *command.body_as_Receive();

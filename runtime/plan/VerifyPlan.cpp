@@ -4,6 +4,7 @@
 #include "runtime/plan/VerifyPlan.h"
 
 #include "runtime/plan/BufferPlace.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "runtime/plan/Verifier.h"
 #include "support/BatchDim.h"
 #include "support/Fingerprint.h"
@@ -429,6 +430,9 @@ bool PlanVerifier::verifyProgram() {
            .fits(maxArena))
     return fail("an arena of {} + {} bytes", program->shared_size(),
                 program->private_size());
+  if (program->communication_queues() > maxQueues)
+    return fail("has {} communication queues; at most {} are possible",
+                program->communication_queues(), maxQueues);
   if (!verifyTarget() || !verifyData())
     return false;
   for (const Segment *segment : *program->segments())
@@ -440,7 +444,9 @@ bool PlanVerifier::verifyProgram() {
       return fail("the schedule runs segment {} of {} for microbatch {} of {}",
                   action->segment(), program->segments()->size(),
                   action->microbatch(), plan.microbatches());
-  return verifyChannels();
+  if (!channelBytesOf(*program))
+    return fail("the values that it sends take more than 2^64 bytes");
+  return true;
 }
 
 bool PlanVerifier::verify() {
@@ -456,7 +462,7 @@ bool PlanVerifier::verify() {
     return false;
   }
   return verifyTimes() && verifySharedNames() && verifyTransfers() &&
-         verifyEnd();
+         verifyQueues() && verifyEnd();
 }
 
 Result<const Plan *> verifyPlan(std::span<const uint8_t> flatbuffer,

@@ -1,7 +1,6 @@
 // Verifies the programs of a plan together: each rank has one, they agree on
 // what they share by name, and every send has its receive.
 
-#include "runtime/plan/CommandBuffers.h"
 #include "runtime/plan/ProgramGroups.h"
 #include "runtime/plan/Verifier.h"
 
@@ -68,91 +67,6 @@ bool PlanVerifier::verifyPlaces() {
   if (int64_t(programs.size()) != needed)
     return fail("has {} programs for {} coordinates: some ranks have none",
                 programs.size(), needed);
-  return true;
-}
-
-/// A channel belongs to one value id, and no command accesses it as a buffer.
-bool PlanVerifier::verifyChannels() {
-  struct Channel {
-    const BufferRef *buffer;
-    uint64_t id;
-    uint32_t group, to;
-  };
-  std::vector<Channel> channels; // by offset
-  for (const Segment *segment : *program->segments())
-    if (segment->commands())
-      for (const Command *command : *segment->commands())
-        if (const Send *send = command->body_as_Send())
-          channels.push_back(
-              {send->channel(), send->id(), send->group(), send->to()});
-  if (channels.empty())
-    return true;
-  std::sort(channels.begin(), channels.end(),
-            [](const Channel &a, const Channel &b) {
-              return a.buffer->offset() < b.buffer->offset();
-            });
-  // Several commands may send values of one id.
-  auto isSame = [](const Channel &a, const Channel &b) {
-    return a.id == b.id && a.group == b.group && a.to == b.to &&
-           a.buffer->offset() == b.buffer->offset() &&
-           a.buffer->size() == b.buffer->size();
-  };
-  channels.erase(std::unique(channels.begin(), channels.end(), isSame),
-                 channels.end());
-  for (size_t i = 1; i < channels.size(); ++i)
-    if (overlap(*channels[i - 1].buffer, *channels[i].buffer))
-      return fail("the channels of values {} and {}, at offsets {} and {}, "
-                  "overlap",
-                  channels[i - 1].id, channels[i].id,
-                  channels[i - 1].buffer->offset(),
-                  channels[i].buffer->offset());
-  auto isApart = [&](const std::string &what, const BufferRef &buffer) {
-    if (buffer.region() != Region::Shared || buffer.size() == 0)
-      return true;
-    // The channels are disjoint, so their ends ascend like their begins.
-    auto at = std::partition_point(
-        channels.begin(), channels.end(), [&](const Channel &channel) {
-          return channel.buffer->offset() + channel.buffer->size() <=
-                 beginOf(buffer);
-        });
-    for (; at != channels.end() && at->buffer->offset() < endOf(buffer); ++at)
-      if (overlap(*at->buffer, buffer))
-        return fail("{}: {} bytes at offset {} lie in the channel of value {}, "
-                    "{} bytes at offset {}",
-                    what, buffer.size(), buffer.offset(), at->id,
-                    at->buffer->size(), at->buffer->offset());
-    return true;
-  };
-  for (const Argument *argument : *program->arguments())
-    if (!isApart("argument '" + argument->name()->str() + "'",
-                 *argument->buffer()))
-      return false;
-  for (const Output *output : *program->outputs())
-    if (!isApart("output '" + output->name()->str() + "'", *output->buffer()))
-      return false;
-  if (program->constants())
-    for (const Constant *constant : *program->constants())
-      if (!isApart("constant", *constant->buffer()))
-        return false;
-  if (program->axis_indices())
-    for (const AxisIndex *index : *program->axis_indices())
-      if (!isApart("axis index", *index->buffer()))
-        return false;
-  bool all = true;
-  for (const Segment *segment : *program->segments())
-    for (uint32_t number = 0;
-         segment->commands() && number < segment->commands()->size();
-         ++number) {
-      auto look = [&](const BufferRef &buffer) {
-        all = all && isApart(describe(*segment, number), buffer);
-      };
-      loop = segment->commands()->Get(number)->body_as_Loop();
-      visitBuffers(*segment->commands()->Get(number), look,
-                   [&](const BufferRef &buffer, bool) { look(buffer); });
-      loop = nullptr;
-      if (!all)
-        return false;
-    }
   return true;
 }
 
@@ -252,7 +166,7 @@ namespace {
 /// from it.
 struct ChannelEnd {
   uint32_t from, to, slots;
-  uint64_t bytes, offset;
+  uint64_t bytes;
   std::string what; // the command
   uint64_t executions = 0;
 };
@@ -302,8 +216,7 @@ bool PlanVerifier::verifyTransfers() {
       auto [first, isNew] = ends.insert({{id, other}, end});
       ChannelEnd &known = first->second;
       if (!isNew && (known.from != end.from || known.to != end.to ||
-                     known.slots != end.slots || known.bytes != end.bytes ||
-                     known.offset != end.offset))
+                     known.slots != end.slots || known.bytes != end.bytes))
         return fail("at {}: {}: value {} has another channel than in {}",
                     describePlaces(mesh, program->at()), end.what, id,
                     known.what);
@@ -319,8 +232,7 @@ bool PlanVerifier::verifyTransfers() {
           if (!add(all[number].sends,
                    groups.memberOf(number, send->group(), send->to()),
                    send->id(),
-                   {send->from(), send->to(), send->slots(),
-                    send->input()->size(), send->channel()->offset(),
+                   {send->from(), send->to(), send->slots(), send->bytes(),
                     describe(segment, c)},
                    executions[s]))
             return false;
@@ -329,8 +241,7 @@ bool PlanVerifier::verifyTransfers() {
                    groups.memberOf(number, receive->group(), receive->from()),
                    receive->id(),
                    {receive->from(), receive->to(), receive->slots(),
-                    receive->output()->size(), receive->channel()->offset(),
-                    describe(segment, c)},
+                    receive->bytes(), describe(segment, c)},
                    executions[s]))
             return false;
         }
@@ -363,7 +274,6 @@ bool PlanVerifier::verifyTransfers() {
           !differ("goes to index", end.to, other.to) ||
           !differ("has slots:", end.slots, other.slots) ||
           !differ("has bytes:", end.bytes, other.bytes) ||
-          !differ("has its channel at offset", end.offset, other.offset) ||
           !differ("has executions in a step:", end.executions,
                   other.executions))
         return false;

@@ -166,7 +166,7 @@ bool PlanVerifier::verifySegment(const Segment &segment) {
     std::string what = describe(segment, number);
     loop = command.body_as_Loop();
     if (!verifyPhase(what, command) || !verifyCommand(what, command) ||
-        !verifyRequest(what, command, inFlight))
+        !verifyQueue(what, command) || !verifyRequest(what, command, inFlight))
       return false;
     loop = nullptr;
     const Collective *collective = command.body_as_Collective();

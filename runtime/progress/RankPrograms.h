@@ -46,8 +46,8 @@ struct Command {
 using Program = std::vector<Command>;
 
 /// The limits on what a rank can have in flight. A start beyond a limit first
-/// waits for older operations (runtime/comm/Transport.h), so it can be part of
-/// a circular wait.
+/// waits for older operations (runtime/comm/Communicator.h), so it can be part
+/// of a circular wait.
 struct Limits {
   int64_t operationsOfAGroup = 16;
   /// A movement with more transfers counts as several operations.

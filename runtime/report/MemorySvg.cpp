@@ -55,8 +55,8 @@ public:
     xOf = [=](double command) { return left + command * step; };
     svg.text(left, 24, title, 16, Svg::Anchor::Start, true);
     svg.text(left, 42,
-             fmt::format("{} in the arena; {} held at the peak; mesh {}",
-                         bytesText(report.arenaBytes()),
+             fmt::format("{}; {} held at the peak; mesh {}",
+                         bytesText(report.valueBytes()),
                          bytesText(timeline.peakBytes),
                          whole.mesh.empty() ? "of one rank" : whole.mesh),
              12);
@@ -81,12 +81,15 @@ private:
     }
   }
 
-  /// Addresses grow upwards; the shared region is at the bottom.
+  /// Addresses grow upwards; the shared region is at the bottom, and the
+  /// communicator's memory at the top.
   void drawArena() {
-    double total = std::max<double>(1, double(report.arenaBytes()));
+    double total = std::max<double>(1, double(report.valueBytes()));
     double scale = arenaHeight / total;
-    auto yOf = [&](plan::Region region, uint64_t offset) {
-      uint64_t below = region == plan::Region::Private ? report.sharedBytes : 0;
+    auto yOf = [&](std::optional<plan::Region> region, uint64_t offset) {
+      uint64_t below = !region                           ? report.arenaBytes()
+                       : region == plan::Region::Private ? report.sharedBytes
+                                                         : 0;
       return top + arenaHeight - double(below + offset) * scale;
     };
     svg.rectangle(left, top, plotWidth, arenaHeight, {"#fafafa", "#888888"});
@@ -107,7 +110,7 @@ private:
     }
     for (int part = 0; part <= 4; ++part) {
       double y = top + arenaHeight * (1 - part / 4.0);
-      svg.text(left - 6, y + 4, bytesText(report.arenaBytes() / 4 * part), 11,
+      svg.text(left - 6, y + 4, bytesText(report.valueBytes() / 4 * part), 11,
                Svg::Anchor::End);
     }
     if (report.sharedBytes && report.privateBytes) {
@@ -115,6 +118,10 @@ private:
       svg.line(left, y, left + plotWidth, y, "#000000", true);
       svg.text(left + plotWidth - 4, y + 12, "shared with peers", 11,
                Svg::Anchor::End);
+    }
+    if (report.channelBytes) {
+      double y = yOf(std::nullopt, 0);
+      svg.line(left, y, left + plotWidth, y, "#000000", true);
     }
     if (hidden)
       svg.text(left + plotWidth, height - 8,
@@ -125,7 +132,7 @@ private:
 
   void drawHeld() {
     double scale =
-        heldHeight / std::max<double>(1, double(report.arenaBytes()));
+        heldHeight / std::max<double>(1, double(report.valueBytes()));
     double bottom = heldTop + heldHeight;
     auto yOf = [&](uint64_t bytes) { return bottom - double(bytes) * scale; };
     std::vector<std::pair<double, double>> points{{left, bottom}};
@@ -137,7 +144,7 @@ private:
     points.emplace_back(left + plotWidth, bottom);
     svg.polygon(points, {"#9ecae1", "#3182bd"});
     svg.rectangle(left, heldTop, plotWidth, heldHeight, {"none", "#888888"});
-    svg.text(left - 6, heldTop + 4, bytesText(report.arenaBytes()), 11,
+    svg.text(left - 6, heldTop + 4, bytesText(report.valueBytes()), 11,
              Svg::Anchor::End);
     svg.text(left - 6, bottom + 4, "0 B", 11, Svg::Anchor::End);
     svg.text(left, heldTop - 6, "held in all", 11);

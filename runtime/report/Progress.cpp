@@ -472,7 +472,7 @@ void Progress::ready(const ReadyReport &report) {
     tell(
         fmt::format("ready: {}{} of memory on each rank in {:.1f} s{}\n",
                     plan.programs.size() > 1 ? "up to " : "",
-                    bytesText(plan.arenaBytes()), report.memorySeconds,
+                    bytesText(plan.valueBytes()), report.memorySeconds,
                     options.isRehearsal
                         ? ""
                         : fmt::format(", weights read and compared in {:.1f} s",
@@ -653,10 +653,10 @@ std::string describeStart(const PlanReport &plan) {
       plan.microbatches == 1 ? "" : "es");
   for (const ProgramReport &program : plan.programs)
     text += fmt::format(
-        "each rank{}: {} parameters, {} state, {} arena in all\n",
+        "each rank{}: {} parameters, {} state, {} for all values\n",
         program.place.empty() ? "" : " at " + program.place,
         bytesText(program.parameterBytes), bytesText(program.stateBytes),
-        bytesText(program.arenaBytes()));
+        bytesText(program.valueBytes()));
   return text;
 }
 
@@ -672,7 +672,7 @@ std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
     text += fmt::format(
         "{:<30}{:>12}{:>12}{:>12}{:>12.1f} %{:>7.1f} %\n",
         mesh.describeRank(static_cast<int64_t>(rank)),
-        bytesText(plan.programOf(static_cast<int64_t>(rank)).arenaBytes()),
+        bytesText(plan.programOf(static_cast<int64_t>(rank)).valueBytes()),
         bytesText(use.peakOwn), bytesText(use.sentBytes),
         busy > 0 ? 100 * use.communicationSeconds / busy : 0,
         all > 0 ? 100 * use.dataSeconds / all : 0);

@@ -35,6 +35,12 @@ Result<void> Attempts::launchAll(LaunchOptions launch) {
       return endBetweenAttempts(signal, damage + "; ");
     if (Result<void> older = checkpoints.takeOlder(damage); !older)
       return older;
+    if (launch.door)
+      return Error{fmt::format("{}; the ranks of this run have come as guests, "
+                               "and do so once: start it and them again with "
+                               "--resume {}",
+                               damage, run.resumed->path),
+                   Error::Fault::Rank};
   }
 }
 
@@ -161,7 +167,7 @@ std::vector<int> Attempts::descriptorsWith(const SessionJobs &jobs) const {
   all[evalWindowFile] = run.evalWindow ? run.evalWindow->descriptor() : -1;
   all[feedFile] = feed ? feed->descriptor() : -1;
   for (const std::vector<int> &more :
-       {jobs.transportFiles(), run.files->weights()})
+       {jobs.communicatorFiles(), run.files->weights()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -25,7 +25,7 @@ uint64_t evaluationBytesOf(const Prepared &run, const ProgramReport &program) {
   PlanReport own = reportOf(*run.evaluation->plan);
   uint64_t most = 0; // the stage assignments may differ
   for (const ProgramReport &each : own.programs)
-    most = std::max(most, each.arenaBytes() + each.libraryBytes());
+    most = std::max(most, each.valueBytes() + each.libraryBytes());
   return held + most;
 }
 
@@ -42,7 +42,7 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
   auto bytesOf = [&](size_t number) {
     const ProgramReport &program = run.report.programs[number];
     // Inputs are read into memory of the host, and uploaded from there.
-    return program.arenaBytes() + program.libraryBytes() + programBytes + held +
+    return program.valueBytes() + program.libraryBytes() + programBytes + held +
            inputBytesOf(run.plan->program(static_cast<uint32_t>(number))) +
            evaluationBytesOf(run, program);
   };
@@ -60,11 +60,14 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
     needed += bytesOf(number) *
               static_cast<uint64_t>(run.report.programs[number].ranks);
   }
-  std::string text =
-      fmt::format("{} need up to {} ({}{} each, the arena {})",
-                  plural(run.report.ranks, "rank"), bytesText(needed),
-                  run.report.programs.size() > 1 ? "at most " : "",
-                  bytesText(each), bytesText(run.report.arenaBytes()));
+  std::string text = fmt::format(
+      "{} need up to {} ({}{} each, the arena {}{})",
+      plural(run.report.ranks, "rank"), bytesText(needed),
+      run.report.programs.size() > 1 ? "at most " : "", bytesText(each),
+      bytesText(run.report.arenaBytes()),
+      run.report.channelBytes ? fmt::format(" and {} of the communicator",
+                                            bytesText(run.report.channelBytes))
+                              : "");
   if (copies)
     text += fmt::format(", {} of them for copies of what --checkpoint writes",
                         bytesText(copies));

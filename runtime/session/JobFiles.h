@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/comm/MakeCommunicator.h"
 #include "runtime/launch/Launcher.h"
 
 #include <span>
@@ -10,9 +11,9 @@ namespace polyrank::runtime {
 
 /// The order of LaunchOptions::descriptors; -1 stands for one that the session
 /// does not need. After the numJobFiles that every job has come the files by
-/// which transports attach: those of the plan's transport and, if there is an
-/// evaluating plan, those of its transport. Last come the requested files of
-/// weights, in the order of SessionOptions::saves and savedFilesOf.
+/// which communicators attach: those of the plan's communicator and, if there
+/// is an evaluating plan, those of its communicator. Last come the requested
+/// files of weights, in the order of SessionOptions::saves and savedFilesOf.
 enum JobFile {
   planFile,
   windowFile, // of the outputs of a forward run, or of what is saved
@@ -26,12 +27,10 @@ enum JobFile {
   numJobFiles
 };
 
-/// The number of files by which each transport attaches.
-inline int transportFilesOf(int ranks) { return 1 + ranks; }
-/// The files of transport `number`, counted from 0.
-inline std::span<const int> transportFiles(const RankConnection &connection,
-                                           int ranks, int number) {
-  int count = transportFilesOf(ranks);
+/// The files of communicator `number`, counted from 0.
+inline std::span<const int> communicatorFiles(const RankConnection &connection,
+                                              int ranks, int number) {
+  int count = communicatorFilesOf(ranks);
   return std::span(connection.descriptors())
       .subspan(size_t(numJobFiles + number * count), size_t(count));
 }

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/LoadCheckpoint.h"
@@ -41,10 +41,11 @@ struct LoadedRank {
   std::optional<LoadedPlan> loaded;
   std::optional<RunPage> page;
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Transport> transport;
-  Group everyone; // all ranks, in their order
   std::shared_ptr<const HostTeam> team;
   std::unique_ptr<Device> device;
+  /// Keeps memory of the device.
+  std::unique_ptr<Communicator> communicator;
+  Group everyone;                     // all ranks, in their order
   std::optional<Rehearsal> rehearsal; // set with --rehearse
   std::optional<DataSource> data;     // if the plan needs samples
   std::unique_ptr<RankProgram> program;
@@ -81,7 +82,7 @@ struct LoadedRank {
   Result<void> awaitAll() { return job->barrier(); }
   /// Returns what each rank gave, once all have called it.
   Result<std::vector<uint64_t>> exchange(uint64_t value) {
-    return transport->exchange(everyone, value);
+    return communicator->exchange(everyone, value);
   }
   /// Tells the launcher that this rank makes progress outside commands.
   void beat() const { job->beat(); }

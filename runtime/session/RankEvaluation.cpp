@@ -47,18 +47,18 @@ RankEvaluation::create(LoadedRank &training, std::function<void()> onBatch) {
 Result<void> RankEvaluation::loadPlan() {
   const SessionOptions &options = training.options;
   const LoadedPlan &plan = *evaluation.plan;
-  POLYRANK_ASSIGN(attached, training.parts.attachTransport(training.connection,
-                                                           *training.job, plan,
-                                                           /*evaluates=*/true));
-  transport = std::move(attached);
+  POLYRANK_ASSIGN(attached, training.parts.attachCommunicator(
+                                training.connection, *training.job, plan,
+                                /*evaluates=*/true));
+  communicator = std::move(attached);
   uint32_t number = programOf(*plan.plan, Mesh(*plan.plan), training.rank());
   // Both plans have as many threads, and treat denormals alike.
-  transport->setParallelFor(training.parallelFor());
+  communicator->setParallelFor(training.parallelFor());
   POLYRANK_ASSIGN(made, training.parts.makeDevice(
                             *plan.plan, plan.program(number), training.team));
   device = std::move(made);
-  POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device, *transport,
-                                               options.seed));
+  POLYRANK_ASSIGN(created, RankProgram::create(*plan.plan, *device,
+                                               *communicator, options.seed));
   program = std::move(created);
   // Weights that the training does not hold keep their values in the file.
   POLYRANK_ASSIGN(weights, Weights::open(plan, options.init));

@@ -54,8 +54,8 @@ private:
   Window window;             // of weights on their way, with --eval-plan
   std::optional<WindowRounds> rounds; // of the weights
   // For --eval-plan, each needed by the next.
-  std::unique_ptr<Transport> transport;
   std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
   std::unique_ptr<RankProgram> program;
   /// Without a plan for evaluating: memory for the state of the training, which
   /// an evaluation copies and restores.

@@ -53,15 +53,16 @@ Result<void> RankLoader::join() {
   rank->options = completed;
   POLYRANK_ASSIGN(shared, RunPage::map(files[pageFile]));
   rank->page.emplace(std::move(shared));
-  POLYRANK_ASSIGN(joined, joinJob(rank->connection));
+  POLYRANK_ASSIGN(joined, joinJob(rank->connection.job(), rank->connection.rank()));
   rank->job = std::move(joined);
-  POLYRANK_ASSIGN(attached, rank->parts.attachTransport(
+  POLYRANK_ASSIGN(attached, rank->parts.attachCommunicator(
                                 rank->connection, *rank->job, *rank->loaded,
                                 /*evaluates=*/false));
-  rank->transport = std::move(attached);
-  std::vector<int32_t> all(static_cast<size_t>(rank->transport->worldSize()));
+  rank->communicator = std::move(attached);
+  std::vector<int32_t> all(
+      static_cast<size_t>(rank->communicator->worldSize()));
   std::iota(all.begin(), all.end(), 0);
-  POLYRANK_ASSIGN(group, rank->transport->createGroup(all));
+  POLYRANK_ASSIGN(group, rank->communicator->createGroup(all));
   rank->everyone = group;
   return {};
 }
@@ -73,7 +74,7 @@ Result<void> RankLoader::makeProgram() {
     return made;
   // From here on this thread has the floating-point mode of the team's
   // threads.
-  rank->transport->setCommThreads(options.commThreads);
+  rank->communicator->setCommThreads(options.commThreads);
   auto start = std::chrono::steady_clock::now();
   POLYRANK_ASSIGN(links, linksOf(options, rank->plan()));
   if (times) {
@@ -81,12 +82,12 @@ Result<void> RankLoader::makeProgram() {
     rank->rehearsal.emplace(
         links.timesOver(*std::move(times),
                         *rank->loaded)[rank->programNumber()],
-        *rank->transport);
+        *rank->communicator);
   }
   Rehearsal *rehearsal = rank->rehearsal ? &*rank->rehearsal : nullptr;
   POLYRANK_ASSIGN(created,
                   RankProgram::create(rank->plan(), *rank->device,
-                                      *rank->transport, options.seed,
+                                      *rank->communicator, options.seed,
                                       rehearsal ? Links() : links, rehearsal));
   rank->program = std::move(created);
   POLYRANK_ASSIGN(rates, ratesOf(options, rank->plan()));
@@ -98,7 +99,7 @@ Result<void> RankLoader::makeProgram() {
 /// A rehearsal launches no kernels, so they may be for another machine.
 Result<void> RankLoader::makeDevice(bool rehearses) {
   rank->team = makeTeam(rank->plan());
-  rank->transport->setParallelFor(rank->parallelFor());
+  rank->communicator->setParallelFor(rank->parallelFor());
   if (rehearses) {
     rank->device = std::make_unique<IdleDevice>();
     return {};

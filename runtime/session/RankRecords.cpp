@@ -4,6 +4,7 @@
 
 #include "runtime/exec/Profile.h"
 #include "runtime/exec/ResidentMemory.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "support/File.h"
 
 #include <algorithm>
@@ -94,15 +95,17 @@ void RankRecords::reportUse() const {
   RankUse use;
   ResidentMemory memory = residentMemory();
   use.peakResident = memory.peak;
-  // Of the shared memory, only this rank's own region counts.
-  uint64_t own = rank.transport->sharedMemory().size;
+  // Of the shared memory, only what this rank registers and sends counts.
+  const plan::Program &program =
+      *rank.plan().programs()->Get(rank.programNumber());
+  uint64_t own = program.shared_size() + *channelBytesOf(program);
   use.peakOwn =
       memory.peak - std::min(memory.peak, std::max(memory.shared, own) - own);
   const CommandTimes &times = rank.program->times();
   use.communicationSeconds = 1e-9 * times.communication();
   use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
   use.dataSeconds = rank.program->dataSeconds();
-  for (const CollectiveStatistics &kind : rank.transport->statistics()) {
+  for (const CollectiveStatistics &kind : rank.communicator->statistics()) {
     use.sentBytes += kind.bytes;
     use.startingSeconds += 1e-9 * kind.startingNanoseconds;
     use.waitingSeconds += 1e-9 * kind.waitingNanoseconds;

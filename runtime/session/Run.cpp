@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <numeric>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -30,6 +31,11 @@ RunFiles filesOf(const SessionOptions &options) {
 
 Result<void> Run::run() {
   EndSignals::endAtOnce();
+  // Guests that come while the input is checked wait at the door.
+  if (!given.guests.empty()) {
+    POLYRANK_ASSIGN(opened, GuestDoor::open(given.guests));
+    door.emplace(std::move(opened));
+  }
   POLYRANK_ASSIGN(checked, Preparation(given).run());
   prepared.emplace(std::move(checked));
   // All that a run has done that goes on is in its checkpoint.
@@ -80,10 +86,22 @@ Result<void> Run::openProgress() {
   progress = std::move(opened);
   tellStart(run);
   tellResumed(run);
+  tellGuests();
   failpoint("launch.before");
   POLYRANK_ASSIGN(seconds, rehearsedSecondsOf(run));
   rehearsedSeconds = seconds;
   return tellNotes(run, rehearsedSeconds);
+}
+
+void Run::tellGuests() const {
+  if (!door || prepared->options.quiet)
+    return;
+  uint64_t last = prepared->report.ranks - 1;
+  tell(fmt::format("polyrank-run: waits for {}, each started on this machine "
+                   "by: polyrank-run --guest-of {} --rank {}\n",
+                   last == 0 ? "one rank" : fmt::format("{} ranks", last + 1),
+                   door->name(),
+                   last == 0 ? "0" : fmt::format("I (0 to {})", last)));
 }
 
 Result<LaunchOptions> Run::launchOptions() {
@@ -102,6 +120,12 @@ Result<LaunchOptions> Run::launchOptions() {
     tell(cores.note + "\n");
   launch.cores = std::move(cores);
   launch.arguments = options.arguments;
+  if (door) {
+    launch.door = &*door;
+    launch.guests.resize(launch.ranks);
+    std::iota(launch.guests.begin(), launch.guests.end(), 0);
+    launch.planHash = run.plan->bytes.sha256();
+  }
   launch.finishesStep = run.checkpoint.has_value();
   if (options.timeout)
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * *options.timeout));

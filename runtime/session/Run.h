@@ -57,6 +57,8 @@ private:
   /// Tells the ranks the identities of the files that they must find under the
   /// names in the options.
   Result<void> setIdentities();
+  /// Tells the user how the ranks are to be started.
+  void tellGuests() const;
   /// Describes how the ranks are started, and claims their cores.
   Result<LaunchOptions> launchOptions();
 
@@ -69,6 +71,7 @@ private:
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::unique_ptr<Progress> progress;
   std::optional<EndSignals> signals;
+  std::optional<GuestDoor> door; // of ranks that come as guests
   std::optional<RunPage> page;
   std::optional<RunCheckpoints> checkpoints;
   std::optional<RankReports> reports;

@@ -1,79 +1,67 @@
-// Sessions on one machine: a local job, and transports by shared memory.
+// Creates the job of an attempt, and the communicators of its plans.
 
 #include "runtime/session/SessionJobs.h"
 
-#include "runtime/comm/shm/ShmMemory.h"
-#include "runtime/job/local/LocalJob.h"
-#include "runtime/plan/PlanReport.h"
+#include "runtime/plan/ProgramChannels.h"
 #include "runtime/session/JobFiles.h"
 
 namespace polyrank::runtime {
 namespace {
 
-Result<shm::Memory> createMemory(const LoadedPlan &plan) {
-  PlanReport report = reportOf(plan);
-  shm::MemoryOptions options;
-  for (int64_t rank = 0; rank < report.ranks; ++rank)
-    options.sharedSizes.push_back(report.programOf(rank).sharedBytes);
-  options.program = plan.bytes.hash;
-  return shm::Memory::create(options);
+Result<std::unique_ptr<CommunicatorHost>> hostFor(const LoadedPlan &plan) {
+  std::vector<uint64_t> channelBytes; // by program
+  for (uint32_t number = 0; number < plan.programs(); ++number)
+    channelBytes.push_back(*channelBytesOf(plan.program(number)));
+  CommunicatorNeeds needs;
+  needs.program = plan.bytes.hash;
+  Mesh mesh(*plan.plan);
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+    needs.channelBytes.push_back(
+        channelBytes[programOf(*plan.plan, mesh, rank)]);
+  return hostCommunicators(needs);
 }
-
-class LocalJobs : public SessionJobs {
-public:
-  LocalJobs(std::unique_ptr<JobControl> created,
-            std::vector<shm::Memory> memory)
-      : job(std::move(created)), memory(std::move(memory)),
-        wakes(job->onAbort([this] {
-          for (const shm::Memory &each : this->memory)
-            each.wakeSleepers();
-        })) {}
-
-  JobControl &control() override { return *job; }
-  std::vector<int> transportFiles() const override {
-    std::vector<int> all;
-    for (const shm::Memory &each : memory)
-      for (int file : each.descriptors())
-        all.push_back(file);
-    return all;
-  }
-
-private:
-  std::unique_ptr<JobControl> job;
-  std::vector<shm::Memory> memory;
-  Job::AbortHook wakes;
-};
 
 } // namespace
 
 Result<std::unique_ptr<SessionJobs>>
 SessionJobs::create(const LoadedPlan &plan, const Evaluation *evaluation,
                     int threadsPerRank, bool alone) {
-  local::JobOptions options;
-  options.ranks = int(Mesh(*plan.plan).ranks());
-  options.threadsPerRank = threadsPerRank;
-  options.alone = alone;
-  POLYRANK_ASSIGN(job, local::createJob(options));
-  std::vector<shm::Memory> memory;
-  POLYRANK_ASSIGN(first, createMemory(plan));
-  memory.push_back(std::move(first));
+  POLYRANK_ASSIGN(
+      job, createJob({.ranks = static_cast<int>(Mesh(*plan.plan).ranks()),
+                      .threadsPerRank = threadsPerRank,
+                      .alone = alone}));
+  std::vector<std::unique_ptr<CommunicatorHost>> hosts;
+  POLYRANK_ASSIGN(first, hostFor(plan));
+  hosts.push_back(std::move(first));
   if (evaluation && evaluation->plan) {
-    POLYRANK_ASSIGN(second, createMemory(*evaluation->plan));
-    memory.push_back(std::move(second));
+    POLYRANK_ASSIGN(second, hostFor(*evaluation->plan));
+    hosts.push_back(std::move(second));
   }
   return std::unique_ptr<SessionJobs>(
-      std::make_unique<LocalJobs>(std::move(job), std::move(memory)));
+      new SessionJobs(std::move(job), std::move(hosts)));
 }
 
-Result<std::unique_ptr<JobMember>> joinJob(const RankConnection &connection) {
-  return local::joinJob(connection.job(), connection.rank());
+SessionJobs::SessionJobs(std::unique_ptr<JobControl> created,
+                         std::vector<std::unique_ptr<CommunicatorHost>> given)
+    : job(std::move(created)), hosts(std::move(given)),
+      wakes(job->onAbort([this] {
+        for (const auto &host : hosts)
+          host->wakeSleepers();
+      })) {}
+
+std::vector<int> SessionJobs::communicatorFiles() const {
+  std::vector<int> all;
+  for (const auto &host : hosts)
+    for (int file : host->descriptors())
+      all.push_back(file);
+  return all;
 }
 
-Result<std::unique_ptr<Transport>>
-attachTransport(const RankConnection &connection, JobMember &job,
+Result<std::unique_ptr<Communicator>>
+attachToSession(const RankConnection &connection, JobMember &job,
                 const LoadedPlan &plan, bool evaluates) {
-  return shm::attach(
-      transportFiles(connection, job.worldSize(), evaluates ? 1 : 0), job,
+  return attachCommunicator(
+      communicatorFiles(connection, job.worldSize(), evaluates ? 1 : 0), job,
       plan.bytes.hash);
 }
 

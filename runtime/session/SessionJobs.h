@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
-#include "runtime/job/Job.h"
+#include "runtime/comm/MakeCommunicator.h"
+#include "runtime/job/MakeJob.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/session/Evaluation.h"
 
@@ -12,30 +12,34 @@
 
 namespace polyrank::runtime {
 
-/// The launcher's end, for one attempt: the job, and the memory by which ranks
-/// communicate, of the plan and of an evaluating plan on the same processes.
-/// All are gone with this object.
+/// The launcher's end, for one attempt: the job, and the communicators' hosts,
+/// of the plan and of an evaluating plan on the same processes. All are gone
+/// with this object.
 class SessionJobs {
 public:
-  virtual ~SessionJobs() = default;
-
   /// `evaluation` is null if the session does not evaluate; `alone` is true if
   /// each thread of the ranks has a core that nobody else needs.
   static Result<std::unique_ptr<SessionJobs>>
   create(const LoadedPlan &plan, const Evaluation *evaluation,
          int threadsPerRank, bool alone);
 
-  virtual JobControl &control() = 0;
-  /// The files by which transports attach, for JobFile.
-  virtual std::vector<int> transportFiles() const = 0;
+  JobControl &control() { return *job; }
+  /// The files by which communicators attach, for JobFile.
+  std::vector<int> communicatorFiles() const;
+
+private:
+  SessionJobs(std::unique_ptr<JobControl> created,
+              std::vector<std::unique_ptr<CommunicatorHost>> given);
+
+  std::unique_ptr<JobControl> job;
+  std::vector<std::unique_ptr<CommunicatorHost>> hosts;
+  Job::AbortHook wakes;
 };
 
-/// Joins a rank to its job.
-Result<std::unique_ptr<JobMember>> joinJob(const RankConnection &connection);
-/// A rank's transport for the plan, or with `evaluates` for the evaluating
+/// A rank's communicator for the plan, or with `evaluates` for the evaluating
 /// plan. Fails if the launcher runs another plan.
-Result<std::unique_ptr<Transport>>
-attachTransport(const RankConnection &connection, JobMember &job,
+Result<std::unique_ptr<Communicator>>
+attachToSession(const RankConnection &connection, JobMember &job,
                 const LoadedPlan &plan, bool evaluates = false);
 
 } // namespace polyrank::runtime

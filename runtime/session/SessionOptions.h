@@ -57,6 +57,9 @@ struct SessionOptions {
   int commThreads = 0;
   std::optional<Binding> binding; // by default cores if possible
   uint32_t restarts = 0;          // after a rank has failed
+  /// The name under which the ranks come as guests (GuestDoor); empty: the run
+  /// starts them itself.
+  std::string guests;
   std::optional<double> timeout;  // seconds; 0: never; default: by step time
   std::optional<plan::Denormals> denormals; // must be the plan's
   bool allowNan = false, quiet = false, json = false,

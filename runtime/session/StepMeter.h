@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/exec/StepRecord.h"
 #include "runtime/report/Progress.h"
@@ -13,10 +13,11 @@
 namespace polyrank::runtime {
 
 /// Adds to the times of a step what the rank waited for others, by the counters
-/// of its transport, and the memory that it uses.
+/// of its communicator, and the memory that it uses.
 class StepMeter {
 public:
-  explicit StepMeter(const Transport &transport) : transport(transport) {}
+  explicit StepMeter(const Communicator &communicator)
+      : communicator(communicator) {}
 
   /// Returns the times of a step that is over and took `seconds` in all, `run`
   /// of them in commands and waits for samples, and `agreed` in agreeing with
@@ -50,12 +51,12 @@ private:
   using Clock = std::chrono::steady_clock;
   uint64_t readWaited() const {
     uint64_t sum = 0; // nanoseconds
-    for (const CollectiveStatistics &kind : transport.statistics())
+    for (const CollectiveStatistics &kind : communicator.statistics())
       sum += kind.waitingNanoseconds;
     return sum;
   }
 
-  const Transport &transport;
+  const Communicator &communicator;
   uint64_t waited = readWaited();
   std::optional<Clock::time_point> looked;
   uint64_t resident = 0;

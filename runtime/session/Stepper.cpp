@@ -11,7 +11,7 @@ namespace polyrank::runtime {
 Stepper::Stepper(LoadedRank &rank, uint64_t first)
     : rank(rank), checks(rank), first(first) {
   if (rank.options.measuresRanks())
-    meter.emplace(*rank.transport);
+    meter.emplace(*rank.communicator);
 }
 
 Result<void> Stepper::run(uint64_t step) {

@@ -42,10 +42,10 @@ Result<void> write(LoadedRank &rank, const SaveFile &save, int &descriptor) {
 } // namespace
 
 Result<void> writeWeightFiles(LoadedRank &rank) {
-  // The descriptors of transports come before them.
-  int transports = rank.options.evalPlan.empty() ? 1 : 2;
+  // The descriptors of communicators come before them.
+  int communicators = rank.options.evalPlan.empty() ? 1 : 2;
   int descriptor =
-      numJobFiles + transports * transportFilesOf(rank.job->worldSize());
+      numJobFiles + communicators * communicatorFilesOf(rank.job->worldSize());
   for (const SaveFile &file : rank.options.saves())
     if (!file.path.empty())
       if (Result<void> written = write(rank, file, descriptor); !written)

@@ -18,7 +18,7 @@ def benchmark(tmp_path, *options, code=0):
     return done.stdout.splitlines(), json.loads(result.read_text())["rows"]
 
 
-def test_the_benchmark_measures_training_inference_and_the_transport(tmp_path):
+def test_the_benchmark_measures_training_inference_and_the_communicator(tmp_path):
     lines, rows = benchmark(tmp_path, "--rows", "two-ranks,forward,attention-groups,attention-bf16,save,save-transposed,all-reduce-4")
     assert [row["peer"] for row in rows] == ["DDP over gloo", "onnxruntime", "PyTorch eager", "ours in parts", "PyTorch bf16",
                                              "the disk alone", "the disk alone", "torch.distributed gloo"]

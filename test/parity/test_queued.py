@@ -1,4 +1,4 @@
-"""A device and a transport that work in the background, in any order that events allow, compute the same bits.
+"""A device and a communicator that work in the background, in any order that events allow, compute the same bits.
 
 `runtime-queued-run` is polyrank-run with such parts (test/runtime/queued): each task waits on its queue, after its events, for
 a drawn time.

@@ -304,6 +304,9 @@ bool Checker::runLayouts(ModuleOp module) {
   segments.ahead = drawAhead(seed);
   if (!runPass(module, "localize", lowering::createLocalize()) ||
       !compare(module, Ranks) ||
+      !runPass(module, "normalize-collectives",
+               lowering::createNormalizeCollectives()) ||
+      !compare(module, Ranks) ||
       !runPass(module, "choose-orders", lowering::createChooseOrders(orders)) ||
       !compare(module, Ranks) ||
       !runPass(module, "form-segments",

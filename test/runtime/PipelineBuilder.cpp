@@ -2,7 +2,6 @@
 
 #include "test/runtime/PipelineBuilder.h"
 
-#include "runtime/plan/Channels.h"
 #include "test/runtime/PlanParts.h"
 
 namespace polyrank::runtime::test {
@@ -118,11 +117,6 @@ public:
     program->outputs.push_back(std::move(metric));
   }
 
-  /// Allocates a channel in the sender's arena, before other buffers.
-  BufferRef takeChannel() {
-    return arena.take(Region::Shared,
-                      channelBytesOf(valueBytes(), model.slots));
-  }
   uint64_t valueBytes() const { return 4 * uint64_t(batch * hidden); }
 
   void begin(const char *name) {
@@ -134,18 +128,18 @@ public:
     program->segments.back()->commands.push_back(
         command(std::move(body), origin));
   }
-  void send(const BufferRef &value, const BufferRef &channel, uint32_t from,
-            uint64_t id, const char *origin) {
+  void send(const BufferRef &value, uint32_t from, uint64_t id,
+            const char *origin) {
     SendT body;
     body.input = copyOf(value);
-    fill(body, channel, from, id);
+    fill(body, value, from, id);
     add(std::move(body), origin);
   }
-  void receive(const BufferRef &value, const BufferRef &channel, uint32_t from,
-               uint64_t id, const char *origin) {
+  void receive(const BufferRef &value, uint32_t from, uint64_t id,
+               const char *origin) {
     ReceiveT body;
     body.output = copyOf(value);
-    fill(body, channel, from, id);
+    fill(body, value, from, id);
     add(std::move(body), origin);
   }
   void run(uint32_t segment, int64_t microbatch) {
@@ -171,8 +165,8 @@ public:
 
 private:
   template <typename Body>
-  void fill(Body &body, const BufferRef &channel, uint32_t from, uint64_t id) {
-    body.channel = copyOf(channel);
+  void fill(Body &body, const BufferRef &value, uint32_t from, uint64_t id) {
+    body.bytes = value.size();
     body.group = pipeGroup;
     body.from = from, body.to = 1 - from;
     body.slots = model.slots;
@@ -194,7 +188,6 @@ CallT timesTransposed(int64_t m, int64_t n, int64_t k, const BufferRef &a,
 PlanT pipelinePlan(const PipelineModel &model) {
   PlanT plan = planOf(model, Mode::Train);
   Stage first(model, 0), second(model, 1);
-  BufferRef forwards = first.takeChannel(), backwards = second.takeChannel();
   int64_t batch = first.batch;
 
   BufferRef v =
@@ -208,10 +201,10 @@ PlanT pipelinePlan(const PipelineModel &model) {
   first.addMetric("rows", first.addCount(batch), ElementType::I64);
   first.begin("forward");
   first.add(gemm(batch, hidden, features, x, false, v, h, 0), "first");
-  first.send(h, forwards, 0, activation, "first");
+  first.send(h, 0, activation, "first");
   for (bool isFirst : {true, false}) {
     first.begin(isFirst ? "backward" : "next backward");
-    first.receive(dh, backwards, 1, gradientId, "first.gradient");
+    first.receive(dh, 1, gradientId, "first.gradient");
     first.add(gemm(features, hidden, batch, x, true, dh, dv, isFirst ? 0 : 1),
               "first.gradient");
   }
@@ -248,13 +241,13 @@ PlanT pipelinePlan(const PipelineModel &model) {
     second.begin(isFirst ? "first" : "next");
     if (isFirst)
       second.add(launch(zero, batch, {}, {squares}), "loss");
-    second.receive(g, forwards, 0, activation, "second");
+    second.receive(g, 0, activation, "second");
     second.add(gemm(batch, targets, hidden, g, false, w, y, 0), "second");
     second.add(launch(difference, batch * targets, {y, labels}, {d}), "loss");
     second.add(launch(squares4, batch, {d}, {squares}), "loss");
     second.add(timesTransposed(batch, hidden, targets, d, w, dg),
                "second.gradient");
-    second.send(dg, backwards, 1, gradientId, "second.gradient");
+    second.send(dg, 1, gradientId, "second.gradient");
     second.add(gemm(hidden, targets, batch, g, true, d, dw, isFirst ? 0 : 1),
                "second.gradient");
   }
@@ -269,13 +262,13 @@ PlanT pipelinePlan(const PipelineModel &model) {
 
   plan.programs.push_back(first.finish());
   plan.programs.push_back(second.finish());
+  assignQueues(plan);
   return plan;
 }
 
 PlanT pipelineForwardPlan(const PipelineModel &model) {
   PlanT plan = planOf(model, Mode::Forward);
   Stage first(model, 0), second(model, 1);
-  BufferRef forwards = first.takeChannel();
   int64_t batch = first.batch;
   BufferRef v =
       first.addParameter("first.weight", 0, features, hidden, {hidden, 1});
@@ -283,7 +276,7 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
   BufferRef h = first.arena.take(Region::Private, first.valueBytes());
   first.begin("forward");
   first.add(gemm(batch, hidden, features, x, false, v, h, 0), "first");
-  first.send(h, forwards, 0, activation, "first");
+  first.send(h, 0, activation, "first");
 
   BufferRef w =
       second.addParameter("second.weight", 1, hidden, targets, {1, features});
@@ -294,7 +287,7 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
   BufferRef y(all.offset(), bytes, model.microbatches > 1 ? bytes : 0, 0, 0, 0,
               0, Region::Private);
   second.begin("forward");
-  second.receive(g, forwards, 0, activation, "second");
+  second.receive(g, 0, activation, "second");
   second.add(gemm(batch, targets, hidden, g, false, w, y, 0), "second");
   auto output = std::make_unique<OutputT>();
   output->name = "y";
@@ -308,6 +301,7 @@ PlanT pipelineForwardPlan(const PipelineModel &model) {
       stage->run(0, m);
     plan.programs.push_back(stage->finish());
   }
+  assignQueues(plan);
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include "test/runtime/PlanBuilder.h"
 
+#include "runtime/plan/Queues.h"
 #include "support/Fingerprint.h"
 #include "test/runtime/PlanParts.h"
 
@@ -198,6 +199,7 @@ PlanT linearPlan(const LinearModel &model) {
     program.reasons.push_back(std::move(reason));
   }
   finish(parts);
+  assignQueues(parts.plan);
   return std::move(parts.plan);
 }
 
@@ -234,6 +236,31 @@ void startEarly(PlanT &plan, int segment, int number, int wait,
   auto added = command(std::move(body), commands[number]->origin);
   added->phase = commands[number]->phase;
   commands.insert(commands.begin() + wait, std::move(added));
+}
+
+void assignQueues(PlanT &plan) {
+  for (auto &program : plan.programs) {
+    QueueNumbers numbers;
+    auto digitsOf = [&](uint32_t group) {
+      AxisDigits digits;
+      for (const AxisRef &ref : program->groups[group]->axes)
+        digits.push_back({ref.axis(), ref.pre(), ref.size()});
+      return digits;
+    };
+    for (auto &segment : program->segments)
+      for (auto &command : segment->commands) {
+        CommandBodyUnion &body = command->body;
+        if (const CollectiveT *collective = body.AsCollective())
+          command->queue = numbers.ofGroup(digitsOf(collective->group));
+        else if (const SendT *send = body.AsSend())
+          command->queue =
+              numbers.ofLink(digitsOf(send->group), send->from, send->to);
+        else if (const ReceiveT *receive = body.AsReceive())
+          command->queue = numbers.ofLink(digitsOf(receive->group),
+                                          receive->from, receive->to);
+      }
+    program->communication_queues = numbers.count();
+  }
 }
 
 std::vector<uint8_t> serialise(const PlanT &plan) {

@@ -34,6 +34,9 @@ plan::PlanT linearPlan(const LinearModel &model);
 void startEarly(plan::PlanT &plan, int segment, int number, int wait,
                 uint32_t request);
 
+/// Gives each command its queue, and the programs as many as that takes.
+void assignQueues(plan::PlanT &plan);
+
 /// A forward plan of the same model: output "y".
 plan::PlanT linearForwardPlan(const LinearModel &model);
 

@@ -14,13 +14,17 @@ MAY = {
     "runtime/job": ["support"],
     "runtime/launch": ["support", "runtime/job"],
     "runtime/report": ["support", "runtime/plan"],
-    # A session asks for a device by its target; only its jobs know how ranks of one machine meet.
-    "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Transport.h", "runtime/data",
-                        "runtime/device/Device.h", "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
-                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/Window.h", "runtime/launch", "runtime/plan",
-                        "runtime/report"],
-    "runtime/session/SessionJobs.cpp": ["support", "runtime/comm/shm/ShmMemory.h", "runtime/job/local/LocalJob.h", "runtime/plan",
-                                        "runtime/session"],
+    # Communicators know the memory and the events of devices, not devices.
+    "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
+                     "runtime/job/Job.h", "runtime/plan"],
+    # Devices know nothing of what moves data.
+    "runtime/device": ["support", "runtime/host", "runtime/plan"],
+    # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
+    "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
+                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h",
+                        "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
+                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h", "runtime/job/Window.h",
+                        "runtime/launch", "runtime/plan", "runtime/report"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -39,10 +43,12 @@ MAY = {
     "compiler/stages": ["support", "dialects", "compiler/cost", "compiler/stage_order"],
     "compiler/training": ["support", "dialects", "compiler/stages/Passes.h"],
     "compiler/sharding": ["support", "dialects", "compiler/cost", "compiler/stages/Passes.h", "compiler/stages/StageFlow.h"],
-    "compiler/overlap": ["support", "dialects", "compiler/cost", "runtime/plan/QueueClock.h"],
+    "compiler/overlap": ["support", "dialects", "compiler/cost", "runtime/plan/QueueClock.h", "runtime/plan/Queues.h"],
     "compiler/lowering": ["support", "dialects", "compiler/codegen/Passes.h", "compiler/cost", "compiler/overlap/Passes.h",
-                          "compiler/overlap/Timeline.h", "compiler/stage_order", "compiler/target/Target.h", "runtime/progress"],
-    "compiler/plan": ["support", "dialects", "compiler/cost", "compiler/overlap/Timeline.h", "compiler/target", "runtime/plan"],
+                          "compiler/overlap/Timeline.h", "compiler/stage_order", "compiler/target/Target.h",
+                          "runtime/plan/CommunicatorProperties.h", "runtime/progress"],
+    "compiler/plan": ["support", "dialects", "compiler/cost", "compiler/overlap/Queues.h", "compiler/overlap/Timeline.h", "compiler/target",
+                      "runtime/plan"],
     "compiler/strategy": ["support", "dialects", "compiler/cost", "compiler/stage_order", "compiler/sharding/BatchAxes.h",
                           "compiler/sharding/BucketSizes.h", "compiler/sharding/ShardPattern.h"],
     "compiler/driver": ["support", "dialects", "frontends", "compiler", "runtime/plan"],
@@ -60,10 +66,11 @@ MUST_NOT = {
     "runtime/session": ("runtime/session", "tools/polyrank-run"),
     # What a device's addresses stand for: nobody else reads or writes an arena.
     "runtime/device/DeviceAccess.h": ("runtime/device", "runtime/comm/shm", "tools/bench"),
-    # One way to move data knows nothing of another. Programs choose one, and whoever launches, watches or reports sees none.
-    "runtime/comm/shm": ("runtime/comm/shm", "runtime/session", "tools"),
+    # One way to move data knows nothing of another, and of no kind of device. One list has them all; whoever launches,
+    # watches or reports sees none.
+    "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
     # The same of what a job lives in.
-    "runtime/job/local": ("runtime/job/local", "runtime/session", "tools"),
+    "runtime/job/local": ("runtime/job/local", "runtime/job/MakeJob.cpp", "tools/bench"),
 }
 
 

@@ -1,6 +1,6 @@
-// polyrank-bench-allreduce measures how long the shared-memory transport takes
-// to sum float32 values over ranks, each a process with one thread; or for one
-// half of that, a reduce_scatter or an all_gather.
+// polyrank-bench-allreduce measures how long the shared-memory communicator
+// takes to sum float32 values over ranks, each a process with one thread; or
+// for one half of that, a reduce_scatter or an all_gather.
 //
 //   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20 --kind all_reduce
 //
@@ -10,6 +10,7 @@
 
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/DeviceAccess.h"
+#include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
 
 #include <algorithm>
@@ -88,16 +89,16 @@ float expectedOf(const Options &options, int rank, int block, size_t element) {
 
 /// Runs the collective in place, as in a plan; times[n] is set to the seconds
 /// of repetition n.
-Result<void> runRank(Transport &transport, const Options &options,
-                     double *times) {
+Result<void> runRank(Communicator &communicator, DeviceSpan memory,
+                     const Options &options, double *times) {
   std::vector<int32_t> everyone(options.ranks);
   std::iota(everyone.begin(), everyone.end(), 0);
-  POLYRANK_ASSIGN(group, transport.createGroup(everyone));
+  POLYRANK_ASSIGN(group, communicator.createGroup(everyone));
   size_t block = (size_t(options.mib) << 20) / sizeof(float) / options.ranks;
   size_t elements = block * options.ranks;
-  uint64_t own = transport.rank() * block * sizeof(float);
-  auto *values = reinterpret_cast<float *>(
-      DeviceAccess::pointerTo(transport.sharedMemory().address));
+  uint64_t own = communicator.rank() * block * sizeof(float);
+  auto *values =
+      reinterpret_cast<float *>(DeviceAccess::pointerTo(memory.address));
   Transfer transfer;
   bool isWhole = options.kind == CollectiveKind::AllReduce;
   bool isGather = options.kind == CollectiveKind::AllGather;
@@ -111,11 +112,11 @@ Result<void> runRank(Transport &transport, const Options &options,
 
   for (int n = -1; n < options.repeats; ++n) { // the first is a warm-up
     for (size_t e = 0; e < elements; ++e)
-      values[e] = valueOf(transport.rank(), e);
-    if (auto ready = transport.exchange(group, 0); !ready)
+      values[e] = valueOf(communicator.rank(), e);
+    if (auto ready = communicator.exchange(group, 0); !ready)
       return ready.error();
     auto start = std::chrono::steady_clock::now();
-    if (auto done = transport.run(collective); !done)
+    if (auto done = communicator.run(collective); !done)
       return done.error();
     std::chrono::duration<double> taken =
         std::chrono::steady_clock::now() - start;
@@ -123,7 +124,7 @@ Result<void> runRank(Transport &transport, const Options &options,
       times[n] = taken.count();
     for (size_t e = 0; e < elements; ++e)
       if (float expected =
-              expectedOf(options, transport.rank(), int(e / block), e);
+              expectedOf(options, communicator.rank(), int(e / block), e);
           values[e] != expected)
         return Error{"element " + std::to_string(e) + " of repetition " +
                          std::to_string(n) + " is " +
@@ -132,15 +133,21 @@ Result<void> runRank(Transport &transport, const Options &options,
                      Error::Fault::Rank};
   }
   // No rank leaves before all are done.
-  auto all = transport.exchange(group, 0);
+  auto all = communicator.exchange(group, 0);
   return all ? Result<void>() : all.error();
 }
 
 Result<void> joinAndRun(const JobControl &job, const shm::Memory &memory,
                         int rank, const Options &options, double *times) {
   POLYRANK_ASSIGN(member, local::joinJob(job.descriptors(), rank));
-  POLYRANK_ASSIGN(transport, shm::attach(memory.descriptors(), *member));
-  return runRank(*transport, options, times);
+  IdleDevice device;
+  POLYRANK_ASSIGN(allocated, device.allocate(uint64_t(options.mib) << 20,
+                                             arenaAlignment, Sharing::Peers));
+  POLYRANK_ASSIGN(communicator, shm::attach(memory.descriptors(), *member));
+  auto arena = std::make_shared<const DeviceMemory>(std::move(allocated));
+  if (Result<void> done = communicator->registerMemory(arena); !done)
+    return done;
+  return runRank(*communicator, arena->span(), options, times);
 }
 
 int rankMain(const JobControl &job, const shm::Memory &memory, int rank,
@@ -170,9 +177,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   auto *times = static_cast<double *>(shared); // [rank][repetition]
-  shm::MemoryOptions memoryOptions;
-  memoryOptions.sharedSizes.assign(options.ranks, uint64_t(options.mib) << 20);
-  auto memory = shm::Memory::create(memoryOptions);
+  auto memory = shm::Memory::create({std::vector<uint64_t>(options.ranks)});
   auto job = local::createJob({.ranks = options.ranks});
   if (!memory || !job) {
     const Error &error = memory ? job.error() : memory.error();

@@ -183,7 +183,7 @@ def disk(work):
     return turn
 
 
-def transport(mib, ranks, bin):
+def communicator(mib, ranks, bin):
     """Our all-reduce; a turn is one run of so many repetitions, of which it returns the least time."""
     def turn(repeats):
         answer = json.loads(run([bin / "polyrank-bench-allreduce", "--mib", mib, "--ranks", ranks,

@@ -181,7 +181,7 @@ def start(stack, worker):
 
 def oursOf(row, work, bin, label=""):
     if row.mib:
-        return contenders.transport(row.mib, row.ranks, bin)
+        return contenders.communicator(row.mib, row.ranks, bin)
     if row.attention:
         return contenders.attention(work, bin)
     if row.mode == "save":
@@ -219,7 +219,7 @@ def contendersOf(row, work, args, stack, errors):
     if row.isStep:
         try:
             if row.ranks > 1 and not row.microbatches:
-                turns["all-reduce"] = contenders.transport(64, row.ranks, args.bin)
+                turns["all-reduce"] = contenders.communicator(64, row.ranks, args.bin)
             turns["floor"] = start(stack, contenders.Worker("the floor", "floor", work, row.ranks))
         except Failed as error:
             errors["floor"] = str(error)

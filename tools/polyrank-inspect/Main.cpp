@@ -5,6 +5,7 @@
 #include "runtime/exec/Links.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
+#include "runtime/plan/Queues.h"
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/LayoutsSvg.h"
 #include "runtime/report/LogSvg.h"
@@ -46,13 +47,13 @@ void printPrograms(const PlanReport &report) {
   fmt::print("\nprograms: a rank of each, a step of {:.3f} ms as planned\n",
              1e3 * report.stepSeconds);
   fmt::print("  {:<14}{:>6}{:>13}{:>11}{:>11}{:>10}{:>10}{:>8}\n", "at",
-             "ranks", "parameters", "arena", "GFLOP", "compute", "idle",
+             "ranks", "parameters", "memory", "GFLOP", "compute", "idle",
              "bubble");
   for (const ProgramReport &program : report.programs)
     fmt::print(
         "  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
         program.place, program.ranks, program.parameterElements,
-        bytesText(program.arenaBytes()),
+        bytesText(program.valueBytes()),
         1e-9 * static_cast<double>(program.allCalls().flops),
         1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
         report.stepSeconds > 0 ? 100 * program.idleSeconds / report.stepSeconds
@@ -218,15 +219,18 @@ void printPeak(const PeakReport &peak) {
 }
 
 void printMemory(const ProgramReport &report) {
-  uint64_t total = report.arenaBytes();
+  uint64_t total = report.valueBytes();
   fmt::print("\nmemory of each rank{}: {} ({} bytes)\n",
              report.place.empty() ? "" : " at " + report.place,
              bytesText(total), total);
   fmt::print("  {:<28}{:>16}\n", "shared with peers", report.sharedBytes);
   fmt::print("  {:<28}{:>16}\n", "private", report.privateBytes);
+  if (report.channelBytes)
+    fmt::print("  {:<28}{:>16}\n", "channels, of the communicator",
+               report.channelBytes);
   if (report.lowerBound)
     fmt::print("  {:<28}{:>16}  (gap {:.2f} %)\n", "lower bound",
-               report.lowerBound, report.arenaGap());
+               report.lowerBound, report.valueGap());
   fmt::print("by kind, when most is held, and the most of each at any time:\n");
   for (int use = 0; use < numMemoryUses; ++use)
     if (auto [atPeak, most] = report.memory[use]; most)
@@ -234,7 +238,7 @@ void printMemory(const ProgramReport &report) {
                  most);
   fmt::print("  {:<28}{:>16}\n", "unused then", report.unusedBytes());
   printPeak(report.peak);
-  fmt::print("not in the arena, at most:\n  {:<28}{:>16}\n",
+  fmt::print("besides these, at most:\n  {:<28}{:>16}\n",
              "code and data of the program", programBytes);
   if (report.libraryBytes())
     fmt::print("  {:<28}{:>16}\n", "what libraries allocate",
@@ -294,6 +298,11 @@ double milliseconds(int64_t picoseconds) {
 void printOverlap(const StepTimeline &timeline) {
   if (timeline.overlap.empty())
     return;
+  fmt::print("  {:<8}{:<40}{:>11}\n", "queue", "of", "ms");
+  for (size_t queue = 0; queue < timeline.queues.size(); ++queue)
+    fmt::print("  {:<8}{:<40}{:>11.3f}\n",
+               queue == 0 ? computeQueue : firstCommunicationQueue + queue - 1,
+               timeline.queues[queue], milliseconds(timeline.busy[queue]));
   fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11}{:>8}\n", "kind", "axes",
              "count", "started", "sent", "ms", "hidden");
   for (const OverlapLine &line : timeline.overlap)

@@ -2,12 +2,15 @@
 
 #include "tools/polyrank-run/OptionTable.h"
 
+#include "runtime/launch/LocalSocket.h"
 #include "support/Bytes.h"
 #include "support/LearningRate.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <fmt/ranges.h>
+#include <string_view>
 
 namespace polyrank::runtime {
 namespace {
@@ -15,6 +18,19 @@ namespace {
 std::string checkBytes(const std::string &text) {
   Result<uint64_t> bytes = parseBytes(text);
   return bytes ? "" : bytes.error().message;
+}
+
+/// Returns why an option cannot be given to a guest, which has those of its
+/// run; empty if none is.
+std::string findOptionsOfRuns(const RunOptions &options) {
+  constexpr std::array<std::string_view, 6> own{
+      "guest-of", "rank", "sha256", "timeout", "quiet", "config"};
+  for (const std::string &name : options.given)
+    if (std::find(own.begin(), own.end(), name) == own.end())
+      return fmt::format("a guest has the options of its run: give --{} to the "
+                         "polyrank-run that has --guests {}",
+                         name, options.guestOf);
+  return "";
 }
 
 /// A SHA-256, in small letters.
@@ -171,6 +187,39 @@ OptionGroup rankOptions(RunOptions &options) {
            "Bind threads to cores that no other run has taken: core (one to a "
            "thread; the default, where there are enough), numa (ranks to "
            "memory nodes) or none"},
+          {"--guests",
+           "NAME",
+           &options.guests,
+           "Start no ranks, but wait for each to be started on this machine by "
+           "somebody else, with --guest-of NAME. No other run on the machine "
+           "has this name (docs/operating.md)",
+           {.check = checkJobName,
+            .refuse =
+                [&options] {
+                  return options.restarts == 0
+                             ? ""
+                             : "--restarts starts ranks again, and guests are "
+                               "started by somebody else: leave it out, and "
+                               "let whoever starts them start all again with "
+                               "--resume auto";
+                }}},
+          {"--guest-of",
+           "NAME",
+           &options.guestOf,
+           "Be one of the ranks of the run that has --guests NAME, with its "
+           "options. PLAN and --sha256 may be given, and the run must then "
+           "have that plan; --timeout says how long to wait for the run to "
+           "begin",
+           {.check = checkJobName,
+            .needs = "--rank",
+            .excludes = {"--guests"},
+            .refuse = [&options] { return findOptionsOfRuns(options); }}},
+          {"--rank",
+           "I",
+           &options.rank,
+           "Which rank of that run to be, counted from 0",
+           {.check = between(int64_t(0), int64_t(65535)),
+            .needs = "--guest-of"}},
           {"--transport", "NAME", oneOfWords(&options.transport, {"shm"}),
            "How ranks communicate: shm (shared memory, one machine)"},
           {"--denormals",

@@ -25,7 +25,11 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   useHelpFormatter(app);
   OptionTable table = optionTable(options);
   addOptions(app, table);
-  app.get_option("PLAN")->required();
+  CLI::Option *plan = app.get_option("PLAN")->required();
+  // A guest takes its run's plan.
+  app.get_option("--guest-of")->each([plan](const std::string &) {
+    plan->required(false);
+  });
   // The files into which a shell expands an unquoted pattern follow --data.
   std::vector<std::string> more;
   app.add_option("more", more)->expected(-1)->group("");
@@ -37,13 +41,13 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     refuseEmptyPaths(app);
+    options.given = givenOptions(app);
     refuseContradictions(app, table);
     takeFiles(app, options, more);
     writeConfigIfAsked(app);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
-  options.given = givenOptions(app);
   options.arguments = effectiveArguments(app, argv[0]);
   options.commandLine.assign(argv, argv + argc);
   return options;

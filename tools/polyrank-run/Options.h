@@ -11,6 +11,9 @@ namespace polyrank::runtime {
 
 /// What the command line requests: a session, and what the tool does itself.
 struct RunOptions : SessionOptions {
+  /// To be rank `rank` of the run of this name, instead of a run.
+  std::string guestOf;
+  int rank = -1;
   std::string transport = "shm";
   bool check = false; // check everything, and run nothing
 };

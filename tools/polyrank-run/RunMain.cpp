@@ -5,6 +5,7 @@
 
 #include "runtime/launch/OtherLaunchers.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/JoinRun.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/Rank.h"
 #include "runtime/session/Run.h"
@@ -82,6 +83,16 @@ int launcherMain(const RunOptions &options) {
   }
 }
 
+/// What a process does that no launcher has started.
+int startedMain(const RunOptions &options) {
+  if (options.guestOf.empty())
+    return launcherMain(options);
+  JoinRunOptions join{options.guestOf, options.rank, options.plan, options.sha256};
+  join.timeout = options.timeout.value_or(join.timeout);
+  join.quiet = options.quiet;
+  return joinRun(join);
+}
+
 /// Raises the limit of open files: a run may have thousands of data files, and
 /// the default limit is 1024 although the system allows more. Ranks inherit it.
 void allowOpenFiles() {
@@ -107,7 +118,7 @@ int runMain(int argc, char **argv, const RankParts &parts) {
     return *status;
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(std::get<RunOptions>(options), *connection, parts);
-  int status = launcherMain(std::get<RunOptions>(options));
+  int status = startedMain(std::get<RunOptions>(options));
   finishTelling();
   return status;
 }

@@ -1,4 +1,4 @@
-// The whole of polyrank-run, on devices and transports of any kind.
+// The whole of polyrank-run, on devices and communicators of any kind.
 
 #pragma once
 

@@ -12,6 +12,7 @@
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/target/math/ExpandMath.h"
 #include "runtime/device/cpu/Gemm.h"
+#include "runtime/plan/CommunicatorProperties.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -178,6 +179,15 @@ struct CpuLibraries
            product.getRhsContract() == ArrayRef<int64_t>(1);
   }
 };
+
+/// Ranks of one machine, which reach each other's memory.
+struct CpuCommunication
+    : target::CommunicationTarget::ExternalModel<CpuCommunication, TargetAttr> {
+  const runtime::CommunicatorProperties &getCommunicator(Attribute) const {
+    return runtime::shmProperties;
+  }
+};
+
 } // namespace
 
 bool cpu::isNative(Attribute target) {
@@ -195,7 +205,8 @@ void cpu::registerTarget(DialectRegistry &registry) {
   registry.insert<CpuDialect>();
   registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
     context->getOrLoadDialect<CpuDialect>();
-    TargetAttr::attachInterface<CpuTarget, CpuKernels, CpuLibraries>(*context);
+    TargetAttr::attachInterface<CpuTarget, CpuKernels, CpuLibraries,
+                                CpuCommunication>(*context);
     rank->setDefaultTarget(TargetAttr::get(context, nativeMachine));
   });
 }

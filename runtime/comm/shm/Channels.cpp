@@ -1,22 +1,25 @@
-// Sends and receives through slots in the sender's arena, which both ranks map.
+// Sends and receives through slots in the control memory, which all ranks map.
 //
 // Only the sender changes the count of sent values, and only the receiver that
 // of received values. A rank that waits sleeps on the channel's bell, which the
 // other one rings.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/plan/Channels.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <sys/mman.h>
 
 namespace polyrank::runtime::shm {
 
 /// For fewer bytes, waking the team costs more than it saves.
 static constexpr uint64_t bytesWorthThreads = 1 << 20;
 
-Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
+Result<ChannelEnd> ShmCommunicator::openChannel(const Channel &channel) {
   auto wrong = [&](const std::string &what) {
     return Error{"rank " + std::to_string(self) + ": the channel of value " +
                      std::to_string(channel.id) + " " + what,
@@ -32,6 +35,8 @@ Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
                  std::to_string(channel.to) + " of " +
                  std::to_string(group.ranks.size()) + ", and this is member " +
                  std::to_string(me));
+  if (channel.slots < 1)
+    return wrong("has no slots");
   OpenChannel opened;
   opened.group = &group;
   opened.to = channel.to;
@@ -40,57 +45,107 @@ Result<ChannelEnd> ShmTransport::openChannel(const Channel &channel) {
   opened.peer = group.ranks[opened.sends ? channel.to : channel.from];
   opened.slots = channel.slots;
   opened.id = channel.id;
-  opened.offset = channel.offset;
   opened.bytes = channel.bytes;
-  const Arena &arena = arenas[opened.sender];
-  if (channel.slots < 1 || channel.offset % channelAlignment != 0 ||
-      channel.bytes > arena.size || channel.offset > arena.size ||
-      channelBytesOf(channel.bytes, channel.slots) >
-          arena.size - channel.offset)
-    return wrong("of " + std::to_string(channel.slots) + " slots for " +
-                 std::to_string(channel.bytes) + " bytes at offset " +
-                 std::to_string(channel.offset) +
-                 " is not in the region of rank " +
-                 std::to_string(opened.sender) + ", which has " +
-                 std::to_string(arena.size));
-  opened.header =
-      reinterpret_cast<ChannelHeader *>(arena.base + channel.offset);
-  // Several commands may use one channel.
+  POLYRANK_ASSIGN(
+      number, findChannel(opened.sender, group.ranks[channel.to], channel.id));
+  opened.number = number;
+  opened.header = &control.channels(opened.sender)[number];
   for (size_t c = 0; c < channels.size(); ++c)
     if (channels[c].header == opened.header)
       return ChannelEnd{static_cast<uint32_t>(c)};
-  if (opened.sends) {
-    if (channel.slots > mostSlots - usedRecords)
-      return wrong("has " + std::to_string(channel.slots) +
-                   " slots; with those of the others of this rank that is more "
-                   "than " +
-                   std::to_string(mostSlots));
-    opened.header->slots = channel.slots;
-    opened.header->id = channel.id;
-    opened.header->bytes = channel.bytes;
-    opened.header->firstRecord.store(usedRecords + 1,
-                                     std::memory_order_release);
-    usedRecords += channel.slots;
-  }
+  if (opened.sends)
+    if (auto taken = takeSlots(opened, channel.hasValues); !taken)
+      return wrong(taken.error().message);
   channels.push_back(opened);
   return ChannelEnd{static_cast<uint32_t>(channels.size() - 1)};
 }
 
-TransferRecord &ShmTransport::slotRecordOf(const OpenChannel &channel) const {
-  uint32_t first =
-      channel.header->firstRecord.load(std::memory_order_acquire) - 1;
-  return control.records(channel.sender)[first + channel.count % channel.slots];
+/// Finds the entry of a channel in the control page, or claims a free one for
+/// it.
+Result<uint32_t> ShmCommunicator::findChannel(int32_t sender, int32_t receiver,
+                                              uint64_t id) {
+  std::span<ChannelHeader> entries = control.channels(sender);
+  uint64_t first = (id * 0x9e3779b97f4a7c15 >> 32) + uint64_t(receiver);
+  for (uint64_t n = 0; n < entries.size(); ++n) {
+    auto number = static_cast<uint32_t>((first + n) % entries.size());
+    ChannelHeader &entry = entries[number];
+    EntryState state = EntryState::Free;
+    if (entry.state.compare_exchange_strong(state, EntryState::Claimed)) {
+      entry.receiver = static_cast<uint32_t>(receiver);
+      entry.id = id;
+      entry.state.store(EntryState::Ready, std::memory_order_release);
+      return number;
+    }
+    if (auto ready = awaitReady(entry.state); !ready)
+      return ready.error();
+    if (entry.receiver == uint32_t(receiver) && entry.id == id)
+      return number;
+  }
+  return Error{"rank " + std::to_string(sender) + " sends through more than " +
+                   std::to_string(mostChannels) + " channels",
+               Error::Fault::Rank};
+}
+
+Result<void> ShmCommunicator::takeSlots(const OpenChannel &channel,
+                                        bool hasValues) {
+  std::span<std::byte> memory = control.slots(self);
+  uint64_t room = memory.size() - usedSlotBytes,
+           bytes = hasValues ? channel.bytes : 0;
+  auto wrong = [&](const std::string &what) {
+    return Error{what, Error::Fault::Rank};
+  };
+  if (channel.slots > mostSlots - usedRecords)
+    return wrong("has " + std::to_string(channel.slots) +
+                 " slots; with those of the others of this rank that is more "
+                 "than " +
+                 std::to_string(mostSlots));
+  if (bytes > room || channelBytesOf(bytes, channel.slots) > room)
+    return wrong("has " + std::to_string(channel.slots) + " slots for " +
+                 std::to_string(channel.bytes) + " bytes, and of the " +
+                 std::to_string(memory.size()) +
+                 " bytes for what this rank sends " + std::to_string(room) +
+                 " are left");
+  auto taken =
+      memory.subspan(usedSlotBytes, channelBytesOf(bytes, channel.slots));
+  constexpr uintptr_t page = 4096;
+  auto begin = reinterpret_cast<uintptr_t>(taken.data()) / page * page,
+       end = reinterpret_cast<uintptr_t>(taken.data() + taken.size());
+  if (!taken.empty() &&
+      madvise(reinterpret_cast<void *>(begin), end - begin,
+              MADV_POPULATE_WRITE) != 0 &&
+      errno != EINVAL) // before Linux 5.14: pages are allocated on use
+    return wrong("finds no memory for its " + std::to_string(taken.size()) +
+                 " bytes: " + std::strerror(errno));
+  ChannelHeader &header = *channel.header;
+  header.slots = channel.slots;
+  header.bytes = channel.bytes;
+  header.firstRecord = usedRecords;
+  header.offset = usedSlotBytes;
+  usedRecords += channel.slots;
+  usedSlotBytes += taken.size();
+  return {};
+}
+
+TransferRecord &
+ShmCommunicator::slotRecordOf(const OpenChannel &channel) const {
+  return control.records(channel.sender)[channel.header->firstRecord +
+                                         channel.count % channel.slots];
+}
+
+std::byte *ShmCommunicator::slotOf(const OpenChannel &channel) const {
+  return control.slots(channel.sender).data() + channel.header->offset +
+         channel.count % channel.slots * slotBytesOf(channel.bytes);
 }
 
 /// True if the peer's wait is for this channel, and not for another one between
 /// the same ranks.
-bool ShmTransport::isFor(const OpenChannel &channel, uint64_t word) const {
+bool ShmCommunicator::isFor(const OpenChannel &channel, uint64_t word) const {
   ChannelWait wait = ChannelWait::of(word);
   return wait.peer == uint32_t(self) && wait.isForRoom != channel.sends &&
-         control.rank(channel.peer).channel.load() == channel.offset;
+         control.rank(channel.peer).channel.load() == channel.number;
 }
 
-void ShmTransport::ring(const OpenChannel &channel) const {
+void ShmCommunicator::ring(const OpenChannel &channel) const {
   channel.header->bell.fetch_add(1);
   if (channel.header->sleepers.load() == 0)
     return;
@@ -101,8 +156,8 @@ void ShmTransport::ring(const OpenChannel &channel) const {
   wakeAll(channel.header->bell);
 }
 
-void ShmTransport::copyValue(const std::byte *from, std::byte *to,
-                             uint64_t bytes) const {
+void ShmCommunicator::copyValue(const std::byte *from, std::byte *to,
+                                uint64_t bytes) const {
   if (bytes < bytesWorthThreads || !threads) {
     std::memcpy(to, from, bytes);
     return;
@@ -112,30 +167,29 @@ void ShmTransport::copyValue(const std::byte *from, std::byte *to,
   });
 }
 
-Result<int64_t> ShmTransport::awaitRoom(ChannelEnd end) {
-  OpenChannel &channel = channels[end.index];
+Result<int64_t> ShmCommunicator::awaitRoom(const OpenChannel &channel) {
   if (auto room = awaitPeer(channel); !room)
     return room.error();
   return channel.count < channel.slots ? 0 : slotRecordOf(channel).freedAt;
 }
 
-Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
-                                   Events after,
-                                   const std::optional<TransferTimes> &times) {
+Result<Arrival> ShmCommunicator::send(ChannelEnd end, DeviceSpan value,
+                                      Events after, const SendTimes &times) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("send.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
-  POLYRANK_ASSIGN(freed, awaitRoom(end));
+  POLYRANK_ASSIGN(freed, awaitRoom(channel));
   if (value.size)
-    copyValue(DeviceAccess::pointerTo(value.address), channel.slot(),
+    copyValue(DeviceAccess::pointerTo(value.address), slotOf(channel),
               std::min(value.size, channel.bytes));
   TransferRecord &record = slotRecordOf(channel);
   if (times) {
-    record.sentAt = times->sent;
-    record.arrivesAt = times->arrives;
+    POLYRANK_ASSIGN(given, times(freed));
+    record.sentAt = given.sent;
+    record.arrivesAt = given.arrives;
   } else {
     int64_t time =
         wholeNanoseconds(channel.group->link.messageTime(channel.bytes));
@@ -161,13 +215,11 @@ Result<Arrival> ShmTransport::send(ChannelEnd end, DeviceSpan value,
   return Arrival(Event::over(now), completion);
 }
 
-Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
-  OpenChannel &channel = channels[end.index];
+Result<TransferTimes> ShmCommunicator::awaitValue(const OpenChannel &channel) {
   if (auto there = awaitPeer(channel); !there)
     return there.error();
   const ChannelHeader &header = *channel.header;
-  if (header.id != channel.id || header.bytes != channel.bytes ||
-      header.slots != channel.slots)
+  if (header.bytes != channel.bytes || header.slots != channel.slots)
     return failed(
         "ranks disagree on what moves: rank " + std::to_string(channel.sender) +
         " sends value " + std::to_string(header.id) + " of " +
@@ -180,24 +232,28 @@ Result<TransferTimes> ShmTransport::awaitValue(ChannelEnd end) {
   return TransferTimes{record.sentAt, record.arrivesAt};
 }
 
-Result<Arrival> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
-                                      Events after,
-                                      const std::optional<int64_t> &freed) {
+Result<Arrival> ShmCommunicator::receive(ChannelEnd end, DeviceSpan into,
+                                         Events after,
+                                         const ReceiveTime &freed) {
   if (Result<void> over = await(after); !over)
     return over.error();
   failpoint("receive.before");
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   OpenChannel &channel = channels[end.index];
-  POLYRANK_ASSIGN(times, awaitValue(end));
-  if (!freed)
-    if (auto arrived = awaitLink(times.arrives); !arrived)
-      return arrived.error();
+  POLYRANK_ASSIGN(times, awaitValue(channel));
+  std::optional<int64_t> given;
+  if (freed) {
+    POLYRANK_ASSIGN(time, freed(times));
+    given = time;
+  } else if (auto arrived = awaitLink(times.arrives); !arrived) {
+    return arrived.error();
+  }
   if (into.size)
-    copyValue(channel.slot(), DeviceAccess::pointerTo(into.address),
+    copyValue(slotOf(channel), DeviceAccess::pointerTo(into.address),
               std::min(into.size, channel.bytes));
   int64_t now = monotonicNanoseconds();
-  slotRecordOf(channel).freedAt = freed.value_or(now);
+  slotRecordOf(channel).freedAt = given.value_or(now);
   ++channel.count;
   channel.header->received.store(channel.count);
   ring(channel);
@@ -214,7 +270,7 @@ Result<Arrival> ShmTransport::receive(ChannelEnd end, DeviceSpan into,
 
 /// Waits until the peer has sent this rank's next value, or has received one
 /// and freed its slot.
-Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
+Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
   if (auto alive = joined->health(); !alive)
     return alive;
   RankState &state = control.rank(self);
@@ -227,14 +283,14 @@ Result<void> ShmTransport::awaitPeer(const OpenChannel &channel) {
   if (header.isOver(wait))
     return {};
   // Publishes the channel to which the word of the wait belongs.
-  state.channel.store(channel.offset);
+  state.channel.store(channel.number);
   Result<bool> slept = await({wait.word(), header.bell, header.sleepers,
                               [&] { return header.isOver(wait); },
                               [&] { return checkPeer(channel); }});
   return slept ? Result<void>() : slept.error();
 }
 
-Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
+Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (auto alive = joined->checkLauncher(); !alive)
     return alive;
   JobMember::Presence presence = joined->presenceOf(channel.peer);
@@ -249,22 +305,16 @@ Result<void> ShmTransport::checkPeer(const OpenChannel &channel) {
                 describeWait(self));
 }
 
-/// Returns true if another rank's channel wait is over. The channel may lie in
-/// an arena that is not mapped yet.
-bool ShmTransport::isOver(int rank, uint64_t word) {
+/// Returns true if another rank's channel wait is over.
+bool ShmCommunicator::isOver(int rank, uint64_t word) {
   ChannelWait wait = ChannelWait::of(word);
   const RankState &state = control.rank(rank);
-  uint64_t offset = state.channel.load();
+  uint32_t number = state.channel.load();
   int sender = wait.isForRoom ? rank : static_cast<int>(wait.peer);
-  if (sender >= worldSize() || !mapArena(sender))
+  if (sender >= worldSize() || number >= mostChannels)
     return true;
-  const Arena &arena = arenas[sender];
-  if (offset % channelAlignment != 0 || arena.size < sizeof(ChannelHeader) ||
-      offset > arena.size - sizeof(ChannelHeader))
-    return true;
-  const auto &header =
-      *reinterpret_cast<const ChannelHeader *>(arena.base + offset);
-  return header.isOver(wait) || state.waiting.load() != word;
+  return control.channels(sender)[number].isOver(wait) ||
+         state.waiting.load() != word;
 }
 
 } // namespace polyrank::runtime::shm

@@ -6,14 +6,14 @@
 // an operation last rings the bell of each member that has communication
 // threads.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 
 #include <algorithm>
 #include <csignal>
 
 namespace polyrank::runtime::shm {
 
-void ShmTransport::setCommThreads(int count) {
+void ShmCommunicator::setCommThreads(int count) {
   stopCommThreads();
   if (count <= 0)
     return;
@@ -28,7 +28,7 @@ void ShmTransport::setCommThreads(int count) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void ShmTransport::stopCommThreads() {
+void ShmCommunicator::stopCommThreads() {
   if (commThreads.empty())
     return;
   RankState &state = control.rank(self);
@@ -44,7 +44,7 @@ void ShmTransport::stopCommThreads() {
 }
 
 /// Called before any rank can begin to work on the operation.
-void ShmTransport::share(const Operation &operation) {
+void ShmCommunicator::share(const Operation &operation) {
   if (commThreads.empty())
     return;
   auto task = std::make_shared<SharedTask>();
@@ -60,7 +60,7 @@ void ShmTransport::share(const Operation &operation) {
   shared.push_back(std::move(task));
 }
 
-void ShmTransport::unshare(const Operation &operation) {
+void ShmCommunicator::unshare(const Operation &operation) {
   if (commThreads.empty())
     return;
   std::lock_guard lock(sharedMutex);
@@ -70,7 +70,7 @@ void ShmTransport::unshare(const Operation &operation) {
 }
 
 /// Called after the operation's turn has come.
-void ShmTransport::ring(const LocalGroup &group) const {
+void ShmCommunicator::ring(const LocalGroup &group) const {
   for (int32_t rank : group.ranks) {
     RankState &state = control.rank(rank);
     if (state.helpers.load(std::memory_order_relaxed) == 0)
@@ -82,7 +82,7 @@ void ShmTransport::ring(const LocalGroup &group) const {
 }
 
 /// The main function of a communication thread, until it is told to end.
-void ShmTransport::help() {
+void ShmCommunicator::help() {
   const RankState &state = control.rank(self);
   std::vector<std::shared_ptr<const SharedTask>> tasks;
   while (true) {
@@ -105,7 +105,7 @@ void ShmTransport::help() {
 }
 
 /// Waits until the bell differs from `bell`, or some time has passed.
-void ShmTransport::awaitBell(uint32_t bell) const {
+void ShmCommunicator::awaitBell(uint32_t bell) const {
   RankState &state = control.rank(self);
   if (spinUntil(monotonicNanoseconds(), spinNanoseconds,
                 [&] { return state.bell.load() != bell; }))

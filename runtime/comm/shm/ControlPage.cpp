@@ -30,11 +30,29 @@ uint64_t recordsOffset(uint64_t worldSize, uint64_t groupCapacity) {
                  4096);
 }
 
+uint64_t channelsOffset(uint64_t worldSize, uint64_t groupCapacity) {
+  return roundUp(recordsOffset(worldSize, groupCapacity) +
+                     worldSize * mostSlots * sizeof(TransferRecord),
+                 4096);
+}
+
+/// The slots of each rank begin at a page, and so does what would follow them.
+uint64_t slotsOffset(std::span<const uint64_t> slotBytes,
+                     uint64_t groupCapacity, size_t rank) {
+  uint64_t offset =
+      roundUp(channelsOffset(slotBytes.size(), groupCapacity) +
+                  slotBytes.size() * mostChannels * sizeof(ChannelHeader),
+              4096);
+  for (uint64_t bytes : slotBytes.first(rank))
+    offset += roundUp(bytes, 4096);
+  return offset;
+}
+
 } // namespace
 
-uint64_t ControlPage::sizeFor(int worldSize, int groupCapacity) {
-  return recordsOffset(worldSize, groupCapacity) +
-         worldSize * uint64_t(mostSlots) * sizeof(TransferRecord);
+uint64_t ControlPage::sizeFor(std::span<const uint64_t> slotBytes,
+                              int groupCapacity) {
+  return slotsOffset(slotBytes, groupCapacity, slotBytes.size());
 }
 
 Result<ControlPage> ControlPage::map(int descriptor) {
@@ -44,15 +62,21 @@ Result<ControlPage> ControlPage::map(int descriptor) {
   return std::move(page);
 }
 
-Result<ControlPage> ControlPage::initialize(int descriptor, int worldSize,
+Result<ControlPage> ControlPage::initialize(int descriptor,
+                                            std::span<const uint64_t> slotBytes,
                                             int groupCapacity,
                                             const ProgramDigest &program) {
   POLYRANK_ASSIGN(page, map(descriptor));
   ControlHeader &header = page.header();
   header.version = controlVersion;
-  header.worldSize = worldSize;
+  header.worldSize = static_cast<uint32_t>(slotBytes.size());
   header.groupCapacity = groupCapacity;
   header.program = program;
+  for (size_t rank = 0; rank < slotBytes.size(); ++rank) {
+    RankState &state = page.rank(static_cast<int>(rank));
+    state.slotsOffset = slotsOffset(slotBytes, groupCapacity, rank);
+    state.slotsSize = slotBytes[rank];
+  }
   return std::move(page);
 }
 
@@ -88,6 +112,18 @@ std::span<TransferRecord> ControlPage::records(int rank) const {
   return {all + rank * size_t(mostSlots), mostSlots};
 }
 
+std::span<ChannelHeader> ControlPage::channels(int rank) const {
+  auto *all = reinterpret_cast<ChannelHeader *>(
+      memory.data() +
+      channelsOffset(header().worldSize, header().groupCapacity));
+  return {all + rank * size_t(mostChannels), mostChannels};
+}
+
+std::span<std::byte> ControlPage::slots(int rank) const {
+  const RankState &state = this->rank(rank);
+  return {memory.data() + state.slotsOffset, state.slotsSize};
+}
+
 std::vector<int> ControlPage::blockersOf(const Wait &wait) const {
   std::vector<int> blockers;
   if (!wait.isForStarts()) // a rank that works on a piece waits for nobody
@@ -102,7 +138,7 @@ std::vector<int> ControlPage::blockersOf(const Wait &wait) const {
 
 void ControlPage::wakeSleepers() const {
   for (uint32_t g = 0; g < header().groupCapacity; ++g) {
-    if (group(g).state.load() == GroupState::Free)
+    if (group(g).state.load() == EntryState::Free)
       break; // groups are claimed in order
     for (OperationSlot &operation : group(g).operations)
       wakeAll(operation.turn);

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include "runtime/plan/Channels.h"
 #include "support/Futex.h"
 #include "support/SharedMemory.h"
 
@@ -19,7 +18,7 @@ namespace polyrank::runtime::shm {
 // Everything here lies in one memfd, which is initially zero and is shared by
 // processes of the same build.
 
-inline constexpr uint32_t controlVersion = 7;
+inline constexpr uint32_t controlVersion = 8;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
 /// The most transfers of one operation; a larger bucket becomes several
@@ -30,6 +29,8 @@ inline constexpr int64_t roundTransfers = 1024;
 inline constexpr uint32_t publishedTransfers = 1u << 15;
 /// The most slots of all channels in which one rank sends.
 inline constexpr uint32_t mostSlots = 1u << 14;
+/// The most channels in which one rank sends; a power of two.
+inline constexpr uint32_t mostChannels = 1u << 12;
 
 /// Tells one plan from another.
 using ProgramDigest = std::array<uint8_t, 16>;
@@ -44,7 +45,10 @@ struct ControlHeader {
 struct alignas(128) RankState {
   /// A Wait or ChannelWait while the rank sleeps, else 0.
   std::atomic<uint64_t> waiting;
-  std::atomic<uint64_t> channel; // for a ChannelWait: its offset in the arena
+  /// For a ChannelWait: the number of the channel among the sender's.
+  std::atomic<uint32_t> channel;
+  /// Where the slots of its channels lie in the control memory.
+  uint64_t slotsOffset, slotsSize;
   /// The number of the rank's communication threads. It has a cache line apart
   /// from what is written often.
   alignas(128) std::atomic<uint32_t> helpers;
@@ -93,16 +97,25 @@ struct ChannelWait {
   }
 };
 
-/// The header before a channel's slots, in the sender's arena.
-struct alignas(channelAlignment) ChannelHeader {
+/// An entry is free until one end of a channel claims it, and says which
+/// channel it is.
+enum class EntryState : uint32_t { Free, Claimed, Ready };
+
+/// A channel. Its slots lie in the sender's part of the control memory.
+struct alignas(128) ChannelHeader {
+  std::atomic<EntryState> state;
+  uint32_t receiver;
+  uint64_t id;
   std::atomic<uint64_t> sent, received;
   std::atomic<uint32_t> bell; // futex: rung when `sent` or `received` grows
   std::atomic<uint32_t> sleepers;
-  /// 1 + the index of its first slot's TransferRecord, once the sender has
-  /// opened the channel; 0 before.
-  std::atomic<uint32_t> firstRecord;
+  /// What follows is written by the sender before it sends the first value.
+  /// @{
   uint32_t slots;
-  uint64_t id, bytes;
+  uint32_t firstRecord; // the index of the first slot's TransferRecord
+  uint64_t bytes;       // of a value
+  uint64_t offset;      // of the first slot, among those of the sender
+  /// @}
 
   /// True once what the wait is for has happened.
   bool isOver(const ChannelWait &wait) const {
@@ -110,7 +123,6 @@ struct alignas(channelAlignment) ChannelHeader {
                           : int32_t(uint32_t(sent.load()) - wait.count) > 0;
   }
 };
-static_assert(sizeof(ChannelHeader) == channelAlignment);
 
 /// The times of a slot: of the value in it, and when the value before it was
 /// removed.
@@ -169,10 +181,8 @@ struct OperationSlot {
   static constexpr uint64_t oneStart = uint64_t(1) << 32;
 };
 
-enum class GroupState : uint32_t { Free, Claimed, Ready };
-
 struct alignas(64) GroupHeader {
-  std::atomic<GroupState> state;
+  std::atomic<EntryState> state;
   uint64_t key; // hash of the members
   uint32_t size;
   int64_t linkFreeAt; // when a paced link has finished all started operations
@@ -186,9 +196,12 @@ struct BufferOffsets {
 /// A mapping of the whole control memfd.
 class ControlPage {
 public:
-  static uint64_t sizeFor(int worldSize, int groupCapacity);
+  /// `slotBytes` are those of the channels in which each rank sends.
+  static uint64_t sizeFor(std::span<const uint64_t> slotBytes,
+                          int groupCapacity);
   /// Maps a control page that is all zeros, and fills the header.
-  static Result<ControlPage> initialize(int descriptor, int worldSize,
+  static Result<ControlPage> initialize(int descriptor,
+                                        std::span<const uint64_t> slotBytes,
                                         int groupCapacity,
                                         const ProgramDigest &program);
   static Result<ControlPage> map(int descriptor);
@@ -199,8 +212,13 @@ public:
   GroupMember &member(uint32_t group, int member) const;
   /// The ring of `publishedTransfers` buffer offsets that a rank publishes.
   std::span<BufferOffsets> offsets(int rank) const;
-  /// The records of the slots of all channels in which the rank sends.
+  /// The channels in which the rank sends, and the records of their slots.
+  /// @{
+  std::span<ChannelHeader> channels(int rank) const;
   std::span<TransferRecord> records(int rank) const;
+  /// @}
+  /// The slots of these channels.
+  std::span<std::byte> slots(int rank) const;
   /// True once what the wait is for has happened.
   bool isOver(const Wait &wait) const {
     return group(wait.group).operations[wait.slot].turn.load() != wait.turn;

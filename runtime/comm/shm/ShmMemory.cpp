@@ -1,4 +1,4 @@
-// Creates the memfds of a job's communication.
+// Creates the control page and the sockets of a job's communication.
 
 #include "runtime/comm/shm/ShmMemory.h"
 
@@ -8,11 +8,11 @@
 namespace polyrank::runtime::shm {
 namespace {
 
-/// Raises the limit of descriptors: the job has one for each rank's arena and
+/// Raises the limit of descriptors: the job has two for each rank's memory and
 /// one for its reports, besides those of libraries.
 Result<void> allowDescriptors(int ranks) {
   constexpr rlim_t others = 64;
-  rlim_t needed = 2 * rlim_t(ranks) + others;
+  rlim_t needed = 3 * rlim_t(ranks) + others;
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
     return {};
@@ -31,32 +31,34 @@ Result<void> allowDescriptors(int ranks) {
 } // namespace
 
 Result<Memory> Memory::create(const MemoryOptions &options) {
-  int ranks = static_cast<int>(options.sharedSizes.size());
+  int ranks = static_cast<int>(options.slotBytes.size());
   if (ranks < 1 || options.groupCapacity < 1)
     return Error{"a job needs at least one rank", Error::Fault::Rank};
   if (Result<void> allowed = allowDescriptors(ranks); !allowed)
     return allowed.error();
   Memory memory;
   POLYRANK_ASSIGN(
-      control,
-      createSharedMemory("polyrank-control",
-                         ControlPage::sizeFor(ranks, options.groupCapacity)));
-  POLYRANK_ASSIGN(page, ControlPage::initialize(control.get(), ranks,
+      file, createSharedMemory("polyrank-control",
+                               ControlPage::sizeFor(options.slotBytes,
+                                                    options.groupCapacity)));
+  POLYRANK_ASSIGN(page, ControlPage::initialize(file.get(), options.slotBytes,
                                                 options.groupCapacity,
                                                 options.program));
+  memory.file = std::move(file);
   memory.control = std::move(page);
-  memory.files.push_back(std::move(control));
-  for (uint64_t size : options.sharedSizes) {
-    POLYRANK_ASSIGN(arena, createSharedMemory("polyrank-arena", size));
-    memory.files.push_back(std::move(arena));
+  for (int rank = 0; rank < ranks; ++rank) {
+    POLYRANK_ASSIGN(post, MemoryPost::create());
+    memory.posts.push_back(std::move(post));
   }
   return std::move(memory);
 }
 
 std::vector<int> Memory::descriptors() const {
-  std::vector<int> numbers;
-  for (const Descriptor &file : files)
-    numbers.push_back(file.get());
+  std::vector<int> numbers{file.get()};
+  for (const MemoryPost &post : posts) {
+    numbers.push_back(post.sending.get());
+    numbers.push_back(post.receiving.get());
+  }
   return numbers;
 }
 

@@ -1,10 +1,11 @@
-// The memory through which the ranks of one machine communicate, which their
-// launcher creates.
+// What the ranks of one machine communicate through, besides the memory of
+// their devices. Their launcher creates it.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/comm/shm/ControlPage.h"
+#include "runtime/comm/shm/MemoryPost.h"
 
 #include <memory>
 #include <span>
@@ -13,9 +14,11 @@
 namespace polyrank::runtime::shm {
 
 struct MemoryOptions {
-  std::vector<uint64_t> sharedSizes; // of each rank's region, in bytes
-  int groupCapacity = 1024;          // distinct groups, over all ranks
-  ProgramDigest program{};           // of the plan that all ranks run
+  /// For each rank, the bytes of the channels in which it sends
+  /// (runtime/plan/Channels.h).
+  std::vector<uint64_t> slotBytes = {0};
+  int groupCapacity = 1024; // distinct groups, over all ranks
+  ProgramDigest program{};  // of the plan that all ranks run
 };
 
 /// Created before the ranks start, and kept until they have ended. The memory
@@ -25,26 +28,31 @@ public:
   static Result<Memory> create(const MemoryOptions &options);
 
   /// The files by which a rank attaches, to be handed to its process in this
-  /// order: the control page, and the region of each rank.
+  /// order: the control page, and for each rank the two ends of the post by
+  /// which others get its memory.
   std::vector<int> descriptors() const;
 
   /// Wakes the ranks that sleep in a collective. Whoever has the memory does
-  /// that when it aborts the job (Job::onAbort); in ranks, transports do.
+  /// that when it aborts the job (Job::onAbort); in ranks, communicators do.
   void wakeSleepers() const { control.wakeSleepers(); }
 
 private:
   Memory() = default;
 
-  std::vector<Descriptor> files;
+  Descriptor file; // the control page
   ControlPage control;
+  std::vector<MemoryPost> posts; // by rank
 };
 
-/// Creates the transport of a rank that has joined its job, once for each
+/// The number of files of a job of so many ranks.
+inline int filesOf(int ranks) { return 1 + 2 * ranks; }
+
+/// Creates the communicator of a rank that has joined its job, once for each
 /// memory. Takes over the descriptors, unless it refuses them. `job` outlives
-/// the transport. Fails if the rank runs another program than the memory is
+/// the communicator. Fails if the rank runs another program than the memory is
 /// for.
-Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
-                                          JobMember &job,
-                                          const ProgramDigest &program = {});
+Result<std::unique_ptr<Communicator>> attach(std::span<const int> descriptors,
+                                             JobMember &job,
+                                             const ProgramDigest &program = {});
 
 } // namespace polyrank::runtime::shm

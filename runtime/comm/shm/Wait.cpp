@@ -1,6 +1,6 @@
 // Waiting for other ranks, and the detection of waits that will never end.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace polyrank::runtime::shm {
 /// Works on what is left of the operation, and returns when it is done.
-Result<void> ShmTransport::finish(Operation &operation) {
+Result<void> ShmCommunicator::finish(Operation &operation) {
   if (operation.isDone)
     return {};
   failpoint("wait.before");
@@ -38,14 +38,14 @@ Result<void> ShmTransport::finish(Operation &operation) {
   return {};
 }
 
-Result<void> ShmTransport::await(Events after) {
+Result<void> ShmCommunicator::await(Events after) {
   for (const Event &event : after)
     if (Result<void> over = event.wait(); !over)
       return over;
   return {};
 }
 
-Result<bool> ShmTransport::await(const Awaited &awaited) {
+Result<bool> ShmCommunicator::await(const Awaited &awaited) {
   int64_t begin = monotonicNanoseconds();
   struct Stopwatch {
     int64_t begin;
@@ -99,7 +99,7 @@ Result<bool> ShmTransport::await(const Awaited &awaited) {
 }
 
 /// Tells the job what this rank sleeps for.
-void ShmTransport::publishWait(uint64_t word) const {
+void ShmCommunicator::publishWait(uint64_t word) const {
   if (ChannelWait::isOne(word)) {
     ChannelWait wait = ChannelWait::of(word);
     int peer = static_cast<int>(wait.peer);
@@ -118,7 +118,7 @@ void ShmTransport::publishWait(uint64_t word) const {
 
 /// Wakes the members that sleep until the operation goes on, and notes for each
 /// that its wait is over. Called in any thread.
-void ShmTransport::wake(const Task &operation) const {
+void ShmCommunicator::wake(const Task &operation) const {
   for (int32_t rank : operation.group->ranks) {
     uint64_t word = control.rank(rank).waiting.load();
     if (rank != self && word != 0 && !ChannelWait::isOne(word) &&
@@ -129,8 +129,8 @@ void ShmTransport::wake(const Task &operation) const {
 }
 
 /// Waits until the operation's turn is no longer `turn`.
-Result<void> ShmTransport::awaitTurn(const Operation &operation,
-                                     uint32_t turn) {
+Result<void> ShmCommunicator::awaitTurn(const Operation &operation,
+                                        uint32_t turn) {
   OperationSlot &slot = slotOf(operation);
   int64_t begin = monotonicNanoseconds();
   Result<bool> slept =
@@ -149,7 +149,7 @@ Result<void> ShmTransport::awaitTurn(const Operation &operation,
 /// Sleeps until `end`. With a core of its own the rank polls the clock at the
 /// end of the sleep; on a shared core, polling would take time slices from
 /// others.
-Result<void> ShmTransport::awaitLink(int64_t end) {
+Result<void> ShmCommunicator::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
   for (; now < end; now = monotonicNanoseconds()) {
@@ -167,8 +167,8 @@ Result<void> ShmTransport::awaitLink(int64_t end) {
   return {};
 }
 
-Result<void> ShmTransport::checkPeers(const Operation &operation,
-                                      uint32_t turn) {
+Result<void> ShmCommunicator::checkPeers(const Operation &operation,
+                                         uint32_t turn) {
   if (auto alive = joined->checkLauncher(); !alive)
     return alive;
   const LocalGroup &group = *operation.group;
@@ -201,7 +201,7 @@ Result<void> ShmTransport::checkPeers(const Operation &operation,
   return {};
 }
 
-std::string ShmTransport::describeWait(int rank) const {
+std::string ShmCommunicator::describeWait(int rank) const {
   uint64_t waiting = control.rank(rank).waiting.load();
   RankReport report = joined->report(rank);
   std::string text = "rank " + std::to_string(rank) + " waits at ",
@@ -226,7 +226,7 @@ std::string ShmTransport::describeWait(int rank) const {
   return text;
 }
 
-ShmTransport::WaitPath ShmTransport::findCircle() {
+ShmCommunicator::WaitPath ShmCommunicator::findCircle() {
   WaitPath path{{self, control.rank(self).waiting.load()}};
   std::vector<bool> visited(worldSize());
   if (!extendCircle(path, visited))
@@ -236,7 +236,7 @@ ShmTransport::WaitPath ShmTransport::findCircle() {
 
 /// The rank may not have woken up yet, although its wait is over: then it has
 /// no blockers, whatever its peers do meanwhile.
-std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
+std::vector<int> ShmCommunicator::findBlockers(int rank, uint64_t word) {
   std::vector<int> blockers;
   if (word == 0) {
     RankWait wait = joined->waitOf(rank);
@@ -253,7 +253,7 @@ std::vector<int> ShmTransport::findBlockers(int rank, uint64_t word) {
 
 /// Extends a path of ranks, each of which waits for the next, until one waits
 /// for the first.
-bool ShmTransport::extendCircle(WaitPath &path, std::vector<bool> &visited) {
+bool ShmCommunicator::extendCircle(WaitPath &path, std::vector<bool> &visited) {
   auto [rank, word] = path.back();
   visited[rank] = true;
   for (int next : findBlockers(rank, word)) {

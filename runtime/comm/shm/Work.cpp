@@ -12,7 +12,7 @@
 // reused.
 
 #include "runtime/comm/Reduce.h"
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 
 #include <algorithm>
 #include <atomic>
@@ -39,7 +39,7 @@ bool reduces(const Collective &collective) {
 } // namespace
 
 /// The addresses of a member's buffers in this rank's mapping.
-struct ShmTransport::Places {
+struct ShmCommunicator::Places {
   std::byte *base;
   const BufferOffsets *ring;
   uint32_t first;
@@ -53,15 +53,15 @@ struct ShmTransport::Places {
   }
 };
 
-ShmTransport::Places ShmTransport::placesOf(const Task &operation,
-                                            int member) const {
+ShmCommunicator::Places ShmCommunicator::placesOf(const Task &operation,
+                                                  int member) const {
   int rank = operation.group->ranks[member];
   return {arenas[rank].base, control.offsets(rank).data(),
           memberOf(operation, member).firstOffsets};
 }
 
-std::span<const ShmTransport::Places>
-ShmTransport::allPlaces(const Task &operation) const {
+std::span<const ShmCommunicator::Places>
+ShmCommunicator::allPlaces(const Task &operation) const {
   thread_local std::vector<Places> places;
   places.clear();
   for (int m = 0; m < operation.group->members(); ++m)
@@ -70,7 +70,7 @@ ShmTransport::allPlaces(const Task &operation) const {
 }
 
 /// Depends only on extents, so it is the same on all members.
-bool ShmTransport::isSmall(const Task &operation) const {
+bool ShmCommunicator::isSmall(const Task &operation) const {
   const Collective &collective = operation.collective;
   int64_t members = operation.group->members();
   int64_t each = smallBytes / bytesOf(collective.dtype) / members, all = 0;
@@ -82,8 +82,8 @@ bool ShmTransport::isSmall(const Task &operation) const {
   return true;
 }
 
-void ShmTransport::fillRow(const Task &operation, int owner,
-                           WorkRow &row) const {
+void ShmCommunicator::fillRow(const Task &operation, int owner,
+                              WorkRow &row) const {
   const Collective &collective = operation.collective;
   int members = operation.group->members();
   int64_t element = bytesOf(collective.dtype), grain = 1024;
@@ -136,8 +136,8 @@ void ShmTransport::fillRow(const Task &operation, int owner,
 
 /// Claims a piece. Returns false if there was none; else `left` is the number
 /// of the owner's remaining pieces.
-bool ShmTransport::claim(const Task &operation, int owner,
-                         uint32_t &left) const {
+bool ShmCommunicator::claim(const Task &operation, int owner,
+                            uint32_t &left) const {
   std::atomic<uint64_t> &claims = claimsOf(operation, owner);
   uint64_t now = claims.load(std::memory_order_acquire);
   while (uint32_t(now >> 32) == operation.turn() + 1 && uint32_t(now) != 0)
@@ -150,7 +150,8 @@ bool ShmTransport::claim(const Task &operation, int owner,
 
 /// Notes that this thread has finished `count` pieces. It must not hold any
 /// other piece of the operation.
-void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
+void ShmCommunicator::finishPieces(const Task &operation,
+                                   uint32_t count) const {
   OperationSlot &slot = slotOf(operation);
   if (slot.progress.fetch_sub(count, std::memory_order_acq_rel) != count)
     return;
@@ -162,7 +163,7 @@ void ShmTransport::finishPieces(const Task &operation, uint32_t count) const {
 }
 
 /// Does the whole operation on this thread.
-void ShmTransport::workAlone(const Task &operation) const {
+void ShmCommunicator::workAlone(const Task &operation) const {
   // In an all-reduce one owner can cover the elements of all members.
   bool isShared = operation.collective.kind == CollectiveKind::AllReduce;
   int owners = isShared ? 1 : operation.group->members();
@@ -174,8 +175,8 @@ void ShmTransport::workAlone(const Task &operation) const {
   }
 }
 
-bool ShmTransport::work(const Task &operation, const WorkRow &own,
-                        const ParallelFor &team) const {
+bool ShmCommunicator::work(const Task &operation, const WorkRow &own,
+                           const ParallelFor &team) const {
   int members = operation.group->members();
   uint32_t left = 0;
   bool hasWorked = false;
@@ -222,8 +223,8 @@ bool ShmTransport::work(const Task &operation, const WorkRow &own,
   return hasWorked;
 }
 
-void ShmTransport::workOn(const Task &operation, const WorkRow &row, int owner,
-                          int64_t from, int64_t to) const {
+void ShmCommunicator::workOn(const Task &operation, const WorkRow &row,
+                             int owner, int64_t from, int64_t to) const {
   const CollectiveRule &rule = ruleOf(operation.collective.kind);
   if (!rule.reduces)
     copyPiece(operation, row, owner, from, to);
@@ -235,8 +236,8 @@ void ShmTransport::workOn(const Task &operation, const WorkRow &row, int owner,
 
 /// Reduces elements [from, to) of the row, for the outputs of all members
 /// (AllReduce) or of the owner (ReduceScatter).
-void ShmTransport::reducePiece(const Task &operation, const WorkRow &row,
-                               int owner, int64_t from, int64_t to) const {
+void ShmCommunicator::reducePiece(const Task &operation, const WorkRow &row,
+                                  int owner, int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
   bool toAll = collective.kind == CollectiveKind::AllReduce;
   int members = operation.group->members();
@@ -270,8 +271,9 @@ void ShmTransport::reducePiece(const Task &operation, const WorkRow &row,
 
 /// Each element of the owner's outputs is the sum, in group order, of what the
 /// members' widened blocks hold for it.
-void ShmTransport::addBordersPiece(const Task &operation, const WorkRow &row,
-                                   int owner, int64_t from, int64_t to) const {
+void ShmCommunicator::addBordersPiece(const Task &operation, const WorkRow &row,
+                                      int owner, int64_t from,
+                                      int64_t to) const {
   const Collective &collective = operation.collective;
   int members = operation.group->members();
   int64_t element = bytesOf(collective.dtype);
@@ -309,8 +311,8 @@ void ShmTransport::addBordersPiece(const Task &operation, const WorkRow &row,
 }
 
 /// Copies bytes [from, to) of all that goes into the owner's outputs.
-void ShmTransport::copyPiece(const Task &operation, const WorkRow &row,
-                             int owner, int64_t from, int64_t to) const {
+void ShmCommunicator::copyPiece(const Task &operation, const WorkRow &row,
+                                int owner, int64_t from, int64_t to) const {
   std::span<const Places> places = allPlaces(operation);
   bool past = row.end >= bytesPastCaches;
   size_t p = std::upper_bound(row.starts.begin(), row.starts.end(), from) -

@@ -177,20 +177,6 @@ public:
       else
         change(cast<rank::RecvOp>(op));
   }
-
-  /// Resizes the channels as the verifier requires.
-  static void fit(ArrayRef<Operation *> ops) {
-    change(ops, [](auto op) {
-      rank::BufferAttr channel = op.getChannelAttr();
-      if (!channel)
-        return;
-      rank::Transfer transfer = *rank::getTransfer(op);
-      op.setChannelAttr(rank::BufferAttr::get(
-          op.getContext(), channel.getRegion(), channel.getOffset(),
-          rank::getChannelBytes(rank::getByteSize(transfer.type),
-                                transfer.slots)));
-    });
-  }
 };
 
 /// Makes one change, and returns its kind; "" if it cannot be made.
@@ -207,7 +193,6 @@ private:
   std::string drop(Operation *op);
   std::string sendAnother();
   std::string changeGroup(ArrayRef<Operation *> ops);
-  std::string changeChannel(Operation *op, ArrayRef<Operation *> ops);
   std::string changeSchedule(bool onlyMicrobatches);
   std::string changeId(Operation *op, ArrayRef<Operation *> ops);
   std::string swapPlaces();
@@ -282,8 +267,6 @@ std::string Mutator::sendAnother() {
   if (!send || argument.getType() == send.getInput().getType())
     return "";
   send.getInputMutable().assign(argument);
-  if (random.chance(50))
-    Ends::fit({op});
   return "another size";
 }
 
@@ -296,22 +279,6 @@ std::string Mutator::changeGroup(ArrayRef<Operation *> ops) {
   auto axes = rank::AxesAttr::get(mesh, random.pick(groups));
   Ends::change(ops, [&](auto op) { op.setAxesAttr(axes); });
   return "another group";
-}
-
-std::string Mutator::changeChannel(Operation *op, ArrayRef<Operation *> ops) {
-  rank::BufferAttr channel = rank::getTransfer(op)->channel;
-  if (!channel)
-    return "";
-  int64_t offset = channel.getOffset() + random.pick({-64, -8, 8, 64});
-  if (random.chance(30)) // that of another value
-    offset = rank::getTransfer(random.pick(ends.ops))->channel.getOffset();
-  if (offset == channel.getOffset())
-    return "";
-  Ends::change(ops, [&](auto end) {
-    end.setChannelAttr(rank::BufferAttr::get(
-        end.getContext(), channel.getRegion(), offset, channel.getSize()));
-  });
-  return "another channel";
 }
 
 std::string Mutator::changeSchedule(bool onlyMicrobatches) {
@@ -361,7 +328,7 @@ std::string Mutator::mutate() {
   Operation *op = random.pick(ends.ops);
   SmallVector<Operation *> ops = ends.alike(op, random.chance(40));
   int64_t peer = random.below(3), more = random.pick({-1, 1});
-  switch (random.below(14)) {
+  switch (random.below(13)) {
   case 0:
     return swapTwo();
   case 1:
@@ -387,16 +354,12 @@ std::string Mutator::mutate() {
     return changeGroup(ops);
   case 8:
     Ends::change(ops, [&](auto end) { end.setSlots(end.getSlots() + more); });
-    if (random.chance(80))
-      Ends::fit(ops);
     return ops.size() > 1 ? "slots of both ends" : "slots of one end";
   case 9:
-    return changeChannel(op, ops);
-  case 10:
     return changeSchedule(false);
-  case 11:
+  case 10:
     return changeSchedule(true);
-  case 12:
+  case 11:
     return changeId(op, ops);
   default:
     return swapPlaces();
@@ -510,7 +473,7 @@ PlacesMutations::mutate(int64_t count, bool hasBuffers) {
 
 TEST_F(PlacesMutations, OfProgramsAreRefusedOrEquivalent) {
   auto counts = mutate(1000, false);
-  EXPECT_EQ(counts.size(), 14u); // but channels
+  EXPECT_EQ(counts.size(), 14u);
   for (auto &[what, count] : counts)
     EXPECT_GT(count.rejected, 0) << what;
   EXPECT_GT(counts["slots of both ends"].equivalent, 0);
@@ -520,7 +483,7 @@ TEST_F(PlacesMutations, OfProgramsAreRefusedOrEquivalent) {
 
 TEST_F(PlacesMutations, OfProgramsWithBuffersAreRefusedOrEquivalent) {
   auto counts = mutate(1000, true);
-  EXPECT_EQ(counts.size(), 15u);
+  EXPECT_EQ(counts.size(), 14u);
   for (auto &[what, count] : counts)
     EXPECT_GT(count.rejected, 0) << what;
   EXPECT_GT(counts["another id"].equivalent, 0);

@@ -956,14 +956,6 @@ func.func @send_without_a_slot(%x: tensor<4xf32>) {
 
 // -----
 #mesh = #sharding.mesh<["pipe"=2]>
-func.func @send_through_a_small_channel(%x: tensor<17xf32>) {
-  // expected-error @+1 {{[3] has the channel #rank.buffer<shared, 0, 192>; it must be shared, of 320 bytes}}
-  rank.send %x over <#mesh, {"pipe"}> from 0 to 1 id 0 slots 2 {channel = #rank.buffer<shared, 0, 192>} : tensor<17xf32>
-  return
-}
-
-// -----
-#mesh = #sharding.mesh<["pipe"=2]>
 func.func @receive_from_before_the_first() {
   // expected-error @+1 {{[1] goes from index -1 to 1 of 2; they must be different ones}}
   %y = rank.recv over <#mesh, {"pipe"}> from -1 to 1 id 0 slots 1 : tensor<4xf32>
@@ -975,14 +967,6 @@ func.func @receive_from_before_the_first() {
 func.func @receive_without_a_slot() {
   // expected-error @+1 {{[2] has -1 slots}}
   %y = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 0 slots -1 : tensor<4xf32>
-  return
-}
-
-// -----
-#mesh = #sharding.mesh<["pipe"=2]>
-func.func @receive_from_a_private_channel() {
-  // expected-error @+1 {{[3] has the channel #rank.buffer<private, 0, 128>; it must be shared, of 128 bytes}}
-  %y = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 0 slots 1 {channel = #rank.buffer<private, 0, 128>} : tensor<4xf32>
   return
 }
 

@@ -144,8 +144,8 @@ func.func @in_flight(%x: tensor<4xf32>, %z: tensor<2xf32>) -> (tensor<4xf32>, te
 func.func @transfers(%x: tensor<4xf32> {rank.number = 3 : i64}) attributes {rank.at = {tensor = 1 : i64}} {
   // CHECK: rank.send %{{.*}} over <#mesh, {"tensor"}> from 1 to 0 id 7 slots 2 : tensor<4xf32>
   rank.send %x over <#mesh, {"tensor"}> from 1 to 0 id 7 slots 2 : tensor<4xf32>
-  // CHECK: rank.recv over <#mesh, {"tensor"}> from 0 to 1 id 8 slots 1 {buffers = [#rank.buffer<private, 0, 16>], channel = #rank.buffer<shared, 64, 128>} : tensor<4xf32>
-  %y = rank.recv over <#mesh, {"tensor"}> from 0 to 1 id 8 slots 1 {buffers = [#rank.buffer<private, 0, 16>], channel = #rank.buffer<shared, 64, 128>} : tensor<4xf32>
+  // CHECK: rank.recv over <#mesh, {"tensor"}> from 0 to 1 id 8 slots 1 {buffers = [#rank.buffer<private, 0, 16>]} : tensor<4xf32>
+  %y = rank.recv over <#mesh, {"tensor"}> from 0 to 1 id 8 slots 1 {buffers = [#rank.buffer<private, 0, 16>]} : tensor<4xf32>
   return
 }
 

@@ -14,9 +14,9 @@ namespace polyrank::runtime::test {
 namespace {
 
 /// Fills the inputs, so that each sum over two ranks is 2 (e % 100) + 1.
-void fill(Transport &transport, Sum &sum) {
+void fill(Communicator &communicator, Sum &sum) {
   for (int64_t e = 0; e < sum.transfer.inner; ++e)
-    sum.input[e] = static_cast<float>(e % 100 + transport.rank());
+    sum.input[e] = static_cast<float>(e % 100 + communicator.rank());
 }
 
 /// Returns true if the last output arrives within ten seconds, without a wait.
@@ -43,21 +43,21 @@ void expectAllWell(int ranks, const RankMain &main) {
 TEST(CommThreads, WorkWhileNobodyWaits) {
   for (int helped : {1, 2}) {
     Flags flags;
-    expectAllWell(2, [&](Transport &transport) -> std::string {
-      if (transport.rank() < helped)
-        transport.setCommThreads(2);
+    expectAllWell(2, [&](Communicator &communicator) -> std::string {
+      if (communicator.rank() < helped)
+        communicator.setCommThreads(2);
       for (int round = 1; round <= 20; ++round) {
-        Sum sum(transport, 400'000);
-        fill(transport, sum);
+        Sum sum(communicator, 400'000);
+        fill(communicator, sum);
         std::fill_n(sum.output, sum.transfer.inner, -1.0f);
-        auto request = transport.start(sum.collective);
+        auto request = communicator.start(sum.collective);
         if (!request)
           return request.error().message;
         if (!comesByItself(sum))
           return "nobody worked";
         ++flags.words[0];
         flags.await(0, 2 * round); // only now may anybody wait
-        auto done = transport.wait(*request);
+        auto done = communicator.wait(*request);
         if (!done)
           return done.error().message;
         for (int64_t e = 0; e < sum.transfer.inner; ++e)
@@ -75,20 +75,20 @@ TEST(CommThreads, WorkWhileNobodyWaits) {
 
 TEST(CommThreads, DoNothingOnceTheyAreStopped) {
   Flags flags;
-  expectAllWell(2, [&](Transport &transport) -> std::string {
-    transport.setCommThreads(3);
-    Sum sum(transport, 400'000);
-    fill(transport, sum);
-    auto first = transport.start(sum.collective);
-    if (!first || !comesByItself(sum) || !transport.wait(*first))
+  expectAllWell(2, [&](Communicator &communicator) -> std::string {
+    communicator.setCommThreads(3);
+    Sum sum(communicator, 400'000);
+    fill(communicator, sum);
+    auto first = communicator.start(sum.collective);
+    if (!first || !comesByItself(sum) || !communicator.wait(*first))
       return "nobody worked";
-    transport.setCommThreads(0);
+    communicator.setCommThreads(0);
     ++flags.words[0];
     flags.await(0, 2);
     std::fill_n(sum.output, sum.transfer.inner, -1.0f);
     ++flags.words[1];
     flags.await(1, 2);
-    auto second = transport.start(sum.collective);
+    auto second = communicator.start(sum.collective);
     ++flags.words[2];
     flags.await(2, 2);
     usleep(30'000);
@@ -96,7 +96,7 @@ TEST(CommThreads, DoNothingOnceTheyAreStopped) {
       return "somebody worked";
     ++flags.words[3];
     flags.await(3, 2);
-    auto done = transport.wait(*second);
+    auto done = communicator.wait(*second);
     if (!done)
       return done.error().message;
     return comesByItself(sum) ? "" : "the wait did not work either";
@@ -108,20 +108,20 @@ TEST(CommThreads, DoNothingOnceTheyAreStopped) {
 TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
   for (bool flushes : {false, true}) {
     Flags flags;
-    expectAllWell(2, [&](Transport &transport) -> std::string {
+    expectAllWell(2, [&](Communicator &communicator) -> std::string {
       constexpr unsigned both = 1u << 15 | 1u << 6;
       _mm_setcsr(flushes ? _mm_getcsr() | both : _mm_getcsr() & ~both);
-      transport.setCommThreads(2);
-      Sum sum(transport, 400'000);
-      fill(transport, sum);
+      communicator.setCommThreads(2);
+      Sum sum(communicator, 400'000);
+      fill(communicator, sum);
       for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e)
         sum.input[e] = std::numeric_limits<float>::denorm_min();
-      auto request = transport.start(sum.collective);
+      auto request = communicator.start(sum.collective);
       if (!request || !comesByItself(sum))
         return "nobody worked";
       ++flags.words[0];
       flags.await(0, 2);
-      if (!transport.wait(*request))
+      if (!communicator.wait(*request))
         return "failed";
       for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e) {
         uint32_t bits;
@@ -141,21 +141,21 @@ TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
     Flags flags;
     auto outcomes = runWithCommThreads(
         {.ranks = 3, .sharedSize = 64 << 20},
-        [&](Transport &transport) -> std::string {
-          Sum sum(transport, 4'000'000);
-          if (transport.rank() == 1) {
+        [&](Communicator &communicator) -> std::string {
+          Sum sum(communicator, 4'000'000);
+          if (communicator.rank() == 1) {
             flags.await(0, 2);
-            (void)transport.start(sum.collective);
+            (void)communicator.start(sum.collective);
             usleep(after);
             raise(SIGKILL);
           }
-          auto first = transport.start(sum.collective);
+          auto first = communicator.start(sum.collective);
           ++flags.words[0];
-          auto second = transport.start(sum.collective);
+          auto second = communicator.start(sum.collective);
           for (auto &request : {first, second}) {
             if (!request)
               return request.error().message;
-            if (auto done = transport.wait(*request); !done)
+            if (auto done = communicator.wait(*request); !done)
               return done.error().message;
           }
           return "went on without rank 1";
@@ -171,18 +171,18 @@ TEST(CommThreads, ARankThatDiesWhileTheyWorkIsNamedToAllOthers) {
 TEST(CommThreads, OutliveAWaitThatFails) {
   auto outcomes = runWithCommThreads(
       {.ranks = 2, .sharedSize = 200 << 20},
-      [](Transport &transport) -> std::string {
-        auto sum = std::make_unique<Sum>(transport, 20'000'000);
-        auto request = transport.start(sum->collective);
+      [](Communicator &communicator) -> std::string {
+        auto sum = std::make_unique<Sum>(communicator, 20'000'000);
+        auto request = communicator.start(sum->collective);
         if (!request)
           return request.error().message;
-        if (transport.rank() == 1) {
+        if (communicator.rank() == 1) {
           usleep(2000); // so that it has begun
-          transport.job().abort("enough");
+          communicator.job().abort("enough");
         }
-        while (transport.job().health())
+        while (communicator.job().health())
           sched_yield();
-        auto done = transport.wait(*request);
+        auto done = communicator.wait(*request);
         std::memset(&sum->transfer, 0xff, sizeof(sum->transfer));
         return done ? "" : done.error().message;
       },
@@ -192,10 +192,10 @@ TEST(CommThreads, OutliveAWaitThatFails) {
 
 // A signal that the rank's thread blocks for a while waits for it.
 TEST(CommThreads, LeaveSignalsToTheRank) {
-  expectAllWell(1, [](Transport &transport) -> std::string {
+  expectAllWell(1, [](Communicator &communicator) -> std::string {
     static std::atomic<bool> came;
     std::signal(SIGUSR1, [](int) { came = true; });
-    transport.setCommThreads(4);
+    communicator.setCommThreads(4);
     sigset_t one, pending;
     sigemptyset(&one);
     sigaddset(&one, SIGUSR1);

@@ -1,7 +1,7 @@
 // The conformance suite for collectives that are started and waited for later.
 
+#include "test/runtime/comm/CommunicatorCases.h"
 #include "test/runtime/comm/Sum.h"
-#include "test/runtime/comm/TransportCases.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace polyrank::runtime::test {
 namespace {
 
-class InFlightTest : public TransportTest {};
+class InFlightTest : public CommunicatorTest {};
 
 using Random = std::mt19937_64;
 int64_t draw(Random &random, int64_t least, int64_t most) {
@@ -62,26 +62,26 @@ struct Flying {
 
 /// Starts `count` drawn collectives of all ranks, and waits for them in the
 /// order that `arrange` gives.
-std::string startAndWait(Transport &transport, int count, uint64_t seed,
+std::string startAndWait(Communicator &communicator, int count, uint64_t seed,
                          void (*arrange)(std::vector<Flying> &, int rank)) {
   Random random(seed);
-  uint64_t cursor = 64 * transport.rank();
+  uint64_t cursor = 64 * communicator.rank();
   std::vector<Flying> flying;
   for (int n = 0; n < count; ++n) {
     auto placed = std::make_unique<PlacedCase>(
-        transport, allRanks(transport), drawCase(random, transport.worldSize()),
-        seed * 100 + n, cursor);
+        communicator, allRanks(communicator),
+        drawCase(random, communicator.worldSize()), seed * 100 + n, cursor);
     if (!placed->error.empty())
       return placed->error;
     placed->collective.id = n;
-    auto request = transport.start(placed->collective);
+    auto request = communicator.start(placed->collective);
     if (!request)
       return request.error().message;
     flying.push_back({std::move(placed), *request});
   }
-  arrange(flying, transport.rank());
+  arrange(flying, communicator.rank());
   for (Flying &each : flying) {
-    if (auto done = transport.wait(each.request); !done)
+    if (auto done = communicator.wait(each.request); !done)
       return done.error().message;
     if (std::string text = each.placed->check(); !text.empty())
       return "of " + std::to_string(count) + ": " + text;
@@ -100,12 +100,12 @@ TEST_P(InFlightTest, EightTwentyAndFiftyCollectivesAreInFlightAtOnce) {
   };
   for (int ranks : {1, 3})
     expectAllWell({.ranks = ranks, .sharedSize = 32 << 20},
-                  [&](Transport &transport) {
+                  [&](Communicator &communicator) {
                     std::string text;
                     for (int count : {8, 20, 50}) {
-                      text += startAndWait(transport, count, 1, inOrder);
-                      text += startAndWait(transport, count, 2, backwards);
-                      text += startAndWait(transport, count, 3, shuffled);
+                      text += startAndWait(communicator, count, 1, inOrder);
+                      text += startAndWait(communicator, count, 2, backwards);
+                      text += startAndWait(communicator, count, 3, shuffled);
                     }
                     return text;
                   });
@@ -114,79 +114,82 @@ TEST_P(InFlightTest, EightTwentyAndFiftyCollectivesAreInFlightAtOnce) {
 // One bucket has more transfers than can be published at once; then more than
 // that are in flight.
 TEST_P(InFlightTest, BucketsOfManyTransfersAreInFlight) {
-  expectAllWell({.ranks = 2, .sharedSize = 64 << 20}, [](Transport &transport) {
-    std::vector<Flying> flying;
-    uint64_t cursor = 0;
-    for (int count : {2500, 7, 2500, 40'000, 0, 1024, 1025}) {
-      std::vector<Transfer> bucket;
-      for (int t = 0; t < count; ++t)
-        bucket.push_back(rows(1, 1 + t * 7 % 50));
-      auto placed = std::make_unique<PlacedCase>(
-          transport, allRanks(transport),
-          makeCase(CollectiveKind::AllReduce, Reduction::Sum, ElementType::F32,
-                   bucket, 2),
-          count, cursor);
-      if (!placed->error.empty())
-        return placed->error;
-      auto request = transport.start(placed->collective);
-      if (!request)
-        return request.error().message;
-      flying.push_back({std::move(placed), *request});
-    }
-    std::reverse(flying.begin(), flying.end());
-    for (Flying &each : flying) {
-      if (auto done = transport.wait(each.request); !done)
-        return done.error().message;
-      if (std::string text = each.placed->check(); !text.empty())
-        return text;
-    }
-    auto counted = transport.statistics()[0].calls;
-    return counted == 7 ? "" : std::to_string(counted) + " calls";
-  });
+  expectAllWell({.ranks = 2, .sharedSize = 64 << 20},
+                [](Communicator &communicator) {
+                  std::vector<Flying> flying;
+                  uint64_t cursor = 0;
+                  for (int count : {2500, 7, 2500, 40'000, 0, 1024, 1025}) {
+                    std::vector<Transfer> bucket;
+                    for (int t = 0; t < count; ++t)
+                      bucket.push_back(rows(1, 1 + t * 7 % 50));
+                    auto placed = std::make_unique<PlacedCase>(
+                        communicator, allRanks(communicator),
+                        makeCase(CollectiveKind::AllReduce, Reduction::Sum,
+                                 ElementType::F32, bucket, 2),
+                        count, cursor);
+                    if (!placed->error.empty())
+                      return placed->error;
+                    auto request = communicator.start(placed->collective);
+                    if (!request)
+                      return request.error().message;
+                    flying.push_back({std::move(placed), *request});
+                  }
+                  std::reverse(flying.begin(), flying.end());
+                  for (Flying &each : flying) {
+                    if (auto done = communicator.wait(each.request); !done)
+                      return done.error().message;
+                    if (std::string text = each.placed->check(); !text.empty())
+                      return text;
+                  }
+                  auto counted = communicator.statistics()[0].calls;
+                  return counted == 7 ? "" : std::to_string(counted) + " calls";
+                });
 }
 
 // Operations of two groups fill the limit; one of a third group makes older
 // ones finish.
 TEST_P(InFlightTest, WhatIsPublishedStaysUntilItIsRead) {
-  expectAllWell({.ranks = 2, .sharedSize = 64 << 20}, [](Transport &transport) {
-    std::vector<Flying> flying;
-    uint64_t cursor = 0;
-    const std::pair<Ranks, int> buckets[] = {
-        {{0, 1}, 16 * 1024}, {{1, 0}, 16 * 1024}, {{transport.rank()}, 5000}};
-    for (auto &[ranks, count] : buckets) {
-      std::vector<Transfer> bucket;
-      for (int t = 0; t < count; ++t)
-        bucket.push_back(rows(1, 1 + t * 7 % 50));
-      auto placed = std::make_unique<PlacedCase>(
-          transport, ranks,
-          makeCase(CollectiveKind::AllReduce, Reduction::Sum, ElementType::F32,
-                   bucket, int(ranks.size())),
-          count, cursor);
-      if (!placed->error.empty())
-        return placed->error;
-      auto request = transport.start(placed->collective);
-      if (!request)
-        return request.error().message;
-      flying.push_back({std::move(placed), *request});
-    }
-    for (Flying &each : flying) {
-      if (auto done = transport.wait(each.request); !done)
-        return done.error().message;
-      if (std::string text = each.placed->check(); !text.empty())
-        return text;
-    }
-    return std::string();
-  });
+  expectAllWell(
+      {.ranks = 2, .sharedSize = 64 << 20}, [](Communicator &communicator) {
+        std::vector<Flying> flying;
+        uint64_t cursor = 0;
+        const std::pair<Ranks, int> buckets[] = {{{0, 1}, 16 * 1024},
+                                                 {{1, 0}, 16 * 1024},
+                                                 {{communicator.rank()}, 5000}};
+        for (auto &[ranks, count] : buckets) {
+          std::vector<Transfer> bucket;
+          for (int t = 0; t < count; ++t)
+            bucket.push_back(rows(1, 1 + t * 7 % 50));
+          auto placed = std::make_unique<PlacedCase>(
+              communicator, ranks,
+              makeCase(CollectiveKind::AllReduce, Reduction::Sum,
+                       ElementType::F32, bucket, int(ranks.size())),
+              count, cursor);
+          if (!placed->error.empty())
+            return placed->error;
+          auto request = communicator.start(placed->collective);
+          if (!request)
+            return request.error().message;
+          flying.push_back({std::move(placed), *request});
+        }
+        for (Flying &each : flying) {
+          if (auto done = communicator.wait(each.request); !done)
+            return done.error().message;
+          if (std::string text = each.placed->check(); !text.empty())
+            return text;
+        }
+        return std::string();
+      });
 }
 
 /// Runs a program of starts, waits, runs and barriers in crossing groups, which
 /// all ranks draw alike; each rank draws by itself when it waits and how long
 /// it delays.
-std::string runRandomProgram(Transport &transport, uint64_t seed) {
-  Random shared(seed), own(seed * 1000 + transport.rank());
-  int world = transport.worldSize();
+std::string runRandomProgram(Communicator &communicator, uint64_t seed) {
+  Random shared(seed), own(seed * 1000 + communicator.rank());
+  int world = communicator.worldSize();
   if (draw(shared, 0, 2) == 0)
-    transport.setParallelFor(onThreeThreads);
+    communicator.setParallelFor(onThreeThreads);
   auto dawdle = [&] {
     if (draw(own, 0, 3) == 0)
       usleep(static_cast<useconds_t>(draw(own, 0, 400)));
@@ -195,7 +198,7 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
   uint64_t cursor = 64 * draw(own, 0, 9);
   auto waitForOne = [&]() -> std::string {
     auto each = flying.begin() + draw(own, 0, int64_t(flying.size()) - 1);
-    auto done = transport.wait(each->request);
+    auto done = communicator.wait(each->request);
     if (!done)
       return done.error().message;
     std::string text = each->placed->check();
@@ -212,26 +215,27 @@ std::string runRandomProgram(Transport &transport, uint64_t seed) {
     std::shuffle(ranks.begin(), ranks.end(), shared);
     int64_t what = draw(shared, 0, 9);
     Case test = drawCase(shared, static_cast<int>(ranks.size()));
-    if (!std::count(ranks.begin(), ranks.end(), transport.rank()))
+    if (!std::count(ranks.begin(), ranks.end(), communicator.rank()))
       continue;
     dawdle();
     if (what == 0) {
-      if (auto met = transport.exchange(*transport.createGroup(ranks), 0); !met)
+      if (auto met = communicator.exchange(*communicator.createGroup(ranks), 0);
+          !met)
         return met.error().message;
       continue;
     }
     auto placed = std::make_unique<PlacedCase>(
-        transport, ranks, std::move(test), seed + n, cursor);
+        communicator, ranks, std::move(test), seed + n, cursor);
     if (!placed->error.empty())
       return placed->error;
     if (what == 1) {
-      if (auto done = transport.run(placed->collective); !done)
+      if (auto done = communicator.run(placed->collective); !done)
         return done.error().message;
       if (std::string text = placed->check(); !text.empty())
         return text;
       continue;
     }
-    auto request = transport.start(placed->collective);
+    auto request = communicator.start(placed->collective);
     if (!request)
       return request.error().message;
     flying.push_back({std::move(placed), *request});
@@ -251,12 +255,13 @@ TEST_P(InFlightTest,
        RandomProgramsOfStartsAndWaitsGiveWhatTheirDefinitionsSay) {
   for (int ranks : {1, 2, 3, 4})
     for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed)
-      expectAllWell(
-          {.ranks = ranks, .sharedSize = 48 << 20}, [&](Transport &transport) {
-            std::string text = runRandomProgram(transport, seed);
-            return text.empty() ? text
-                                : "seed " + std::to_string(seed) + ": " + text;
-          });
+      expectAllWell({.ranks = ranks, .sharedSize = 48 << 20},
+                    [&](Communicator &communicator) {
+                      std::string text = runRandomProgram(communicator, seed);
+                      return text.empty()
+                                 ? text
+                                 : "seed " + std::to_string(seed) + ": " + text;
+                    });
 }
 
 // The last rank to start does a small operation, waiting ranks do the others.
@@ -265,14 +270,14 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
     Flags flags;
     expectAllWell(
         {.ranks = 2, .sharedSize = 4 << 20},
-        [&](Transport &transport) -> std::string {
-          Sum sum(transport, elements);
+        [&](Communicator &communicator) -> std::string {
+          Sum sum(communicator, elements);
           for (int64_t e = 0; e < elements; ++e)
-            sum.input[e] = static_cast<float>(e % 100 + transport.rank());
-          bool isLate = transport.rank() == 1;
+            sum.input[e] = static_cast<float>(e % 100 + communicator.rank());
+          bool isLate = communicator.rank() == 1;
           if (!isLate) // so that the other one is the last to start
             flags.await(0, 1);
-          auto request = transport.start(sum.collective);
+          auto request = communicator.start(sum.collective);
           if (!request)
             return request.error().message;
           if (isLate) {
@@ -282,7 +287,7 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
                 static_cast<float>(2 * ((elements - 1) % 100) + 1))
               return "the output is not there";
           }
-          auto done = transport.wait(*request);
+          auto done = communicator.wait(*request);
           if (!done)
             return done.error().message;
           // With communication threads each may have done the last.
@@ -301,20 +306,20 @@ TEST_P(InFlightTest, ARankThatComesLateFindsItsOutputsDone) {
 }
 
 TEST_P(InFlightTest, StatisticsTellStartsWaitsAndWork) {
-  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
-    Sum sum(transport, 100);
-    auto request = transport.start(sum.collective);
-    if (!request || transport.statistics()[0].calls != 0)
+  expectAllWell({.ranks = 2}, [](Communicator &communicator) -> std::string {
+    Sum sum(communicator, 100);
+    auto request = communicator.start(sum.collective);
+    if (!request || communicator.statistics()[0].calls != 0)
       return "counted before its end";
-    if (!transport.wait(*request))
+    if (!communicator.wait(*request))
       return "failed";
-    CollectiveStatistics one = transport.statistics()[0];
+    CollectiveStatistics one = communicator.statistics()[0];
     if (one.calls != 1 || one.bytes != 400 || one.startingNanoseconds == 0 ||
         one.startingNanoseconds + one.waitingNanoseconds > one.nanoseconds)
       return "wrong statistics";
-    if (!transport.run(sum.collective))
+    if (!communicator.run(sum.collective))
       return "failed";
-    CollectiveStatistics two = transport.statistics()[0];
+    CollectiveStatistics two = communicator.statistics()[0];
     if (two.calls != 2 || two.bytes != 800 ||
         two.startingNanoseconds != one.startingNanoseconds ||
         two.nanoseconds <= one.nanoseconds)
@@ -324,16 +329,17 @@ TEST_P(InFlightTest, StatisticsTellStartsWaitsAndWork) {
 }
 
 TEST_P(InFlightTest, ARequestIsWaitedForOnce) {
-  auto outcomes = run({.ranks = 2}, [](Transport &transport) -> std::string {
-    Sum sum(transport, 100);
-    auto request = transport.start(sum.collective);
-    if (!request)
-      return request.error().message;
-    if (auto done = transport.wait(*request); !done)
-      return done.error().message; // the other one was quicker
-    auto again = transport.wait(*request);
-    return again ? "" : again.error().message;
-  });
+  auto outcomes =
+      run({.ranks = 2}, [](Communicator &communicator) -> std::string {
+        Sum sum(communicator, 100);
+        auto request = communicator.start(sum.collective);
+        if (!request)
+          return request.error().message;
+        if (auto done = communicator.wait(*request); !done)
+          return done.error().message; // the other one was quicker
+        auto again = communicator.wait(*request);
+        return again ? "" : again.error().message;
+      });
   expectErrorEverywhere(outcomes, {"waits for a collective that it has not "
                                    "started, or has waited for"});
 }
@@ -341,70 +347,73 @@ TEST_P(InFlightTest, ARequestIsWaitedForOnce) {
 // The first rank to start gets the error in its wait, the last one at once.
 TEST_P(InFlightTest, MembersThatStartDifferentCollectivesAreAnErrorOnEach) {
   for (int64_t elements : {100, 100'000}) {
-    auto outcomes = run({.ranks = 3}, [&](Transport &transport) -> std::string {
-      Sum agreed(transport, 10, 4),
-          sum(transport, elements, transport.rank() == 1 ? 71 : 70);
-      auto first = transport.start(agreed.collective);
-      auto request = transport.start(sum.collective);
-      if (!request)
-        return request.error().message;
-      auto done = transport.wait(*request);
-      return done ? "" : done.error().message;
-    });
+    auto outcomes =
+        run({.ranks = 3}, [&](Communicator &communicator) -> std::string {
+          Sum agreed(communicator, 10, 4),
+              sum(communicator, elements, communicator.rank() == 1 ? 71 : 70);
+          auto first = communicator.start(agreed.collective);
+          auto request = communicator.start(sum.collective);
+          if (!request)
+            return request.error().message;
+          auto done = communicator.wait(*request);
+          return done ? "" : done.error().message;
+        });
     expectErrorEverywhere(outcomes,
                           {"ranks disagree", "value 70", "value 71", "rank 1"});
   }
 }
 
 TEST_P(InFlightTest, CirclesOfWaitsAreFoundBehindWhatIsInFlight) {
-  auto outcomes = run({.ranks = 3}, [](Transport &transport) -> std::string {
-    const Ranks groups[] = {{0, 1}, {1, 2}, {2, 0}};
-    Sum all(transport, 10, 4);
-    auto flying = transport.start(all.collective);
-    Sum sum(transport, 10, 40 + transport.rank());
-    sum.collective.group = *transport.createGroup(groups[transport.rank()]);
-    auto request = transport.start(sum.collective);
-    if (!flying || !request)
-      return "failed";
-    if (!transport.wait(*flying))
-      return "failed";
-    auto done = transport.wait(*request);
-    return done ? "" : done.error().message;
-  });
+  auto outcomes =
+      run({.ranks = 3}, [](Communicator &communicator) -> std::string {
+        const Ranks groups[] = {{0, 1}, {1, 2}, {2, 0}};
+        Sum all(communicator, 10, 4);
+        auto flying = communicator.start(all.collective);
+        Sum sum(communicator, 10, 40 + communicator.rank());
+        sum.collective.group =
+            *communicator.createGroup(groups[communicator.rank()]);
+        auto request = communicator.start(sum.collective);
+        if (!flying || !request)
+          return "failed";
+        if (!communicator.wait(*flying))
+          return "failed";
+        auto done = communicator.wait(*request);
+        return done ? "" : done.error().message;
+      });
   expectErrorEverywhere(
       outcomes, {"wait for each other", "rank 0 waits at value 40",
                  "rank 1 waits at value 41", "rank 2 waits at value 42"});
 }
 
 /// Rank 1 of 3 dies in `die`, and the others continue until they are told.
-using Death = void (*)(Transport &transport, Sum &sum, Flags &flags);
+using Death = void (*)(Communicator &communicator, Sum &sum, Flags &flags);
 
 // The rank dies before its start, between start and wait, while it waits for
 // others, or while it works on a piece. Each time the others have two
 // operations in flight.
 TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
   const std::pair<const char *, Death> deaths[] = {
-      {"not started", [](Transport &, Sum &, Flags &) { raise(SIGKILL); }},
+      {"not started", [](Communicator &, Sum &, Flags &) { raise(SIGKILL); }},
       {"started",
-       [](Transport &transport, Sum &sum, Flags &) {
-         (void)transport.start(sum.collective);
+       [](Communicator &communicator, Sum &sum, Flags &) {
+         (void)communicator.start(sum.collective);
          raise(SIGKILL);
        }},
       {"in a wait for others",
-       [](Transport &transport, Sum &sum, Flags &flags) {
-         auto request = transport.start(sum.collective);
+       [](Communicator &communicator, Sum &sum, Flags &flags) {
+         auto request = communicator.start(sum.collective);
          ++flags.words[0]; // now the others begin to think of starting
          std::signal(SIGALRM, [](int) { raise(SIGKILL); });
          ualarm(20'000, 0);
-         (void)transport.wait(*request);
+         (void)communicator.wait(*request);
          pause();
        }},
-      {"at work", [](Transport &transport, Sum &sum, Flags &) {
-         transport.setParallelFor([](int64_t, int64_t, const RangeBody &) {
+      {"at work", [](Communicator &communicator, Sum &sum, Flags &) {
+         communicator.setParallelFor([](int64_t, int64_t, const RangeBody &) {
            raise(SIGKILL); // a piece is claimed, and not done
          });
-         auto request = transport.start(sum.collective);
-         (void)transport.wait(*request);
+         auto request = communicator.start(sum.collective);
+         (void)communicator.wait(*request);
          raise(SIGKILL); // the others had done all
        }}};
   for (auto &[state, die] : deaths) {
@@ -412,22 +421,22 @@ TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
     Flags flags;
     bool lateStart = std::string_view(state) == "in a wait for others";
     auto outcomes = run({.ranks = 3, .sharedSize = 16 << 20},
-                        [&](Transport &transport) -> std::string {
-                          Sum sum(transport, 1'000'000);
-                          if (transport.rank() == 1) {
-                            die(transport, sum, flags);
+                        [&](Communicator &communicator) -> std::string {
+                          Sum sum(communicator, 1'000'000);
+                          if (communicator.rank() == 1) {
+                            die(communicator, sum, flags);
                             return "lives";
                           }
                           if (lateStart) {
                             flags.await(0, 1);
                             usleep(60'000);
                           }
-                          auto first = transport.start(sum.collective);
-                          auto second = transport.start(sum.collective);
+                          auto first = communicator.start(sum.collective);
+                          auto second = communicator.start(sum.collective);
                           for (auto &request : {first, second}) {
                             if (!request)
                               return request.error().message;
-                            if (auto done = transport.wait(*request); !done)
+                            if (auto done = communicator.wait(*request); !done)
                               return done.error().message;
                           }
                           return "went on without rank 1";
@@ -440,18 +449,18 @@ TEST_P(InFlightTest, ARankThatDiesInAnyStateIsNamedToAllOthers) {
 TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
   auto outcomes = run(
       {.ranks = 2},
-      [](Transport &transport) -> std::string {
-        Sum sum(transport, 10);
-        if (transport.rank() == 1) {
-          while (transport.job().health())
+      [](Communicator &communicator) -> std::string {
+        Sum sum(communicator, 10);
+        if (communicator.rank() == 1) {
+          while (communicator.job().health())
             usleep(1000);
-          auto started = transport.start(sum.collective);
+          auto started = communicator.start(sum.collective);
           return started ? "" : started.error().message;
         }
-        auto request = transport.start(sum.collective);
+        auto request = communicator.start(sum.collective);
         if (!request)
           return request.error().message;
-        auto done = transport.wait(*request);
+        auto done = communicator.wait(*request);
         return done ? "" : done.error().message;
       },
       "interrupted by the user");
@@ -460,21 +469,22 @@ TEST_P(InFlightTest, AnAbortEndsTheWaitForWhatIsInFlight) {
 
 /// A paced collective takes at least the time of its link, in nanoseconds.
 TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
-  expectAllWell({.ranks = 2}, [](Transport &transport) -> std::string {
+  expectAllWell({.ranks = 2}, [](Communicator &communicator) -> std::string {
     constexpr int64_t latency = 2'000'000, elements = 10'000;
     constexpr int64_t perByte = 50'000; // ps; 20 MB/s: 40 kB take 2 ms
-    Sum sum(transport, elements);
-    transport.pace(sum.collective.group, {latency * 1000, perByte});
-    if (!transport.exchange(sum.collective.group, 0))
+    Sum sum(communicator, elements);
+    if (!communicator.createGroup(allRanks(communicator),
+                                  {latency * 1000, perByte}) ||
+        !communicator.exchange(sum.collective.group, 0))
       return "failed";
     // Two rounds, and what a rank sends: 2 n (g - 1) / g.
     int64_t each = 2 * latency + elements * 4 * perByte / 1000;
     std::vector<Request> requests;
     for (int n = 0; n < 3; ++n)
-      requests.push_back(*transport.start(sum.collective));
+      requests.push_back(*communicator.start(sum.collective));
     int64_t before = 0;
     for (Request request : requests) {
-      auto done = transport.wait(request);
+      auto done = communicator.wait(request);
       if (!done)
         return done.error().message;
       timespec now;
@@ -488,20 +498,21 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
       before = done->completion().finished;
     }
     // It ends during the time that passes before the wait.
-    auto request = transport.start(sum.collective);
+    auto request = communicator.start(sum.collective);
     usleep(50'000);
-    auto done = transport.wait(*request);
+    auto done = communicator.wait(*request);
     if (!done)
       return done.error().message;
-    return transport.statistics()[0].calls == 4 ? "" : "calls";
+    return communicator.statistics()[0].calls == 4 ? "" : "calls";
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(
     , InFlightTest,
-    testing::Values(TransportUnderTest{"Shm", runOverShm},
-                    TransportUnderTest{"ShmCommThreads", runWithCommThreads,
-                                       true}),
+    testing::Values(CommunicatorUnderTest{"Shm", runOverShm},
+                    CommunicatorUnderTest{"Late", runLate},
+                    CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads,
+                                          true}),
     [](const auto &instance) { return instance.param.name; });
 
 } // namespace

@@ -52,9 +52,7 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
       rlimit limit{soft, hard};
       if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 77;
-      MemoryOptions options;
-      options.sharedSizes.assign(60, 0);
-      auto memory = Memory::create(options);
+      auto memory = Memory::create({std::vector<uint64_t>(60)});
       if (memory)
         return 0;
       return memory.error().message.find("ulimit -n") != std::string::npos ? 1
@@ -68,7 +66,7 @@ TEST(Liveness, ALimitOfOpenFilesIsRaisedAsFarAsTheSystemLets) {
 /// A rank in a process of its own, which sums up what it did in one line.
 struct RankProcess {
   RankProcess(const ShmJob &job, int rank,
-              const std::function<std::string(Transport &)> &body) {
+              const std::function<std::string(Communicator &)> &body) {
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     result = ends[0];
@@ -76,7 +74,7 @@ struct RankProcess {
     if (pid == 0) {
       auto joined = ShmRank::join(job, rank);
       std::string text =
-          joined ? body(*joined->transport) : joined.error().message;
+          joined ? body(*joined->communicator) : joined.error().message;
       _exit(write(ends[1], text.data(), text.size()) >= 0 ? 0 : 1);
     }
     close(ends[1]);
@@ -93,20 +91,29 @@ struct RankProcess {
   int result = -1;
 };
 
-std::string meet(Transport &transport, std::vector<int32_t> ranks) {
-  auto group = transport.createGroup(ranks);
+std::string meet(Communicator &communicator, std::vector<int32_t> ranks) {
+  auto group = communicator.createGroup(ranks);
   if (!group)
     return group.error().message;
-  auto done = transport.exchange(*group, 0);
+  auto done = communicator.exchange(*group, 0);
   return done ? "" : done.error().message;
 }
 
 TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
   auto job = ShmJob::create({4096, 4096, 4096});
   ASSERT_TRUE(job);
-  RankProcess rank(*job, 0, [](Transport &transport) -> std::string {
-    if (!transport.createGroup(std::vector<int32_t>{0, 1, 2}))
-      return "no group";
+  // The memory of ranks outlives them.
+  for (int other : {1, 2})
+    EXPECT_EQ(
+        RankProcess(*job, other,
+                    [](Communicator &) { return std::string("registered"); })
+            .wait(),
+        "registered");
+  RankProcess rank(*job, 0, [](Communicator &communicator) -> std::string {
+    auto group = communicator.createGroup(std::vector<int32_t>{0, 1, 2});
+    Collective collective{.reduction = Reduction::Sum, .group = *group};
+    if (!communicator.check(collective))
+      return "not reached";
     std::ifstream file("/proc/self/smaps");
     std::string dumped;
     bool arena = false;
@@ -122,6 +129,23 @@ TEST(Liveness, ARankThatCrashesDumpsItsOwnArenaAlone) {
   EXPECT_EQ(rank.wait(), "+--");
 }
 
+TEST(Liveness, WhoWaitsForTheMemoryOfARankThatLeavesIsTold) {
+  auto job = ShmJob::create({4096, 4096});
+  ASSERT_TRUE(job);
+  RankProcess rank(*job, 0, [](Communicator &communicator) -> std::string {
+    auto group = communicator.createGroup(std::vector<int32_t>{0, 1});
+    Collective collective{.reduction = Reduction::Sum, .group = *group};
+    auto checked = communicator.check(collective);
+    return checked ? "reached" : checked.error().message;
+  });
+  {
+    auto member = local::joinJob(job->control->descriptors(), 1);
+    ASSERT_TRUE(member);
+  } // leaves without having registered
+  EXPECT_EQ(rank.wait(),
+            "rank 1 left the job early; rank 0 waits for its memory");
+}
+
 /// Returns how often a process went to sleep.
 int64_t sleepsOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
@@ -132,20 +156,20 @@ int64_t sleepsOf(pid_t pid) {
 }
 
 /// Starts `count` empty sums, and waits for the last.
-std::string startMany(Transport &transport, std::vector<int32_t> ranks,
+std::string startMany(Communicator &communicator, std::vector<int32_t> ranks,
                       uint64_t count) {
-  auto group = transport.createGroup(ranks);
+  auto group = communicator.createGroup(ranks);
   if (!group)
     return group.error().message;
   Collective nothing{.reduction = Reduction::Sum, .group = *group};
   Request last;
   for (uint64_t n = 0; n < count; ++n) {
-    auto request = transport.start(nothing);
+    auto request = communicator.start(nothing);
     if (!request)
       return request.error().message;
     last = *request;
   }
-  auto done = transport.wait(last);
+  auto done = communicator.wait(last);
   return done ? "" : done.error().message;
 }
 
@@ -158,16 +182,16 @@ void expectNoDeadlock(const std::vector<int32_t> &next, uint64_t started = 0) {
   JobControl &control = *job->control;
   int go[2];
   ASSERT_EQ(pipe(go), 0);
-  auto both = [&](Transport &transport) -> std::string {
+  auto both = [&](Communicator &communicator) -> std::string {
     char byte;
-    if (transport.rank() == 2 && read(go[0], &byte, 1) != 1)
+    if (communicator.rank() == 2 && read(go[0], &byte, 1) != 1)
       return "pipe";
-    std::string first = meet(transport, {0, 1, 2});
-    bool goesOn = transport.rank() < static_cast<int>(next.size());
+    std::string first = meet(communicator, {0, 1, 2});
+    bool goesOn = communicator.rank() < static_cast<int>(next.size());
     if (!first.empty() || !goesOn)
       return first;
-    return started ? startMany(transport, next, started)
-                   : meet(transport, next);
+    return started ? startMany(communicator, next, started)
+                   : meet(communicator, next);
   };
   RankProcess zero(*job, 0, both), one(*job, 1, both), two(*job, 2, both);
   alarm(60);
@@ -196,14 +220,16 @@ TEST(Liveness, ACircleOfACollectiveAndTheJobsBarrierIsFound) {
   auto job = ShmJob::create({0, 0, 0}, 1000);
   ASSERT_TRUE(job);
   RankProcess zero(
-      *job, 0, [](Transport &transport) { return meet(transport, {0, 2}); }),
+      *job, 0,
+      [](Communicator &communicator) { return meet(communicator, {0, 2}); }),
       one(*job, 1,
-          [](Transport &transport) {
-            auto met = transport.job().barrier();
+          [](Communicator &communicator) {
+            auto met = communicator.job().barrier();
             return met ? "" : met.error().message;
           }),
-      two(*job, 2,
-          [](Transport &transport) { return meet(transport, {1, 2}); });
+      two(*job, 2, [](Communicator &communicator) {
+        return meet(communicator, {1, 2});
+      });
   alarm(60);
   for (RankProcess *rank : {&zero, &one, &two}) {
     std::string text = rank->wait();
@@ -223,11 +249,11 @@ TEST(Liveness, WhoWaitsForWhomAndForHowLongIsPublished) {
   JobControl &control = *job->control;
   int go[2];
   ASSERT_EQ(pipe(go), 0);
-  auto main = [&](Transport &transport) -> std::string {
+  auto main = [&](Communicator &communicator) -> std::string {
     char byte;
-    if (transport.rank() == 1 && read(go[0], &byte, 1) != 1)
+    if (communicator.rank() == 1 && read(go[0], &byte, 1) != 1)
       return "pipe";
-    return meet(transport, {0, 1, 2});
+    return meet(communicator, {0, 1, 2});
   };
   EXPECT_EQ(control.waitOf(0), RankWait());
   RankProcess zero(*job, 0, main), one(*job, 1, main), two(*job, 2, main);

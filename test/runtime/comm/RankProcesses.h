@@ -1,9 +1,10 @@
-// Runs a function as the ranks of a job, one process each, over the transport
-// under test.
+// Runs a function as the ranks of a job, one process each, over the
+// communicator under test.
 
 #pragma once
 
 #include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
 
 #include <functional>
@@ -18,25 +19,36 @@ struct ShmJob {
   std::unique_ptr<JobControl> control;
   std::unique_ptr<shm::Memory> memory;
   Job::AbortHook wakes; // of `control`, for `memory`
+  std::vector<uint64_t> sizes;
 
-  /// `sizes` are those of the ranks' regions.
+  /// `sizes` are those of the memory that the ranks register.
   static Result<ShmJob> create(std::vector<uint64_t> sizes,
                                int threadsPerRank = 1,
-                               const shm::ProgramDigest &program = {});
+                               const shm::ProgramDigest &program = {},
+                               uint64_t slotBytes = 0);
 };
 
-/// A rank of such a job.
+/// A rank of such a job, whose device has memory of the job's size.
 struct ShmRank {
   std::unique_ptr<JobMember> job;
-  std::unique_ptr<Transport> transport; // destroyed before `job`
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator; // destroyed before these
 
   static Result<ShmRank> join(const ShmJob &job, int rank,
                               const shm::ProgramDigest &program = {});
 };
 
+/// Lets the device allocate memory that the communicator registers, and which
+/// `memoryOf` finds. Called once in each rank's process.
+Result<void> registerMemory(Device &device, Communicator &communicator,
+                            uint64_t bytes);
+/// The memory that this rank's communicator has registered.
+std::span<std::byte> registeredMemory();
+
 struct JobShape {
   int ranks = 2;
   uint64_t sharedSize = 1 << 20;
+  uint64_t slotBytes = 1 << 20; // for what each rank sends
   int threadsPerRank = 1;
 };
 
@@ -47,10 +59,10 @@ struct RankOutcome {
 };
 
 /// Returns an empty text on success.
-using RankMain = std::function<std::string(Transport &transport)>;
+using RankMain = std::function<std::string(Communicator &communicator)>;
 
-/// A transport for the conformance suite.
-struct TransportUnderTest {
+/// A communicator for the conformance suite.
+struct CommunicatorUnderTest {
   std::string name;
   /// Forks the ranks and returns when all have ended; a rank that runs for more
   /// than 20 s is killed, and its text says so. If `abortMessage` is given, the
@@ -60,13 +72,19 @@ struct TransportUnderTest {
   /// True if ranks have communication threads, which work before the wait.
   bool hasCommThreads = false;
 
-  friend void PrintTo(const TransportUnderTest &transport, std::ostream *out) {
-    *out << transport.name;
+  friend void PrintTo(const CommunicatorUnderTest &communicator,
+                      std::ostream *out) {
+    *out << communicator.name;
   }
 };
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
+/// Runs each rank on a communicator that works late, in the background
+/// (test/runtime/queued). Each call of the rank waits for the events that it
+/// gets.
+std::vector<RankOutcome> runLate(const JobShape &shape, const RankMain &main,
+                                 const std::string &abortMessage);
 /// Runs each rank with two communication threads, which oversubscribes the
 /// cores.
 std::vector<RankOutcome> runWithCommThreads(const JobShape &shape,

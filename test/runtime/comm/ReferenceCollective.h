@@ -1,9 +1,9 @@
-// The reference for all transports: the collectives as plan.fbs defines them,
-// element by element.
+// The reference for all communicators: the collectives as plan.fbs defines
+// them, element by element.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 
 #include <cstring>
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "support/SharedMemory.h"
 #include "test/runtime/PlanBuilder.h"
 
 #include <algorithm>
@@ -27,14 +28,16 @@ TEST(HostDevice, BeginsWhereItShouldAndIsZero) {
   auto device = cpu();
   for (uint64_t bytes : {1ul, 5000ul, (2ul << 20) + 1, 70ul << 20})
     for (uint64_t alignment : {256ul, 2ul << 20, 8ul << 20}) {
-      auto memory = device->allocate(bytes, alignment);
-      ASSERT_TRUE(memory) << memory.error().message;
-      EXPECT_EQ(memory->span().size, bytes);
-      EXPECT_EQ(addressOf(*memory) % alignment, 0u);
-      auto held = DeviceAccess::bytesOf(memory->span());
-      EXPECT_TRUE(std::all_of(held.begin(), held.end(),
-                              [](std::byte b) { return b == std::byte(0); }));
-      std::fill(held.begin(), held.end(), std::byte(1));
+      for (Sharing sharing : {Sharing::Private, Sharing::Peers}) {
+        auto memory = device->allocate(bytes, alignment, sharing);
+        ASSERT_TRUE(memory) << memory.error().message;
+        EXPECT_EQ(memory->span().size, bytes);
+        EXPECT_EQ(addressOf(*memory) % alignment, 0u);
+        auto held = DeviceAccess::bytesOf(memory->span());
+        EXPECT_TRUE(std::all_of(held.begin(), held.end(),
+                                [](std::byte b) { return b == std::byte(0); }));
+        std::fill(held.begin(), held.end(), std::byte(1));
+      }
     }
   auto none = device->allocate(0, arenaAlignment);
   ASSERT_TRUE(none);
@@ -50,17 +53,17 @@ TEST(HostDevice, ThatIsNotToBeHadIsAnError) {
   EXPECT_EQ(memory.error().fault, Error::Fault::Rank);
 }
 
-TEST(HostDevice, OfATransportThatIsNotAlignedIsRefused) {
+TEST(HostDevice, SharesMemoryOnlyIfItIsToldTo) {
   auto device = cpu();
-  auto memory = device->allocate(4096, arenaAlignment);
-  ASSERT_TRUE(memory);
-  *DeviceAccess::pointerTo(memory->span().address) = std::byte(7);
-  EXPECT_TRUE(device->adopt(memory->span()));
-  EXPECT_EQ(*DeviceAccess::pointerTo(memory->span().address), std::byte(7));
-  EXPECT_TRUE(device->adopt(memory->span().part(256, 64)));
-  Result<void> refused = device->adopt(memory->span().part(128, 64));
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("multiple of 256"), std::string::npos);
+  auto own = device->allocate(5000, arenaAlignment),
+       shared = device->allocate(5000, arenaAlignment, Sharing::Peers);
+  ASSERT_TRUE(own && shared);
+  EXPECT_LT(DeviceAccess::descriptorOf(*own), 0);
+  auto mapping = SharedMapping::map(DeviceAccess::descriptorOf(*shared), "it");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->size(), 5000u);
+  *DeviceAccess::pointerTo(shared->span().address + 4999) = std::byte(7);
+  EXPECT_EQ(mapping->data()[4999], std::byte(7));
 }
 
 TEST(HostDevice, IsFilledAndReadInPlace) {

@@ -8,7 +8,7 @@
 #include "runtime/plan/StepTimeline.h"
 #include "runtime/report/TraceFile.h"
 #include "test/runtime/RecurrentBuilder.h"
-#include "test/runtime/exec/AloneTransport.h"
+#include "test/runtime/exec/AloneCommunicator.h"
 #include "test/runtime/queued/QueuedDevice.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ LinearModel twoMicrobatches() {
   return model;
 }
 
-/// Removes collectives, for a transport without other ranks.
+/// Removes collectives, for a communicator without other ranks.
 void removeCollectives(plan::PlanT &plan) {
   std::erase_if(plan.programs[0]->segments[updateSegment]->commands,
                 [](const auto &command) {
@@ -62,11 +62,8 @@ struct Recurrent {
 
   /// Runs steps on the device. Returns an error, or an empty text.
   std::string run(Device &device, int steps = 1) {
-    transport = std::make_unique<AloneTransport>(
-        0, 1,
-        *device.allocate(packed->programs()->Get(0)->shared_size(),
-                         arenaAlignment));
-    program = *RankProgram::create(*packed, device, *transport, 0);
+    communicator = std::make_unique<AloneCommunicator>(0, 1);
+    program = *RankProgram::create(*packed, device, *communicator, 0);
     program->startProfile();
     for (int step = 1; step <= steps; ++step)
       if (auto ran = program->runStep(step); !ran)
@@ -86,7 +83,7 @@ struct Recurrent {
   RecurrentPlan at;
   std::vector<uint8_t> bytes;
   const plan::Plan *packed = nullptr;
-  std::unique_ptr<AloneTransport> transport;
+  std::unique_ptr<AloneCommunicator> communicator;
   std::unique_ptr<RankProgram> program;
 };
 
@@ -138,7 +135,7 @@ TEST(Loop, IsInOrderOnADeviceWithQueues) {
   ASSERT_EQ(recurrent.run(device), "");
   expectResult(recurrent);
   recurrent.program.reset();
-  recurrent.transport.reset();
+  recurrent.communicator.reset();
 }
 
 TEST(Loop, AProfileCountsItsCommandsInAllIterations) {
@@ -218,7 +215,7 @@ TEST(Loop, AnErrorNamesTheIteration) {
   while (device.pending() != 0) // which uses the program's operations
     std::this_thread::yield();
   recurrent.program.reset();
-  recurrent.transport.reset();
+  recurrent.communicator.reset();
 }
 
 TEST(Loop, ReportsCountItsCommandsInAllIterations) {
@@ -248,9 +245,8 @@ TEST(Loop, IsOneCommandOfATrace) {
   LoadedPlan plan = load(at.plan);
   auto device = *CpuDevice::create(*plan.plan->images()->Get(0),
                                    std::make_shared<HostTeam>(1, true));
-  AloneTransport transport(
-      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
-  auto program = *RankProgram::create(*plan.plan, *device, transport, 0);
+  AloneCommunicator communicator(0, 1);
+  auto program = *RankProgram::create(*plan.plan, *device, communicator, 0);
   Trace trace(plan, 0);
   program->startTrace(trace);
   ASSERT_TRUE(program->runStep(1));
@@ -282,11 +278,10 @@ TEST(Loop, ARehearsalSleepsThroughAllIterations) {
       command->picoseconds = 20'000'000'000;
   LoadedPlan plan = load(recurrent.at.plan);
   auto device = recurrent.cpu();
-  AloneTransport transport(
-      0, 1, *device->allocate(plan.program().shared_size(), arenaAlignment));
-  Rehearsal rehearsal(plannedTimesOf(plan)[0], transport);
-  auto program =
-      *RankProgram::create(*plan.plan, *device, transport, 0, {}, &rehearsal);
+  AloneCommunicator communicator(0, 1);
+  Rehearsal rehearsal(plannedTimesOf(plan)[0], communicator);
+  auto program = *RankProgram::create(*plan.plan, *device, communicator, 0, {},
+                                      &rehearsal);
   ASSERT_TRUE(program->runStep(1));
   const CommandTimes &measured = program->times();
   EXPECT_EQ(measured.counts[int(plan::CommandBody::Loop)], 2u * microbatches);

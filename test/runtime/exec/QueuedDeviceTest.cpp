@@ -8,8 +8,8 @@
 #include "runtime/exec/RankProgram.h"
 #include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
-#include "test/runtime/exec/AloneTransport.h"
-#include "test/runtime/queued/QueuedTransport.h"
+#include "test/runtime/exec/AloneCommunicator.h"
+#include "test/runtime/queued/QueuedCommunicator.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ protected:
   }
 
   /// The losses of three steps and the weights after them, as text.
-  /// With `queues` the transport works in the background too, in memory of the
-  /// host, and other ranks have some of what it reduces. Reads all losses.
+  /// With `queues` the communicator works in the background too, and other
+  /// ranks have some of what it reduces. Reads all losses.
   std::string train(Device &device, const plan::PlanT &plan, int rank,
                     std::shared_ptr<WorkQueues> queues = {},
                     std::function<void()> onStart = {}, float others = 0) {
@@ -47,19 +47,15 @@ protected:
     auto verified = verifyPlan(bytes);
     EXPECT_TRUE(verified) << verified.error().message;
     const plan::Plan &packed = **verified;
-    uint64_t shared = packed.programs()->Get(0)->shared_size();
-    IdleDevice host;
-    auto alone = std::make_unique<AloneTransport>(
-        rank, int(Mesh(packed).ranks()),
-        *(others ? static_cast<Device &>(host) : device)
-             .allocate(shared, arenaAlignment));
+    auto alone =
+        std::make_unique<AloneCommunicator>(rank, int(Mesh(packed).ranks()));
     alone->onStart = std::move(onStart);
     alone->others = others;
-    std::unique_ptr<Transport> transport = std::move(alone);
+    std::unique_ptr<Communicator> communicator = std::move(alone);
     if (queues)
-      transport = std::make_unique<QueuedTransport>(std::move(transport),
-                                                    queues, transportQueue);
-    auto program = RankProgram::create(packed, device, *transport, 5);
+      communicator = std::make_unique<QueuedCommunicator>(
+          std::move(communicator), queues, communicatorQueue);
+    auto program = RankProgram::create(packed, device, *communicator, 5);
     if (!program)
       return program.error().message;
     std::vector<float> weights(features * targets);
@@ -159,7 +155,7 @@ TEST_F(QueuedDeviceTest, EachEventThatIsLeftOutShows) {
       // Per step: the first command after the inputs, the first all-reduce, the
       // sum of the loss, its all-reduce, the update, the reading of the loss,
       // the next inputs. The sum touches nothing of the all-reduce before it,
-      // and all that comes after it waits for the transport's second one.
+      // and all that comes after it waits for the communicator's second one.
       uint64_t crossing = 0, perStep = inFlight ? 6 : 7;
       std::set<uint64_t> orderedOtherwise;
       if (!inFlight)

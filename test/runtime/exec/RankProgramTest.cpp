@@ -5,7 +5,7 @@
 #include "runtime/device/cpu/CpuDevice.h"
 #include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
-#include "test/runtime/exec/AloneTransport.h"
+#include "test/runtime/exec/AloneCommunicator.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -24,11 +24,9 @@ struct Rank {
     const plan::Plan &packed = **verified;
     device = *CpuDevice::create(*packed.images()->Get(0),
                                 std::make_shared<HostTeam>(1, true));
-    transport = std::make_unique<AloneTransport>(
-        rank, int(Mesh(packed).ranks()),
-        *device->allocate(packed.programs()->Get(0)->shared_size(),
-                          arenaAlignment));
-    program = *RankProgram::create(packed, *device, *transport, seed);
+    communicator =
+        std::make_unique<AloneCommunicator>(rank, int(Mesh(packed).ranks()));
+    program = *RankProgram::create(packed, *device, *communicator, seed);
   }
 
   double metric(const std::string &name) const {
@@ -43,7 +41,7 @@ struct Rank {
 
   std::vector<uint8_t> bytes;
   std::unique_ptr<CpuDevice> device;
-  std::unique_ptr<AloneTransport> transport;
+  std::unique_ptr<AloneCommunicator> communicator;
   std::unique_ptr<RankProgram> program;
 };
 
@@ -234,9 +232,9 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
     Rank rank(plan, number);
     ASSERT_TRUE(rank.program->runStep(0));
     int first = number / 2 * 2;
-    EXPECT_EQ(rank.transport->groups[2],
+    EXPECT_EQ(rank.communicator->groups[2],
               (std::vector<int32_t>{first, first + 1}));
-    const auto &done = rank.transport->collectives;
+    const auto &done = rank.communicator->collectives;
     ASSERT_EQ(done.size(), 3u + 2); // and two of the update
     for (size_t microbatch = 0; microbatch < 3; ++microbatch) {
       EXPECT_EQ(done[microbatch].group, 2u);
@@ -258,12 +256,12 @@ TEST(RankProgram, AWaitIsForTheCollectiveOfItsRequestInItsSegment) {
   Rank rank(plan, 0);
   for (uint64_t step : {0, 1}) {
     ASSERT_TRUE(rank.program->runStep(step));
-    const auto &done = rank.transport->collectives;
+    const auto &done = rank.communicator->collectives;
     ASSERT_EQ(done.size(), 2 * (step + 1));
     EXPECT_EQ(done[2 * step].id, 1u);
     EXPECT_EQ(done[2 * step + 1].id, 2u);
-    EXPECT_EQ(rank.transport->waits.back(), 2 * step + 1);
-    EXPECT_EQ(rank.transport->waits[2 * step], 2 * step + 2);
+    EXPECT_EQ(rank.communicator->waits.back(), 2 * step + 1);
+    EXPECT_EQ(rank.communicator->waits[2 * step], 2 * step + 2);
   }
   const CommandTimes &times = rank.program->times();
   EXPECT_EQ(times.counts[int(plan::CommandBody::Wait)], 4u);

@@ -1,10 +1,11 @@
 // Ranks that are no children of the launcher. They are processes of this
 // program: main tells a rank from the tests.
 
-#include "runtime/launch/Guests.h"
+#include "runtime/launch/Guest.h"
 
 #include "runtime/job/local/LocalJob.h"
 #include "runtime/launch/Launcher.h"
+#include "runtime/launch/LocalSocket.h"
 #include "support/Version.h"
 
 #include <array>
@@ -19,7 +20,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -63,10 +63,13 @@ int rankMain(const RankConnection &connection, const std::string &what) {
 }
 
 int guestMain(const std::string &door, int rank) {
-  auto admitted = comeAsGuest(door, rank);
-  std::string text =
-      admitted ? becomeRank(*admitted).message : admitted.error().message;
-  return write(STDOUT_FILENO, text.data(), text.size()) >= 0 ? 3 : 4;
+  auto admitted = comeAsGuest({door, rank});
+  if (admitted)
+    return becomeRank(*admitted);
+  const std::string &text = admitted.error().message;
+  return write(STDOUT_FILENO, text.data(), text.size()) >= 0
+             ? 10 + int(admitted.error().fault)
+             : 4;
 }
 
 /// A process that comes as a guest. What it prints is why it was refused.
@@ -270,7 +273,7 @@ TEST_F(GuestsTest, ThatComeTwiceAreRefused) {
   EXPECT_EQ(second->wait(), "rank 0 was refused: process " +
                                 std::to_string(first->pid) +
                                 " is that rank already");
-  EXPECT_EQ(second->status, 3);
+  EXPECT_EQ(second->status, 12) << "it may try again";
 }
 
 TEST_F(GuestsTest, OfARankThatIsAChildAreRefused) {
@@ -297,7 +300,10 @@ TEST_F(GuestsTest, OfARankThatTheJobDoesNotHaveAreRefused) {
   LaunchEnd end = run(1, "meet");
   EXPECT_TRUE(end.result) << end.result.error().message;
   EXPECT_EQ(two->wait(), "rank 2 was refused: the job has ranks 0 to 0");
+  EXPECT_EQ(two->status, 11) << "its input is wrong";
   EXPECT_EQ(minus->wait(), "rank -1 was refused: the job has ranks 0 to 0");
+  EXPECT_TRUE(contains(warnings, "asked to be rank 2 and was refused: the job"))
+      << warnings;
 }
 
 TEST_F(GuestsTest, ThatComeTooLateAreRefused) {
@@ -308,7 +314,7 @@ TEST_F(GuestsTest, ThatComeTooLateAreRefused) {
     if (late.joinable() || job->health())
       return;
     late = std::thread([&] {
-      auto admitted = comeAsGuest(door->name(), 2);
+      auto admitted = comeAsGuest({door->name(), 2});
       refusal = admitted ? "admitted" : admitted.error().message;
     });
     pollfd knocking{door->descriptors()[0], POLLIN, 0};
@@ -335,7 +341,7 @@ TEST_F(GuestsTest, OfAnotherUserAreRefused) {
   LaunchEnd end = run(1, "meet");
   EXPECT_TRUE(end.result) << end.result.error().message;
   // Each end looks who the other one is.
-  EXPECT_EQ(other.wait(), "rank 0: the launcher at '" + door->name() +
+  EXPECT_EQ(other.wait(), "rank 0: the launcher of '" + door->name() +
                               "' is a process of user 0, and this one is of "
                               "user 65534");
 }
@@ -345,12 +351,10 @@ class RawGuest {
 public:
   explicit RawGuest(const std::string &name)
       : socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr *>(&address),
-                      offsetof(sockaddr_un, sun_path) + 1 + name.size()),
-              0)
+    auto [address, length] = addressOf(name);
+    EXPECT_EQ(
+        connect(socket.get(), reinterpret_cast<sockaddr *>(&address), length),
+        0)
         << std::strerror(errno);
   }
   void say(const std::string &text) const {
@@ -445,12 +449,12 @@ TEST(ComeAsGuest, WhereNobodyWaitsIsAnError) {
     ASSERT_TRUE(door);
     name = door->name();
   }
-  auto refused = comeAsGuest(name, 3);
+  auto refused = comeAsGuest({name, 3});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "rank 3: nobody waits for ranks at '" + name +
-                "' on this machine; the job is over, or not begun: Connection "
-                "refused");
+            "rank 3: no run on this machine waits for guests under the name '" +
+                name + "': it has not begun, or is over");
+  EXPECT_EQ(refused.error().fault, Error::Fault::Rank);
 }
 
 TEST(ComeAsGuest, ALauncherThatEndsBeforeItAnswersIsAnError) {
@@ -458,7 +462,7 @@ TEST(ComeAsGuest, ALauncherThatEndsBeforeItAnswersIsAnError) {
   ASSERT_TRUE(door);
   std::string message;
   std::thread guest([&, name = door->name()] {
-    auto refused = comeAsGuest(name, 3);
+    auto refused = comeAsGuest({name, 3});
     message = refused ? "admitted" : refused.error().message;
   });
   pollfd knocking{door->descriptors()[0], POLLIN, 0};

@@ -13,16 +13,23 @@ protected:
   std::string times = directory / "times.json",
               trace = directory / "trace.json";
 
-  /// Makes times for two ranks whose kernels take `kernel` picoseconds.
-  void makeTimes(int64_t kernel) {
+  /// Makes times for two ranks, or with `tensor` for more, whose kernels take
+  /// `kernel` picoseconds.
+  void makeTimes(int64_t kernel, int64_t tensor = 1, bool hasOneQueue = false) {
     LinearModel model;
-    model.data = 2, model.microbatches = 2, model.batch = 4;
+    model.data = 2, model.tensor = tensor;
+    model.microbatches = 2, model.batch = 4;
     model.weights = directory / "no-weights.bin"; // which nobody reads
     plan::PlanT built = linearPlan(model);
     startEarly(built, updateSegment, 0, 3, 1);
     for (auto &segment : built.programs[0]->segments)
       for (auto &command : segment->commands)
         command->picoseconds = uint64_t(kernel);
+    if (hasOneQueue) {
+      auto &update = built.programs[0]->segments[updateSegment]->commands;
+      update[2]->queue = update[0]->queue;
+      built.programs[0]->communication_queues = 1;
+    }
     ASSERT_TRUE(writePlan(plan, serialise(built)));
     Result<LoadedPlan> loaded = loadPlan(plan);
     ASSERT_TRUE(loaded);
@@ -73,6 +80,16 @@ TEST_F(RehearsalTest, AStepTakesTheTimesOfTheFileAndOfTheLinks) {
   ASSERT_FALSE(traced.is_discarded());
   EXPECT_EQ(traced["otherData"]["rehearsed"], true);
   EXPECT_EQ(traced["otherData"]["links"], json::array({"data=15000:1"}));
+}
+
+// The same of two groups, which the plan puts on one queue. If each had its own
+// they would overlap, and a step would take 52 ms.
+TEST_F(RehearsalTest, TheCollectivesOfAQueueRunOneAfterAnother) {
+  makeTimes(2'000'000'000, 2, true);
+  Process process(rehearsal({"--link", "data=15000:1"}), errors);
+  EXPECT_EQ(process.wait(), 0) << process.output();
+  for (const json &line : linesOf(log))
+    EXPECT_GE(line["seconds"].get<double>(), 10 * 0.002 + 0.060 - 1e-6);
 }
 
 TEST_F(RehearsalTest, KernelsMayBeForAnotherMachine) {

@@ -83,10 +83,37 @@ TEST(StepTimeline, AGroupIsOneQueue) {
   plan::PlanT plan = timed(true);
   auto &update = plan.programs[0]->segments[updateSegment]->commands;
   update[2]->body.AsCollective()->group = update[0]->body.AsCollective()->group;
+  assignQueues(plan);
   StepTimeline timeline = planTimelineOf(load(plan)).programs[0];
   EXPECT_EQ(timeline.makespan, 13 * kernel + 2 * collective + kernel);
   EXPECT_EQ(lineOf(timeline, "data").count, 2u);
   EXPECT_EQ(lineOf(timeline, "data").hidden, collective);
+}
+
+// The plan says what is one queue, and not the groups.
+TEST(StepTimeline, TwoGroupsMayHaveOneQueue) {
+  plan::PlanT plan = timed(true);
+  auto &update = plan.programs[0]->segments[updateSegment]->commands;
+  update[2]->queue = update[0]->queue;
+  plan.programs[0]->communication_queues = 1;
+  StepTimeline timeline = planTimelineOf(load(plan)).programs[0];
+  EXPECT_EQ(timeline.makespan, 13 * kernel + 2 * collective + kernel);
+  EXPECT_EQ(lineOf(timeline, "data").count, 1u);
+  EXPECT_EQ(lineOf(timeline, "data,tensor").count, 1u);
+  EXPECT_EQ(timeline.queues,
+            (std::vector<std::string>{"compute", "data and data,tensor"}));
+  EXPECT_EQ(timeline.busy, (std::vector<int64_t>{15 * kernel, 2 * collective}));
+}
+
+// Two lists of axes for the same ranks are one queue.
+TEST(StepTimeline, ListsOfTheSameRanksAreOneQueue) {
+  plan::PlanT plan = timed(true);
+  plan.programs[0]->groups[1]->axes = {plan::AxisRef(0, 1, 2),
+                                       plan::AxisRef(1, 1, 1)};
+  assignQueues(plan);
+  StepTimeline timeline = planTimelineOf(load(plan)).programs[0];
+  EXPECT_EQ(timeline.queues.size(), 2u);
+  EXPECT_EQ(timeline.makespan, 13 * kernel + 2 * collective + kernel);
 }
 
 TEST(StepTimeline, ThePictureNamesQueuesSegmentsAndCommands) {

@@ -1,6 +1,5 @@
 // What the plan verifier refuses in loops.
 
-#include "test/runtime/PipelineBuilder.h"
 #include "test/runtime/PlanParts.h"
 #include "test/runtime/plan/Lies.h"
 
@@ -226,47 +225,6 @@ TEST(VerifyLoops, AcceptsWhatFits) {
     reduceElsewhere(p);
     zeroInFlight(p, 3, 1012, 4);
   });
-}
-
-/// A loop of the first program that zeroes 4 shared bytes at a time.
-void zeroBeside(PlanT &plan, uint64_t offset, int64_t each) {
-  LoopT loop;
-  loop.count = 4;
-  loop.commands.push_back(
-      commandWith(zeroAt(moving(offset, 4, each, 0, Region::Shared))));
-  plan.programs[0]->segments[0]->commands.push_back(
-      commandWith(std::move(loop)));
-}
-
-// The channel that is first has bytes 0 to 128 of the shared region.
-TEST(VerifyLoops, NobodyComesIntoAChannel) {
-  auto channelOf = [](PlanT &plan) -> BufferRef & {
-    for (auto &segment : plan.programs[0]->segments)
-      for (auto &command : segment->commands)
-        if (SendT *send = command->body.AsSend())
-          return *send->channel;
-    throw std::runtime_error("no channel");
-  };
-  PlanT good = pipelinePlan({});
-  uint64_t end = channelOf(good).offset() + channelOf(good).size();
-  good.programs[0]->shared_size += 64;
-  zeroBeside(good, end + 12, -4);
-  expectAccepted(good);
-  PlanT bad = pipelinePlan({});
-  bad.programs[0]->shared_size += 64;
-  zeroBeside(bad, end + 8, -4);
-  auto refused = verifyPlan(serialise(bad));
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("lie in the channel of value"),
-            std::string::npos)
-      << refused.error().message;
-  PlanT moves = pipelinePlan({});
-  channelOf(moves) = withEach(channelOf(moves), 64);
-  refused = verifyPlan(serialise(moves));
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("its channel lies in one place"),
-            std::string::npos)
-      << refused.error().message;
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// What the plan verifier refuses in several programs: places, channels, and
+// What the plan verifier refuses in several programs: places, sends, and
 // disagreements between programs.
 
 #include "runtime/plan/PlanMesh.h"
@@ -9,7 +9,7 @@ namespace polyrank::runtime::test {
 namespace {
 
 /// Four microbatches, of which each program has two on the way: one slot for an
-/// activation of 4 x 3 floats, 48 bytes, in a channel of 64 + 64 bytes at 0.
+/// activation of 4 x 3 floats, 48 bytes.
 PlanT goodPipeline() {
   PipelineModel model;
   model.data = 2, model.batch = 8, model.slots = 1, model.warmUp = 2;
@@ -67,33 +67,10 @@ const std::vector<Lie> lies = {
     {"noSlot", [](PlanT &p) { sendOf(p).slots = 0; }, "0 slots; 1 to "},
     {"tooManySlots", [](PlanT &p) { sendOf(p).slots = 1u << 20; },
      "1048576 slots; 1 to "},
-    {"privateChannel",
-     [](PlanT &p) {
-       *sendOf(p).channel = inRegion(*sendOf(p).channel, Region::Private);
-     },
-     "its channel at offset 0 is private"},
-    {"channelWithAStride",
-     [](PlanT &p) { *sendOf(p).channel = withStride(*sendOf(p).channel, 64); },
-     "its channel lies in one place, and has stride 64"},
-    {"channelWithSlots",
-     [](PlanT &p) {
-       *receiveOf(p).channel = withSlots(*receiveOf(p).channel, 2);
-     },
-     "its channel lies in one place"},
-    {"channelOfABlock",
-     [](PlanT &p) { *sendOf(p).channel = asBlock(*sendOf(p).channel, 1, 0); },
-     "its channel lies in one place"},
-    {"channelSize",
-     [](PlanT &p) { *sendOf(p).channel = ofSize(*sendOf(p).channel, 127); },
-     "1 slots of 48 bytes need a channel of 128 bytes, and it has 127"},
-    {"channelWithMoreThanItsSlots",
-     [](PlanT &p) { *sendOf(p).channel = ofSize(*sendOf(p).channel, 192); },
-     "1 slots of 48 bytes need a channel of 128 bytes, and it has 192"},
-    {"channelOutside",
-     [](PlanT &p) { move(sendOf(p).channel, first(p).shared_size - 64); },
-     "channel: 128 bytes at offset"},
-    {"channelAlignment", [](PlanT &p) { move(sendOf(p).channel, 32); },
-     "are not multiples of its alignment 64"},
+    {"sentBytes", [](PlanT &p) { sendOf(p).bytes = 47; },
+     "values of 47 bytes, and its buffer has 48"},
+    {"receivedBytes", [](PlanT &p) { receiveOf(p).bytes = 49; },
+     "values of 49 bytes, and its buffer has 48"},
     {"sentOutside",
      [](PlanT &p) { move(sendOf(p).input, first(p).private_size); },
      "behind the private region's"},
@@ -105,57 +82,6 @@ const std::vector<Lie> lies = {
      "reason 2 of 2"},
     {"thePlaceIsNamed", [](PlanT &p) { receiveOf(p).slots = 0; },
      "at pipe=1: segment 'first', command 1 (Receive, second)"},
-    // A channel is nobody else's.
-    {"channelsOverlap",
-     [](PlanT &p) {
-       auto command = std::make_unique<CommandT>();
-       SendT other = sendOf(p);
-       other.id = 99;
-       move(other.channel, 64);
-       command->body.Set(std::move(other));
-       commandsOf(first(p), forwardSegment).push_back(std::move(command));
-     },
-     "the channels of values 7 and 99, at offsets 0 and 64, overlap"},
-    {"commandInAChannel",
-     [](PlanT &p) {
-       auto &descend =
-           *commandsOf(first(p), descentSegment)[3]->body.AsLaunch();
-       descend.inputs[0] = bufferAt(96, 4, 0, Region::Shared);
-     },
-     "segment 'update', command 3 (Launch, optimizer): 4 bytes at offset 96 "
-     "lie "
-     "in the channel of value 7, 128 bytes at offset 0"},
-    {"receivedIntoAChannel",
-     [](PlanT &p) {
-       auto &receive =
-           *commandsOf(first(p), firstBackwardSegment)[0]->body.AsReceive();
-       *receive.output = bufferAt(64, 48, 0, Region::Shared);
-     },
-     "48 bytes at offset 64 lie in the channel of value 7"},
-    {"argumentInAChannel",
-     [](PlanT &p) {
-       *first(p).arguments[0]->buffer = bufferAt(0, 36, 0, Region::Shared);
-     },
-     "argument 'first.weight': 36 bytes at offset 0 lie in the channel"},
-    {"outputInAChannel",
-     [](PlanT &p) {
-       *first(p).outputs[0]->buffer = bufferAt(64, 4, 0, Region::Shared);
-     },
-     "output 'loss': 4 bytes at offset 64 lie in the channel"},
-    {"constantInAChannel",
-     [](PlanT &p) {
-       *first(p).constants[0]->buffer = bufferAt(120, 8, 0, Region::Shared);
-     },
-     "constant: 8 bytes at offset 120 lie in the channel"},
-    {"axisIndexInAChannel",
-     [](PlanT &p) {
-       auto index = std::make_unique<AxisIndexT>();
-       index->buffer =
-           std::make_unique<BufferRef>(bufferAt(0, 8, 0, Region::Shared));
-       index->axes = std::make_unique<AxisListT>();
-       first(p).axis_indices.push_back(std::move(index));
-     },
-     "axis index: 8 bytes at offset 0 lie in the channel"},
     // Arguments and outputs of one name must agree in all programs.
     {"roleOfAName",
      [](PlanT &p) {
@@ -214,37 +140,28 @@ const std::vector<Lie> lies = {
        auto command = std::make_unique<CommandT>();
        SendT other = sendOf(p);
        other.id = 99;
-       first(p).shared_size += 128;
-       move(other.channel, first(p).shared_size - 128);
        command->body.Set(std::move(other));
        commandsOf(first(p), forwardSegment).push_back(std::move(command));
      },
      "sends value 99 to pipe=1, where nothing receives it"},
     {"otherSlots",
      [](PlanT &p) {
-       for (int segment : {firstSegment, nextSegment}) {
+       for (int segment : {firstSegment, nextSegment})
          receiveOf(p, segment).slots = 2;
-         *receiveOf(p, segment).channel =
-             ofSize(*receiveOf(p, segment).channel, 192);
-       }
      },
      "value 7: has slots: 1 at pipe=0 in segment 'forward', command 1 (Send, "
      "first), and 2 at pipe=1 in segment 'first', command 1 (Receive, second)"},
     {"otherBytes",
      [](PlanT &p) {
-       for (int segment : {firstSegment, nextSegment})
+       for (int segment : {firstSegment, nextSegment}) {
          *receiveOf(p, segment).output =
              ofSize(*receiveOf(p, segment).output, 44);
+         receiveOf(p, segment).bytes = 44;
+       }
      },
      "value 7: has bytes: 48 at pipe=0"},
-    {"otherOffset",
-     [](PlanT &p) {
-       for (int segment : {firstSegment, nextSegment})
-         move(receiveOf(p, segment).channel, 64);
-     },
-     "value 7: has its channel at offset 0 at pipe=0"},
     {"twoChannelsOfOneValue",
-     [](PlanT &p) { move(receiveOf(p, nextSegment).channel, 64); },
+     [](PlanT &p) { receiveOf(p, nextSegment).slots = 2; },
      "value 7 has another channel than in segment 'first', command 1"},
     {"fewerExecutions",
      [](PlanT &p) { second(p).schedule.erase(second(p).schedule.begin() + 1); },
@@ -308,6 +225,23 @@ INSTANTIATE_TEST_SUITE_P(VerifyPrograms, RefusedPipeline,
                          testing::ValuesIn(lies), [](const auto &lie) {
                            return std::string(lie.param.name);
                          });
+
+// Nothing is counted modulo 2^64.
+TEST(VerifyPrograms, WhatIsSentFitsIntoMemory) {
+  PlanT plan = goodPipeline();
+  uint64_t huge = uint64_t(1) << 62;
+  first(plan).private_size = huge + (uint64_t(1) << 20);
+  SendT &send = sendOf(plan);
+  *send.input = ofSize(*send.input, huge);
+  send.bytes = huge;
+  send.slots = 4;
+  auto verified = verifyPlan(serialise(plan));
+  ASSERT_FALSE(verified);
+  EXPECT_NE(verified.error().message.find(
+                "the values that it sends take more than 2^64 bytes"),
+            std::string::npos)
+      << verified.error().message;
+}
 
 TEST(VerifyPrograms, GoodPlansAreAccepted) {
   expectAccepted(goodPipeline());

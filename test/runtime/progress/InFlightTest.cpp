@@ -14,7 +14,7 @@ using Action = Command::Action;
 
 namespace {
 
-// check-ranks assumes the limits of the transport.
+// check-ranks assumes the limits of the communicator.
 static_assert(Limits().operationsOfAGroup == polyrank::runtime::shm::ringSlots);
 static_assert(Limits().transfersOfAnOperation ==
               polyrank::runtime::shm::roundTransfers);

@@ -1,8 +1,8 @@
-// polyrank-run whose ranks have a device and a transport that work late: see
+// polyrank-run whose ranks have a device and a communicator that work late: see
 // test/parity/test_queued.py. POLYRANK_QUEUE_SEED draws the delays.
 
+#include "test/runtime/queued/QueuedCommunicator.h"
 #include "test/runtime/queued/QueuedDevice.h"
-#include "test/runtime/queued/QueuedTransport.h"
 #include "tools/polyrank-run/RunMain.h"
 
 #include <cstdlib>
@@ -23,14 +23,15 @@ int main(int argc, char **argv) {
     return std::unique_ptr<Device>(
         std::make_unique<test::QueuedDevice>(std::move(device), queues));
   };
-  parts.attachTransport =
+  parts.attachCommunicator =
       [&](const RankConnection &connection, JobMember &job,
           const LoadedPlan &plan,
-          bool evaluates) -> Result<std::unique_ptr<Transport>> {
-    POLYRANK_ASSIGN(transport,
-                    attachTransport(connection, job, plan, evaluates));
-    return std::unique_ptr<Transport>(std::make_unique<test::QueuedTransport>(
-        std::move(transport), queues, test::transportQueue));
+          bool evaluates) -> Result<std::unique_ptr<Communicator>> {
+    POLYRANK_ASSIGN(communicator,
+                    attachToSession(connection, job, plan, evaluates));
+    return std::unique_ptr<Communicator>(
+        std::make_unique<test::QueuedCommunicator>(
+            std::move(communicator), queues, test::communicatorQueue));
   };
   return runMain(argc, argv, parts);
 }

@@ -23,8 +23,9 @@ public:
       : inner(std::move(given)), queues(std::move(queues)) {}
   ~QueuedDevice() override { queues->drain(); }
 
-  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment) override {
-    POLYRANK_ASSIGN(memory, inner->allocate(bytes, alignment));
+  Result<DeviceMemory> allocate(uint64_t bytes, uint64_t alignment,
+                                Sharing sharing = Sharing::Private) override {
+    POLYRANK_ASSIGN(memory, inner->allocate(bytes, alignment, sharing));
     if (bytes == 0)
       return DeviceMemory();
     uint64_t begin = queues->hold(std::move(memory));
@@ -33,9 +34,6 @@ public:
                           queues->drain();
                           queues->release(begin);
                         });
-  }
-  Result<void> adopt(DeviceSpan memory) override {
-    return inner->adopt(hostOf(memory));
   }
 
   Result<Event> upload(DeviceSpan to, const Fill &fill, Events after) override {

@@ -32,9 +32,9 @@ struct QueueOptions {
   uint64_t leavesOut = 0;
 };
 
-/// The queues of a device, one for a transport, and one for what only publishes
-/// how far the others are: that one is neither pending nor left out.
-inline constexpr size_t transportQueue = 3, markQueue = 4;
+/// The queues of a device, one for a communicator, and one for what only
+/// publishes how far the others are: that one is neither pending nor left out.
+inline constexpr size_t communicatorQueue = 3, markQueue = 4;
 inline std::shared_ptr<class WorkQueues>
 makeQueues(uint64_t seed,
            std::chrono::microseconds longest = std::chrono::milliseconds(1),
@@ -117,22 +117,29 @@ public:
   uint64_t hold(DeviceMemory memory) {
     std::lock_guard lock(shared->mutex);
     uint64_t begin = ++regions << 48;
-    held.emplace(begin, std::move(memory));
+    held.emplace(begin,
+                 std::make_shared<const DeviceMemory>(std::move(memory)));
     return begin;
   }
   void release(uint64_t begin) {
     std::lock_guard lock(shared->mutex);
     held.erase(begin);
   }
+  /// The whole memory behind such an address; null for others.
+  std::shared_ptr<const DeviceMemory> heldAt(DeviceAddress address) const {
+    std::lock_guard lock(shared->mutex);
+    auto found = held.find(DeviceAccess::valueOf(address) >> 48 << 48);
+    return found == held.end() ? nullptr : found->second;
+  }
   /// The memory behind such an address; others are returned as they are.
   DeviceSpan hostOf(DeviceSpan span) const {
     std::lock_guard lock(shared->mutex);
     uint64_t value = DeviceAccess::valueOf(span.address);
     auto found = held.find(value >> 48 << 48);
-    return found == held.end()
-               ? span
-               : DeviceSpan{found->second.span().address + value % (1ull << 48),
-                            span.size};
+    return found == held.end() ? span
+                               : DeviceSpan{found->second->span().address +
+                                                value % (1ull << 48),
+                                            span.size};
   }
 
 private:
@@ -231,7 +238,8 @@ private:
   std::mt19937_64 draws;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   std::vector<Line> lines;
-  std::map<uint64_t, DeviceMemory> held; // by the first of its addresses
+  /// By the first of its addresses.
+  std::map<uint64_t, std::shared_ptr<const DeviceMemory>> held;
   uint64_t regions = 0;
   uint64_t unfinished = 0, marks = 0, numbered = 0;
   std::shared_ptr<Done> leftOut;

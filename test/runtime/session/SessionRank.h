@@ -6,7 +6,7 @@
 #include "runtime/session/LoadedRank.h"
 #include "support/arrays/Npz.h"
 #include "test/runtime/PlanBuilder.h"
-#include "test/runtime/exec/AloneTransport.h"
+#include "test/runtime/exec/AloneCommunicator.h"
 
 #include <cstdlib>
 #include <fcntl.h>
@@ -35,13 +35,11 @@ public:
     std::unique_ptr<CpuDevice> cpu =
         *CpuDevice::create(*rank->plan().images()->Get(0), rank->team);
     rank->job = std::make_unique<AloneJob>(0, 1);
-    rank->transport = std::make_unique<AloneTransport>(
-        0, 1,
-        *cpu->allocate(rank->loaded->program().shared_size(), arenaAlignment));
-    rank->everyone = *rank->transport->createGroup(std::vector<int32_t>{0});
+    rank->communicator = std::make_unique<AloneCommunicator>(0, 1);
+    rank->everyone = *rank->communicator->createGroup(std::vector<int32_t>{0});
     rank->device = std::move(cpu);
-    rank->program =
-        *RankProgram::create(rank->plan(), *rank->device, *rank->transport, 0);
+    rank->program = *RankProgram::create(rank->plan(), *rank->device,
+                                         *rank->communicator, 0);
     rank->weights.emplace(*Weights::open(*rank->loaded, ""));
     EXPECT_TRUE(rank->program->loadParameters(rank->weights->sources()));
     rank->steps = 3;

@@ -1,4 +1,4 @@
-"""torch.distributed's all-reduce over gloo, for the row of the transport alone.
+"""torch.distributed's all-reduce over gloo, for the row of the communicator alone.
 
 As in AllReduce.cpp: in place, float32, each repetition from a barrier on, and its
 time that of the slowest rank.

@@ -3,6 +3,7 @@
 
 #include "compiler/target/Target.h"
 #include "compiler/target/math/ExpandMath.h"
+#include "runtime/plan/CommunicatorProperties.h"
 #include "test/compiler/target/grid/Grid.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -161,13 +162,31 @@ struct GridLibrary
     return iterations > 1 && product.getRhsContract() == ArrayRef<int64_t>(0);
   }
 };
+
+/// Moves runs of bytes alone, and knows no borders.
+constexpr runtime::CommunicatorProperties gridProperties = [] {
+  runtime::CommunicatorProperties has = runtime::fullProperties("grid");
+  has.kinds[static_cast<size_t>(runtime::CollectiveKind::Halo)] = false;
+  has.hasStrides = false;
+  return has;
+}();
+
+struct GridCommunication
+    : target::CommunicationTarget::ExternalModel<GridCommunication,
+                                                 TargetAttr> {
+  const runtime::CommunicatorProperties &getCommunicator(Attribute) const {
+    return gridProperties;
+  }
+};
+
 } // namespace
 
 void grid::registerTarget(DialectRegistry &registry) {
   registry.insert<GridDialect>();
   registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
     context->getOrLoadDialect<GridDialect>();
-    TargetAttr::attachInterface<GridTarget, GridKernels, GridLibrary>(*context);
+    TargetAttr::attachInterface<GridTarget, GridKernels, GridLibrary,
+                                GridCommunication>(*context);
     rank->setDefaultTarget(TargetAttr::get(context));
   });
 }

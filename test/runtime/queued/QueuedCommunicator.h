@@ -1,33 +1,38 @@
-// A transport whose collectives and transfers run in the background.
+// A communicator whose collectives and transfers run in the background.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "test/runtime/queued/WorkQueues.h"
 
 #include <utility>
 
 namespace polyrank::runtime::test {
 
-/// Lets another transport do the work on one queue, number `queue` of `queues`,
-/// in the order of the calls, each once its events are over. The inner
-/// transport may block there.
-class QueuedTransport : public Transport {
+/// Lets another communicator do the work on one queue, number `queue` of
+/// `queues`, in the order of the calls, each once its events are over. The
+/// inner communicator may block there.
+class QueuedCommunicator : public Communicator {
 public:
-  QueuedTransport(std::unique_ptr<Transport> given,
-                  std::shared_ptr<WorkQueues> queues, size_t queue)
-      : inner(std::move(given)), queues(std::move(queues)), queue(queue) {}
-  ~QueuedTransport() override { queues->drain(); }
+  QueuedCommunicator(std::unique_ptr<Communicator> given,
+                     std::shared_ptr<WorkQueues> queues, size_t queue)
+      : Communicator(given->job(), given->properties()),
+        inner(std::move(given)), queues(std::move(queues)), queue(queue) {}
+  ~QueuedCommunicator() override { queues->drain(); }
 
-  int rank() const override { return inner->rank(); }
-  int worldSize() const override { return inner->worldSize(); }
-  JobMember &job() override { return inner->job(); }
-  DeviceSpan sharedMemory() override { return inner->sharedMemory(); }
-  Result<Group> createGroup(std::span<const int32_t> ranks) override {
-    queues->drain();
-    return inner->createGroup(ranks);
+  /// The inner communicator registers the memory behind the addresses of a
+  /// QueuedDevice.
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
+    auto held = queues->heldAt(memory->span().address);
+    return inner->registerMemory(held ? std::move(held) : std::move(memory));
   }
-  Result<void> check(const Collective &collective) const override {
+  Result<Group> createGroup(std::span<const int32_t> ranks,
+                            const LinkTime &link) override {
+    queues->drain();
+    return inner->createGroup(ranks, link);
+  }
+  Result<void> check(const Collective &collective) override {
     return inner->check(collective);
   }
 
@@ -57,22 +62,14 @@ public:
     queues->drain();
     return inner->openChannel(channel);
   }
-  Result<int64_t> awaitRoom(ChannelEnd end) override {
-    queues->drain();
-    return inner->awaitRoom(end);
-  }
   Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
-                       const std::optional<TransferTimes> &times) override {
+                       const SendTimes &times) override {
     return move(after, [=, this] {
       return inner->send(end, queues->hostOf(value), {}, times);
     });
   }
-  Result<TransferTimes> awaitValue(ChannelEnd end) override {
-    queues->drain();
-    return inner->awaitValue(end);
-  }
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
-                          const std::optional<int64_t> &freed) override {
+                          const ReceiveTime &freed) override {
     return move(after, [=, this] {
       return inner->receive(end, queues->hostOf(into), {}, freed);
     });
@@ -82,17 +79,13 @@ public:
     queues->drain();
     return inner->exchange(group, value);
   }
-  void pace(Group group, const LinkTime &link) override {
-    queues->drain();
-    inner->pace(group, link);
-  }
   /// The device's threads may be at work: the queue's own thread does it all.
   void setParallelFor(ParallelFor) override {}
   void setCommThreads(int count) override {
     queues->drain();
     inner->setCommThreads(count);
   }
-  TransportStatistics statistics() const override {
+  CommunicatorStatistics statistics() const override {
     queues->drain();
     return inner->statistics();
   }
@@ -126,7 +119,7 @@ private:
     return Arrival(std::move(over), completion);
   }
 
-  std::unique_ptr<Transport> inner;
+  std::unique_ptr<Communicator> inner;
   std::shared_ptr<WorkQueues> queues;
   size_t queue;
   uint64_t requests = 0;

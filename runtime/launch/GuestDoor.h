@@ -1,5 +1,5 @@
-// Ranks whose processes the launcher has not started: they come by a socket of
-// this machine, and get there what a child inherits.
+// The launcher's end of the way by which ranks come whose processes it has not
+// started: a socket of this machine, where they get what a child inherits.
 
 #pragma once
 
@@ -11,11 +11,15 @@
 
 namespace polyrank::runtime {
 
-/// The launcher's end. Its socket is abstract: it has a random name, no file,
-/// and vanishes with its process. Only processes of the same user come in, and
-/// only such as run the same build.
+/// Where guests (Guest.h) come in. Its socket is abstract: it has a name and no
+/// file, and vanishes with its process. Only processes of the same
+/// user come in, and only such as run the same build.
 class GuestDoor {
 public:
+  /// Fails if another process of this machine (more exactly, of its network
+  /// namespace) has the name. checkJobName finds the name right.
+  static Result<GuestDoor> open(const std::string &name);
+  /// The same under a name that is drawn at random.
   static Result<GuestDoor> open();
 
   /// What a guest needs to know to come (comeAsGuest).
@@ -25,6 +29,8 @@ public:
   struct Request {
     Descriptor socket, pidFile;
     int pid = 0, rank = -1;
+    /// The SHA-256 of the plan that the process knows; empty: it knows none.
+    std::string planHash;
   };
   /// Returns the requests that have come. Does not wait. A process that may not
   /// come in is refused, and told why.
@@ -32,9 +38,10 @@ public:
   /// The descriptors that are readable when `look` finds something new.
   std::vector<int> descriptors() const;
 
-  /// Tells the process why it cannot be the rank.
-  static void refuse(const Request &request, const std::string &why);
-  /// Hands the process all that the rank needs, and binds it to the cores.
+  /// Tells the process why it cannot be the rank, and with which status it is
+  /// to end.
+  static void refuse(const Request &request, const Error &why);
+  /// Hands the process all that the rank needs.
   static Result<std::unique_ptr<RankProcess>> admit(Request request,
                                                     const RankStart &start);
 
@@ -53,19 +60,5 @@ private:
   std::string title;
   std::vector<Caller> callers;
 };
-
-/// What a guest was admitted with. It owns the open files.
-struct Admission {
-  RankStart start;
-  int reports = -1;
-};
-
-/// Asks the launcher behind the door of this name to be this rank. Waits for
-/// the answer. Fails with the launcher's reason if it refuses.
-Result<Admission> comeAsGuest(const std::string &door, int rank);
-
-/// Makes this process the rank, as if the launcher had started it: runs this
-/// program again with the launcher's arguments. Returns only if that fails.
-Error becomeRank(const Admission &admission);
 
 } // namespace polyrank::runtime

@@ -1,8 +1,8 @@
-// A transport for tests of one rank's program.
+// A communicator for tests of one rank's program.
 
 #pragma once
 
-#include "runtime/comm/Transport.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "test/runtime/job/AloneJob.h"
 
@@ -13,20 +13,22 @@
 namespace polyrank::runtime::test {
 
 /// A rank without others, which records its communication.
-class AloneTransport : public Transport {
+class AloneCommunicator : public Communicator {
 public:
-  AloneTransport(int rank, int ranks, DeviceMemory region)
-      : number(rank), ranks(ranks), region(std::move(region)) {}
+  AloneCommunicator(int rank, int ranks)
+      : AloneCommunicator(std::make_unique<AloneJob>(rank, ranks)) {}
 
-  int rank() const override { return number; }
-  int worldSize() const override { return ranks; }
-  JobMember &job() override { return alone; }
-  DeviceSpan sharedMemory() override { return region.span(); }
-  Result<Group> createGroup(std::span<const int32_t> members) override {
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
+    region = std::move(memory);
+    return {};
+  }
+  Result<Group> createGroup(std::span<const int32_t> members,
+                            const LinkTime &) override {
     groups.emplace_back(members.begin(), members.end());
     return Group{static_cast<uint32_t>(groups.size() - 1)};
   }
-  Result<void> check(const Collective &) const override { return {}; }
+  Result<void> check(const Collective &) override { return {}; }
   Result<Request> start(const Collective &collective, Events after) override {
     for (const Event &event : after)
       if (Result<void> over = event.wait(); !over)
@@ -46,25 +48,20 @@ public:
   Result<ChannelEnd> openChannel(const Channel &) override {
     return ChannelEnd{};
   }
-  Result<int64_t> awaitRoom(ChannelEnd) override { return 0; }
   Result<Arrival> send(ChannelEnd, DeviceSpan, Events,
-                       const std::optional<TransferTimes> &) override {
+                       const SendTimes &) override {
     return Arrival(Event(), Completion());
-  }
-  Result<TransferTimes> awaitValue(ChannelEnd) override {
-    return TransferTimes{};
   }
   Result<Arrival> receive(ChannelEnd, DeviceSpan, Events,
-                          const std::optional<int64_t> &) override {
+                          const ReceiveTime &) override {
     return Arrival(Event(), Completion());
   }
-  void pace(Group, const LinkTime &) override {}
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override {
     return std::vector(groups[group.index].size(), value);
   }
   void setParallelFor(ParallelFor) override {}
   void setCommThreads(int) override {}
-  TransportStatistics statistics() const override { return {}; }
+  CommunicatorStatistics statistics() const override { return {}; }
 
   struct Done {
     uint32_t group;
@@ -81,18 +78,21 @@ public:
   float others = 0;
 
 private:
+  explicit AloneCommunicator(std::unique_ptr<AloneJob> joined)
+      : Communicator(*joined, fullProperties("alone")),
+        alone(std::move(joined)) {}
   void addFromOthers(const Transfer &transfer) {
     if (others == 0)
       return;
     auto *values = reinterpret_cast<float *>(
-        DeviceAccess::pointerTo(region.span().address + transfer.input));
+        DeviceAccess::pointerTo(region->span().address + transfer.input));
     for (int64_t n = 0;
-         n < elementsOf(CollectiveKind::AllReduce, transfer, ranks).input; ++n)
+         n < elementsOf(CollectiveKind::AllReduce, transfer, worldSize()).input;
+         ++n)
       values[n] += others * values[n];
   }
-  int number, ranks;
-  AloneJob alone{number, ranks};
-  DeviceMemory region;
+  std::unique_ptr<AloneJob> alone;
+  std::shared_ptr<const DeviceMemory> region;
 };
 
 } // namespace polyrank::runtime::test

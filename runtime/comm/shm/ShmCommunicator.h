@@ -1,4 +1,4 @@
-// One rank's end of the shared-memory transport.
+// One rank's end of the shared-memory communicator.
 
 #pragma once
 
@@ -6,6 +6,7 @@
 #include "runtime/comm/shm/ShmMemory.h"
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -16,45 +17,43 @@
 
 namespace polyrank::runtime::shm {
 
-class ShmTransport : public Transport {
+class ShmCommunicator : public Communicator {
 public:
-  static Result<std::unique_ptr<Transport>>
+  static Result<std::unique_ptr<Communicator>>
   attach(std::span<const int> descriptors, JobMember &job,
          const ProgramDigest &program);
-  ~ShmTransport() override;
+  ~ShmCommunicator() override;
 
-  int rank() const override { return self; }
-  int worldSize() const override { return static_cast<int>(arenas.size()); }
-  JobMember &job() override { return *joined; }
-  DeviceSpan sharedMemory() override;
-  Result<Group> createGroup(std::span<const int32_t> ranks) override;
-  Result<void> check(const Collective &collective) const override;
+  Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) override;
+  Result<Group> createGroup(std::span<const int32_t> ranks,
+                            const LinkTime &link) override;
+  Result<void> check(const Collective &collective) override;
   Result<Request> start(const Collective &collective, Events after) override;
   Result<Arrival> wait(const Request &request) override;
-  Result<Arrival> run(const Collective &collective, Events after) override;
   Result<ChannelEnd> openChannel(const Channel &channel) override;
-  Result<int64_t> awaitRoom(ChannelEnd end) override;
   Result<Arrival> send(ChannelEnd end, DeviceSpan value, Events after,
-                       const std::optional<TransferTimes> &times) override;
-  Result<TransferTimes> awaitValue(ChannelEnd end) override;
+                       const SendTimes &times) override;
   Result<Arrival> receive(ChannelEnd end, DeviceSpan into, Events after,
-                          const std::optional<int64_t> &freed) override;
+                          const ReceiveTime &freed) override;
   Result<std::vector<uint64_t>> exchange(Group group, uint64_t value) override;
-  void pace(Group group, const LinkTime &link) override;
   void setParallelFor(ParallelFor parallelFor) override;
   void setCommThreads(int count) override;
-  TransportStatistics statistics() const override { return counters; }
+  CommunicatorStatistics statistics() const override { return counters; }
 
 private:
+  /// A rank's registered memory in this process.
   struct Arena {
     std::byte *base = nullptr;
     uint64_t size = 0;
+    bool isReached = false;
   };
   struct LocalGroup {
     uint32_t entry = 0; // in the control page
     int me = 0;         // this rank's member number
     std::vector<int32_t> ranks;
     uint64_t operations = 0; // started by this rank
+    bool isReached = false;  // the memory of all members
     LinkTime link;
     /// When the link to each member has delivered what was sent so far.
     std::map<uint32_t, int64_t> linkFreeAt;
@@ -127,26 +126,28 @@ private:
     bool sends = false;
     int32_t sender = 0, peer = 0; // ranks
     uint32_t slots = 1;
-    uint64_t id = 0, offset = 0, bytes = 0;
+    uint64_t id = 0, bytes = 0;
+    uint32_t number = 0; // among the sender's channels
     ChannelHeader *header = nullptr;
     uint64_t count = 0; // values that this rank has sent or received
-
-    std::byte *slot() const {
-      return reinterpret_cast<std::byte *>(header + 1) +
-             count % slots * slotBytesOf(bytes);
-    }
   };
 
-  ShmTransport() = default;
+  explicit ShmCommunicator(JobMember &job)
+      : Communicator(job, shmProperties), joined(&job), self(job.rank()) {}
 
   Error failed(const std::string &message);
-  Result<void> mapArena(int rank);
+  /// Lets this rank reach the memory of all members, for which it waits until
+  /// they have registered it.
+  Result<void> reach(LocalGroup &group);
+  /// Maps the memory of another rank, if it has registered it within `longest`;
+  /// see Arena::isReached.
+  Result<void> mapArena(int rank, std::chrono::milliseconds longest);
+  Result<void> awaitArena(int rank);
   Result<uint32_t> findEntry(std::span<const int32_t> ranks);
-  Result<void> awaitReady(GroupHeader &entry);
+  Result<void> awaitReady(std::atomic<EntryState> &state);
 
   Result<OpenCollective *> startRounds(const Collective &collective);
   Result<Completion> finishRounds(OpenCollective &collective);
-  Result<Arrival> finishSince(int64_t begin, OpenCollective &collective);
   Result<void> startOperation(Operation &operation,
                               const OperationRecord &record);
   Result<void> makeRoom(Operation &operation);
@@ -195,9 +196,19 @@ private:
   std::string describeWait(int rank) const;
 
   // Channels.cpp
+  /// Returns the number of the channel among those of its sender.
+  Result<uint32_t> findChannel(int32_t sender, int32_t receiver, uint64_t id);
+  /// Takes the slots of a channel in which this rank sends.
+  Result<void> takeSlots(const OpenChannel &channel, bool hasValues);
   TransferRecord &slotRecordOf(const OpenChannel &channel) const;
+  /// The next slot. The channel's sender has opened it.
+  std::byte *slotOf(const OpenChannel &channel) const;
   /// Waits until there is a slot to send to, or a value to receive.
   Result<void> awaitPeer(const OpenChannel &channel);
+  /// The same for a slot. Returns when it became free; see SendTimes.
+  Result<int64_t> awaitRoom(const OpenChannel &channel);
+  /// The same for a value. Fails if the ends disagree on the channel.
+  Result<TransferTimes> awaitValue(const OpenChannel &channel);
   Result<void> checkPeer(const OpenChannel &channel);
   bool isFor(const OpenChannel &channel, uint64_t word) const;
   void ring(const OpenChannel &channel) const;
@@ -234,18 +245,25 @@ private:
   void awaitBell(uint32_t bell) const;
   void stopCommThreads();
 
-  JobMember *joined = nullptr;
-  std::vector<Descriptor> files; // the control page, and arenas by rank
+  JobMember *joined;
+  Descriptor file; // of the control page
+  /// Where this rank leaves its memory, and by rank where it takes that of
+  /// others.
+  Descriptor sending;
+  std::vector<Descriptor> receiving;
+  std::shared_ptr<const DeviceMemory> registered;
   ControlPage control;
   Job::AbortHook wakes;
   uint64_t spinNanoseconds = 0; // before a thread sleeps
-  int self = 0;
-  std::vector<Arena> arenas; // by rank; mapped if in a group of this rank
+  int self;
+  std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;
-  uint32_t usedRecords = 0; // by channels in which this rank sends
+  /// Of the channels in which this rank sends.
+  uint32_t usedRecords = 0;
+  uint64_t usedSlotBytes = 0;
   ParallelFor threads;
-  TransportStatistics counters{};
+  CommunicatorStatistics counters{};
   uint64_t waited = 0; // nanoseconds, in the current call
   /// Collectives that were started and not waited for, oldest first; and spare
   /// objects for further ones.

@@ -1,8 +1,6 @@
 // Places collectives in a rank's memory, and compares.
 
-#include "test/runtime/comm/TransportCases.h"
-
-#include "runtime/device/DeviceAccess.h"
+#include "test/runtime/comm/CommunicatorCases.h"
 
 #include <algorithm>
 #include <numeric>
@@ -54,22 +52,20 @@ Reduction sumIfReducing(CollectiveKind kind) {
              : Reduction::None;
 }
 
-Ranks allRanks(const Transport &transport) {
-  Ranks ranks(transport.worldSize());
+Ranks allRanks(const Communicator &communicator) {
+  Ranks ranks(communicator.worldSize());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
-std::byte *memoryOf(Transport &transport) {
-  return DeviceAccess::pointerTo(transport.sharedMemory().address);
-}
+std::byte *memoryOf(const Communicator &) { return registeredMemory().data(); }
 
 static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
-PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
-                       uint64_t salt, uint64_t &cursor)
-    : transport(transport), test(std::move(given)) {
-  auto group = transport.createGroup(ranks);
+PlacedCase::PlacedCase(Communicator &communicator, const Ranks &ranks,
+                       Case given, uint64_t salt, uint64_t &cursor)
+    : communicator(communicator), test(std::move(given)) {
+  auto group = communicator.createGroup(ranks);
   if (!group) {
     error = group.error().message;
     return;
@@ -79,9 +75,10 @@ PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
   collective.permutation = test.permutation;
   int members = static_cast<int>(ranks.size());
   me = static_cast<int>(
-      std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin());
+      std::find(ranks.begin(), ranks.end(), communicator.rank()) -
+      ranks.begin());
   int64_t element = bytesOf(collective.dtype);
-  auto memory = DeviceAccess::bytesOf(transport.sharedMemory());
+  auto memory = registeredMemory();
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Transfer &transfer = test.transfers[t];
     inputs.emplace_back();
@@ -118,7 +115,7 @@ PlacedCase::PlacedCase(Transport &transport, const Ranks &ranks, Case given,
 }
 
 std::string PlacedCase::check() const {
-  auto memory = DeviceAccess::bytesOf(transport.sharedMemory());
+  auto memory = registeredMemory();
   for (size_t t = 0; t < test.transfers.size(); ++t) {
     Bytes expected =
         referenceOutput(collective, test.transfers[t], inputs[t], me);
@@ -134,13 +131,13 @@ std::string PlacedCase::check() const {
   return "";
 }
 
-std::string runCase(Transport &transport, const Ranks &ranks, Case test,
+std::string runCase(Communicator &communicator, const Ranks &ranks, Case test,
                     uint64_t salt, uint64_t skew) {
-  uint64_t cursor = 64 * skew * transport.rank();
-  PlacedCase placed(transport, ranks, std::move(test), salt, cursor);
+  uint64_t cursor = 64 * skew * communicator.rank();
+  PlacedCase placed(communicator, ranks, std::move(test), salt, cursor);
   if (!placed.error.empty())
     return placed.error;
-  if (auto done = transport.run(placed.collective); !done)
+  if (auto done = communicator.run(placed.collective); !done)
     return done.error().message;
   return placed.check();
 }

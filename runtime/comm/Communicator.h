@@ -6,7 +6,8 @@
 #include "runtime/device/DeviceMemory.h"
 #include "runtime/device/Event.h"
 #include "runtime/job/Job.h"
-#include "runtime/plan/Collectives.h"
+#include "runtime/plan/CommunicatorProperties.h"
+#include "runtime/plan/Queues.h"
 #include "support/ElementType.h"
 #include "support/LinkTime.h"
 #include "support/Result.h"
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +27,8 @@
 namespace polyrank::runtime {
 
 /// One member of a collective: plan::Transfer with its buffers resolved to byte
-/// offsets into this rank's shared region. Offsets may differ between the ranks
-/// of a group, the shape may not.
+/// offsets into this rank's registered memory. Offsets may differ between the
+/// ranks of a group, the shape may not.
 ///
 /// A transfer's output is disjoint from its input, except as the kind's rule
 /// says (runtime/plan/Collectives.h): Same has output == input, Block output ==
@@ -36,7 +38,7 @@ struct Transfer : TransferShape {
   uint64_t input = 0, output = 0;
 };
 
-/// A handle of what a transport keeps for one list of ranks.
+/// A handle of what a communicator keeps for one list of ranks.
 struct Group {
   uint32_t index = 0;
 };
@@ -51,6 +53,13 @@ struct Collective {
   std::span<const int32_t> permutation = {}; // source of each member
   std::span<const Transfer> transfers = {};
   uint64_t id = 0; // of the global value
+  /// The wait follows the start at once, which counts as a part of it.
+  bool isAwaited = false;
+  /// The queue that the plan has for it (runtime/plan/Queues.h). A communicator
+  /// may let it begin only when the one before it on the queue has ended: the
+  /// plan's verifier has found that ranks do not wait for each other then. A
+  /// communicator with one order for all of them takes the order of the starts.
+  uint32_t queue = firstCommunicationQueue;
 };
 
 /// Identifies a collective from its start to its wait.
@@ -98,20 +107,23 @@ using RangeBody = std::function<void(int64_t begin, int64_t end)>;
 using ParallelFor =
     std::function<void(int64_t range, int64_t grain, const RangeBody &body)>;
 
-/// One end of a channel: a ring of slots in the sender's shared region, after a
-/// header of 64 bytes (runtime/plan/Channels.h) that is initially zero and that
-/// only the transport accesses. Values are received in the order in which they
-/// are sent.
+/// One end of a channel, which takes values of one id from one member of a
+/// group to another. Values are received in the order in which they are sent.
+/// The communicator has the memory for those on their way.
 struct Channel {
   Group group;
   uint32_t from = 0, to = 0; // member numbers
-  uint32_t slots = 1;
-  uint64_t id = 0;     // of the value
-  uint64_t offset = 0; // in the sender's shared region
-  uint64_t bytes = 0;  // of each value
+  uint32_t slots = 1;        // how many values may be on their way
+  uint64_t id = 0;           // of the value
+  uint64_t bytes = 0;        // of each value
+  /// False in a rehearsal: only times go through the channel, and the
+  /// communicator takes no memory for values.
+  bool hasValues = true;
+  /// The queue of this rank's end, on which nothing else is.
+  uint32_t queue = firstCommunicationQueue;
 };
 
-/// A channel that a transport has opened.
+/// A channel that a communicator has opened.
 struct ChannelEnd {
   uint32_t index = 0;
 };
@@ -121,6 +133,11 @@ struct ChannelEnd {
 struct TransferTimes {
   int64_t sent = 0, arrives = 0;
 };
+/// Says when a value is sent and arrives, once a slot is free. `freed` is when
+/// it became free, in nanoseconds of CLOCK_MONOTONIC; 0 if it was never used.
+using SendTimes = std::function<Result<TransferTimes>(int64_t freed)>;
+/// Says when a slot becomes free, once its value has been sent.
+using ReceiveTime = std::function<Result<int64_t>(const TransferTimes &times)>;
 
 /// Totals over one rank's collectives so far. `bytes` is what the rank sent:
 /// sentBytes of each transfer, except that a member that permutes from itself
@@ -128,40 +145,56 @@ struct TransferTimes {
 struct CollectiveStatistics {
   uint64_t calls = 0, bytes = 0;
   uint64_t nanoseconds = 0;         // spent in starts and waits
-  uint64_t startingNanoseconds = 0; // of these, in starts except by `run`
+  uint64_t startingNanoseconds = 0; // of these, in starts that are not awaited
   uint64_t waitingNanoseconds = 0;  // of these, waiting for other ranks
 };
 /// Statistics by CollectiveKind, and after them those of sends and receives.
-using TransportStatistics =
+using CommunicatorStatistics =
     std::array<CollectiveStatistics, numCollectiveKinds + 1>;
 inline constexpr int transferStatistics = numCollectiveKinds;
 
 /// One rank's end of the connection to all others, the ranks of a job. All
 /// calls are made by one thread. The first failure aborts the job, and then
 /// every call on every rank fails with its message.
-class Transport {
+class Communicator {
 public:
-  virtual ~Transport() = default;
+  virtual ~Communicator() = default;
 
-  virtual int rank() const = 0;
-  virtual int worldSize() const = 0;
+  int rank() const { return member.rank(); }
+  int worldSize() const { return member.worldSize(); }
   /// The job that this rank has joined.
-  virtual JobMember &job() = 0;
+  JobMember &job() const { return member; }
+  /// The same on all ranks.
+  const CommunicatorProperties &properties() const { return has; }
 
-  /// This rank's shared region, in memory that its device computes in:
-  /// initially zero, page-aligned, of the size that the job was created with.
-  /// Offsets in transfers count from here.
-  virtual DeviceSpan sharedMemory() = 0;
+  /// Lets peers reach memory that this rank's device has allocated for them, as
+  /// Sharing::Peers: the buffers of collectives lie in it, and offsets in
+  /// transfers count from its start. Called once, before a collective is
+  /// checked or started, and does not wait for others. The communicator keeps
+  /// the memory until its end.
+  virtual Result<void>
+  registerMemory(std::shared_ptr<const DeviceMemory> memory) = 0;
 
   /// Creates the group of `ranks`, in this order; they contain this rank, and
   /// no rank twice. Each member creates it at any time before its first use;
   /// the same list gives the same group.
-  virtual Result<Group> createGroup(std::span<const int32_t> ranks) = 0;
+  ///
+  /// With a link, the group's collectives take turns on an emulated one from
+  /// now on: from when the last member has started it and the link is free, a
+  /// collective takes at least its collectiveTime
+  /// (runtime/plan/CollectiveTime.h). Point-to-point transfers have a link of
+  /// their own for each pair of members and direction, which carries one value
+  /// after another: each takes its messageTime. Each member gives the same
+  /// link, before the group's first collective. Only with `emulatesLinks`.
+  virtual Result<Group> createGroup(std::span<const int32_t> ranks,
+                                    const LinkTime &link = {}) = 0;
 
-  /// Fails unless `start` can run this collective: it must be well formed and
-  /// its buffers must lie in this rank's shared region. Called once for each
-  /// collective of a program, before the program runs.
-  virtual Result<void> check(const Collective &collective) const = 0;
+  /// Fails unless `start` can run this collective: it must be one that the
+  /// communicator has (`properties`), well formed, and
+  /// its buffers must lie in this rank's registered memory. Called once for
+  /// each collective of a program, before the program runs. Waits until all
+  /// members have registered their memory.
+  virtual Result<void> check(const Collective &collective) = 0;
 
   /// Starts a collective that `check` accepts, once `after` is over. From then
   /// until the event of its arrival, this rank's inputs must stay as they are,
@@ -174,37 +207,36 @@ public:
                                 Events after = {}) = 0;
 
   /// Returns the end of a collective, for what comes next. Called once for each
-  /// request, in any order. Sums are taken in
-  /// group order, so all ranks get equal bits, independent of timing and of the
-  /// number of threads; f16 and bf16 are summed in f32 and rounded once;
-  /// integers wrap; max and min propagate NaN.
+  /// request, in any order. Integers wrap; max and min propagate NaN; what
+  /// floating-point sums promise is in `properties`. No bit depends on the
+  /// number of threads.
   virtual Result<Arrival> wait(const Request &request) = 0;
 
   /// Starts a collective and returns its end.
-  virtual Result<Arrival> run(const Collective &collective, Events after = {}) {
-    POLYRANK_ASSIGN(request, start(collective, after));
+  Result<Arrival> run(const Collective &collective, Events after = {}) {
+    Collective awaited = collective;
+    awaited.isAwaited = true;
+    POLYRANK_ASSIGN(request, start(awaited, after));
     return wait(request);
   }
 
-  /// Opens this rank's end of a channel, once, before the first value is sent.
-  /// Each value has `bytes` bytes or is empty.
+  /// Opens this rank's end of a channel, before the first value is sent;
+  /// several commands may open the same one. Each value has `bytes` bytes or is
+  /// empty. The memory for values is resident, so that a send cannot fail for
+  /// lack of it.
   virtual Result<ChannelEnd> openChannel(const Channel &channel) = 0;
-  /// Waits until a slot is free. Returns when it became free, in nanoseconds of
-  /// CLOCK_MONOTONIC; 0 if the slot was never used.
-  virtual Result<int64_t> awaitRoom(ChannelEnd end) = 0;
-  /// Copies a value to the next free slot, once `after` is over. The value
-  /// arrives when `times` say, or else when the group's link says.
-  virtual Result<Arrival>
-  send(ChannelEnd end, DeviceSpan value, Events after = {},
-       const std::optional<TransferTimes> &times = {}) = 0;
-  /// Waits until the next value has been sent.
-  virtual Result<TransferTimes> awaitValue(ChannelEnd end) = 0;
+  /// Copies a value to the next free slot, once there is one and `after` is
+  /// over. The value arrives when `times` says, or else when the group's link
+  /// says.
+  virtual Result<Arrival> send(ChannelEnd end, DeviceSpan value,
+                               Events after = {},
+                               const SendTimes &times = {}) = 0;
   /// Copies the next value, once it has arrived and `after` is over, and frees
-  /// its slot, with the time `freed` if it is given, else with the current
-  /// time. With `freed` it does not wait for the link.
+  /// its slot, at the time that `freed` says if it is given, else at the
+  /// current one. With `freed` it does not wait for the link.
   virtual Result<Arrival> receive(ChannelEnd end, DeviceSpan into,
                                   Events after = {},
-                                  const std::optional<int64_t> &freed = {}) = 0;
+                                  const ReceiveTime &freed = {}) = 0;
 
   /// Returns what each member of the group gave, in the order of the group,
   /// once all of them have called it: how ranks tell each other single numbers,
@@ -212,15 +244,6 @@ public:
   /// not wait for the device.
   virtual Result<std::vector<uint64_t>> exchange(Group group,
                                                  uint64_t value) = 0;
-
-  /// From now on makes the group's collectives take turns on an emulated link:
-  /// from when the last member has started it and the link is free, a
-  /// collective takes at least its collectiveTime
-  /// (runtime/plan/CollectiveTime.h). Point-to-point transfers have a link of
-  /// their own for each pair of members and direction, which carries one value
-  /// after another: each takes its messageTime. Each member calls it with the
-  /// same link, before the group's first collective.
-  virtual void pace(Group group, const LinkTime &link) = 0;
 
   /// Sets the threads for copies and sums; without them the calling thread does
   /// the work.
@@ -230,7 +253,15 @@ public:
   /// threads inherit the calling thread's floating-point mode (flush-to-zero).
   virtual void setCommThreads(int count) = 0;
 
-  virtual TransportStatistics statistics() const = 0;
+  virtual CommunicatorStatistics statistics() const = 0;
+
+protected:
+  Communicator(JobMember &job, const CommunicatorProperties &properties)
+      : member(job), has(properties) {}
+
+private:
+  JobMember &member;
+  const CommunicatorProperties has;
 };
 
 } // namespace polyrank::runtime

@@ -1,7 +1,7 @@
 // A rank's groups, and the start and end of operations. Work.cpp does the work
 // of operations; in Wait.cpp ranks wait for each other.
 
-#include "runtime/comm/shm/ShmTransport.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
 
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/plan/CollectiveTime.h"
@@ -76,17 +76,17 @@ std::string describeRecord(const OperationRecord &record) {
 
 } // namespace
 
-Result<std::unique_ptr<Transport>> attach(std::span<const int> descriptors,
-                                          JobMember &job,
-                                          const ProgramDigest &program) {
-  return ShmTransport::attach(descriptors, job, program);
+Result<std::unique_ptr<Communicator>> attach(std::span<const int> descriptors,
+                                             JobMember &job,
+                                             const ProgramDigest &program) {
+  return ShmCommunicator::attach(descriptors, job, program);
 }
 
-Result<std::unique_ptr<Transport>>
-ShmTransport::attach(std::span<const int> descriptors, JobMember &job,
-                     const ProgramDigest &program) {
+Result<std::unique_ptr<Communicator>>
+ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
+                        const ProgramDigest &program) {
   std::string name = "rank " + std::to_string(job.rank());
-  if (descriptors.size() != size_t(job.worldSize()) + 1)
+  if (descriptors.size() != size_t(filesOf(job.worldSize())))
     return Error{name + ": " + std::to_string(descriptors.size()) +
                      " files are not the memory of " +
                      std::to_string(job.worldSize()) + " ranks",
@@ -104,70 +104,146 @@ ShmTransport::attach(std::span<const int> descriptors, JobMember &job,
                      "start it again",
                  Error::Fault::Rank};
 
-  std::unique_ptr<ShmTransport> transport(new ShmTransport);
-  transport->joined = &job;
-  for (int file : descriptors) {
-    transport->files.emplace_back(file);
+  std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator(job));
+  for (int file : descriptors)
     fcntl(file, F_SETFD, FD_CLOEXEC);
+  communicator->file = Descriptor(descriptors[0]);
+  for (int rank = 0; rank < job.worldSize(); ++rank) {
+    Descriptor sending(descriptors[1 + 2 * rank]);
+    if (rank == job.rank())
+      communicator->sending = std::move(sending);
+    communicator->receiving.emplace_back(descriptors[2 + 2 * rank]);
   }
-  transport->control = std::move(page);
-  transport->self = job.rank();
-  transport->arenas.resize(job.worldSize());
-  transport->spinNanoseconds = job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
-  transport->wakes =
-      job.onAbort([control = &transport->control] { control->wakeSleepers(); });
-  if (auto mapped = transport->mapArena(job.rank()); !mapped)
-    return transport->failed(mapped.error().message);
-  return std::unique_ptr<Transport>(std::move(transport));
+  communicator->control = std::move(page);
+  // A rank that crashes dumps what it has sent, and not what others have.
+  for (int rank = 0; rank < job.worldSize(); ++rank)
+    if (auto slots = communicator->control.slots(rank);
+        rank != job.rank() && !slots.empty())
+      madvise(slots.data(), slots.size(), MADV_DONTDUMP);
+  communicator->arenas.resize(job.worldSize());
+  communicator->spinNanoseconds =
+      job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
+  communicator->wakes = job.onAbort(
+      [control = &communicator->control] { control->wakeSleepers(); });
+  return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
-ShmTransport::~ShmTransport() {
+ShmCommunicator::~ShmCommunicator() {
   stopCommThreads(); // a rank that leaves must not work on a piece
-  for (Arena &arena : arenas)
-    if (arena.base)
-      munmap(arena.base, arena.size);
+  for (int rank = 0; rank < worldSize(); ++rank)
+    if (rank != self && arenas[rank].base)
+      munmap(arenas[rank].base, arenas[rank].size);
 }
 
-Error ShmTransport::failed(const std::string &message) {
+Error ShmCommunicator::failed(const std::string &message) {
   return joined->fail(message); // of the first rank that failed
 }
 
-Result<void> ShmTransport::mapArena(int rank) {
-  Arena &arena = arenas[rank];
-  struct stat status;
-  if (arena.base)
-    return {};
-  if (fstat(files[rank + 1].get(), &status) != 0)
-    return Error{"arena of rank " + std::to_string(rank) + ": " +
-                     std::strerror(errno),
+Result<void>
+ShmCommunicator::registerMemory(std::shared_ptr<const DeviceMemory> memory) {
+  Arena &arena = arenas[self];
+  int descriptor = DeviceAccess::descriptorOf(*memory);
+  auto bytes = DeviceAccess::bytesOf(memory->span());
+  if (arena.isReached)
+    return Error{"rank " + std::to_string(self) + " registers memory twice",
                  Error::Fault::Rank};
-  if (status.st_size == 0)
-    return {};
-  void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
-                      MAP_SHARED, files[rank + 1].get(), 0);
-  if (memory == MAP_FAILED)
-    return Error{"mapping the arena of rank " + std::to_string(rank) + " of " +
-                     std::to_string(status.st_size) +
-                     " bytes: " + std::strerror(errno),
+  if (bytes.size() > 0 && descriptor < 0)
+    return Error{"rank " + std::to_string(self) +
+                     " registers memory that its device has not allocated for "
+                     "peers",
                  Error::Fault::Rank};
-  // Otherwise every rank that crashes would dump the memory of all others.
-  if (rank != self)
-    madvise(memory, status.st_size, MADV_DONTDUMP);
-  arena.base = static_cast<std::byte *>(memory);
-  arena.size = status.st_size;
+  if (auto left = leaveMemory(sending.get(), descriptor); !left)
+    return left;
+  arena = {bytes.data(), bytes.size(), true};
+  registered = std::move(memory);
   return {};
 }
 
-DeviceSpan ShmTransport::sharedMemory() {
-  return DeviceAccess::spanOf({arenas[self].base, arenas[self].size});
+Result<void> ShmCommunicator::reach(LocalGroup &group) {
+  if (group.isReached)
+    return {};
+  for (int32_t rank : group.ranks)
+    if (auto reached = awaitArena(rank); !reached)
+      return reached;
+  group.isReached = true;
+  return {};
 }
 
-Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
+Result<void> ShmCommunicator::awaitArena(int rank) {
+  constexpr std::chrono::milliseconds longest(100);
+  if (rank == self && !arenas[rank].isReached)
+    return Error{"rank " + std::to_string(self) + " has registered no memory",
+                 Error::Fault::Rank};
+  // A token that no wait for an operation or a channel has.
+  constexpr uint64_t token = ~uint64_t(0);
+  bool waits = false;
+  Result<void> result = mapArena(rank, std::chrono::milliseconds(0));
+  while (result && !arenas[rank].isReached) {
+    if (!std::exchange(waits, true))
+      joined->beginWait(token, RankWait::What::Starts, {&rank, 1});
+    result = joined->health();
+    if (result)
+      result = joined->checkLauncher();
+    if (!result)
+      break;
+    JobMember::Presence presence = joined->presenceOf(rank);
+    bool isThere = presence == JobMember::Presence::Expected ||
+                   presence == JobMember::Presence::Present;
+    result = mapArena(rank, isThere ? longest : std::chrono::milliseconds(0));
+    if (result && !isThere && !arenas[rank].isReached)
+      result = failed(joined->describeAbsence(rank) + "; rank " +
+                      std::to_string(self) + " waits for its memory");
+  }
+  if (waits)
+    joined->endWait(self, token);
+  return result;
+}
+
+Result<void> ShmCommunicator::mapArena(int rank,
+                                       std::chrono::milliseconds longest) {
+  Arena &arena = arenas[rank];
+  if (arena.isReached)
+    return {};
+  POLYRANK_ASSIGN(left, takeMemory(receiving[rank].get(), longest));
+  if (!left)
+    return {};
+  struct stat status{};
+  if (left->descriptor.get() >= 0 &&
+      fstat(left->descriptor.get(), &status) != 0)
+    return Error{"arena of rank " + std::to_string(rank) + ": " +
+                     std::strerror(errno),
+                 Error::Fault::Rank};
+  if (status.st_size > 0) {
+    void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED, left->descriptor.get(), 0);
+    if (memory == MAP_FAILED)
+      return Error{"mapping the arena of rank " + std::to_string(rank) +
+                       " of " + std::to_string(status.st_size) +
+                       " bytes: " + std::strerror(errno),
+                   Error::Fault::Rank};
+    // Otherwise every rank that crashes would dump the memory of all others.
+    madvise(memory, status.st_size, MADV_DONTDUMP);
+    arena.base = static_cast<std::byte *>(memory);
+    arena.size = status.st_size;
+  }
+  arena.isReached = true;
+  return {};
+}
+
+Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks,
+                                           const LinkTime &link) {
+  // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
+  if (!link.isFree())
+    prctl(PR_SET_TIMERSLACK, 1);
   LocalGroup group;
   group.ranks.assign(ranks.begin(), ranks.end());
+  group.link = link;
   for (size_t g = 0; g < groups.size(); ++g)
-    if (groups[g].ranks == group.ranks)
+    if (groups[g].ranks == group.ranks) {
+      if (!link.isFree())
+        groups[g].link = link;
       return Group{static_cast<uint32_t>(g)};
+    }
   std::vector<bool> seen(worldSize());
   for (size_t m = 0; m < ranks.size(); ++m) {
     if (ranks[m] < 0 || ranks[m] >= worldSize() || seen[ranks[m]])
@@ -181,9 +257,6 @@ Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
   if (!seen[self])
     return failed("rank " + std::to_string(self) +
                   " makes a group to which it does not belong");
-  for (int32_t rank : ranks)
-    if (auto mapped = mapArena(rank); !mapped)
-      return failed(mapped.error().message);
   POLYRANK_ASSIGN(entry, findEntry(ranks));
   group.entry = entry;
   groups.push_back(std::move(group));
@@ -192,21 +265,21 @@ Result<Group> ShmTransport::createGroup(std::span<const int32_t> ranks) {
 
 /// Returns the entry of this list of ranks in the control page: an existing
 /// one, or a free one that the first member claims and fills.
-Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
+Result<uint32_t> ShmCommunicator::findEntry(std::span<const int32_t> ranks) {
   std::vector<int64_t> wide(ranks.begin(), ranks.end());
   uint64_t key = hashOf(wide);
   for (uint32_t g = 0; g < control.header().groupCapacity; ++g) {
     GroupHeader &entry = control.group(g);
-    GroupState state = GroupState::Free;
-    if (entry.state.compare_exchange_strong(state, GroupState::Claimed)) {
+    EntryState state = EntryState::Free;
+    if (entry.state.compare_exchange_strong(state, EntryState::Claimed)) {
       entry.key = key;
       entry.size = static_cast<uint32_t>(ranks.size());
       for (size_t m = 0; m < ranks.size(); ++m)
         control.member(g, m).rank = ranks[m];
-      entry.state.store(GroupState::Ready, std::memory_order_release);
+      entry.state.store(EntryState::Ready, std::memory_order_release);
       return g;
     }
-    if (auto ready = awaitReady(entry); !ready)
+    if (auto ready = awaitReady(entry.state); !ready)
       return ready.error();
     bool same = entry.key == key && entry.size == ranks.size();
     for (size_t m = 0; same && m < ranks.size(); ++m)
@@ -219,8 +292,8 @@ Result<uint32_t> ShmTransport::findEntry(std::span<const int32_t> ranks) {
                 " distinct groups of ranks");
 }
 
-Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
-  while (entry.state.load(std::memory_order_acquire) != GroupState::Ready) {
+Result<void> ShmCommunicator::awaitReady(std::atomic<EntryState> &state) {
+  while (state.load(std::memory_order_acquire) != EntryState::Ready) {
     if (auto alive = joined->health(); !alive)
       return alive;
     if (auto alive = joined->checkLauncher(); !alive)
@@ -230,22 +303,18 @@ Result<void> ShmTransport::awaitReady(GroupHeader &entry) {
   return {};
 }
 
-Result<void> ShmTransport::check(const Collective &collective) const {
+Result<void> ShmCommunicator::check(const Collective &collective) {
   if (collective.group.index >= groups.size())
     return Error{"no such group", Error::Fault::Rank};
-  const LocalGroup &group = groups[collective.group.index];
+  LocalGroup &group = groups[collective.group.index];
+  if (auto reached = reach(group); !reached)
+    return reached;
   return checkCollective(collective, static_cast<int>(group.ranks.size()),
                          group.me, arenas[self].size);
 }
 
-void ShmTransport::pace(Group handle, const LinkTime &link) {
-  groups[handle.index].link = link;
-  // Otherwise Linux wakes sleepers up to 50 us late, to coalesce timers.
-  prctl(PR_SET_TIMERSLACK, 1);
-}
-
-Result<Request> ShmTransport::start(const Collective &collective,
-                                    Events after) {
+Result<Request> ShmCommunicator::start(const Collective &collective,
+                                       Events after) {
   if (Result<void> over = await(after); !over)
     return over.error();
   int64_t begin = monotonicNanoseconds();
@@ -256,12 +325,13 @@ Result<Request> ShmTransport::start(const Collective &collective,
       counters[static_cast<size_t>(collective.kind)];
   int64_t end = monotonicNanoseconds(), taken = end - begin;
   counter.nanoseconds += taken;
-  counter.startingNanoseconds += taken - waited;
+  if (!collective.isAwaited)
+    counter.startingNanoseconds += taken - waited;
   counter.waitingNanoseconds += waited;
   return Request{(*started)->request, Event::over(end)};
 }
 
-Result<Arrival> ShmTransport::wait(const Request &request) {
+Result<Arrival> ShmCommunicator::wait(const Request &request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
   if (auto alive = joined->health(); !alive)
@@ -273,25 +343,8 @@ Result<Arrival> ShmTransport::wait(const Request &request) {
     return failed("rank " + std::to_string(self) +
                   " waits for a collective that it has not started, or has "
                   "waited for");
-  return finishSince(begin, **found);
-}
-
-Result<Arrival> ShmTransport::run(const Collective &collective, Events after) {
-  if (Result<void> over = await(after); !over)
-    return over.error();
-  int64_t begin = monotonicNanoseconds();
-  Result<OpenCollective *> started = startRounds(collective);
-  if (!started)
-    return started.error();
-  return finishSince(begin, **started);
-}
-
-/// Finishes a collective, and counts the time since `begin`.
-Result<Arrival> ShmTransport::finishSince(int64_t begin,
-                                          OpenCollective &collective) {
-  CollectiveStatistics &counter =
-      counters[static_cast<size_t>(collective.kind)];
-  POLYRANK_ASSIGN(completion, finishRounds(collective));
+  CollectiveStatistics &counter = counters[static_cast<size_t>((*found)->kind)];
+  POLYRANK_ASSIGN(completion, finishRounds(**found));
   int64_t end = monotonicNanoseconds();
   counter.nanoseconds += end - begin;
   return Arrival(Event::over(end), completion);
@@ -309,13 +362,16 @@ static uint64_t sentBytesOf(const Collective &collective, int members) {
   return bytes;
 }
 
-Result<ShmTransport::OpenCollective *>
-ShmTransport::startRounds(const Collective &collective) {
+Result<ShmCommunicator::OpenCollective *>
+ShmCommunicator::startRounds(const Collective &collective) {
   waited = 0;
   failpoint("collective.before_start");
   if (auto alive = joined->health(); !alive)
     return alive.error();
   LocalGroup &group = groups[collective.group.index];
+  if (!collective.transfers.empty())
+    if (auto reached = reach(group); !reached)
+      return reached.error();
   OperationRecord record = recordOf(collective, group.members());
   if (spare.empty())
     spare.push_back(std::make_unique<OpenCollective>());
@@ -355,7 +411,7 @@ ShmTransport::startRounds(const Collective &collective) {
 }
 
 /// Finishes all rounds, and keeps the memory of `collective` for another one.
-Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
+Result<Completion> ShmCommunicator::finishRounds(OpenCollective &collective) {
   for (size_t r = 0; r < collective.numRounds; ++r)
     if (auto done = finish(collective.rounds[r]); !done)
       return done.error();
@@ -374,8 +430,8 @@ Result<Completion> ShmTransport::finishRounds(OpenCollective &collective) {
   return completion;
 }
 
-Result<std::vector<uint64_t>> ShmTransport::exchange(Group handle,
-                                                     uint64_t value) {
+Result<std::vector<uint64_t>> ShmCommunicator::exchange(Group handle,
+                                                        uint64_t value) {
   failpoint("exchange.before");
   if (auto alive = joined->health(); !alive)
     return alive.error();
@@ -401,8 +457,8 @@ Result<std::vector<uint64_t>> ShmTransport::exchange(Group handle,
 
 /// Takes the operation's slot and publishes this member's record of it. The
 /// last member that does so completes the start.
-Result<void> ShmTransport::startOperation(Operation &operation,
-                                          const OperationRecord &record) {
+Result<void> ShmCommunicator::startOperation(Operation &operation,
+                                             const OperationRecord &record) {
   LocalGroup &group = *operation.group;
   operation.number = group.operations;
   if (auto room = makeRoom(operation); !room)
@@ -437,7 +493,7 @@ Result<void> ShmTransport::startOperation(Operation &operation,
 
 /// Finishes the previous operation of the slot, if it is still in flight, and
 /// the oldest operations until there is room to publish the transfers' offsets.
-Result<void> ShmTransport::makeRoom(Operation &operation) {
+Result<void> ShmCommunicator::makeRoom(Operation &operation) {
   uint32_t entry = operation.group->entry;
   auto isDone = [&](const Published &each) {
     uint32_t turn = control.group(each.entry)
@@ -465,8 +521,8 @@ Result<void> ShmTransport::makeRoom(Operation &operation) {
   return {};
 }
 
-ShmTransport::Operation *ShmTransport::findOpen(uint32_t entry, uint32_t slot,
-                                                uint32_t turn) {
+ShmCommunicator::Operation *
+ShmCommunicator::findOpen(uint32_t entry, uint32_t slot, uint32_t turn) {
   for (auto &collective : open)
     for (size_t r = 0; r < collective->numRounds; ++r) {
       Operation &round = collective->rounds[r];
@@ -477,7 +533,8 @@ ShmTransport::Operation *ShmTransport::findOpen(uint32_t entry, uint32_t slot,
   return nullptr;
 }
 
-void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
+void ShmCommunicator::publishOffsets(Operation &operation,
+                                     MemberOperation &mine) {
   auto transfers = operation.collective.transfers;
   mine.firstOffsets = static_cast<uint32_t>(publishedEnd % publishedTransfers);
   if (transfers.empty())
@@ -493,7 +550,7 @@ void ShmTransport::publishOffsets(Operation &operation, MemberOperation &mine) {
 
 /// Called by the member that starts the operation last: compares the records of
 /// all members, and lets them begin the work.
-Result<void> ShmTransport::completeStart(const Operation &operation) {
+Result<void> ShmCommunicator::completeStart(const Operation &operation) {
   const LocalGroup &group = *operation.group;
   const OperationRecord &first = memberOf(operation, 0).record;
   for (int m = 1; m < group.members(); ++m) {
@@ -531,7 +588,7 @@ Result<void> ShmTransport::completeStart(const Operation &operation) {
   return {};
 }
 
-void ShmTransport::setParallelFor(ParallelFor parallelFor) {
+void ShmCommunicator::setParallelFor(ParallelFor parallelFor) {
   threads = std::move(parallelFor);
 }
 

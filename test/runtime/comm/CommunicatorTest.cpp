@@ -1,7 +1,7 @@
-// The conformance suite: what every transport must do, on real processes.
+// The conformance suite: what every communicator must do, on real processes.
 
 #include "support/Float16.h"
-#include "test/runtime/comm/TransportCases.h"
+#include "test/runtime/comm/CommunicatorCases.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,12 +20,12 @@ const CollectiveKind rowKinds[] = {CollectiveKind::AllGather,
                                    CollectiveKind::ReduceScatter};
 
 /// Runs every kind, with extents that a group of any size must support.
-std::string runAllKinds(Transport &transport, const Ranks &ranks) {
+std::string runAllKinds(Communicator &communicator, const Ranks &ranks) {
   int members = static_cast<int>(ranks.size());
   uint64_t salt = 0;
   std::string text;
   auto check = [&](Case test, uint64_t skew) {
-    text += runCase(transport, ranks, std::move(test), ++salt, skew);
+    text += runCase(communicator, ranks, std::move(test), ++salt, skew);
     return text.empty();
   };
   for (int64_t inner : {1, 2, 17, 1000, 4099}) {
@@ -71,30 +71,30 @@ std::string runAllKinds(Transport &transport, const Ranks &ranks) {
   return text;
 }
 
-TEST_P(TransportTest, EveryCollectiveEqualsItsDefinition) {
+TEST_P(CommunicatorTest, EveryCollectiveEqualsItsDefinition) {
   for (int ranks : {1, 2, 3, 4})
-    expectAllWell({.ranks = ranks}, [](Transport &transport) {
-      return runAllKinds(transport, allRanks(transport));
+    expectAllWell({.ranks = ranks}, [](Communicator &communicator) {
+      return runAllKinds(communicator, allRanks(communicator));
     });
 }
 
-TEST_P(TransportTest, DisjointAndOverlappingGroupsWorkInAnyOrderOfMembers) {
-  expectAllWell({.ranks = 5}, [](Transport &transport) {
+TEST_P(CommunicatorTest, DisjointAndOverlappingGroupsWorkInAnyOrderOfMembers) {
+  expectAllWell({.ranks = 5}, [](Communicator &communicator) {
     // Every rank visits the groups that it belongs to in this order.
     const Ranks groups[] = {{0, 1}, {3, 2}, {4, 0, 2},
                             {1, 3}, {4},    {4, 3, 2, 1, 0},
                             {0, 1}, {2, 3}, {0, 1, 2, 3, 4}};
     for (const Ranks &ranks : groups)
-      if (std::count(ranks.begin(), ranks.end(), transport.rank()))
-        if (std::string text = runAllKinds(transport, ranks); !text.empty())
+      if (std::count(ranks.begin(), ranks.end(), communicator.rank()))
+        if (std::string text = runAllKinds(communicator, ranks); !text.empty())
           return text;
     return std::string();
   });
 }
 
-TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
-  expectAllWell({.ranks = 3}, [](Transport &transport) {
-    Ranks ranks = allRanks(transport);
+TEST_P(CommunicatorTest, EveryTypeIsReducedAndMoved) {
+  expectAllWell({.ranks = 3}, [](Communicator &communicator) {
+    Ranks ranks = allRanks(communicator);
     uint64_t salt = 100;
     for (int d = 0; d < numProgramTypes; ++d)
       for (int64_t inner : {1, 33, 5001}) {
@@ -104,7 +104,7 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
           for (CollectiveKind kind :
                {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter})
             if (auto text = runCase(
-                    transport, ranks,
+                    communicator, ranks,
                     makeCase(kind, reduction, dtype, {rows(1, inner)}, 3),
                     ++salt);
                 !text.empty())
@@ -116,7 +116,7 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
           transfer.low = 2;
           transfer.high = 1;
           if (auto text = runCase(
-                  transport, ranks,
+                  communicator, ranks,
                   makeCase(kind, sumIfReducing(kind), dtype, {transfer}, 3),
                   ++salt);
               !text.empty())
@@ -130,7 +130,7 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
           if (kind == CollectiveKind::AllGather)
             transfer = rows(2, inner);
           if (auto text =
-                  runCase(transport, ranks,
+                  runCase(communicator, ranks,
                           makeCase(kind, Reduction::None, dtype, {transfer}, 3),
                           ++salt);
               !text.empty())
@@ -141,8 +141,8 @@ TEST_P(TransportTest, EveryTypeIsReducedAndMoved) {
   });
 }
 
-TEST_P(TransportTest, InPlaceCollectivesEqualTheirDefinition) {
-  expectAllWell({.ranks = 4}, [](Transport &transport) {
+TEST_P(CommunicatorTest, InPlaceCollectivesEqualTheirDefinition) {
+  expectAllWell({.ranks = 4}, [](Communicator &communicator) {
     uint64_t salt = 200;
     for (CollectiveKind kind :
          {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
@@ -151,7 +151,8 @@ TEST_P(TransportTest, InPlaceCollectivesEqualTheirDefinition) {
         Case test = makeCase(kind, sumIfReducing(kind), ElementType::F32,
                              {rows(1, inner)}, 4);
         test.inPlace = true;
-        if (auto text = runCase(transport, allRanks(transport), test, ++salt);
+        if (auto text =
+                runCase(communicator, allRanks(communicator), test, ++salt);
             !text.empty())
           return text;
       }
@@ -159,70 +160,73 @@ TEST_P(TransportTest, InPlaceCollectivesEqualTheirDefinition) {
   });
 }
 
-TEST_P(TransportTest, ABucketOfAnyNumberOfTransfersIsOneCollective) {
-  expectAllWell({.ranks = 3, .sharedSize = 1 << 22}, [](Transport &transport) {
-    for (int count : {0, 1, 7, 2500}) {
-      std::vector<Transfer> bucket;
-      for (int t = 0; t < count; ++t)
-        bucket.push_back(rows(1, 1 + t * 7 % 50));
-      for (CollectiveKind kind :
-           {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
-            CollectiveKind::AllGather})
-        if (auto text = runCase(transport, allRanks(transport),
-                                makeCase(kind, sumIfReducing(kind),
-                                         ElementType::F32, bucket, 3),
-                                300 + count);
-            !text.empty())
-          return text;
-    }
-    auto counted = transport.statistics()[0].calls;
-    return counted == 4 ? "" : std::to_string(counted) + " calls";
-  });
+TEST_P(CommunicatorTest, ABucketOfAnyNumberOfTransfersIsOneCollective) {
+  expectAllWell(
+      {.ranks = 3, .sharedSize = 1 << 22}, [](Communicator &communicator) {
+        for (int count : {0, 1, 7, 2500}) {
+          std::vector<Transfer> bucket;
+          for (int t = 0; t < count; ++t)
+            bucket.push_back(rows(1, 1 + t * 7 % 50));
+          for (CollectiveKind kind :
+               {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+                CollectiveKind::AllGather})
+            if (auto text = runCase(communicator, allRanks(communicator),
+                                    makeCase(kind, sumIfReducing(kind),
+                                             ElementType::F32, bucket, 3),
+                                    300 + count);
+                !text.empty())
+              return text;
+        }
+        auto counted = communicator.statistics()[0].calls;
+        return counted == 4 ? "" : std::to_string(counted) + " calls";
+      });
 }
 
-TEST_P(TransportTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
-  expectAllWell({.ranks = 2, .sharedSize = 24 << 20}, [](Transport &transport) {
-    transport.setParallelFor(onThreeThreads);
-    Ranks ranks = allRanks(transport);
-    int64_t inner = (1 << 20) + 13;
-    for (CollectiveKind kind :
-         {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
-          CollectiveKind::AllGather})
-      if (auto text =
-              runCase(transport, ranks,
-                      makeCase(kind, sumIfReducing(kind), ElementType::F32,
-                               {rows(1, 1001), rows(1, inner), rows(1, 5)}, 2),
-                      400);
-          !text.empty())
-        return text;
-    Transfer transfer = rows(3, 1);
-    transfer.x = 500;
-    transfer.y = 602;
-    return runCase(transport, ranks,
-                   makeCase(CollectiveKind::AllToAll, Reduction::None,
-                            ElementType::F32, {transfer}, 2),
-                   401);
-  });
+TEST_P(CommunicatorTest, LargeBuffersOnSeveralThreadsEqualTheDefinition) {
+  expectAllWell(
+      {.ranks = 2, .sharedSize = 24 << 20}, [](Communicator &communicator) {
+        communicator.setParallelFor(onThreeThreads);
+        Ranks ranks = allRanks(communicator);
+        int64_t inner = (1 << 20) + 13;
+        for (CollectiveKind kind :
+             {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+              CollectiveKind::AllGather})
+          if (auto text = runCase(
+                  communicator, ranks,
+                  makeCase(kind, sumIfReducing(kind), ElementType::F32,
+                           {rows(1, 1001), rows(1, inner), rows(1, 5)}, 2),
+                  400);
+              !text.empty())
+            return text;
+        Transfer transfer = rows(3, 1);
+        transfer.x = 500;
+        transfer.y = 602;
+        return runCase(communicator, ranks,
+                       makeCase(CollectiveKind::AllToAll, Reduction::None,
+                                ElementType::F32, {transfer}, 2),
+                       401);
+      });
 }
 
-TEST_P(TransportTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
-  expectAllWell({.ranks = 3}, [](Transport &transport) {
+TEST_P(CommunicatorTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
+  expectAllWell({.ranks = 3}, [](Communicator &communicator) {
     Ranks ranks{2, 0, 1};
-    auto group = transport.createGroup(ranks);
-    auto *values = reinterpret_cast<float *>(memoryOf(transport));
+    auto group = communicator.createGroup(ranks);
+    auto *values = reinterpret_cast<float *>(memoryOf(communicator));
     const float byRank[] = {-1e8f, 1.0f, 1e8f};
     Transfer transfer = rows(1, 2);
     Collective collective{.reduction = Reduction::Sum, .group = *group};
     collective.transfers = {&transfer, 1};
-    values[0] = values[1] = byRank[transport.rank()];
-    if (!transport.run(collective))
+    values[0] = values[1] = byRank[communicator.rank()];
+    if (!communicator.run(collective))
       return std::string("failed");
     if (values[0] != (1e8f + -1e8f) + 1.0f)
       return "sum is " + std::to_string(values[0]);
     collective.reduction = Reduction::Max;
     for (int nanAt = 0; nanAt < 3; ++nanAt) {
-      values[0] = transport.rank() == nanAt ? NAN : byRank[transport.rank()];
-      if (!transport.run(collective) || values[0] == values[0])
+      values[0] =
+          communicator.rank() == nanAt ? NAN : byRank[communicator.rank()];
+      if (!communicator.run(collective) || values[0] == values[0])
         return "maximum is " + std::to_string(values[0]);
     }
     return std::string();
@@ -230,8 +234,8 @@ TEST_P(TransportTest, ASumIsTakenInGroupOrderAndANaNIsNeverLost) {
 }
 
 /// Sums over the group, of one transfer and of a bucket, in place and not.
-std::string sumNarrow(Transport &transport, ElementType dtype) {
-  Ranks ranks = allRanks(transport);
+std::string sumNarrow(Communicator &communicator, ElementType dtype) {
+  Ranks ranks = allRanks(communicator);
   int members = static_cast<int>(ranks.size());
   uint64_t salt = 500;
   for (CollectiveKind kind :
@@ -244,28 +248,29 @@ std::string sumNarrow(Transport &transport, ElementType dtype) {
               rows(kind == CollectiveKind::ReduceScatter ? 3 : 1, inner));
         Case test = makeCase(kind, Reduction::Sum, dtype, bucket, members);
         test.inPlace = inPlace;
-        if (auto text = runCase(transport, ranks, test, ++salt); !text.empty())
+        if (auto text = runCase(communicator, ranks, test, ++salt);
+            !text.empty())
           return text;
       }
   return "";
 }
 
-TEST_P(TransportTest, NarrowFloatsAreSummedInF32AndRoundedOnce) {
+TEST_P(CommunicatorTest, NarrowFloatsAreSummedInF32AndRoundedOnce) {
   for (int members : {2, 3, 4})
-    expectAllWell({.ranks = members}, [](Transport &transport) {
-      transport.setParallelFor(onThreeThreads);
-      return sumNarrow(transport, ElementType::BF16) +
-             sumNarrow(transport, ElementType::F16);
+    expectAllWell({.ranks = members}, [](Communicator &communicator) {
+      communicator.setParallelFor(onThreeThreads);
+      return sumNarrow(communicator, ElementType::BF16) +
+             sumNarrow(communicator, ElementType::F16);
     });
 }
 
 // In the type itself 256 + 1 is 256 in bf16, and 2048 + 1 is 2048 in f16,
 // however often a one is added.
-TEST_P(TransportTest, NarrowSumsKeepSummandsBelowTheirRounding) {
+TEST_P(CommunicatorTest, NarrowSumsKeepSummandsBelowTheirRounding) {
   for (int members : {3, 4})
-    expectAllWell({.ranks = members}, [members](Transport &transport) {
-      auto group = transport.createGroup(allRanks(transport));
-      auto *values = reinterpret_cast<uint16_t *>(memoryOf(transport));
+    expectAllWell({.ranks = members}, [members](Communicator &communicator) {
+      auto group = communicator.createGroup(allRanks(communicator));
+      auto *values = reinterpret_cast<uint16_t *>(memoryOf(communicator));
       for (bool brain : {true, false})
         for (CollectiveKind kind :
              {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
@@ -274,7 +279,7 @@ TEST_P(TransportTest, NarrowSumsKeepSummandsBelowTheirRounding) {
           };
           float large = brain ? 256 : 2048;
           for (int i = 0; i < members; ++i)
-            values[i] = rounded(transport.rank() == 0 ? large : 1);
+            values[i] = rounded(communicator.rank() == 0 ? large : 1);
           Transfer transfer = rows(1, 1);
           transfer.output = 64;
           Collective collective{.kind = kind,
@@ -283,7 +288,7 @@ TEST_P(TransportTest, NarrowSumsKeepSummandsBelowTheirRounding) {
                                                : ElementType::F16,
                                 .group = *group};
           collective.transfers = {&transfer, 1};
-          if (!transport.run(collective))
+          if (!communicator.run(collective))
             return std::string("failed");
           if (uint16_t expected =
                   rounded(large + static_cast<float>(members - 1));
@@ -295,8 +300,8 @@ TEST_P(TransportTest, NarrowSumsKeepSummandsBelowTheirRounding) {
     });
 }
 
-TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
-  expectAllWell({.ranks = 4}, [](Transport &transport) {
+TEST_P(CommunicatorTest, StatisticsCountBytesByTheUsualFormula) {
+  expectAllWell({.ranks = 4}, [](Communicator &communicator) {
     uint64_t expected[numCollectiveKinds] = {};
     expected[int(CollectiveKind::AllReduce)] = 2 * 400 * 3 / 4;
     expected[int(CollectiveKind::ReduceScatter)] = 400 * 3;
@@ -305,7 +310,7 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
     for (CollectiveKind kind :
          {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
           CollectiveKind::AllGather, CollectiveKind::Broadcast})
-      runCase(transport, allRanks(transport),
+      runCase(communicator, allRanks(communicator),
               makeCase(kind, sumIfReducing(kind), ElementType::F32,
                        {rows(1, 100)}, 4),
               1);
@@ -315,14 +320,14 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
     bordered.high = 20;
     for (CollectiveKind kind :
          {CollectiveKind::Halo, CollectiveKind::HaloAdd}) {
-      int rank = transport.rank();
+      int rank = communicator.rank();
       expected[int(kind)] = 2 * 4 * ((rank > 0 ? 10 : 0) + (rank < 3 ? 20 : 0));
       runCase(
-          transport, allRanks(transport),
+          communicator, allRanks(communicator),
           makeCase(kind, sumIfReducing(kind), ElementType::F32, {bordered}, 4),
           1);
     }
-    auto statistics = transport.statistics();
+    auto statistics = communicator.statistics();
     for (int k = 0; k < numCollectiveKinds; ++k)
       if (statistics[k].bytes != expected[k])
         return std::string(nameOf(static_cast<CollectiveKind>(k))) + ": " +
@@ -331,23 +336,24 @@ TEST_P(TransportTest, StatisticsCountBytesByTheUsualFormula) {
   });
 }
 
-TEST_P(TransportTest, ABlockThatARankSendsToItselfIsNotCounted) {
-  expectAllWell({.ranks = 3}, [](Transport &transport) {
+TEST_P(CommunicatorTest, ABlockThatARankSendsToItselfIsNotCounted) {
+  expectAllWell({.ranks = 3}, [](Communicator &communicator) {
     Case test = makeCase(CollectiveKind::Permute, Reduction::None,
                          ElementType::F32, {rows(1, 100)}, 3);
     test.permutation = {0, 2, 1};
-    auto text = runCase(transport, allRanks(transport), test, 1);
-    uint64_t bytes = transport.statistics()[int(CollectiveKind::Permute)].bytes;
-    return bytes == (transport.rank() == 0 ? 0 : 400)
+    auto text = runCase(communicator, allRanks(communicator), test, 1);
+    uint64_t bytes =
+        communicator.statistics()[int(CollectiveKind::Permute)].bytes;
+    return bytes == (communicator.rank() == 0 ? 0 : 400)
                ? text
                : text + std::to_string(bytes) + " bytes";
   });
 }
 
-TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
-  expectAllWell({.ranks = 8}, [](Transport &transport) {
-    auto group = transport.createGroup(allRanks(transport));
-    auto *value = reinterpret_cast<int64_t *>(memoryOf(transport));
+TEST_P(CommunicatorTest, BarriersHoldEveryMemberBack) {
+  expectAllWell({.ranks = 8}, [](Communicator &communicator) {
+    auto group = communicator.createGroup(allRanks(communicator));
+    auto *value = reinterpret_cast<int64_t *>(memoryOf(communicator));
     Transfer transfer = rows(1, 1);
     transfer.output = 64;
     Collective collective{.reduction = Reduction::Min,
@@ -356,7 +362,7 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
     collective.transfers = {&transfer, 1};
     for (int n = 0; n < 200; ++n) {
       value[0] = n;
-      if (!transport.exchange(*group, 0) || !transport.run(collective))
+      if (!communicator.exchange(*group, 0) || !communicator.run(collective))
         return std::string("failed");
       if (value[8] != n)
         return "round " + std::to_string(n) + " saw " +
@@ -369,13 +375,13 @@ TEST_P(TransportTest, BarriersHoldEveryMemberBack) {
 // A rank may be at the next exchange before the last one to come has left this
 // one: neither its arrival there nor its value here may be lost. Several jobs,
 // so that none takes long where the ranks have to share a core.
-TEST_P(TransportTest, ManyExchangesInARowLoseNoArrivalAndNoValue) {
+TEST_P(CommunicatorTest, ManyExchangesInARowLoseNoArrivalAndNoValue) {
   for (int job = 0; job < 5 && !HasFailure(); ++job)
-    expectAllWell({.ranks = 2}, [](Transport &transport) {
-      auto group = transport.createGroup(allRanks(transport));
+    expectAllWell({.ranks = 2}, [](Communicator &communicator) {
+      auto group = communicator.createGroup(allRanks(communicator));
       for (uint64_t n = 0; n < 30'000; ++n) {
-        auto values = transport.exchange(
-            *group, n << 40 | static_cast<uint64_t>(transport.rank()));
+        auto values = communicator.exchange(
+            *group, n << 40 | static_cast<uint64_t>(communicator.rank()));
         if (!values || *values != std::vector{n << 40, n << 40 | 1})
           return "exchange " + std::to_string(n) + " failed";
       }
@@ -385,9 +391,9 @@ TEST_P(TransportTest, ManyExchangesInARowLoseNoArrivalAndNoValue) {
 
 // Every failure is soon an error on all ranks, never a hang.
 
-std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
+std::string sumOver(Communicator &communicator, const Ranks &ranks, uint64_t id,
                     int64_t elements, ElementType dtype = ElementType::F32) {
-  auto group = transport.createGroup(ranks);
+  auto group = communicator.createGroup(ranks);
   if (!group)
     return group.error().message;
   Transfer transfer = rows(1, elements);
@@ -395,34 +401,35 @@ std::string sumOver(Transport &transport, const Ranks &ranks, uint64_t id,
       .reduction = Reduction::Sum, .dtype = dtype, .group = *group};
   collective.transfers = {&transfer, 1};
   collective.id = id;
-  auto done = transport.run(collective);
+  auto done = communicator.run(collective);
   return done ? "" : done.error().message;
 }
 
-TEST_P(TransportTest, DifferentIdsAreAnErrorThatNamesBoth) {
-  auto outcomes = run({.ranks = 4}, [](Transport &transport) {
-    return sumOver(transport, {0, 1, 2, 3}, transport.rank() == 2 ? 71 : 70, 8);
+TEST_P(CommunicatorTest, DifferentIdsAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 4}, [](Communicator &communicator) {
+    return sumOver(communicator, {0, 1, 2, 3},
+                   communicator.rank() == 2 ? 71 : 70, 8);
   });
   expectErrorEverywhere(outcomes, {"rank 0", "value 70", "rank 2", "value 71"});
 }
 
-TEST_P(TransportTest, DifferentSizesAreAnErrorThatNamesBoth) {
-  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
-    return sumOver(transport, {0, 1, 2}, 5, 100 + transport.rank() / 2);
+TEST_P(CommunicatorTest, DifferentSizesAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 3}, [](Communicator &communicator) {
+    return sumOver(communicator, {0, 1, 2}, 5, 100 + communicator.rank() / 2);
   });
   expectErrorEverywhere(outcomes, {"100 elements", "101 elements", "rank 2"});
 }
 
-TEST_P(TransportTest, DifferentTypesAreAnErrorThatNamesBoth) {
-  auto outcomes = run({.ranks = 2}, [](Transport &transport) {
-    return sumOver(transport, {0, 1}, 5, 100,
-                   transport.rank() ? ElementType::I32 : ElementType::F32);
+TEST_P(CommunicatorTest, DifferentTypesAreAnErrorThatNamesBoth) {
+  auto outcomes = run({.ranks = 2}, [](Communicator &communicator) {
+    return sumOver(communicator, {0, 1}, 5, 100,
+                   communicator.rank() ? ElementType::I32 : ElementType::F32);
   });
   expectErrorEverywhere(outcomes, {"f32", "i32"});
 }
 
 // Any difference between the ranks' collectives is an error.
-TEST_P(TransportTest, CollectivesThatDifferInAnythingAreAnError) {
+TEST_P(CommunicatorTest, CollectivesThatDifferInAnythingAreAnError) {
   Transfer plain = rows(1, 6), bordered = plain, wider = plain, sixths = plain;
   bordered.low = 1, bordered.high = 2, wider.low = 2, wider.high = 1;
   for (Transfer *transfer : {&plain, &bordered, &wider, &sixths})
@@ -445,102 +452,104 @@ TEST_P(TransportTest, CollectivesThatDifferInAnythingAreAnError) {
       {CollectiveKind::AllToAll, none, none, sixths, split, {}, {}},
       {CollectiveKind::Permute, none, none, plain, plain, {1, 0}, {0, 1}}};
   for (const Pair &pair : pairs) {
-    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
-      bool first = transport.rank() == 0;
+    auto outcomes = run({.ranks = 2}, [&](Communicator &communicator) {
+      bool first = communicator.rank() == 0;
       Case test =
           makeCase(pair.kind, first ? pair.first : pair.second,
                    ElementType::F32, {first ? pair.one : pair.other}, 2);
       test.transfers[0].output = 4096;
       test.permutation = first ? pair.sources : pair.otherSources;
       Collective collective = test.collective;
-      collective.group = *transport.createGroup(Ranks{0, 1});
+      collective.group = *communicator.createGroup(Ranks{0, 1});
       collective.permutation = test.permutation;
       collective.transfers = test.transfers;
-      auto done = transport.run(collective);
+      auto done = communicator.run(collective);
       return done ? "" : done.error().message;
     });
     expectErrorEverywhere(outcomes, {"ranks disagree", nameOf(pair.kind)});
   }
 }
 
-TEST_P(TransportTest, ACollectiveAgainstABarrierIsAnError) {
-  auto outcomes = run({.ranks = 2}, [](Transport &transport) {
-    if (transport.rank() == 0)
-      return sumOver(transport, {0, 1}, 5, 100);
-    auto done = transport.exchange(*transport.createGroup(Ranks{0, 1}), 0);
+TEST_P(CommunicatorTest, ACollectiveAgainstABarrierIsAnError) {
+  auto outcomes = run({.ranks = 2}, [](Communicator &communicator) {
+    if (communicator.rank() == 0)
+      return sumOver(communicator, {0, 1}, 5, 100);
+    auto done =
+        communicator.exchange(*communicator.createGroup(Ranks{0, 1}), 0);
     return done ? "" : done.error().message;
   });
   expectErrorEverywhere(outcomes, {"value 5", "an exchange"});
 }
 
-TEST_P(TransportTest, RanksThatWaitForEachOtherInDifferentGroupsAreAnError) {
-  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+TEST_P(CommunicatorTest, RanksThatWaitForEachOtherInDifferentGroupsAreAnError) {
+  auto outcomes = run({.ranks = 3}, [](Communicator &communicator) {
     const Ranks groups[] = {{0, 1}, {1, 2}, {2, 0}};
-    return sumOver(transport, groups[transport.rank()], 40 + transport.rank(),
-                   1);
+    return sumOver(communicator, groups[communicator.rank()],
+                   40 + communicator.rank(), 1);
   });
   expectErrorEverywhere(
       outcomes, {"wait for each other", "rank 0 waits at value 40",
                  "rank 1 waits at value 41", "rank 2 waits at value 42"});
 }
 
-TEST_P(TransportTest, AKilledRankIsNamedToAllOthersWithinTwoSeconds) {
-  auto outcomes = run({.ranks = 4}, [](Transport &transport) {
-    sumOver(transport, {0, 1, 2, 3}, 1, 8);
-    if (transport.rank() == 2)
+TEST_P(CommunicatorTest, AKilledRankIsNamedToAllOthersWithinTwoSeconds) {
+  auto outcomes = run({.ranks = 4}, [](Communicator &communicator) {
+    sumOver(communicator, {0, 1, 2, 3}, 1, 8);
+    if (communicator.rank() == 2)
       raise(SIGKILL);
     // Ranks 0 and 1 wait for rank 2 only by way of rank 3.
-    if (transport.rank() == 3)
-      return sumOver(transport, {2, 3}, 2, 8);
-    return sumOver(transport, {0, 1, 3}, 3, 8);
+    if (communicator.rank() == 3)
+      return sumOver(communicator, {2, 3}, 2, 8);
+    return sumOver(communicator, {0, 1, 3}, 3, 8);
   });
   EXPECT_EQ(outcomes[2].signal, SIGKILL);
   expectErrorEverywhere(outcomes, {"rank 2", "died"}, 2);
 }
 
-TEST_P(TransportTest, ARankThatLeavesEarlyIsNamedToAllOthers) {
-  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
-    return transport.rank() == 1 ? "" : sumOver(transport, {0, 1, 2}, 9, 8);
+TEST_P(CommunicatorTest, ARankThatLeavesEarlyIsNamedToAllOthers) {
+  auto outcomes = run({.ranks = 3}, [](Communicator &communicator) {
+    return communicator.rank() == 1 ? ""
+                                    : sumOver(communicator, {0, 1, 2}, 9, 8);
   });
   expectErrorEverywhere(outcomes, {"rank 1", "left the job"}, 1);
 }
 
-TEST_P(TransportTest, AnAbortFromAnotherThreadWakesEveryWaiter) {
-  auto outcomes = run({.ranks = 3}, [](Transport &transport) {
+TEST_P(CommunicatorTest, AnAbortFromAnotherThreadWakesEveryWaiter) {
+  auto outcomes = run({.ranks = 3}, [](Communicator &communicator) {
     std::thread monitor;
-    if (transport.rank() == 1)
+    if (communicator.rank() == 1)
       monitor = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        transport.job().abort("the disk is on fire");
+        communicator.job().abort("the disk is on fire");
       });
     std::string text;
-    if (transport.rank() != 2)
-      text = sumOver(transport, {0, 1, 2}, 9, 8);
+    if (communicator.rank() != 2)
+      text = sumOver(communicator, {0, 1, 2}, 9, 8);
     else
-      while (transport.job().health())
+      while (communicator.job().health())
         usleep(1000);
     if (monitor.joinable())
       monitor.join();
-    return text + transport.job().health().error().message;
+    return text + communicator.job().health().error().message;
   });
   expectErrorEverywhere(outcomes, {"rank 1: the disk is on fire"});
 }
 
-TEST_P(TransportTest, AnAbortByTheLauncherWakesEveryWaiter) {
+TEST_P(CommunicatorTest, AnAbortByTheLauncherWakesEveryWaiter) {
   auto outcomes = run(
       {.ranks = 2},
-      [](Transport &transport) {
-        if (transport.rank() == 0)
-          return sumOver(transport, {0, 1}, 9, 8);
-        while (transport.job().health())
+      [](Communicator &communicator) {
+        if (communicator.rank() == 0)
+          return sumOver(communicator, {0, 1}, 9, 8);
+        while (communicator.job().health())
           usleep(1000);
-        return transport.job().health().error().message;
+        return communicator.job().health().error().message;
       },
       "interrupted by the user");
   expectErrorEverywhere(outcomes, {"interrupted by the user"});
 }
 
-TEST_P(TransportTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
+TEST_P(CommunicatorTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
   struct Malformed {
     Case test;
     const char *message;
@@ -593,30 +602,30 @@ TEST_P(TransportTest, AMalformedCollectiveIsAnErrorBeforeItRuns) {
       {noReduction, "all_reduce with reduction 0"},
       {badSource, "takes from rank 2 of a group of 2"}};
   for (const Malformed &malformed : all) {
-    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
-      if (transport.rank() == 1)
-        return sumOver(transport, {0, 1}, 1, 4);
-      auto group = transport.createGroup(Ranks{0, 1});
+    auto outcomes = run({.ranks = 2}, [&](Communicator &communicator) {
+      if (communicator.rank() == 1)
+        return sumOver(communicator, {0, 1}, 1, 4);
+      auto group = communicator.createGroup(Ranks{0, 1});
       Collective collective = malformed.test.collective;
       collective.group = *group;
       collective.permutation = malformed.test.permutation;
       collective.transfers = malformed.test.transfers;
-      auto fits = transport.check(collective);
+      auto fits = communicator.check(collective);
       if (fits)
         return std::string();
-      transport.job().abort(fits.error().message);
-      return transport.job().health().error().message;
+      communicator.job().abort(fits.error().message);
+      return communicator.job().health().error().message;
     });
     expectErrorEverywhere(outcomes, {malformed.message, "rank 0"});
   }
 }
 
-TEST_P(TransportTest, AGroupThatIsNotOneIsAnError) {
+TEST_P(CommunicatorTest, AGroupThatIsNotOneIsAnError) {
   for (const Ranks &ranks : {Ranks{0, 0}, Ranks{0, 2}, Ranks{1}}) {
-    auto outcomes = run({.ranks = 2}, [&](Transport &transport) {
-      if (transport.rank() == 1)
-        return sumOver(transport, {0, 1}, 1, 4);
-      auto group = transport.createGroup(ranks);
+    auto outcomes = run({.ranks = 2}, [&](Communicator &communicator) {
+      if (communicator.rank() == 1)
+        return sumOver(communicator, {0, 1}, 1, 4);
+      auto group = communicator.createGroup(ranks);
       return group ? "" : group.error().message;
     });
     expectErrorEverywhere(outcomes, {"rank 0", "group"});
@@ -624,10 +633,11 @@ TEST_P(TransportTest, AGroupThatIsNotOneIsAnError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    , TransportTest,
-    testing::Values(TransportUnderTest{"Shm", runOverShm},
-                    TransportUnderTest{"ShmCommThreads", runWithCommThreads,
-                                       true}),
+    , CommunicatorTest,
+    testing::Values(CommunicatorUnderTest{"Shm", runOverShm},
+                    CommunicatorUnderTest{"Late", runLate},
+                    CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads,
+                                          true}),
     [](const auto &instance) { return instance.param.name; });
 
 } // namespace

@@ -1,5 +1,5 @@
 // Collectives with inputs and expected outputs, for the conformance suite of
-// transports.
+// communicators.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace polyrank::runtime::test {
 
 using Ranks = std::vector<int32_t>;
 
-class TransportTest : public testing::TestWithParam<TransportUnderTest> {
+class CommunicatorTest : public testing::TestWithParam<CommunicatorUnderTest> {
 protected:
   std::vector<RankOutcome> run(const JobShape &shape, const RankMain &main,
                                const std::string &abortMessage = "") {
@@ -44,9 +44,9 @@ Case makeCase(CollectiveKind kind, Reduction reduction, ElementType dtype,
               std::vector<Transfer> transfers, int members);
 Transfer rows(int64_t outer, int64_t inner);
 Reduction sumIfReducing(CollectiveKind kind);
-Ranks allRanks(const Transport &transport);
-/// The bytes of the transport's shared region.
-std::byte *memoryOf(Transport &transport);
+Ranks allRanks(const Communicator &communicator);
+/// The bytes that this rank's communicator has registered.
+std::byte *memoryOf(const Communicator &communicator);
 
 /// A collective over `ranks` between buffers of this rank, with its expected
 /// outputs.
@@ -54,8 +54,8 @@ class PlacedCase {
 public:
   /// Places buffers from byte `cursor` on, and advances it past them. `error`
   /// is empty on success.
-  PlacedCase(Transport &transport, const Ranks &ranks, Case test, uint64_t salt,
-             uint64_t &cursor);
+  PlacedCase(Communicator &communicator, const Ranks &ranks, Case test,
+             uint64_t salt, uint64_t &cursor);
   PlacedCase(const PlacedCase &) = delete;
 
   /// Returns an error text; empty if each output is as defined.
@@ -65,14 +65,14 @@ public:
   std::string error;
 
 private:
-  Transport &transport;
+  Communicator &communicator;
   Case test;
   int me = 0;
   std::vector<std::vector<Bytes>> inputs; // by transfer and member
 };
 
 /// Runs one collective and checks it. Offsets differ between ranks by `skew`.
-std::string runCase(Transport &transport, const Ranks &ranks, Case test,
+std::string runCase(Communicator &communicator, const Ranks &ranks, Case test,
                     uint64_t salt, uint64_t skew = 0);
 
 /// A team like a device's, which cuts ranges as finely as allowed.
