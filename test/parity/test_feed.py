@@ -167,7 +167,7 @@ def test_a_run_goes_on_at_its_sample_or_says_that_it_does_not(net, folder, expec
         assert same(folder / "w.safetensors", expected)
     _, said = run(net, anew, "--steps", 9, "--resume", folder / "c", "--checkpoint", folder / "c")
     assert "does not go on exactly where it was, and its checkpoints say 'not exact'" in said
-    assert json.loads((folder / "c/step-000000009/manifest.json").read_text())["body"]["data"]["order"] == "feed, not exact"
+    assert json.loads((folder / "c/step-000000009/manifest.json").read_text())["manifest"]["data"]["order"] == "feed, not exact"
     error = run(net, net / "data.npz", "--steps", STEPS, "--resume", folder / "c/step-000000005", code=1)[1]
     assert "it was written with samples of a feed, and this run has them of files" in error
 
@@ -193,7 +193,8 @@ polyrank.feed(once)
 """
     _, said = run(net, loader(folder, body), "--steps", STEPS, "--save", folder / "w.safetensors", "--restarts", 1,
                   "--checkpoint", folder / "c", "--every", 2)
-    assert "the command was killed by signal 9" in said and same(folder / "w.safetensors", expected)
+    assert re.search("the command (was killed by signal 9|ended with status 137)", said)  # as the shell has it
+    assert same(folder / "w.safetensors", expected)
 
 
 def test_a_fifo(net, folder, expected):
