@@ -270,9 +270,9 @@ struct RankUse {
   uint64_t peakResident = 0;
   uint64_t peakOwn = 0; // of it, without its peers' memory that it maps
   double computeSeconds = 0, communicationSeconds = 0;
-  double dataSeconds = 0;                         // waiting for samples
   double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
+  double dataSeconds = 0;                         // waiting for samples
 };
 void to_json(nlohmann::json &json, const RankUse &use);
 void from_json(const nlohmann::json &json, RankUse &use);
