@@ -279,13 +279,12 @@ Result<void> Trace::write(const Sink &sink) const {
   constexpr size_t pieceBytes = 1 << 20;
   Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
-  for (const Inputs &wait : inputs) {
-    writer.waitForInputs(wait.step, wait.begin, wait.end);
-    if (Result<void> written = writer.flush(pieceBytes); !written)
-      return written;
-  }
   std::map<uint32_t, int64_t> starts; // of collectives in flight, by request
-  for (const Record &record : commands) {
+  auto wait = inputs.begin();
+  for (size_t number = 0; number < commands.size(); ++number) {
+    const Record &record = commands[number];
+    for (; wait != inputs.end() && wait->before <= number; ++wait)
+      writer.waitForInputs(wait->step, wait->begin, wait->end);
     const Described &command = writer.described(record.action, record.command);
     const Completion *completion =
         record.completion < 0 ? nullptr : &completions[record.completion];

@@ -44,7 +44,7 @@ public:
   /// Adds the time for which the step waited for its inputs, if it did.
   void addInputs(int64_t begin, int64_t end) {
     if (isRecording && end > begin)
-      inputs.push_back({step, begin, end});
+      inputs.push_back({commands.size(), step, begin, end});
   }
   /// Begins a step, which is recorded if there is room for the whole of it.
   void beginStep(uint64_t number);
@@ -71,6 +71,7 @@ private:
   };
 
   struct Inputs {
+    size_t before; // the number of the command after the wait
     uint64_t step;
     int64_t begin, end;
   };

@@ -272,7 +272,7 @@ struct RankUse {
   double computeSeconds = 0, communicationSeconds = 0;
   double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
-  double dataSeconds = 0;                         // waiting for samples
+  double dataSeconds = 0; // waiting for samples
 };
 void to_json(nlohmann::json &json, const RankUse &use);
 void from_json(const nlohmann::json &json, RankUse &use);

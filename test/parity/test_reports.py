@@ -491,7 +491,7 @@ def progress(arguments, terminal):
 def test_progress_says_how_long_it_takes(compiled, dataset):
     run = (compiled[0], "--data", dataset("mlp", 1), "--steps", 300)
     piped = [line for line in progress(run, terminal=False).splitlines() if line.startswith("step ")]
-    assert re.fullmatch(r"step 1/300  loss \S+  \S+ samples/s  communication \d+ %  left \d+:\d\d", piped[0])
+    assert re.fullmatch(r"step 1/300  loss \S+  \S+ samples/s  communication \d+ %(  data \d+ %)?  left \d+:\d\d", piped[0])
     assert piped[-1].startswith("step 300/300") and "left" not in piped[-1]
     assert "\r" not in "".join(piped) and "\033" not in "".join(piped)
     shown = progress(run, terminal=True)
