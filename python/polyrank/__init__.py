@@ -13,13 +13,15 @@
 The work is done by the tools polyrank-compile, polyrank-run and polyrank-inspect; this module starts them and reads
 what they report. Keyword arguments are the tools' own options (`polyrank compile --help`): `lr_schedule="cosine(..)"`
 is `--lr-schedule`, a list repeats an option, a dict gives it pairs, and True is a flag. What a tool refuses is an
-`Error` with the tool's own text. PyTorch is needed by `export` alone.
+`Error` with the tool's own text. PyTorch is needed by `export` alone. `feed` is for a program of its own, which gives a
+run its samples (docs/data-files.md).
 """
 
 from ._export import export
+from ._feed import feed, firstSample
 from ._plan import Plan, compile
 from ._tools import Error, version
 from ._train import Training, train
 
-__all__ = ["Error", "Plan", "Training", "compile", "export", "train"]
+__all__ = ["Error", "Plan", "Training", "compile", "export", "feed", "firstSample", "train"]
 __version__ = version()

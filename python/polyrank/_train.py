@@ -9,7 +9,31 @@ import tempfile
 import threading
 from pathlib import Path
 
+from ._feed import feed
 from ._tools import Error, arguments, find, raiseIfFailed, start
+
+
+def _isLoader(data):
+    """True for an iterable of batches, or a function that returns one."""
+    return callable(data) or (hasattr(data, "__iter__") and not isinstance(data, (str, bytes, os.PathLike, list, tuple, dict)))
+
+
+class _Feeder:
+    """Gives the batches of a loader to a run, in a thread, by a FIFO."""
+
+    def __init__(self, loader, path):
+        os.mkfifo(path)
+        self.failure = None
+        self._thread = threading.Thread(target=self._run, args=(loader, path), daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def _run(self, loader, path):
+        try:
+            feed(loader, path=path)
+        except Exception as error:  # raised where the run is waited for
+            self.failure = error
 
 
 class _Streams:
@@ -67,6 +91,7 @@ class Training:
     (Ctrl-C, or the button of a notebook) ends the run as Ctrl-C ends polyrank-run (docs/operating.md)."""
 
     def __init__(self, plan, data, options):
+        self._feeder = None
         self.report = None  # of the whole run, at its end: what polyrank-run --json prints
         self._plan = plan  # its temporary files are needed
         self._folder = tempfile.TemporaryDirectory(prefix="polyrank-")
@@ -88,6 +113,8 @@ class Training:
         finally:
             os.close(written)
         self._streams = _Streams(process, log)
+        if self._feeder:
+            self._feeder.start()
 
     @property
     def records(self):
@@ -97,6 +124,10 @@ class Training:
     def _dataOption(self, data):
         if data is None:
             return {}
+        if _isLoader(data):
+            path = Path(self._folder.name) / "feed"
+            self._feeder = _Feeder(data, path)
+            return {"data": f"fifo:{path}"}
         if not isinstance(data, dict):
             return {"data": data}
         import numpy
@@ -123,6 +154,8 @@ class Training:
     def _end(self):
         code = self._interruptible(self._streams.end)
         self.report = json.loads(self._streams.output) if self._streams.output.strip() else None
+        if code and self._feeder and self._feeder.failure:
+            raise self._feeder.failure
         raiseIfFailed("polyrank-run", code, self._streams.messages)
 
     def wait(self):
@@ -160,8 +193,9 @@ class Training:
 def train(plan, data=None, **options):
     """Starts training and returns it, a `Training`: iterate over it for the log, and ask it for its state_dict().
 
-    `plan` is a `Plan` or the path of one. `data` is a file, a list of files, or a dict of arrays (or tensors), one for
-    each input of the plan, with a row for each sample. All other arguments are options of polyrank-run, such as
+    `plan` is a `Plan` or the path of one. `data` is a file, a list of files, a dict of arrays (or tensors), one for each
+    input of the plan, with a row for each sample, or a loader that gives such dicts (`feed`), whose end is that of the
+    run if there is no `steps`. All other arguments are options of polyrank-run, such as
     steps=100, init="weights.safetensors", save="trained.safetensors", order="sequential".
     """
     options = {"quiet": True, **options}

@@ -74,6 +74,15 @@ Result<DataSource> DataSource::open(const DataOptions &options,
   return std::move(data);
 }
 
+DataSource DataSource::ofStream(std::shared_ptr<SampleStream> stream,
+                                std::string description, uint64_t batch) {
+  DataSource data;
+  data.options.batch = batch;
+  data.stream = std::move(stream);
+  data.streamed = std::move(description);
+  return data;
+}
+
 Result<void> DataSource::countSamples() {
   for (const Source &source : sources) {
     trainSamples += source.samples(Split::Train);
@@ -125,6 +134,15 @@ DataSource::Sample DataSource::sampleAt(Split split, uint64_t position) const {
 
 Result<void> DataSource::read(const Batch &batch, size_t input, int64_t begin,
                               int64_t end, std::byte *into) const {
+  if (stream) {
+    uint64_t number = batch.first / options.batch;
+    POLYRANK_ASSIGN(isThere,
+                    stream->await(number, [] { return Result<void>(); }));
+    // Whoever takes the batch asks whether there is one.
+    if (isThere)
+      stream->read(number, input, begin, end, into);
+    return {};
+  }
   std::vector<std::byte> stored;
   for (int64_t b = begin; b < end; ++b) {
     Sample sample = sampleAt(batch.split, batch.first + b % batch.count);
@@ -150,6 +168,8 @@ std::vector<Batch> DataSource::batchesOfAll(Split split) const {
 }
 
 std::string DataSource::findNan(Split split, uint64_t step) const {
+  if (isStream()) // its samples are gone
+    return "";
   Batch batch = batchOf(split, step);
   for (size_t input = 0; input < sources[0].files[0].inputs(); ++input)
     for (uint64_t b = 0; b < options.batch; ++b) {
@@ -162,6 +182,8 @@ std::string DataSource::findNan(Split split, uint64_t step) const {
 }
 
 std::string DataSource::findUnshifted() const {
+  if (isStream())
+    return "";
   constexpr uint64_t rows = 16; // no 16 rows are equal by chance
   const SampleFile &file = *sampleAt(Split::Train, 0).file;
   for (size_t labels = 0; labels < file.inputs(); ++labels) {
@@ -249,6 +271,8 @@ std::vector<std::string> DataSource::paths() const {
 }
 
 std::string DataSource::describe() const {
+  if (isStream())
+    return streamed;
   std::string text;
   double weights = 0;
   for (const Source &source : sources)

@@ -5,7 +5,10 @@
 #include "runtime/data/DataFiles.h"
 #include "runtime/data/SampleFile.h"
 #include "runtime/data/SampleOrder.h"
+#include "runtime/data/SampleStream.h"
 #include "runtime/data/SourceMix.h"
+
+#include <memory>
 
 namespace polyrank::runtime {
 
@@ -50,6 +53,25 @@ public:
   /// use.
   static Result<DataSource> open(const DataOptions &options,
                                  std::span<const InputSpec> inputs);
+
+  /// Batches that come from elsewhere, each once and in order; `stream` is null
+  /// where nobody reads them. They have no number of samples (0), and no
+  /// held-out ones. `description` is for messages.
+  static DataSource ofStream(std::shared_ptr<SampleStream> stream,
+                             std::string description, uint64_t batch);
+  bool isStream() const { return !streamed.empty(); }
+  /// Waits until a batch of a stream is there, or false: none follows. Of files
+  /// all batches are there. See SampleStream.
+  Result<bool> await(const Batch &batch,
+                     const std::function<Result<void>()> &beat) const {
+    return stream ? stream->await(batch.first / options.batch, beat)
+                  : Result<bool>(true);
+  }
+  /// Ends the waits of all threads for a stream.
+  void cancel() const {
+    if (stream)
+      stream->cancel();
+  }
 
   /// Reads rows [begin, end) of a batch, 0 <= begin <= end <= B, of input
   /// number `input`: dense, in the input's dtype.
@@ -131,6 +153,8 @@ private:
   std::vector<Source> sources; // one, unless they have weights
   std::optional<SourceMix> mix;
   uint64_t trainSamples = 0, holdoutSamples = 0;
+  std::shared_ptr<SampleStream> stream;
+  std::string streamed; // what the stream is
 };
 
 } // namespace polyrank::runtime

@@ -2,6 +2,7 @@
 // need.
 
 #include "runtime/data/MegatronIndex.h"
+#include "runtime/data/OtherFormats.h"
 #include "runtime/data/SampleFile.h"
 #include "runtime/data/TokenTypes.h"
 
@@ -106,7 +107,24 @@ bool canIgnore(const InputSpec &spec) {
   return spec.range.ignore != std::numeric_limits<int64_t>::min();
 }
 
+/// The input that a model which computes its loss itself calls so, as
+/// transformers' models do.
+constexpr const char *labelsName = "labels";
+
+/// Labels that a model's own loss ignores have -100 in PyTorch. A plan knows
+/// the range of an input only if it is used as an index.
+InputSpec asLabels(InputSpec spec) {
+  constexpr int64_t ignored = -100;
+  if (!spec.labels && !canIgnore(spec) && spec.range.limit == 0)
+    spec.range.ignore = ignored;
+  return spec;
+}
+
 } // namespace
+
+std::string markFileOf(const std::string &tokens) {
+  return tokens.substr(0, tokens.size() - suffixOf(tokens).size()) + ".mask";
+}
 
 Result<SampleFile> SampleFile::open(const std::string &path,
                                     const std::string &tokenType,
@@ -117,14 +135,17 @@ Result<SampleFile> SampleFile::open(const std::string &path,
     POLYRANK_ASSIGN(index, indexOf(path));
     if (!index.empty())
       return openPair(index, documents, inputs);
+    if (Result<void> other = refuseOtherFormat(path); !other)
+      return other.error();
     if (Result<void> known = refuseForeign(path); !known)
       return known.error();
     if (suffixOf(path) == ".npz") {
-      if (documents.needsDocuments() || documents.eos || documents.pad)
-        return Error{path + ": rules about documents (--documents, --eos, "
-                            "--mask-eos, --reset-position-ids, --pad-token) "
-                            "are for files of tokens; a .npz set has its rows "
-                            "as they are"};
+      if (documents.isAny())
+        return Error{path + ": rules about documents and labels (--documents, "
+                            "--eos, --mask-eos, --reset-position-ids, "
+                            "--pad-token, --labels, --mask-prompts) are for "
+                            "files of tokens; a .npz set has its rows and "
+                            "labels as they are"};
       return openSet(path, inputs);
     }
   }
@@ -157,7 +178,7 @@ Result<SampleFile> SampleFile::openPair(const std::string &index,
   POLYRANK_ASSIGN(pair,
                   openTokens(std::move(tokens), std::move(read.documentEnds),
                              documents, inputs));
-  pair.indexIdentity = identity;
+  pair.besideIdentity += identity;
   return std::move(pair);
 }
 
@@ -170,6 +191,9 @@ Result<SampleFile> SampleFile::openTokens(StoredArray tokens,
   file.isTokens = true;
   file.documents = documents;
   file.arrays.push_back(std::move(tokens));
+  if (documents.maskPrompts)
+    if (Result<void> opened = file.openMarks(); !opened)
+      return opened.error();
   if (Result<void> added = file.addTokenColumns(inputs); !added)
     return added.error();
   if (Result<void> cut = file.cutRows(std::move(documentEnds)); !cut)
@@ -177,10 +201,32 @@ Result<SampleFile> SampleFile::openTokens(StoredArray tokens,
   return std::move(file);
 }
 
+Result<void> SampleFile::openMarks() {
+  std::string path = markFileOf(name);
+  Result<StoredArray> marks = openRawArray(path, ElementType::U8);
+  if (!marks)
+    return marks.error().saying(
+        marks.error().message +
+        "; --mask-prompts needs it beside the tokens: one byte for each token, "
+        "1 if it is learned, 0 if not");
+  if (marks->elements() != arrays[0].elements())
+    return Error{path + ": has " + std::to_string(marks->elements()) +
+                 " bytes, but '" + name + "' has " +
+                 std::to_string(arrays[0].elements()) +
+                 " tokens, each of which needs a mark of one byte"};
+  POLYRANK_ASSIGN(identity, marks->source().identity());
+  besideIdentity += identity;
+  arrays.push_back(*std::move(marks));
+  return {};
+}
+
 Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
   const InputSpec *seen[5] = {};
-  for (const InputSpec &spec : inputs) {
-    Kind kind = spec.labels                  ? Kind::Labels
+  for (const InputSpec &given : inputs) {
+    bool isLabels =
+        given.labels || (documents.labels && given.name == labelsName);
+    InputSpec spec = isLabels ? asLabels(given) : given;
+    Kind kind = isLabels                     ? Kind::Labels
                 : spec.name == positionsName ? Kind::Positions
                 : spec.name == maskName      ? Kind::Mask
                                              : Kind::Tokens;
@@ -192,14 +238,20 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
     if (other ||
         (spec.rowShape.size() != 1 && (spec.hasBatch() || !isSameInAll)) ||
         !(isInteger(spec.dtype) || isMask))
-      return Error{name +
-                   ": a token file feeds one integer input of [batch, "
-                   "length] and its labels, but '" +
-                   spec.name + "' is " + nameOf(spec.dtype) + " with rows of " +
-                   shapeText(spec.rowShape) +
-                   (other ? " beside '" + other->name + "'" : "") +
-                   "; give a .npz set with one array per input"};
-    other = &spec;
+      return Error{
+          name +
+          ": a token file feeds one integer input of [batch, "
+          "length] and its labels, but '" +
+          spec.name + "' is " + nameOf(spec.dtype) + " with rows of " +
+          shapeText(spec.rowShape) +
+          (other ? " beside '" + other->name + "'" : "") + "; " +
+          (other && (spec.name == labelsName || other->name == labelsName)
+               ? "if 'labels' are the tokens' labels, say which: "
+                 "--labels same, where the model shifts them itself, "
+                 "as those of transformers do, or --labels next; else "
+               : "") +
+          "give a .npz set with one array per input"};
+    other = &given;
     if (!spec.hasBatch() &&
         (!isSameInAll || documents.rule != DocumentRule::Stream ||
          documents.resetPositions))
@@ -217,6 +269,18 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
         !canConvert(arrays[0].type(), spec.dtype))
       return cannotConvert(name, arrays[0].type(), spec);
     columns.push_back({spec, kind, 0});
+    if (isLabels &&
+        (documents.rule != DocumentRule::Stream || documents.maskLabels ||
+         documents.maskPrompts) &&
+        !canIgnore(spec))
+      return Error{name + ": " +
+                   (documents.rule != DocumentRule::Stream
+                        ? "rows of documents are filled up with labels"
+                    : documents.maskLabels ? "--mask-eos needs labels"
+                                           : "--mask-prompts needs labels") +
+                   " that do not count, and the plan's '" + spec.name +
+                   "' have no value for that; compile with a loss that has "
+                   "ignore_index"};
   }
   if (inputs.empty())
     return Error{name + ": the plan has no inputs to feed"};
@@ -224,17 +288,12 @@ Result<void> SampleFile::addTokenColumns(std::span<const InputSpec> inputs) {
     return Error{name + ": --reset-position-ids: the plan has no input "
                         "'position_ids' to reset; export the model with one "
                         "of [batch, length]"};
-  bool pads = documents.rule != DocumentRule::Stream;
-  if (const InputSpec *labels = seen[int(Kind::Labels)])
-    if ((pads || documents.maskLabels) && !canIgnore(*labels))
-      return Error{name + ": " +
-                   (pads ? "rows of documents are filled up with labels"
-                         : "--mask-eos needs labels") +
-                   " that do not count, and the plan's '" + labels->name +
-                   "' have no value for that; compile with a loss that has "
-                   "ignore_index"};
-  if (documents.maskLabels && !seen[int(Kind::Labels)])
-    return Error{name + ": --mask-eos is about labels, and the plan has none"};
+  for (auto [isGiven, option] : {std::pair(documents.maskLabels, "--mask-eos"),
+                                 {documents.maskPrompts, "--mask-prompts"},
+                                 {documents.labels.has_value(), "--labels"}})
+    if (isGiven && !seen[int(Kind::Labels)])
+      return Error{name + ": " + option +
+                   " is about labels, and the plan has none"};
   return {};
 }
 
@@ -245,17 +304,19 @@ Result<void> SampleFile::cutRows(std::vector<uint64_t> ends) {
                         "token that ends each (--eos ID), or the .idx of a "
                         "Megatron pair"};
   if (documents.rule == DocumentRule::Stream) {
-    rows = TokenRows::ofStream(arrays[0].elements(), length);
+    rows = TokenRows::ofStream(arrays[0].elements(), length,
+                               documents.isShifted());
     documentEnds = std::move(ends);
   } else {
     if (ends.empty()) {
       POLYRANK_ASSIGN(found, findDocuments());
       ends = std::move(found);
     }
-    bool haveLabels =
-        std::any_of(columns.begin(), columns.end(), [](const Column &column) {
-          return column.kind == Kind::Labels;
-        });
+    bool haveLabels = std::any_of(columns.begin(), columns.end(),
+                                  [](const Column &column) {
+                                    return column.kind == Kind::Labels;
+                                  }) &&
+                      documents.isShifted();
     rows = TokenRows::ofDocuments(ends, documents.rule, length, haveLabels);
   }
   numSamples = rows.size();

@@ -165,6 +165,39 @@ Result<void> SampleFile::findEnds(const TokenRows::Piece &piece,
   return {};
 }
 
+Result<void> SampleFile::ignoreLabels(const Column &column,
+                                      const TokenRows::Piece &piece,
+                                      const std::vector<int64_t> &ends,
+                                      std::byte *labels) const {
+  const InputSpec &spec = column.spec;
+  int64_t bytes = bytesOf(spec.dtype), shift = documents.isShifted() ? 1 : 0;
+  auto ignore = [&](int64_t at) {
+    fill(spec, spec.range.ignore, 1, labels + at * bytes);
+  };
+  // The first token of a document is not to be predicted from the one before.
+  for (int64_t end : ends)
+    if (int64_t at = end + 1 - shift; at < piece.count)
+      ignore(at);
+  if (!documents.maskPrompts)
+    return {};
+  const StoredArray &marks = arrays[1];
+  std::vector<std::byte> marked(static_cast<size_t>(piece.count));
+  int64_t first = static_cast<int64_t>(piece.begin) + shift;
+  if (Result<void> done = marks.read(first, piece.count, marked.data()); !done)
+    return done;
+  for (int64_t i = 0; i < piece.count; ++i) {
+    auto mark = std::to_integer<int>(marked[static_cast<size_t>(i)]);
+    if (mark > 1)
+      return Error{marks.path() + ": byte " + std::to_string(first + i) +
+                   " is " + std::to_string(mark) +
+                   ", but a mark is 1 for a token that is learned, and 0 for "
+                   "one that is not"};
+    if (mark == 0)
+      ignore(i);
+  }
+  return {};
+}
+
 Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
                                     std::vector<std::byte> &stored,
                                     std::byte *into) const {
@@ -193,12 +226,14 @@ Result<void> SampleFile::readTokens(uint64_t sample, const Column &column,
     case Kind::Tokens:
       result = readValues(sample, column, piece.begin, piece.count, stored, at);
       break;
-    case Kind::Labels:
-      result =
-          readValues(sample, column, piece.begin + 1, piece.count, stored, at);
-      for (int64_t end : ends)
-        fill(spec, spec.range.ignore, 1, at + end * bytes);
+    case Kind::Labels: {
+      uint64_t first = piece.begin + (documents.isShifted() ? 1 : 0);
+      result = readValues(sample, column, static_cast<int64_t>(first),
+                          piece.count, stored, at);
+      if (result)
+        result = ignoreLabels(column, piece, ends, at);
       break;
+    }
     case Kind::Positions: {
       auto end = ends.begin();
       if (documents.resetPositions)
@@ -251,7 +286,8 @@ Result<void> SampleFile::checkAll() const {
 }
 
 Result<void> SampleFile::checkRanges() const {
-  if (!isTokens)
+  // Marks are checked where labels are read.
+  if (!isTokens || documents.maskPrompts)
     return checkAll();
   const StoredArray &array = arrays[0];
   // The strictest range of all inputs that read tokens.
@@ -294,7 +330,7 @@ Result<void> SampleFile::checkRanges() const {
 
 Result<std::string> SampleFile::identity() const {
   POLYRANK_ASSIGN(own, arrays[0].source().identity());
-  return own + indexIdentity;
+  return own + besideIdentity;
 }
 
 uint64_t SampleFile::checkedBytes() const {
@@ -316,7 +352,8 @@ std::string SampleFile::describe() const {
   std::string text = name + ": ";
   if (isTokens) {
     text += std::to_string(arrays[0].elements()) + " " +
-            longNameOf(arrays[0].type()) + " tokens, " +
+            longNameOf(arrays[0].type()) + " tokens" +
+            (documents.maskPrompts ? " with marks, " : ", ") +
             std::to_string(numSamples) + " samples of " +
             std::to_string(columns[0].spec.rowElements());
   } else {

@@ -27,6 +27,11 @@ struct InputSpec {
   int64_t rowBytes() const { return rowElements() * bytesOf(dtype); }
 };
 
+/// Returns the path of the marks of a file of tokens: its own with .mask in the
+/// place of its suffix. They are one byte for each token: 1 if it is learned as
+/// a label, 0 if not (a prompt).
+std::string markFileOf(const std::string &tokens);
+
 /// A data file:
 ///   NAME.npz            one array per input, named as it (labels: its name, or
 ///                       "labels"), with a dim of samples where the model has
@@ -41,7 +46,8 @@ struct InputSpec {
 /// Sample j of n tokens in rows of T is tokens [jT, jT + T), its labels are
 /// [jT + 1, jT + T + 1); there are (n - 1) / T samples. TokenRows.h has the
 /// other rules. Inputs called position_ids and attention_mask come from the
-/// rows, too.
+/// rows, too. A file of marks beside the tokens (markFileOf) says which of them
+/// are no labels.
 ///
 /// Reading is const and may run on several threads. Uncompressed arrays stay in
 /// the file, however large they are.
@@ -122,6 +128,12 @@ private:
   Result<void> readValues(uint64_t sample, const Column &column, int64_t first,
                           int64_t count, std::vector<std::byte> &stored,
                           std::byte *into) const;
+  /// Opens the file of marks (arrays[1]).
+  Result<void> openMarks();
+  /// Makes the labels of a piece that do not count the ignored label.
+  Result<void> ignoreLabels(const Column &column, const TokenRows::Piece &piece,
+                            const std::vector<int64_t> &ends,
+                            std::byte *labels) const;
   /// Finds which of a piece's tokens are the last of their document.
   Result<void> findEnds(const TokenRows::Piece &piece,
                         std::vector<int64_t> &ends) const;
@@ -130,7 +142,7 @@ private:
                             int64_t element, uint64_t sample) const;
 
   std::string name;
-  std::string indexIdentity; // of a Megatron pair
+  std::string besideIdentity; // of a Megatron pair's index, and of marks
   std::vector<StoredArray> arrays;
   std::vector<Column> columns;
   uint64_t numSamples = 0;

@@ -6,10 +6,12 @@
 
 namespace polyrank::runtime {
 
-TokenRows TokenRows::ofStream(uint64_t tokens, int64_t length) {
+TokenRows TokenRows::ofStream(uint64_t tokens, int64_t length,
+                              bool haveLabels) {
   TokenRows result;
   result.length = length;
-  result.rows = tokens > 0 ? (tokens - 1) / uint64_t(length) : 0;
+  result.rows =
+      tokens > 0 ? (tokens - (haveLabels ? 1 : 0)) / uint64_t(length) : 0;
   return result;
 }
 

@@ -17,7 +17,13 @@ enum class DocumentRule {
   Pad     // each document begins a new row
 };
 
-/// How documents in files of tokens are handled.
+/// Which token is the label of a token.
+enum class LabelRule {
+  Next, // the next one
+  Same  // itself: the model compares its outputs with labels one further
+};
+
+/// How documents in files of tokens are handled, and what is learned of them.
 struct DocumentOptions {
   DocumentRule rule = DocumentRule::Stream;
   std::optional<int64_t> eos = {}; // the token that ends a document
@@ -26,9 +32,19 @@ struct DocumentOptions {
   bool maskLabels = false;
   bool resetPositions = false;     // position_ids restart at each document
   std::optional<int64_t> pad = {}; // fills up rows; by default `eos`, else 0
+  /// If it is given, an input of the model called `labels` has labels, too.
+  std::optional<LabelRule> labels = {};
+  /// Labels that a file of marks beside the tokens marks with 0 are ignored
+  /// (markFileOf).
+  bool maskPrompts = false;
 
+  bool isShifted() const { return labels != LabelRule::Same; }
   bool needsDocuments() const {
     return rule != DocumentRule::Stream || maskLabels || resetPositions;
+  }
+  /// True if any option is given that files of tokens alone obey.
+  bool isAny() const {
+    return needsDocuments() || eos || pad || labels || maskPrompts;
   }
 };
 
@@ -56,8 +72,9 @@ public:
 
   TokenRows() = default;
   /// The rows of a file of `tokens` tokens, in which the label of each token is
-  /// the next one.
-  static TokenRows ofStream(uint64_t tokens, int64_t length);
+  /// the next one, if they have such labels.
+  static TokenRows ofStream(uint64_t tokens, int64_t length,
+                            bool haveLabels = true);
   /// The rows of documents that end at `ends` (one after their last tokens),
   /// the last one with the file.
   static TokenRows ofDocuments(std::span<const uint64_t> ends,

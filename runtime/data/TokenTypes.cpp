@@ -96,9 +96,10 @@ Result<ElementType> tokenTypeOf(const std::string &path,
       name = "uint8";
     else
       return Error{fmt::format(
-          "{}: {}; write the tokens as uint16 into a .bin or arrays into a "
-          ".npz, or, where it is a row of plain tokens, give their type: "
-          "--token-type {}",
+          "{}: {}; text becomes tokens by polyrank tokenize, tokens are "
+          "written as uint16 into a .bin and arrays into a .npz, anything else "
+          "is read by a loader of yours (--data 'command:python3 loader.py'); "
+          "where it is a row of plain tokens, give their type: --token-type {}",
           path,
           suffix.empty() ? "the name does not say what it holds"
                          : "files called " + suffix + " are not read",

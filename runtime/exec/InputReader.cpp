@@ -11,6 +11,8 @@ InputReader::~InputReader() {
   {
     std::lock_guard lock(mutex);
     ends = true;
+    if (job && !result)
+      job->data->cancel();
   }
   changed.notify_all();
   if (worker.joinable())

@@ -84,11 +84,12 @@ Result<void> Interpreter::markDone(Position next, const EventSet &latest) {
   return device->mark(communicator->job().deviceWord(), next.word(), latest);
 }
 
-Result<std::shared_ptr<const StepRun>> Interpreter::runStep(uint64_t step,
-                                                            EventSet &latest) {
+Result<std::shared_ptr<const StepRun>>
+Interpreter::runStep(uint64_t step, EventSet &latest, const InputWait &inputs) {
   StepRecord &record = running.emplace_back(std::move(spare));
   record.entries.clear();
   record.arrivals.clear();
+  record.inputs = inputs;
   record.before = latest;
   record.run = std::make_shared<StepRun>();
   record.run->step = step;
@@ -143,8 +144,15 @@ Result<void> Interpreter::settle(size_t most) {
 void Interpreter::take(const StepRecord &record) {
   StepRun &run = *record.run;
   run.begin = std::max(record.issued, record.before.time());
-  if (traced)
+  // While the step before was not over, the wait cost nothing.
+  run.inputs = record.inputs;
+  run.inputs.begin =
+      std::min(std::max(run.inputs.begin, lastEnd), run.inputs.end);
+  waited += run.inputs.length();
+  if (traced) {
     traced->beginStep(run.step);
+    traced->addInputs(run.inputs.begin, run.inputs.end);
+  }
   int64_t start = run.begin, nestedStart = start;
   for (const StepRecord::Entry &entry : record.entries) {
     const auto &[action, command, nested] = entry.place;
@@ -168,9 +176,11 @@ void Interpreter::take(const StepRecord &record) {
                       : &record.arrivals[entry.arrival].completion());
     start = nestedStart = end;
   }
-  if (profiled)
+  if (profiled) {
+    profiled->addInputs(static_cast<uint64_t>(run.inputs.length()));
     profiled->endStep();
-  run.end = start;
+  }
+  run.end = lastEnd = start;
   run.isOver = true;
   measured += run.times;
 }

@@ -28,9 +28,10 @@ public:
   /// Issues the schedule once, after `latest`, to which it adds the events
   /// after which anything else may begin. Before it returns it waits for the
   /// step before this one, so that the host is at most one step ahead. An error
-  /// names the command's origin in the model.
-  Result<std::shared_ptr<const StepRun>> runStep(uint64_t step,
-                                                 EventSet &latest);
+  /// names the command's origin in the model. `inputs` is how long the host has
+  /// waited for the step's inputs.
+  Result<std::shared_ptr<const StepRun>>
+  runStep(uint64_t step, EventSet &latest, const InputWait &inputs = {});
 
   /// Waits until at most `running` of the issued steps still run, and takes the
   /// times of all that are over.
@@ -38,6 +39,8 @@ public:
 
   /// The times of all steps that are over.
   const CommandTimes &times() const { return measured; }
+  /// The time for which they waited for their inputs, in nanoseconds.
+  int64_t inputTime() const { return waited; }
 
   /// Measures each command from the next step on.
   void startProfile(const plan::Program &program) { profiled.emplace(program); }
@@ -70,6 +73,8 @@ private:
   std::deque<StepRecord> running;
   StepRecord spare;
   CommandTimes measured;
+  int64_t waited = 0;  // for inputs
+  int64_t lastEnd = 0; // of the step whose times were taken last
   std::optional<Profile> profiled;
   Trace *traced = nullptr;
   Rehearsal *rehearsal = nullptr;

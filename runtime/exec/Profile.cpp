@@ -190,6 +190,13 @@ std::vector<ProfileLine> Profile::lines(const plan::Plan &plan,
               started);
       }
     }
+  uint64_t waited = steps > 1 ? inputs / (steps - 1) : firstInputs;
+  if (waited > 0) {
+    ProfileLine &line = lines["wait for samples"];
+    line.command = "wait for samples", line.kind = "data";
+    line.seconds = 1e-9 * static_cast<double>(waited);
+    line.count = 1;
+  }
   std::vector<ProfileLine> sorted;
   for (auto &[name, line] : lines)
     sorted.push_back(line);

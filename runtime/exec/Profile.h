@@ -12,8 +12,8 @@ namespace polyrank::runtime {
 /// All commands of a step that are the same kernel, library call or collective.
 struct ProfileLine {
   /// `kind` is launch, the kind of a library call (gemm), copy, collective,
-  /// send, receive, or wait. A wait has the bytes and the floor of the started
-  /// collective that it finishes.
+  /// send, receive, data, or wait. A wait has the bytes and the floor of the
+  /// started collective that it finishes.
   std::string command, kind;
   std::string origin;  // of the first command, in the user's model
   bool isCall = false; // of a library
@@ -45,10 +45,15 @@ public:
     entry.step += nanoseconds;
     ++entry.count;
   }
+  /// Adds the time for which the step waited for its inputs.
+  void addInputs(uint64_t nanoseconds) {
+    (steps == 0 ? firstInputs : inputs) += nanoseconds;
+  }
   void endStep();
 
   /// The lines, longest first. If there are several steps the first one, which
-  /// touches memory for the first time, is left out.
+  /// touches memory for the first time, is left out. If steps waited for their
+  /// inputs a line has the mean of that, since such waits are not alike.
   std::vector<ProfileLine> lines(const plan::Plan &plan,
                                  const DeviceRates &rates) const;
   /// The rates that these lines reach in library calls (FLOP/s) and in all
@@ -68,6 +73,7 @@ private:
 
   const plan::Program &program;
   uint64_t steps = 0;
+  uint64_t firstInputs = 0, inputs = 0; // of the first step, and of the others
   /// Indexed by segment and command, and in a loop by its nested command.
   std::vector<std::vector<std::vector<Entry>>> segments;
 };

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
+#include <utility>
 
 namespace polyrank::runtime {
 namespace {
@@ -378,10 +379,13 @@ uint64_t inputBytesOf(const plan::Program &program) {
   return sum;
 }
 
-Result<void> RankProgram::fillInputs(const DataSource &data,
-                                     const Batch &batch) {
-  if (!reader)
+Result<void> RankProgram::fillInputs(const DataSource &data, const Batch &batch,
+                                     int64_t began) {
+  waited = {};
+  if (!reader) {
+    waited = {began, eventClock()};
     return {};
+  }
   POLYRANK_ASSIGN(staged, reader->take(data, batch));
   for (const plan::Argument *argument : *program.arguments())
     if (isInput(*argument)) {
@@ -392,6 +396,7 @@ Result<void> RankProgram::fillInputs(const DataSource &data,
         return filled;
       staged = staged.subspan(bytes);
     }
+  waited = {began, eventClock()};
   return {};
 }
 
@@ -460,7 +465,7 @@ Result<std::shared_ptr<const StepRun>> RankProgram::runStep(uint64_t step) {
           !done)
         return done.error();
     }
-  return interpreter->runStep(step, latest);
+  return interpreter->runStep(step, latest, std::exchange(waited, InputWait()));
 }
 
 std::vector<Metric> RankProgram::learningRates(uint64_t step) const {

@@ -144,8 +144,11 @@ public:
       reader->begin(data, batch);
   }
   /// Fills the inputs of the rank's program; `data` has all inputs of the plan.
-  /// Returns the error of reading them, also if they were read ahead.
-  Result<void> fillInputs(const DataSource &data, const Batch &batch);
+  /// Returns the error of reading them, also if they were read ahead. The time
+  /// until they are there, from now on or since `began` (of eventClock), is
+  /// that for which the step waits.
+  Result<void> fillInputs(const DataSource &data, const Batch &batch,
+                          int64_t began = eventClock());
   Result<void> fillInputs(const DataSource &data, Split split, uint64_t step) {
     return fillInputs(data, data.batchOf(split, step));
   }
@@ -191,6 +194,10 @@ public:
 
   /// The times of all steps that are over.
   const CommandTimes &times() const { return interpreter->times(); }
+  /// The seconds for which they waited for their inputs.
+  double dataSeconds() const {
+    return 1e-9 * static_cast<double>(interpreter->inputTime());
+  }
 
   void startTrace(Trace &trace) { interpreter->startTrace(trace); }
   void startProfile() { interpreter->startProfile(program); }
@@ -258,6 +265,7 @@ private:
   std::vector<size_t> inputNumbers;
   std::vector<std::byte> row; // a row of an input whose inner dims are split
   std::unique_ptr<InputReader> reader; // null without inputs
+  InputWait waited;                    // for the inputs of the next step
 };
 
 } // namespace polyrank::runtime

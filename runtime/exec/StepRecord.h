@@ -27,14 +27,27 @@ struct CommandTimes {
   CommandTimes &operator+=(const CommandTimes &other);
 };
 
+/// When the host waited for the inputs of a step, in nanoseconds of
+/// CLOCK_MONOTONIC; both are 0 if the run has no samples.
+struct InputWait {
+  int64_t begin = 0, end = 0;
+
+  int64_t length() const { return end - begin; }
+};
+
 /// What a step took. The rest is valid once it is over.
 struct StepRun {
   uint64_t step = 0;
   bool isOver = false;
   int64_t begin = 0, end = 0; // in nanoseconds of CLOCK_MONOTONIC
   CommandTimes times;
+  /// The wait for its inputs that the step before it did not hide.
+  InputWait inputs;
 
   double seconds() const { return 1e-9 * static_cast<double>(end - begin); }
+  double dataSeconds() const {
+    return 1e-9 * static_cast<double>(inputs.length());
+  }
 };
 
 /// The commands of a step in the order in which they were issued, each with the
@@ -54,6 +67,7 @@ struct StepRecord {
   };
 
   int64_t issued = 0; // when the host began with it
+  InputWait inputs;   // of the host, before that
   EventSet before;    // after which it began
   EventSet after;     // that are over when it is
   std::vector<Entry> entries;

@@ -83,6 +83,12 @@ public:
           "waiting", fmt::format("\"rank\":{}", completion->lastStarter));
   }
 
+  /// Writes a wait for samples on the rank's own track.
+  void waitForInputs(uint64_t step, int64_t begin, int64_t end) {
+    complete(computeTrack, begin, end, "\"waits for samples\"", "data",
+             fmt::format("\"step\":{}", step));
+  }
+
   /// Writes the flight of a collective or a transfer on a track of its queue.
   void flight(const Described &command, uint64_t step, uint32_t action,
               int64_t begin, const Completion &completion) {
@@ -274,7 +280,11 @@ Result<void> Trace::write(const Sink &sink) const {
   Writer writer(*plan.plan, mesh, rank, sink);
   writer.describe();
   std::map<uint32_t, int64_t> starts; // of collectives in flight, by request
-  for (const Record &record : commands) {
+  auto wait = inputs.begin();
+  for (size_t number = 0; number < commands.size(); ++number) {
+    const Record &record = commands[number];
+    for (; wait != inputs.end() && wait->before <= number; ++wait)
+      writer.waitForInputs(wait->step, wait->begin, wait->end);
     const Described &command = writer.described(record.action, record.command);
     const Completion *completion =
         record.completion < 0 ? nullptr : &completions[record.completion];

@@ -17,7 +17,8 @@ namespace polyrank::runtime {
 ///
 /// A rank is a process of the trace, with a track for its own execution and
 /// tracks for each group of ranks in which it communicates. The first shows all
-/// commands, and within them the times of waiting for other ranks; the tracks
+/// commands, within them the times of waiting for other ranks, and before the
+/// first of a step the time of waiting for its samples; the tracks
 /// of a group show each collective from its start to its end. If several
 /// collectives of a group are in flight, each is on the first of the group's
 /// tracks that is free. Times are of CLOCK_MONOTONIC, which all ranks of a
@@ -39,6 +40,11 @@ public:
       commands.back().completion = static_cast<int32_t>(completions.size());
       completions.push_back(*completion);
     }
+  }
+  /// Adds the time for which the step waited for its inputs, if it did.
+  void addInputs(int64_t begin, int64_t end) {
+    if (isRecording && end > begin)
+      inputs.push_back({commands.size(), step, begin, end});
   }
   /// Begins a step, which is recorded if there is room for the whole of it.
   void beginStep(uint64_t number);
@@ -64,6 +70,12 @@ private:
     int64_t begin, end;
   };
 
+  struct Inputs {
+    size_t before; // the number of the command after the wait
+    uint64_t step;
+    int64_t begin, end;
+  };
+
   const LoadedPlan &plan;
   const plan::Program &program;
   Mesh mesh;
@@ -73,6 +85,7 @@ private:
   bool isRecording = true;
   std::vector<Record> commands;
   std::vector<Completion> completions;
+  std::vector<Inputs> inputs;
 };
 
 } // namespace polyrank::runtime

@@ -20,6 +20,9 @@
 namespace polyrank::runtime {
 namespace {
 
+/// A smaller share of a step is not shown: it is that of copying the samples.
+constexpr double leastDataShare = 0.01;
+
 std::string durationText(double seconds) {
   auto whole = static_cast<uint64_t>(seconds + 0.5);
   if (whole >= 3600)
@@ -126,7 +129,8 @@ static nlohmann::ordered_json toJson(int rank, const RankStep &step) {
           {"seconds", step.seconds},
           {"compute_seconds", step.computeSeconds},
           {"communication_seconds", step.communicationSeconds},
-          {"waiting_seconds", step.waitingSeconds}};
+          {"waiting_seconds", step.waitingSeconds},
+          {"data_seconds", step.dataSeconds}};
 }
 
 /// Returns a number as text, because JSON has no NaN.
@@ -160,6 +164,7 @@ fromTexts(const nlohmann::json &texts) {
 void to_json(nlohmann::json &json, const StepReport &step) {
   json = {{"step", step.step},
           {"seconds", step.seconds},
+          {"data", step.dataSeconds},
           {"communication", step.communicationShare},
           {"metrics", toTexts(step.metrics)},
           {"learning_rates", toTexts(step.learningRates)},
@@ -169,6 +174,7 @@ void to_json(nlohmann::json &json, const StepReport &step) {
 void from_json(const nlohmann::json &json, StepReport &step) {
   json.at("step").get_to(step.step);
   json.at("seconds").get_to(step.seconds);
+  json.at("data").get_to(step.dataSeconds);
   json.at("communication").get_to(step.communicationShare);
   step.metrics = fromTexts(json.at("metrics"));
   step.learningRates = fromTexts(json.at("learning_rates"));
@@ -249,6 +255,7 @@ void Progress::step(const StepReport &report) {
   ++done;
   updates += !step.isSkipped();
   timeInSteps += step.seconds;
+  timeOfData += step.dataSeconds;
   samplesDone += plan.samplesPerStep * step.share;
   if (done == 1)
     firstSeconds = step.seconds;
@@ -294,6 +301,7 @@ void Progress::step(const StepReport &report) {
   if (plan.tokensPerSample)
     line["tokens_per_second"] = samples * plan.tokensPerSample;
   line["communication_share"] = step.communicationShare;
+  line["data_seconds"] = step.dataSeconds;
   if (step.spread) {
     line["slowest"] = toJson(step.spread->slowest, step.spread->ofSlowest);
     line["fastest"] = toJson(step.spread->fastest, step.spread->ofFastest);
@@ -416,6 +424,7 @@ void Progress::addEvents(const StepReport &step, double samplesPerSecond) {
                          samplesPerSecond *
                              static_cast<double>(plan.tokensPerSample));
   scalars.emplace_back("speed/communication_share", step.communicationShare);
+  scalars.emplace_back("speed/data_seconds", step.dataSeconds);
   if (step.spread) {
     scalars.emplace_back("speed/busy_seconds_of_slowest",
                          step.spread->ofSlowest.busySeconds());
@@ -522,6 +531,9 @@ void Progress::show(const StepReport &step) {
               : fmt::format("  {} samples/s", rateText(samples));
   line +=
       fmt::format("  communication {:.0f} %", 100 * step.communicationShare);
+  if (double share = step.seconds > 0 ? step.dataSeconds / step.seconds : 0;
+      share >= leastDataShare)
+    line += fmt::format("  data {:.0f} %", 100 * share);
   if (const double *skipped = step.metric("skipped_total");
       skipped && *skipped > 0)
     line += fmt::format("  skipped {:.0f}", *skipped);
@@ -598,6 +610,7 @@ void to_json(nlohmann::json &json, const RankUse &use) {
           {"peak_own", use.peakOwn},
           {"compute_seconds", use.computeSeconds},
           {"communication_seconds", use.communicationSeconds},
+          {"data_seconds", use.dataSeconds},
           {"starting_seconds", use.startingSeconds},
           {"waiting_seconds", use.waitingSeconds},
           {"sent_bytes", use.sentBytes}};
@@ -608,6 +621,7 @@ void from_json(const nlohmann::json &json, RankUse &use) {
   json.at("peak_own").get_to(use.peakOwn);
   json.at("compute_seconds").get_to(use.computeSeconds);
   json.at("communication_seconds").get_to(use.communicationSeconds);
+  json.at("data_seconds").get_to(use.dataSeconds);
   json.at("starting_seconds").get_to(use.startingSeconds);
   json.at("waiting_seconds").get_to(use.waitingSeconds);
   json.at("sent_bytes").get_to(use.sentBytes);
@@ -615,6 +629,7 @@ void from_json(const nlohmann::json &json, RankUse &use) {
 
 void StepReport::add(const StepReport &other) {
   seconds = std::max(seconds, other.seconds);
+  dataSeconds = std::max(dataSeconds, other.dataSeconds);
   auto addNew = [](auto &to, const auto &from) {
     for (auto &entry : from)
       if (std::none_of(to.begin(), to.end(),
@@ -647,17 +662,20 @@ std::string describeStart(const PlanReport &plan) {
 
 std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                         const std::vector<RankUse> &ranks) {
-  std::string text = fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}\n", "",
-                                 "planned", "memory", "sent", "communication");
+  std::string text =
+      fmt::format("{:<30}{:>12}{:>12}{:>12}{:>14}{:>9}\n", "", "planned",
+                  "memory", "sent", "communication", "data");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankUse &use = ranks[rank];
-    double busy = use.computeSeconds + use.communicationSeconds;
+    double busy = use.computeSeconds + use.communicationSeconds,
+           all = busy + use.dataSeconds;
     text += fmt::format(
-        "{:<30}{:>12}{:>12}{:>12}{:>12.1f} %\n",
+        "{:<30}{:>12}{:>12}{:>12}{:>12.1f} %{:>7.1f} %\n",
         mesh.describeRank(static_cast<int64_t>(rank)),
         bytesText(plan.programOf(static_cast<int64_t>(rank)).valueBytes()),
         bytesText(use.peakOwn), bytesText(use.sentBytes),
-        busy > 0 ? 100 * use.communicationSeconds / busy : 0);
+        busy > 0 ? 100 * use.communicationSeconds / busy : 0,
+        all > 0 ? 100 * use.dataSeconds / all : 0);
   }
   return text;
 }

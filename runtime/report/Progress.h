@@ -15,11 +15,13 @@
 namespace polyrank::runtime {
 
 /// How long one rank took for a step. Waiting for other ranks is a part of
-/// communication; the rest of the step is reading samples, and reports.
+/// communication; computing, communication and waiting for samples add up to
+/// the step, except for reports.
 struct RankStep {
   uint64_t step = 0; // from 1
   double seconds = 0, computeSeconds = 0, communicationSeconds = 0,
          waitingSeconds = 0;
+  double dataSeconds = 0;     // waiting for samples
   uint64_t residentBytes = 0; // including its peers' memory that it maps
 
   /// The time without waiting for other ranks.
@@ -38,6 +40,9 @@ struct RankSpread {
 struct StepReport {
   uint64_t step = 0; // from 1
   double seconds = 0;
+  /// The longest time for which a rank waited for its samples, of those that
+  /// have reported.
+  double dataSeconds = 0;
   double communicationShare = 0;
   std::vector<std::pair<std::string, double>> metrics, learningRates;
   std::optional<RankSpread> spread; // if all ranks have reported
@@ -199,6 +204,8 @@ public:
   double leastSecondsPerStep() const {
     return done > 1 ? leastSeconds : timeInSteps;
   }
+  /// The sum over the steps of the time for which they waited for samples.
+  double dataSeconds() const { return timeOfData; }
   /// The metrics of the last step.
   const std::vector<std::pair<std::string, double>> &last() const {
     return lastMetrics;
@@ -243,7 +250,7 @@ private:
   uint64_t updates = 0;          // the steps of `done` that were not skipped
   uint64_t repeatsUpTo = 0;      // the last step of earlier attempts
   uint64_t evaluatedUpTo = 0;    // the last step with a logged evaluation
-  double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0;
+  double timeInSteps = 0, firstSeconds = 0, leastSeconds = 0, timeOfData = 0;
   double samplesDone = 0;
   struct WeightedMean {
     std::string name;
@@ -265,6 +272,7 @@ struct RankUse {
   double computeSeconds = 0, communicationSeconds = 0;
   double startingSeconds = 0, waitingSeconds = 0; // of communication
   uint64_t sentBytes = 0;
+  double dataSeconds = 0; // waiting for samples
 };
 void to_json(nlohmann::json &json, const RankUse &use);
 void from_json(const nlohmann::json &json, RankUse &use);

@@ -9,7 +9,7 @@ namespace polyrank::runtime {
 void to_json(nlohmann::json &json, const RankStep &step) {
   json = nlohmann::json::array({step.step, step.seconds, step.computeSeconds,
                                 step.communicationSeconds, step.waitingSeconds,
-                                step.residentBytes});
+                                step.dataSeconds, step.residentBytes});
 }
 
 void from_json(const nlohmann::json &json, RankStep &step) {
@@ -18,7 +18,8 @@ void from_json(const nlohmann::json &json, RankStep &step) {
   json.at(2).get_to(step.computeSeconds);
   json.at(3).get_to(step.communicationSeconds);
   json.at(4).get_to(step.waitingSeconds);
-  json.at(5).get_to(step.residentBytes);
+  json.at(5).get_to(step.dataSeconds);
+  json.at(6).get_to(step.residentBytes);
 }
 
 std::optional<StepReport> StepCollector::add(int rank, StepReport report) {
@@ -55,8 +56,10 @@ StepReport StepCollector::finish(Pending step) const {
   auto slowest = std::max_element(step.ranks.begin(), step.ranks.end(), isLess),
        fastest = std::min_element(step.ranks.begin(), step.ranks.end(), isLess);
   RankSpread spread{numberOf(slowest), numberOf(fastest), *slowest, *fastest};
-  for (const RankStep &rank : step.ranks)
+  for (const RankStep &rank : step.ranks) {
     spread.residentBytes = std::max(spread.residentBytes, rank.residentBytes);
+    report.dataSeconds = std::max(report.dataSeconds, rank.dataSeconds);
+  }
   report.spread = spread;
   return report;
 }

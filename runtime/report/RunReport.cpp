@@ -81,6 +81,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
   report["seconds"] = progress.seconds();
   report["seconds_per_step"] = progress.secondsPerStep();
   report["least_seconds_per_step"] = progress.leastSecondsPerStep();
+  report["data_seconds"] = progress.dataSeconds();
   if (rehearsedSeconds)
     report["planned_seconds_per_step"] = *rehearsedSeconds;
   report["last"] = toJson(progress.last());
@@ -111,6 +112,7 @@ ordered_json reportOf(const PlanReport &plan, const Mesh &mesh,
          {"sent_bytes", uses[rank].sentBytes},
          {"compute_seconds", uses[rank].computeSeconds},
          {"communication_seconds", uses[rank].communicationSeconds},
+         {"data_seconds", uses[rank].dataSeconds},
          {"starting_seconds", uses[rank].startingSeconds},
          {"waiting_seconds", uses[rank].waitingSeconds}});
   return report;

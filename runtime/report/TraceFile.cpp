@@ -79,8 +79,9 @@ public:
       return fmt::format("rank {}: an event has no ts and dur, in "
                          "microseconds, of which the second is not negative",
                          *event.rank);
-    if (event.category == "waiting")
-      return ""; // it is within the command before it
+    // The first is within the command before it, the second before a step.
+    if (event.category == "waiting" || event.category == "data")
+      return "";
     Rank &rank = ranks[static_cast<size_t>(*event.rank)];
     if (rank.expected->empty())
       return "the plan has no commands";

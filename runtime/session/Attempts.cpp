@@ -52,6 +52,8 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
                                 run.evaluation ? &*run.evaluation : nullptr,
                                 launch.threads + run.options.commThreads,
                                 launch.cores.alone && !run.times));
+  if (Result<void> started = startFeed(); !started)
+    return started.error();
   launch.descriptors = descriptorsWith(*jobs);
   launch.attempt = restarts.count() + 1;
   launch.onReport = [&](int rank, const TaggedMessage &message) {
@@ -60,7 +62,40 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
       jobs->control().abort(reports.failure()->message);
     return seconds;
   };
-  return launchRanks(launch, jobs->control(), signals);
+  LaunchEnd end = launchRanks(launch, jobs->control(), signals);
+  tick();
+  feed.reset();
+  return end;
+}
+
+Result<void> Attempts::startFeed() {
+  std::optional<FeedName> name = run.options.feed();
+  if (!name)
+    return {};
+  FeedOptions options{
+      .name = *name,
+      .limit = std::chrono::milliseconds(
+          static_cast<int64_t>(1e3 * run.options.dataTimeout)),
+      .allowsNan = run.options.allowNan,
+      .say = [quiet = run.options.quiet](const std::string &text) {
+        if (!quiet)
+          tell(text);
+      }};
+  const RunPage::Facts &facts = page.facts();
+  POLYRANK_ASSIGN(started, Feed::start(options, feedLayoutOf(*run.plan->plan),
+                                       int(run.report.ranks),
+                                       facts.step - facts.origin));
+  feed = std::move(started);
+  return {};
+}
+
+void Attempts::tick() {
+  if (!feed)
+    return;
+  for (const std::string &note : feed->takeNotes())
+    progress.warn(note);
+  if (!feed->isExact())
+    checkpoints.setInexact();
 }
 
 Result<void> Attempts::begin() {
@@ -130,6 +165,7 @@ std::vector<int> Attempts::descriptorsWith(const SessionJobs &jobs) const {
   all[pageFile] = page.descriptor();
   all[evalPlanFile] = run.evalPlanDescriptor.get();
   all[evalWindowFile] = run.evalWindow ? run.evalWindow->descriptor() : -1;
+  all[feedFile] = feed ? feed->descriptor() : -1;
   for (const std::vector<int> &more :
        {jobs.communicatorFiles(), run.files->weights()})
     all.insert(all.end(), more.begin(), more.end());

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/feed/Feed.h"
 #include "runtime/launch/Restarts.h"
 #include "runtime/session/RankReports.h"
 #include "runtime/session/SessionJobs.h"
@@ -25,6 +26,8 @@ public:
   /// older checkpoint if they find theirs damaged, from the newest one if they
   /// fail. `launch` has all that does not depend on the attempt.
   Result<void> launchAll(LaunchOptions launch);
+  /// Called often while ranks run: tells what there is to tell of the feed.
+  void tick();
   /// The number of restarts after failures.
   uint32_t numRestarts() const { return restarts.count(); }
 
@@ -33,6 +36,9 @@ private:
   Result<LaunchEnd> launchOnce(LaunchOptions &launch);
   /// Tells the ranks of the next attempt from where they begin.
   Result<void> begin();
+  /// Starts the feed, if the samples come from one, with the first sample that
+  /// the ranks want.
+  Result<void> startFeed();
   /// Waits as Restarts demands, and chooses from where the ranks begin again;
   /// an error if they do not.
   Result<void> prepareRestart(const Error &error, bool fromOutside);
@@ -56,6 +62,7 @@ private:
   RankReports &reports;
   const EndSignals &signals;
   Restarts restarts;
+  std::unique_ptr<Feed> feed; // while ranks run
 };
 
 } // namespace polyrank::runtime

@@ -95,6 +95,8 @@ Result<std::string> checkData(Prepared &run, bool whole) {
       return values.error();
     return std::string();
   }
+  if (run.data->isStream())
+    return run.data->describe() + "; it is not started";
   if (Result<void> values = run.data->checkAll(); !values)
     return values.error();
   uint64_t batch = run.report.samplesPerStep,

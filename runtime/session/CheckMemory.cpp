@@ -5,6 +5,7 @@
 #include "runtime/exec/ResidentMemory.h"
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/session/Checks.h"
+#include "runtime/session/SessionData.h"
 #include "support/ByteText.h"
 
 #include <algorithm>
@@ -46,6 +47,8 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
            evaluationBytesOf(run, program);
   };
   uint64_t each = 0, needed = held + run.windowBytes(); // each: the maximum
+  if (run.data && run.data->isStream())
+    needed += feedLayoutOf(*run.plan->plan).ringBytes(int(run.report.ranks));
   uint64_t copies = 0; // made by the ranks for a checkpoint
   for (int64_t rank = 0; run.checkpoint && rank < run.report.ranks; ++rank)
     copies += CheckpointSaver::memoryBytes(*run.checkpoint, rank);

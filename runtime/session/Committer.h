@@ -46,6 +46,11 @@ public:
   /// checkpoints.
   void setOrigin(uint64_t step) { layout.manifest.data.origin = step; }
 
+  /// Sets the order of samples, for later checkpoints.
+  void setOrder(const std::string &order) {
+    layout.manifest.data.order = order;
+  }
+
   /// Reports what has been done since the last call.
   void tick(Progress &progress);
   /// Waits until the checkpoints that all ranks have written are committed,

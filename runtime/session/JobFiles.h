@@ -23,6 +23,7 @@ enum JobFile {
   /// For an evaluation: its plan and its window.
   evalPlanFile,
   evalWindowFile,
+  feedFile, // FeedRing
   numJobFiles
 };
 

@@ -47,12 +47,12 @@ struct LoadedRank {
   std::unique_ptr<Communicator> communicator;
   Group everyone;                     // all ranks, in their order
   std::optional<Rehearsal> rehearsal; // set with --rehearse
+  std::optional<DataSource> data;     // if the plan needs samples
   std::unique_ptr<RankProgram> program;
   /// The weights before the first step, and the checkpoint from which they
   /// come. A rehearsal has none.
   std::optional<CheckpointReader> resumed;
   std::optional<Weights> weights;
-  std::optional<DataSource> data; // if the plan needs samples
   /// The batches of the steps if each sample is taken once. Otherwise empty,
   /// and step s takes batch s.
   std::vector<Batch> batches;

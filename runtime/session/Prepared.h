@@ -43,6 +43,10 @@ struct Prepared {
   std::optional<OutputFiles> files;
 
   uint64_t stepsBefore() const { return resumed ? resumed->manifest.step : 0; }
+  /// The number of steps; 0 if it is that of the feed's samples.
+  uint64_t knownSteps() const {
+    return steps == SessionOptions::stepsUntilTheEnd ? 0 : steps;
+  }
   const DataSource *dataOrNull() const { return data ? &*data : nullptr; }
   /// The size of the window of the outputs, or of what is saved.
   uint64_t windowBytes() const;

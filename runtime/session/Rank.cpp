@@ -123,7 +123,7 @@ Result<bool> Rank::runSteps() {
     failpoint("step.before");
     if (Result<void> done = stepper.run(step); !done)
       return done.error();
-    if (stepper.badSamples()) {
+    if (stepper.badSamples() || stepper.hasEnded()) {
       steps = step;
       break;
     }
@@ -142,6 +142,11 @@ Result<bool> Rank::runSteps() {
   }
   if (Result<void> over = stepper.finish(); !over)
     return over.error();
+  // An evaluation follows the last step, which nobody knew until now.
+  if (stepper.hasEnded() && evaluation && steps > stepsBefore() &&
+      !isEvaluated(rank->options, steps, SessionOptions::stepsUntilTheEnd))
+    if (Result<void> done = evaluate(steps); !done)
+      return done.error();
   return false;
 }
 
@@ -182,9 +187,9 @@ Result<void> Rank::endEarly(uint64_t done) {
 Result<void> Rank::saveAll() {
   if (Result<void> finite = checks.checkSaved(); !finite)
     return finite;
-  // Without bad samples, a checkpoint follows the last step in any case.
-  if (stepper.badSamples() && checkpoints && steps > stepsBefore() &&
-      !checkpoints->isSaved(steps))
+  // If nobody knew that it is the last step, no checkpoint has followed it.
+  if ((stepper.badSamples() || stepper.hasEnded()) && checkpoints &&
+      steps > stepsBefore() && !checkpoints->isSaved(steps))
     if (Result<void> saved = checkpoints->save(steps); !saved)
       return saved;
   if (Result<void> written = writeWeightFiles(*rank); !written)

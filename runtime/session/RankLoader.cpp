@@ -143,6 +143,8 @@ Result<void> RankLoader::openSamples() {
   rank->steps = options.steps;
   if (options.samples().empty())
     return {};
+  if (options.feed())
+    return openFeed();
   POLYRANK_ASSIGN(source, openData(options, rank->plan()));
   const DataSource &data = rank->data.emplace(std::move(source));
   if (Result<void> same = checkSameData(rank->facts().data, data, rank->plan());
@@ -156,6 +158,18 @@ Result<void> RankLoader::openSamples() {
     return same;
   rank->steps = stepsOf(options, rank->plan(), data);
   rank->batches = evaluatedBatchesOf(options, rank->plan(), data);
+  return {};
+}
+
+Result<void> RankLoader::openFeed() {
+  FeedLayout layout = feedLayoutOf(rank->plan());
+  POLYRANK_ASSIGN(ring, FeedRing::map(rank->connection.descriptors()[feedFile],
+                                      layout, rank->job->worldSize()));
+  rank->data.emplace(DataSource::ofStream(
+      std::make_shared<RingStream>(std::move(ring), std::move(layout),
+                                   rank->rank()),
+      rank->options.feed()->describe(), rank->plan().samples_per_step()));
+  rank->steps = stepsOf(rank->options, rank->plan(), *rank->data);
   return {};
 }
 

@@ -30,6 +30,7 @@ private:
   Result<void> loadWeights();
   Result<void> resume();
   Result<void> openSamples();
+  Result<void> openFeed();
   Result<void> mapWindow();
 
   std::unique_ptr<LoadedRank> rank;

@@ -104,6 +104,7 @@ void RankRecords::reportUse() const {
   const CommandTimes &times = rank.program->times();
   use.communicationSeconds = 1e-9 * times.communication();
   use.computeSeconds = 1e-9 * times.total() - use.communicationSeconds;
+  use.dataSeconds = rank.program->dataSeconds();
   for (const CollectiveStatistics &kind : rank.communicator->statistics()) {
     use.sentBytes += kind.bytes;
     use.startingSeconds += 1e-9 * kind.startingNanoseconds;

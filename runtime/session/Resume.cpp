@@ -18,6 +18,10 @@ bool namesCheckpoint(const std::string &path) {
          name.size() > 5;
 }
 
+bool isFeed(const ManifestData &data) {
+  return data.order == feedOrder || data.order == inexactFeedOrder;
+}
+
 const char *nameOf(SampleOrder order) {
   return order == SampleOrder::Random ? "random" : "sequential";
 }
@@ -89,7 +93,7 @@ Result<ManifestData> dataOf(const SessionOptions &options,
                             const plan::Plan &plan, const DataSource *data) {
   ManifestData result;
   result.samplesPerStep = plan.samples_per_step();
-  result.order = nameOf(options.order);
+  result.order = options.feed() ? feedOrder : nameOf(options.order);
   if (!data)
     return result;
   result.description = data->describe();
@@ -122,6 +126,15 @@ Result<void> continueData(const SessionOptions &options,
     return differ(fmt::format("it was written with --seed {}, and this run has "
                               "--seed {}: give --seed {}",
                               manifest.seed, options.seed, manifest.seed));
+  if (isFeed(then) && isFeed(now)) {
+    now.order = then.order;
+    return {};
+  }
+  if (isFeed(then) != isFeed(now))
+    return differ(fmt::format("it was written with samples of {}, and this run "
+                              "has them of {}: give the same --data",
+                              isFeed(then) ? "a feed" : "files",
+                              isFeed(now) ? "a feed" : "files"));
   if (then.order != now.order)
     return differ(
         fmt::format("it was written with --order {}, and this run has "

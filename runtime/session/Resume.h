@@ -7,6 +7,13 @@
 
 namespace polyrank::runtime {
 
+/// The order of samples in the checkpoint of a run with a feed, and if the feed
+/// could not go on where it was.
+/// @{
+inline constexpr const char *feedOrder = "feed";
+inline constexpr const char *inexactFeedOrder = "feed, not exact";
+/// @}
+
 /// Returns the checkpoint that --resume names, or the newest intact one in the
 /// folder it names, of a step before `before`. Tells the user which ones are
 /// passed over and why. Returns nothing for `auto` if there is no checkpoint.

@@ -73,10 +73,11 @@ Result<void> Run::openProgress() {
   shown.quiet = run.options.quiet;
   shown.log = run.options.log;
   shown.tensorboard = run.options.tensorboard;
-  shown.run = recordOf({run.options.plan, run.options.commandLine,
-                        run.options.seed, run.stepsBefore() + 1, run.steps},
-                       run.report);
-  shown.steps = run.steps;
+  shown.run =
+      recordOf({run.options.plan, run.options.commandLine, run.options.seed,
+                run.stepsBefore() + 1, run.knownSteps()},
+               run.report);
+  shown.steps = run.knownSteps();
   shown.stepsBefore = run.stepsBefore();
   shown.evaluatesAgain = run.isToEvaluate();
   shown.endsAtNan = !run.options.allowNan;
@@ -134,7 +135,10 @@ Result<LaunchOptions> Run::launchOptions() {
         run.plan->program(programOf(*run.plan->plan, *run.mesh, rank)), number);
   };
   launch.onWarning = [this](const std::string &text) { progress->warn(text); };
-  launch.onTick = [this] { checkpoints->tick(); };
+  launch.onTick = [this] {
+    checkpoints->tick();
+    attempts->tick();
+  };
   return std::move(launch);
 }
 

@@ -121,6 +121,19 @@ Result<void> RunCheckpoints::takeOlder(const std::string &damage) {
   return {};
 }
 
+void RunCheckpoints::setInexact() {
+  if (run.dataState.order == inexactFeedOrder)
+    return;
+  run.dataState.order = inexactFeedOrder;
+  if (committer)
+    committer->setOrder(inexactFeedOrder);
+  progress.warn(fmt::format(
+      "{} does not say with which sample it begins, so the run does not go on "
+      "exactly where it was, and its checkpoints say 'not exact'; "
+      "polyrank.feed() with a function of the first sample does",
+      run.options.feed()->describe()));
+}
+
 void RunCheckpoints::note(const StepReport &step) {
   if (committer)
     committer->note(step.step, step.metrics);

@@ -33,6 +33,10 @@ public:
   /// one. `begin` follows.
   Result<void> takeOlder(const std::string &damage);
 
+  /// The samples from the beginning of this attempt on are not those that
+  /// follow the ones before.
+  void setInexact();
+
   /// Adds the metrics of a step, before the last report of its checkpoint.
   void note(const StepReport &step);
   void note(const EvaluationReport &report, const ManifestEvaluation &state);

@@ -38,7 +38,7 @@ Result<void> tellNotes(const Prepared &run,
                        std::optional<double> rehearsedSeconds) {
   const SessionOptions &options = run.options;
   POLYRANK_ASSIGN(rates, ratesOf(options, *run.plan->plan));
-  if (uint64_t total = rates.getTotal(); total && run.steps > total)
+  if (uint64_t total = rates.getTotal(); total && run.knownSteps() > total)
     tell(fmt::format("polyrank-run: --steps {} is more than the {} steps "
                      "that the learning rate's schedule is for (total={}); "
                      "it stays as it is then\n",

@@ -20,8 +20,15 @@ uint64_t stepsOfEpochs(double epochs, uint64_t samples, uint64_t batch) {
   return std::max<uint64_t>(1, uint64_t(isWhole ? whole : std::ceil(exact)));
 }
 
+FeedLayout feedLayoutOf(const plan::Plan &plan) {
+  return {inputSpecsOf(plan), plan.samples_per_step()};
+}
+
 Result<DataSource> openData(const SessionOptions &options,
                             const plan::Plan &plan) {
+  if (std::optional<FeedName> feed = options.feed())
+    return DataSource::ofStream(nullptr, feed->describe(),
+                                plan.samples_per_step());
   DataOptions data;
   data.paths = options.samples();
   data.tokenType = options.tokenType;
@@ -60,6 +67,8 @@ Result<DataSource> openEvaluationData(const SessionOptions &options,
 
 Result<std::string> fingerprintOf(const DataSource &data,
                                   const plan::Plan &plan) {
+  if (data.isStream()) // what it will give is not known
+    return digestOf(std::string("a feed"));
   return fingerprintOf(data, inputSpecsOf(plan), plan.samples_per_step());
 }
 
@@ -106,6 +115,8 @@ uint64_t stepsOf(const SessionOptions &options, const plan::Plan &plan,
                  const DataSource &data) {
   if (options.steps)
     return options.steps;
+  if (data.isStream())
+    return SessionOptions::stepsUntilTheEnd;
   uint64_t batch = plan.samples_per_step();
   if (options.epochs > 0)
     return stepsOfEpochs(options.epochs, data.samples(Split::Train), batch);

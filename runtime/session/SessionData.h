@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/data/DataSource.h"
+#include "runtime/feed/FeedRing.h"
 #include "runtime/session/SessionOptions.h"
 
 #include <string>
@@ -11,7 +12,11 @@
 
 namespace polyrank::runtime {
 
-/// Opens the samples that a run reads, in the launcher and in all ranks.
+/// The batches of a plan that a feed fills.
+FeedLayout feedLayoutOf(const plan::Plan &plan);
+
+/// Opens the samples that a run reads, in the launcher and in all ranks. A feed
+/// is only named: ranks get its batches from the launcher.
 Result<DataSource> openData(const SessionOptions &options,
                             const plan::Plan &plan);
 

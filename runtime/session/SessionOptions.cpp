@@ -31,6 +31,51 @@ static bool startsAny(const plan::Plan &plan) {
   return false;
 }
 
+/// Checks the options of a run whose samples come from a feed, and that no
+/// other samples do.
+static Result<void> checkFeed(const SessionOptions &options, bool train) {
+  for (const std::string &given : options.evalData)
+    if (feedNameOf(given))
+      return Error{fmt::format(
+          "--eval-data {}: an evaluation takes the same samples each time, and "
+          "a feed gives each once: give files",
+          given)};
+  if (!options.feed()) {
+    for (const std::string &given : options.samples())
+      if (feedNameOf(given))
+        return Error{fmt::format("--data {}: a feed is the only source of a "
+                                 "run; let it mix in what others have",
+                                 given)};
+    return {};
+  }
+  std::string name = "--data " + options.feed()->given;
+  if (!train)
+    return Error{fmt::format(
+        "{}: a forward plan takes each sample of files once; a feed is for "
+        "training: write the samples to a .npz set",
+        name)};
+  struct Refused {
+    bool isGiven;
+    const char *what;
+  };
+  for (auto [isGiven, what] :
+       {Refused{options.epochs > 0,
+                "--epochs: a feed has no length; give --steps N, or let the "
+                "feed end"},
+        {options.holdout > 0,
+         "--holdout: a feed has no last samples; give --eval-data FILE"},
+        {options.given.contains("order"),
+         "--order: a feed gives samples in its own order"},
+        {!options.tokenType.empty() || options.documents.isAny(),
+         "options about tokens and documents: a feed gives rows as they are"},
+        {options.restarts > 0 && !options.feed()->isCommand(),
+         "--restarts: nobody starts the writer of a FIFO again; give "
+         "command:.."}})
+    if (isGiven)
+      return Error{fmt::format("{} excludes {}", name, what)};
+  return {};
+}
+
 Result<SessionOptions> completeOptions(SessionOptions options,
                                        const plan::Plan &plan) {
   bool train = plan.mode() == plan::Mode::Train;
@@ -91,6 +136,8 @@ Result<SessionOptions> completeOptions(SessionOptions options,
     return rates.error();
   if (Result<Links> links = linksOf(options, plan); !links)
     return links.error();
+  if (Result<void> fits = checkFeed(options, train); !fits)
+    return fits.error();
   bool needsSamples = options.rehearse.empty() && !inputSpecsOf(plan).empty();
   if (needsSamples && options.samples().empty())
     return Error{train ? "the plan needs samples: give --data FILE"
@@ -104,7 +151,8 @@ Result<SessionOptions> completeOptions(SessionOptions options,
                  "samples once"};
   if (options.epochs > 0 && !needsSamples)
     return Error{"--epochs: the plan reads no samples; give --steps N"};
-  if (options.steps == 0 && options.epochs == 0 && (train || !needsSamples))
+  if (options.steps == 0 && options.epochs == 0 && !options.feed() &&
+      (train || !needsSamples))
     return Error{"give the number of steps: --steps N" +
                  std::string(needsSamples ? ", or of epochs: --epochs N" : "")};
   if (!train)

@@ -5,6 +5,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/RankProgram.h"
+#include "runtime/feed/FeedInput.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimes.h"
@@ -36,6 +37,7 @@ struct SessionOptions {
       trace, inputs, outputs, tokenType, sha256, rehearse;
   /// Files, patterns and weights, as findDataFiles reads them.
   std::vector<std::string> data, evalData;
+  double dataTimeout = 600; // seconds for which a feed may give nothing
   DocumentOptions documents;
   ElementType saveFloats = ElementType::F32; // see SavedWeights::floats
   std::string saveShardSize = "5GB";         // of each file of a folder
@@ -83,6 +85,12 @@ struct SessionOptions {
               {.trainedAlone = true, .floats = saveFloats}},
              {"--save-ema", saveEma, {.state = "ema", .floats = saveFloats}}}};
   }
+  /// The feed that --data names, if it is one.
+  std::optional<FeedName> feed() const {
+    return data.size() == 1 ? feedNameOf(data[0]) : std::nullopt;
+  }
+  /// The number of steps of a run that ends with its feed.
+  static constexpr uint64_t stepsUntilTheEnd = (uint64_t(1) << 31) - 1;
   bool savesAny() const {
     return !save.empty() || !saveTrained.empty() || !saveEma.empty();
   }

@@ -19,9 +19,12 @@ public:
   explicit StepMeter(const Communicator &communicator)
       : communicator(communicator) {}
 
-  /// Returns the times of a step that is over and took `seconds` in all,
-  /// `times` of them in commands. Called once for each step, in their order.
-  RankStep end(uint64_t step, double seconds, const CommandTimes &times) {
+  /// Returns the times of a step that is over and took `seconds` in all, `run`
+  /// of them in commands and waits for samples, and `agreed` in agreeing with
+  /// other ranks that all have theirs. Called once for each step, in their
+  /// order.
+  RankStep end(uint64_t step, double seconds, const StepRun &run,
+               double agreed) {
     Clock::time_point now = Clock::now();
     // The system call takes microseconds.
     if (!looked || now - *looked >= std::chrono::milliseconds(100)) {
@@ -31,13 +34,15 @@ public:
     RankStep measured;
     measured.step = step;
     measured.seconds = seconds;
-    measured.communicationSeconds =
-        1e-9 * static_cast<double>(times.communication());
-    measured.computeSeconds = 1e-9 * static_cast<double>(times.total()) -
-                              measured.communicationSeconds;
+    double inCommands = 1e-9 * static_cast<double>(run.times.communication());
+    measured.communicationSeconds = inCommands + agreed;
+    measured.computeSeconds =
+        1e-9 * static_cast<double>(run.times.total()) - inCommands;
+    measured.dataSeconds = run.dataSeconds();
     uint64_t before = waited;
     waited = readWaited();
-    measured.waitingSeconds = 1e-9 * static_cast<double>(waited - before);
+    measured.waitingSeconds =
+        1e-9 * static_cast<double>(waited - before) + agreed;
     measured.residentBytes = resident;
     return measured;
   }

@@ -23,9 +23,9 @@ Result<void> Stepper::run(uint64_t step) {
   next.step = step;
   next.began = eventClock();
   if (rank.data)
-    if (Result<void> filled = fillInputs(step); !filled)
+    if (Result<void> filled = fillInputs(next); !filled)
       return filled;
-  if (bad)
+  if (bad || ended)
     return reportOver(0);
   if (rank.data && step + 1 < rank.steps)
     rank.program->readAhead(*rank.data, rank.batchOf(step + 1));
@@ -72,13 +72,15 @@ Result<void> Stepper::report(const Pending &step) {
     done.metrics.emplace_back(metric.name, metric.value);
   std::optional<RankStep> measured;
   if (meter)
-    measured = meter->end(done.step, seconds, step.run->times);
+    measured = meter->end(done.step, seconds, *step.run,
+                          1e-9 * static_cast<double>(step.agreed));
   if (!rank.isFirstOfProgram()) {
     if (measured)
       rank.report(*measured);
     return checks.checkStuck(done);
   }
   done.seconds = seconds;
+  done.dataSeconds = step.run->dataSeconds();
   if (!rank.batches.empty())
     done.share = static_cast<double>(rank.batchOf(step.step).count) /
                  static_cast<double>(rank.plan().samples_per_step());
@@ -106,17 +108,44 @@ Result<void> Stepper::storeOutputs(uint64_t step) {
 
 /// Unless all samples were checked before the run, all ranks agree before any
 /// of them begins the step, so that the training up to there can be saved.
-Result<void> Stepper::fillInputs(uint64_t step) {
+Result<void> Stepper::awaitSamples(const Pending &next) {
+  Result<bool> isThere =
+      rank.data->await(rank.batchOf(next.step), [this]() -> Result<void> {
+        rank.beat();
+        return rank.job->health();
+      });
+  if (isThere) {
+    ended = !*isThere;
+    return {};
+  }
+  if (next.step == first || !savesAny() || !rank.job->health())
+    return isThere.error();
+  bad.emplace(isThere.error());
+  return {};
+}
+
+bool Stepper::savesAny() const {
+  return rank.options.savesAny() || !rank.options.checkpoints.folder.empty();
+}
+
+Result<void> Stepper::fillInputs(Pending &next) {
+  uint64_t step = next.step;
+  if (rank.data->isStream()) {
+    if (Result<void> awaited = awaitSamples(next); !awaited)
+      return awaited;
+    if (bad || ended)
+      return {};
+  }
   Result<void> filled =
-      rank.program->fillInputs(*rank.data, rank.batchOf(step));
+      rank.program->fillInputs(*rank.data, rank.batchOf(step), next.began);
   if (!filled)
     filled = Error{fmt::format("step {}: {}", step + 1, filled.error().message),
                    filled.error().fault};
-  bool savesAny =
-      rank.options.savesAny() || !rank.options.checkpoints.folder.empty();
-  if (step == first || !savesAny || rank.data->isChecked())
+  if (step == first || !savesAny() || rank.data->isChecked())
     return filled;
+  int64_t filledAt = eventClock();
   POLYRANK_ASSIGN(isRead, agree(bool(filled)));
+  next.agreed = eventClock() - filledAt;
   if (!isRead)
     bad.emplace(filled);
   return {};

@@ -27,6 +27,8 @@ public:
   /// anything is saved or evaluated, and at the end: nothing follows a NaN.
   Result<void> finish() { return reportOver(0); }
 
+  /// True if no samples were left for the latest step, which was not run.
+  bool hasEnded() const { return ended; }
   /// Set if the samples of a step could not be read, so that the training ends
   /// before it: an error if this rank could not read them.
   const std::optional<Result<void>> &badSamples() const { return bad; }
@@ -35,13 +37,19 @@ private:
   /// A step that was run and not reported yet.
   struct Pending {
     uint64_t step = 0;
-    int64_t began = 0; // when the host began it, in nanoseconds
+    int64_t began = 0;  // when the host began it, in nanoseconds
+    int64_t agreed = 0; // how long ranks agreed that all have their samples
     std::shared_ptr<const StepRun> run;
     MetricReadings metrics;
     int64_t stored = 0; // when its outputs were stored; 0: it has none
   };
 
-  Result<void> fillInputs(uint64_t step);
+  Result<void> fillInputs(Pending &next);
+  /// Waits for the samples of a step from a stream. All ranks get the same
+  /// answer.
+  Result<void> awaitSamples(const Pending &next);
+  /// True if what was trained is saved.
+  bool savesAny() const;
   /// Returns true if all ranks have read their samples.
   Result<bool> agree(bool isFilled);
   Result<void> storeOutputs(uint64_t step);
@@ -57,6 +65,7 @@ private:
   std::deque<Pending> pending; // oldest first
   int64_t lastEnd = 0;         // of the step that was reported last
   std::optional<Result<void>> bad;
+  bool ended = false;
 };
 
 } // namespace polyrank::runtime

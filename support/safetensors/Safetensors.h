@@ -28,6 +28,21 @@ struct StoredTensorSpan {
   uint64_t offset = 0, length = 0; // bytes in the file
 };
 
+/// What a header states.
+struct SafetensorsHeader {
+  /// In the order of their offsets, which count from the begin of the data.
+  std::vector<StoredTensorSpan> tensors;
+  std::map<std::string, std::string> metadata;
+  uint64_t dataBytes = 0;
+};
+
+/// Reads the JSON of a header, and checks all that the format promises. `what`
+/// is the file or the stream, for messages; `dataBytes` is the size of the data
+/// if it is known. The text is untrusted.
+Result<SafetensorsHeader>
+readSafetensorsHeader(const std::string &what, std::string_view json,
+                      std::optional<uint64_t> dataBytes);
+
 /// A file of 8 bytes (header length, little-endian), a JSON header of at most
 /// 100 MB, and data. Opening it checks everything that the format promises:
 /// keys are unique, the tensors tile the data without hole or overlap, and each

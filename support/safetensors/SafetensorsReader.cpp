@@ -143,7 +143,7 @@ private:
 };
 
 Result<StoredTensorSpan> checkedSpan(HeaderHandler::Entry &entry,
-                                     uint64_t dataStart, uint64_t dataSize,
+                                     uint64_t dataSize,
                                      const std::string &path) {
   auto bad = [&](const std::string &what) {
     return Error{path + ": tensor '" + entry.name + "' " + what};
@@ -166,10 +166,45 @@ Result<StoredTensorSpan> checkedSpan(HeaderHandler::Entry &entry,
                " bits by its shape, but has " + std::to_string(end - begin) +
                " bytes");
   return StoredTensorSpan{std::move(entry.name), *dtype, std::move(entry.shape),
-                          dataStart + begin, end - begin};
+                          begin, end - begin};
 }
 
 } // namespace
+
+Result<SafetensorsHeader>
+readSafetensorsHeader(const std::string &what, std::string_view json,
+                      std::optional<uint64_t> dataBytes) {
+  HeaderHandler handler;
+  if (json.empty() || json[0] != '{' ||
+      !nlohmann::json::sax_parse(json, &handler))
+    return Error{what + ": not a safetensors file: its header " +
+                 (handler.problem.empty() ? "does not begin with {"
+                                          : "has " + handler.problem)};
+  SafetensorsHeader header;
+  header.metadata = std::move(handler.metadata);
+  for (HeaderHandler::Entry &entry : handler.entries) {
+    POLYRANK_ASSIGN(span,
+                    checkedSpan(entry, dataBytes.value_or(UINT64_MAX), what));
+    header.tensors.push_back(std::move(span));
+  }
+  std::sort(header.tensors.begin(), header.tensors.end(), [](auto &a, auto &b) {
+    return std::tie(a.offset, a.length, a.name) <
+           std::tie(b.offset, b.length, b.name);
+  });
+  for (const StoredTensorSpan &span : header.tensors) {
+    if (span.offset != header.dataBytes)
+      return Error{
+          what + ": tensor '" + span.name + "' begins at byte " +
+          std::to_string(span.offset) + " of the data, where " +
+          std::to_string(header.dataBytes) + " was expected: the tensors " +
+          (span.offset < header.dataBytes ? "overlap" : "leave a hole")};
+    header.dataBytes += span.length;
+  }
+  if (dataBytes && header.dataBytes != *dataBytes)
+    return Error{what + ": " + std::to_string(*dataBytes - header.dataBytes) +
+                 " bytes belong to no tensor"};
+  return std::move(header);
+}
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   SafetensorsFile result;
@@ -198,38 +233,15 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
     return done.error();
   if (Budget budget(size); !takeJson(budget, header))
     return Error{path + ": " + budget.describe()};
-  HeaderHandler handler;
-  if (header.empty() || header[0] != '{' ||
-      !nlohmann::json::sax_parse(header, &handler))
-    return Error{path + ": not a safetensors file: its header " +
-                 (handler.problem.empty() ? "does not begin with {"
-                                          : "has " + handler.problem)};
-  result.notes = std::move(handler.metadata);
-
   uint64_t dataStart = 8 + headerSize;
-  for (HeaderHandler::Entry &entry : handler.entries) {
-    POLYRANK_ASSIGN(span,
-                    checkedSpan(entry, dataStart, size - dataStart, path));
-    result.spans.push_back(std::move(span));
-  }
-  std::sort(result.spans.begin(), result.spans.end(), [](auto &a, auto &b) {
-    return std::tie(a.offset, a.length, a.name) <
-           std::tie(b.offset, b.length, b.name);
-  });
-  uint64_t expected = dataStart;
+  POLYRANK_ASSIGN(stated,
+                  readSafetensorsHeader(path, header, size - dataStart));
+  result.notes = std::move(stated.metadata);
+  result.spans = std::move(stated.tensors);
   for (size_t t = 0; t < result.spans.size(); ++t) {
-    const StoredTensorSpan &span = result.spans[t];
-    if (span.offset != expected)
-      return Error{path + ": tensor '" + span.name + "' begins at byte " +
-                   std::to_string(span.offset) + " of the file, where " +
-                   std::to_string(expected) + " was expected: the tensors " +
-                   (span.offset < expected ? "overlap" : "leave a hole")};
-    expected += span.length;
-    result.byName[span.name] = t;
+    result.spans[t].offset += dataStart;
+    result.byName[result.spans[t].name] = t;
   }
-  if (expected != size)
-    return Error{path + ": " + std::to_string(size - expected) +
-                 " bytes belong to no tensor"};
   return std::move(result);
 }
 

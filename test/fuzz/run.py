@@ -30,7 +30,7 @@ from pathlib import Path
 import seeds
 
 HERE = Path(__file__).resolve().parent
-TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "megatron-index", "languages", "zip",
+TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "feed", "megatron-index", "languages", "zip",
            "schedules", "pickle", "torchscript-code", "torchscript-reader", "torchscript-import",
            "exported-program", "exported-program-import", "checkpoint", "config"]
 # An input may take no longer and no more: what a file claims must not be believed before it is there.

@@ -197,6 +197,18 @@ def samples():
             yield bytes([first]) + array
 
 
+def feeds():
+    """A first byte as Feed.cpp reads it, then blocks, which are safetensors files."""
+    def block(rows, **metadata):
+        return save({"x": np.ones((rows, 2, 3), np.float32), "ids": np.ones((2, rows), np.int64), "scale": np.ones(1, np.float16)},
+                    metadata)
+    end = b'{"__metadata__":{"end":"1"}}'
+    for first in range(8):
+        sample = 7 * (3 if first & 1 else 1) if first & 2 else 0
+        yield bytes([first]) + block(2, sample=str(sample)) + block(5, sample=str(sample + 2)) + len(end).to_bytes(8, "little") + end
+    yield b"\1" + block(7)
+
+
 def megatronIndices():
     """A rule about documents, how many bytes of tokens, and Megatron-LM's index of them."""
     for rule in (0, 1, 2, 128, 129):
@@ -281,7 +293,7 @@ def configs():
 
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
-    makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "megatron-index": megatronIndices,
+    makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "feed": feeds, "megatron-index": megatronIndices,
               "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs, "torchscript-import": torchScriptCodes,

@@ -1,5 +1,6 @@
 """`polyrank COMMAND` is polyrank-COMMAND: the same options, messages and exit codes, with help, man page and completions."""
 
+import re
 import shutil
 import subprocess
 
@@ -9,6 +10,7 @@ import tools
 from test_completions import call, needs, options
 
 COMMANDS = ("compile", "run", "inspect")
+OF_PYTHON = ("tokenize",)
 
 
 def polyrank(*args, code=0, program=None):
@@ -23,6 +25,8 @@ def test_alone_it_says_what_there_is():
     assert error == "" and output == polyrank("--help")[0] == polyrank("help")[0]
     listed = output[output.index("Commands:"):]
     assert [line.split()[0] for line in listed.splitlines()[1:4]] == list(COMMANDS)
+    (of_python,) = re.findall(r"^Commands of the Python module:\n  (\w+) ", output, re.M)
+    assert (of_python,) == OF_PYTHON
     assert "Usage: polyrank [OPTIONS] [COMMAND [..]]" in output
     assert max(map(len, output.splitlines())) <= 80
 
@@ -40,7 +44,8 @@ def test_its_version_is_that_of_the_tools():
 
 
 @pytest.mark.parametrize("args, message", [
-    (("rnu",), "polyrank: there is no command 'rnu'; nearest: 'run'; the commands are compile, run, inspect (see --help)\n"),
+    (("rnu",), "polyrank: there is no command 'rnu'; nearest: 'run'; the commands are compile, run, inspect, tokenize (see "
+     "--help)\n"),
     (("polyrank-rum",), "polyrank: there is no command 'polyrank-rum'; nearest: 'run'; the commands are"),
     (("train", "a.plan"), "polyrank: there is no command 'train'; the commands are compile, run, inspect"),
     (("",), "polyrank: there is no command ''; the commands are"),
@@ -72,6 +77,8 @@ def test_the_man_page_has_the_commands():
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "OPTIONS", "EXIT STATUS", "EXAMPLE", "SEE ALSO"):
         assert page.count(f".SH {section}\n") == 1
     assert ".SH ARGUMENTS" not in page
+    for command in OF_PYTHON:
+        assert f"\\fB{command}\\fR" in page
     for command in COMMANDS:
         assert f"\\fB{command}\\fR" in page and f".BR polyrank\\-{command} (1)" in page
         assert ".BR polyrank (1)" in tools.tool(command, "--man")[0]
@@ -92,7 +99,8 @@ def bash(*words):
 def test_bash_completes_commands_and_their_options(tmp_path, monkeypatch):
     (tmp_path / "a plan").touch()
     monkeypatch.chdir(tmp_path)
-    assert bash("") [:3] == list(COMMANDS)
+    assert bash("")[:4] == [*COMMANDS, *OF_PYTHON]
+    assert bash("tokenize", "-") == [""]
     assert bash("i") == ["inspect"] and bash("--v") == ["--version"]
     for command in COMMANDS:
         assert sorted(bash(command, "-")) == sorted(options(command))
@@ -107,7 +115,7 @@ def test_zsh_completes_commands(tmp_path):
     specifications = call("zsh", "-f", "-c", "_arguments() { print -rl -- $@; state=command }\n"
                           f"_describe() {{ print -rl -- ${{(P)2}} }}\nsource {tmp_path}/it").splitlines()
     assert "1:COMMAND:->command" in specifications and "*:: :->rest" in specifications
-    assert [line.split(":")[0] for line in specifications[-3:]] == list(COMMANDS)
+    assert [line.split(":")[0] for line in specifications[-4:]] == [*COMMANDS, *OF_PYTHON]
     after = call("zsh", "-f", "-c", "_arguments() { state=rest }\n_normal() { print -rl -- $words }\n"
                  f"words=(run --ord)\nsource {tmp_path}/it").splitlines()
     assert after == ["polyrank-run", "--ord"]
@@ -122,7 +130,7 @@ def test_fish_completes_commands_and_their_options(tmp_path):
         shown = call("fish", "--no-config", "-c", f"source {tmp_path}/it.fish; complete -C '{line}'")
         return sorted(each.split("\t")[0] for each in shown.splitlines())
 
-    assert offered("polyrank ") == sorted(COMMANDS)
+    assert offered("polyrank ") == sorted([*COMMANDS, *OF_PYTHON])
     for command in COMMANDS:
         assert offered(f"polyrank {command} --") == sorted(options(command))
     assert offered("polyrank run --order ") == ["random", "sequential"]

@@ -1,5 +1,6 @@
 """Which samples a run trains on: numpy's reckoning, seen through PyTorch's losses of a model that learns nothing."""
 
+import json
 import os
 import re
 import subprocess
@@ -148,6 +149,98 @@ def test_documents_of_a_megatron_pair_are_padded_or_masked(still, tmp_path):
     assert losses(plan, tmp_path, *plain) == pytest.approx(expected(loss, rows), rel=1e-5)
 
 
+class Shifting(torch.nn.Module):
+    """Computes its loss itself, of labels that it shifts, as the models of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.head = torch.nn.Embedding(VOCAB, 8), torch.nn.Linear(8, VOCAB)
+
+    def forward(self, input_ids, labels):
+        logits = self.head(self.embedding(input_ids))
+        return logits, torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+@pytest.fixture(scope="module")
+def shifting(tmp_path_factory):
+    """A plan on two ranks, and the model's own loss of rows."""
+    folder, model = tmp_path_factory.mktemp("shifting"), Shifting()
+    ids = torch.zeros(BATCH, LENGTH, dtype=torch.int64)
+    torch.onnx.export(model, (), folder / "model.onnx", kwargs={"input_ids": ids, "labels": ids}, dynamo=True, optimize=False,
+                      input_names=["input_ids", "labels"], output_names=["logits", "loss"])
+    tool("compile", folder / "model.onnx", "-o", folder / "plan", "--mesh", "data=2", "--loss", "output(loss)",
+         "--optimizer", "sgd(lr=1e-30)")
+
+    def loss(inputs, labels):
+        return model(*(torch.tensor(np.array(each, np.int64)) for each in (inputs, labels)))[1].item()
+
+    return folder / "plan", loss
+
+
+def test_a_model_that_shifts_its_labels_gets_the_tokens_themselves(shifting, tmp_path):
+    plan, loss = shifting
+    tokens = write(tmp_path / "a.bin", 1, STEPS * BATCH)[:-1]
+    (tmp_path / "a.bin").write_bytes(tokens.tobytes())  # a row needs no token beyond it
+    run = (plan, tmp_path, "--data", tmp_path / "a.bin", "--order", "sequential", "--epochs", 1)
+    rows = [(tokens[at:at + LENGTH],) * 2 for at in range(0, len(tokens), LENGTH)]
+    found = losses(*run, "--labels", "same")
+    assert len(found) == STEPS and found == pytest.approx(expected(loss, rows), rel=2e-5)
+    # The first token of a document is not predicted from the one before.
+    masked = [(row, np.where(np.concatenate([[False], row[:-1] == 0]), -100, row.astype(int))) for row, _ in rows]
+    assert losses(*run, "--labels", "same", "--eos", 0, "--mask-eos") == pytest.approx(expected(loss, masked), rel=2e-5)
+    error = tool("run", plan, "--data", tmp_path / "a.bin", "--steps", 1, code=1)[1]
+    assert "--labels same, where the model shifts them itself" in error
+
+
+@pytest.mark.parametrize("labels", ["next", "same"])
+def test_marked_prompts_are_not_learned(still, shifting, tmp_path, labels):
+    """What SFT has: of each document the beginning is a prompt."""
+    plan, loss = still if labels == "next" else shifting
+    tokens = write(tmp_path / "a.bin", 2, STEPS * BATCH)
+    marks = np.random.default_rng(3).integers(2, size=len(tokens)).astype(np.uint8)
+    (tmp_path / "a.mask").write_bytes(marks.tobytes())
+    learned = np.where(marks == 1, tokens.astype(int), -100)
+    shift = int(labels == "next")
+    rows = [(tokens[at:at + LENGTH], learned[at + shift:at + shift + LENGTH]) for at in range(0, STEPS * BATCH * LENGTH, LENGTH)]
+    run = ("--data", tmp_path / "a.bin", "--order", "sequential", "--labels", labels, "--mask-prompts", "--steps", STEPS)
+    assert losses(plan, tmp_path, *run) == pytest.approx(expected(loss, rows), rel=2e-5)
+    for content, message in ((marks[:-1].tobytes(), f"has {len(marks) - 1} bytes, but '{tmp_path}/a.bin' has {len(marks)} tokens"),
+                             (b"\2" * len(marks), "byte 0 is 2, but a mark is 1" if labels == "same" else "byte 1 is 2, but a mark is 1"),
+                             (None, "--mask-prompts needs it beside the tokens: one byte for each token")):
+        (tmp_path / "a.mask").unlink()
+        if content:
+            (tmp_path / "a.mask").write_bytes(content)
+        assert message in tool("run", plan, *run, code=1)[1]
+
+
+OTHER_FORMATS = {
+    "a.parquet": "is a Parquet file; text in it becomes tokens by: polyrank tokenize {0} --tokenizer tokenizer.json --text-field text "
+                 "-o tokens (then --data tokens.bin); columns of numbers are read by: --data 'command:python3 -m polyrank.columns {0}'",
+    "a.arrow": "--data 'command:python3 -m polyrank.columns {0}'",
+    "a.csv": "--data 'command:python3 -m polyrank.columns {0}'",
+    "a.jsonl": "polyrank tokenize {0} --tokenizer tokenizer.json -o tokens; then give --data tokens.bin",
+    "a.json": "polyrank tokenize {0} --tokenizer",
+    "a.tar": "--data 'command:python3 loader.py', with polyrank.feed(loader) in it",
+    "a.bin.zst": "unpack it first: zstd -d {0}; then give --data {1}",
+    "a.bin.gz": "unpack it first: gzip -dk {0}; then give --data {1}",
+    "images/": "is a folder; its files are named by a pattern in quotes (--data '{1}/*.bin'), or a loader of yours reads it",
+    "a.dat": "polyrank tokenize, tokens are written as uint16 into a .bin",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_another_format_is_answered_with_what_to_type(still, tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("/"):
+        path.mkdir()
+    else:
+        path.write_bytes(b"PAR1 anything")
+    error = tool("run", still[0], "--data", path, "--steps", 1, code=1)[1]
+    without = path if name.endswith("/") else path.with_suffix("")
+    assert OTHER_FORMATS[name].format(path, without) in error and "name it" not in error
+
+
 def test_a_token_out_of_range_is_found_before_the_run_or_after_the_weights_are_saved(still, tmp_path):
     plan, _ = still
     tokens = write(tmp_path / "a.bin", 0, BATCH * 4)
@@ -215,3 +308,30 @@ def test_the_next_step_is_read_while_this_one_runs(tmp_path, monkeypatch):
     (tmp_path / "log.jsonl").unlink()
     monkeypatch.setenv("POLYRANK_FAIL", f"input.filled:hit=0:action=delay={delay}")
     assert secondsOfStep() < alone + 0.5 * 2e-3 * delay
+
+
+def test_what_reading_costs_is_in_every_report(still, tmp_path, monkeypatch):
+    """Samples that take 60 ms to read, and steps of a few."""
+    write(tmp_path / "a.bin", 0, 100)
+    monkeypatch.setenv("POLYRANK_FAIL", "input.filled:hit=0:action=delay=30")  # for each of two inputs
+    output, said = tool("run", still[0], "--data", tmp_path / "a.bin", "--steps", 8, "--log", tmp_path / "log", "--json",
+                        "--trace", tmp_path / "trace", "--profile", tmp_path / "profile")
+    steps = tools.stepsOf(tmp_path / "log")
+    for step in steps[1:]:
+        assert 0.02 < step["data_seconds"] < step["seconds"]
+        for rank in (step["slowest"], step["fastest"]):
+            parts = rank["compute_seconds"] + rank["communication_seconds"] + rank["data_seconds"]
+            assert 0.95 * rank["seconds"] < parts < 1.001 * rank["seconds"]
+    report = json.loads(output)
+    assert report["data_seconds"] == pytest.approx(sum(step["data_seconds"] for step in steps))
+    # The last step is shown in any case.
+    shown = re.search(r"step 8/8 .* data (\d+) %", said)
+    assert shown and int(shown[1]) == pytest.approx(100 * steps[-1]["data_seconds"] / steps[-1]["seconds"], abs=1)
+    events = [event for event in json.loads((tmp_path / "trace").read_text())["traceEvents"] if event.get("cat") == "data"]
+    for rank in report["ranks"]:
+        waits = [event["dur"] for event in events if event["pid"] == rank["rank"] and event["name"] == "waits for samples"]
+        assert len(waits) == 8 and 1e-6 * sum(waits) == pytest.approx(rank["data_seconds"], rel=1e-3)
+        assert re.search(rf"rank {rank['rank']} .* [1-9]\d\.\d %\n", said)
+    (line,) = [line for line in json.loads((tmp_path / "profile").read_text())["commands"] if line["kind"] == "data"]
+    mean = sum(event["dur"] for event in events if event["pid"] == 0 and event["args"]["step"] > 1) / 7
+    assert line["command"] == "wait for samples" and line["seconds"] == pytest.approx(1e-6 * mean, rel=1e-3)

@@ -19,9 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
-def test_examples_run_as_printed(document, tmp_path, monkeypatch):
-    blocks = re.findall(r"^```(python|sh)\n(.*?)^```", (ROOT / document).read_text(), re.M | re.S)
+@pytest.mark.parametrize("documents", [["README.md"], ["docs/guide.md", "docs/exporting.md"]], ids=lambda each: each[0])
+def test_examples_run_as_printed(documents, tmp_path, monkeypatch):
+    document = documents[0]
+    text = "".join((ROOT / each).read_text() for each in documents)
+    blocks = re.findall(r"^```(python|sh)\n(.*?)^```", text, re.M | re.S)
     assert len(blocks) >= 3
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{tools.bin().resolve()}:{os.environ['PATH']}")
@@ -33,6 +35,10 @@ def test_examples_run_as_printed(document, tmp_path, monkeypatch):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True,
                               text=True, timeout=tools.SECONDS)
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+
+
+def test_the_guide_is_read_in_ten_minutes():
+    assert len((ROOT / "docs/guide.md").read_text().split()) <= 1500
 
 
 PAGES = sorted(path for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -70,7 +76,7 @@ def guide(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_guide_shows_the_messages_that_it_speaks_of(guide, tmp_path):
-    text = (ROOT / "docs/guide.md").read_text()
+    text = (ROOT / "docs/guide.md").read_text() + (ROOT / "docs/running.md").read_text()
     described, _ = tools.tool("compile", guide, "--describe")
     proposed = re.search(r"^```text\n(losses that fit:.*?)^```", text, re.M | re.S)[1]
     assert " ".join(proposed.split()).replace("\\ ", "") == " ".join(

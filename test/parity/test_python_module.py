@@ -71,6 +71,22 @@ def test_training_is_pytorchs(plan):
     model.load_state_dict(trained, strict=True)
 
 
+def test_a_loader_is_data(plan):
+    """A DataLoader in this process, and one that fails."""
+    rows = torch.utils.data.TensorDataset(*data().values())
+    batches = torch.utils.data.DataLoader(rows, batch_size=6)
+    steps = [record["loss"] for record in polyrank.train(plan, ({"input": x, "target": y} for x, y in batches)) if "step" in record]
+    expected = [record["loss"] for record in polyrank.train(plan, data(), steps=3, order="sequential") if "step" in record]
+    assert steps == expected
+
+    def broken(first):
+        yield {"input": data()["input"][:8], "target": data()["target"][:8]}
+        raise ValueError("no such file")
+
+    with pytest.raises(ValueError, match="no such file"):
+        polyrank.train(plan, broken, steps=3).wait()
+
+
 def test_a_file_of_the_parity_tests_trains_as_by_the_tools(exported, dataset):
     plan = polyrank.compile(exported("mlp"), "mlp.plan", mesh="data=2", optimizer="sgd(lr=0.5)", threads=1,
                             loss="cross_entropy(logits,labels)")

@@ -216,14 +216,15 @@ def checkStart(record, plan, commandLine, steps, first=1):
 def checkStep(line, ranks):
     """A record of a step of a training, with exactly these keys."""
     check("log", line)
-    assert list(line) == ["step", "loss", "count", "lr", "seconds", "samples_per_second", "communication_share", "slowest",
-                          "fastest", "resident_bytes"]
+    assert list(line) == ["step", "loss", "count", "lr", "seconds", "samples_per_second", "communication_share",
+                          "data_seconds", "slowest", "fastest", "resident_bytes"]
     busy = []
     for each in (line["slowest"], line["fastest"]):
-        assert list(each) == ["rank", "seconds", "compute_seconds", "communication_seconds", "waiting_seconds"]
+        assert list(each) == ["rank", "seconds", "compute_seconds", "communication_seconds", "waiting_seconds", "data_seconds"]
         assert each["rank"] in range(ranks)
         assert 0 < each["compute_seconds"] and 0 <= each["waiting_seconds"] <= each["communication_seconds"]
-        assert each["compute_seconds"] + each["communication_seconds"] <= each["seconds"] * 1.000001
+        parts = each["compute_seconds"] + each["communication_seconds"] + each["data_seconds"]
+        assert 0 < each["data_seconds"] <= line["data_seconds"] and parts <= each["seconds"] * 1.000001
         busy.append(each["seconds"] - each["waiting_seconds"])
     assert busy[0] >= busy[1] and (line["slowest"] == line["fastest"]) == (ranks == 1)
     assert line["resident_bytes"] > 2**20
@@ -247,13 +248,13 @@ def test_run_log_and_profile(compiled, dataset, tmp_path):
     profiled = json.loads(profile.read_text())
     check("profile", profiled)
     assert profiled["steps"] == 4
-    counts = {"launch": 0, "gemm": 0, "copy": 0, "collective": 0, "wait": 0}
+    counts = {"launch": 0, "gemm": 0, "copy": 0, "collective": 0, "wait": 0, "data": 0}
     for entry in profiled["commands"]:
         counts[entry["kind"]] += entry["count"]
         assert entry["seconds"] > 0
     planned = made["plan"]["commands_per_step"]
     assert counts == {"collective": sum(c["count"] for c in made["plan"]["communication"]),
-                      "wait": sum(c["started"] for c in made["plan"]["communication"]),
+                      "wait": sum(c["started"] for c in made["plan"]["communication"]), "data": 1,
                       **{kind: planned[kind] for kind in ("launch", "gemm", "copy")}}
     assert sum(e["flops"] for e in profiled["commands"] if e["kind"] == "gemm") == planned["gemm_flops"]
     # A floor is work over a rate of this machine.
@@ -490,7 +491,7 @@ def progress(arguments, terminal):
 def test_progress_says_how_long_it_takes(compiled, dataset):
     run = (compiled[0], "--data", dataset("mlp", 1), "--steps", 300)
     piped = [line for line in progress(run, terminal=False).splitlines() if line.startswith("step ")]
-    assert re.fullmatch(r"step 1/300  loss \S+  \S+ samples/s  communication \d+ %  left \d+:\d\d", piped[0])
+    assert re.fullmatch(r"step 1/300  loss \S+  \S+ samples/s  communication \d+ %(  data \d+ %)?  left \d+:\d\d", piped[0])
     assert piped[-1].startswith("step 300/300") and "left" not in piped[-1]
     assert "\r" not in "".join(piped) and "\033" not in "".join(piped)
     shown = progress(run, terminal=True)

@@ -101,6 +101,7 @@ def test_the_events_of_a_run_are_what_its_log_has(plan, dataset, tmp_path):
         assert scalars == pytest.approx({
             "train/loss": line["loss"], "train/count": line["count"], "train/lr": line["lr"], "speed/seconds": line["seconds"],
             "speed/samples_per_second": line["samples_per_second"], "speed/communication_share": line["communication_share"],
+            "speed/data_seconds": line["data_seconds"],
             "speed/busy_seconds_of_slowest": busy["slowest"], "speed/busy_seconds_of_fastest": busy["fastest"],
             "memory/resident_bytes": line["resident_bytes"]}, rel=1e-6)
     # Another run in the same folder: a later file, which begins at step 1 again. Without a log there are times too.

@@ -80,7 +80,8 @@ std::string bashCommands(const CLI::App &app) {
   std::string names, commands, tool = app.get_name();
   for (const CLI::App *command : app.get_subcommands({})) {
     names += (names.empty() ? "" : " ") + command->get_name();
-    commands += (commands.empty() ? "" : "|") + command->get_name();
+    if (command->get_group() == toolCommands)
+      commands += (commands.empty() ? "" : "|") + command->get_name();
   }
   for (const Item &item : itemsOf(app))
     names += " --" + item.longName;
@@ -238,6 +239,8 @@ std::string fish(const CLI::App &app) {
     std::string name = command->get_name();
     text += options + " -n __fish_use_subcommand -f -a " + name + " -d " +
             inQuotes(command->get_description()) + "\n";
+    if (command->get_group() != toolCommands)
+      continue;
     // After a command: what the command's own tool completes.
     text += options + " -n '__fish_seen_subcommand_from " + name +
             "' -x -a '(complete -C (string replace -r \"^\\s*\\S+\\s+" + name +

@@ -13,6 +13,10 @@ namespace polyrank {
 /// The app must outlive the use of its options.
 void addDocumentOptions(CLI::App &app);
 
+/// The group of the commands of `polyrank` that are tools, which complete their
+/// own options.
+inline constexpr const char *toolCommands = "Commands";
+
 /// Returns the page in the format of man(7).
 std::string manPage(const CLI::App &app);
 

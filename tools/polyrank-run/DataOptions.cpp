@@ -16,7 +16,7 @@ namespace {
 std::vector<std::string> splitPaths(const std::vector<std::string> &given) {
   std::vector<std::string> paths;
   for (const std::string &text : given) {
-    if (access(text.c_str(), F_OK) == 0) {
+    if (access(text.c_str(), F_OK) == 0 || feedNameOf(text)) {
       paths.push_back(text);
       continue;
     }
@@ -44,9 +44,15 @@ OptionGroup sampleOptions(RunOptions &options) {
            "Samples: a token file (.bin/.u16: uint16, .u32: uint32, .txt/.u8: "
            "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with one "
            "array per input (and 'labels'). Repeatable, several at commas, "
-           "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7). "
-           "docs/data-files.md says which sample stands where",
+           "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7); or "
+           "a feed: command:COMMAND, or a FIFO. docs/data-files.md says which "
+           "sample stands where",
            {.refuse = refuse}},
+          {"--data-timeout",
+           "SECONDS",
+           &options.dataTimeout,
+           "End the run if a feed gives nothing for this many seconds",
+           {.check = between(0.1, 1e9), .refuse = refuse}},
           {"--inputs",
            "FILE",
            &options.inputs,
@@ -90,6 +96,19 @@ OptionGroup sampleOptions(RunOptions &options) {
           {"--mask-eos", "", &documents.maskLabels,
            "The label after the end of a document, the first token of the next "
            "one, does not count"},
+          {"--labels",
+           "WHICH",
+           choice(&documents.labels,
+                  {{"next", std::optional(LabelRule::Next)},
+                   {"same", std::optional(LabelRule::Same)}}),
+           "The labels of token files: next (the next token, the default) or "
+           "same (the tokens themselves, for a model that shifts them itself, "
+           "as those of transformers do). An input 'labels' of the model gets "
+           "them, too",
+           {.refuse = refuse}},
+          {"--mask-prompts", "", &documents.maskPrompts,
+           "Tokens that NAME.mask beside a token file marks with 0 are no "
+           "labels: one byte for each token, 1 where it is learned"},
           {"--reset-position-ids", "", &documents.resetPositions,
            "Position ids begin again at 0 with each document, of a model with "
            "an input 'position_ids'"},

@@ -21,12 +21,15 @@ namespace {
 
 struct Command {
   const char *name, *about;
+  bool isPython = false; // a part of the Python module
 };
 
 constexpr std::array commands{
     Command{"compile", "Compile an exported model to a plan"},
     Command{"run", "Train with a plan, or run it forward"},
-    Command{"inspect", "Show what a plan or a checkpoint holds"}};
+    Command{"inspect", "Show what a plan or a checkpoint holds"},
+    Command{"tokenize", "Make token files of text, with a tokenizer.json",
+            true}};
 
 std::vector<std::string> commandNames() {
   std::vector<std::string> names;
@@ -42,6 +45,43 @@ int fail(const std::string &message) {
   return 1;
 }
 
+/// Replaces this process. Returns only if that fails.
+void execute(const std::string &path, std::vector<std::string> arguments) {
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments)
+    pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  execvp(path.c_str(), pointers.data());
+}
+
+/// Starts a command of the Python module: with the Python beside this program,
+/// where pip has installed both, else with that on PATH.
+int becomePython(const std::string &command,
+                 std::vector<std::string> arguments) {
+  std::string program = fmt::format(
+      "import sys\n"
+      "try:\n"
+      "    from polyrank.{0} import main\n"
+      "except ModuleNotFoundError as error:\n"
+      "    if (error.name or '').split('.')[0] != 'polyrank':\n"
+      "        raise\n"
+      "    sys.exit('polyrank: {0} is a part of the Python module polyrank, "
+      "which ' + sys.executable + ' does not have: pip install the wheel '\n"
+      "             '(tools/wheel.sh builds it), or set PYTHONPATH to the "
+      "folder python of the sources')\n"
+      "main()\n",
+      command);
+  std::error_code error;
+  std::filesystem::path beside =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path() /
+      "python3";
+  bool isBeside = !error && std::filesystem::exists(beside, error);
+  arguments.insert(arguments.begin(), {"python3", "-c", program});
+  execute(isBeside ? beside.string() : "python3", std::move(arguments));
+  return fail(fmt::format("{} needs Python, and python3 cannot be started: {}",
+                          command, std::strerror(errno)));
+}
+
 /// Starts the tool with these arguments instead of this process.
 int become(const std::string &command, std::vector<std::string> arguments) {
   std::string tool = "polyrank-" + command;
@@ -55,11 +95,7 @@ int become(const std::string &command, std::vector<std::string> arguments) {
                 error.message() + "): call " + tool + " instead");
   std::filesystem::path path = self.parent_path() / tool;
   arguments.insert(arguments.begin(), tool);
-  std::vector<char *> pointers;
-  for (std::string &argument : arguments)
-    pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  execv(path.c_str(), pointers.data());
+  execute(path.string(), std::move(arguments));
   return fail(fmt::format("cannot start '{}': {}; {} belongs into the folder "
                           "of polyrank",
                           path.string(), std::strerror(errno), tool));
@@ -76,7 +112,9 @@ int printAbout(std::vector<std::string> arguments) {
                "polyrank"};
   useHelpFormatter(app);
   for (const Command &command : commands)
-    app.add_subcommand(command.name, command.about)->group("Commands");
+    app.add_subcommand(command.name, command.about)
+        ->group(command.isPython ? "Commands of the Python module"
+                                 : toolCommands);
   addDocumentOptions(app);
   app.footer("Example:\n"
              "  polyrank compile model.onnx -o model.plan --mesh data=2 \\\n"
@@ -115,7 +153,12 @@ int runCommand(int argc, char **argv) {
                             arguments[0], nearestWords(name, known),
                             fmt::join(known, ", ")));
   arguments.erase(arguments.begin());
-  return become(name, std::move(arguments));
+  bool isPython =
+      std::find_if(commands.begin(), commands.end(), [&](const Command &each) {
+        return each.name == name;
+      })->isPython;
+  return isPython ? becomePython(name, std::move(arguments))
+                  : become(name, std::move(arguments));
 }
 
 } // namespace polyrank

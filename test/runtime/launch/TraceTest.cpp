@@ -60,7 +60,7 @@ TEST_F(TraceTest, HasEachCommandOfThePlanAsOftenAsItRan) {
   std::map<std::string, int> waits;
   for (const json &event : run(given, "3")) {
     if (event["ph"] != "X" || event["cat"] == "in flight" ||
-        event["cat"] == "waiting")
+        event["cat"] == "waiting" || event["cat"] == "data")
       continue;
     const json &arguments = event["args"];
     std::string segment = arguments["segment"];

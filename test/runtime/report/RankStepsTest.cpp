@@ -17,11 +17,11 @@ StepReport reportOf(uint64_t step, double loss, double share = 0) {
 
 RankStep rankStep(uint64_t step, double seconds, double waiting,
                   uint64_t resident = 0) {
-  return {step, seconds, 0, 0, waiting, resident};
+  return {step, seconds, 0, 0, waiting, 0, resident};
 }
 
 TEST(RankStep, ComesBackFromItsText) {
-  RankStep step{7, 0.5, 0.25, 0.125, 0.0625, uint64_t(5) << 40};
+  RankStep step{7, 0.5, 0.25, 0.125, 0.0625, 0.03125, uint64_t(5) << 40};
   RankStep back =
       nlohmann::json::parse(nlohmann::json(step).dump()).get<RankStep>();
   EXPECT_EQ(back.step, 7u);
@@ -29,6 +29,7 @@ TEST(RankStep, ComesBackFromItsText) {
   EXPECT_EQ(back.computeSeconds, 0.25);
   EXPECT_EQ(back.communicationSeconds, 0.125);
   EXPECT_EQ(back.waitingSeconds, 0.0625);
+  EXPECT_EQ(back.dataSeconds, 0.03125);
   EXPECT_EQ(back.residentBytes, uint64_t(5) << 40);
 }
 
@@ -52,6 +53,18 @@ TEST(StepCollector, WaitsForEveryRankAndNamesTheSlowest) {
   EXPECT_EQ(whole[0].spread->ofFastest.waitingSeconds, 5);
   EXPECT_EQ(whole[0].spread->residentBytes, 70u);
   EXPECT_TRUE(steps.takeWhole().empty());
+}
+
+TEST(StepCollector, AStepWaitsForSamplesAsLongAsTheRankThatWaitsLongest) {
+  StepCollector steps(2, 1, true);
+  StepReport first = reportOf(1, 4);
+  first.dataSeconds = 0.25;
+  EXPECT_TRUE(steps.add(0, first));
+  steps.add(0, {1, 1, 0, 0, 0, 0.25, 0});
+  steps.add(1, {1, 1, 0, 0, 0, 0.5, 0});
+  std::vector<StepReport> whole = steps.takeWhole();
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].dataSeconds, 0.5);
 }
 
 TEST(StepCollector, GivesStepsInOrderAndAtTheEndWhatThereIs) {

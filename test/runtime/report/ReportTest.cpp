@@ -262,7 +262,7 @@ TEST(StepReport, WhatASkippedStepComputedIsNoError) {
 }
 
 TEST(RunReport, ARanksUseComesThroughItsPipe) {
-  RankUse use{1, 2, 3, 4, 5, 6, 7};
+  RankUse use{1, 2, 3, 4, 5, 6, 7, 8};
   RankUse back =
       nlohmann::json::parse(nlohmann::json(use).dump()).get<RankUse>();
   EXPECT_EQ(back.peakResident, 1u);
@@ -272,6 +272,7 @@ TEST(RunReport, ARanksUseComesThroughItsPipe) {
   EXPECT_EQ(back.startingSeconds, 5);
   EXPECT_EQ(back.waitingSeconds, 6);
   EXPECT_EQ(back.sentBytes, 7u);
+  EXPECT_EQ(back.dataSeconds, 8);
 }
 
 } // namespace

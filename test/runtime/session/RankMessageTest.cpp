@@ -38,7 +38,7 @@ std::vector<RankMessage> examples() {
           SkippedSaveMessage{13},
           KeptMessage{14},
           TracedMessage{15},
-          RankUse{1, 2, 3, 4, 5, 6, 7}};
+          RankUse{1, 2, 3, 4, 5, 6, 7, 8}};
 }
 
 Result<RankMessage> sent(const RankMessage &message) {

@@ -98,7 +98,7 @@ private:
     setenv("POLYRANK_RANK", "0", 1);
     setenv("POLYRANK_REPORTS", std::to_string(ends[1]).c_str(), 1);
     setenv("POLYRANK_JOB", "-1", 1);
-    setenv("POLYRANK_FILES", "-1,-1,-1,-1,-1,-1,-1", 1);
+    setenv("POLYRANK_FILES", "-1,-1,-1,-1,-1,-1,-1,-1", 1);
     connection = RankConnection::fromEnvironment();
     for (const char *name : {"POLYRANK_RANK", "POLYRANK_REPORTS",
                              "POLYRANK_JOB", "POLYRANK_FILES"})

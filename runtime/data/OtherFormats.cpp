@@ -1,0 +1,81 @@
+// What to type for each format.
+
+#include "runtime/data/OtherFormats.h"
+
+#include "runtime/data/TokenTypes.h"
+#include "support/File.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace polyrank::runtime {
+namespace {
+
+/// {0} is the path in quotes of the shell, {1} the path without its suffix.
+constexpr std::string_view textFile =
+    "text in it becomes tokens by: polyrank tokenize {0} --tokenizer "
+    "tokenizer.json -o tokens; then give --data tokens.bin";
+constexpr std::string_view textOrColumns =
+    "text in it becomes tokens by: polyrank tokenize {0} --tokenizer "
+    "tokenizer.json --text-field text -o tokens (then --data tokens.bin); "
+    "columns of numbers are read by: --data 'command:python3 -m "
+    "polyrank.columns {0}'";
+constexpr std::string_view loader =
+    "a loader of yours reads it: --data 'command:python3 loader.py', with "
+    "polyrank.feed(loader) in it; docs/data-files.md has one for archives of "
+    "WebDataset and one for folders of images";
+
+struct Format {
+  std::string_view suffix, what, todo;
+};
+constexpr std::array formats{
+    Format{".parquet", "a Parquet file", textOrColumns},
+    Format{".pq", "a Parquet file", textOrColumns},
+    Format{".arrow", "an Arrow file", textOrColumns},
+    Format{".feather", "an Arrow file", textOrColumns},
+    Format{".csv", "a table of text", textOrColumns},
+    Format{".jsonl", "a file of JSON lines", textFile},
+    Format{".json", "a JSON file", textFile},
+    Format{".tar", "an archive", loader},
+    Format{".tgz", "an archive", loader},
+    Format{".h5", "an HDF5 file", loader},
+    Format{".hdf5", "an HDF5 file", loader},
+    Format{".tfrecord", "a file of TFRecords", loader},
+    Format{".jpg", "an image", loader},
+    Format{".jpeg", "an image", loader},
+    Format{".png", "an image", loader},
+    Format{".gz", "compressed with gzip",
+           "unpack it first: gzip -dk {0}; then give --data {1}"},
+    Format{".zst", "compressed with zstd",
+           "unpack it first: zstd -d {0}; then give --data {1}"},
+    Format{".xz", "compressed with xz",
+           "unpack it first: xz -dk {0}; then give --data {1}"},
+};
+
+/// The path as a word of the shell.
+std::string quoted(const std::string &path) {
+  constexpr std::string_view safe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%";
+  return path.find_first_not_of(safe) == std::string::npos ? path
+                                                           : "\"" + path + "\"";
+}
+
+} // namespace
+
+Result<void> refuseOtherFormat(const std::string &path) {
+  std::string suffix = suffixOf(path), word = quoted(path),
+              without = quoted(path.substr(0, path.size() - suffix.size()));
+  if (isFolder(path))
+    return Error{fmt::format("{}: is a folder; its files are named by a "
+                             "pattern in quotes (--data '{}/*.bin'), or {}",
+                             path, withoutSlash(path), loader)};
+  for (const Format &format : formats)
+    if (suffix == format.suffix)
+      return Error{
+          fmt::format("{}: is {}; {}", path, format.what,
+                      fmt::format(fmt::runtime(format.todo), word, without))};
+  return {};
+}
+
+} // namespace polyrank::runtime
