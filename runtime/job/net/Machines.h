@@ -16,8 +16,8 @@
 namespace polyrank::runtime::net {
 
 struct JoinOptions {
-  int machines = 1;
-  int machine = 0; // this one; 0 is the coordinator
+  int machines = 1; // at most 2048
+  int machine = 0;  // this one; 0 is the coordinator
   /// Where the coordinator is: a name or an address, IPv4 or IPv6 without
   /// brackets, all of whose addresses are tried. Machine 0 does not look it up.
   std::string host;
@@ -39,9 +39,9 @@ struct JoinOptions {
 
 /// A machine of the job, as all know it once they are together.
 struct Peer {
-  std::string address; // over which it reached the coordinator
-  NodeStatement statement;
-  int firstRank = 0; // of its ranks, counted over all machines
+  std::string address;                // over which it reached the coordinator
+  int firstRank = 0, ranks = 0;       // counted over all machines
+  uint64_t memory = 0, openFiles = 0; // as it has stated them
 
   bool operator==(const Peer &) const = default;
 };
