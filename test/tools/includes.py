@@ -17,10 +17,11 @@ MAY = {
     # A session asks for a device by its target; only its jobs know how ranks of one machine meet.
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Transport.h", "runtime/data",
                         "runtime/device/Device.h", "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
-                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/Window.h", "runtime/launch", "runtime/plan",
+                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/OtherMachines.h", "runtime/job/Window.h", "runtime/launch", "runtime/plan",
                         "runtime/report"],
     "runtime/session/SessionJobs.cpp": ["support", "runtime/comm/shm/ShmMemory.h", "runtime/job/local/LocalJob.h", "runtime/plan",
                                         "runtime/session"],
+    "runtime/session/JoinMachines.cpp": ["support", "runtime/job", "runtime/plan", "runtime/report", "runtime/session"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -65,6 +66,7 @@ MUST_NOT = {
     "runtime/comm/shm": ("runtime/comm/shm", "runtime/session", "tools"),
     # The same of what a job lives in.
     "runtime/job/local": ("runtime/job/local", "runtime/session", "tools"),
+    "runtime/job/net": ("runtime/job/net", "runtime/session", "tools"),
 }
 
 

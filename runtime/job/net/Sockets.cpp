@@ -73,10 +73,12 @@ Result<Descriptor> listenOn(const SocketAddress &address) {
       listen(socket.get(), SOMAXCONN) != 0)
     return errno == EADDRINUSE
                ? Error{fmt::format(
-                     "port {} of this machine is taken by another program "
-                     "(machine 0 listens at {}): give all machines "
-                     "another one, --rendezvous HOST:PORT",
-                     address.port(), address.text())}
+                           "port {} of this machine is taken by another "
+                           "program "
+                           "(machine 0 listens at {}): give all machines "
+                           "another one, --rendezvous HOST:PORT",
+                           address.port(), address.text()),
+                       Error::Fault::Rank}
                : systemError(fmt::format("machine 0 cannot listen at {}",
                                          address.text()));
   return std::move(socket);

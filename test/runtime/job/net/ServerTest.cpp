@@ -310,7 +310,7 @@ TEST(Listening, APortThatIsTakenIsNamed) {
         << second.error().message;
     EXPECT_NE(second.error().message.find("--rendezvous HOST:PORT"),
               std::string::npos);
-    EXPECT_EQ(second.error().fault, Error::Fault::Input);
+    EXPECT_EQ(second.error().fault, Error::Fault::Rank);
   }
 }
 
