@@ -4,6 +4,7 @@
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/JoinMachines.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/RunStart.h"
 #include "support/Failpoint.h"
@@ -42,6 +43,25 @@ Result<void> Run::run() {
   if (prepared->resumed)
     EndSignals::endAtOnce(Error::Fault::Preempted);
   hasBegun = true;
+  if (Result<void> joined = joinOthers(); !joined)
+    return joined;
+  Result<void> ran = runPrepared();
+  // What has failed before or after the ranks ran is told here; else the
+  // launcher has told it.
+  if (!ran && others)
+    others->fail({others->machine(), -1, ran.error()});
+  return ran;
+}
+
+Result<void> Run::joinOthers() {
+  if (!prepared->options.machines.isOneOfSeveral())
+    return {};
+  POLYRANK_ASSIGN(joined, joinMachines(*prepared));
+  others = std::move(joined);
+  return {};
+}
+
+Result<void> Run::runPrepared() {
   if (Result<void> opened = openProgress(); !opened)
     return opened;
   POLYRANK_ASSIGN(launch, launchOptions());
@@ -125,6 +145,7 @@ Result<LaunchOptions> Run::launchOptions() {
     std::iota(launch.guests.begin(), launch.guests.end(), 0);
     launch.planHash = run.plan->bytes.sha256();
   }
+  launch.others = others.get();
   launch.finishesStep = run.checkpoint.has_value();
   if (options.timeout)
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * *options.timeout));

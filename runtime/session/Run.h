@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/job/OtherMachines.h"
 #include "runtime/report/RunReport.h"
 #include "runtime/session/Attempts.h"
 
@@ -50,6 +51,10 @@ public:
   bool isAbandoned() const { return checkpoints && checkpoints->isAbandoned(); }
 
 private:
+  /// Joins the other machines of the job, if there are any.
+  Result<void> joinOthers();
+  /// Runs what is prepared, with the other machines.
+  Result<void> runPrepared();
   /// Opens the log, and tells the user what begins.
   Result<void> openProgress();
   /// Prepares what ranks and launcher share before the first step.
@@ -68,6 +73,7 @@ private:
   SessionOptions given;
   bool &hasBegun;
   std::optional<Prepared> prepared;
+  std::unique_ptr<OtherMachines> others;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::unique_ptr<Progress> progress;
   std::optional<EndSignals> signals;

@@ -11,6 +11,7 @@
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
 #include "runtime/session/CheckpointOptions.h"
+#include "runtime/session/MachineOptions.h"
 #include "support/Bytes.h"
 
 #include <array>
@@ -40,6 +41,7 @@ struct SessionOptions {
   ElementType saveFloats = ElementType::F32; // see SavedWeights::floats
   std::string saveShardSize = "5GB";         // of each file of a folder
   CheckpointOptions checkpoints;
+  MachineOptions machines;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
   uint64_t evalEvery = 0, patience = 0; // 0: never, and for ever

@@ -23,8 +23,10 @@ MAY = {
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
                         "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h",
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
-                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h", "runtime/job/Window.h",
+                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h",
+                        "runtime/job/OtherMachines.h", "runtime/job/Window.h",
                         "runtime/launch", "runtime/plan", "runtime/report"],
+    "runtime/session/JoinMachines.cpp": ["support", "runtime/job", "runtime/plan", "runtime/report", "runtime/session"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -71,6 +73,7 @@ MUST_NOT = {
     "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
     # The same of what a job lives in.
     "runtime/job/local": ("runtime/job/local", "runtime/job/MakeJob.cpp", "tools/bench"),
+    "runtime/job/net": ("runtime/job/net", "runtime/session", "tools"),
 }
 
 
