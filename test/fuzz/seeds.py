@@ -302,13 +302,22 @@ def handshakes():
     yield bytes(32)
 
 
+def nodeLists():
+    """Lists of hosts, and the values of Slurm's variables line by line."""
+    for text in ("a", "a,b.example.org", "node[01-03,7],b-[1-2]-x", "r[0-1]n[08-11]", "n[0-65535]", "n[0-255][0-255]", "[fd00::1]:29400", "a:5"):
+        yield text.encode()
+    yield b"node[01-02]\n1(x2)\n23001-23002\n2\n2\n1\n1\n0"
+    yield b"a,b\n2,1\n23001\n2\n3\n2\n1\n0"
+
+
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
     makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "megatron-index": megatronIndices,
               "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs, "torchscript-import": torchScriptCodes,
-              "exported-program-import": exportedPrograms, "config": configs, "wire": wires, "handshake": handshakes}
+              "exported-program-import": exportedPrograms, "config": configs, "wire": wires, "handshake": handshakes,
+              "nodelist": nodeLists}
     withTools = {"plan": plans, "run-files": runFiles, "checkpoint": checkpoints}
     made = withTools[target](bin, folder) if target in withTools else makers[target]()
     return [*made, *hostile.seeds(target)]

@@ -13,6 +13,7 @@ MAY = {
     "runtime": ["support"],
     "runtime/job": ["support"],
     "runtime/launch": ["support", "runtime/job"],
+    "runtime/place": ["support"],
     "runtime/report": ["support", "runtime/plan"],
     # Communicators know the memory and the events of devices, not devices.
     "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
@@ -25,7 +26,7 @@ MAY = {
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
                         "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h",
                         "runtime/job/OtherMachines.h", "runtime/job/Window.h",
-                        "runtime/launch", "runtime/plan", "runtime/report"],
+                        "runtime/launch", "runtime/place", "runtime/plan", "runtime/report"],
     "runtime/session/JoinMachines.cpp": ["support", "runtime/job", "runtime/plan", "runtime/report", "runtime/session"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
