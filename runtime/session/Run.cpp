@@ -116,6 +116,10 @@ void Run::tellGuests() const {
   if (!door || prepared->options.quiet)
     return;
   uint64_t last = prepared->report.ranks - 1;
+  if (firstGuest() > 0)
+    return tell(fmt::format("the tasks of {} on this machine are the ranks 0 "
+                            "to {}\n",
+                            given.place.launcher, last));
   tell(fmt::format("polyrank-run: waits for {}, each started on this machine "
                    "by: polyrank-run --guest-of {} --rank {}\n",
                    last == 0 ? "one rank" : fmt::format("{} ranks", last + 1),
@@ -130,7 +134,9 @@ Result<LaunchOptions> Run::launchOptions() {
   launch.ranks = int(run.report.ranks);
   // A rehearsal sleeps: it needs no cores, and must not claim any.
   launch.threads = run.times ? 1 : int(run.report.threads);
-  Binding binding = run.times ? Binding::None : Binding::Core;
+  // Tasks of a launcher have the cores that it gave them.
+  Binding binding = run.times || options.place.hasTaskPerRank() ? Binding::None
+                                                                : Binding::Core;
   POLYRANK_ASSIGN(cores,
                   chooseCores(launch.ranks, launch.threads, options.commThreads,
                               options.binding.value_or(binding),
@@ -141,8 +147,8 @@ Result<LaunchOptions> Run::launchOptions() {
   launch.arguments = options.arguments;
   if (door) {
     launch.door = &*door;
-    launch.guests.resize(launch.ranks);
-    std::iota(launch.guests.begin(), launch.guests.end(), 0);
+    launch.guests.resize(size_t(launch.ranks - firstGuest()));
+    std::iota(launch.guests.begin(), launch.guests.end(), firstGuest());
     launch.planHash = run.plan->bytes.sha256();
   }
   launch.others = others.get();

@@ -62,6 +62,9 @@ private:
   /// Tells the ranks the identities of the files that they must find under the
   /// names in the options.
   Result<void> setIdentities();
+  /// The first rank that comes as a guest, where any does: a process that a
+  /// launcher has started for a rank starts that one itself.
+  int firstGuest() const { return given.place.hasTaskPerRank() ? 1 : 0; }
   /// Tells the user how the ranks are to be started.
   void tellGuests() const;
   /// Describes how the ranks are started, and claims their cores.

@@ -6,6 +6,7 @@
 #include "runtime/exec/Links.h"
 #include "runtime/exec/RankProgram.h"
 #include "runtime/launch/Cores.h"
+#include "runtime/place/JobPlace.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
@@ -42,6 +43,8 @@ struct SessionOptions {
   std::string saveShardSize = "5GB";         // of each file of a folder
   CheckpointOptions checkpoints;
   MachineOptions machines;
+  /// The task that this process is, by whoever has started it.
+  JobPlace place;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
   uint64_t evalEvery = 0, patience = 0; // 0: never, and for ever
