@@ -16,6 +16,9 @@ packages=(
   libzstd-dev
 )
 tests=(clang-tidy-22 dpkg-dev file libclang-rt-22-dev libgtest-dev libonnx-testdata mandoc python3 python3-venv)
+# Several machines out of namespaces, and the launchers that start jobs on them (test/cluster): 60 MB. The tests start daemons
+# of their own, with their own configuration. Slurm loads PMIx by the name that libpmix-dev brings.
+tests+=(iproute2 iptables libpmix-dev munge openmpi-bin slurm-client slurmctld slurmd util-linux)
 case "${1:-}" in
   '') ;;
   --tests) packages+=("${tests[@]}") ;;
