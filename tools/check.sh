@@ -54,8 +54,8 @@ ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$fil
 if [ "$all" ]; then
   tools/wheel.sh && POLYRANK_WHEEL=$(echo "$PWD"/build/wheel/dist/polyrank-*.whl) && export POLYRANK_WHEEL || status=1
 fi
-# Faults come first: they wait most of their time, while two other workers compute.
-POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
+# Machines and faults come first: they wait most of their time, while two other workers compute.
+POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/cluster test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
   ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
 .venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 20)}" \

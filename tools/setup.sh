@@ -12,9 +12,13 @@ packages=(
   cmake ninja-build ccache g++ clang-22 lld-22 liblld-22-dev
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   libdnnl-dev libflatbuffers-dev flatbuffers-compiler libprotozero-dev
-  nlohmann-json3-dev libxxhash-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev zlib1g-dev libzstd-dev
+  nlohmann-json3-dev libxxhash-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libsodium-dev zlib1g-dev
+  libzstd-dev
 )
 tests=(clang-tidy-22 dpkg-dev file libclang-rt-22-dev libgtest-dev libonnx-testdata mandoc python3 python3-venv)
+# Several machines out of namespaces, and the launchers that start jobs on them (test/cluster): 60 MB. The tests start daemons
+# of their own, with their own configuration. Slurm loads PMIx by the name that libpmix-dev brings.
+tests+=(iproute2 iptables libpmix-dev munge openmpi-bin slurm-client slurmctld slurmd util-linux)
 case "${1:-}" in
   '') ;;
   --tests) packages+=("${tests[@]}") ;;
@@ -55,7 +59,7 @@ MESSAGE
 Or build here, where Fedora's LLVM is 22.1 (dnf info mlir-devel); as root:
   dnf install cmake ninja-build ccache gcc-c++ clang lld llvm-devel mlir-devel lld-devel onednn-devel flatbuffers-devel \\
     flatbuffers-compiler protozero-devel json-devel xxhash-devel cli11-devel tomlplusplus-devel fmt-devel \\
-    zlib-devel libzstd-devel
+    libsodium-devel zlib-devel libzstd-devel
 and then:
   cmake --preset release -DPOLYRANK_TESTS=OFF -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
   ninja -C build/release installed
@@ -63,7 +67,7 @@ MESSAGE
       ;;
     *) cat <<MESSAGE
 Or build here with cmake, ninja, clang 22 and: LLVM, MLIR and LLD 22.1 with their CMake files, oneDNN 2.6 or
-newer (also 3), flatbuffers with flatc, protozero, nlohmann-json, xxhash, CLI11, toml++, fmt, zlib, zstd; then
+newer (also 3), flatbuffers with flatc, protozero, nlohmann-json, xxhash, CLI11, toml++, fmt, libsodium, zlib, zstd; then
   cmake --preset release -DPOLYRANK_TESTS=OFF -DCMAKE_PREFIX_PATH=WHERE_LLVM_IS && ninja -C build/release installed
 MESSAGE
       ;;

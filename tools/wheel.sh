@@ -32,7 +32,8 @@ products=$("$files/bin/polyrank-inspect" --files "$plan" | sed -n 's/^library //
 [ -n "$products" ] || fail "the plan of test/models/mlp.onnx has no products"
 
 sources=(/usr/share/doc/libllvm22 /usr/share/doc/libmlir-22-dev /usr/share/doc/liblld-22-dev /usr/share/doc/libfmt-dev
-         /usr/share/doc/libzstd-dev /usr/share/doc/zlib1g-dev /usr/share/doc/libflatbuffers-dev /usr/share/doc/libstdc++-12-dev)
+         /usr/share/doc/libsodium-dev /usr/share/doc/libzstd-dev /usr/share/doc/zlib1g-dev /usr/share/doc/libflatbuffers-dev
+         /usr/share/doc/libstdc++-12-dev)
 for tool in "${tools[@]}"; do
   listed=$(LD_PRELOAD=$products ldd "$files/bin/$tool" 2>&1) || fail "ldd $tool: $listed"
   while read -r name arrow path _; do

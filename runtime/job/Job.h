@@ -123,6 +123,13 @@ public:
   /// Lets all ranks end after the same step: the latest that one of them has
   /// begun, which is returned (0 before the first step).
   virtual uint64_t stopSteps() = 0;
+  /// Where several machines agree on the last step: makes ranks wait that want
+  /// to begin a step that none here has begun. Returns the latest one that a
+  /// rank here has begun, or 0.
+  virtual uint64_t holdSteps() = 0;
+  virtual void releaseSteps() = 0;
+  /// Lets ranks begin all steps up to this one, and then end.
+  virtual void stopAfter(uint64_t step) = 0;
   /// How long other ranks have waited for the rank to start what they had
   /// started.
   virtual uint64_t awaitedNanoseconds(int rank) const = 0;
@@ -139,6 +146,8 @@ public:
 
   /// Returns true if this rank may begin the next step; then all ranks will.
   /// Otherwise the launcher has asked all ranks to end after the step before.
+  /// Waits while several machines agree on the last step; true if the job is
+  /// aborted meanwhile.
   virtual bool mayBegin(uint64_t step) = 0;
   /// Returns true if the launcher has asked the ranks to end and no rank will
   /// begin this step. Unlike `mayBegin`, the query begins nothing.

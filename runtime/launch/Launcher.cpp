@@ -2,6 +2,7 @@
 
 #include "runtime/launch/Launcher.h"
 
+#include "runtime/launch/Elsewhere.h"
 #include "runtime/launch/EndMessage.h"
 #include "runtime/launch/LaunchedRanks.h"
 #include "runtime/launch/Stragglers.h"
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
+#include <utility>
 
 namespace polyrank::runtime {
 namespace {
@@ -42,17 +44,18 @@ class Launcher {
 public:
   Launcher(const LaunchOptions &options, JobControl &job,
            const EndSignals &signals)
-      : options(options), job(job), signals(signals),
+      : options(options), job(job), signals(signals), elsewhere(options, job),
         ranks(options, job, signals),
         watch(job, options.ranks, {options.nameOf, options.placeOf}) {}
 
   LaunchEnd run() {
     if (Result<void> started = ranks.startChildren(); !started)
-      return {started, 0, true};
+      return {elsewhere.conclude(started, [] { return true; }), 0, true};
     while (ranks.anyToCome(isEnding())) {
       wait();
       if (options.onTick)
         options.onTick();
+      lookElsewhere();
       if (!ending)
         look();
       if (!ending)
@@ -62,11 +65,49 @@ public:
     }
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
-    return {verdict(), interrupted ? interrupted : stopping, isFromOutside()};
+    Result<void> ended = elsewhere.conclude(
+        verdict(), [this] { return isInterruptedAtTheEnd(); });
+    return {ended, interrupted ? interrupted : stopping, isFromOutside()};
   }
 
 private:
   bool isEnding() const { return ending.has_value(); }
+
+  /// Follows the other machines of the job.
+  void lookElsewhere() {
+    elsewhere.tick(ranks.watched());
+    if (failedElsewhere() || stopping || interrupted)
+      return;
+    std::optional<OtherMachines::Stop> stop = elsewhere.stop();
+    if (!stop)
+      return;
+    if (stop->step > 0)
+      finishAfter(stop->step, stop->signal);
+    else
+      interruptAtOnce(stop->signal);
+  }
+
+  /// True once another machine has failed before anything failed here; then the
+  /// ranks are being ended.
+  bool failedElsewhere() {
+    if (!foreign && first < 0 && !interrupted && !stalled)
+      foreign = elsewhere.failure();
+    if (foreign)
+      end(foreign->message);
+    return foreign.has_value();
+  }
+
+  /// While the ranks of other machines are waited for.
+  bool isInterruptedAtTheEnd() {
+    if (options.onTick)
+      options.onTick();
+    elsewhere.tick(ranks.watched());
+    if (int signal = signals.take()) {
+      interrupted = signal;
+      elsewhere.fail(-1, interruption());
+    }
+    return interrupted != 0;
+  }
 
   void wait() {
     std::vector<pollfd> files{{signals.descriptor(), POLLIN, 0}};
@@ -84,21 +125,37 @@ private:
 
   void interrupt(int signal) {
     if (options.finishesStep && !interrupted && !stopping && !ending) {
+      if (elsewhere.isAnywhere() && !std::exchange(hasAsked, true))
+        return elsewhere.requestStop(signal);
       // Without a step there is nothing to finish, and nothing new to save.
-      if (uint64_t step = job.stopSteps()) {
-        stopping = signal;
-        warn(fmt::format("{}: the run ends when step {} is done and saved; "
-                         "Ctrl-C ends it at once",
-                         strsignal(signal), step));
-        return;
-      }
+      uint64_t step = elsewhere.isAnywhere() ? 0 : job.stopSteps();
+      if (step > 0)
+        return finishAfter(step, signal);
     }
     // A job that has failed is ending already. Schedulers repeat their signals;
     // only a SIGINT means that a user insists.
-    if (interrupted || ending || (stopping && signal != SIGINT))
+    if (interrupted || ending || ((stopping || hasAsked) && signal != SIGINT))
       return;
+    interruptAtOnce(signal);
+  }
+
+  void finishAfter(uint64_t step, int signal) {
+    stopping = signal;
+    warn(fmt::format("{}: the run ends when step {} is done and saved; Ctrl-C "
+                     "ends it at once",
+                     strsignal(signal), step));
+  }
+
+  void interruptAtOnce(int signal) {
     interrupted = signal;
+    elsewhere.fail(-1, interruption());
     end(fmt::format("interrupted by {}", strsignal(signal)));
+  }
+
+  Error interruption() const {
+    return {fmt::format("interrupted by signal {} ({}); all ranks have ended",
+                        interrupted, strsignal(interrupted)),
+            Error::Fault::Rank};
   }
 
   void warn(const std::string &message) const {
@@ -150,6 +207,7 @@ private:
     std::vector<RankSnapshot> last = watch.snapshot(ranks.watched());
     isStopped = std::any_of(last.begin(), last.end(),
                             [](const auto &rank) { return rank.isStopped(); });
+    elsewhere.fail(-1, *stalled);
     end(message);
   }
 
@@ -158,20 +216,28 @@ private:
     if (!rank.process || !rank.process->reap())
       return;
     drain(number);
-    if (rank.isGood() || first >= 0 || interrupted || stalled)
+    if (rank.isGood() || first >= 0 || interrupted || stalled ||
+        failedElsewhere())
       return;
     first = number;
     showRanks(number);
-    end(fmt::format("{} {}", options.nameOf(number),
+    std::string message =
+        fmt::format("{} {}", options.nameOf(number),
                     rank.error ? "failed: " + rank.error->message
-                               : rank.process->describeEnd()));
+                               : rank.process->describeEnd());
+    elsewhere.fail(number, rank.error ? rank.error->saying(message)
+                                      : Error{message, Error::Fault::Rank});
+    end(message);
   }
 
   /// Shows where all ranks are, before they are ended because of rank `failed`
   /// (-1: none).
-  void showRanks(int failed) const {
-    if (!ending)
-      warn(watch.table(watch.snapshot(ranks.watched()), failed));
+  void showRanks(int failed) {
+    if (ending)
+      return;
+    std::string table = watch.table(watch.snapshot(ranks.watched()), failed);
+    warn(table);
+    elsewhere.tell(table);
   }
 
   /// Tells all ranks that the job is over; those that do not react are killed
@@ -216,15 +282,19 @@ private:
   /// The first rank that fails ends all.
   void fail(int rank, const Error &error) {
     ranks[rank].error = error;
-    if (first >= 0 || interrupted || stalled)
+    if (first >= 0 || interrupted || stalled || failedElsewhere())
       return;
     first = rank;
     if (error.fault == Error::Fault::Rank)
       showRanks(rank);
+    elsewhere.fail(rank, error.saying(fmt::format(
+                             "{}: {}", options.nameOf(rank), error.message)));
     end(error.message);
   }
 
   Result<void> verdict() const {
+    if (foreign)
+      return *foreign;
     // A job that was done when the signal arrived has lost nothing.
     bool done =
         std::all_of(ranks.begin(), ranks.end(), [](const LaunchedRank &rank) {
@@ -237,10 +307,7 @@ private:
     if (done)
       return {};
     if (interrupted)
-      return Error{fmt::format("interrupted by signal {} ({}); all ranks "
-                               "have ended",
-                               interrupted, strsignal(interrupted)),
-                   Error::Fault::Rank};
+      return interruption();
     if (stalled)
       return *stalled;
     // A rank's death explains more than the errors that other ranks report
@@ -276,6 +343,7 @@ private:
   const LaunchOptions &options;
   JobControl &job;
   const EndSignals &signals;
+  Elsewhere elsewhere;
   LaunchedRanks ranks;
   Watch watch;
   Stragglers stragglers;
@@ -285,7 +353,9 @@ private:
   int interrupted = 0; // the signal that ended them at once
   std::optional<uint64_t> stoppedAfter;
   std::optional<Error> stalled;
-  bool isStopped = false; // a rank of the stalled job is stopped
+  std::optional<Error> foreign; // what has failed on another machine first
+  bool hasAsked = false;        // the other machines to stop after a step
+  bool isStopped = false;       // a rank of the stalled job is stopped
   std::optional<Clock::time_point> ending;
 };
 

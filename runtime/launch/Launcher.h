@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/job/Job.h"
+#include "runtime/job/OtherMachines.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/launch/GuestDoor.h"
 #include "runtime/launch/TaggedMessage.h"
@@ -31,6 +32,9 @@ struct LaunchOptions {
   GuestDoor *door = nullptr;
   /// The SHA-256 of the plan: a guest that was given another one is refused.
   std::string planHash;
+  /// The other machines of the job; null if this one is alone. All fail and
+  /// stop together.
+  OtherMachines *others = nullptr;
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
   /// Describes a rank's command by its number in a step: "in segment 'update',
@@ -114,7 +118,9 @@ struct LaunchEnd {
 /// position of all. A signal that arrives when all ranks are done has no
 /// effect. With `finishesStep` the first signal lets the ranks end after the
 /// same step, and the error is Preempted; a SIGINT after it ends them at once.
-/// Other threads of this process must block these signals.
+/// Other threads of this process must block these signals. With other machines
+/// the ranks of all end together, the result is that of the whole job, and the
+/// call returns once all machines have ended.
 LaunchEnd launchRanks(const LaunchOptions &options, JobControl &job,
                       const EndSignals &signals);
 

@@ -24,6 +24,9 @@ Result<void> Attempts::launchAll(LaunchOptions launch) {
       return ran;
     if (std::optional<Error> ended = endedBySignal(end))
       return *ended;
+    // The launchers of other machines have ended their ranks.
+    if (launch.others)
+      return ran;
     std::string damage = reports.damage();
     if (damage.empty() || !resumesFromFolder(run.options.checkpoints)) {
       if (Result<void> ready = prepareRestart(ran.error(), end.fromOutside);
@@ -58,6 +61,8 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
   launch.attempt = restarts.count() + 1;
   launch.onReport = [&](int rank, const TaggedMessage &message) {
     Result<std::optional<double>> seconds = reports.receive(rank, message);
+    if (reports.failure() && launch.others)
+      launch.others->fail({launch.others->machine(), rank, *reports.failure()});
     if (reports.failure())
       jobs->control().abort(reports.failure()->message);
     return seconds;

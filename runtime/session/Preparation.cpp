@@ -71,6 +71,9 @@ Result<std::string> checkCores(Prepared &run, bool whole) {
   Crowd crowd = crowdOf(run.report.ranks, run.report.threads);
   if (run.times)
     return crewOf(run.report) + " sleep (--rehearse)";
+  if (run.options.place.hasTaskPerRank())
+    return fmt::format("each rank has those of its task of {}",
+                       run.options.place.launcher);
   std::string text = "the plan's " + crewOf(run.report);
   if (crowd == Crowd::Senseless)
     return Error{fmt::format("{} cannot run on the {} cores of this machine: "

@@ -4,6 +4,7 @@
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/JoinMachines.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/RunStart.h"
 #include "support/Failpoint.h"
@@ -42,6 +43,25 @@ Result<void> Run::run() {
   if (prepared->resumed)
     EndSignals::endAtOnce(Error::Fault::Preempted);
   hasBegun = true;
+  if (Result<void> joined = joinOthers(); !joined)
+    return joined;
+  Result<void> ran = runPrepared();
+  // What has failed before or after the ranks ran is told here; else the
+  // launcher has told it.
+  if (!ran && others)
+    others->fail({others->machine(), -1, ran.error()});
+  return ran;
+}
+
+Result<void> Run::joinOthers() {
+  if (!prepared->options.machines.isOneOfSeveral())
+    return {};
+  POLYRANK_ASSIGN(joined, joinMachines(*prepared));
+  others = std::move(joined);
+  return {};
+}
+
+Result<void> Run::runPrepared() {
   if (Result<void> opened = openProgress(); !opened)
     return opened;
   POLYRANK_ASSIGN(launch, launchOptions());
@@ -97,6 +117,10 @@ void Run::tellGuests() const {
   if (!door || prepared->options.quiet)
     return;
   uint64_t last = prepared->report.ranks - 1;
+  if (firstGuest() > 0)
+    return tell(fmt::format("the tasks of {} on this machine are the ranks 0 "
+                            "to {}\n",
+                            given.place.launcher, last));
   tell(fmt::format("polyrank-run: waits for {}, each started on this machine "
                    "by: polyrank-run --guest-of {} --rank {}\n",
                    last == 0 ? "one rank" : fmt::format("{} ranks", last + 1),
@@ -111,7 +135,9 @@ Result<LaunchOptions> Run::launchOptions() {
   launch.ranks = int(run.report.ranks);
   // A rehearsal sleeps: it needs no cores, and must not claim any.
   launch.threads = run.times ? 1 : int(run.report.threads);
-  Binding binding = run.times ? Binding::None : Binding::Core;
+  // Tasks of a launcher have the cores that it gave them.
+  Binding binding = run.times || options.place.hasTaskPerRank() ? Binding::None
+                                                                : Binding::Core;
   POLYRANK_ASSIGN(cores,
                   chooseCores(launch.ranks, launch.threads, options.commThreads,
                               options.binding.value_or(binding),
@@ -122,10 +148,11 @@ Result<LaunchOptions> Run::launchOptions() {
   launch.arguments = options.arguments;
   if (door) {
     launch.door = &*door;
-    launch.guests.resize(launch.ranks);
-    std::iota(launch.guests.begin(), launch.guests.end(), 0);
+    launch.guests.resize(size_t(launch.ranks - firstGuest()));
+    std::iota(launch.guests.begin(), launch.guests.end(), firstGuest());
     launch.planHash = run.plan->bytes.sha256();
   }
+  launch.others = others.get();
   launch.finishesStep = run.checkpoint.has_value();
   if (options.timeout)
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * *options.timeout));

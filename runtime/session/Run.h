@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "runtime/job/OtherMachines.h"
 #include "runtime/report/RunReport.h"
 #include "runtime/session/Attempts.h"
 
@@ -50,6 +51,10 @@ public:
   bool isAbandoned() const { return checkpoints && checkpoints->isAbandoned(); }
 
 private:
+  /// Joins the other machines of the job, if there are any.
+  Result<void> joinOthers();
+  /// Runs what is prepared, with the other machines.
+  Result<void> runPrepared();
   /// Opens the log, and tells the user what begins.
   Result<void> openProgress();
   /// Prepares what ranks and launcher share before the first step.
@@ -57,6 +62,9 @@ private:
   /// Tells the ranks the identities of the files that they must find under the
   /// names in the options.
   Result<void> setIdentities();
+  /// The first rank that comes as a guest, where any does: a process that a
+  /// launcher has started for a rank starts that one itself.
+  int firstGuest() const { return given.place.hasTaskPerRank() ? 1 : 0; }
   /// Tells the user how the ranks are to be started.
   void tellGuests() const;
   /// Describes how the ranks are started, and claims their cores.
@@ -68,6 +76,7 @@ private:
   SessionOptions given;
   bool &hasBegun;
   std::optional<Prepared> prepared;
+  std::unique_ptr<OtherMachines> others;
   std::optional<double> rehearsedSeconds; // of a step, by times and links
   std::unique_ptr<Progress> progress;
   std::optional<EndSignals> signals;

@@ -79,6 +79,10 @@ static Result<void> checkFeed(const SessionOptions &options, bool train) {
 Result<SessionOptions> completeOptions(SessionOptions options,
                                        const plan::Plan &plan) {
   bool train = plan.mode() == plan::Mode::Train;
+  if (Result<RankShare> share = shareOf(options.place, int(Mesh(plan).ranks()),
+                                        options.machines.wholePlan);
+      !share)
+    return share.error();
   if (options.threads != 0 && uint32_t(options.threads) != plan.threads())
     return Error{fmt::format("--threads {}: the plan was compiled for {} "
                              "threads; compile it with --threads {}",

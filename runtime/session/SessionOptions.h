@@ -7,11 +7,13 @@
 #include "runtime/exec/RankProgram.h"
 #include "runtime/feed/FeedInput.h"
 #include "runtime/launch/Cores.h"
+#include "runtime/place/JobPlace.h"
 #include "runtime/plan/LearningRates.h"
 #include "runtime/plan/StepTimes.h"
 #include "runtime/plan/VerifyPlan.h"
 #include "runtime/report/Progress.h"
 #include "runtime/session/CheckpointOptions.h"
+#include "runtime/session/MachineOptions.h"
 #include "support/Bytes.h"
 
 #include <array>
@@ -42,6 +44,9 @@ struct SessionOptions {
   ElementType saveFloats = ElementType::F32; // see SavedWeights::floats
   std::string saveShardSize = "5GB";         // of each file of a folder
   CheckpointOptions checkpoints;
+  MachineOptions machines;
+  /// The task that this process is, by whoever has started it.
+  JobPlace place;
   uint64_t steps = 0; // 0: forward plans take all samples once
   double epochs = 0;  // instead of steps
   uint64_t evalEvery = 0, patience = 0; // 0: never, and for ever

@@ -32,12 +32,12 @@ import seeds
 HERE = Path(__file__).resolve().parent
 TARGETS = ["onnx-reader", "onnx-import", "plan", "run-files", "safetensors", "npz", "samples", "feed", "megatron-index", "languages", "zip",
            "schedules", "pickle", "torchscript-code", "torchscript-reader", "torchscript-import",
-           "exported-program", "exported-program-import", "checkpoint", "config"]
+           "exported-program", "exported-program-import", "checkpoint", "config", "wire", "handshake", "nodelist"]
 # An input may take no longer and no more: what a file claims must not be believed before it is there.
 LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=256"]
 MAX_LENGTH = {"plan": 1 << 17, "languages": 256, "onnx-reader": 1 << 15, "onnx-import": 1 << 15,
               "torchscript-reader": 1 << 15, "exported-program": 1 << 15,
-              "exported-program-import": 1 << 14, "checkpoint": 1 << 13, "config": 512}
+              "exported-program-import": 1 << 14, "checkpoint": 1 << 13, "config": 512, "wire": 4096, "handshake": 256, "nodelist": 256}
 
 
 @dataclass

@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 import shutil
+import struct
 import subprocess
 import zipfile
 from pathlib import Path
@@ -291,13 +292,44 @@ def configs():
     yield b'[section]\nsteps = 1979-05-27\n"eval-data" = """\na"""\n'
 
 
+def wires():
+    """A byte for the kind, then the body of a control message (runtime/job/net/Messages.cpp)."""
+    yield struct.pack("<Bi", 10, 15)  # StopMessage
+    yield struct.pack("<Bqq", 7, 123, 456)  # PongMessage
+    yield struct.pack("<BIIQi", 5, 2, 2, 17, 15)  # CoordinatorPulse
+    yield struct.pack("<BiiI", 8, 1, 2, 4) + b"died" + struct.pack("<I", 2)  # FailMessage
+    yield struct.pack("<BII", 9, 2, 3) + b"one" + struct.pack("<I", 0)  # TellMessage
+    rank = struct.pack("<iBbQIiQIQIBQBQI", 4711, 1, 83, 9, 2, 4711, 7, 12, 7, 13, 0, 99, 1, 5, 1) + struct.pack("<Ii", 1, 0)
+    yield struct.pack("<BIQqII", 4, 1, 3, -5, 0, 1) + rank  # NodePulse
+    text = struct.pack("<I", 1) + b"x"
+    yield struct.pack("<BI", 1, 1) + text + struct.pack("<Q", 99) + 3 * text + struct.pack("<IQQ", 2, 1 << 30, 1024) + text  # JoinMessage
+    yield struct.pack("<BI", 2, 1) + text + struct.pack("<IIQQ", 0, 2, 1, 2)  # StartMessage
+
+
+def handshakes():
+    hello = b"polynet\n" + struct.pack("<IIIQ", 1, 1, 2, 99) + bytes(32)
+    yield hello
+    yield hello + bytes(32)
+    yield b"polynet\n" + struct.pack("<IQ", 1, 42) + bytes(64)  # a challenge
+    yield bytes(32)
+
+
+def nodeLists():
+    """Lists of hosts, and the values of Slurm's variables line by line."""
+    for text in ("a", "a,b.example.org", "node[01-03,7],b-[1-2]-x", "r[0-1]n[08-11]", "n[0-65535]", "n[0-255][0-255]", "[fd00::1]:29400", "a:5"):
+        yield text.encode()
+    yield b"node[01-02]\n1(x2)\n23001-23002\n2\n2\n1\n1\n0"
+    yield b"a,b\n2,1\n23001\n2\n3\n2\n1\n0"
+
+
 def seeds(target, bin, folder):
     """The seeds of a target; tools of ours that are needed lie in `bin`, `folder` is for their files."""
     makers = {"onnx-reader": models, "onnx-import": models, "npz": arrays, "samples": samples, "feed": feeds, "megatron-index": megatronIndices,
               "safetensors": safetensors, "languages": languages, "zip": zips, "schedules": schedules, "pickle": pickles,
               "torchscript-code": codes, "torchscript-reader": torchScripts,
               "exported-program": programs, "torchscript-import": torchScriptCodes,
-              "exported-program-import": exportedPrograms, "config": configs}
+              "exported-program-import": exportedPrograms, "config": configs, "wire": wires, "handshake": handshakes,
+              "nodelist": nodeLists}
     withTools = {"plan": plans, "run-files": runFiles, "checkpoint": checkpoints}
     made = withTools[target](bin, folder) if target in withTools else makers[target]()
     return [*made, *hostile.seeds(target)]

@@ -1,5 +1,6 @@
-"""Under torchrun, mpirun and srun several tasks are refused, all alike and at once; one task trains."""
+"""Under torchrun, mpirun and srun each task is a rank, or one starts them all; other numbers of tasks are refused."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -40,24 +41,47 @@ def plan(exported, tmp_path):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_several_tasks_are_refused_and_one_trains(launcher, plan, dataset, tmp_path):
+def test_a_task_for_each_rank_trains_as_the_run_alone_does(launcher, plan, dataset, tmp_path):
+    saved, alone = tmp_path / "saved.safetensors", tmp_path / "alone.safetensors"
+    args = (plan, "--data", dataset("mlp", 1), "--steps", 2, "--save")
+    tools.tool("run", *args, alone)
+    done = run(launcher, 2, *args, saved)
+    assert done.returncode == 0, done.stderr
+    assert f"the tasks of {launcher} on this machine are the ranks 0 to 1" in done.stderr
+    assert saved.read_bytes() == alone.read_bytes()
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_other_numbers_of_tasks_are_refused_and_one_trains(launcher, plan, dataset, tmp_path):
     saved = tmp_path / "saved.safetensors"
     args = (plan, "--data", dataset("mlp", 1), "--steps", 2, "--save", saved)
-    for more in ((), ("--check",)):
-        done = run(launcher, 2, *args, *more)
-        assert done.returncode != 0
-        lines = [line for line in done.stderr.splitlines() if "polyrank-run:" in line and "has started" in line]
-        assert lines and {line[line.index("polyrank-run:"):] for line in lines} == {lines[0][lines[0].index("polyrank-run:"):]}
-        assert f"{launcher} has started 2 tasks" in lines[0] and "Start it once" in lines[0]
-        assert not saved.exists()
+    done = run(launcher, 3, *args)
+    assert done.returncode != 0
+    assert f"{launcher} has started 3 tasks for 2 ranks" in done.stderr
+    assert not saved.exists()
     assert run(launcher, 1, *args).returncode == 0
     assert saved.exists()
 
 
-def test_a_task_ends_with_status_1_and_its_report_says_so(plan, monkeypatch):
-    monkeypatch.setenv("SLURM_PROCID", "1")
-    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
-    output, error = tools.tool("run", plan, "--json", code=1)
-    assert error.count("\n") == 1 and "srun has started 2 tasks" in error
-    assert '"status": "error"' in output and "srun has started 2 tasks" in output
+def test_restarts_are_the_launchers(plan, monkeypatch):
+    for name, value in (("PROCID", 0), ("LOCALID", 0), ("NODEID", 0), ("STEP_NUM_TASKS", 2), ("STEP_NUM_NODES", 1),
+                        ("STEP_TASKS_PER_NODE", 2), ("JOB_ID", 7), ("STEP_ID", 0)):
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    output, error = tools.tool("run", plan, "--json", "--restarts", 1, code=1)
+    assert error.count("\n") == 1 and "the ranks are tasks of srun" in error and "--requeue" in error
+    assert '"status": "error"' in output
+    monkeypatch.delenv("SLURM_LOCALID")
+    assert "SLURM_LOCALID is not set" in tools.tool("run", plan, code=1)[1]
     assert "polyrank-run" in tools.tool("run", "--version")[0]
+
+
+def test_the_error_file_of_torchrun_has_the_cause(plan, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
+    tools.tool("run", plan, "--data", tmp_path / "nowhere.npz", "--steps", 1, code=1)
+    error = json.loads((tmp_path / "error.json").read_text())
+    assert "nowhere.npz" in error["message"] and error["timestamp"] > 1e9
+
+
+def test_torchrun_shows_the_cause(plan, tmp_path):
+    done = run("torchrun", 1, plan, "--data", tmp_path / "nowhere.npz", "--steps", 1)
+    assert done.returncode != 0 and "nowhere.npz" in done.stderr[done.stderr.index("Root Cause"):]

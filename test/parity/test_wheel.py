@@ -20,7 +20,7 @@ TOOLS = ["polyrank", "polyrank-compile", "polyrank-inspect", "polyrank-run"]
 # What every Linux with glibc has (PEP 600).
 EVERYWHERE = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 # Libraries of the system that the wheel must not need, and the folder of LLVM.
-HIDDEN = ("libLLVM*", "libMLIR*", "liblld*", "libdnnl*", "libgomp*", "libOpenCL*", "libfmt*", "libspdlog*", "libzstd*", "libxxhash*", "libflatbuffers*")
+HIDDEN = ("libLLVM*", "libMLIR*", "liblld*", "libdnnl*", "libgomp*", "libOpenCL*", "libfmt*", "libsodium*", "libspdlog*", "libzstd*", "libxxhash*", "libflatbuffers*")
 HIDE = """
 for file in {files}; do [ ! -e "$file" ] || mount --bind /dev/null "$file"; done
 [ ! -e /usr/lib/llvm-22 ] || mount -t tmpfs none /usr/lib/llvm-22

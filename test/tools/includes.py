@@ -13,6 +13,7 @@ MAY = {
     "runtime": ["support"],
     "runtime/job": ["support"],
     "runtime/launch": ["support", "runtime/job"],
+    "runtime/place": ["support"],
     "runtime/report": ["support", "runtime/plan"],
     # Communicators know the memory and the events of devices, not devices.
     "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
@@ -23,8 +24,10 @@ MAY = {
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
                         "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h",
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
-                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h", "runtime/job/Window.h",
-                        "runtime/launch", "runtime/plan", "runtime/report"],
+                        "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h",
+                        "runtime/job/OtherMachines.h", "runtime/job/Window.h",
+                        "runtime/launch", "runtime/place", "runtime/plan", "runtime/report"],
+    "runtime/session/JoinMachines.cpp": ["support", "runtime/job", "runtime/plan", "runtime/report", "runtime/session"],
     "dialects": ["support", "runtime/plan/Collectives.h", "runtime/plan/Channels.h"],
     "frontends": ["support", "dialects"],
     # No pass uses another one's functions: of a folder of passes others see the list that makes them, and the libraries
@@ -71,6 +74,7 @@ MUST_NOT = {
     "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
     # The same of what a job lives in.
     "runtime/job/local": ("runtime/job/local", "runtime/job/MakeJob.cpp", "tools/bench"),
+    "runtime/job/net": ("runtime/job/net", "runtime/session", "tools"),
 }
 
 

@@ -19,6 +19,7 @@ OptionGroup evaluationOptions(RunOptions &options);
 OptionGroup weightOptions(RunOptions &options);
 OptionGroup checkpointOptions(RunOptions &options);
 OptionGroup rankOptions(RunOptions &options);
+OptionGroup machineOptions(RunOptions &options);
 OptionGroup reportOptions(RunOptions &options);
 /// @}
 

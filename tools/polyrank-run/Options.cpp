@@ -2,12 +2,40 @@
 
 #include "tools/polyrank-run/Options.h"
 
+#include "runtime/job/net/JobKey.h"
+#include "runtime/report/Messages.h"
 #include "tools/Help.h"
 #include "tools/command/OptionRows.h"
 #include "tools/polyrank-run/DataOptions.h"
 #include "tools/polyrank-run/OptionTable.h"
 
 namespace polyrank::runtime {
+namespace {
+
+/// It works without a plan: it is handled before required arguments are
+/// checked.
+void addNewKeyOption(CLI::App &app) {
+  app.add_option_function<std::string>(
+         "--new-key",
+         [&app](const std::string &path) {
+           if (Result<void> made = net::JobKey::create(path); !made) {
+             tell(fmt::format("polyrank-run: {}\n", made.error().message));
+             throw CLI::RuntimeError(int(made.error().fault));
+           }
+           printAndEnd(app, fmt::format("wrote {}, which is secret: copy it to "
+                                        "all machines, where nobody else may "
+                                        "read it\n",
+                                        path));
+         },
+         "Write a new key for jobs of several machines to this file, which "
+         "must "
+         "not exist, and end")
+      ->group("Machines")
+      ->configurable(false)
+      ->type_name("FILE");
+}
+
+} // namespace
 
 std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   RunOptions options;
@@ -33,6 +61,7 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   // The files into which a shell expands an unquoted pattern follow --data.
   std::vector<std::string> more;
   app.add_option("more", more)->expected(-1)->group("");
+  addNewKeyOption(app);
   addConfigOptions(app);
   addDocumentOptions(app);
   app.footer("Example:\n"

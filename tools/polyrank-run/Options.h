@@ -9,11 +9,21 @@
 
 namespace polyrank::runtime {
 
+/// What is said of the machines of the job, before it is known which one this
+/// is.
+struct MachineRequest {
+  PlaceOptions said;
+  std::string interface, key;
+  double joinTimeout = 300; // seconds
+  bool wholePlan = false, allowMixedCpus = false;
+};
+
 /// What the command line requests: a session, and what the tool does itself.
 struct RunOptions : SessionOptions {
   /// To be rank `rank` of the run of this name, instead of a run.
   std::string guestOf;
   int rank = -1;
+  MachineRequest request;
   std::string transport = "shm";
   bool check = false; // check everything, and run nothing
 };

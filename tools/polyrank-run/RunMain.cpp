@@ -3,7 +3,6 @@
 
 #include "tools/polyrank-run/RunMain.h"
 
-#include "runtime/launch/OtherLaunchers.h"
 #include "runtime/report/Messages.h"
 #include "runtime/session/JoinRun.h"
 #include "runtime/session/Preparation.h"
@@ -11,7 +10,9 @@
 #include "runtime/session/Run.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
+#include "tools/polyrank-run/ErrorFile.h"
 #include "tools/polyrank-run/Options.h"
+#include "tools/polyrank-run/Place.h"
 #include "tools/polyrank-run/ShowEnd.h"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ namespace {
 /// Prints the results of --check. Returns the exit status.
 int checkMain(const RunOptions &options) {
   std::vector<CheckLine> lines = Preparation(options).checkAll();
+  if (!options.place.sources.empty())
+    lines.insert(lines.begin(), {"place", true, options.place.describe()});
   bool ok = std::all_of(lines.begin(), lines.end(),
                         [](const CheckLine &line) { return line.holds; });
   std::string text;
@@ -52,12 +55,32 @@ int checkMain(const RunOptions &options) {
   return ok ? 0 : 1;
 }
 
-int launcherMain(const RunOptions &options) {
+JoinRunOptions joinOf(const RunOptions &options) {
+  JoinRunOptions join{options.guestOf, options.rank, options.plan,
+                      options.sha256};
+  join.timeout = options.timeout.value_or(join.timeout);
+  join.quiet = options.quiet;
+  return join;
+}
+
+/// What a process does that no polyrank-run has started as a rank.
+int startedMain(RunOptions options) {
   bool hasBegun = false;
   try {
-    Result<void> result = checkStartedOnce(std::getenv);
-    if (result && options.check)
-      return checkMain(options);
+    if (!options.guestOf.empty())
+      return joinRun(joinOf(options));
+    Result<void> result;
+    if (Result<JobPlace> place = findPlace(options); !place) {
+      result = place.error();
+    } else {
+      auto join = takePlace(options, *place);
+      if (!join)
+        result = join.error();
+      else if (options.check)
+        return checkMain(options);
+      else if (*join)
+        return joinRun(**join);
+    }
     Run run(options, hasBegun);
     if (result)
       result = run.run();
@@ -66,6 +89,7 @@ int launcherMain(const RunOptions &options) {
     if (result)
       return run.status();
     tell(fmt::format("polyrank-run: {}\n", result.error().message));
+    writeErrorFile(result.error());
     if (options.json)
       print(toText(
           reportOfFailure(result.error(), run.stepsDone(), filesOf(options))));
@@ -81,16 +105,6 @@ int launcherMain(const RunOptions &options) {
         !hasBegun && dynamic_cast<const std::bad_alloc *>(&exception);
     return int(isInput ? Error::Fault::Input : Error::Fault::Rank);
   }
-}
-
-/// What a process does that no launcher has started.
-int startedMain(const RunOptions &options) {
-  if (options.guestOf.empty())
-    return launcherMain(options);
-  JoinRunOptions join{options.guestOf, options.rank, options.plan, options.sha256};
-  join.timeout = options.timeout.value_or(join.timeout);
-  join.quiet = options.quiet;
-  return joinRun(join);
 }
 
 /// Raises the limit of open files: a run may have thousands of data files, and
@@ -118,7 +132,7 @@ int runMain(int argc, char **argv, const RankParts &parts) {
     return *status;
   if (auto connection = RankConnection::fromEnvironment())
     return rankMain(std::get<RunOptions>(options), *connection, parts);
-  int status = startedMain(std::get<RunOptions>(options));
+  int status = startedMain(std::get<RunOptions>(std::move(options)));
   finishTelling();
   return status;
 }

@@ -7,6 +7,7 @@
 #include "support/Failpoint.h"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 namespace polyrank::runtime::local {
@@ -31,6 +32,11 @@ public:
   RankReport report(int rank) const override { return page.report(rank); }
   RankWait waitOf(int rank) const override { return page.waitOf(rank); }
   uint64_t stopSteps() override { return page.header().frontier.close(); }
+  uint64_t holdSteps() override { return page.header().frontier.hold(); }
+  void releaseSteps() override { page.header().frontier.release(); }
+  void stopAfter(uint64_t step) override {
+    page.header().frontier.stopAfter(step);
+  }
   uint64_t awaitedNanoseconds(int rank) const override {
     return page.rank(rank).awaitedNanoseconds.load();
   }
@@ -62,9 +68,7 @@ public:
   RankWait waitOf(int rank) const override { return page.waitOf(rank); }
 
   int rank() const override { return self; }
-  bool mayBegin(uint64_t step) override {
-    return page.header().frontier.mayBegin(step);
-  }
+  bool mayBegin(uint64_t step) override;
   bool isClosedBefore(uint64_t step) const override {
     return page.header().frontier.isClosedBefore(step);
   }
@@ -115,6 +119,19 @@ private:
   int self;
   RankState &mine;
 };
+
+bool LocalMember::mayBegin(uint64_t step) {
+  for (;;) {
+    Frontier::Answer answer = page.header().frontier.ask(step);
+    if (answer != Frontier::Answer::Wait)
+      return answer == Frontier::Answer::Yes;
+    // Machines agree within milliseconds, and seldom: there is nobody who would
+    // wake this rank.
+    if (!health() || !checkLauncher())
+      return true;
+    usleep(200);
+  }
+}
 
 /// The last rank to come ends the barrier and wakes the others.
 Result<void> LocalMember::barrier() {

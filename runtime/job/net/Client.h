@@ -1,0 +1,83 @@
+// The connection of a node to its coordinator: made, proved, read and written.
+
+#pragma once
+
+#include "runtime/job/net/Handshake.h"
+#include "runtime/job/net/Node.h"
+#include "runtime/job/net/Sockets.h"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime::net {
+
+class Client {
+public:
+  using Time = std::chrono::nanoseconds;
+
+  struct Options {
+    std::string host;
+    uint16_t port = 0;
+    std::string from; // an address of this machine; empty: any
+    bool onlyLoopback = false;
+    Claim claim;
+  };
+  Client(const Options &options, const JobKey &key);
+
+  /// Asks the name service where the coordinator is, if that is due: the only
+  /// call that may take long.
+  void lookUp(Time now);
+  /// Connects, reads and writes as far as that goes without waiting, and tells
+  /// the node what happens.
+  void serve(Node &node, Time now);
+  void send(const Message &message, Node &node, Time now);
+  /// Closes the connection.
+  void close();
+
+  /// What to poll; -1: nothing.
+  int descriptor() const { return socket.get(); }
+  short events() const;
+  /// When `serve` has something to do at the latest.
+  Time nextTime(Time now) const;
+
+  bool isOpen() const { return stage == Stage::Open; }
+  bool isFlushed() const { return out.isEmpty(); }
+  /// An error that no further attempt mends: another key, another protocol.
+  const std::optional<Error> &fatal() const { return hopeless; }
+  /// Why the last attempt failed; empty: there was none.
+  const std::string &lastError() const { return last; }
+  /// "HOST:PORT".
+  std::string where() const;
+
+private:
+  enum class Stage { Pausing, Connecting, Proving, Open };
+
+  void begin(Time now);
+  void prove(Time now);
+  void read(Node &node, Time now);
+  Result<void> take(std::span<const uint8_t> bytes, Node &node, Time now);
+  /// The attempt has failed: the next address, or a pause before all of them.
+  void failed(const std::string &why, Time now);
+
+  Options options;
+  JobKey key;
+  Stage stage = Stage::Pausing;
+  Time until{}; // of the stage
+  Time pause;
+  std::minstd_rand jitter;
+  std::vector<SocketAddress> addresses; // still to be tried
+  bool isLookedUp = false;
+  SocketAddress current;
+  Descriptor socket;
+  std::optional<NodeHandshake> handshake;
+  std::optional<SealedStream> stream;
+  SendQueue out;
+  std::optional<Error> hopeless;
+  std::string last;
+};
+
+} // namespace polyrank::runtime::net

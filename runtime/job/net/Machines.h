@@ -1,0 +1,67 @@
+// How a polyrank-run becomes one machine of a job: the only header of this
+// folder that tools and sessions need, with JobKey.h and NodeStatement.h.
+
+#pragma once
+
+#include "runtime/job/OtherMachines.h"
+#include "runtime/job/net/JobKey.h"
+#include "runtime/job/net/NodeStatement.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace polyrank::runtime::net {
+
+struct JoinOptions {
+  int machines = 1; // at most 2048
+  int machine = 0;  // this one; 0 is the coordinator
+  /// Where the coordinator is: a name or an address, IPv4 or IPv6 without
+  /// brackets, all of whose addresses are tried. Machine 0 does not look it up.
+  std::string host;
+  uint16_t port = 0;
+  /// The address on which machine 0 listens, and from which other machines
+  /// connect; empty: every address with a key, and loopback without one.
+  std::string bindAddress;
+  /// Without a key only loopback addresses are listened on and connected to.
+  std::optional<JobKey> key;
+  std::chrono::milliseconds joinTimeout = std::chrono::seconds(300);
+  bool allowMixedCpus = false;
+  NodeStatement statement;
+  /// Shows one line to the user. Called by the thread of `join`, and later by
+  /// the thread of the network.
+  std::function<void(const std::string &line)> log;
+  /// True once the user has interrupted the process; asked every 100 ms.
+  std::function<bool()> isInterrupted;
+};
+
+/// A machine of the job, as all know it once they are together.
+struct Peer {
+  std::string address;                // over which it reached the coordinator
+  int firstRank = 0, ranks = 0;       // counted over all machines
+  uint64_t memory = 0, openFiles = 0; // as it has stated them
+
+  bool operator==(const Peer &) const = default;
+};
+
+/// The node of this machine; on machine 0 also the coordinator. One thread
+/// serves the network and does nothing else.
+class Machines : public OtherMachines {
+public:
+  /// Returns once all machines are there and agree. Fails within a second if
+  /// machine 0's port is taken, with the error of all machines if two disagree,
+  /// and with the list of the missing machines at the deadline.
+  static Result<std::unique_ptr<Machines>> join(const JoinOptions &options);
+
+  /// Drawn at random by the coordinator at each start of all ranks.
+  virtual uint64_t incarnation() const = 0;
+  /// All machines, by number.
+  virtual const std::vector<Peer> &peers() const = 0;
+  /// The difference between machine 0's monotonic clock and this machine's, in
+  /// nanoseconds: to be added where times leave this machine.
+  virtual int64_t clockOffset() const = 0;
+};
+
+} // namespace polyrank::runtime::net

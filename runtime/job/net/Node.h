@@ -1,0 +1,103 @@
+// Each machine's part in a job of several machines. No sockets and no clock:
+// what happens comes in by calls, and what is to be sent is taken out.
+
+#pragma once
+
+#include "runtime/job/net/ClockOffset.h"
+#include "runtime/job/net/Messages.h"
+#include "runtime/job/net/Silence.h"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime::net {
+
+class Node {
+public:
+  using Time = std::chrono::nanoseconds;
+
+  Node(int machine, const NodeStatement &statement, Time now);
+
+  /// The coordinator has been reached, and has proved that it has the key.
+  /// `address` is this machine's own one.
+  void connected(const std::string &address, Time now);
+  /// The connection is gone. A node that has begun fails; before that it may be
+  /// connected again.
+  void disconnected(const std::string &why, Time now);
+  void received(const Message &message, Time now);
+  /// To be called at least every half second, after what has come was read.
+  /// `ranks` are those of this machine. Returns true if the connection is to be
+  /// closed, since nothing is heard of the coordinator.
+  bool tick(const std::vector<RemoteRank> &ranks, Time now);
+  /// When a pulse is due.
+  Time nextPulse() const { return next; }
+
+  /// What is to be sent, in this order.
+  std::vector<Message> takeMessages();
+
+  // What this machine's launcher does.
+
+  /// The ranks of this machine, or null while it has none. Orders are obeyed at
+  /// once.
+  void setGate(FrontierGate *gate);
+  /// A failure of this machine. The coordinator answers which one was first.
+  void fail(const MachineFailure &failure);
+  void tell(const std::string &line);
+  void requestStop(int signal);
+  /// The ranks have ended well; `begun` is the latest step of them.
+  void finish(uint64_t begun);
+
+  enum class Phase {
+    Joining, // machines are missing
+    Running,
+    Failed, // `failure` says why; `refusal` if it has not begun
+    Done    // all ranks of all machines have ended well
+  };
+  Phase phase() const { return current; }
+  bool hasConnection() const { return isConnected; }
+  const std::optional<MachineFailure> &failure() const { return first; }
+  const std::optional<Error> &refusal() const { return refused; }
+  /// All machines, once they are there.
+  const std::vector<StartMessage::Machine> &machines() const { return all; }
+  /// The latest order about the last step.
+  const FrontierOrder &order() const { return follower.order(); }
+  Time clockOffset() const { return offset.get(); }
+
+private:
+  void take(const StartMessage &message);
+  void take(const RefuseMessage &message);
+  void take(const CoordinatorPulse &pulse);
+  void take(const PongMessage &message);
+  void take(const FailMessage &message);
+  void take(const DoneMessage &message);
+  /// Kinds that no coordinator sends.
+  template <class Other>
+  void take(const Other &message);
+
+  void end(const MachineFailure &failure);
+  NodePulse pulse(const std::vector<RemoteRank> &ranks);
+  /// Sends what was told, as far as one message takes it.
+  void sendTold();
+
+  int machine;
+  NodeStatement statement;
+  Time now, next;
+  Phase current = Phase::Joining;
+  bool isConnected = false;
+  Silence silence;
+  ClockOffset offset;
+  FrontierFollower follower;
+  FrontierGate *gate = nullptr;
+  std::optional<MachineFailure> own, first;
+  std::optional<Error> refused;
+  std::vector<StartMessage::Machine> all;
+  std::vector<Message> messages;
+  std::deque<std::string> told;
+  size_t nextRank = 0; // of the next pulse
+};
+
+} // namespace polyrank::runtime::net

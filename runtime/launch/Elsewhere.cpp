@@ -1,0 +1,109 @@
+// What a launcher asks of the other machines, and tells them.
+
+#include "runtime/launch/Elsewhere.h"
+
+#include "runtime/launch/RankTable.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace polyrank::runtime {
+
+Elsewhere::Elsewhere(const LaunchOptions &options, JobControl &job)
+    : options(options), others(options.others) {
+  if (others)
+    others->watch(job);
+}
+
+Elsewhere::~Elsewhere() {
+  if (others)
+    others->unwatch();
+}
+
+void Elsewhere::tick(const std::vector<WatchedRank> &ranks) {
+  if (!others)
+    return;
+  std::vector<int32_t> now;
+  for (const WatchedRank &rank : ranks)
+    now.push_back(rank.running ? rank.pid : -1);
+  if (now != pids)
+    others->setProcesses(pids = std::move(now));
+  for (const std::string &text : others->takeTold())
+    if (options.onWarning)
+      options.onWarning(text);
+}
+
+Error Elsewhere::named(const MachineFailure &failure) const {
+  std::string name = others->describe(failure.machine);
+  // What is said of a machine as a whole names it already.
+  bool isNamed = failure.error.message.starts_with(name) ||
+                 failure.error.message.starts_with("machine ");
+  return failure.error.saying(
+      isNamed ? failure.error.message
+              : fmt::format("{}: {}", name, failure.error.message));
+}
+
+std::optional<Error> Elsewhere::failure() {
+  if (!others || hasFailed)
+    return std::nullopt;
+  std::optional<MachineFailure> first = others->failure();
+  if (!first)
+    return std::nullopt;
+  if (first->rank < 0 && first->machine != others->machine() &&
+      !std::exchange(hasShown, true))
+    showRanksOf(first->machine);
+  return named(*first);
+}
+
+void Elsewhere::showRanksOf(int machine) const {
+  std::vector<RankSnapshot> ranks;
+  for (const RemoteRank &rank : others->ranksOf(machine))
+    ranks.push_back(
+        {rank.pid, rank.running, rank.state, rank.report, rank.wait, {}});
+  if (ranks.empty() || !options.onWarning)
+    return;
+  options.onWarning(fmt::format("{}, when it was last heard: {}",
+                                others->describe(machine),
+                                rankTable(ranks, findCulprits(ranks),
+                                          {options.nameOf, options.placeOf})));
+}
+
+void Elsewhere::fail(int rank, const Error &error) {
+  if (!others || std::exchange(hasFailed, true))
+    return;
+  others->fail({others->machine(), rank, error});
+}
+
+void Elsewhere::tell(const std::string &text) {
+  if (others)
+    others->tell(text);
+}
+
+void Elsewhere::requestStop(int signal) {
+  if (others)
+    others->requestStop(signal);
+}
+
+std::optional<OtherMachines::Stop> Elsewhere::stop() const {
+  return others ? others->stop() : std::nullopt;
+}
+
+Result<void> Elsewhere::conclude(const Result<void> &here,
+                                 const std::function<bool()> &isInterrupted) {
+  if (!others)
+    return here;
+  if (here || here.error().fault == Error::Fault::Preempted) {
+    Result<void> all = others->finish(isInterrupted);
+    if (all)
+      return here;
+    std::optional<MachineFailure> first = others->failure();
+    return first ? named(*first) : all.error();
+  }
+  fail(-1, here.error());
+  std::optional<MachineFailure> first = others->awaitFailure();
+  if (!first || first->machine == others->machine())
+    return here;
+  return named(*first);
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,62 @@
+// The launcher's view of the other machines of its job; of none, if it is
+// alone.
+
+#pragma once
+
+#include "runtime/job/OtherMachines.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/launch/Watch.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace polyrank::runtime {
+
+class Elsewhere {
+public:
+  /// `options.others` may be null; then nothing ever happens elsewhere. The job
+  /// is aborted as soon as another machine fails, until this object ends.
+  Elsewhere(const LaunchOptions &options, JobControl &job);
+  Elsewhere(const Elsewhere &) = delete;
+  ~Elsewhere();
+
+  bool isAnywhere() const { return others; }
+  /// Tells the others which processes the ranks are, and shows what they have
+  /// told. To be called often.
+  void tick(const std::vector<WatchedRank> &ranks);
+
+  /// What has failed on another machine before anything failed here, with the
+  /// name of that machine.
+  std::optional<Error> failure();
+  /// Something has failed here: the other machines end too. Only the first call
+  /// counts. `rank` may be -1.
+  void fail(int rank, const Error &error);
+  /// Shows a text on the terminal of machine 0.
+  void tell(const std::string &text);
+
+  /// Asks that the ranks of all machines end after the same step.
+  void requestStop(int signal);
+  std::optional<OtherMachines::Stop> stop() const;
+
+  /// Called once the ranks of this machine have ended, with how. Waits for the
+  /// others, and returns how the job has ended: with the first failure of all.
+  /// Returns early once `isInterrupted` returns true.
+  Result<void> conclude(const Result<void> &here,
+                        const std::function<bool()> &isInterrupted);
+
+private:
+  /// Shows where the ranks of a machine were when it was last heard.
+  void showRanksOf(int machine) const;
+  Error named(const MachineFailure &failure) const;
+
+  const LaunchOptions &options;
+  OtherMachines *others;
+  std::vector<int32_t> pids;
+  bool hasFailed = false; // here
+  bool hasShown = false;
+};
+
+} // namespace polyrank::runtime

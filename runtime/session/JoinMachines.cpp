@@ -1,0 +1,133 @@
+// What this machine says about itself, and what the user sees of the others.
+
+#include "runtime/session/JoinMachines.h"
+
+#include "runtime/job/net/Machines.h"
+#include "runtime/report/Messages.h"
+#include "support/ByteText.h"
+#include "support/Version.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace polyrank::runtime {
+namespace {
+
+uint64_t hashOf(const PlanHash &hash) {
+  uint64_t word;
+  static_assert(sizeof(PlanHash) >= sizeof(word));
+  std::memcpy(&word, hash.data(), sizeof(word));
+  return word;
+}
+
+std::string readAll(const char *path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+net::NodeStatement statementOf(const Prepared &run) {
+  net::NodeStatement statement;
+  statement.version = versionText;
+  statement.plan = hashOf(run.plan->bytes.hash);
+  statement.cpu = vectorFeatures(readAll("/proc/cpuinfo"));
+  // Each machine has data and a seed of its own; but all end after the same
+  // step, and all save then or none does.
+  statement.settings = fmt::format("steps={},checkpoints={}", run.steps,
+                                   run.checkpoint ? "yes" : "no");
+  statement.ranks = uint32_t(run.report.ranks);
+  statement.memory =
+      uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    statement.openFiles = limit.rlim_cur;
+  return statement;
+}
+
+void say(const std::string &line) {
+  tell(fmt::format("polyrank-run: {}\n", line));
+}
+
+/// "machine 1 of 2: 4 ranks; the others are machine 0 (10.0.0.1), 16 GiB".
+std::string describe(const net::Machines &machines) {
+  std::vector<std::string> others;
+  constexpr size_t most = 8;
+  for (size_t number = 0; number < machines.peers().size(); ++number)
+    if (int(number) != machines.machine())
+      others.push_back(fmt::format("{}, {}", machines.describe(int(number)),
+                                   bytesText(machines.peers()[number].memory)));
+  size_t hidden = others.size() - std::min(others.size(), most);
+  others.resize(others.size() - hidden);
+  return fmt::format(
+      "machine {} of {}: ranks {} to {} of the job; the others: {}{}",
+      machines.machine(), machines.machines(),
+      machines.peers()[size_t(machines.machine())].firstRank,
+      machines.peers()[size_t(machines.machine())].firstRank +
+          machines.peers()[size_t(machines.machine())].ranks - 1,
+      fmt::join(others, "; "),
+      hidden ? fmt::format("; and {} more", hidden) : "");
+}
+
+} // namespace
+
+std::string vectorFeatures(const std::string &cpuinfo) {
+  std::istringstream lines(cpuinfo);
+  std::set<std::string> found;
+  for (std::string line; std::getline(lines, line);) {
+    // "flags" on x86-64, "Features" on Arm; all cores are taken for alike.
+    if (!line.starts_with("flags") && !line.starts_with("Features"))
+      continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;)
+      for (const char *prefix : {"avx", "amx", "fma", "f16c", "sse4", "asimd",
+                                 "sve", "bf16", "fphp"})
+        if (word.starts_with(prefix))
+          found.insert(word);
+    break;
+  }
+  return fmt::format("{}", fmt::join(found, ","));
+}
+
+Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
+  const MachineOptions &requested = run.options.machines;
+  if (run.options.restarts)
+    return Error{fmt::format(
+        "--restarts {}: the ranks of a job of several machines are not started "
+        "again yet. Leave it out; started again with --resume auto, the "
+        "machines go on",
+        run.options.restarts)};
+  net::JoinOptions options;
+  options.machines = requested.machines;
+  options.machine = requested.machine;
+  options.host = requested.host;
+  options.port = requested.port;
+  options.bindAddress = requested.bindAddress;
+  POLYRANK_ASSIGN(
+      key, net::JobKey::find(requested.key, std::getenv("POLYRANK_KEY")));
+  options.key = key;
+  unsetenv("POLYRANK_KEY"); // the ranks need none
+  options.joinTimeout =
+      std::chrono::milliseconds(int64_t(1e3 * requested.joinTimeout));
+  options.allowMixedCpus = requested.allowMixedCpus;
+  options.statement = statementOf(run);
+  options.log = say;
+  if (!run.options.quiet)
+    say(requested.machine == 0
+            ? fmt::format("waits for {} machines at port {}",
+                          requested.machines - 1, requested.port)
+            : fmt::format("goes to machine 0 at {}, port {}", requested.host,
+                          requested.port));
+  POLYRANK_ASSIGN(joined, net::Machines::join(options));
+  if (!run.options.quiet)
+    say(describe(*joined));
+  return std::unique_ptr<OtherMachines>(std::move(joined));
+}
+
+} // namespace polyrank::runtime

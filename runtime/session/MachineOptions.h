@@ -1,0 +1,28 @@
+// What is requested of a session that is one machine of a job of several.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace polyrank::runtime {
+
+struct MachineOptions {
+  int machines = 1; // 1: this machine alone
+  int machine = 0;  // this one
+  /// Where machine 0 is: a name or an address (IPv6 without brackets), and a
+  /// port.
+  std::string host;
+  uint16_t port = 0;
+  /// The address of `--interface`; empty: any.
+  std::string bindAddress;
+  std::string key;          // the file of the job's key; empty: POLYRANK_KEY
+  double joinTimeout = 300; // seconds
+  bool allowMixedCpus = false;
+  /// Every machine runs all ranks of the plan, on data of its own.
+  bool wholePlan = false;
+
+  bool isOneOfSeveral() const { return machines > 1; }
+};
+
+} // namespace polyrank::runtime

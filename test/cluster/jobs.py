@@ -1,0 +1,88 @@
+"""Runs a job on the machines of a cluster, and looks at what is left of it."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import tools
+
+STEPS = 12
+PORT = 23138
+DONE, INPUT, RANK, HANG, PREEMPTED = range(5)
+# What a busy machine may add to any time.
+PATIENCE = 60
+
+
+def eventually(condition, seconds=PATIENCE):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it did not come true"
+        time.sleep(0.01)
+
+
+def command(*options, plan="2.plan", steps=STEPS):
+    return [tools.bin().resolve() / "polyrank-run", plan, "--data", "data.npz", "--seed", 3, "--bind-to", "none", "--steps", steps, *options]
+
+
+class Node:
+    """The polyrank-run of one machine."""
+
+    def __init__(self, machine, shared, folder, *options, fail="", name="", env=None, **more):
+        self.machine = machine
+        self.name = name or machine.name
+        self.weights, self.errors = folder / f"{self.name}.safetensors", folder / f"{self.name}.txt"
+        with open(self.errors, "wb") as errors:
+            self.process = machine.start(*command("--save", self.weights, *options, **more), folder=shared, stdout=errors, stderr=errors,
+                                         env={"POLYRANK_FAIL": fail, **(env or {})})
+
+    def said(self):
+        return self.errors.read_text(errors="replace")
+
+    def ranks(self):
+        """Ids of its ranks' processes."""
+        number = self.process.pid
+        return sorted(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
+
+    def end(self, seconds=PATIENCE):
+        """Waits for its end; no process of it is left. Returns its exit code."""
+        code = self.process.wait(seconds)
+        eventually(lambda: not self.machine.processes(), 5)
+        return code
+
+
+class Job:
+    """A job of all machines of a cluster, by options."""
+
+    def __init__(self, cluster, shared, folder, *options, fail=None, host=None, key="job.key", env=None, each=lambda name: (), **more):
+        """`fail` are the failpoints of machines, by number; `each` gives options of a machine by its name."""
+        folder.mkdir(exist_ok=True)
+        where = host or cluster[0].four or cluster[0].six
+        keys = ("--key", key) if key else ()
+        self.nodes = [Node(machine, shared, folder, "--whole-plan", "--machines", cluster.count, "--machine", machine.number, "--rendezvous", where,
+                           *keys, *options, *each(machine.name), fail=(fail or {}).get(machine.number, ""), env=env, **more) for machine in cluster]
+
+    def __getitem__(self, number):
+        return self.nodes[number]
+
+    def said(self):
+        return "\n".join(f"== {node.name}\n{node.said()}" for node in self.nodes)
+
+    def end(self, seconds=PATIENCE):
+        return [node.end(seconds) for node in self.nodes]
+
+    def awaitTraining(self):
+        """Waits until the ranks of all machines have started."""
+        eventually(lambda: all(len(node.ranks()) == 2 for node in self.nodes))
+
+
+def alone(shared):
+    """The weights that one machine saves; made once."""
+    path = shared / "alone.safetensors"
+    if not path.exists():
+        subprocess.run([str(word) for word in command("--save", path)], cwd=shared, check=True, capture_output=True, timeout=PATIENCE)
+    return path.read_bytes()
+
+
+def seconds(since):
+    return time.monotonic() - since

@@ -1,0 +1,66 @@
+"""The options about several machines: each refusal names what is missing, and the key is kept secret. test/cluster has machines."""
+
+import re
+import stat
+
+import pytest
+import tools
+
+PLAN = "no.plan"  # what is wrong with the options is found before the plan is read
+
+
+@pytest.fixture(autouse=True)
+def noLauncher(monkeypatch):
+    monkeypatch.delenv("POLYRANK_KEY", raising=False)
+
+
+def refusal(*options):
+    return tools.tool("run", PLAN, *options, code=1)[1]
+
+
+@pytest.mark.parametrize("options, parts", [
+    (("--machines", 2), ("--machines 2, but nothing says which of them this one is", "--machine I")),
+    (("--machine", 1), ("--machine 1, but nothing says how many machines", "--machines N")),
+    (("--machines", 2, "--machine", 1), ("machine 1 of 2", "--rendezvous HOST[:PORT]")),
+    (("--rendezvous", "a"), ("--rendezvous a, but nothing says how many",)),
+    (("--machines", 2, "--machine", 2, "--rendezvous", "a"), ("--machine 2, but with --machines 2", "0 to 1")),
+    (("--machines", 2, "--machine", 1, "--rendezvous", "a:0"), ("'a:0' is not HOST[:PORT]", "1 to 65535")),
+    (("--machines", 2, "--machine", 1, "--rendezvous", "a"), ("ranks of different machines cannot communicate yet", "--whole-plan")),
+    (("--whole-plan",), ("--whole-plan is for several machines",)),
+    (("--interface", "eth0"), ("--interface is for several machines",)),
+    (("--machines", 0), ("--machines", "1")),
+], ids=lambda value: " ".join(map(str, value)) if isinstance(value[0], str) and value[0].startswith("--") else "")
+def test_refusals_name_what_is_missing(options, parts):
+    text = refusal(*options)
+    for part in parts:
+        assert part in text, text
+
+
+def test_without_a_key_both_commands_are_shown():
+    text = refusal("--whole-plan", "--machines", 2, "--machine", 1, "--rendezvous", "10.0.0.1")
+    assert "polyrank-run --new-key job.key" in text and f"polyrank-run {PLAN} --key job.key" in text
+
+
+def test_an_interface_that_is_not_there_is_refused(monkeypatch):
+    text = refusal("--whole-plan", "--machines", 2, "--machine", 1, "--rendezvous", "127.0.0.1", "--interface", "none0")
+    assert "--interface none0: this machine has no such interface" in text and "lo (127.0.0.1/8)" in text
+
+
+def test_a_new_key_is_secret_and_replaces_nothing(tmp_path):
+    key = tmp_path / "job.key"
+    output, _ = tools.tool("run", "--new-key", key)
+    text = key.read_text()
+    assert re.fullmatch(r"[0-9a-f]{64}\n?", text) and text.strip() not in output
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert str(key) in tools.tool("run", "--new-key", key, code=1)[1]
+    assert key.read_text() == text
+    tools.tool("run", "--new-key", tmp_path / "other.key")
+    assert (tmp_path / "other.key").read_text() != text
+
+
+def test_check_tells_the_place(exported, tmp_path):
+    plan = tmp_path / "plan"
+    tools.Case("mlp", "data=2").compile(exported("mlp"), plan, "sgd(lr=1)")
+    assert "place" not in tools.tool("run", plan, "--check", code=1)[0]
+    output, _ = tools.tool("run", plan, "--check", "--whole-plan", "--machines", 2, "--machine", 1, "--rendezvous", "127.0.0.1:5", code=1)
+    assert re.search(r"^place +ok +machine 1 of 2; machine 0 is at 127.0.0.1:5 \(--machines 2, ", output, re.M)

@@ -1,0 +1,447 @@
+// What machines of a job do together: gather, live, fail, stop and end.
+
+#include "test/runtime/job/net/Cluster.h"
+
+#include "runtime/job/Frontier.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+namespace polyrank::runtime::net {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Cluster;
+using Phase = Node::Phase;
+
+std::string refusalOf(const Node &node) {
+  return node.refusal() ? node.refusal()->message : "";
+}
+
+TEST(Gathering, TheJobBeginsWhenTheLastMachineHasCome) {
+  Cluster cluster(3);
+  cluster.connect(0);
+  cluster.connect(2);
+  cluster.pass(60s);
+  for (const auto &node : cluster.nodes)
+    EXPECT_EQ(node->phase(), Phase::Joining);
+  cluster.connect(1);
+  for (const auto &node : cluster.nodes) {
+    EXPECT_EQ(node->phase(), Phase::Running);
+    ASSERT_EQ(node->machines().size(), 3u);
+    for (int machine = 0; machine < 3; ++machine) {
+      const StartMessage::Machine &each = node->machines()[machine];
+      EXPECT_EQ(each.address, Cluster::addressOf(machine));
+      EXPECT_EQ(each.firstRank, 2u * machine);
+      EXPECT_EQ(each.ranks, 2u);
+      EXPECT_EQ(each.memory, cluster.statements[machine].memory);
+    }
+  }
+}
+
+TEST(Gathering, MissingMachinesAreListedAtTheDeadline) {
+  Cluster cluster(5, {.joinTimeout = 20s});
+  cluster.connect(0);
+  cluster.connect(3);
+  cluster.pass(19900ms);
+  EXPECT_EQ(refusalOf(*cluster.nodes[0]), "");
+  cluster.pass(200ms);
+  for (int machine : {0, 3}) {
+    std::string why = refusalOf(*cluster.nodes[machine]);
+    EXPECT_TRUE(why.starts_with("3 of 5 machines have not come within 20 s: "
+                                "machines 1, 2, 4; "))
+        << why;
+  }
+  // Whoever comes now is told the same.
+  cluster.connect(1);
+  EXPECT_TRUE(refusalOf(*cluster.nodes[1]).starts_with("3 of 5 machines"));
+}
+
+TEST(Gathering, AMachineThatGoesMayComeAgain) {
+  Cluster cluster(2);
+  cluster.connect(0);
+  cluster.nodes[1]->fail({}); // nothing can fail before the job begins
+  cluster.connect(1);
+  EXPECT_EQ(cluster.nodes[1]->phase(), Phase::Running);
+  Cluster again(3);
+  again.connect(0);
+  again.connect(1);
+  again.disconnect(1);
+  EXPECT_EQ(again.nodes[1]->phase(), Phase::Joining);
+  auto log = again.coordinator.takeLog();
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0], "machine 1 (10.0.0.2) has gone again: connection reset; "
+                    "it is waited for");
+  again.connect(2);
+  EXPECT_EQ(again.nodes[2]->phase(), Phase::Joining);
+  again.connect(1);
+  EXPECT_EQ(again.nodes[1]->phase(), Phase::Running);
+}
+
+TEST(Gathering, AMachineThatIsThereAlreadyIsRefused) {
+  Cluster cluster(3);
+  cluster.connect(0);
+  cluster.connect(1);
+  cluster.connect(2, 1);
+  EXPECT_EQ(refusalOf(*cluster.nodes[2]),
+            "machine 1 (10.0.0.2) is there already: give each machine a "
+            "number of its own");
+  EXPECT_EQ(cluster.nodes[1]->phase(), Phase::Joining);
+}
+
+TEST(Gathering, ASecondMachineZeroIsRefused) {
+  Cluster cluster(2);
+  cluster.connect(0);
+  cluster.connect(1, 0);
+  EXPECT_TRUE(refusalOf(*cluster.nodes[1])
+                  .starts_with("machine 0 (10.0.0.1) "
+                               "is there already"));
+}
+
+TEST(Gathering, MachinesThatCountDifferentlyAreRefused) {
+  Cluster cluster(2);
+  cluster.connect(0);
+  cluster.connect(1, 1, 4);
+  EXPECT_EQ(refusalOf(*cluster.nodes[1]),
+            "it was started as one of 4 machines, and machine 0 as one of 2: "
+            "give all the same number");
+  cluster.nodes[1] =
+      std::make_unique<Node>(1, cluster.statements[1], cluster.now);
+  cluster.connect(1, 2, 2);
+  EXPECT_EQ(refusalOf(*cluster.nodes[1]),
+            "the job has machines 0 to 1, and this is machine 2");
+}
+
+TEST(Gathering, ADisagreementEndsTheJobBeforeItBegins) {
+  Cluster cluster(3);
+  cluster.connect(0);
+  cluster.connect(1);
+  NodeStatement statement = cluster.statements[2];
+  statement.plan = 7;
+  cluster.nodes[2] = std::make_unique<Node>(2, statement, cluster.now);
+  cluster.connect(2);
+  for (const auto &node : cluster.nodes) {
+    EXPECT_EQ(node->phase(), Phase::Failed);
+    EXPECT_NE(refusalOf(*node).find("0123456789abcdef on machine 0 and "
+                                    "0000000000000007 on machine 2"),
+              std::string::npos)
+        << refusalOf(*node);
+    EXPECT_EQ(node->refusal()->fault, Error::Fault::Input);
+  }
+}
+
+TEST(Gathering, MixedCpusBeginIfThatIsAllowed) {
+  for (bool allowed : {false, true}) {
+    Cluster cluster(2, {.allowMixedCpus = allowed});
+    NodeStatement statement = cluster.statements[1];
+    statement.cpu = "sse2";
+    cluster.nodes[1] = std::make_unique<Node>(1, statement, cluster.now);
+    cluster.connectAll();
+    EXPECT_EQ(cluster.nodes[0]->phase(),
+              allowed ? Phase::Running : Phase::Failed);
+  }
+}
+
+TEST(Gathering, WhoeverComesAfterTheBeginIsRefused) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.coordinator.arrived(9, {netProtocol, 1, 2, 1}, "10.0.0.9",
+                              cluster.now);
+  cluster.coordinator.received(
+      9, JoinMessage{cluster.statements[1], "10.0.0.9"}, cluster.now);
+  auto actions = cluster.coordinator.takeActions();
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_EQ(std::get<RefuseMessage>(*actions[0].message).reason,
+            "it comes too late, the job has begun without it");
+  EXPECT_FALSE(actions[1].message);
+  cluster.pass(10s);
+  EXPECT_EQ(cluster.failureOf(0), "");
+}
+
+TEST(Living, PulsesCarryThePositionsOfRanks) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.ranks[1] = {test::exampleRank(), RemoteRank()};
+  cluster.pass(1s);
+  EXPECT_EQ(cluster.coordinator.ranksOf(1), cluster.ranks[1]);
+  cluster.ranks[1][0].report.step = 8;
+  cluster.pass(600ms);
+  EXPECT_EQ(cluster.coordinator.ranksOf(1), cluster.ranks[1]);
+}
+
+TEST(Living, ManyRanksAreToldInTurn) {
+  Cluster cluster(2);
+  for (int machine : {0, 1}) {
+    cluster.statements[machine].ranks = 2500;
+    cluster.nodes[machine] = std::make_unique<Node>(
+        machine, cluster.statements[machine], cluster.now);
+  }
+  cluster.connectAll();
+  cluster.ranks[1].resize(2500);
+  for (size_t rank = 0; rank < 2500; ++rank)
+    cluster.ranks[1][rank].report.step = rank + 1;
+  cluster.pass(2s);
+  EXPECT_EQ(cluster.coordinator.ranksOf(1), cluster.ranks[1]);
+}
+
+TEST(Living, ASilentMachineIsLostAfterFiveSeconds) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.pass(1s);
+  cluster.pass(4400ms, {1});
+  EXPECT_EQ(cluster.failureOf(2), "");
+  cluster.pass(1s, {1});
+  for (int machine : {0, 2})
+    EXPECT_EQ(cluster.failureOf(machine),
+              "1: machine 1 (10.0.0.2) is lost: it was silent for 5 s");
+}
+
+TEST(Living, AMachineWhoseMessagesAreLostIsLost) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.cut(2, true, false);
+  cluster.pass(6s);
+  EXPECT_EQ(cluster.failureOf(0),
+            "2: machine 2 (10.0.0.3) is lost: it was silent for 5 s");
+}
+
+TEST(Living, ANodeThatHearsNothingEndsAfterFiveSeconds) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.cut(2, false, true);
+  cluster.pass(4400ms);
+  EXPECT_EQ(cluster.failureOf(2), "");
+  cluster.pass(1s);
+  EXPECT_EQ(cluster.failureOf(2),
+            "0: machine 0 is lost: it was silent for 5 s");
+}
+
+TEST(Living, SleepOfTheWholeMachineIsNoSilence) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.pass(1s);
+  cluster.now += 1h; // everybody slept
+  cluster.pass(10s);
+  EXPECT_EQ(cluster.failureOf(0), "");
+  EXPECT_EQ(cluster.failureOf(1), "");
+}
+
+TEST(Living, AConnectionThatBreaksIsSeenAtOnce) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.disconnect(1);
+  for (int machine : {0, 2})
+    EXPECT_EQ(cluster.failureOf(machine),
+              "1: machine 1 (10.0.0.2) is lost: connection reset");
+  EXPECT_EQ(cluster.failureOf(1), "0: machine 0 is lost: connection reset");
+}
+
+TEST(Living, ClocksAreCompared) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.pass(3s); // a round trip with each tick
+  // In this test all machines have one clock.
+  EXPECT_EQ(cluster.nodes[1]->clockOffset(), 0s);
+  Node ahead(1, cluster.statements[1], cluster.now);
+  ahead.connected("", cluster.now);
+  for (int trip = 0; trip < 16; ++trip) {
+    ahead.tick({}, cluster.now);
+    for (const Message &message : ahead.takeMessages())
+      if (const auto *ping = std::get_if<PingMessage>(&message))
+        ahead.received(PongMessage{ping->sent, ping->sent + 5'000'000'000},
+                       cluster.now);
+  }
+  EXPECT_EQ(ahead.clockOffset(), 5s);
+}
+
+TEST(Failing, TheFirstFailureWinsOnAllMachines) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.nodes[1]->fail({0, 5, Error{"rank 5 died", Error::Fault::Rank}});
+  cluster.nodes[2]->fail({0, 1, Error{"rank 1 hangs", Error::Fault::Hang}});
+  EXPECT_EQ(cluster.failureOf(1), ""); // until the coordinator has decided
+  cluster.run();
+  for (int machine : {0, 1, 2}) {
+    EXPECT_EQ(cluster.failureOf(machine), "1: rank 5 died");
+    EXPECT_EQ(cluster.nodes[machine]->failure()->rank, 5);
+    EXPECT_EQ(cluster.nodes[machine]->failure()->error.fault,
+              Error::Fault::Rank);
+  }
+}
+
+TEST(Failing, AMachineFailsForItselfAlone) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.coordinator.received(
+      1, FailMessage{{2, 0, Error{"a lie", Error::Fault::Rank}}}, cluster.now);
+  cluster.run();
+  EXPECT_EQ(cluster.failureOf(0), "1: a lie");
+}
+
+TEST(Failing, ItsOwnFailureIsKnownWithoutTheCoordinator) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.cut(1);
+  cluster.nodes[1]->fail({1, 0, Error{"rank 0 died", Error::Fault::Rank}});
+  cluster.run();
+  cluster.pass(6s);
+  EXPECT_EQ(cluster.failureOf(1), "1: rank 0 died");
+}
+
+TEST(Failing, WhatExplainsItIsToldBefore) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.nodes[1]->tell("where the ranks are: ..");
+  cluster.nodes[1]->fail({1, 0, Error{"rank 0 died", Error::Fault::Rank}});
+  cluster.run();
+  EXPECT_EQ(cluster.coordinator.takeTold(),
+            std::vector<std::string>{
+                "machine 1 (10.0.0.2): where the ranks are: .."});
+  EXPECT_EQ(cluster.coordinator.takeTold(), std::vector<std::string>());
+}
+
+TEST(Telling, LinesGoUpInOneMessage) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.pass(5s);
+  for (int line = 0; line < 200; ++line)
+    cluster.nodes[1]->tell(std::to_string(line));
+  cluster.nodes[1]->tick({}, cluster.now);
+  int messages = 0;
+  for (const Message &message : cluster.nodes[1]->takeMessages())
+    messages += std::holds_alternative<TellMessage>(message);
+  EXPECT_EQ(messages, 1);
+}
+
+TEST(Telling, TheQueueIsBounded) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  for (int line = 0; line < 5000; ++line)
+    cluster.nodes[1]->tell(std::to_string(line));
+  cluster.pass(3s);
+  auto told = cluster.coordinator.takeTold();
+  ASSERT_EQ(told.size(), 1000u);
+  EXPECT_EQ(told.back(), "machine 1 (10.0.0.2): 4999"); // the oldest are gone
+}
+
+TEST(Ending, AllEndWhenTheLastMachineIsDone) {
+  Cluster cluster(3);
+  cluster.connectAll();
+  cluster.nodes[0]->finish(9);
+  cluster.nodes[2]->finish(9);
+  cluster.run();
+  EXPECT_EQ(cluster.nodes[0]->phase(), Phase::Running);
+  cluster.pass(20s);
+  cluster.nodes[1]->finish(9);
+  cluster.run();
+  for (const auto &node : cluster.nodes)
+    EXPECT_EQ(node->phase(), Phase::Done);
+  // Who leaves then is not lost.
+  cluster.disconnect(1);
+  EXPECT_EQ(cluster.failureOf(0), "");
+  EXPECT_EQ(cluster.failureOf(1), "");
+}
+
+TEST(Ending, AMachineThatIsDoneAndLostBeforeAllAreIsAFailure) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.nodes[1]->finish(9);
+  cluster.run();
+  cluster.disconnect(1);
+  EXPECT_EQ(cluster.failureOf(0),
+            "1: machine 1 (10.0.0.2) is lost: connection reset");
+}
+
+TEST(Strangers, AMessageBeforeTheFirstOneEndsTheConnectionAlone) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.coordinator.arrived(9, {netProtocol, 1, 2, 1}, "10.0.0.9",
+                              cluster.now);
+  cluster.coordinator.received(9, FailMessage{}, cluster.now);
+  cluster.run();
+  EXPECT_EQ(cluster.failureOf(0), "");
+  cluster.coordinator.received(9, FailMessage{}, cluster.now); // it is gone
+  cluster.run();
+  EXPECT_EQ(cluster.failureOf(0), "");
+}
+
+TEST(Strangers, WhatNoNodeSendsEndsTheMachine) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  cluster.coordinator.received(1, CoordinatorPulse{}, cluster.now);
+  cluster.run();
+  EXPECT_EQ(cluster.failureOf(0),
+            "1: machine 1 (10.0.0.2) is lost: it sent what no node sends");
+}
+
+/// Ranks of one machine that begin steps at random.
+class Ranks : public FrontierGate {
+public:
+  uint64_t hold() override { return frontier.hold(); }
+  void stopAfter(uint64_t step) override { frontier.stopAfter(step); }
+  void release() override { frontier.release(); }
+
+  /// A rank wants to begin its next step.
+  void step(size_t rank) {
+    Frontier::Answer answer = frontier.ask(steps[rank] + 1);
+    steps[rank] += answer == Frontier::Answer::Yes;
+    ended[rank] = answer == Frontier::Answer::No;
+  }
+
+  Frontier frontier;
+  std::array<uint64_t, 2> steps{};
+  std::array<bool, 2> ended{};
+};
+
+TEST(Stopping, TwoHundredRunsStopAfterTheSameStep) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Cluster cluster(3);
+    cluster.connectAll();
+    std::array<Ranks, 3> ranks;
+    for (int machine = 0; machine < 3; ++machine)
+      cluster.nodes[machine]->setGate(&ranks[machine]);
+    auto work = [&](int count) {
+      for (int n = 0; n < count; ++n)
+        ranks[random() % 3].step(random() % 2);
+    };
+    work(int(random() % 100));
+    cluster.nodes[random() % 3]->requestStop(15);
+    // Messages travel while the ranks work, one after another.
+    for (int turn = 0; turn < 40; ++turn) {
+      work(int(random() % 20));
+      if (random() % 2)
+        cluster.pass(100ms);
+    }
+    cluster.pass(1s);
+    work(5000);
+    uint64_t last = cluster.nodes[0]->order().step;
+    for (int machine = 0; machine < 3; ++machine) {
+      const FrontierOrder &order = cluster.nodes[machine]->order();
+      EXPECT_EQ(order.phase, FrontierOrder::Phase::Stop);
+      EXPECT_EQ(order.step, last);
+      EXPECT_EQ(order.signal, 15);
+      for (int rank = 0; rank < 2; ++rank) {
+        EXPECT_EQ(ranks[machine].steps[rank], last) << "seed " << seed;
+        EXPECT_TRUE(ranks[machine].ended[rank]);
+      }
+    }
+  }
+}
+
+TEST(Stopping, AMachineThatHasEndedDoesNotHoldTheOthersUp) {
+  Cluster cluster(2);
+  cluster.connectAll();
+  Ranks ranks;
+  cluster.nodes[0]->setGate(&ranks);
+  ranks.step(0);
+  cluster.nodes[1]->finish(3);
+  cluster.run();
+  cluster.nodes[0]->requestStop(15);
+  cluster.run();
+  EXPECT_EQ(cluster.nodes[0]->order(),
+            (FrontierOrder{2, FrontierOrder::Phase::Stop, 3, 15}));
+}
+
+} // namespace
+} // namespace polyrank::runtime::net

@@ -1,0 +1,227 @@
+// Machines that join over real sockets, each with its thread.
+
+#include "runtime/job/net/Machines.h"
+#include "runtime/job/local/LocalJob.h"
+#include "runtime/job/net/Sockets.h"
+
+#include "test/runtime/job/net/ExampleMessages.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace polyrank::runtime::net {
+namespace {
+
+using namespace std::chrono_literals;
+using Joined = Result<std::unique_ptr<Machines>>;
+
+/// A port that nobody uses.
+uint16_t freePort() {
+  auto listeners = listenAt("127.0.0.1", 0, true);
+  return portOf(listeners->front());
+}
+
+class MachinesTest : public testing::Test {
+protected:
+  JoinOptions optionsOf(int machine, int machines) {
+    JoinOptions options;
+    options.machines = machines;
+    options.machine = machine;
+    options.host = "localhost";
+    options.port = port;
+    options.joinTimeout = 10s;
+    options.statement = test::exampleStatement();
+    return options;
+  }
+  /// All machines join at once.
+  std::vector<Joined> joinAll(const std::vector<JoinOptions> &all) {
+    std::vector<Joined> joined;
+    for (size_t n = 0; n < all.size(); ++n)
+      joined.push_back(Error{"not yet"});
+    std::vector<std::thread> threads;
+    for (size_t n = 0; n < all.size(); ++n)
+      threads.emplace_back([&, n] { joined[n] = Machines::join(all[n]); });
+    for (std::thread &thread : threads)
+      thread.join();
+    return joined;
+  }
+  std::vector<Joined> joinAll(int machines) {
+    std::vector<JoinOptions> all;
+    for (int machine = 0; machine < machines; ++machine)
+      all.push_back(optionsOf(machine, machines));
+    return joinAll(all);
+  }
+
+  uint16_t port = freePort();
+};
+
+TEST_F(MachinesTest, TheyJoinFailAndKnowTheFirstFailure) {
+  std::vector<Joined> machines = joinAll(3);
+  for (Joined &machine : machines)
+    ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_NE((*machines[0])->incarnation(), 0u);
+  ASSERT_EQ((*machines[1])->peers().size(), 3u);
+  EXPECT_EQ((*machines[1])->peers()[2].firstRank, 4);
+  // A failure ends the ranks of every machine.
+  std::vector<std::unique_ptr<JobControl>> jobs;
+  for (Joined &machine : machines) {
+    jobs.push_back(std::move(*local::createJob({.ranks = 2})));
+    (*machine)->watch(*jobs.back());
+  }
+  (*machines[2])->tell("what explains it");
+  (*machines[2])->fail({2, 1, Error{"rank 1 was killed", Error::Fault::Rank}});
+  for (int machine = 0; machine < 3; ++machine) {
+    auto failure = (*machines[machine])->awaitFailure();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->machine, 2);
+    EXPECT_EQ(failure->rank, 1);
+    Result<void> health = jobs[machine]->health();
+    ASSERT_FALSE(health);
+    EXPECT_NE(health.error().message.find("rank 1 was killed"),
+              std::string::npos);
+  }
+  std::vector<std::string> told = (*machines[0])->takeTold();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].ends_with(": what explains it")) << told[0];
+  for (Joined &machine : machines)
+    (*machine)->unwatch();
+}
+
+TEST_F(MachinesTest, TheyStopAfterTheSameStepAndEndTogether) {
+  std::vector<Joined> machines = joinAll(2);
+  std::vector<std::unique_ptr<JobControl>> jobs;
+  std::vector<std::unique_ptr<JobMember>> ranks;
+  for (Joined &machine : machines) {
+    ASSERT_TRUE(machine) << machine.error().message;
+    jobs.push_back(std::move(*local::createJob({.ranks = 1})));
+    ranks.push_back(std::move(*local::joinJob(jobs.back()->descriptors(), 0)));
+    (*machine)->watch(*jobs.back());
+  }
+  ASSERT_TRUE(ranks[0]->mayBegin(1) && ranks[0]->mayBegin(2));
+  ASSERT_TRUE(ranks[1]->mayBegin(1));
+  (*machines[1])->requestStop(15);
+  while (!(*machines[0])->stop() || !(*machines[1])->stop())
+    std::this_thread::yield();
+  EXPECT_EQ((*machines[0])->stop(), (OtherMachines::Stop{2, 15}));
+  EXPECT_FALSE(ranks[0]->mayBegin(3));
+  EXPECT_TRUE(ranks[1]->mayBegin(2));
+  EXPECT_FALSE(ranks[1]->mayBegin(3));
+  std::thread other(
+      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
+  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+  other.join();
+  for (Joined &machine : machines)
+    (*machine)->unwatch();
+}
+
+TEST_F(MachinesTest, PositionsOfRanksReachMachineZero) {
+  std::vector<Joined> machines = joinAll(2);
+  ASSERT_TRUE(machines[0] && machines[1]);
+  auto job = local::createJob({.ranks = 2});
+  auto rank = local::joinJob((*job)->descriptors(), 1);
+  (*machines[1])->watch(**job);
+  (*machines[1])->setProcesses({-1, getpid()});
+  (*rank)->setProgress(7, 3);
+  auto seen = [&] {
+    auto ranks = (*machines[0])->ranksOf(1);
+    return ranks.size() == 2 && ranks[1].report.step == 7 &&
+           ranks[1].pid == getpid() && ranks[1].running;
+  };
+  for (int wait = 0; wait < 1000 && !seen(); ++wait)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(seen());
+  EXPECT_TRUE((*machines[1])->ranksOf(0).empty());
+  (*machines[1])->unwatch();
+}
+
+TEST_F(MachinesTest, AMachineThatLeavesIsLost) {
+  std::vector<Joined> machines = joinAll(2);
+  ASSERT_TRUE(machines[0] && machines[1]);
+  *machines[1] = nullptr;
+  auto failure = (*machines[0])->awaitFailure();
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(failure->error.message.starts_with("machine 1 ("));
+  EXPECT_NE(failure->error.message.find("is lost: "), std::string::npos);
+  Result<void> finished = (*machines[0])->finish([] { return false; });
+  EXPECT_FALSE(finished);
+}
+
+TEST_F(MachinesTest, APortThatIsTakenIsAnErrorWithinASecond) {
+  auto taken = listenAt("127.0.0.1", 0, true);
+  port = portOf(taken->front());
+  auto begin = std::chrono::steady_clock::now();
+  Joined joined = Machines::join(optionsOf(0, 2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+  ASSERT_FALSE(joined);
+  EXPECT_TRUE(joined.error().message.starts_with(
+      fmt::format("port {} of this machine is taken", port)))
+      << joined.error().message;
+}
+
+TEST_F(MachinesTest, AMachineThatFindsNoCoordinatorSaysWhere) {
+  JoinOptions options = optionsOf(1, 2);
+  options.joinTimeout = 1s;
+  Joined joined = Machines::join(options);
+  ASSERT_FALSE(joined);
+  EXPECT_TRUE(joined.error().message.starts_with(
+      fmt::format("machine 0 was not reached at localhost:{} within 1 s: "
+                  "Connection refused",
+                  port)))
+      << joined.error().message;
+}
+
+TEST_F(MachinesTest, AMissingMachineIsListed) {
+  std::vector<JoinOptions> two{optionsOf(0, 3), optionsOf(2, 3)};
+  for (JoinOptions &each : two)
+    each.joinTimeout = 1s;
+  for (Joined &joined : joinAll(two)) {
+    ASSERT_FALSE(joined);
+    EXPECT_TRUE(joined.error().message.starts_with(
+        "1 of 3 machines have not come within 1 s: machine 1;"))
+        << joined.error().message;
+  }
+}
+
+TEST_F(MachinesTest, MachinesThatDisagreeAllSayWhy) {
+  std::vector<JoinOptions> two{optionsOf(0, 2), optionsOf(1, 2)};
+  two[1].statement.settings = "steps=4";
+  for (Joined &joined : joinAll(two)) {
+    ASSERT_FALSE(joined);
+    EXPECT_NE(joined.error().message.find(
+                  "steps=3 on machine 0 and steps=4 on machine 1"),
+              std::string::npos)
+        << joined.error().message;
+    EXPECT_EQ(joined.error().fault, Error::Fault::Input);
+  }
+}
+
+TEST_F(MachinesTest, WithoutAKeyNoOtherMachineIsConnectedTo) {
+  JoinOptions options = optionsOf(1, 2);
+  options.host = "192.0.2.1";
+  Joined joined = Machines::join(options);
+  ASSERT_FALSE(joined);
+  EXPECT_NE(joined.error().message.find("--new-key FILE"), std::string::npos)
+      << joined.error().message;
+}
+
+TEST_F(MachinesTest, NumbersThatNoJobHasAreRefused) {
+  EXPECT_FALSE(Machines::join(optionsOf(2, 2)));
+  EXPECT_FALSE(Machines::join(optionsOf(-1, 2)));
+  EXPECT_FALSE(Machines::join(optionsOf(0, 0)));
+  EXPECT_FALSE(Machines::join(optionsOf(0, 2049)));
+  JoinOptions options = optionsOf(0, 2);
+  options.statement.ranks = 5000;
+  EXPECT_FALSE(Machines::join(options));
+}
+
+TEST_F(MachinesTest, AnInterruptEndsTheWaiting) {
+  JoinOptions options = optionsOf(0, 2);
+  options.isInterrupted = [] { return true; };
+  Joined joined = Machines::join(options);
+  ASSERT_FALSE(joined);
+  EXPECT_TRUE(joined.error().message.starts_with("interrupted"));
+}
+
+} // namespace
+} // namespace polyrank::runtime::net

@@ -1,0 +1,53 @@
+// The options of polyrank-run about jobs of several machines.
+
+#include "tools/polyrank-run/OptionTable.h"
+
+namespace polyrank::runtime {
+
+OptionGroup machineOptions(RunOptions &options) {
+  constexpr int64_t mostMachines = 1 << 16;
+  MachineRequest &request = options.request;
+  return {
+      "Machines",
+      {
+          {"--machines",
+           "N",
+           &request.said.machines,
+           "The machines of the job, each of which runs this command. "
+           "torchrun, "
+           "mpirun and srun say it themselves (docs/machines.md)",
+           {.check = between(int64_t(1), mostMachines)}},
+          {"--machine",
+           "I",
+           &request.said.machine,
+           "Which of them this one is, from 0. In an indexed job of Kubernetes "
+           "its index, if this is left out",
+           {.check = between(int64_t(0), mostMachines - 1)}},
+          {"--rendezvous", "HOST[:PORT]", &request.said.rendezvous,
+           "Where machine 0 is. The port is one that is free there; the "
+           "default "
+           "follows from the job's id, or is 23138"},
+          {"--interface", "NAME|NETWORK", &request.interface,
+           "The network interface (eth0), or the network (10.0.0.0/8), over "
+           "which this machine talks to the others (default: that of the route "
+           "to machine 0)"},
+          {"--key", "FILE", &request.key,
+           "The key of the job, by which machines know each other: a file that "
+           "--new-key has written, the same on all machines. POLYRANK_KEY may "
+           "have its text instead"},
+          {"--join-timeout",
+           "SECONDS",
+           &request.joinTimeout,
+           "How long machines wait for each other at the start",
+           {.check = between(1.0, 1e6)}},
+          {"--whole-plan", "", &request.wholePlan,
+           "Each machine runs all ranks of the plan, on data of its own: they "
+           "start, stop and fail together, and nothing is summed over "
+           "machines"},
+          {"--allow-mixed-cpus", "", &request.allowMixedCpus,
+           "Start although the machines have different instruction sets, which "
+           "compute other bits"},
+      }};
+}
+
+} // namespace polyrank::runtime

@@ -1,0 +1,139 @@
+// From a place in a job to the options of a session.
+
+#include "tools/polyrank-run/Place.h"
+
+#include "runtime/place/MachineExchange.h"
+#include "runtime/place/Pmix.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace polyrank::runtime {
+namespace {
+
+/// The options of a job of several machines that have no meaning on one.
+Result<void> checkAlone(const RunOptions &options) {
+  if (options.place.isOneOfSeveral())
+    return {};
+  for (const char *name :
+       {"whole-plan", "interface", "key", "join-timeout", "allow-mixed-cpus"})
+    if (options.given.contains(name))
+      return Error{fmt::format(
+          "--{} is for several machines, and this one is alone: say --machines "
+          "N --machine I --rendezvous HOST on each, or use a launcher that "
+          "does (docs/machines.md)",
+          name)};
+  return {};
+}
+
+/// Ranks of different machines cannot communicate yet.
+Result<void> checkWhole(const RunOptions &options) {
+  if (!options.place.isOneOfSeveral() || options.request.wholePlan)
+    return {};
+  return Error{fmt::format(
+      "the ranks of the plan would be shared out over {} machines ({}), and "
+      "ranks of different machines cannot communicate yet. With --whole-plan "
+      "each machine runs all of them, on data of its own",
+      options.place.machines, options.place.describe())};
+}
+
+/// A job that others could reach needs a key.
+Result<void> checkKey(const RunOptions &options) {
+  const MachineRequest &request = options.request;
+  if (!options.place.isOneOfSeveral() || !request.key.empty() ||
+      isLoopback(options.place.rendezvous.host) || std::getenv("POLYRANK_KEY"))
+    return {};
+  return Error{fmt::format(
+      "a job of {} machines needs a key, by which they know each other. Make "
+      "one, give each machine the file, and name it:\n"
+      "  polyrank-run --new-key job.key\n"
+      "  polyrank-run {} --key job.key ..",
+      options.place.machines, options.plan)};
+}
+
+/// The address on which this machine listens, or from which it connects.
+Result<std::string> bindAddressOf(const RunOptions &options) {
+  const std::string &choice = options.request.interface;
+  if (choice.empty())
+    return std::string();
+  POLYRANK_ASSIGN(own, interfaceAddresses());
+  POLYRANK_ASSIGN(chosen, selectInterface(own, choice));
+  // Both ends of a connection are of one kind.
+  bool six = options.place.rendezvous.host.find(':') != std::string::npos;
+  for (const InterfaceAddress &each : chosen)
+    if (each.isSix() == six)
+      return each.address;
+  return chosen.front().address;
+}
+
+Result<JoinRunOptions> joinOf(const RunOptions &options) {
+  const JobPlace &place = options.place;
+  JoinRunOptions join;
+  join.job = nameOfTasks(place);
+  join.rank = place.local;
+  join.plan = options.plan;
+  join.sha256 = options.sha256;
+  join.timeout = options.request.joinTimeout;
+  join.quiet = true; // the first task tells what is told
+  return join;
+}
+
+} // namespace
+
+Result<JobPlace> findPlace(const RunOptions &options) {
+  const MachineRequest &request = options.request;
+  // Ranks that come as guests are tasks of somebody else, who knows of them.
+  Environment environment = [&](const char *name) -> const char * {
+    return options.guests.empty() ? std::getenv(name) : nullptr;
+  };
+  POLYRANK_ASSIGN(place, findPlace(request.said, environment));
+  PmixExchange exchange(place.tasks);
+  return exchangeIfNeeded(std::move(place), request.said, request.interface,
+                          exchange);
+}
+
+Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
+                                                const JobPlace &place) {
+  options.place = place;
+  for (auto check : {checkAlone, checkWhole, checkKey})
+    if (Result<void> checked = check(options); !checked)
+      return checked.error();
+  if (place.hasTaskPerRank()) {
+    if (options.restarts)
+      return Error{fmt::format(
+          "--restarts {}: the ranks are tasks of {}, and nobody else can start "
+          "them again. Leave it out{}",
+          options.restarts, place.launcher,
+          place.restartOption.empty()
+              ? ""
+              : fmt::format(", and use {}'s {} with --resume auto",
+                            place.launcher, place.restartOption))};
+    options.guests = nameOfTasks(place);
+    if (options.guests.empty())
+      return Error{fmt::format(
+          "{} has started {} tasks, and gives its job no id by which they "
+          "could find each other. Start one task on each machine, which starts "
+          "the ranks itself: {}",
+          place.launcher, place.tasks, place.alone)};
+    if (place.local > 0) {
+      POLYRANK_ASSIGN(join, joinOf(options));
+      return std::optional(std::move(join));
+    }
+  }
+  const MachineRequest &request = options.request;
+  MachineOptions &machines = options.machines;
+  machines.machines = place.machines;
+  machines.machine = place.machine;
+  machines.host = place.rendezvous.host;
+  machines.port = place.rendezvous.port;
+  machines.key = request.key;
+  machines.joinTimeout = request.joinTimeout;
+  machines.allowMixedCpus = request.allowMixedCpus;
+  machines.wholePlan = request.wholePlan;
+  POLYRANK_ASSIGN(address, bindAddressOf(options));
+  machines.bindAddress = address;
+  return std::optional<JoinRunOptions>();
+}
+
+} // namespace polyrank::runtime
