@@ -444,8 +444,12 @@ bool PlanVerifier::verifyProgram() {
       return fail("the schedule runs segment {} of {} for microbatch {} of {}",
                   action->segment(), program->segments()->size(),
                   action->microbatch(), plan.microbatches());
-  if (!channelBytesOf(*program))
-    return fail("the values that it sends take more than 2^64 bytes");
+  std::optional<uint64_t> channels = channelBytesOf(*program);
+  if (!channels || *channels > maxArena)
+    return fail("the values that it sends take {} bytes of channels; {} are "
+                "possible",
+                channels ? std::to_string(*channels) : "more than 2^64",
+                maxArena);
   return true;
 }
 
