@@ -14,6 +14,7 @@ MAY = {
     "runtime/job": ["support"],
     "runtime/launch": ["support", "runtime/job"],
     "runtime/report": ["support", "runtime/plan"],
+    "runtime/feed": ["support", "runtime/data"],
     # Communicators know the memory and the events of devices, not devices.
     "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
                      "runtime/job/Job.h", "runtime/plan"],
@@ -21,7 +22,7 @@ MAY = {
     "runtime/device": ["support", "runtime/host", "runtime/plan"],
     # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
-                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h",
+                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h", "runtime/feed",
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
                         "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h", "runtime/job/Window.h",
                         "runtime/launch", "runtime/plan", "runtime/report"],
