@@ -15,6 +15,7 @@ MAY = {
     "runtime/launch": ["support", "runtime/job"],
     "runtime/place": ["support"],
     "runtime/report": ["support", "runtime/plan"],
+    "runtime/feed": ["support", "runtime/data"],
     # Communicators know the memory and the events of devices, not devices.
     "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
                      "runtime/job/Job.h", "runtime/plan"],
@@ -22,7 +23,7 @@ MAY = {
     "runtime/device": ["support", "runtime/host", "runtime/plan"],
     # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
-                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h",
+                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h", "runtime/feed",
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
                         "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h",
                         "runtime/job/OtherMachines.h", "runtime/job/Window.h",
