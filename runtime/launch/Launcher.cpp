@@ -60,11 +60,14 @@ public:
         look();
       if (!ending)
         lookForStragglers();
-      if (ending && Clock::now() > *ending + grace)
+      if (ending && Clock::now() > *ending + grace) {
         ranks.killAll();
+        tellElsewhere();
+      }
     }
     for (int rank = 0; rank < options.ranks; ++rank)
       drain(rank);
+    tellElsewhere();
     Result<void> ended = elsewhere.conclude(
         verdict(), [this] { return isInterruptedAtTheEnd(); });
     return {ended, interrupted ? interrupted : stopping, isFromOutside()};
@@ -216,6 +219,8 @@ private:
     if (!rank.process || !rank.process->reap())
       return;
     drain(number);
+    if (rank.diedOfSignal())
+      tellElsewhere();
     if (rank.isGood() || first >= 0 || interrupted || stalled ||
         failedElsewhere())
       return;
@@ -228,6 +233,16 @@ private:
     elsewhere.fail(number, rank.error ? rank.error->saying(message)
                                       : Error{message, Error::Fault::Rank});
     end(message);
+  }
+
+  /// Tells the other machines why the ranks are being ended. A rank that dies
+  /// is reaped a moment after others have reported that they miss it, and says
+  /// more: so the others hear of it then, or after the grace period.
+  void tellElsewhere() {
+    if (!std::exchange(isToTell, false))
+      return;
+    if (Result<void> known = verdict(); !known)
+      elsewhere.fail(first, known.error());
   }
 
   /// Shows where all ranks are, before they are ended because of rank `failed`
@@ -287,8 +302,7 @@ private:
     first = rank;
     if (error.fault == Error::Fault::Rank)
       showRanks(rank);
-    elsewhere.fail(rank, error.saying(fmt::format(
-                             "{}: {}", options.nameOf(rank), error.message)));
+    isToTell = true;
     end(error.message);
   }
 
@@ -355,6 +369,7 @@ private:
   std::optional<Error> stalled;
   std::optional<Error> foreign; // what has failed on another machine first
   bool hasAsked = false;        // the other machines to stop after a step
+  bool isToTell = false;        // a failure that the others do not know yet
   bool isStopped = false;       // a rank of the stalled job is stopped
   std::optional<Clock::time_point> ending;
 };

@@ -22,7 +22,7 @@ public:
   struct Options {
     std::string host;
     uint16_t port = 0;
-    std::string from; // an address of this machine; empty: any
+    std::string from{}; // an address of this machine; empty: any
     bool onlyLoopback = false;
     Claim claim;
   };

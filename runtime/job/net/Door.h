@@ -23,7 +23,7 @@ public:
   static constexpr Time patience = std::chrono::seconds(5);
   /// While 64 are there, one that has had this long makes room for the next
   /// one: whoever has the key needs two round trips.
-  static constexpr Time leastTime = std::chrono::milliseconds(250);
+  static constexpr Time leastTime = std::chrono::milliseconds(500);
   /// The log has at most one line for an address in this time, and lines for at
   /// most so many addresses.
   static constexpr Time quiet = std::chrono::minutes(1);

@@ -19,7 +19,9 @@ void FrontierRounds::receive(int machine, const FrontierAnswer &answer) {
   // given, says nothing.
   if (answer.round < state.answer.round || answer.round > current.round)
     return;
-  state.answer = answer;
+  // A rank begins no step twice: what is known to have begun stays so, also
+  // when an answer was sent before the machine said that it is done.
+  state.answer = {answer.round, std::max(state.answer.begun, answer.begun)};
   decide();
 }
 

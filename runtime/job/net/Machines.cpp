@@ -204,7 +204,8 @@ void Network::sleep() {
   }
   {
     std::lock_guard lock(mutex);
-    until = std::min(until, node.nextPulse());
+    if (node.hasConnection())
+      until = std::min(until, node.nextPulse());
   }
   Time left = std::max(until - now, Time());
   poll(files.data(), files.size(),

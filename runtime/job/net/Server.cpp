@@ -68,7 +68,7 @@ Server::Time Server::nextTime(Time now) const {
   if (!door.hasRoom())
     next = now + Door::leastTime;
   if (std::optional<Time> dismissed = door.nextTime(false))
-    next = std::min(next, *dismissed);
+    next = std::min(next, now + (*dismissed - doorTime));
   if (!armed && door.hasRoom())
     next = std::min(next, armAgain);
   for (const auto &[link, connection] : connections)
@@ -81,6 +81,8 @@ void Server::serve(Coordinator &coordinator, Time now) {
   constexpr int most = 256;
   epoll_event ready[most];
   int count = epoll_wait(events.get(), ready, most, 0);
+  doorTime += std::clamp<Time>(now - lastServed.value_or(now), 0ms, 100ms);
+  lastServed = now;
   bool knocks = false;
   for (int i = 0; i < count; ++i) {
     if (ready[i].data.u64 == listenerTag) {
@@ -97,19 +99,22 @@ void Server::serve(Coordinator &coordinator, Time now) {
     armListeners(true);
   if (knocks)
     acceptAll(now);
-  for (Link link : door.dismiss(!door.hasRoom() && othersWait(), now)) {
-    auto found = connections.find(link);
-    if (found == connections.end())
-      continue;
-    refuseCaller(found->second, "it has not proved that it has the key", now);
-    connections.erase(found);
-  }
+  dismissCallers(now);
   std::vector<Link> over;
   for (const auto &[link, connection] : connections)
     if (connection.closingSince && now >= *connection.closingSince + farewell)
       over.push_back(link);
   for (Link link : over)
     connections.erase(link);
+}
+
+void Server::dismissCallers(Time now) {
+  bool wait = !door.hasRoom() && othersWait();
+  for (Link link : door.dismiss(wait, doorTime)) {
+    auto found = connections.find(link);
+    refuseCaller(found->second, "it has not proved that it has the key", now);
+    connections.erase(found);
+  }
 }
 
 void Server::acceptAll(Time now) {
@@ -135,7 +140,7 @@ void Server::acceptAll(Time now) {
       connection.address = from.host();
       connection.handshake.emplace(key, incarnation, nonce);
       connections.emplace(link, std::move(connection));
-      door.cameIn(link, now);
+      door.cameIn(link, doorTime);
     }
   if (!door.hasRoom())
     armListeners(false);

@@ -60,6 +60,7 @@ private:
       : key(key), incarnation(incarnation), log(std::move(log)) {}
 
   void acceptAll(Time now);
+  void dismissCallers(Time now);
   void armListeners(bool armed);
   bool othersWait() const;
   void read(Link link, Coordinator &coordinator, Time now);
@@ -81,6 +82,10 @@ private:
   bool armed = false;
   Time armAgain{}; // after the system had no descriptor left
   Door door;
+  /// The clock of the door. It goes on by at most 100 ms from one `serve` to
+  /// the next: what has come while this process did not run is read first.
+  Time doorTime{};
+  std::optional<Time> lastServed;
   std::map<Link, Connection> connections;
   Link next = 1;
   std::string reachedAt;

@@ -438,7 +438,7 @@ TEST(Stopping, AMachineThatHasEndedDoesNotHoldTheOthersUp) {
   cluster.nodes[1]->finish(3);
   cluster.run();
   cluster.nodes[0]->requestStop(15);
-  cluster.run();
+  cluster.pass(1s);
   EXPECT_EQ(cluster.nodes[0]->order(),
             (FrontierOrder{2, FrontierOrder::Phase::Stop, 3, 15}));
 }

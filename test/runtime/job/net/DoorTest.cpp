@@ -37,10 +37,10 @@ TEST(Door, TheOldestMakeRoomForOthers) {
   Door door;
   for (Door::Caller caller = 0; caller < 64; ++caller)
     door.cameIn(caller, 0s);
-  EXPECT_EQ(door.dismiss(true, 249ms), Callers());
-  EXPECT_EQ(door.dismiss(false, 250ms), Callers());
-  EXPECT_EQ(door.dismiss(true, 250ms), Callers{0});
-  EXPECT_EQ(door.dismiss(true, 250ms), Callers()); // there is room now
+  EXPECT_EQ(door.dismiss(true, 499ms), Callers());
+  EXPECT_EQ(door.dismiss(false, 500ms), Callers());
+  EXPECT_EQ(door.dismiss(true, 500ms), Callers{0});
+  EXPECT_EQ(door.dismiss(true, 500ms), Callers()); // there is room now
 }
 
 TEST(Door, OneLineForAnAddressAndMinute) {

@@ -4,6 +4,7 @@
 #include "runtime/job/Frontier.h"
 #include "runtime/job/net/FrontierRounds.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <gtest/gtest.h>
@@ -82,33 +83,37 @@ struct State {
   bool isAsked = false;
   std::array<Machine, machines> machine;
 
-  /// A number for each state, as far as states differ in what can happen.
+  /// A number for each state, as far as states differ in what can happen:
+  /// machines are alike, so their order does not count, and once the last step
+  /// is decided no answer counts.
   std::array<uint64_t, 2> key() const {
-    std::array<uint64_t, 2> key{};
-    auto put = [&](size_t word, uint64_t value, int bits) {
-      EXPECT_LT(value, uint64_t(1) << bits);
-      key[word] = key[word] << bits | value;
-    };
-    put(1, isAsked, 1);
-    put(1, rounds.order().round, 2);
-    put(1, rounds.order().step, 2);
+    bool isDecided = rounds.order().phase == FrontierOrder::Phase::Stop;
+    std::array<uint64_t, machines> each{};
     for (int m = 0; m < machines; ++m) {
-      const Machine &each = machine[m];
-      put(0, uint64_t(each.gate.mode), 2);
-      put(0, each.gate.step, 2);
-      put(0, each.step, 2);
-      put(0, each.isDone, 1);
-      put(0, each.hasTold, 1);
-      put(0, each.follower.answer().round, 2);
-      put(0, each.follower.answer().begun, 2);
-      put(0, each.follower.order().round, 2);
-      put(0, each.down ? each.down->round + 1 : 0, 2);
-      put(0, each.up ? each.up->round + 1 : 0, 2);
-      put(1, each.up ? each.up->begun : 0, 2);
-      put(1, rounds.answerOf(m).round, 2);
-      put(1, rounds.answerOf(m).begun, 2);
+      const Machine &of = machine[m];
+      auto put = [&](uint64_t value, int bits) {
+        EXPECT_LT(value, uint64_t(1) << bits);
+        each[m] = each[m] << bits | value;
+      };
+      put(uint64_t(of.gate.mode), 2);
+      put(of.gate.step, 2);
+      put(of.step, 2);
+      put(of.isDone, 1);
+      put(of.follower.order().round, 2);
+      put(of.down ? of.down->round + 1 : 0, 2);
+      if (isDecided)
+        continue;
+      put(of.hasTold, 1);
+      put(of.follower.answer().begun, 2);
+      put(of.up ? of.up->round + 1 : 0, 2);
+      put(of.up ? of.up->begun : 0, 2);
+      put(rounds.answerOf(m).round, 2);
+      put(rounds.answerOf(m).begun, 2);
     }
-    return key;
+    std::sort(each.begin(), each.end());
+    uint64_t common = uint64_t(isAsked) << 4 | rounds.order().round << 2 |
+                      rounds.order().step;
+    return {each[0] << 26 | each[1], each[2] << 5 | common};
   }
 };
 
@@ -260,7 +265,7 @@ TEST(FrontierModel, AllRanksStopAfterTheSameStepWhateverIsLost) {
           reach(std::move(next));
       }
   }
-  EXPECT_GT(stopped, 1000u);
+  EXPECT_GT(stopped, 100u);
   RecordProperty("states", int(seen.size()));
 }
 

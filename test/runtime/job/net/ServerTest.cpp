@@ -7,6 +7,7 @@
 #include "test/runtime/job/net/ExampleMessages.h"
 
 #include <algorithm>
+#include <ctime>
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -158,7 +159,7 @@ TEST_F(PortTest, AtMostSixtyFourWaitAndTheyMakeRoom) {
     serve();
   EXPECT_EQ(server->size(), 64u);
   Machine &machine = start(1, 2);
-  // Each quarter of a second one makes room, and then all that are as old.
+  // After half a second the oldest make room, one for each that comes.
   EXPECT_TRUE(serveUntil([&] {
     now += 25ms;
     EXPECT_LE(server->size(), 65u);
@@ -170,10 +171,16 @@ TEST_F(PortTest, WhoeverSaysNothingIsSentAwayAfterFiveSeconds) {
   open(2);
   Descriptor idle = stranger();
   ASSERT_TRUE(serveUntil([&] { return server->size() == 1; }));
-  now += 4900ms;
-  serve();
+  // The time in which the process does not run does not count.
+  now += 1h;
+  for (int tenth = 0; tenth < 48; ++tenth) {
+    now += 100ms;
+    serve();
+  }
   EXPECT_EQ(heard(idle), "");
   now += 200ms;
+  serve();
+  now += 100ms;
   serve();
   EXPECT_EQ(heard(idle), "closed");
   EXPECT_EQ(log, std::vector<std::string>{"refused a connection from "
@@ -273,6 +280,7 @@ TEST_F(PortTest, FiveHundredNodesComeAtOnce) {
   open(machines);
   size_t before = memoryInUse();
   auto begin = std::chrono::steady_clock::now();
+  std::clock_t worked = std::clock();
   for (int machine = 1; machine < machines; ++machine)
     start(machine, machines);
   Time begun = now;
@@ -284,8 +292,8 @@ TEST_F(PortTest, FiveHundredNodesComeAtOnce) {
         return isRunning();
       },
       20s));
-  auto took = std::chrono::steady_clock::now() - begin;
-  double seconds = std::chrono::duration<double>(took).count();
+  // What this process worked: the machine may be busy with others.
+  double seconds = double(std::clock() - worked) / CLOCKS_PER_SEC;
   double megabytes = double(most - before) / 1e6;
   RecordProperty("seconds", std::to_string(seconds));
   RecordProperty("megabytes", std::to_string(megabytes));
