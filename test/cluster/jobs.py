@@ -84,5 +84,6 @@ def alone(shared):
     return path.read_bytes()
 
 
-def seconds(since):
-    return time.monotonic() - since
+def checkTime(since, most):
+    """It has taken at most so many seconds, and what a busy machine adds."""
+    assert time.monotonic() - since < most + 5

@@ -59,7 +59,7 @@ def test_a_failed_rank_ends_all_machines_and_is_named_on_the_first(pair, shared,
     codes = [job[1].end()]
     since = time.monotonic()
     codes.insert(0, job[0].end())
-    assert jobs.seconds(since) < 2 + 1
+    jobs.checkTime(since, 2)
     assert codes == [RANK, RANK], job.said()
     assert "machine 1" in job[0].said() and "rank 1" in job[0].said() and "signal 9 (Killed)" in job[0].said(), job.said()
 
@@ -84,7 +84,7 @@ def test_a_killed_machine_is_named(pair, shared, tmp_path):
     since = time.monotonic()
     pair[1].clear()
     assert job[0].end() == RANK, job.said()
-    assert jobs.seconds(since) < 6 + 2
+    jobs.checkTime(since, 6)
     assert "machine 1" in job[0].said(), job.said()
 
 
@@ -94,7 +94,7 @@ def test_a_stopped_node_is_named(pair, shared, tmp_path):
     since = time.monotonic()
     os.kill(job[1].process.pid, signal.SIGSTOP)
     assert job[0].end() == RANK, job.said()
-    assert jobs.seconds(since) < 10 + 2
+    jobs.checkTime(since, 10)
     assert "machine 1" in job[0].said(), job.said()
     os.kill(job[1].process.pid, signal.SIGCONT)
     assert job[1].end() == RANK
@@ -107,7 +107,7 @@ def test_a_cut_link_ends_both_sides(cut, pair, shared, tmp_path):
     since = time.monotonic()
     pair[1].setLink(False) if cut is None else pair[1].cut(**cut)
     assert job.end() == [RANK, RANK], job.said()
-    assert jobs.seconds(since) < 6 + 2
+    jobs.checkTime(since, 6)
     assert "machine 1" in job[0].said() and "machine 0" in job[1].said(), job.said()
 
 
@@ -117,7 +117,7 @@ def test_machine_0_that_is_lost_ends_all(pair, shared, tmp_path):
     since = time.monotonic()
     pair[0].clear()
     assert job[1].end() == RANK, job.said()
-    assert jobs.seconds(since) < 6 + 2
+    jobs.checkTime(since, 6)
 
 
 def test_losses_and_slow_links_end_nothing(pair, shared, tmp_path):
@@ -214,7 +214,7 @@ def test_a_signal_ends_all_after_the_same_step(pair, shared, tmp_path):
 
 def test_two_on_one_machine_need_no_key(shared, tmp_path):
     """As docs/machines.md has it, to try it."""
-    words = jobs.command("--whole-plan", "--machines", 2, "--rendezvous", "localhost:25399", "--steps", 2)
+    words = jobs.command("--whole-plan", "--machines", 2, "--rendezvous", "localhost:25399", steps=2)
     processes = [subprocess.Popen([str(word) for word in [*words, "--machine", number]], cwd=shared, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE) for number in (0, 1)]
     texts = [process.communicate(timeout=60)[1].decode() for process in processes]
