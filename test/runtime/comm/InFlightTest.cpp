@@ -510,7 +510,6 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(
     , InFlightTest,
     testing::Values(CommunicatorUnderTest{"Shm", runOverShm},
-                    CommunicatorUnderTest{"Late", runLate},
                     CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads,
                                           true}),
     [](const auto &instance) { return instance.param.name; });
