@@ -23,8 +23,8 @@ std::string checkBytes(const std::string &text) {
 /// Returns why an option cannot be given to a guest, which has those of its
 /// run; empty if none is.
 std::string findOptionsOfRuns(const RunOptions &options) {
-  constexpr std::array<std::string_view, 6> own{
-      "guest-of", "rank", "sha256", "timeout", "quiet", "config"};
+  constexpr std::array<std::string_view, 6> own{"guest-of", "rank",  "sha256",
+                                                "timeout",  "quiet", "config"};
   for (const std::string &name : options.given)
     if (std::find(own.begin(), own.end(), name) == own.end())
       return fmt::format("a guest has the options of its run: give --{} to the "

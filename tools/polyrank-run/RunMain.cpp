@@ -87,7 +87,8 @@ int launcherMain(const RunOptions &options) {
 int startedMain(const RunOptions &options) {
   if (options.guestOf.empty())
     return launcherMain(options);
-  JoinRunOptions join{options.guestOf, options.rank, options.plan, options.sha256};
+  JoinRunOptions join{options.guestOf, int(*options.rank), options.plan,
+                      options.sha256};
   join.timeout = options.timeout.value_or(join.timeout);
   join.quiet = options.quiet;
   return joinRun(join);
