@@ -4,6 +4,7 @@
 
 #include "runtime/session/SessionOptions.h"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -22,7 +23,7 @@ struct MachineRequest {
 struct RunOptions : SessionOptions {
   /// To be rank `rank` of the run of this name, instead of a run.
   std::string guestOf;
-  int rank = -1;
+  std::optional<int64_t> rank;
   MachineRequest request;
   std::string transport = "shm";
   bool check = false; // check everything, and run nothing

@@ -56,7 +56,7 @@ int checkMain(const RunOptions &options) {
 }
 
 JoinRunOptions joinOf(const RunOptions &options) {
-  JoinRunOptions join{options.guestOf, options.rank, options.plan,
+  JoinRunOptions join{options.guestOf, int(*options.rank), options.plan,
                       options.sha256};
   join.timeout = options.timeout.value_or(join.timeout);
   join.quiet = options.quiet;
