@@ -51,6 +51,15 @@ TEST(Handshake, BothEndsAgree) {
   }
 }
 
+TEST(Handshake, BothDirectionsHaveKeysOfTheirOwn) {
+  NodeHandshake node(keyOf(1), claim, {1});
+  CoordinatorHandshake coordinator(keyOf(1), 42, {2});
+  ASSERT_EQ(talk(node, coordinator), "");
+  SealedStream sender = node.stream(), receiver = node.stream();
+  std::vector<Message> messages;
+  EXPECT_FALSE(receiver.receive(sender.seal(PingMessage{5}), messages));
+}
+
 TEST(Handshake, TheNodeFindsThatTheCoordinatorHasAnotherKey) {
   NodeHandshake node(keyOf(1), claim, {1});
   CoordinatorHandshake coordinator(keyOf(2), 42, {2});
