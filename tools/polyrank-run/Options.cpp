@@ -9,6 +9,8 @@
 #include "tools/polyrank-run/DataOptions.h"
 #include "tools/polyrank-run/OptionTable.h"
 
+#include <fmt/format.h>
+
 namespace polyrank::runtime {
 namespace {
 
