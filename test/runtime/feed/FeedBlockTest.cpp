@@ -105,7 +105,7 @@ TEST(FeedBlock, RowsBecomeThoseOfTheInput) {
   float y[3] = {0.5f, std::numeric_limits<float>::quiet_NaN(), 2};
   std::memcpy(data.data() + 6, y, sizeof(y));
   auto bytes = std::as_bytes(std::span(data));
-  int64_t rows[4] = {};
+  int64_t rows[6] = {};
   auto *into = reinterpret_cast<std::byte *>(rows);
   ASSERT_TRUE(
       convertRows({block, 0, 1, 2, 0, false}, inputs()[0], bytes, into));
