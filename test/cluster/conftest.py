@@ -39,6 +39,14 @@ def shared(tmp_path_factory):
 
 
 @pytest.fixture
+def tmp_path(shared):
+    """In place of pytest's own, which is below a /tmp that machines do not see."""
+    folder = shared / f"test-{next(NUMBERS)}"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def make(shared):
     """Makes clusters, which are gone after the test."""
     made = []

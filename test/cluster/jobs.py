@@ -72,8 +72,8 @@ class Job:
         return [node.end(seconds) for node in self.nodes]
 
     def awaitTraining(self):
-        """Waits until the ranks of all machines have started."""
-        eventually(lambda: all(len(node.ranks()) == 2 for node in self.nodes))
+        """Waits until all machines have done a step."""
+        eventually(lambda: all("\nstep 1/" in node.said() for node in self.nodes))
 
 
 def alone(shared):

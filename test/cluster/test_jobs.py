@@ -132,19 +132,15 @@ said = 0
 for number in range(int(sys.argv[3])):
     try:
         with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2) as wire:
+            said += 1
             what = number % 4
             if what == 0:
                 continue  # a scanner
             wire.sendall([b"", random.randbytes(300), b"GET / HTTP/1.0\\r\\n\\r\\n", b"\\xff" * 70][what])
             wire.settimeout(0.02)
-            try:
-                wire.recv(100)
-            except OSError:
-                pass
+            wire.recv(100)
     except OSError:
         pass
-    else:
-        said += 1
 print(said)
 """
 
@@ -205,7 +201,6 @@ def test_machines_that_disagree_do_not_start(pair, shared, tmp_path):
 def test_a_signal_ends_all_after_the_same_step(pair, shared, tmp_path):
     job = Job(pair, shared, tmp_path / "run", fail={0: SLOW, 1: SLOW}, each=lambda name: ("--checkpoint", tmp_path / f"checkpoints-{name}"))
     job.awaitTraining()
-    time.sleep(0.5)
     os.kill(job[1].process.pid, signal.SIGTERM)
     assert job.end() == [jobs.PREEMPTED] * 2, job.said()
     saved = [sorted(path.name for path in (tmp_path / f"checkpoints-{name}").iterdir()) for name in "ab"]

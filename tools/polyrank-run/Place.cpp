@@ -99,6 +99,18 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
   for (auto check : {checkAlone, checkWhole, checkKey})
     if (Result<void> checked = check(options); !checked)
       return checked.error();
+  const MachineRequest &request = options.request;
+  MachineOptions &machines = options.machines;
+  machines.machines = place.machines;
+  machines.machine = place.machine;
+  machines.host = place.rendezvous.host;
+  machines.port = place.rendezvous.port;
+  machines.key = request.key;
+  machines.joinTimeout = request.joinTimeout;
+  machines.allowMixedCpus = request.allowMixedCpus;
+  machines.wholePlan = request.wholePlan;
+  POLYRANK_ASSIGN(address, bindAddressOf(options));
+  machines.bindAddress = address;
   if (place.hasTaskPerRank()) {
     if (options.restarts)
       return Error{fmt::format(
@@ -121,18 +133,6 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
       return std::optional(std::move(join));
     }
   }
-  const MachineRequest &request = options.request;
-  MachineOptions &machines = options.machines;
-  machines.machines = place.machines;
-  machines.machine = place.machine;
-  machines.host = place.rendezvous.host;
-  machines.port = place.rendezvous.port;
-  machines.key = request.key;
-  machines.joinTimeout = request.joinTimeout;
-  machines.allowMixedCpus = request.allowMixedCpus;
-  machines.wholePlan = request.wholePlan;
-  POLYRANK_ASSIGN(address, bindAddressOf(options));
-  machines.bindAddress = address;
   return std::optional<JoinRunOptions>();
 }
 
