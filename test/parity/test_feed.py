@@ -212,7 +212,9 @@ def test_the_run_ends_and_so_does_the_command(net, folder):
     body = """
 def forever():
     for number in range(10**9):
-        open(sys.argv[0] + ".count", "w").write(str(number))
+        with open(sys.argv[0] + ".next", "w") as file:
+            file.write(str(number))
+        os.replace(sys.argv[0] + ".next", sys.argv[0] + ".count")  # it may be ended between any two lines
         yield {name: array[:8] for name, array in data.items()}
 polyrank.feed(forever())
 open(sys.argv[0] + ".ended", "w").close()
