@@ -37,16 +37,14 @@ LogicalResult Localizer::localizeTransfer(pipeline::TransferOp op) {
            &*std::prev(point) != value.getDefiningOp())
       --point;
     builder.setInsertionPoint(block, point);
-    auto send =
-        rank::SendOp::create(builder, op.getLoc(), value, axes, *from, *to,
-                             ids.at(op), slots, nullptr, nullptr);
+    auto send = rank::SendOp::create(builder, op.getLoc(), value, axes, *from,
+                                     *to, ids.at(op), slots, nullptr, nullptr);
     graph::setStage(send, op.getFrom());
     return success();
   }
-  mapping.map(result, rank::RecvOp::create(builder, op.getLoc(),
-                                           localType(result.getType()), axes,
-                                           *from, *to, ids.at(op), slots,
-                                           nullptr, nullptr)
+  mapping.map(result, rank::RecvOp::create(
+                          builder, op.getLoc(), localType(result.getType()),
+                          axes, *from, *to, ids.at(op), slots, nullptr, nullptr)
                           .getOutput());
   return success();
 }

@@ -52,7 +52,7 @@ struct StepTimeline {
   /// "compute", then the names of the communication queues
   /// (communicationQueueNames).
   std::vector<std::string> queues;
-  std::vector<int64_t> busy; // picoseconds of work, by queue
+  std::vector<int64_t> busy;            // picoseconds of work, by queue
   std::vector<PlannedCommand> commands; // in the order of their starts
   std::vector<PlannedSegment> segments;
   std::vector<OverlapLine> overlap; // longest first

@@ -53,7 +53,8 @@ Result<void> RankLoader::join() {
   rank->options = completed;
   POLYRANK_ASSIGN(shared, RunPage::map(files[pageFile]));
   rank->page.emplace(std::move(shared));
-  POLYRANK_ASSIGN(joined, joinJob(rank->connection.job(), rank->connection.rank()));
+  POLYRANK_ASSIGN(joined,
+                  joinJob(rank->connection.job(), rank->connection.rank()));
   rank->job = std::move(joined);
   POLYRANK_ASSIGN(attached, rank->parts.attachCommunicator(
                                 rank->connection, *rank->job, *rank->loaded,

@@ -65,7 +65,7 @@ struct SessionOptions {
   /// The name under which the ranks come as guests (GuestDoor); empty: the run
   /// starts them itself.
   std::string guests;
-  std::optional<double> timeout;  // seconds; 0: never; default: by step time
+  std::optional<double> timeout; // seconds; 0: never; default: by step time
   std::optional<plan::Denormals> denormals; // must be the plan's
   bool allowNan = false, quiet = false, json = false,
        noCheck = false; // skip the check of the machine at the start

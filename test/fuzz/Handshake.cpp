@@ -26,8 +26,8 @@ void checkCoordinator(std::span<const uint8_t> bytes, bool afterHello) {
   CoordinatorHandshake coordinator(keyOf(1), 42, {2});
   std::vector<uint8_t> reply;
   if (afterHello)
-    check(bool(coordinator.receive(
-        NodeHandshake(keyOf(1), claim, {1}).hello(), reply)));
+    check(bool(coordinator.receive(NodeHandshake(keyOf(1), claim, {1}).hello(),
+                                   reply)));
   size_t before = reply.size();
   auto taken = coordinator.receive(bytes, reply);
   check(!coordinator.isDone());
