@@ -19,8 +19,8 @@
 !whole = tensor<2x13xf32, #sharding.layout<#mesh, [{}, {}]>>
 // CHECK-LABEL: func @windows
 // CHECK-NOT: rank.halo
-// CHECK: %[[FAR:.*]] = rank.permute %{{.*}} from [2, 3, 0, 1] over <#mesh, {"space"}>{{.*}} (tensor<1x2xf32>) -> tensor<1x2xf32>
 // CHECK: %[[NEAR:.*]] = rank.permute %{{.*}} from [3, 0, 1, 2] over <#mesh, {"space"}>{{.*}} (tensor<1x4xf32>) -> tensor<1x4xf32>
+// CHECK: %[[FAR:.*]] = rank.permute %{{.*}} from [2, 3, 0, 1] over <#mesh, {"space"}>{{.*}} (tensor<1x2xf32>) -> tensor<1x2xf32>
 // CHECK-NOT: rank.halo %
 func.func @windows(%x: !x) -> (!whole, !w) {
   %0 = sharding.halo %x : (!x) -> !wide
