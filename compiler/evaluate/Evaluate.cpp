@@ -98,6 +98,14 @@ struct Evaluate : PassWrapper<Evaluate, OperationPass<ModuleOp>> {
           return func::FuncOp(joint.getResults()[i].function).emitError()
                  << name << " is not what " << options.expected
                  << " holds: " << error;
+        // A set with two arrays of one name cannot be read.
+        if (!options.outputs.empty() &&
+            llvm::is_contained(llvm::make_first_range(outputs), name))
+          return func::FuncOp(joint.getResults()[i].function).emitError()
+                 << "two results are called '" << name << "', and "
+                 << options.outputs
+                 << " has one array for each name: evaluate one function at a "
+                    "time";
         outputs.emplace_back(std::move(name), std::move(tensor));
       }
     }

@@ -4,6 +4,7 @@
 
 #include "runtime/job/net/Machines.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/Checks.h"
 #include "support/ByteText.h"
 #include "support/Version.h"
 
@@ -120,8 +121,9 @@ Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
   options.log = say;
   if (!run.options.quiet)
     say(requested.machine == 0
-            ? fmt::format("waits for {} machines at port {}",
-                          requested.machines - 1, requested.port)
+            ? fmt::format("waits for {} at port {}",
+                          plural(requested.machines - 1, "machine"),
+                          requested.port)
             : fmt::format("goes to machine 0 at {}, port {}", requested.host,
                           requested.port));
   POLYRANK_ASSIGN(joined, net::Machines::join(options));

@@ -3,7 +3,6 @@
 #include "tools/polyrank-run/Options.h"
 
 #include "runtime/job/net/JobKey.h"
-#include "runtime/report/Messages.h"
 #include "tools/Help.h"
 #include "tools/command/OptionRows.h"
 #include "tools/polyrank-run/DataOptions.h"
@@ -20,10 +19,8 @@ void addNewKeyOption(CLI::App &app) {
   app.add_option_function<std::string>(
          "--new-key",
          [&app](const std::string &path) {
-           if (Result<void> made = net::JobKey::create(path); !made) {
-             tell(fmt::format("polyrank-run: {}\n", made.error().message));
-             throw CLI::RuntimeError(int(made.error().fault));
-           }
+           if (Result<void> made = net::JobKey::create(path); !made)
+             throw CLI::ValidationError(made.error().message);
            printAndEnd(app, fmt::format("wrote {}, which is secret: copy it to "
                                         "all machines, where nobody else may "
                                         "read it\n",
@@ -44,8 +41,8 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
-      "Today ranks are processes on the CPUs of one machine, and floats are "
-      "float32; low precision, GPUs and several machines come later.\n"
+      "Today ranks are processes on the CPUs of one machine; GPUs, and ranks "
+      "that communicate across machines, come later.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
       "was interrupted, 3 no rank made progress, 4 ended by a signal and "
       "saved, 5 the "
