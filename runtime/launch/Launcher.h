@@ -139,6 +139,10 @@ public:
   /// The files by which the rank joins its job (JobControl::descriptors).
   const std::vector<int> &job() const { return jobFiles; }
 
+  /// A guest is no child, which ends with its parent: from now on it ends, with
+  /// status 2, when its launcher has gone. Does nothing in a child.
+  void endWithLauncher() const;
+
   void report(const TaggedMessage &message) const;
   /// Reports why the rank ends, and returns its exit status.
   int fail(const Error &error) const;

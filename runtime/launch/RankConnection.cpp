@@ -4,8 +4,12 @@
 #include "runtime/launch/Launcher.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace polyrank::runtime {
@@ -47,6 +51,24 @@ std::optional<RankConnection> RankConnection::fromEnvironment() {
   connection.files = *std::move(files);
   fcntl(connection.pipe, F_SETFD, FD_CLOEXEC);
   return connection;
+}
+
+void RankConnection::endWithLauncher() const {
+  struct stat status;
+  if (fstat(pipe, &status) != 0 || !S_ISSOCK(status.st_mode))
+    return; // a child
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); // signals are not the thread's
+  std::thread([socket = pipe] {
+    // The launcher closes its end of the socket after the guest has ended, or
+    // the system does when the launcher dies.
+    pollfd end{socket, POLLRDHUP, 0};
+    while (poll(&end, 1, -1) < 0)
+      ;
+    _exit(int(Error::Fault::Rank));
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void RankConnection::report(const TaggedMessage &message) const {

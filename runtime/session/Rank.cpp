@@ -235,6 +235,7 @@ std::string describe(const std::exception &exception) {
 int rankMain(const SessionOptions &options, const RankConnection &connection,
              const RankParts &parts) {
   try {
+    connection.endWithLauncher();
     Result<void> result = runRank(options, connection, parts);
     return result ? connection.finish() : connection.fail(result.error());
   } catch (const std::exception &exception) {

@@ -33,6 +33,7 @@ void removeCollectives(plan::PlanT &plan) {
                 [](const auto &command) {
                   return command->body.AsCollective() != nullptr;
                 });
+  assignQueues(plan);
 }
 
 /// Says that the products inside loops are of bf16. What is computed stays.

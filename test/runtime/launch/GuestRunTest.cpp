@@ -134,7 +134,7 @@ TEST_F(GuestRunTest, NamesWhoDoesNotCome) {
   Process launcher(run({"--timeout", "1"}), errors);
   Guest zero(*this, "0");
   EXPECT_EQ(launcher.wait(), 3);
-  EXPECT_TRUE(says(launcher, "rank 1 (data=1) has not joined the job"))
+  EXPECT_TRUE(says(launcher, "rank 1 (data=1,tensor=0) has not joined the job"))
       << launcher.output();
   EXPECT_EQ(zero.process.wait(), 2) << zero.process.output();
   EXPECT_FALSE(std::filesystem::exists(saved));
@@ -148,7 +148,8 @@ TEST_F(GuestRunTest, NamesWhoIsKilled) {
       << launcher.output();
   kill(guests[1]->process.pid, SIGKILL);
   EXPECT_EQ(launcher.wait(), 2);
-  EXPECT_TRUE(says(launcher, "rank 1 (data=1) ended before it was done"))
+  EXPECT_TRUE(
+      says(launcher, "rank 1 (data=1,tensor=0) ended before it was done"))
       << launcher.output();
   EXPECT_NE(guests[0]->process.wait(), 0);
 }
@@ -167,13 +168,10 @@ TEST_F(GuestRunTest, EndsAfterASignalAndGoesOn) {
   makePlan(2, 1, 1);
   std::string folder = directory / "checkpoints";
   std::vector<std::string> more{"--checkpoint", folder, "--resume", "auto"};
-  ASSERT_EQ(runTraining(), 0);
-  std::string expected = readFile(saved);
-  std::filesystem::remove(saved);
   {
     Process launcher(run(more, "1000000000"), errors);
     auto guests = come(2);
-    ASSERT_TRUE(eventually([&] { return linesOf(log).size() >= 1; }));
+    ASSERT_TRUE(eventually([&] { return linesOf(log).size() >= 2; }));
     // A scheduler sends it to all.
     for (auto &guest : guests)
       kill(guest->process.pid, SIGTERM);
@@ -201,7 +199,11 @@ TEST_F(GuestRunTest, IsStartedAgainForAnOlderCheckpoint) {
     ASSERT_EQ(process.wait(), 0) << process.output();
   }
   // The last byte of a shard is one of a tensor.
-  std::string shard = folder + "/step-000000004/rank-0.safetensors";
+  std::string shard;
+  for (auto &entry :
+       std::filesystem::directory_iterator(folder + "/step-000000004"))
+    if (entry.path().extension() == ".safetensors")
+      shard = entry.path();
   std::string bytes = readFile(shard);
   ASSERT_FALSE(bytes.empty());
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -240,13 +242,12 @@ TEST_F(GuestRunTest, ThatIsNotThereIsAnErrorOfTheGuest) {
       << guest.process.output();
 }
 
-TEST_F(GuestRunTest, WhoseInputIsWrongIsGone) {
-  makePlan(2, 1, 1);
+TEST_F(GuestRunTest, ThatEndsBeforeItAnswersIsGone) {
+  auto door = GuestDoor::open(name);
+  ASSERT_TRUE(door);
   Guest guest(*this, "0");
-  ASSERT_TRUE(eventually([&] { return says(guest.process, "waits for run"); }));
-  std::filesystem::remove(data);
-  Process launcher(run(), errors);
-  EXPECT_EQ(launcher.wait(), 1);
+  // The request is given up as soon as it is there.
+  ASSERT_TRUE(eventually([&] { return !door->look().empty(); }));
   EXPECT_EQ(guest.process.wait(), 2);
   EXPECT_TRUE(says(guest.process, "has gone before it answered"))
       << guest.process.output();

@@ -37,6 +37,7 @@ TEST(MemoryTimeline, AStepWithoutCommandsHoldsWhatIsFixed) {
   plan::PlanT plan = training(1);
   for (auto &segment : plan.programs[0]->segments)
     segment->commands.clear();
+  assignQueues(plan);
   MemoryTimeline timeline = timelineOf(load(plan));
   EXPECT_EQ(timeline.commands, 0u);
   EXPECT_FALSE(timeline.held.empty());
