@@ -47,11 +47,14 @@ JobKey::~JobKey() { sodium_memzero(bytes.data(), bytes.size()); }
 
 Result<JobKey> JobKey::parse(const std::string &text,
                              const std::string &source) {
-  if (text.size() != digits)
+  std::string_view hex = text;
+  if (hex.ends_with('\n')) // of a file, from which a Secret was made too
+    hex.remove_suffix(1);
+  if (hex.size() != digits)
     return notAKey(source);
   std::array<uint8_t, size> parsed;
   for (size_t i = 0; i < size; ++i) {
-    int high = valueOf(text[2 * i]), low = valueOf(text[2 * i + 1]);
+    int high = valueOf(hex[2 * i]), low = valueOf(hex[2 * i + 1]);
     if (high < 0 || low < 0)
       return notAKey(source);
     parsed[i] = static_cast<uint8_t>(16 * high + low);
@@ -84,8 +87,6 @@ Result<JobKey> JobKey::read(const std::string &path) {
   if (got < 0)
     return fileError(path, "cannot read the key of the job");
   text.resize(static_cast<size_t>(got));
-  if (!text.empty() && text.back() == '\n')
-    text.pop_back();
   Result<JobKey> key = parse(text, fmt::format("what is in '{}'", path));
   clear(text);
   return key;

@@ -123,6 +123,9 @@ TEST_F(JobKeyTest, TheFileComesBeforeTheVariable) {
   key = JobKey::find("", text.c_str());
   ASSERT_TRUE(key && *key);
   EXPECT_EQ((*key)->mac({}), JobKey::parse(text, "")->mac({}));
+  // A Secret that is made of a file has its line break.
+  EXPECT_EQ((*key)->mac({}), JobKey::parse(text + "\n", "")->mac({}));
+  EXPECT_FALSE(JobKey::parse(text + "\n\n", ""));
   EXPECT_FALSE(*JobKey::find("", nullptr));
   EXPECT_FALSE(*JobKey::find("", ""));
   key = JobKey::find("", "12");
