@@ -264,9 +264,14 @@ def gradientsOf(model, inputs, labels, dtype):
 
 
 def difference(ours, theirs):
-    """The largest of all parameters, relative to each; of what is nothing but rounding, to a small part of the largest."""
-    least = 1e-3 * max(x.norm().item() for x in theirs.values())
-    return max(((ours[key] - x).norm() / max(x.norm().item(), least)).item() for key, x in theirs.items())
+    """The largest of all parameters, relative to each, or to a small part of the largest where that is more. A gradient that is
+    nothing in fp64, as those of queries that see one key are, is compared with the largest: what is there is rounding alone."""
+    largest = max(x.norm().item() for x in theirs.values())
+
+    def size(norm):
+        return largest if norm < 1e-12 * largest else max(norm, 1e-3 * largest)
+
+    return max((ours[key] - x).norm().item() / size(x.norm().item()) for key, x in theirs.items())
 
 
 def check(name, folder, meshes=MESHES):
