@@ -108,7 +108,7 @@ def test_onednn_is_needed_by_plans_with_products_alone(plan, dataset, root, tmp_
 
     bundle(root / "small", productless(tmp_path))
     assert "libdnnl.so.2" not in names(root / "small/lib/polyrank")
-    assert sum(file.stat().st_size for file in (root / "small").rglob("*") if file.is_file()) < 10e6
+    assert sum(file.stat().st_size for file in (root / "small").rglob("*") if file.is_file()) < 12e6  # oneDNN alone has 40
     tools.saveData(root / "data/x.npz", {"x": torch.ones(2, 4)})
     done = bare(root, "/small/bin/polyrank-run", "/small/plans/scale.plan", "--inputs", "/data/x.npz", "--outputs", "/data/y.npz")
     assert done.returncode == 0 and (root / "data/y.npz").exists(), done
