@@ -27,7 +27,8 @@ public:
   /// that is not this user's, or that others may read or write (mode 0600 or
   /// 0400).
   static Result<JobKey> read(const std::string &path);
-  /// Parses 64 hex digits and at most one line break. `source` names where they come from, in errors.
+  /// Parses 64 hex digits and at most one line break. `source` names where they
+  /// come from, in errors.
   static Result<JobKey> parse(const std::string &text,
                               const std::string &source);
   /// The key of `--key FILE` if `path` is not empty, else of POLYRANK_KEY, else
