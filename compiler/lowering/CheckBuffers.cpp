@@ -549,7 +549,8 @@ getDifferentDevices(func::FuncOp function, const rank::Aliasing &aliasing) {
   return devices;
 }
 
-/// Checks that one function sends each value that is received.
+/// Checks that one function sends each value that is received, and that both
+/// ends mean the same channel.
 static LogicalResult checkReceives(ModuleOp module) {
   DenseMap<int64_t, rank::SendOp> sends;
   WalkResult result = module.walk([&](rank::SendOp send) -> WalkResult {
@@ -566,10 +567,21 @@ static LogicalResult checkReceives(ModuleOp module) {
   if (result.wasInterrupted())
     return failure();
   result = module.walk([&](rank::RecvOp receive) -> WalkResult {
-    if (sends.contains(receive.getId()))
+    rank::SendOp send = sends.lookup(receive.getId());
+    if (!send)
+      return receive.emitOpError("receives the value with id ")
+             << receive.getId() << ", which no function sends";
+    if (send.getInput().getType() == receive.getOutput().getType() &&
+        send.getSlots() == receive.getSlots())
       return WalkResult::advance();
-    return receive.emitOpError("receives the value with id ")
-           << receive.getId() << ", which no function sends";
+    InFlightDiagnostic error = receive.emitOpError("receives ")
+                               << receive.getOutput().getType() << " from "
+                               << receive.getSlots() << " slots under id "
+                               << receive.getId();
+    error.attachNote(send->getLoc())
+        << "what is sent is " << send.getInput().getType() << " in "
+        << send.getSlots() << " slots";
+    return error;
   });
   return failure(result.wasInterrupted());
 }

@@ -195,7 +195,7 @@ def CheckBuffers : Pass<"check-buffers", "::mlir::ModuleOp"> {
     The arena, and the memory of communicators for what is sent (a slot of whole cache
     lines for each value that may be on its way), are no larger together than the
     memory that the module's machine states for a rank (`rank.machine`). One function
-    sends each value that is received.
+    sends each value that is received, with the type and from as many slots.
   }];
 }
 

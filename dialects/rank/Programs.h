@@ -75,8 +75,8 @@ private:
 /// Returns nullopt for an op that is neither a send nor a receive.
 std::optional<Transfer> getTransfer(mlir::Operation *op);
 
-/// The memory of communicators that the values take which the function sends:
-/// one channel for each id. In bytes.
+/// The bytes that the communicator takes for the values which the function
+/// sends: one channel for each id, whatever the number of its sends.
 int64_t getChannelBytes(mlir::func::FuncOp function);
 
 } // namespace polyrank::rank

@@ -81,7 +81,7 @@ struct Completion {
 /// The end of a collective, a send or a receive on this rank.
 class Arrival {
 public:
-  /// Of one whose completion is known already, or known when `event` is over.
+  /// The completion is known already, or known when `event` is over.
   /// @{
   Arrival(Event event, const Completion &completion)
       : over(std::move(event)), known(completion) {}
@@ -190,10 +190,10 @@ public:
                                     const LinkTime &link = {}) = 0;
 
   /// Fails unless `start` can run this collective: it must be one that the
-  /// communicator has (`properties`), well formed, and
-  /// its buffers must lie in this rank's registered memory. Called once for
-  /// each collective of a program, before the program runs. Waits until all
-  /// members have registered their memory.
+  /// communicator has (`properties`), well formed, and its buffers must lie in
+  /// this rank's registered memory. Called once for each collective of a
+  /// program, before the program runs. Waits until all members have registered
+  /// their memory.
   virtual Result<void> check(const Collective &collective) = 0;
 
   /// Starts a collective that `check` accepts, once `after` is over. From then

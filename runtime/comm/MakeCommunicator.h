@@ -13,7 +13,7 @@
 
 namespace polyrank::runtime {
 
-/// What communicators need to know of a plan before the ranks start.
+/// The facts about a plan that communicators need before the ranks start.
 struct CommunicatorNeeds {
   /// For each rank, the bytes of the channels in which it sends
   /// (runtime/plan/Channels.h).

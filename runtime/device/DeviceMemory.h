@@ -47,7 +47,7 @@ struct DeviceSpan {
 /// Offsets within a region are multiples of the target's own alignment.
 inline constexpr uint64_t arenaAlignment = 256;
 
-/// Who reaches memory that a device allocates: this rank alone, or also its
+/// Memory that a device allocates is reached by this rank alone, or also by its
 /// peers, once a communicator has registered it.
 enum class Sharing : uint8_t { Private, Peers };
 

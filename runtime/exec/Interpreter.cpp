@@ -27,11 +27,11 @@ Result<Interpreter> Interpreter::prepare(const plan::Program &program,
   return interpreter;
 }
 
-/// What is computed is on the compute queue, and all else on queues that the
-/// operation knows. What is computed, a send, a receive or a collective without
-/// a request begins after all before it, so its end stands for all of them. A
-/// wait does not begin anything: its event joins the others. What starts a
-/// collective is over before the collective is.
+/// Computing commands run on the compute queue of the device; operations that
+/// communicate know their queue. What is computed, a send, a receive or a
+/// collective without a request begins after all before it, so its end stands
+/// for all of them. A wait does not begin anything: its event joins the others.
+/// What starts a collective is over before the collective is.
 Result<Event> Interpreter::issue(const PreparedCommand &command,
                                  Invocation invocation, EventSet &latest) {
   if (command.computed) {

@@ -54,8 +54,15 @@ Result<void> Preparation::createGroups(const plan::Program &program,
   std::map<std::vector<int32_t>, LinkTime> slowest;
   for (const plan::AxisList *list : *program.groups()) {
     std::vector<uint32_t> members = on.mesh.group(on.rank, list->axes());
+    std::optional<LinkTime> given = links.of(list->axes());
+    const CommunicatorProperties &has = on.communicator.properties();
+    if (given && !has.emulatesLinks)
+      return Error{fmt::format("the communicator '{}' emulates no links, and "
+                               "--link gives one to {}; run without it",
+                               has.name, on.mesh.describe(list->axes())),
+                   Error::Fault::Input};
     LinkTime &link = slowest[{members.begin(), members.end()}];
-    link = link.slower(links.of(list->axes()).value_or(LinkTime()));
+    link = link.slower(given.value_or(LinkTime()));
     ranksOf.push_back(std::move(members));
   }
   for (const std::vector<uint32_t> &members : ranksOf) {

@@ -7,6 +7,13 @@
 
 namespace polyrank::runtime {
 
+AxisDigits digitsOf(const AxisRefs &axes) {
+  AxisDigits digits;
+  for (const plan::AxisRef *ref : axes)
+    digits.push_back({ref->axis(), ref->pre(), ref->size()});
+  return shortestOf(digits);
+}
+
 ProgramGroups::ProgramGroups(const plan::Plan &plan, const Mesh &mesh)
     : plan(plan), mesh(mesh) {
   // A first rank's number without the digits of a group, which is the same for
@@ -45,10 +52,7 @@ uint32_t ProgramGroups::memberOf(uint32_t program, uint32_t group,
 
 ProgramGroups::Key ProgramGroups::keyOf(uint32_t program,
                                         uint32_t group) const {
-  AxisDigits digits;
-  for (const plan::AxisRef *ref : *axesOf(program, group))
-    digits.push_back({ref->axis(), ref->pre(), ref->size()});
-  return {shortestOf(digits), membersOf(program, group)};
+  return {digitsOf(*axesOf(program, group)), membersOf(program, group)};
 }
 
 } // namespace polyrank::runtime

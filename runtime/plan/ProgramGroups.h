@@ -11,6 +11,10 @@
 
 namespace polyrank::runtime {
 
+/// The sub-axes of a list, in the shortest form: lists that describe the same
+/// groups of ranks, in the same order, give the same.
+AxisDigits digitsOf(const AxisRefs &axes);
+
 /// The groups of a plan whose places and groups are verified. The first rank of
 /// each program represents all its ranks: in any of its groups the other
 /// members are first ranks of their programs too, or run the same program as

@@ -2,7 +2,7 @@
 
 #include "runtime/plan/QueueNames.h"
 
-#include "runtime/plan/Queues.h"
+#include "runtime/plan/ProgramGroups.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,10 +19,7 @@ std::pair<AxisDigits, std::string> nameOf(const plan::Program &program,
                                           const plan::Command &command) {
   auto of = [&](uint32_t group, const std::string &direction) {
     const AxisRefs *axes = program.groups()->Get(group)->axes();
-    AxisDigits digits;
-    for (const plan::AxisRef *ref : *axes)
-      digits.push_back({ref->axis(), ref->pre(), ref->size()});
-    return std::pair(shortestOf(digits), mesh.describe(axes) + direction);
+    return std::pair(digitsOf(*axes), mesh.describe(axes) + direction);
   };
   auto linkOf = [&](const auto &end) {
     return of(end.group(), fmt::format(" {} to {}", end.from(), end.to()));

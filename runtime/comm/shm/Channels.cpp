@@ -152,7 +152,7 @@ void ShmCommunicator::ring(const OpenChannel &channel) const {
   uint64_t word = control.rank(channel.peer).waiting.load();
   if (ChannelWait::isOne(word) && isFor(channel, word) &&
       channel.header->isOver(ChannelWait::of(word)))
-    joined->endWait(channel.peer, word);
+    job().endWait(channel.peer, word);
   wakeAll(channel.header->bell);
 }
 
@@ -271,10 +271,10 @@ Result<Arrival> ShmCommunicator::receive(ChannelEnd end, DeviceSpan into,
 /// Waits until the peer has sent this rank's next value, or has received one
 /// and freed its slot.
 Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
-  if (auto alive = joined->health(); !alive)
+  if (auto alive = job().health(); !alive)
     return alive;
   RankState &state = control.rank(self);
-  joined->setOperation(channel.id);
+  job().setOperation(channel.id);
   ChannelHeader &header = *channel.header;
   // Only a sender's wait reads the header's `slots`, which the sender has
   // written itself.
@@ -291,9 +291,9 @@ Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
 }
 
 Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
-  if (auto alive = joined->checkLauncher(); !alive)
+  if (auto alive = job().checkLauncher(); !alive)
     return alive;
-  JobMember::Presence presence = joined->presenceOf(channel.peer);
+  JobMember::Presence presence = job().presenceOf(channel.peer);
   if (presence == JobMember::Presence::Expected ||
       presence == JobMember::Presence::Present)
     return {};
@@ -301,7 +301,7 @@ Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (channel.header->isOver(
           {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
-  return failed(joined->describeAbsence(channel.peer) + "; " +
+  return failed(job().describeAbsence(channel.peer) + "; " +
                 describeWait(self));
 }
 

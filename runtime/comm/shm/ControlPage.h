@@ -109,7 +109,7 @@ struct alignas(128) ChannelHeader {
   std::atomic<uint64_t> sent, received;
   std::atomic<uint32_t> bell; // futex: rung when `sent` or `received` grows
   std::atomic<uint32_t> sleepers;
-  /// What follows is written by the sender before it sends the first value.
+  /// The sender writes these before it sends the first value.
   /// @{
   uint32_t slots;
   uint32_t firstRecord; // the index of the first slot's TransferRecord

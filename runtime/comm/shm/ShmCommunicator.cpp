@@ -136,7 +136,7 @@ ShmCommunicator::~ShmCommunicator() {
 }
 
 Error ShmCommunicator::failed(const std::string &message) {
-  return joined->fail(message); // of the first rank that failed
+  return job().fail(message); // of the first rank that failed
 }
 
 Result<void>
@@ -180,22 +180,22 @@ Result<void> ShmCommunicator::awaitArena(int rank) {
   Result<void> result = mapArena(rank, std::chrono::milliseconds(0));
   while (result && !arenas[rank].isReached) {
     if (!std::exchange(waits, true))
-      joined->beginWait(token, RankWait::What::Starts, {&rank, 1});
-    result = joined->health();
+      job().beginWait(token, RankWait::What::Starts, {&rank, 1});
+    result = job().health();
     if (result)
-      result = joined->checkLauncher();
+      result = job().checkLauncher();
     if (!result)
       break;
-    JobMember::Presence presence = joined->presenceOf(rank);
+    JobMember::Presence presence = job().presenceOf(rank);
     bool isThere = presence == JobMember::Presence::Expected ||
                    presence == JobMember::Presence::Present;
     result = mapArena(rank, isThere ? longest : std::chrono::milliseconds(0));
     if (result && !isThere && !arenas[rank].isReached)
-      result = failed(joined->describeAbsence(rank) + "; rank " +
+      result = failed(job().describeAbsence(rank) + "; rank " +
                       std::to_string(self) + " waits for its memory");
   }
   if (waits)
-    joined->endWait(self, token);
+    job().endWait(self, token);
   return result;
 }
 
@@ -294,9 +294,9 @@ Result<uint32_t> ShmCommunicator::findEntry(std::span<const int32_t> ranks) {
 
 Result<void> ShmCommunicator::awaitReady(std::atomic<EntryState> &state) {
   while (state.load(std::memory_order_acquire) != EntryState::Ready) {
-    if (auto alive = joined->health(); !alive)
+    if (auto alive = job().health(); !alive)
       return alive;
-    if (auto alive = joined->checkLauncher(); !alive)
+    if (auto alive = job().checkLauncher(); !alive)
       return alive;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -334,7 +334,7 @@ Result<Request> ShmCommunicator::start(const Collective &collective,
 Result<Arrival> ShmCommunicator::wait(const Request &request) {
   int64_t begin = monotonicNanoseconds();
   waited = 0;
-  if (auto alive = joined->health(); !alive)
+  if (auto alive = job().health(); !alive)
     return alive.error();
   auto found = std::find_if(open.begin(), open.end(), [&](const auto &each) {
     return each->request == request.number;
@@ -366,7 +366,7 @@ Result<ShmCommunicator::OpenCollective *>
 ShmCommunicator::startRounds(const Collective &collective) {
   waited = 0;
   failpoint("collective.before_start");
-  if (auto alive = joined->health(); !alive)
+  if (auto alive = job().health(); !alive)
     return alive.error();
   LocalGroup &group = groups[collective.group.index];
   if (!collective.transfers.empty())
@@ -433,7 +433,7 @@ Result<Completion> ShmCommunicator::finishRounds(OpenCollective &collective) {
 Result<std::vector<uint64_t>> ShmCommunicator::exchange(Group handle,
                                                         uint64_t value) {
   failpoint("exchange.before");
-  if (auto alive = joined->health(); !alive)
+  if (auto alive = job().health(); !alive)
     return alive.error();
   if (handle.index >= groups.size())
     return failed("rank " + std::to_string(self) + ": no such group");
@@ -467,7 +467,7 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
   MemberOperation &mine = memberOf(operation, group.me);
   mine.record = record;
   mine.exchanged = operation.exchanged;
-  joined->setOperation(record.id);
+  job().setOperation(record.id);
   uint32_t pieces = 0;
   if (!operation.isExchange) {
     publishOffsets(operation, mine);

@@ -98,8 +98,8 @@ private:
     bool isExchange = false, isSmall = false, isDone = false;
     Completion completion;
   };
-  /// What communication threads know of an operation. It is a copy of their
-  /// own, since the rank may have finished or given up the operation while they
+  /// An operation as communication threads know it. It is a copy of their own,
+  /// since the rank may have finished or given up the operation while they
   /// still look at it.
   struct SharedTask : Task {
     WorkRow own;
@@ -133,7 +133,7 @@ private:
   };
 
   explicit ShmCommunicator(JobMember &job)
-      : Communicator(job, shmProperties), joined(&job), self(job.rank()) {}
+      : Communicator(job, shmProperties), self(job.rank()) {}
 
   Error failed(const std::string &message);
   /// Lets this rank reach the memory of all members, for which it waits until
@@ -245,7 +245,6 @@ private:
   void awaitBell(uint32_t bell) const;
   void stopCommThreads();
 
-  JobMember *joined;
   Descriptor file; // of the control page
   /// Where this rank leaves its memory, and by rank where it takes that of
   /// others.
@@ -259,7 +258,8 @@ private:
   std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;
-  /// Of the channels in which this rank sends.
+  /// The channels in which this rank sends have taken so much of what is its
+  /// own in the control memory.
   uint32_t usedRecords = 0;
   uint64_t usedSlotBytes = 0;
   ParallelFor threads;

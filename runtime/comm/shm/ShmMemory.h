@@ -1,5 +1,5 @@
-// What the ranks of one machine communicate through, besides the memory of
-// their devices. Their launcher creates it.
+// The memory through which the ranks of one machine communicate, besides that
+// of their devices. Their launcher creates it.
 
 #pragma once
 

@@ -15,7 +15,7 @@ Result<void> ShmCommunicator::finish(Operation &operation) {
   failpoint("wait.before");
   OperationSlot &slot = slotOf(operation);
   auto turn = [&] { return slot.turn.load(std::memory_order_acquire); };
-  joined->setOperation(operation.collective.id);
+  job().setOperation(operation.collective.id);
   if (turn() == operation.turn())
     if (auto started = awaitTurn(operation, operation.turn()); !started)
       return started;
@@ -65,7 +65,7 @@ Result<bool> ShmCommunicator::await(const Awaited &awaited) {
     uint32_t bell = awaited.bell.load();
     if (awaited.isOver())
       break;
-    if (auto alive = joined->health(); !alive) {
+    if (auto alive = job().health(); !alive) {
       result = alive.error();
       break;
     }
@@ -94,7 +94,7 @@ Result<bool> ShmCommunicator::await(const Awaited &awaited) {
   }
   awaited.sleepers.fetch_sub(1);
   waiting.store(0);
-  joined->endWait(self, awaited.word);
+  job().endWait(self, awaited.word);
   return result;
 }
 
@@ -103,7 +103,7 @@ void ShmCommunicator::publishWait(uint64_t word) const {
   if (ChannelWait::isOne(word)) {
     ChannelWait wait = ChannelWait::of(word);
     int peer = static_cast<int>(wait.peer);
-    joined->beginWait(
+    job().beginWait(
         word, wait.isForRoom ? RankWait::What::Room : RankWait::What::Value,
         {&peer, 1});
     return;
@@ -111,7 +111,7 @@ void ShmCommunicator::publishWait(uint64_t word) const {
   Wait wait = Wait::of(word);
   std::vector<int> blockers = control.blockersOf(wait);
   std::sort(blockers.begin(), blockers.end());
-  joined->beginWait(
+  job().beginWait(
       word, wait.isForStarts() ? RankWait::What::Starts : RankWait::What::Work,
       blockers);
 }
@@ -123,7 +123,7 @@ void ShmCommunicator::wake(const Task &operation) const {
     uint64_t word = control.rank(rank).waiting.load();
     if (rank != self && word != 0 && !ChannelWait::isOne(word) &&
         control.isOver(Wait::of(word)))
-      joined->endWait(rank, word);
+      job().endWait(rank, word);
   }
   wakeAll(slotOf(operation).turn);
 }
@@ -142,7 +142,7 @@ Result<void> ShmCommunicator::awaitTurn(const Operation &operation,
     return slept.error();
   // `lastStarter` is valid until this rank starts the slot's next operation.
   if (*slept && turn == operation.turn())
-    joined->addAwaited(slot.lastStarter, monotonicNanoseconds() - begin);
+    job().addAwaited(slot.lastStarter, monotonicNanoseconds() - begin);
   return {};
 }
 
@@ -153,8 +153,8 @@ Result<void> ShmCommunicator::awaitLink(int64_t end) {
   constexpr int64_t moment = 60'000, longest = 100'000'000;
   int64_t begin = monotonicNanoseconds(), now = begin;
   for (; now < end; now = monotonicNanoseconds()) {
-    joined->beat(); // a slow link is progress, too
-    if (auto alive = joined->health(); !alive)
+    job().beat(); // a slow link is progress, too
+    if (auto alive = job().health(); !alive)
       return alive;
     int64_t watched = spinNanoseconds > 0 ? moment : 0;
     if (end - now <= watched)
@@ -169,7 +169,7 @@ Result<void> ShmCommunicator::awaitLink(int64_t end) {
 
 Result<void> ShmCommunicator::checkPeers(const Operation &operation,
                                          uint32_t turn) {
-  if (auto alive = joined->checkLauncher(); !alive)
+  if (auto alive = job().checkLauncher(); !alive)
     return alive;
   const LocalGroup &group = *operation.group;
   auto hasStarted = [&](int m) {
@@ -185,7 +185,7 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
   for (int m = 0; m < group.members(); ++m) {
     if (isForStarts && hasStarted(m))
       continue;
-    JobMember::Presence presence = joined->presenceOf(group.ranks[m]);
+    JobMember::Presence presence = job().presenceOf(group.ranks[m]);
     if (presence == JobMember::Presence::Expected ||
         presence == JobMember::Presence::Present)
       continue;
@@ -195,7 +195,7 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
     // The peer may have started it between the two checks, and left normally.
     if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
-    return failed(joined->describeAbsence(group.ranks[m]) + "; " +
+    return failed(job().describeAbsence(group.ranks[m]) + "; " +
                   describeWait(self));
   }
   return {};
@@ -203,12 +203,12 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
 
 std::string ShmCommunicator::describeWait(int rank) const {
   uint64_t waiting = control.rank(rank).waiting.load();
-  RankReport report = joined->report(rank);
+  RankReport report = job().report(rank);
   std::string text = "rank " + std::to_string(rank) + " waits at ",
               place = " (step " + std::to_string(report.step) + ", command " +
                       std::to_string(report.command) + ") ";
   if (waiting == 0)
-    return joined->waitOf(rank).what == RankWait::What::Barrier
+    return job().waitOf(rank).what == RankWait::What::Barrier
                ? text + "a barrier" + place + "of all ranks"
                : "rank " + std::to_string(rank) + " does not wait";
   text += "value " + std::to_string(report.operation) + place;
@@ -239,7 +239,7 @@ ShmCommunicator::WaitPath ShmCommunicator::findCircle() {
 std::vector<int> ShmCommunicator::findBlockers(int rank, uint64_t word) {
   std::vector<int> blockers;
   if (word == 0) {
-    RankWait wait = joined->waitOf(rank);
+    RankWait wait = job().waitOf(rank);
     return wait.what == RankWait::What::Barrier ? std::move(wait.ranks)
                                                 : blockers;
   }

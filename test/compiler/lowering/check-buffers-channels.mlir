@@ -57,6 +57,33 @@ func.func @step_1(%x: tensor<4xf32> {rank.buffer = #rank.buffer<private, 0, 16>}
 }
 
 // -----
+// Both ends mean the same channel.
+#mesh = #sharding.mesh<["pipe"=2]>
+func.func @step_0(%x: tensor<4xf32> {rank.buffer = #rank.buffer<private, 0, 16>}) attributes {rank.at = {pipe = 0 : i64}, rank.arena = #rank.arena<shared = 0, private = 64>} {
+  // expected-note @+1 {{what is sent is 'tensor<4xf32>' in 2 slots}}
+  rank.send %x over <#mesh, {"pipe"}> from 0 to 1 id 1 slots 2 {buffers = []} : tensor<4xf32>
+  return
+}
+func.func @step_1() attributes {rank.at = {pipe = 1 : i64}, rank.arena = #rank.arena<shared = 0, private = 64>} {
+  // expected-error @+1 {{receives 'tensor<4xf32>' from 1 slots under id 1}}
+  %0 = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 1 slots 1 {buffers = [#rank.buffer<private, 0, 16>]} : tensor<4xf32>
+  return
+}
+
+// -----
+#mesh = #sharding.mesh<["pipe"=2]>
+func.func @step_0(%x: tensor<4xf32> {rank.buffer = #rank.buffer<private, 0, 16>}) attributes {rank.at = {pipe = 0 : i64}, rank.arena = #rank.arena<shared = 0, private = 64>} {
+  // expected-note @+1 {{what is sent is 'tensor<4xf32>' in 1 slots}}
+  rank.send %x over <#mesh, {"pipe"}> from 0 to 1 id 1 slots 1 {buffers = []} : tensor<4xf32>
+  return
+}
+func.func @step_1() attributes {rank.at = {pipe = 1 : i64}, rank.arena = #rank.arena<shared = 0, private = 64>} {
+  // expected-error @+1 {{receives 'tensor<2x2xf32>' from 1 slots under id 1}}
+  %0 = rank.recv over <#mesh, {"pipe"}> from 0 to 1 id 1 slots 1 {buffers = [#rank.buffer<private, 0, 16>]} : tensor<2x2xf32>
+  return
+}
+
+// -----
 // What is on its way counts: a slot of 64 bytes for each, once for each value.
 #mesh = #sharding.mesh<["pipe"=2]>
 module attributes {rank.machine = #rank.machine<memory = 192>} {

@@ -15,8 +15,11 @@ namespace polyrank::runtime::test {
 /// A rank without others, which records its communication.
 class AloneCommunicator : public Communicator {
 public:
-  AloneCommunicator(int rank, int ranks)
-      : AloneCommunicator(std::make_unique<AloneJob>(rank, ranks)) {}
+  AloneCommunicator(
+      int rank, int ranks,
+      const CommunicatorProperties &properties = fullProperties("alone"))
+      : AloneCommunicator(std::make_unique<AloneJob>(rank, ranks), properties) {
+  }
 
   Result<void>
   registerMemory(std::shared_ptr<const DeviceMemory> memory) override {
@@ -78,9 +81,9 @@ public:
   float others = 0;
 
 private:
-  explicit AloneCommunicator(std::unique_ptr<AloneJob> joined)
-      : Communicator(*joined, fullProperties("alone")),
-        alone(std::move(joined)) {}
+  AloneCommunicator(std::unique_ptr<AloneJob> joined,
+                    const CommunicatorProperties &properties)
+      : Communicator(*joined, properties), alone(std::move(joined)) {}
   void addFromOthers(const Transfer &transfer) {
     if (others == 0)
       return;

@@ -247,6 +247,28 @@ TEST(RankProgram, ACollectiveIsOfItsGroupItsMicrobatchAndTheRanksBlock) {
   }
 }
 
+TEST(RankProgram, RefusesALinkThatItsCommunicatorCannotEmulate) {
+  LinearModel model;
+  model.data = 2;
+  std::vector<uint8_t> bytes = serialise(linearPlan(model));
+  const plan::Plan &packed = **verifyPlan(bytes);
+  auto device = *CpuDevice::create(*packed.images()->Get(0),
+                                   std::make_shared<HostTeam>(1, true));
+  std::vector<std::string> given{"data=20:2"};
+  Links links = *Links::parse(Mesh(packed), given);
+  CommunicatorProperties properties = fullProperties("alone");
+  for (bool emulates : {true, false}) {
+    properties.emulatesLinks = emulates;
+    AloneCommunicator communicator(0, 2, properties);
+    auto made = RankProgram::create(packed, *device, communicator, 0, links);
+    ASSERT_EQ(bool(made), emulates);
+    if (!made)
+      EXPECT_EQ(made.error().message,
+                "the communicator 'alone' emulates no links, and --link gives "
+                "one to data; run without it");
+  }
+}
+
 TEST(RankProgram, AWaitIsForTheCollectiveOfItsRequestInItsSegment) {
   LinearModel model;
   model.data = 2, model.tensor = 2;
