@@ -28,14 +28,18 @@ std::string Client::where() const {
              : fmt::format("[{}]:{}", options.host, options.port);
 }
 
-void Client::lookUp(Time now) {
-  if (stage != Stage::Pausing || hopeless || now < until || isLookedUp)
-    return;
-  Result<std::vector<SocketAddress>> found =
-      resolve(options.host, options.port);
-  if (!found)
-    return failed(found.error().message, now);
-  addresses = *found;
+bool Client::isToLookUp(Time now) const {
+  return stage == Stage::Pausing && !hopeless && now >= until && !isLookedUp;
+}
+
+Result<std::vector<SocketAddress>> Client::lookUp() const {
+  return resolve(options.host, options.port);
+}
+
+void Client::found(const Result<std::vector<SocketAddress>> &answer, Time now) {
+  if (!answer)
+    return failed(answer.error().message, now);
+  addresses = *answer;
   if (options.onlyLoopback) {
     std::erase_if(addresses, [](const SocketAddress &address) {
       return !address.isLoopback();

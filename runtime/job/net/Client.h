@@ -28,9 +28,14 @@ public:
   };
   Client(const Options &options, const JobKey &key);
 
-  /// Asks the name service where the coordinator is, if that is due: the only
-  /// call that may take long.
-  void lookUp(Time now);
+  /// True if it is time for `lookUp`.
+  bool isToLookUp(Time now) const;
+  /// Asks the name service where the coordinator is: the only call that may
+  /// take long. It changes nothing, so other threads may read this object
+  /// meanwhile.
+  Result<std::vector<SocketAddress>> lookUp() const;
+  /// Takes what `lookUp` has returned.
+  void found(const Result<std::vector<SocketAddress>> &answer, Time now);
   /// Connects, reads and writes as far as that goes without waiting, and tells
   /// the node what happens.
   void serve(Node &node, Time now);

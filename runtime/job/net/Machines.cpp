@@ -177,10 +177,15 @@ Result<void> Network::open() {
 
 void Network::run() {
   for (;;) {
-    if (client)
-      client->lookUp(nowOf()); // may take long, and needs nothing of others
+    // A name may take long to look up, so nobody waits for the mutex meanwhile;
+    // others read the client under it, so what comes back is stored under it.
+    std::optional<Result<std::vector<SocketAddress>>> found;
+    if (client && client->isToLookUp(nowOf()))
+      found = client->lookUp();
     {
       std::lock_guard lock(mutex);
+      if (found)
+        client->found(*found, nowOf());
       work();
       if (isOver(nowOf()))
         return;

@@ -77,7 +77,8 @@ protected:
     for (const Coordinator::Action &action : coordinator->takeActions())
       server->apply(action, *coordinator, now);
     for (auto &each : nodes) {
-      each->client.lookUp(now);
+      if (each->client.isToLookUp(now))
+        each->client.found(each->client.lookUp(), now);
       each->client.serve(each->node, now);
       if (each->node.tick({}, now))
         each->client.close();
