@@ -220,8 +220,7 @@ void Coordinator::take(Link, Connection &from, const DoneMessage &message) {
 }
 
 template <class Other>
-void Coordinator::take(Link link, Connection &from, const Other &) {
-  std::string name = from.address;
+void Coordinator::take(Link link, Connection &, const Other &) {
   closed(link, "it sent what no node sends", now);
   drop(link);
 }

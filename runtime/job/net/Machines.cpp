@@ -90,7 +90,6 @@ public:
   void requestStop(int signal) override;
   std::optional<Stop> stop() const override;
   Result<void> finish(const std::function<bool()> &isInterrupted) override;
-  uint64_t incarnation() const override { return drawn; }
   const std::vector<Peer> &peers() const override { return all; }
   int64_t clockOffset() const override {
     std::lock_guard lock(mutex);
@@ -127,7 +126,6 @@ private:
   std::optional<Server> server;
   std::optional<Client> client;
   Descriptor waker;
-  uint64_t drawn = 0;
   std::vector<Peer> all;
   JobControl *job = nullptr;
   std::unique_ptr<JobGate> gate;
@@ -149,9 +147,11 @@ Result<void> Network::open() {
   if (options.machine == 0) {
     POLYRANK_ASSIGN(listeners, listenAt(options.bindAddress, options.port,
                                         !options.key.has_value()));
-    drawRandom({reinterpret_cast<uint8_t *>(&drawn), sizeof(drawn)});
+    uint64_t incarnation;
+    drawRandom(
+        {reinterpret_cast<uint8_t *>(&incarnation), sizeof(incarnation)});
     POLYRANK_ASSIGN(opened,
-                    Server::open(std::move(listeners), key, drawn,
+                    Server::open(std::move(listeners), key, incarnation,
                                  [this](const auto &line) { log(line); }));
     server.emplace(std::move(opened));
     coordinator.emplace(Coordinator::Options{options.machines,
@@ -334,9 +334,6 @@ Result<void> Network::awaitStart() {
                                                   : client->lastError(),
                       options.port),
           Error::Fault::Rank};
-    if (options.isInterrupted && options.isInterrupted())
-      return Error{"interrupted while other machines were waited for",
-                   Error::Fault::Rank};
     changed.wait_for(lock, 100ms);
   }
 }

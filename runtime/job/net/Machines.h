@@ -33,8 +33,6 @@ struct JoinOptions {
   /// Shows one line to the user. Called by the thread of `join`, and later by
   /// the thread of the network.
   std::function<void(const std::string &line)> log;
-  /// True once the user has interrupted the process; asked every 100 ms.
-  std::function<bool()> isInterrupted;
 };
 
 /// A machine of the job, as all know it once they are together.
@@ -55,8 +53,6 @@ public:
   /// and with the list of the missing machines at the deadline.
   static Result<std::unique_ptr<Machines>> join(const JoinOptions &options);
 
-  /// Drawn at random by the coordinator at each start of all ranks.
-  virtual uint64_t incarnation() const = 0;
   /// All machines, by number.
   virtual const std::vector<Peer> &peers() const = 0;
   /// The difference between machine 0's monotonic clock and this machine's, in

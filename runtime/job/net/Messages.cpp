@@ -89,7 +89,6 @@ template <class Archive>
 void fields(Archive &archive, NodePulse &pulse) {
   archive.integer(pulse.answer.round);
   archive.integer(pulse.answer.begun);
-  archive.integer(pulse.clockOffset);
   archive.integer(pulse.firstRank);
   archive.list(pulse.ranks, Bounds::ranks, leastOfRank,
                [](auto &each, RemoteRank &rank) { fields(each, rank); });

@@ -61,8 +61,7 @@ struct RefuseMessage {
 /// very many ranks sends them in turn.
 struct NodePulse {
   FrontierAnswer answer;
-  int64_t clockOffset = 0; // nanoseconds; 0: not measured yet
-  uint32_t firstRank = 0;  // of `ranks`
+  uint32_t firstRank = 0; // of `ranks`
   std::vector<RemoteRank> ranks;
 
   bool operator==(const NodePulse &) const = default;

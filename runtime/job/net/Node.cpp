@@ -82,7 +82,6 @@ void Node::sendTold() {
 NodePulse Node::pulse(const std::vector<RemoteRank> &ranks) {
   NodePulse result;
   result.answer = follower.answer();
-  result.clockOffset = offset.get().count();
   if (nextRank >= ranks.size())
     nextRank = 0;
   size_t count = std::min(ranksOfAPulse, ranks.size() - nextRank);

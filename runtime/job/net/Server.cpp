@@ -181,8 +181,6 @@ Result<void> Server::take(Link link, Connection &connection,
     if (!taken || !connection.handshake->isDone())
       return taken;
     door.left(link);
-    if (reachedAt.empty())
-      reachedAt = localAddress(connection.socket).host();
     connection.stream = connection.handshake->stream();
     pending = connection.handshake->rest();
     coordinator.arrived(link, connection.handshake->claim(), connection.address,

@@ -40,9 +40,6 @@ public:
 
   /// Connections that are there, those that are being closed included.
   size_t size() const { return connections.size(); }
-  /// The address of this machine over which the first node has come; empty
-  /// before that.
-  const std::string &ownAddress() const { return reachedAt; }
 
 private:
   struct Connection {
@@ -88,7 +85,6 @@ private:
   std::optional<Time> lastServed;
   std::map<Link, Connection> connections;
   Link next = 1;
-  std::string reachedAt;
 };
 
 } // namespace polyrank::runtime::net

@@ -26,7 +26,7 @@ inline std::vector<Message> exampleMessages() {
       StartMessage{{{"10.0.0.1", 0, 2, 1 << 20, 1024},
                     {"fe80::1%eth0", 2, 2, 1 << 30, 4096}}},
       RefuseMessage{"the plans differ", Error::Fault::Input},
-      NodePulse{{3, 17}, -123456, 0, {exampleRank(), {}}},
+      NodePulse{{3, 17}, 0, {exampleRank(), {}}},
       CoordinatorPulse{{4, FrontierOrder::Phase::Stop, 17, 15}},
       PingMessage{123},
       PongMessage{123, -5},

@@ -74,15 +74,15 @@ TEST(Messages, ValuesThatNoEnumerationHasAreRefused) {
     body[body.size() - 4] = fault;
     EXPECT_FALSE(decode(8, body)) << int(fault);
   }
-  NodePulse pulse{{}, 0, 0, {RemoteRank{}}};
+  NodePulse pulse{{}, 0, {RemoteRank{}}};
   body = encode(pulse);
-  size_t running = 4 + 8 + 8 + 4 + 4 + 4; // the place of the first flag
+  size_t running = 4 + 8 + 4 + 4 + 4; // the place of the first flag
   body[running] = 2;
   EXPECT_FALSE(decode(4, body));
 }
 
 TEST(Messages, RanksBeyondThoseOfAMachineAreRefused) {
-  NodePulse pulse{{}, 0, MessageBounds::ranks - 1, {RemoteRank{}}};
+  NodePulse pulse{{}, MessageBounds::ranks - 1, {RemoteRank{}}};
   EXPECT_TRUE(decode(4, encode(pulse)));
   pulse.firstRank = MessageBounds::ranks;
   EXPECT_FALSE(decode(4, encode(pulse)));
@@ -95,7 +95,7 @@ TEST(Messages, WhatIsTooLongIsCutWhenItIsWritten) {
   Result<Message> back = decode(9, encode(message));
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<TellMessage>(*back).lines[0].size(), MessageBounds::text);
-  NodePulse pulse{{}, 0, 0, {RemoteRank{}}};
+  NodePulse pulse{{}, 0, {RemoteRank{}}};
   pulse.ranks[0].wait.ranks.assign(1000, 5);
   back = decode(4, encode(pulse));
   ASSERT_TRUE(back);
