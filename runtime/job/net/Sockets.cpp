@@ -35,6 +35,21 @@ Error systemError(const std::string &what) {
                Error::Fault::Rank};
 }
 
+/// Calls the system to send or to receive. Returns the bytes that went; nothing
+/// if the socket is not ready. Fails if the connection is gone.
+template <class Call>
+Result<std::optional<size_t>> transfer(Call &&call) {
+  ssize_t bytes;
+  do
+    bytes = call();
+  while (bytes < 0 && errno == EINTR);
+  if (bytes >= 0)
+    return std::optional(static_cast<size_t>(bytes));
+  if (errno == EAGAIN)
+    return std::optional<size_t>();
+  return Error{std::strerror(errno), Error::Fault::Rank};
+}
+
 Result<std::vector<SocketAddress>> lookUp(const char *host, uint16_t port,
                                           int flags) {
   addrinfo hints{};
@@ -221,15 +236,13 @@ void SendQueue::add(const std::vector<uint8_t> &more) {
 
 Result<void> SendQueue::flush(const Descriptor &socket) {
   while (sent < bytes.size()) {
-    ssize_t done = send(socket.get(), bytes.data() + sent, bytes.size() - sent,
-                        MSG_NOSIGNAL);
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done < 0 && errno == EAGAIN)
+    POLYRANK_ASSIGN(done, transfer([&] {
+                      return send(socket.get(), bytes.data() + sent,
+                                  bytes.size() - sent, MSG_NOSIGNAL);
+                    }));
+    if (!done)
       return {};
-    if (done < 0)
-      return Error{std::strerror(errno), Error::Fault::Rank};
-    sent += static_cast<size_t>(done);
+    sent += *done;
   }
   bytes = {};
   sent = 0;
@@ -241,19 +254,18 @@ Result<void> readSome(const Descriptor &socket, std::vector<uint8_t> &into,
   into.clear();
   uint8_t buffer[16384];
   while (into.size() < most) {
-    ssize_t got = recv(socket.get(), buffer,
-                       std::min(sizeof(buffer), most - into.size()), 0);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0 && errno == EAGAIN)
+    POLYRANK_ASSIGN(got, transfer([&] {
+                      return recv(socket.get(), buffer,
+                                  std::min(sizeof(buffer), most - into.size()),
+                                  0);
+                    }));
+    if (!got)
       return {};
-    if (got < 0)
-      return Error{std::strerror(errno), Error::Fault::Rank};
-    if (got == 0)
+    if (*got == 0)
       return into.empty() ? Result<void>(Error{"it has closed the connection",
                                                Error::Fault::Rank})
                           : Result<void>();
-    into.insert(into.end(), buffer, buffer + got);
+    into.insert(into.end(), buffer, buffer + *got);
   }
   return {};
 }
