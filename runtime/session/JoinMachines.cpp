@@ -98,12 +98,6 @@ std::string vectorFeatures(const std::string &cpuinfo) {
 
 Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
   const MachineOptions &requested = run.options.machines;
-  if (run.options.restarts)
-    return Error{fmt::format(
-        "--restarts {}: the ranks of a job of several machines are not started "
-        "again yet. Leave it out; started again with --resume auto, the "
-        "machines go on",
-        run.options.restarts)};
   net::JoinOptions options;
   options.machines = requested.machines;
   options.machine = requested.machine;

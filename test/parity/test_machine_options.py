@@ -41,6 +41,20 @@ def test_without_a_key_both_commands_are_shown():
     assert "polyrank-run --new-key job.key" in text and f"polyrank-run {PLAN} --key job.key" in text
 
 
+@pytest.mark.parametrize("text", ["", "no key"], ids=["empty", "wrong"])
+def test_a_variable_without_a_key_is_refused(text, monkeypatch):
+    monkeypatch.setenv("POLYRANK_KEY", text)
+    error = refusal("--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "10.0.0.1", "--check")
+    assert "polyrank-run --new-key" in error and ("POLYRANK_KEY is no key of a job" in error) == bool(text)
+
+
+def test_a_key_that_is_not_there_and_restarts_are_refused_by_a_check_too(tmp_path):
+    several = ("--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "10.0.0.1", "--check")
+    assert "nowhere.key" in refusal(*several, "--key", tmp_path / "nowhere.key")
+    tools.tool("run", "--new-key", tmp_path / "job.key")
+    assert "--restarts 2: the ranks of a job of several machines" in refusal(*several, "--key", tmp_path / "job.key", "--restarts", 2)
+
+
 def test_an_interface_that_is_not_there_is_refused(monkeypatch):
     text = refusal("--whole-plan", "--machines", 2, "--machine", 1, "--rendezvous", "127.0.0.1", "--interface", "none0")
     assert "--interface none0: this machine has no such interface" in text and "lo (127.0.0.1/8)" in text

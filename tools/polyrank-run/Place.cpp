@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/Place.h"
 
+#include "runtime/job/net/JobKey.h"
 #include "runtime/place/MachineExchange.h"
 #include "runtime/place/Pmix.h"
 
@@ -38,11 +39,14 @@ Result<void> checkWhole(const RunOptions &options) {
       options.place.machines, options.place.describe())};
 }
 
-/// A job that others could reach needs a key.
+/// A job that others could reach needs a key, and one that is given must be
+/// one.
 Result<void> checkKey(const RunOptions &options) {
-  const MachineRequest &request = options.request;
-  if (!options.place.isOneOfSeveral() || !request.key.empty() ||
-      isLoopback(options.place.rendezvous.host) || std::getenv("POLYRANK_KEY"))
+  if (!options.place.isOneOfSeveral())
+    return {};
+  POLYRANK_ASSIGN(
+      key, net::JobKey::find(options.request.key, std::getenv("POLYRANK_KEY")));
+  if (key || isLoopback(options.place.rendezvous.host))
     return {};
   return Error{fmt::format(
       "a job of {} machines needs a key, by which they know each other. Make "
@@ -65,6 +69,29 @@ Result<std::string> bindAddressOf(const RunOptions &options) {
     if (each.isSix() == six)
       return each.address;
   return chosen.front().address;
+}
+
+/// Refuses --restarts where this process cannot start the ranks again.
+Result<void> checkRestarts(const RunOptions &options) {
+  const JobPlace &place = options.place;
+  if (!options.restarts)
+    return {};
+  if (place.hasTaskPerRank())
+    return Error{fmt::format(
+        "--restarts {}: the ranks are tasks of {}, and nobody else can start "
+        "them again. Leave it out{}",
+        options.restarts, place.launcher,
+        place.restartOption.empty()
+            ? ""
+            : fmt::format(", and use {}'s {} with --resume auto",
+                          place.launcher, place.restartOption))};
+  if (place.isOneOfSeveral())
+    return Error{fmt::format(
+        "--restarts {}: the ranks of a job of several machines are not started "
+        "again yet. Leave it out; started again with --resume auto, the "
+        "machines go on",
+        options.restarts)};
+  return {};
 }
 
 Result<JoinRunOptions> joinOf(const RunOptions &options) {
@@ -96,7 +123,7 @@ Result<JobPlace> findPlace(const RunOptions &options) {
 Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
                                                 const JobPlace &place) {
   options.place = place;
-  for (auto check : {checkAlone, checkWhole, checkKey})
+  for (auto check : {checkAlone, checkWhole, checkKey, checkRestarts})
     if (Result<void> checked = check(options); !checked)
       return checked.error();
   const MachineRequest &request = options.request;
@@ -112,15 +139,6 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
   POLYRANK_ASSIGN(address, bindAddressOf(options));
   machines.bindAddress = address;
   if (place.hasTaskPerRank()) {
-    if (options.restarts)
-      return Error{fmt::format(
-          "--restarts {}: the ranks are tasks of {}, and nobody else can start "
-          "them again. Leave it out{}",
-          options.restarts, place.launcher,
-          place.restartOption.empty()
-              ? ""
-              : fmt::format(", and use {}'s {} with --resume auto",
-                            place.launcher, place.restartOption))};
     options.guests = nameOfTasks(place);
     if (options.guests.empty())
       return Error{fmt::format(
