@@ -3,6 +3,7 @@
 #include "runtime/session/JoinMachines.h"
 
 #include "runtime/job/net/Machines.h"
+#include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
 #include "runtime/session/Checks.h"
 #include "support/ByteText.h"
@@ -17,7 +18,6 @@
 #include <set>
 #include <sstream>
 #include <sys/resource.h>
-#include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
@@ -29,57 +29,10 @@ uint64_t hashOf(const PlanHash &hash) {
   return word;
 }
 
-std::string readAll(const char *path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-net::NodeStatement statementOf(const Prepared &run) {
-  net::NodeStatement statement;
-  statement.version = versionText;
-  statement.plan = hashOf(run.plan->bytes.hash);
-  statement.cpu = vectorFeatures(readAll("/proc/cpuinfo"));
-  // Each machine has data and a seed of its own; but all end after the same
-  // step, and all save then or none does.
-  statement.settings = fmt::format("steps={},checkpoints={}", run.steps,
-                                   run.checkpoint ? "yes" : "no");
-  statement.ranks = uint32_t(run.report.ranks);
-  statement.memory =
-      uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    statement.openFiles = limit.rlim_cur;
-  return statement;
-}
-
-void say(const std::string &line) {
-  tell(fmt::format("polyrank-run: {}\n", line));
-}
-
-/// "machine 1 of 2: 4 ranks; the others are machine 0 (10.0.0.1), 16 GiB".
-std::string describe(const net::Machines &machines) {
-  std::vector<std::string> others;
-  constexpr size_t most = 8;
-  for (size_t number = 0; number < machines.peers().size(); ++number)
-    if (int(number) != machines.machine())
-      others.push_back(fmt::format("{}, {}", machines.describe(int(number)),
-                                   bytesText(machines.peers()[number].memory)));
-  size_t hidden = others.size() - std::min(others.size(), most);
-  others.resize(others.size() - hidden);
-  return fmt::format(
-      "machine {} of {}: ranks {} to {} of the job; the others: {}{}",
-      machines.machine(), machines.machines(),
-      machines.peers()[size_t(machines.machine())].firstRank,
-      machines.peers()[size_t(machines.machine())].firstRank +
-          machines.peers()[size_t(machines.machine())].ranks - 1,
-      fmt::join(others, "; "),
-      hidden ? fmt::format("; and {} more", hidden) : "");
-}
-
-} // namespace
-
-std::string vectorFeatures(const std::string &cpuinfo) {
-  std::istringstream lines(cpuinfo);
+/// The features of a CPU that decide which instructions libraries and kernels
+/// take, hence the bits of the results: sorted, joined by ','.
+std::string vectorFeatures() {
+  std::ifstream lines("/proc/cpuinfo");
   std::set<std::string> found;
   for (std::string line; std::getline(lines, line);) {
     // "flags" on x86-64, "Features" on Arm; all cores are taken for alike.
@@ -95,6 +48,48 @@ std::string vectorFeatures(const std::string &cpuinfo) {
   }
   return fmt::format("{}", fmt::join(found, ","));
 }
+
+net::NodeStatement statementOf(const Prepared &run) {
+  net::NodeStatement statement;
+  statement.version = versionText;
+  statement.plan = hashOf(run.plan->bytes.hash);
+  statement.cpu = vectorFeatures();
+  // Each machine has data and a seed of its own; but all end after the same
+  // step, and all save then or none does.
+  statement.settings = fmt::format("steps={},checkpoints={}", run.steps,
+                                   run.checkpoint ? "yes" : "no");
+  statement.ranks = uint32_t(run.report.ranks);
+  statement.memory = memoryRoom().bytes;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    statement.openFiles = limit.rlim_cur;
+  return statement;
+}
+
+void say(const std::string &line) {
+  tell(fmt::format("polyrank-run: {}\n", line));
+}
+
+/// "machine 1 of 2: 4 ranks; the others: machine 0 (10.0.0.1), 16 GiB".
+std::string describe(const net::Machines &machines) {
+  std::vector<std::string> others;
+  constexpr size_t most = 8;
+  for (size_t number = 0; number < machines.peers().size(); ++number)
+    if (int(number) != machines.machine())
+      others.push_back(fmt::format("{}, {}", machines.describe(int(number)),
+                                   bytesText(machines.peers()[number].memory)));
+  size_t hidden = others.size() - std::min(others.size(), most);
+  others.resize(others.size() - hidden);
+  // Each machine counts its ranks from 0 in all that it says.
+  return fmt::format(
+      "machine {} of {}: {}; the others: {}{}", machines.machine(),
+      machines.machines(),
+      plural(machines.peers()[size_t(machines.machine())].ranks, "rank"),
+      fmt::join(others, "; "),
+      hidden ? fmt::format("; and {} more", hidden) : "");
+}
+
+} // namespace
 
 Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
   const MachineOptions &requested = run.options.machines;

@@ -6,17 +6,11 @@
 #include "runtime/session/Prepared.h"
 
 #include <memory>
-#include <string>
 
 namespace polyrank::runtime {
 
 /// Returns once all machines are there and agree on what they run. Fails with
 /// what is missing, or differs, on all of them.
 Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run);
-
-/// The features of a CPU that decide which instructions libraries and kernels
-/// take, hence the bits of the results, from the text of /proc/cpuinfo: sorted,
-/// joined by ','.
-std::string vectorFeatures(const std::string &cpuinfo);
 
 } // namespace polyrank::runtime
