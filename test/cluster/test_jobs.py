@@ -41,8 +41,6 @@ def test_they_meet(cluster, make, shared, tmp_path):
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_launchers_start_it(launcher, tasks, startBy, shared):
-    if launcher == "torchrun" and tasks == 2:
-        pytest.skip("test_other_launchers.py has torchrun with a task for each rank")
     cluster, start = startBy(launcher)
     (folder := shared / f"{launcher}-{tasks}").mkdir()
     words = " ".join(map(str, jobs.command("--whole-plan", "--key", "job.key", "--save", f"{folder}/$(hostname).safetensors")))
