@@ -99,24 +99,18 @@ def feed(loader, names=None, skip=False, path=None):
     if not path:
         raise Error("polyrank.feed: nobody reads: start this program by polyrank-run --data 'command:python loader.py', or "
                     "give the path of a FIFO (POLYRANK_FEED)")
-    first = sample = firstSample()
+    first = firstSample()
     isFunction = callable(loader) and not hasattr(loader, "__iter__")
-    if isFunction:
-        batches = loader(first)
-    else:
-        batches = iter(loader)
-        if first and not skip:
-            sample = None  # nobody knows
-    batches = (_named(batch, names) for batch in batches)
-    if first and skip and not isFunction:
-        batches = _skip(batches, first)
+    isCounted = skip and not isFunction
+    sample = first if isFunction or skip or not first else None  # None: the number is not known
     try:
+        # An error closes the file, so that the reader of a FIFO learns of it.
         with open(path, "wb", buffering=0) as out:
-            for batch in batches:
+            batches = (_named(batch, names) for batch in (loader(first) if isFunction else loader))
+            for batch in _skip(batches, first) if isCounted else batches:
                 for part in block(batch, sample):
                     _write(out, part)
-                if sample is not None:
-                    sample += _rowsOf(batch)
+                sample = sample + _rowsOf(batch) if isCounted else None  # a block without a number follows on the one before
             _write(out, _END)
     except BrokenPipeError:  # the run has ended
         pass

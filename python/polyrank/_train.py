@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from pathlib import Path
 
 from ._feed import feed
@@ -33,6 +34,8 @@ class _Feeder:
         try:
             feed(loader, path=path)
         except Exception as error:  # raised where the run is waited for
+            # The frames hold the loader, and its workers would keep the FIFO open.
+            traceback.clear_frames(error.__traceback__)
             self.failure = error
 
 

@@ -48,8 +48,14 @@ public:
   }
 
 private:
-  // Until somebody opens it for writing, a FIFO seems to be at its end.
-  bool isAtEnd() override { return hasBegun; }
+  // A read gives 0 bytes also before anybody has opened it for writing. Linux
+  // states POLLHUP only if somebody had, and POLLIN if bytes have come since
+  // the read.
+  bool isAtEnd() override {
+    pollfd ready{file.get(), POLLIN, 0};
+    poll(&ready, 1, 0);
+    return hasBegun || ready.revents == POLLHUP;
+  }
   std::string whyNothing() const override {
     return hasBegun ? "its writer gives nothing"
                     : fmt::format("nobody writes to it: start what writes "
@@ -303,9 +309,6 @@ Result<size_t> FeedInput::read(void *into, size_t size,
                                std::chrono::duration<double>(limit).count(),
                                whyNothing()),
                    Error::Fault::Rank};
-    // A FIFO that nobody has opened yet is always ready.
-    if (got == 0)
-      usleep(1000 * tick / 10);
     pollfd ready{file.get(), POLLIN, 0};
     poll(&ready, 1, wasGone ? 0 : tick);
   }

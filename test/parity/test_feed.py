@@ -205,6 +205,13 @@ def test_a_fifo(net, folder, expected):
     assert writer.wait() == 0 and same(folder / "w.safetensors", expected)
     error = run(net, folder / "fifo", "--steps", 1, "--data-timeout", 0.5, code=2)[1]
     assert f"the feed '{folder}/fifo': for 0.5 seconds nobody writes to it" in error and "(--data-timeout)" in error
+    # A loader that fails at once does not keep the run waiting.
+    program = loader(folder, "polyrank.feed(lambda first: 1 / 0)", "fails.py").removeprefix("command:")
+    writer = subprocess.Popen(program, shell=True, env={**os.environ, "POLYRANK_FEED": str(folder / "fifo")}, stderr=subprocess.DEVNULL)
+    assert "it was closed before the block that ends a feed" in run(net, folder / "fifo", "--steps", 1, code=2)[1]
+    assert writer.wait() == 1
+
+
 
 
 def test_the_run_ends_and_so_does_the_command(net, folder):

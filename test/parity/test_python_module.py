@@ -85,6 +85,8 @@ def test_a_loader_is_data(plan):
 
     with pytest.raises(ValueError, match="no such file"):
         polyrank.train(plan, broken, steps=3).wait()
+    with pytest.raises(ZeroDivisionError):  # at once, and not after --data-timeout
+        polyrank.train(plan, lambda first: 1 / 0, steps=3).wait()
 
 
 def test_a_file_of_the_parity_tests_trains_as_by_the_tools(exported, dataset):
