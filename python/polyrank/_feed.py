@@ -58,7 +58,11 @@ _END = _headOf({"__metadata__": {"end": "1"}})  # the block with which a feed en
 
 
 def _rowsOf(batch):
-    return len(next(iter(batch.values())))
+    lengths = {name: len(value) for name, value in batch.items()}
+    if len(set(lengths.values())) != 1:
+        raise Error(f"polyrank.feed: skip=True counts rows, and a batch has {lengths or 'no arrays'}; give a function of the first "
+                    "sample instead")
+    return next(iter(lengths.values()))
 
 
 def _named(batch, names):
@@ -93,7 +97,8 @@ def feed(loader, names=None, skip=False, path=None):
 
     A run that goes on from a checkpoint begins with a later sample (firstSample()). Give a function that takes its
     number and returns the loader from there on, or, if the loader gives the same batches each time, `skip=True`: then
-    the ones before are read and dropped. Otherwise the loader begins anew, and checkpoints say "not exact".
+    the ones before are read and dropped, for which all arrays of a batch need a row for each sample. Otherwise the loader
+    begins anew, and checkpoints say "not exact".
     """
     path = path or os.environ.get("POLYRANK_FEED")
     if not path:

@@ -212,6 +212,25 @@ def test_a_fifo(net, folder, expected):
     assert writer.wait() == 1
 
 
+class Scaled(Net):
+    def forward(self, scale, x):
+        return super().forward(x) * scale.sum()
+
+
+def test_an_input_without_a_batch_has_no_rows(net, folder):
+    """Its array comes first, and the blocks have 5 rows."""
+    program = torch.export.export(Scaled(), (torch.ones(3), torch.zeros(BATCH, 6)))
+    torch.export.save(program, folder / "net.pt2")
+    tool("compile", folder / "net.pt2", "-o", folder / "plan", "--mesh", "data=2", "--loss", "mse(output,target)",
+         "--optimizer", "adamw(lr=0.01)")
+    data = dict(np.load(net / "data.npz"))
+    np.savez(folder / "scaled.npz", scale=np.full(3, 0.5, np.float32), **data)
+    run(folder, folder / "scaled.npz", "--order", "sequential", "--steps", STEPS, "--save", folder / "file.safetensors")
+    body = "def scaled(first):\n    return ({'scale': np.full(3, 0.5), **batch} for batch in batches(first))\n"
+    run(folder, loader(folder, body + "polyrank.feed(scaled)"), "--save", folder / "w.safetensors")
+    assert same(folder / "w.safetensors", load_file(folder / "file.safetensors"))
+    error = run(folder, loader(folder, body + "polyrank.feed(scaled(0), skip=True)"), "--steps", 1, code=2)[1]
+    assert "skip=True counts rows, and a batch has {'scale': 3, 'x': 5, 'target': 5}" in error
 
 
 def test_the_run_ends_and_so_does_the_command(net, folder):
