@@ -167,8 +167,13 @@ Result<void> Feed::runToTheEnd() {
     return well;
   // A run that goes on may have had all of them.
   if (batches.samples() < layout.batch() && batches.isFromTheStart())
-    return Error{fmt::format("it ended after {} samples, and a batch has {}",
-                             batches.samples(), layout.batch())};
+    return Error{fmt::format(
+        "it ended after {} samples, and a batch has {}; {}", batches.samples(),
+        layout.batch(),
+        batches.samples() == 0
+            ? "a feed writes blocks to the file that POLYRANK_FEED names, as "
+              "polyrank.feed() of Python does; what it prints is only shown"
+            : "give it more, or compile the plan for a smaller batch")};
   note(fmt::format(
       "{} has ended after {} samples{}; so does the run, after the step with "
       "the last of them",
