@@ -7,14 +7,17 @@ input's length. Rows are taken in the files' order. A run that goes on from a ch
 """
 
 import argparse
+import shlex
 import sys
 
 from ._feed import feed
 from ._tools import Error
 
+_BLOCK = 64 << 20  # about the most bytes in a block of several rows
+
 
 def _rowsOf(path):
-    """The tables of a file, some rows each."""
+    """The parts of a file in their order: the number of rows of each, and a function that reads them as a table."""
     try:
         import pyarrow
     except ImportError:
@@ -24,8 +27,14 @@ def _rowsOf(path):
             from pyarrow import parquet
 
             with parquet.ParquetFile(path) as file:
+                def read(group):
+                    try:
+                        return file.read_row_group(group)
+                    except (OSError, pyarrow.ArrowException) as error:
+                        raise Error(f"{path}: {error}") from None
+
                 for group in range(file.num_row_groups):
-                    yield file.metadata.row_group(group).num_rows, lambda group=group: file.read_row_group(group)
+                    yield file.metadata.row_group(group).num_rows, lambda group=group: read(group)
         elif path.endswith((".arrow", ".feather", ".ipc")):
             memory = pyarrow.memory_map(path)
             try:
@@ -65,20 +74,25 @@ def _arrayOf(path, name, column):
         column = column.flatten()
     kind = column.type
     if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
-        raise wrong(f"holds text: polyrank tokenize {path} --tokenizer tokenizer.json --text-field {name} -o tokens")
-    if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)):
+        raise wrong(f"holds text: polyrank tokenize {shlex.quote(path)} --tokenizer tokenizer.json --text-field {shlex.quote(name)} "
+                    "-o tokens")
+    if not _isNumber(kind):
         raise wrong(f"holds {kind}, which is no number: give others with --columns, or write a loader")
     if column.null_count:
         raise wrong(f"has {column.null_count} values that are missing (null): fill them in first")
     return column.to_numpy(zero_copy_only=False).reshape(-1, *lengths)
 
 
-def _isOfNumbers(kind):
+def _isNumber(kind):
     import pyarrow
 
+    return pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
+
+
+def _isOfNumbers(kind):
     while hasattr(kind, "value_type"):
         kind = kind.value_type
-    return pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
+    return _isNumber(kind)
 
 
 def _columnsOf(path, table, columns):
@@ -92,8 +106,8 @@ def _columnsOf(path, table, columns):
 
 
 def read(paths, columns=None, epochs=1, first=0, rows=1024):
-    """Batches of at most so many rows, from row `first` of the run on; `columns` has the column of each input, `epochs`
-    is how often the files are read (0: without end)."""
+    """Batches of at most so many rows, fewer where rows are long, from row `first` of the run on; `columns` has the column
+    of each input, `epochs` is how often the files are read (0: without end)."""
     done = epoch = 0
     while epochs == 0 or epoch < epochs:
         before = done
@@ -101,8 +115,9 @@ def read(paths, columns=None, epochs=1, first=0, rows=1024):
             for count, table in _rowsOf(path):
                 if first < done + count:
                     part = table().slice(max(0, first - done))
-                    for begin in range(0, len(part), rows):
-                        yield _columnsOf(path, part.slice(begin, rows), columns)
+                    size = max(1, min(rows, _BLOCK * len(part) // max(1, part.nbytes)))
+                    for begin in range(0, len(part), size):
+                        yield _columnsOf(path, part.slice(begin, size), columns)
                 done += count
         if done == before:
             raise Error(f"{', '.join(paths)}: no rows")

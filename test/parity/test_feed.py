@@ -143,6 +143,19 @@ def test_columns_of_tables(net, folder, expected, kind):
     assert same(folder / "w.safetensors", expected)
 
 
+def test_blocks_of_long_rows_are_small(folder, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.syspath_prepend(PYTHON)
+    from polyrank import columns
+
+    monkeypatch.setattr(columns, "_BLOCK", 800)
+    parquet.write_table(pyarrow.table({"x": [[0.0] * 25] * 10}), folder / "t.parquet")
+    parts = list(columns.read([str(folder / "t.parquet")]))
+    assert max(len(part["x"]) for part in parts) in (3, 4) and sum(len(part["x"]) for part in parts) == 10
+
+
 def test_columns_that_are_no_numbers(folder):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
@@ -155,6 +168,19 @@ def test_columns_that_are_no_numbers(folder):
         done = subprocess.run([sys.executable, "-m", "polyrank.columns", folder / "t.parquet", "--columns", column],
                               env={**os.environ, "POLYRANK_FEED": "/dev/null"}, capture_output=True, text=True)
         assert done.returncode == 1 and message in done.stderr, done.stderr
+
+
+def test_columns_of_a_damaged_file(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = folder / "t.parquet"
+    parquet.write_table(pyarrow.table({"x": list(range(100))}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(60) + whole[64:])  # the footer is whole, the first page is not
+    done = subprocess.run([sys.executable, "-m", "polyrank.columns", path], env={**os.environ, "POLYRANK_FEED": "/dev/null"},
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith(f"polyrank.columns: {path}: "), done.stderr
 
 
 def test_a_run_goes_on_at_its_sample_or_says_that_it_does_not(net, folder, expected):
