@@ -8,10 +8,12 @@ and is not learned: NAME.mask marks it, for polyrank-run --mask-prompts. Files m
 
 import argparse
 import array
+import csv
 import gzip
 import json
 import os
 import sys
+import zlib
 from pathlib import Path
 
 from ._tools import Error
@@ -34,8 +36,7 @@ def _records(path):
         if kind == ".txt":
             yield path, file.read()
         elif kind == ".csv":
-            import csv
-
+            csv.field_size_limit(1 << 30)  # else 128 KiB, which a document may exceed
             for number, row in enumerate(csv.DictReader(file), 2):
                 yield f"{path}, row {number}", row
         elif kind == ".json":
@@ -73,7 +74,7 @@ def _textOf(where, record, field):
     if not isinstance(record, dict):
         raise Error(f"{where}: is {type(record).__name__}, not an object with fields")
     if field not in record:
-        raise Error(f"{where}: has no field '{field}'; it has: {', '.join(record)}")
+        raise Error(f"{where}: has no field '{field}'; it has: {', '.join(map(str, record))}")
     if not isinstance(record[field], str):
         what = "missing (null)" if record[field] is None else f"no text, but {type(record[field]).__name__}"
         raise Error(f"{where}: field '{field}' is {what}")
@@ -83,14 +84,24 @@ def _textOf(where, record, field):
 def documents(options):
     """(prompt, text) of each document; the prompt is empty without --prompt-field."""
     for path in options.files:
-        for where, record in _records(path):
-            if isinstance(record, str) and options.prompt_field:
-                raise Error(f"{path}: text has no field '{options.prompt_field}'")
-            if isinstance(record, str) and options.lines:
-                yield from (("", line) for line in record.splitlines() if line)
-                continue
-            prompt = _textOf(where, record, options.prompt_field) if options.prompt_field else ""
-            yield prompt, _textOf(where, record, options.text_field)
+        try:
+            yield from _documentsOf(path, options)
+        except UnicodeDecodeError as error:
+            raise Error(f"{path}: is no text in UTF-8 ({error}); iconv -f ENCODING -t UTF-8 makes it so") from None
+        except (OSError, EOFError, zlib.error, csv.Error) as error:
+            raise Error(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _documentsOf(path, options):
+    for where, record in _records(path):
+        if isinstance(record, str) and options.prompt_field:
+            raise Error(f"{path}: text has no field '{options.prompt_field}'")
+        if isinstance(record, str) and options.lines:
+            # Not splitlines(), which also splits at form feeds and others.
+            yield from (("", line) for line in record.replace("\r\n", "\n").split("\n") if line)
+            continue
+        prompt = _textOf(where, record, options.prompt_field) if options.prompt_field else ""
+        yield prompt, _textOf(where, record, options.text_field)
 
 
 def _tokenizerOf(path):
@@ -104,11 +115,16 @@ def _tokenizerOf(path):
         raise Error(f"{path}: is no tokenizer.json of tokenizers: {error}") from None
 
 
+def _sizeOf(tokenizer):
+    """One more than the largest token, since numbers may be left out."""
+    return max(tokenizer.get_vocab().values(), default=-1) + 1
+
+
 def _eosOf(tokenizer, text):
     if text is None:
         return []
     number = int(text) if text.isdecimal() else tokenizer.token_to_id(text)
-    if number is None or number >= tokenizer.get_vocab_size():
+    if number is None or number >= _sizeOf(tokenizer):
         raise Error(f"--eos {text}: the tokenizer has no such token")
     return [number]
 
@@ -171,7 +187,7 @@ def tokenize(options):
     tokenizer.no_truncation()
     tokenizer.no_padding()
     eos = _eosOf(tokenizer, options.eos)
-    kind = "uint16" if tokenizer.get_vocab_size() <= 1 << 16 else "int32"
+    kind = "uint16" if _sizeOf(tokenizer) <= 1 << 16 else "int32"
     name = options.output.removesuffix(".bin").removesuffix(".idx")
     output, empty, group = _Output(name, kind, bool(options.prompt_field)), 0, []
     try:
@@ -207,7 +223,7 @@ def main(arguments=None):
                         help="without those that the tokenizer itself adds to a text")
     try:
         tokenize(parser.parse_args(arguments))
-    except (Error, OSError, UnicodeDecodeError) as error:
+    except (Error, OSError) as error:
         sys.exit(f"polyrank tokenize: {error}")
 
 

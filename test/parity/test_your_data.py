@@ -264,6 +264,16 @@ def test_text_of_each_format(shell, tokenizer, kind):
     assert indexOf("out.idx")[1].tolist() == np.cumsum([len(each) for each in expected]).tolist()
 
 
+def test_documents_are_long_and_lines_are_lines(shell, tokenizer):
+    made, path = tokenizer
+    Path("a.csv").write_text(f"text\n{'it was ' * 30000}\n")
+    Path("a.txt").write_bytes("the best\x0cof times\u2028it was\r\nthe worst\n".encode())
+    for file, texts in (("a.csv", ["it was " * 30000]), ("a.txt", ["the best\x0cof times\u2028it was", "the worst"])):
+        shell("polyrank tokenize", file, "--lines", "--tokenizer", str(path), "-o", "out")
+        assert np.fromfile("out.bin", np.uint16).tolist() == sum((made.encode(text).ids for text in texts), [])
+        assert len(indexOf("out.idx")[1]) == len(texts)
+
+
 def test_prompts_are_not_learned(shell, tokenizer):
     made, path = tokenizer
     Path("tokenizer.json").write_bytes(path.read_bytes())
@@ -294,10 +304,15 @@ def test_what_tokenize_refuses(shell, tokenizer):
     Path("b.jsonl").write_text('{"content": "a"}\n')
     Path("c.jsonl").write_text('{"text": "a"\n')
     Path("empty.jsonl").write_text("\n")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    Path("cut.txt.gz").write_bytes(gzip.compress(b"text" * 100)[:-10])
+    Path("d.csv").write_text("content,n\na,1,2\n")
     for args, message in ((("a.jsonl",), "a.jsonl, line 2: field 'text' is missing (null)"),
                           (("b.jsonl",), "b.jsonl, line 1: has no field 'text'; it has: content"),
                           (("c.jsonl",), "c.jsonl, line 1: "), (("none.jsonl",), "No such file"),
                           (("empty.jsonl",), "there is no text to tokenize"), (("a.docx",), "a.docx: text is read of .txt"),
+                          (("latin.txt",), "latin.txt: is no text in UTF-8"), (("cut.txt.gz",), "cut.txt.gz: Compressed file ended"),
+                          (("d.csv",), "d.csv, row 2: has no field 'text'; it has: content, n, None"),
                           (("b.jsonl", "--text-field", "content", "--eos", "<none>"), "--eos <none>: the tokenizer has no such token")):
         assert message in shell("polyrank tokenize", *args, "--tokenizer", str(path), "-o", "out", code=1)
     Path("bad.json").write_text("{}")
