@@ -14,7 +14,7 @@ The work is done by the tools polyrank-compile, polyrank-run and polyrank-inspec
 what they report. Keyword arguments are the tools' own options (`polyrank compile --help`): `lr_schedule="cosine(..)"`
 is `--lr-schedule`, a list repeats an option, a dict gives it pairs, and True is a flag. What a tool refuses is an
 `Error` with the tool's own text. PyTorch is needed by `export` alone. `feed` is for a program of its own, which gives a
-run its samples (docs/data-files.md).
+run its samples (docs/your-data.md).
 """
 
 from ._export import export

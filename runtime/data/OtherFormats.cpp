@@ -12,7 +12,8 @@
 namespace polyrank::runtime {
 namespace {
 
-/// {0} is the path in quotes of the shell, {1} the path without its suffix.
+/// {0} is the path as a word of the shell, {1} the same without its suffix, and
+/// {2} the path as a word of a command that is in single quotes.
 constexpr std::string_view textFile =
     "text in it becomes tokens by: polyrank tokenize {0} --tokenizer "
     "tokenizer.json -o tokens; then give --data tokens.bin";
@@ -20,10 +21,10 @@ constexpr std::string_view textOrColumns =
     "text in it becomes tokens by: polyrank tokenize {0} --tokenizer "
     "tokenizer.json --text-field text -o tokens (then --data tokens.bin); "
     "columns of numbers are read by: --data 'command:python3 -m "
-    "polyrank.columns {0}'";
+    "polyrank.columns {2}'";
 constexpr std::string_view loader =
     "a loader of yours reads it: --data 'command:python3 loader.py', with "
-    "polyrank.feed(loader) in it; docs/data-files.md has one for archives of "
+    "polyrank.feed(loader) in it; docs/your-data.md has one for archives of "
     "WebDataset and one for folders of images";
 
 struct Format {
@@ -57,8 +58,23 @@ constexpr std::array formats{
 std::string quoted(const std::string &path) {
   constexpr std::string_view safe =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:@%";
-  return path.find_first_not_of(safe) == std::string::npos ? path
-                                                           : "\"" + path + "\"";
+  if (path.find_first_not_of(safe) == std::string::npos)
+    return path;
+  std::string word = "\"";
+  for (char c : path) {
+    if (std::string_view("\"\\$`").find(c) != std::string_view::npos)
+      word += '\\';
+    word += c;
+  }
+  return word + "\"";
+}
+
+/// The text within single quotes of the shell.
+std::string withinQuotes(const std::string &text) {
+  std::string within;
+  for (char c : text)
+    within += c == '\'' ? "'\\''" : std::string(1, c);
+  return within;
 }
 
 } // namespace
@@ -69,12 +85,12 @@ Result<void> refuseOtherFormat(const std::string &path) {
   if (isFolder(path))
     return Error{fmt::format("{}: is a folder; its files are named by a "
                              "pattern in quotes (--data '{}/*.bin'), or {}",
-                             path, withoutSlash(path), loader)};
+                             path, withinQuotes(withoutSlash(path)), loader)};
   for (const Format &format : formats)
     if (suffix == format.suffix)
-      return Error{
-          fmt::format("{}: is {}; {}", path, format.what,
-                      fmt::format(fmt::runtime(format.todo), word, without))};
+      return Error{fmt::format("{}: is {}; {}", path, format.what,
+                               fmt::format(fmt::runtime(format.todo), word,
+                                           without, withinQuotes(word)))};
   return {};
 }
 

@@ -217,6 +217,8 @@ def test_marked_prompts_are_not_learned(still, shifting, tmp_path, labels):
 OTHER_FORMATS = {
     "a.parquet": "is a Parquet file; text in it becomes tokens by: polyrank tokenize {0} --tokenizer tokenizer.json --text-field text "
                  "-o tokens (then --data tokens.bin); columns of numbers are read by: --data 'command:python3 -m polyrank.columns {0}'",
+    "it's $5.parquet": "polyrank tokenize \"{1}/it's \\$5.parquet\" --tokenizer tokenizer.json --text-field text -o tokens (then --data "
+                       "tokens.bin); columns of numbers are read by: --data 'command:python3 -m polyrank.columns \"{1}/it'\\''s \\$5.parquet\"'",
     "a.arrow": "--data 'command:python3 -m polyrank.columns {0}'",
     "a.csv": "--data 'command:python3 -m polyrank.columns {0}'",
     "a.jsonl": "polyrank tokenize {0} --tokenizer tokenizer.json -o tokens; then give --data tokens.bin",
@@ -237,7 +239,7 @@ def test_another_format_is_answered_with_what_to_type(still, tmp_path, name):
     else:
         path.write_bytes(b"PAR1 anything")
     error = tool("run", still[0], "--data", path, "--steps", 1, code=1)[1]
-    without = path if name.endswith("/") else path.with_suffix("")
+    without = path if name.endswith("/") else path.parent if " " in name else path.with_suffix("")
     assert OTHER_FORMATS[name].format(path, without) in error and "name it" not in error
 
 
