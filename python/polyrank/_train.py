@@ -40,7 +40,7 @@ class _Feeder:
 
 
 class _Streams:
-    """What a process writes, read by threads, so that it never waits for who reads: the records of its log, its messages,
+    """Reads the output of a process in threads, so that it never waits for a reader: the records of its log, its messages,
     which also go to standard error, and its report. It knows nothing of the `Training` that owns it: that one ends when
     nothing holds it any more."""
 
@@ -107,7 +107,7 @@ class Training:
         log = open(read, encoding="utf-8")
         try:
             options = {**self._dataOption(data), **options, "log": f"/dev/fd/{written}", "json": True}
-            # In a session of its own: an interrupt reaches it once, from here.
+            # The process has a session of its own, so that an interrupt reaches it once, from here.
             process = start([tool, os.fspath(plan), *arguments(options)], pass_fds=(written,), start_new_session=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except BaseException:

@@ -1,4 +1,5 @@
-// What to type for each format.
+// Errors for data in formats that --data does not read, with the commands that
+// convert or load them.
 
 #include "runtime/data/OtherFormats.h"
 

@@ -18,21 +18,21 @@ namespace polyrank::runtime {
 
 struct FeedOptions {
   FeedName name;
-  /// How long a feed may give nothing.
+  /// A feed that gives nothing for this long fails.
   std::chrono::milliseconds limit = std::chrono::minutes(10);
   bool allowsNan = false;
-  FeedInput::Say say; // shows what the command says
+  FeedInput::Say say; // shows the lines that the command writes
 };
 
 /// Assembles the blocks of a feed to batches. A part of a batch at the end of
 /// the feed is not used.
 class FeedBatches {
 public:
-  /// Where the bytes come from, and where batches go.
+  /// The functions that read the feed's bytes and store its batches.
   struct Ends {
     /// Reads this many bytes, or less at the end.
     std::function<Result<size_t>(void *into, size_t size)> read;
-    /// The memory of a batch; empty if the run has ended.
+    /// Returns the memory of a batch; empty if the run has ended.
     std::function<std::span<std::byte>(uint64_t number)> room;
     std::function<void(uint64_t number)> publish;
   };
@@ -48,7 +48,7 @@ public:
   /// The number of samples that were read.
   uint64_t samples() const { return next - first; }
   bool isFromTheStart() const { return first == 0; }
-  /// The last of them, which fill no batch.
+  /// The number of the last samples, which do not fill a batch.
   uint64_t samplesLeft() const { return filled; }
   /// False if the feed did not say with which sample it begins, although that
   /// is not the first.
@@ -65,8 +65,8 @@ private:
   uint64_t first, next; // numbers of samples
   bool allowsNan;
   Ends ends;
-  std::span<std::byte> batch; // that is being filled
-  uint64_t filled = 0;        // rows of it
+  std::span<std::byte> batch; // the one that is being filled
+  uint64_t filled = 0;        // the number of its rows that are there
   std::atomic<bool> exact = true;
 };
 
@@ -79,10 +79,10 @@ public:
                                              uint64_t first);
   ~Feed();
 
-  /// The memory for the ranks.
+  /// Returns the file descriptor of the memory that the ranks map.
   int descriptor() const { return ring.descriptor(); }
   bool isExact() const { return batches.isExact(); }
-  /// What the user is to be told, once each.
+  /// Returns the messages for the user that came since the last call.
   std::vector<std::string> takeNotes();
 
 private:

@@ -24,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int tick = 100; // milliseconds
-// How long a command may go on after it has closed the feed, or was asked to
-// end.
+// A command may go on for this long after it has closed the feed, or was asked
+// to end; then it is killed.
 constexpr auto grace = std::chrono::seconds(2);
 
 Error systemError(const FeedName &name, const char *what) {
@@ -74,13 +74,13 @@ public:
         pidFile(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
         listener([this] { listen(); }) {}
   ~Command() override {
-    file.close(); // its next write fails
+    file.close(); // so the command's next write fails
     if (!endsWithin(std::chrono::milliseconds(0))) {
       ::kill(-pid, SIGTERM);
       endsWithin(grace);
     }
-    // What it has started, too. Until it is reaped its number is not given to
-    // another group.
+    // This also kills the processes that the command has started. The kernel
+    // gives the number of the group to no other until the command is reaped.
     ::kill(-pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     isEnding = true;
@@ -89,7 +89,8 @@ public:
 
   Result<void> finish(bool isWhole) override {
     bool isDone = endsWithin(grace);
-    // What it does after the feed, such as ending its workers, is its own.
+    // After a whole feed the command's exit status does not count: it may fail
+    // while it ends its workers, for example.
     if (isWhole)
       return {};
     if (!isDone)
@@ -107,7 +108,7 @@ public:
   }
 
   std::string lastLines() override {
-    // The last ones may come a moment after the end of the feed.
+    // The last lines may come a moment after the end of the feed.
     if (endsWithin(std::chrono::milliseconds(tick)))
       for (auto end = Clock::now() + std::chrono::milliseconds(tick);
            !isDrained && Clock::now() < end;)
@@ -124,7 +125,8 @@ private:
     return "the command gives nothing";
   }
 
-  /// Leaves it as a zombie.
+  /// True if the command has ended. It stays a zombie, so that its number is
+  /// not given to another process.
   bool hasEnded() {
     siginfo_t info{};
     if (waitid(P_PID, static_cast<id_t>(pid), &info,
@@ -148,7 +150,7 @@ private:
     return true;
   }
 
-  /// Reads what the command says until it is closed.
+  /// Reads the command's output and errors until it has closed them.
   void listen() {
     std::array<char, 4096> buffer{};
     while (!isEnding) {
@@ -205,8 +207,9 @@ std::vector<std::string> environmentOf(int feed, uint64_t first) {
   return all;
 }
 
-/// The child: a group of its own, so that all that it starts can be ended, and
-/// a Ctrl-C at the terminal is for the launcher alone.
+/// Runs the command in the child. The child gets a process group of its own, so
+/// that everything it starts can be killed together, and a Ctrl-C at the
+/// terminal reaches the launcher alone.
 [[noreturn]] void becomeCommand(pid_t launcher, int feed, int errors,
                                 char **arguments, char **environment) {
   setpgid(0, 0);
@@ -216,7 +219,7 @@ std::vector<std::string> environmentOf(int feed, uint64_t first) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL); // what it writes after the end of the run
+  signal(SIGPIPE, SIG_DFL); // a write after the end of the run ends it
   int input = ::open("/dev/null", O_RDONLY);
   dup2(input, STDIN_FILENO);
   dup2(errors, STDOUT_FILENO);

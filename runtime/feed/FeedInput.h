@@ -1,4 +1,4 @@
-// Where the bytes of a feed come from: a command, or a FIFO.
+// The source of a feed's bytes: a command, or a FIFO.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace polyrank::runtime {
 
-/// What --data names if it names a feed: `command:python loader.py`,
+/// The value of a --data option that names a feed: `command:python loader.py`,
 /// `fifo:PATH`, or the path of a FIFO.
 struct FeedName {
   enum class Kind { Command, Fifo };
@@ -42,7 +42,8 @@ public:
   /// POLYRANK_FEED_FIRST the number of the sample with which it is to begin.
   /// Its output and its errors go to `say` by lines, as far as they are few, in
   /// another thread. To be called by the thread that lives as long as the
-  /// process: the command dies with it.
+  /// process: the shell of the command is killed with it, and what the shell
+  /// has started ends at its next write, since nobody reads any more.
   using Say = std::function<void(const std::string &text)>;
   static Result<std::unique_ptr<FeedInput>>
   open(const FeedName &name, uint64_t first, const Say &say);
@@ -56,18 +57,19 @@ public:
   /// Fails if whoever wrote the feed did not end well; `isWhole` is true if it
   /// said that the feed ends.
   virtual Result<void> finish(bool isWhole) = 0;
-  /// What is to be added to an error of the feed: the last lines of the
-  /// command, after a line break.
+  /// Returns the text that is added to an error of the feed: the last lines of
+  /// the command, after a line break.
   virtual std::string lastLines() { return ""; }
 
 protected:
   explicit FeedInput(Descriptor file) : file(std::move(file)) {}
 
-  /// What a read of 0 bytes means: true if the feed is at its end.
+  /// Called after a read of 0 bytes. True if that means the end of the feed.
   virtual bool isAtEnd() = 0;
   /// True if whoever writes has ended, although others may have the file open.
   virtual bool isGone() { return false; }
-  /// Why nothing comes: the end of a message that begins with the time.
+  /// Returns the reason why nothing comes, as the end of a message that begins
+  /// with the time ("for 5 seconds ...").
   virtual std::string whyNothing() const = 0;
 
   Descriptor file;

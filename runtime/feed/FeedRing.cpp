@@ -11,8 +11,8 @@
 
 namespace polyrank::runtime {
 
-/// At the begin of the memory. The needs of ranks follow, and at
-/// `batchesBegin` the batches.
+/// The memory begins with this. The needs of the ranks follow, and the batches
+/// begin at `batchesBegin`.
 struct FeedRing::Head {
   enum class State : uint32_t { Open, Ended, Failed };
 
@@ -52,7 +52,7 @@ FeedLayout::FeedLayout(std::vector<InputSpec> inputs, uint64_t batch)
 }
 
 uint64_t FeedLayout::ringBytes(int ranks) const {
-  // Of the head there is no more than a few pages.
+  // The head takes no more than a few pages.
   constexpr uint64_t headPages = 4;
   return headPages * pageBytes +
          alignedTo(static_cast<uint64_t>(ranks) * sizeof(uint64_t), pageBytes) +
@@ -147,7 +147,8 @@ std::optional<Result<bool>> FeedRing::look(int rank, uint64_t number) {
     ++shared.taken;
     wakeAll(shared.taken);
   }
-  // What is published before the end is seen with it.
+  // The state is read first: whoever sees the end also sees all batches that
+  // were published before it.
   Head::State state = shared.state;
   if (number < shared.published)
     return Result<bool>(true);

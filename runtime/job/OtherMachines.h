@@ -50,7 +50,7 @@ public:
 
   /// From now on the others are told where the ranks of this job are, and it is
   /// aborted when another machine fails; until `unwatch`, which must precede
-  /// the end of the job..
+  /// the end of the job.
   virtual void watch(JobControl &job) = 0;
   virtual void unwatch() = 0;
   /// The processes of this machine's ranks, -1 for one that does not run.
@@ -68,8 +68,8 @@ public:
 
   /// Shows a line, or several, on the terminal of machine 0.
   virtual void tell(const std::string &text) = 0;
-  /// What other machines have told and was not taken yet; on machine 0 alone.
-  /// Each begins with the name of the machine.
+  /// Returns the lines that other machines have told since the last call; on
+  /// machine 0 alone. Each begins with the name of the machine.
   virtual std::vector<std::string> takeTold() = 0;
 
   /// Asks that all ranks of all machines end after the same step: the latest

@@ -106,8 +106,6 @@ Result<void> Stepper::storeOutputs(uint64_t step) {
   return {};
 }
 
-/// Unless all samples were checked before the run, all ranks agree before any
-/// of them begins the step, so that the training up to there can be saved.
 Result<void> Stepper::awaitSamples(const Pending &next) {
   Result<bool> isThere =
       rank.data->await(rank.batchOf(next.step), [this]() -> Result<void> {
@@ -128,6 +126,8 @@ bool Stepper::savesAny() const {
   return rank.options.savesAny() || !rank.options.checkpoints.folder.empty();
 }
 
+/// Unless all samples were checked before the run, all ranks agree before any
+/// of them begins the step, so that the training up to there can be saved.
 Result<void> Stepper::fillInputs(Pending &next) {
   uint64_t step = next.step;
   if (rank.data->isStream()) {

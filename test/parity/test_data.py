@@ -195,7 +195,7 @@ def test_a_model_that_shifts_its_labels_gets_the_tokens_themselves(shifting, tmp
 
 @pytest.mark.parametrize("labels", ["next", "same"])
 def test_marked_prompts_are_not_learned(still, shifting, tmp_path, labels):
-    """What SFT has: of each document the beginning is a prompt."""
+    """As in supervised fine-tuning, where each document begins with a prompt."""
     plan, loss = still if labels == "next" else shifting
     tokens = write(tmp_path / "a.bin", 2, STEPS * BATCH)
     marks = np.random.default_rng(3).integers(2, size=len(tokens)).astype(np.uint8)

@@ -98,7 +98,7 @@ def same(path, expected):
 
 
 def test_a_feed_is_the_file_that_it_reads(net, folder, expected):
-    """In blocks of 5 rows, and steps of 8; without --steps the run ends with the feed."""
+    """The blocks have 5 rows and the steps 8; without --steps the run ends with the feed."""
     save_to = ("--save", folder / "w.safetensors")
     _, said = run(net, loader(folder, "polyrank.feed(batches)"), "--steps", STEPS, *save_to)
     assert same(folder / "w.safetensors", expected)
@@ -366,7 +366,7 @@ def test_a_feed_that_takes_as_long_as_a_step_costs_nothing(net, folder, monkeypa
     monkeypatch.setenv("POLYRANK_FAIL", "step.after:hit=0:action=delay=40")
     run(net, loader(folder, body), "--steps", 20, "--log", folder / "log")
     steps = tools.stepsOf(folder / "log")[5:]
-    # What follows a step is no part of it, so a step has what the feed still lacks then.
+    # The delay after a step is no part of the next, which waits only for what the feed still needs then.
     assert np.median([record["data_seconds"] for record in steps]) < 0.02
 
 

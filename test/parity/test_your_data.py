@@ -148,7 +148,7 @@ def test_folders_of_images(shell):
     batches = batchesOf("python3 images_loader.py train", 6)
     pixels = np.concatenate([batch["image"] for batch in batches])
     assert pixels.shape[1:] == (3, 16, 16) and -2.2 < pixels.min() < -1 and 1 < pixels.max() < 2.7
-    # Of 21 files: two crops of one may be equal by chance.
+    # There are 21 files, and two crops of one may be equal by chance.
     assert len({each.tobytes() for each in pixels}) > 2 * 21
     # From another sample on it gives the same.
     Path("blocks").unlink()

@@ -43,17 +43,17 @@ public:
   /// Closes the connection.
   void close();
 
-  /// What to poll; -1: nothing.
+  /// Returns the socket to poll; -1 if there is none.
   int descriptor() const { return socket.get(); }
   short events() const;
-  /// When `serve` has something to do at the latest.
+  /// Returns the latest time at which `serve` has something to do.
   Time nextTime(Time now) const;
 
   bool isOpen() const { return stage == Stage::Open; }
   bool isFlushed() const { return out.isEmpty(); }
   /// An error that no further attempt mends: another key, another protocol.
   const std::optional<Error> &fatal() const { return hopeless; }
-  /// Why the last attempt failed; empty: there was none.
+  /// Returns the reason why the last attempt failed; empty if none has.
   const std::string &lastError() const { return last; }
   /// "HOST:PORT".
   std::string where() const;

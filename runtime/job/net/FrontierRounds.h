@@ -1,4 +1,4 @@
-// Lets the ranks of all machines end, or save, after the same step.
+// Lets the ranks of all machines end after the same step.
 //
 // `JobMember::mayBegin` is one look at the page of its machine, so a machine
 // may not decide alone how far its ranks go. The coordinator asks all machines
@@ -18,7 +18,7 @@
 
 namespace polyrank::runtime::net {
 
-/// What the coordinator wants of a machine.
+/// An order of the coordinator to a machine.
 struct FrontierOrder {
   enum class Phase : uint32_t {
     Free, // nothing
@@ -33,8 +33,8 @@ struct FrontierOrder {
   bool operator==(const FrontierOrder &) const = default;
 };
 
-/// What a machine says: the round that it obeys and, once it holds, the latest
-/// step that a rank of it has begun.
+/// The answer of a machine: the round that it obeys and, once it holds, the
+/// latest step that a rank of it has begun.
 struct FrontierAnswer {
   uint32_t round = 0;
   uint64_t begun = 0;
@@ -68,7 +68,7 @@ public:
   /// Leaves out a machine whose ranks have all ended well: it holds for ever.
   void leaveOut(int machine, uint64_t begun);
   const FrontierOrder &order() const { return current; }
-  /// What the machine has answered last.
+  /// Returns the machine's latest answer.
   const FrontierAnswer &answerOf(int machine) const {
     return answers[static_cast<size_t>(machine)].answer;
   }

@@ -19,7 +19,7 @@ constexpr std::string_view coordinatorRole = "coordinator", nodeRole = "node";
 
 Error refusal(const std::string &why) { return {why, Error::Fault::Rank}; }
 
-/// What both MACs cover, and what the keys are derived from.
+/// The bytes that both MACs cover and the keys are derived from.
 std::vector<uint8_t> transcriptOf(const Claim &claim, uint64_t incarnation,
                                   const Nonce &nodes,
                                   const Nonce &coordinators) {

@@ -27,7 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using Time = std::chrono::nanoseconds;
 
-/// How long the end of the last messages is waited for.
+/// A machine that ends waits at most this long until its last messages are
+/// sent.
 constexpr Time farewell = 2s;
 
 Time nowOf() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -226,7 +227,8 @@ void Network::work() {
   if (client && node.phase() != Node::Phase::Failed &&
       node.phase() != Node::Phase::Done)
     client->serve(node, now);
-  // What has come was read: now silence counts.
+  // Everything that has come was read above, so a machine that seems silent
+  // now is silent.
   if (coordinator)
     coordinator->tick(now);
   bool isDue = now >= node.nextPulse();

@@ -1,5 +1,5 @@
-// How a polyrank-run becomes one machine of a job: the only header of this
-// folder that tools and sessions need, with JobKey.h and NodeStatement.h.
+// Makes a polyrank-run one machine of a job. Tools and sessions need no other
+// header of this folder, but JobKey.h and NodeStatement.h.
 
 #pragma once
 
@@ -18,8 +18,8 @@ namespace polyrank::runtime::net {
 struct JoinOptions {
   int machines = 1; // at most 2048
   int machine = 0;  // this one; 0 is the coordinator
-  /// Where the coordinator is: a name or an address, IPv4 or IPv6 without
-  /// brackets, all of whose addresses are tried. Machine 0 does not look it up.
+  /// The name or the address of the coordinator, IPv4 or IPv6 without brackets.
+  /// All addresses of a name are tried. Machine 0 does not look it up.
   std::string host;
   uint16_t port = 0;
   /// The address on which machine 0 listens, and from which other machines

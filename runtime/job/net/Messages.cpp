@@ -12,7 +12,6 @@ namespace {
 
 using Bounds = MessageBounds;
 
-/// How many ranks fit into one pulse: far fewer bytes than a body may have.
 template <class Archive>
 void fields(Archive &archive, RankReport &report) {
   archive.choice(report.phase, RankPhase::Left);
@@ -38,6 +37,7 @@ void fields(Archive &archive, RemoteRank &rank) {
   archive.list(rank.wait.ranks, Bounds::blockers, sizeof(int32_t),
                [](auto &each, int &blocker) { each.integer(blocker); });
 }
+/// A RemoteRank takes at least so many bytes.
 constexpr size_t leastOfRank = 64;
 
 template <class Archive>

@@ -16,11 +16,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t listenerTag = 0; // no link has the number 0
-/// What a node does not read is kept up to here; then it is lost.
+/// The server keeps at most so many bytes that a node does not read; beyond
+/// that the node counts as lost.
 constexpr size_t mostUnsent = 8 << 20;
 constexpr size_t mostAtOnce = 256 << 10;
-/// How long a connection that is closed waits for its other end: so what was
-/// sent last gets there.
+/// A connection that is closed waits at most this long for its other end, so
+/// that the bytes that were sent last arrive.
 constexpr auto farewell = 1s;
 
 } // namespace

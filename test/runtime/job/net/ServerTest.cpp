@@ -105,7 +105,7 @@ protected:
     send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return socket;
   }
-  /// What has come, or "closed".
+  /// Returns the bytes that have come, or "closed".
   std::string heard(const Descriptor &socket) {
     char buffer[4096];
     ssize_t got = recv(socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
@@ -293,7 +293,8 @@ TEST_F(PortTest, FiveHundredNodesComeAtOnce) {
         return isRunning();
       },
       20s));
-  // What this process worked: the machine may be busy with others.
+  // The time is that of this process alone: the machine may be busy with
+  // others.
   double seconds = double(std::clock() - worked) / CLOCKS_PER_SEC;
   double megabytes = double(most - before) / 1e6;
   RecordProperty("seconds", std::to_string(seconds));
