@@ -109,8 +109,7 @@ def test_program_trains_as_pytorch(case, programs, dataset, tmp_path):
         case, programs(case.model), tmp_path, "adamw(lr=1e-3,betas=0.9:0.999,eps=1e-8,weight_decay=0.01)", 5, data
     )
     theirs, _ = reference.train(case.model, case.microbatches, "adamw", 5, torch.float32)
-    difference = max(abs(a - b) / abs(b) for a, b in zip(run.losses, theirs))
-    assert difference <= 1e-4 or difference <= 3 * reference.spread(case.model, case.microbatches, "adamw", 5)[0]
+    reference.checkLosses(run.losses, theirs, case.model, case.microbatches, "adamw", 5)
 
 
 # ===-- what the file says --------------------------------------------------===#

@@ -101,16 +101,12 @@ def test_each_pair_of_options_is_in_some_row():
 
 
 @remembered
-def train(model, microbatches, clip, update, dtype, threads=2, nudge=0):
-    """PyTorch's losses, norms before clipping, and parameters after the steps. With a nudge, from parameters whose last
-    bits are drawn from it."""
+def train(model, microbatches, clip, update, dtype, threads=2, seed=0):
+    """PyTorch's losses, norms before clipping, and parameters after the steps. A seed nudges the parameters first."""
     torch.set_num_threads(threads)
     spec = tools.MODELS[model]
     network = spec.fresh().to(dtype)
-    if nudge:
-        generator = torch.Generator().manual_seed(nudge)
-        for parameter in network.parameters():
-            parameter.data *= 1 + 2**-23 * torch.randint(-1, 2, parameter.shape, generator=generator)
+    reference.nudge(network, seed)
     _, _, make, schedule = UPDATES[update]
     optimizer = make(network.parameters(), spec.sgd / 10)
     scheduler = schedule and schedule(optimizer)
