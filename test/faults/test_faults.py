@@ -329,7 +329,8 @@ def test_22_a_signal_between_two_attempts_ends_the_run(trainings, tmp_path):
 
 def test_23_nothing_that_waits_reads_the_clock_that_people_set():
     for file in [*(ROOT / "runtime").rglob("*.cpp"), *(ROOT / "runtime").rglob("*.h"), *(ROOT / "tools/polyrank-run").glob("*")]:
-        if file.parent.name == "report":  # which says when something was, and waits for nothing
+        # These say when something was, and wait for nothing.
+        if file.parent.name == "report" or file.name == "ErrorFile.cpp":
             continue
         assert not re.search(r"CLOCK_REALTIME|system_clock|gettimeofday|\btime\((nullptr|NULL|0)\)", file.read_text()), file
 

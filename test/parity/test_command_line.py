@@ -271,7 +271,7 @@ def test_check_says_which_of_plan_and_options_is_wrong(mlp, dataset):
 def test_a_file_of_another_kind_gets_no_other_name(mlp, tmp_path):
     (tmp_path / "corpus.parquet").write_bytes(b"PAR1" + bytes(99))
     error = refuse("run", mlp, "--data", tmp_path / "corpus.parquet", "--steps", 1)
-    assert "corpus.parquet: files called .parquet are not read; write the tokens as uint16 into a .bin" in error
+    assert "corpus.parquet: is a Parquet file; text in it becomes tokens by: polyrank tokenize" in error
 
 
 def test_log_and_report_have_what_scripts_rely_on(mlp, dataset, tmp_path):

@@ -82,7 +82,9 @@ class Subject:
         """The first gradients of PyTorch, by name."""
         if precision not in self.known:
             model = copy.deepcopy(self.model).train(self.row.training)
-            with torch.autocast("cpu", TYPES.get(precision, torch.bfloat16), enabled=precision != "fp32"):
+            # oneDNN has an LSTM of narrow types on some CPUs alone, PyTorch has its own on all.
+            with (torch.backends.mkldnn.flags(enabled=not isinstance(model, Lstm)),
+                  torch.autocast("cpu", TYPES.get(precision, torch.bfloat16), enabled=precision != "fp32")):
                 loss = self.row.loss(model(**self.row.inputs))
             loss.backward()
             self.known[precision] = {key: torch.zeros_like(p).double() if p.grad is None else p.grad.double()

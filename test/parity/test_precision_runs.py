@@ -23,7 +23,12 @@ def compiled(case, exported, plan, *options):
 
 
 def weights(case, options, exported, dataset, folder):
-    plan = case.compile(exported(case.model), folder / "plan", ADAMW, *options)
+    plan = folder / "plan"
+    case.notes(exported(case.model), plan, ADAMW, *options)
+    memory = tools.inspect(plan)["memory_per_rank"]
+    # A CPU without products in narrow types widens their operands first, in buffers of up to a tenth of such a small arena:
+    # no order of placing was found in which these leave gaps of less than 1.1 %.
+    assert memory["total"] <= 1.02 * memory["lower_bound"]
     return tools.train(plan, dataset(case.model, case.microbatches), 4, folder / "run").tensors
 
 
