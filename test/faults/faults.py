@@ -55,6 +55,13 @@ def _hearSignals():
         signal.signal(number, signal.SIG_DFL)
 
 
+def _programOf(process):
+    try:
+        return os.readlink(f"/proc/{process}/exe")
+    except OSError:  # it has ended
+        return ""
+
+
 class Run:
     """A run of a training in a folder of its own, which it owns."""
 
@@ -77,9 +84,13 @@ class Run:
                 [str(word) for word in [*command, *options]], stdout=errors, stderr=errors,
                 env={**os.environ, "POLYRANK_FAIL": fail}, cwd=folder, preexec_fn=_hearSignals)
 
-    def ranks(self):
+    def children(self):
         number = self.process.pid
         return sorted(int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split())
+
+    def ranks(self):
+        """The children that run the launcher's own program, and not the command of a feed."""
+        return [child for child in self.children() if _programOf(child) in ("", _programOf(self.process.pid))]
 
     def logged(self):
         """Steps in the log, of which the last line may not be whole."""

@@ -1,11 +1,11 @@
 """Kills ranks and the launcher of a run with checkpoints and evaluations at random, in each of its moments; the final weights and losses must be
 bit for bit those of a run to which nothing has happened.
 
-    soak.py [--times N] [--seed S] [--kind data|four|pipe]
+    soak.py [--times N] [--seed S] [--kind data|four|pipe] [--feed]
 
 The moments take turns: ranks load, run steps, evaluate, a checkpoint is written and committed, the launcher pauses before a restart. A rank that
 is killed is restarted by its launcher (--restarts); of a launcher that is killed, or ended by SIGTERM as a scheduler does, the same command line
-starts again, with --resume auto. The exit code of each must be the one that docs/operating.md says. POLYRANK_BIN names the tools: of a build with
+starts again, with --resume auto. With --feed the samples come from a command, which is killed too. The exit code of each must be the one that docs/operating.md says. POLYRANK_BIN names the tools: of a build with
 failpoints (preset dev), which make the short moments longer. Prints a line for every tenth kill and ends with 1 at the first run that is wrong.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import shlex
 import signal
 import sys
 import tempfile
@@ -26,14 +27,33 @@ import faults  # noqa: E402
 import tools  # noqa: E402
 from models import MODELS  # noqa: E402
 
+PYTHON = Path(__file__).parents[2] / "python"
 STEPS, EVERY, EVALUATED = 400, 7, 20
 MOMENTS = ("load", "step", "evaluation", "commit", "pause")
 # Pauses before a restart double with each.
 RESTARTS_OF_ONE = 2
+# Each start begins with the sample that the run needs next.
+LOADER = """
+import sys
+import numpy as np
+import polyrank
+data = dict(np.load(sys.argv[1]))
+def batches(first, size=7):
+    while True:
+        yield {name: array[np.arange(first, first + size) % len(array)] for name, array in data.items()}
+        first += size
+polyrank.feed(batches)
+"""
 SLOWER = "load.before:hit=0:attempt=0:action=delay=100;checkpoint.before_rename:rank=launcher:hit=0:action=delay=10"
 
 
-def makeTraining(folder, kind):
+def commandOf(folder):
+    (folder / "loader.py").write_text(LOADER)
+    words = sys.executable, folder / "loader.py", folder / "data.npz"
+    return f"command:PYTHONPATH={shlex.quote(str(PYTHON))} exec {shlex.join(map(str, words))}"
+
+
+def makeTraining(folder, kind, isFed):
     model, plan = folder / "model.onnx", folder / "plan"
     MODELS["mlp"].export(model)
     data = MODELS["mlp"].data(2)
@@ -43,7 +63,7 @@ def makeTraining(folder, kind):
     mesh = {"data": "data=2", "four": "data=4", "pipe": "pipe=2"}[kind]
     tools.tool("compile", model, "-o", plan, "--mesh", mesh, *MODELS["mlp"].inputOptions, "--loss", MODELS["mlp"].lossOption,
                "--optimizer", "adamw(lr=0.01)", "--microbatches", 2, "--threads", 1)
-    training = faults.Training(plan, folder / "data.npz")
+    training = faults.Training(plan, commandOf(folder) if isFed else folder / "data.npz")
     done = faults.Run(training, folder / "undisturbed", *options(folder)).end()
     assert done.code == faults.DONE, done.error
     training.weights, training.losses = done.saved, lossesOf(done.log)
@@ -95,6 +115,11 @@ def awaitMoment(moment, run, seconds=20):
     return False
 
 
+def feedOf(run):
+    """The process that gives the samples; 0: none."""
+    return next((child for child in run.children() if child not in run.ranks()), 0)
+
+
 def send(process, number):
     try:
         os.kill(process, number)
@@ -117,14 +142,17 @@ class Soak:
             return 0
         time.sleep(self.chance.uniform(0, 0.02))
         ranks = run.ranks()
-        whom = "launcher" if moment == "pause" or not ranks else self.chance.choice(["rank", "rank", "launcher", "scheduler"])
+        feed = feedOf(run)
+        whom = "launcher" if moment == "pause" or not ranks else self.chance.choice(
+            ["rank", "rank", "launcher", "scheduler", *["feed"] * bool(feed)])
         number = signal.SIGTERM if whom == "scheduler" or (whom == "launcher" and self.chance.random() < 0.5) else signal.SIGKILL
-        if not send(self.chance.choice(ranks) if whom == "rank" else run.process.pid, number):
+        victim = {"rank": self.chance.choice(ranks or [0]), "feed": feed}.get(whom, run.process.pid)
+        if not send(victim, number):
             return 0
-        self.kills[moment, "rank" if whom == "rank" else "launcher"] += 1
+        self.kills[moment, whom if whom in ("rank", "feed") else "launcher"] += 1
         if self.total() % 10 == 0:
             print(f"{self.total()} kills in {self.runs} runs", flush=True)
-        return 0 if whom == "rank" else number
+        return 0 if whom in ("rank", "feed") else number
 
     def once(self, place):
         """One launcher, until its end."""
@@ -175,10 +203,11 @@ def main():
     parser.add_argument("--times", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=["data", "four", "pipe"], default="data")
+    parser.add_argument("--feed", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        Soak(makeTraining(folder, chosen.kind), folder, chosen.times, random.Random(chosen.seed)).go()
+        Soak(makeTraining(folder, chosen.kind, chosen.feed), folder, chosen.times, random.Random(chosen.seed)).go()
 
 
 if __name__ == "__main__":
