@@ -4,6 +4,7 @@
 
 #include "runtime/comm/shm/ShmMemory.h"
 
+#include <numeric>
 #include <utility>
 
 namespace polyrank::runtime {
@@ -13,6 +14,10 @@ class ShmHost : public CommunicatorHost {
 public:
   explicit ShmHost(shm::Memory created) : memory(std::move(created)) {}
   std::vector<int> descriptors() const override { return memory.descriptors(); }
+  Result<void> connect(const CommunicatorPeers &) override {
+    return Error{"ranks of one machine are not connected by addresses",
+                 Error::Fault::Rank};
+  }
   void wakeSleepers() const override { memory.wakeSleepers(); }
 
 private:
@@ -20,6 +25,17 @@ private:
 };
 
 } // namespace
+
+int RankMachines::firstOf(int other) const {
+  return std::accumulate(ranks.begin(), ranks.begin() + other, 0);
+}
+
+int RankMachines::machineOf(int rank) const {
+  int machine = 0;
+  while (rank >= firstOf(machine + 1))
+    ++machine;
+  return machine;
+}
 
 Result<std::unique_ptr<CommunicatorHost>>
 hostCommunicators(const CommunicatorNeeds &needs) {
@@ -31,7 +47,9 @@ hostCommunicators(const CommunicatorNeeds &needs) {
       std::make_unique<ShmHost>(std::move(memory)));
 }
 
-int communicatorFilesOf(int ranks) { return shm::filesOf(ranks); }
+int communicatorFilesOf(int ranks, int machines) {
+  return machines > 1 ? 2 + 4 * ranks : shm::filesOf(ranks);
+}
 
 Result<std::unique_ptr<Communicator>>
 attachCommunicator(std::span<const int> descriptors, JobMember &job,
