@@ -1,7 +1,9 @@
-// Ranks of one machine, which communicate by shared memory.
+// Ranks of one machine, which communicate by shared memory, or of several, which
+// have connections as well.
 
 #include "runtime/comm/MakeCommunicator.h"
 
+#include "runtime/comm/net/NetCommunicator.h"
 #include "runtime/comm/shm/ShmMemory.h"
 
 #include <numeric>
@@ -39,6 +41,8 @@ int RankMachines::machineOf(int rank) const {
 
 Result<std::unique_ptr<CommunicatorHost>>
 hostCommunicators(const CommunicatorNeeds &needs) {
+  if (needs.machines && needs.machines->ranks.size() > 1)
+    return net::hostCommunicators(needs);
   shm::MemoryOptions options;
   options.slotBytes = needs.channelBytes;
   options.program = needs.program;
@@ -48,12 +52,14 @@ hostCommunicators(const CommunicatorNeeds &needs) {
 }
 
 int communicatorFilesOf(int ranks, int machines) {
-  return machines > 1 ? 2 + 4 * ranks : shm::filesOf(ranks);
+  return machines > 1 ? net::filesOf(ranks) : shm::filesOf(ranks);
 }
 
 Result<std::unique_ptr<Communicator>>
 attachCommunicator(std::span<const int> descriptors, JobMember &job,
                    const PlanHash &program) {
+  if (descriptors.size() != size_t(shm::filesOf(job.worldSize())))
+    return net::NetCommunicator::attach(descriptors, job, program);
   return shm::attach(descriptors, job, program);
 }
 

@@ -57,6 +57,7 @@ Result<ChannelEnd> ShmCommunicator::openChannel(const Channel &channel) {
     if (auto taken = takeSlots(opened, channel.hasValues); !taken)
       return wrong(taken.error().message);
   channels.push_back(opened);
+  hasOpened(channels.back());
   return ChannelEnd{static_cast<uint32_t>(channels.size() - 1)};
 }
 
@@ -204,6 +205,8 @@ Result<Arrival> ShmCommunicator::send(ChannelEnd end, DeviceSpan value,
     completion.started = freed, completion.lastStarter = channel.peer;
   ++channel.count;
   channel.header->sent.store(channel.count);
+  hasMoved(channel, std::min(value.size, channel.bytes),
+           static_cast<bool>(times));
   ring(channel);
   CollectiveStatistics &counter = counters[transferStatistics];
   ++counter.calls;
@@ -256,6 +259,7 @@ Result<Arrival> ShmCommunicator::receive(ChannelEnd end, DeviceSpan into,
   slotRecordOf(channel).freedAt = given.value_or(now);
   ++channel.count;
   channel.header->received.store(channel.count);
+  hasMoved(channel, 0, static_cast<bool>(freed));
   ring(channel);
   CollectiveStatistics &counter = counters[transferStatistics];
   ++counter.calls;
@@ -293,7 +297,7 @@ Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
 Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (auto alive = job().checkLauncher(); !alive)
     return alive;
-  JobMember::Presence presence = job().presenceOf(channel.peer);
+  JobMember::Presence presence = presenceOf(channel.peer);
   if (presence == JobMember::Presence::Expected ||
       presence == JobMember::Presence::Present)
     return {};
@@ -301,7 +305,7 @@ Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (channel.header->isOver(
           {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
-  return failed(job().describeAbsence(channel.peer) + "; " +
+  return failed(describeAbsence(channel.peer) + "; " +
                 describeWait(self));
 }
 

@@ -85,16 +85,25 @@ Result<std::unique_ptr<Communicator>> attach(std::span<const int> descriptors,
 Result<std::unique_ptr<Communicator>>
 ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
                         const ProgramDigest &program) {
-  std::string name = "rank " + std::to_string(job.rank());
-  if (descriptors.size() != size_t(filesOf(job.worldSize())))
+  std::unique_ptr<ShmCommunicator> communicator(
+      new ShmCommunicator(job, shmProperties, 0, job.worldSize()));
+  if (auto opened = communicator->mapMemory(descriptors, program); !opened)
+    return opened.error();
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+Result<void> ShmCommunicator::mapMemory(std::span<const int> descriptors,
+                                   const ProgramDigest &program) {
+  std::string name = "rank " + std::to_string(self);
+  if (descriptors.size() != size_t(filesOf(countNear)))
     return Error{name + ": " + std::to_string(descriptors.size()) +
                      " files are not the memory of " +
-                     std::to_string(job.worldSize()) + " ranks",
+                     std::to_string(countNear) + " ranks",
                  Error::Fault::Rank};
   POLYRANK_ASSIGN(page, ControlPage::map(descriptors[0]));
   const ControlHeader &header = page.header();
   if (header.version != controlVersion ||
-      header.worldSize != uint32_t(job.worldSize()))
+      header.worldSize != uint32_t(worldSize()))
     return Error{name + ": the control page is not of this job",
                  Error::Fault::Rank};
   if (header.program != program)
@@ -104,28 +113,25 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
                      "start it again",
                  Error::Fault::Rank};
 
-  std::unique_ptr<ShmCommunicator> communicator(new ShmCommunicator(job));
-  for (int file : descriptors)
-    fcntl(file, F_SETFD, FD_CLOEXEC);
-  communicator->file = Descriptor(descriptors[0]);
-  for (int rank = 0; rank < job.worldSize(); ++rank) {
-    Descriptor sending(descriptors[1 + 2 * rank]);
-    if (rank == job.rank())
-      communicator->sending = std::move(sending);
-    communicator->receiving.emplace_back(descriptors[2 + 2 * rank]);
+  for (int each : descriptors)
+    fcntl(each, F_SETFD, FD_CLOEXEC);
+  file = Descriptor(descriptors[0]);
+  receiving.resize(worldSize());
+  for (int near = 0; near < countNear; ++near) {
+    Descriptor end(descriptors[1 + 2 * near]);
+    if (firstNear + near == self)
+      sending = std::move(end);
+    receiving[firstNear + near] = Descriptor(descriptors[2 + 2 * near]);
   }
-  communicator->control = std::move(page);
+  control = std::move(page);
   // A rank that crashes dumps what it has sent, and not what others have.
-  for (int rank = 0; rank < job.worldSize(); ++rank)
-    if (auto slots = communicator->control.slots(rank);
-        rank != job.rank() && !slots.empty())
+  for (int rank = 0; rank < worldSize(); ++rank)
+    if (auto slots = control.slots(rank); rank != self && !slots.empty())
       madvise(slots.data(), slots.size(), MADV_DONTDUMP);
-  communicator->arenas.resize(job.worldSize());
-  communicator->spinNanoseconds =
-      job.hasOwnCores() ? spinNanosecondsWhenAlone : 0;
-  communicator->wakes = job.onAbort(
-      [control = &communicator->control] { control->wakeSleepers(); });
-  return std::unique_ptr<Communicator>(std::move(communicator));
+  arenas.resize(worldSize());
+  spinNanoseconds = job().hasOwnCores() ? spinNanosecondsWhenAlone : 0;
+  wakes = job().onAbort([this] { control.wakeSleepers(); });
+  return {};
 }
 
 ShmCommunicator::~ShmCommunicator() {
@@ -162,8 +168,8 @@ ShmCommunicator::registerMemory(std::shared_ptr<const DeviceMemory> memory) {
 Result<void> ShmCommunicator::reach(LocalGroup &group) {
   if (group.isReached)
     return {};
-  for (int32_t rank : group.ranks)
-    if (auto reached = awaitArena(rank); !reached)
+  for (int member : group.near)
+    if (auto reached = awaitArena(group.ranks[member]); !reached)
       return reached;
   group.isReached = true;
   return {};
@@ -253,6 +259,8 @@ Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks,
     seen[ranks[m]] = true;
     if (ranks[m] == self)
       group.me = static_cast<int>(m);
+    if (isNear(ranks[m]))
+      group.near.push_back(static_cast<int>(m));
   }
   if (!seen[self])
     return failed("rank " + std::to_string(self) +
@@ -260,6 +268,8 @@ Result<Group> ShmCommunicator::createGroup(std::span<const int32_t> ranks,
   POLYRANK_ASSIGN(entry, findEntry(ranks));
   group.entry = entry;
   groups.push_back(std::move(group));
+  if (groups.back().crosses())
+    hasCreated(groups.back());
   return Group{static_cast<uint32_t>(groups.size() - 1)};
 }
 
@@ -468,7 +478,7 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
   mine.record = record;
   mine.exchanged = operation.exchanged;
   job().setOperation(record.id);
-  uint32_t pieces = 0;
+  uint32_t pieces = 0; // that can be claimed
   if (!operation.isExchange) {
     publishOffsets(operation, mine);
     operation.isSmall = isSmall(operation);
@@ -484,10 +494,15 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
       .store(uint64_t(operation.turn() + 1) << 32 | pieces,
              std::memory_order_release);
   mine.arrival.store(operation.turn() + 1, std::memory_order_release);
+  if (group.crosses()) {
+    hasStarted(operation, record);
+    if (!operation.isExchange)
+      ++pieces; // what this rank moves between machines
+  }
   uint64_t before = slot.progress.fetch_add(OperationSlot::oneStart + pieces,
                                             std::memory_order_acq_rel);
   if (before / OperationSlot::oneStart + 1 == group.ranks.size())
-    return completeStart(operation);
+    return completeStart(operation, self);
   return {};
 }
 
@@ -548,9 +563,10 @@ void ShmCommunicator::publishOffsets(Operation &operation,
                        operation.turn(), transfers.size()});
 }
 
-/// Called by the member that starts the operation last: compares the records of
-/// all members, and lets them begin the work.
-Result<void> ShmCommunicator::completeStart(const Operation &operation) {
+/// Called by the member that starts the operation last, or by who brings its
+/// message: compares the records of all members, and lets them begin the work.
+Result<void> ShmCommunicator::completeStart(const Operation &operation,
+                                            int starter) {
   const LocalGroup &group = *operation.group;
   const OperationRecord &first = memberOf(operation, 0).record;
   for (int m = 1; m < group.members(); ++m) {
@@ -566,7 +582,7 @@ Result<void> ShmCommunicator::completeStart(const Operation &operation) {
   uint64_t pieces =
       slot.progress.load(std::memory_order_relaxed) % OperationSlot::oneStart;
   slot.progress.store(pieces, std::memory_order_relaxed);
-  slot.lastStarter = self;
+  slot.lastStarter = starter;
   slot.startedAt = monotonicNanoseconds();
   slot.linkEndsAt = 0;
   if (int64_t time = wholeNanoseconds(operation.linkTime)) {
@@ -576,7 +592,7 @@ Result<void> ShmCommunicator::completeStart(const Operation &operation) {
     free = std::max(free, slot.startedAt) + time;
     slot.linkEndsAt = free;
   }
-  slot.lastFinisher = self;
+  slot.lastFinisher = starter;
   slot.finishedAt = slot.startedAt;
   if (operation.isSmall)
     workAlone(operation);
@@ -585,6 +601,8 @@ Result<void> ShmCommunicator::completeStart(const Operation &operation) {
     wake(operation);
   if (pieces > 0)
     ring(group);
+  if (group.crosses())
+    hasTurned(group);
   return {};
 }
 

@@ -41,7 +41,7 @@ public:
   void setCommThreads(int count) override;
   CommunicatorStatistics statistics() const override { return counters; }
 
-private:
+protected:
   /// A rank's registered memory in this process.
   struct Arena {
     std::byte *base = nullptr;
@@ -53,12 +53,16 @@ private:
     int me = 0;         // this rank's member number
     std::vector<int32_t> ranks;
     uint64_t operations = 0; // started by this rank
-    bool isReached = false;  // the memory of all members
+    bool isReached = false;  // the memory of all members of this machine
+    /// The members that are on this machine, ascending.
+    std::vector<int> near;
     LinkTime link;
     /// When the link to each member has delivered what was sent so far.
     std::map<uint32_t, int64_t> linkFreeAt;
 
     int members() const { return static_cast<int>(ranks.size()); }
+    /// True if it has members on other machines.
+    bool crosses() const { return near.size() < ranks.size(); }
   };
 
   /// The work of one owner as a linear range [begin, end): the elements of its
@@ -86,6 +90,22 @@ private:
     /// The slot's turn until all members have started it; see OperationSlot.
     uint32_t turn() const {
       return static_cast<uint32_t>(2 * (number / ringSlots));
+    }
+  };
+  /// The addresses of a member's buffers in this rank's mapping.
+  struct Places {
+    std::byte *base;
+    const BufferOffsets *ring; // of publishedTransfers
+    uint32_t first;
+
+    const BufferOffsets &at(size_t transfer) const {
+      return ring[(first + transfer) % publishedTransfers];
+    }
+    std::byte *input(size_t transfer) const {
+      return base + at(transfer).input;
+    }
+    std::byte *output(size_t transfer) const {
+      return base + at(transfer).output;
     }
   };
   /// An operation that this rank has started.
@@ -132,8 +152,56 @@ private:
     uint64_t count = 0; // values that this rank has sent or received
   };
 
-  explicit ShmCommunicator(JobMember &job)
-      : Communicator(job, shmProperties), self(job.rank()) {}
+  /// This machine has the ranks [first, first + count) of the job.
+  ShmCommunicator(JobMember &job, const CommunicatorProperties &properties,
+                  int first, int count)
+      : Communicator(job, properties), self(job.rank()), firstNear(first),
+        countNear(count) {}
+
+  /// Maps the control page and takes over the files of Memory.
+  Result<void> mapMemory(std::span<const int> descriptors,
+                         const ProgramDigest &program);
+  bool isNear(int rank) const {
+    return rank >= firstNear && rank < firstNear + countNear;
+  }
+
+  // What a communicator over several machines adds. Members on other machines
+  // have entries in this machine's control page, too: who brings their messages
+  // writes into it what they would have written.
+
+  /// A group, or this rank's end of a channel, was created.
+  /// @{
+  virtual void hasCreated(const LocalGroup &) {}
+  virtual void hasOpened(const OpenChannel &) {}
+  /// @}
+  /// This rank has started an operation of a group that crosses machines, which
+  /// has one piece for what this rank moves between machines, beside those that
+  /// can be claimed. Called before the operation can begin.
+  virtual void hasStarted(const Operation &, const OperationRecord &) {}
+  /// The turn of a slot of such a group has changed; called in any thread.
+  virtual void hasTurned(const LocalGroup &) const {}
+  /// This rank has written the channel's last value, of so many bytes, to its
+  /// slot, or has freed the slot of the last one. `isGiven` says that the times
+  /// of the slot's record are no times of this machine's clock.
+  virtual void hasMoved(const OpenChannel &, uint64_t /*bytes*/,
+                        bool /*isGiven*/) {}
+  /// This rank still waits, as this word says; 0: it does no more.
+  virtual void stillWaits(uint64_t /*word*/) {}
+  virtual JobMember::Presence presenceOf(int rank) const {
+    return job().presenceOf(rank);
+  }
+  virtual std::string describeAbsence(int rank) const {
+    return job().describeAbsence(rank);
+  }
+  /// The word of what a rank waits for, 0 if it does not wait.
+  virtual uint64_t waitingOf(int rank) const {
+    return control.rank(rank).waiting.load();
+  }
+  /// Called for a circle that was found twice in a row: true if it is certain
+  /// that all of its waits lasted at one time.
+  virtual bool isCertain(const std::vector<std::pair<int, uint64_t>> &) {
+    return true;
+  }
 
   Error failed(const std::string &message);
   /// Lets this rank reach the memory of all members, for which it waits until
@@ -152,7 +220,7 @@ private:
                               const OperationRecord &record);
   Result<void> makeRoom(Operation &operation);
   void publishOffsets(Operation &operation, MemberOperation &mine);
-  Result<void> completeStart(const Operation &operation);
+  Result<void> completeStart(const Operation &operation, int starter);
   Operation *findOpen(uint32_t entry, uint32_t slot, uint32_t turn);
   OperationSlot &slotOf(const Task &operation) const {
     return control.group(operation.group->entry).operations[operation.slot()];
@@ -192,8 +260,10 @@ private:
   bool extendCircle(WaitPath &path, std::vector<bool> &visited);
   /// Returns the ranks for which `rank` waits if it shows this word; none if
   /// the wait is over.
-  std::vector<int> findBlockers(int rank, uint64_t word);
-  std::string describeWait(int rank) const;
+  virtual std::vector<int> findBlockers(int rank, uint64_t word);
+  virtual std::string describeWait(int rank) const;
+  /// What comes after "rank 3 waits at value 7 (step 2, command 5) ".
+  std::string describeAwaited(uint64_t word) const;
 
   // Channels.cpp
   /// Returns the number of the channel among those of its sender.
@@ -229,11 +299,11 @@ private:
               int64_t from, int64_t to) const;
   void reducePiece(const Task &operation, const WorkRow &row, int owner,
                    int64_t from, int64_t to) const;
-  void addBordersPiece(const Task &operation, const WorkRow &row, int owner,
-                       int64_t from, int64_t to) const;
+  void addBordersPiece(const Task &operation, const WorkRow &row,
+                       std::span<const Places> places, int owner, int64_t from,
+                       int64_t to) const;
   void copyPiece(const Task &operation, const WorkRow &row, int owner,
                  int64_t from, int64_t to) const;
-  struct Places;
   Places placesOf(const Task &operation, int member) const;
   std::span<const Places> allPlaces(const Task &operation) const;
 
@@ -255,6 +325,7 @@ private:
   Job::AbortHook wakes;
   uint64_t spinNanoseconds = 0; // before a thread sleeps
   int self;
+  int firstNear, countNear; // the ranks of this machine
   std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;

@@ -34,7 +34,8 @@ Result<Memory> Memory::create(const MemoryOptions &options) {
   int ranks = static_cast<int>(options.slotBytes.size());
   if (ranks < 1 || options.groupCapacity < 1)
     return Error{"a job needs at least one rank", Error::Fault::Rank};
-  if (Result<void> allowed = allowDescriptors(ranks); !allowed)
+  int near = options.near.value_or(ranks);
+  if (Result<void> allowed = allowDescriptors(near); !allowed)
     return allowed.error();
   Memory memory;
   POLYRANK_ASSIGN(
@@ -46,7 +47,7 @@ Result<Memory> Memory::create(const MemoryOptions &options) {
                                                 options.program));
   memory.file = std::move(file);
   memory.control = std::move(page);
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < near; ++rank) {
     POLYRANK_ASSIGN(post, MemoryPost::create());
     memory.posts.push_back(std::move(post));
   }

@@ -8,6 +8,7 @@
 #include "runtime/comm/shm/MemoryPost.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct MemoryOptions {
   std::vector<uint64_t> slotBytes = {0};
   int groupCapacity = 1024; // distinct groups, over all ranks
   ProgramDigest program{};  // of the plan that all ranks run
+  /// How many of the ranks are on this machine; all of them if not given.
+  std::optional<int> near = {};
 };
 
 /// Created before the ranks start, and kept until they have ended. The memory
@@ -41,10 +44,10 @@ private:
 
   Descriptor file; // the control page
   ControlPage control;
-  std::vector<MemoryPost> posts; // by rank
+  std::vector<MemoryPost> posts; // by rank of this machine
 };
 
-/// The number of files of a job of so many ranks.
+/// The number of files of so many ranks of this machine.
 inline int filesOf(int ranks) { return 1 + 2 * ranks; }
 
 /// Creates the communicator of a rank that has joined its job, once for each

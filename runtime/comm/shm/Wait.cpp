@@ -80,10 +80,11 @@ Result<bool> ShmCommunicator::await(const Awaited &awaited) {
       break;
     }
     publishWait(awaited.word); // others may be to blame now
+    stillWaits(awaited.word);
     // All of these waits lasted from the first check to the second, so all were
     // in progress at the same time: none will ever end.
     auto found = findCircle();
-    if (!found.empty() && found == circle) {
+    if (!found.empty() && found == circle && isCertain(found)) {
       std::string message = "ranks wait for each other:";
       for (auto &[rank, word] : found)
         message += "\n  " + describeWait(rank);
@@ -95,6 +96,7 @@ Result<bool> ShmCommunicator::await(const Awaited &awaited) {
   awaited.sleepers.fetch_sub(1);
   waiting.store(0);
   job().endWait(self, awaited.word);
+  stillWaits(0);
   return result;
 }
 
@@ -185,7 +187,7 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
   for (int m = 0; m < group.members(); ++m) {
     if (isForStarts && hasStarted(m))
       continue;
-    JobMember::Presence presence = job().presenceOf(group.ranks[m]);
+    JobMember::Presence presence = presenceOf(group.ranks[m]);
     if (presence == JobMember::Presence::Expected ||
         presence == JobMember::Presence::Present)
       continue;
@@ -195,7 +197,7 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
     // The peer may have started it between the two checks, and left normally.
     if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
-    return failed(job().describeAbsence(group.ranks[m]) + "; " +
+    return failed(describeAbsence(group.ranks[m]) + "; " +
                   describeWait(self));
   }
   return {};
@@ -211,14 +213,18 @@ std::string ShmCommunicator::describeWait(int rank) const {
     return job().waitOf(rank).what == RankWait::What::Barrier
                ? text + "a barrier" + place + "of all ranks"
                : "rank " + std::to_string(rank) + " does not wait";
-  text += "value " + std::to_string(report.operation) + place;
+  return text + "value " + std::to_string(report.operation) + place +
+         describeAwaited(waiting);
+}
+
+std::string ShmCommunicator::describeAwaited(uint64_t waiting) const {
   if (ChannelWait::isOne(waiting)) {
     ChannelWait wait = ChannelWait::of(waiting);
     std::string peer = "rank " + std::to_string(wait.peer);
-    return text + (wait.isForRoom ? "until " + peer + " receives one before it"
-                                  : "for what " + peer + " sends");
+    return wait.isForRoom ? "until " + peer + " receives one before it"
+                          : "for what " + peer + " sends";
   }
-  text += "in the group of ranks ";
+  std::string text = "in the group of ranks ";
   uint32_t group = Wait::of(waiting).group;
   for (uint32_t m = 0; m < control.group(group).size; ++m)
     text +=
@@ -227,7 +233,7 @@ std::string ShmCommunicator::describeWait(int rank) const {
 }
 
 ShmCommunicator::WaitPath ShmCommunicator::findCircle() {
-  WaitPath path{{self, control.rank(self).waiting.load()}};
+  WaitPath path{{self, waitingOf(self)}};
   std::vector<bool> visited(worldSize());
   if (!extendCircle(path, visited))
     return {};
@@ -261,7 +267,7 @@ bool ShmCommunicator::extendCircle(WaitPath &path, std::vector<bool> &visited) {
       return true;
     if (visited[next])
       continue;
-    path.push_back({next, control.rank(next).waiting.load()});
+    path.push_back({next, waitingOf(next)});
     if (extendCircle(path, visited))
       return true;
     path.pop_back();

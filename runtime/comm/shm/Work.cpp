@@ -38,21 +38,6 @@ bool reduces(const Collective &collective) {
 
 } // namespace
 
-/// The addresses of a member's buffers in this rank's mapping.
-struct ShmCommunicator::Places {
-  std::byte *base;
-  const BufferOffsets *ring;
-  uint32_t first;
-
-  const BufferOffsets &at(size_t transfer) const {
-    return ring[(first + transfer) % publishedTransfers];
-  }
-  std::byte *input(size_t transfer) const { return base + at(transfer).input; }
-  std::byte *output(size_t transfer) const {
-    return base + at(transfer).output;
-  }
-};
-
 ShmCommunicator::Places ShmCommunicator::placesOf(const Task &operation,
                                                   int member) const {
   int rank = operation.group->ranks[member];
@@ -71,6 +56,8 @@ ShmCommunicator::allPlaces(const Task &operation) const {
 
 /// Depends only on extents, so it is the same on all members.
 bool ShmCommunicator::isSmall(const Task &operation) const {
+  if (operation.group->crosses())
+    return false;
   const Collective &collective = operation.collective;
   int64_t members = operation.group->members();
   int64_t each = smallBytes / bytesOf(collective.dtype) / members, all = 0;
@@ -91,6 +78,9 @@ void ShmCommunicator::fillRow(const Task &operation, int owner,
   row.pieces = 0;
   row.parts.clear();
   row.starts.assign(1, 0);
+  // Sums over several machines are taken along them, and are no pieces.
+  if (reduces(collective) && operation.group->crosses())
+    return;
   if (reduces(collective)) {
     for (const Transfer &transfer : collective.transfers)
       row.starts.push_back(
@@ -114,6 +104,8 @@ void ShmCommunicator::fillRow(const Task &operation, int owner,
       for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
         RowCopy copy =
             copyOf(collective, collective.transfers[t], members, owner, n);
+        if (!isNear(operation.group->ranks[copy.source]))
+          continue;
         // Skips the owner's own part of an in-place collective.
         if (copy.source == owner) {
           const BufferOffsets &at = places.at(t);
@@ -160,6 +152,8 @@ void ShmCommunicator::finishPieces(const Task &operation,
   slot.turn.store(operation.turn() + 2);
   if (slot.sleepers.load() > 0)
     wake(operation);
+  if (operation.group->crosses())
+    hasTurned(*operation.group);
 }
 
 /// Does the whole operation on this thread.
@@ -229,7 +223,7 @@ void ShmCommunicator::workOn(const Task &operation, const WorkRow &row,
   if (!rule.reduces)
     copyPiece(operation, row, owner, from, to);
   else if (rule.hasBorders())
-    addBordersPiece(operation, row, owner, from, to);
+    addBordersPiece(operation, row, allPlaces(operation), owner, from, to);
   else
     reducePiece(operation, row, owner, from, to);
 }
@@ -272,12 +266,11 @@ void ShmCommunicator::reducePiece(const Task &operation, const WorkRow &row,
 /// Each element of the owner's outputs is the sum, in group order, of what the
 /// members' widened blocks hold for it.
 void ShmCommunicator::addBordersPiece(const Task &operation, const WorkRow &row,
-                                      int owner, int64_t from,
-                                      int64_t to) const {
+                                      std::span<const Places> places, int owner,
+                                      int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
   int members = operation.group->members();
   int64_t element = bytesOf(collective.dtype);
-  std::span<const Places> places = allPlaces(operation);
   thread_local std::vector<const std::byte *> sources;
   size_t t = std::upper_bound(row.starts.begin(), row.starts.end(), from) -
              row.starts.begin() - 1;

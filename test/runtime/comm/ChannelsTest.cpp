@@ -416,6 +416,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(CommunicatorUnderTest{"shm", runOverShm},
                     CommunicatorUnderTest{"late", runLate},
                     CommunicatorUnderTest{"shmWithThreads", runWithCommThreads,
+                                          true},
+                    CommunicatorUnderTest{"machines", runOverMachines<4>,
                                           true}),
     [](const auto &communicator) { return communicator.param.name; });
 

@@ -511,6 +511,10 @@ INSTANTIATE_TEST_SUITE_P(
     , InFlightTest,
     testing::Values(CommunicatorUnderTest{"Shm", runOverShm},
                     CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads,
+                                          true},
+                    CommunicatorUnderTest{"TwoMachines", runOverMachines<2>,
+                                          true},
+                    CommunicatorUnderTest{"FourMachines", runOverMachines<4>,
                                           true}),
     [](const auto &instance) { return instance.param.name; });
 

@@ -1,7 +1,8 @@
-// Forks ranks over shared memory.
+// Forks ranks, over shared memory and over several machines.
 
 #include "test/runtime/comm/RankProcesses.h"
 
+#include "runtime/comm/MakeCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "test/runtime/queued/QueuedCommunicator.h"
 
@@ -88,11 +89,21 @@ private:
 using Wrap =
     std::unique_ptr<Communicator> (*)(std::unique_ptr<Communicator> inner);
 
-[[noreturn]] void runRank(const ShmJob &job, int rank, Wrap wrap,
+/// A rank in its process.
+struct JoinedRank {
+  std::unique_ptr<JobMember> near; // of the job of its machine
+  std::unique_ptr<JobMember> job;  // with the numbers of all machines
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator; // destroyed before these
+};
+/// Lets a rank join, in its process.
+using Join = std::function<Result<JoinedRank>(int rank)>;
+
+[[noreturn]] void runRank(const Join &join, int rank, Wrap wrap,
                           const RankMain &main, int pipe) {
   std::string text;
   {
-    auto joined = ShmRank::join(job, rank);
+    auto joined = join(rank);
     if (joined && wrap)
       joined->communicator = wrap(std::move(joined->communicator));
     text = joined ? main(*joined->communicator)
@@ -106,6 +117,142 @@ using Wrap =
     written += n;
   }
   _exit(0);
+}
+
+/// A rank of a job that its machine has, by the numbers of the job of all
+/// machines.
+class MemberOfMachine : public JobMember {
+public:
+  MemberOfMachine(JobMember &inner, const RankMachines &machines)
+      : inner(inner), machines(machines),
+        wakes(inner.onAbort([this] { wakeSleepers(); })) {}
+
+  int worldSize() const override { return machines.worldSize(); }
+  void abort(std::string_view message) override {
+    inner.fail("rank " + std::to_string(rank()) + ": " + std::string(message));
+  }
+  Result<void> health() const override { return inner.health(); }
+  RankReport report(int rank) const override {
+    return isNear(rank) ? inner.report(nearOf(rank)) : RankReport();
+  }
+  RankWait waitOf(int rank) const override {
+    RankWait wait;
+    if (isNear(rank))
+      wait = inner.waitOf(nearOf(rank));
+    for (int &each : wait.ranks)
+      each += machines.first();
+    return wait;
+  }
+  int rank() const override { return machines.first() + inner.rank(); }
+  bool mayBegin(uint64_t step) override { return inner.mayBegin(step); }
+  bool isClosedBefore(uint64_t step) const override {
+    return inner.isClosedBefore(step);
+  }
+  void setProgress(uint64_t step, uint32_t command) override {
+    inner.setProgress(step, command);
+  }
+  std::atomic<uint64_t> &deviceWord() override { return inner.deviceWord(); }
+  void setBeside(bool isBeside) override { inner.setBeside(isBeside); }
+  void beat() override { inner.beat(); }
+  Result<void> barrier() override { return inner.barrier(); }
+  Error fail(const std::string &message) override {
+    return inner.fail(message);
+  }
+  bool hasOwnCores() const override { return inner.hasOwnCores(); }
+  void setOperation(uint64_t id) override { inner.setOperation(id); }
+  void beginWait(uint64_t token, RankWait::What what,
+                 std::span<const int> ranks) override {
+    std::vector<int> near;
+    for (int rank : ranks)
+      if (isNear(rank))
+        near.push_back(nearOf(rank));
+    inner.beginWait(token, what, near);
+  }
+  void endWait(int rank, uint64_t token) override {
+    if (isNear(rank))
+      inner.endWait(nearOf(rank), token);
+  }
+  void addAwaited(int rank, uint64_t nanoseconds) override {
+    if (isNear(rank))
+      inner.addAwaited(nearOf(rank), nanoseconds);
+  }
+  Presence presenceOf(int rank) const override {
+    return isNear(rank) ? inner.presenceOf(nearOf(rank)) : Presence::Present;
+  }
+  Result<void> checkLauncher() override { return inner.checkLauncher(); }
+
+private:
+  bool isNear(int rank) const {
+    return machines.machineOf(rank) == machines.machine;
+  }
+  int nearOf(int rank) const { return rank - machines.first(); }
+
+  JobMember &inner;
+  RankMachines machines;
+  AbortHook wakes;
+};
+
+/// What the launchers of several machines have, for one plan.
+struct MachineJobs {
+  std::vector<RankMachines> machines;
+  std::vector<std::unique_ptr<JobControl>> controls;
+  std::vector<std::unique_ptr<CommunicatorHost>> hosts;
+  std::vector<Job::AbortHook> wakes;
+
+  static Result<MachineJobs> create(int count, const JobShape &shape);
+  Result<JoinedRank> join(int rank, uint64_t bytes) const;
+};
+
+Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
+  MachineJobs jobs;
+  count = std::min(count, shape.ranks);
+  RankMachines all;
+  all.address = "127.0.0.1";
+  for (int machine = 0; machine < count; ++machine)
+    all.ranks.push_back((shape.ranks + count - 1 - machine) / count);
+  CommunicatorPeers peers;
+  peers.incarnation = 0x1234567890abcdef;
+  peers.key[3] = 7;
+  for (int machine = 0; machine < count; ++machine) {
+    all.machine = machine;
+    jobs.machines.push_back(all);
+    POLYRANK_ASSIGN(control, local::createJob({all.count(),
+                                               shape.threadsPerRank}));
+    CommunicatorNeeds needs;
+    needs.channelBytes.assign(shape.ranks, shape.slotBytes);
+    needs.machines = all;
+    POLYRANK_ASSIGN(host, hostCommunicators(needs));
+    jobs.wakes.push_back(control->onAbort(
+        [each = host.get()] { each->wakeSleepers(); }));
+    for (uint16_t port : host->ports())
+      peers.listeners.push_back({all.address, port});
+    jobs.controls.push_back(std::move(control));
+    jobs.hosts.push_back(std::move(host));
+  }
+  if (count > 1)
+    for (const auto &host : jobs.hosts)
+      if (Result<void> connected = host->connect(peers); !connected)
+        return connected.error();
+  return std::move(jobs);
+}
+
+Result<JoinedRank> MachineJobs::join(int rank, uint64_t bytes) const {
+  size_t machine = machines.front().machineOf(rank);
+  const RankMachines &here = machines[machine];
+  JoinedRank joined;
+  POLYRANK_ASSIGN(member, local::joinJob(controls[machine]->descriptors(),
+                                         rank - here.first()));
+  joined.near = std::move(member);
+  joined.job = std::make_unique<MemberOfMachine>(*joined.near, here);
+  POLYRANK_ASSIGN(communicator,
+                  attachCommunicator(hosts[machine]->descriptors(),
+                                     *joined.job, {}));
+  joined.communicator = std::move(communicator);
+  joined.device = std::make_unique<IdleDevice>();
+  if (auto done = registerMemory(*joined.device, *joined.communicator, bytes);
+      !done)
+    return done.error();
+  return std::move(joined);
 }
 
 } // namespace
@@ -156,19 +303,12 @@ std::span<std::byte> registeredMemory() {
   return DeviceAccess::bytesOf(registered);
 }
 
-/// Forks the ranks; see CommunicatorUnderTest::run.
-static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
-                                    const RankMain &main,
-                                    const std::string &abortMessage) {
-  auto job =
-      ShmJob::create(std::vector<uint64_t>(shape.ranks, shape.sharedSize),
-                     shape.threadsPerRank, {}, shape.slotBytes);
+/// Forks the ranks; see CommunicatorUnderTest::run. `abort` is what the launcher
+/// does with its message.
+static std::vector<RankOutcome>
+runRanks(const JobShape &shape, const Join &join, Wrap wrap,
+         const RankMain &main, const std::function<void()> &abort) {
   std::vector<RankOutcome> outcomes(shape.ranks);
-  if (!job) {
-    for (RankOutcome &outcome : outcomes)
-      outcome.text = job.error().message;
-    return outcomes;
-  }
   auto start = Clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -181,12 +321,12 @@ static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
     processes[r].pipe = ends[0];
     processes[r].pid = fork();
     if (processes[r].pid == 0)
-      runRank(*job, r, wrap, main, ends[1]);
+      runRank(join, r, wrap, main, ends[1]);
     close(ends[1]);
   }
-  if (!abortMessage.empty()) {
+  if (abort) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    job->control->abort(abortMessage);
+    abort();
   }
   // A rank has ended when its pipe is closed. No rank is reaped before the last
   // one has ended: ranks must detect the death of one that is still a zombie.
@@ -224,6 +364,46 @@ static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
     outcomes[r].signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
   return outcomes;
+}
+
+static std::vector<RankOutcome> failedToCreate(const JobShape &shape,
+                                               const Error &error) {
+  RankOutcome outcome;
+  outcome.text = error.message;
+  return std::vector<RankOutcome>(shape.ranks, outcome);
+}
+
+static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
+                                    const RankMain &main,
+                                    const std::string &abortMessage) {
+  auto job =
+      ShmJob::create(std::vector<uint64_t>(shape.ranks, shape.sharedSize),
+                     shape.threadsPerRank, {}, shape.slotBytes);
+  if (!job)
+    return failedToCreate(shape, job.error());
+  Join join = [&](int rank) -> Result<JoinedRank> {
+    POLYRANK_ASSIGN(joined, ShmRank::join(*job, rank));
+    return JoinedRank{nullptr, std::move(joined.job), std::move(joined.device),
+                      std::move(joined.communicator)};
+  };
+  std::function<void()> abort;
+  if (!abortMessage.empty())
+    abort = [&] { job->control->abort(abortMessage); };
+  return runRanks(shape, join, wrap, main, abort);
+}
+
+std::vector<RankOutcome> runOverMachines(int machines, const JobShape &shape,
+                                         const RankMain &main,
+                                         const std::string &abortMessage) {
+  auto jobs = MachineJobs::create(machines, shape);
+  if (!jobs)
+    return failedToCreate(shape, jobs.error());
+  std::function<void()> abort;
+  if (!abortMessage.empty())
+    abort = [&] { jobs->controls.front()->abort(abortMessage); };
+  return runRanks(
+      shape, [&](int rank) { return jobs->join(rank, shape.sharedSize); },
+      nullptr, main, abort);
 }
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,

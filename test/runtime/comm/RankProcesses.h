@@ -78,6 +78,18 @@ struct CommunicatorUnderTest {
   }
 };
 
+/// Runs the ranks on so many machines, or on one for each rank if there are
+/// fewer: processes that have a job and shared memory of their own for each
+/// machine, and speak TCP over the loopback. The launcher aborts machine 0.
+std::vector<RankOutcome> runOverMachines(int machines, const JobShape &shape,
+                                         const RankMain &main,
+                                         const std::string &abortMessage);
+template <int machines>
+std::vector<RankOutcome> runOverMachines(const JobShape &shape,
+                                         const RankMain &main,
+                                         const std::string &abortMessage) {
+  return runOverMachines(machines, shape, main, abortMessage);
+}
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
 /// Runs each rank on a communicator that works late, in the background

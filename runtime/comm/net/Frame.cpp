@@ -1,0 +1,104 @@
+// Writes and reads headers.
+
+#include "runtime/comm/net/Frame.h"
+
+#include "runtime/job/net/Wire.h"
+
+#include <cstring>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace polyrank::runtime::net {
+namespace {
+
+/// The fields between incarnation and checksum, in the order of the bytes.
+template <class Archive, class Header>
+void fields(Archive &archive, Header &frame) {
+  archive.integer(frame.incarnation);
+  archive.integer(frame.group);
+  archive.integer(frame.operation);
+  archive.integer(frame.sequence);
+  archive.integer(frame.bytes);
+  archive.integer(frame.piece);
+  archive.integer(frame.unit);
+}
+
+Error damaged(const std::string &what) {
+  return Error{what, Error::Fault::Rank};
+}
+
+constexpr size_t sumAt = Frame::size - sizeof(uint64_t);
+
+} // namespace
+
+const char *nameOf(FrameKind kind) {
+  static constexpr const char *names[] = {
+      "group", "start",  "channel", "value", "sent",    "received", "wait",
+      "leave", "bye",    "abort",   "copy",  "partial", "result",   "border"};
+  return names[static_cast<size_t>(kind)];
+}
+
+uint64_t checksumOf(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::array<std::byte, Frame::size> encode(const Frame &frame) {
+  WireWriter writer;
+  fields(writer, frame);
+  writer.integer(static_cast<uint16_t>(frame.kind));
+  writer.integer(frame.stage);
+  writer.integer(frame.collective);
+  writer.integer(frame.dtype);
+  writer.integer(frame.reduction);
+  writer.integer(uint8_t(0));
+  writer.integer(frame.checksum);
+  writer.integer(
+      checksumOf(std::as_bytes(std::span<const uint8_t>(writer.bytes))));
+  std::array<std::byte, Frame::size> bytes;
+  static_assert(sumAt == 56);
+  std::memcpy(bytes.data(), writer.bytes.data(), bytes.size());
+  return bytes;
+}
+
+Result<Frame> decode(std::span<const std::byte, Frame::size> bytes,
+                     uint64_t incarnation, uint32_t sequence) {
+  WireReader reader(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  Frame frame;
+  uint16_t kind = 0;
+  uint8_t unused = 0;
+  uint64_t sum = 0;
+  fields(reader, frame);
+  reader.integer(kind);
+  reader.integer(frame.stage);
+  reader.integer(frame.collective);
+  reader.integer(frame.dtype);
+  reader.integer(frame.reduction);
+  reader.integer(unused);
+  reader.integer(frame.checksum);
+  reader.integer(sum);
+  if (sum != checksumOf(bytes.first(sumAt)))
+    return damaged("a header has changed on its way");
+  if (frame.incarnation != incarnation)
+    return damaged("a message is of another start of the job");
+  if (frame.sequence != sequence)
+    return damaged("message " + std::to_string(frame.sequence) +
+                   " came instead of message " + std::to_string(sequence));
+  if (kind > static_cast<uint16_t>(lastFrameKind) || unused != 0)
+    return damaged("a message is of the unknown kind " + std::to_string(kind));
+  if (frame.bytes > mostFrameBytes)
+    return damaged("a message says that " + std::to_string(frame.bytes) +
+                   " bytes follow");
+  frame.kind = static_cast<FrameKind>(kind);
+  return frame;
+}
+
+std::string describe(const Frame &frame) {
+  return std::string(nameOf(frame.kind)) + " " + std::to_string(frame.piece) +
+         " of part " + std::to_string(frame.unit) + " (stage " +
+         std::to_string(frame.stage) + ") of operation " +
+         std::to_string(frame.operation) + ", of " +
+         std::to_string(frame.bytes) + " bytes";
+}
+
+} // namespace polyrank::runtime::net

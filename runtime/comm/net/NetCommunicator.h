@@ -1,0 +1,254 @@
+// One rank's end of the communicator of several machines.
+//
+// Ranks of one machine meet in the control page, as in shm. A group that crosses
+// machines has an entry in the page of each of them, in which a member on
+// another machine stands like any other: it tells each machine what it starts,
+// and whoever gets the message writes it into the page. So operations begin and
+// end, and ranks wait for each other, as they do on one machine.
+//
+// What moves between machines is done by a thread of each rank, the wire
+// thread, once all members have started the operation. Then all outputs may be
+// written, and what comes needs no room but its own.
+
+#pragma once
+
+#include "runtime/comm/net/TcpWire.h"
+#include "runtime/comm/net/WirePage.h"
+#include "runtime/comm/shm/ShmCommunicator.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace polyrank::runtime::net {
+
+/// The same as shm's, with another name.
+inline constexpr CommunicatorProperties netProperties = fullProperties("net");
+
+class NetCommunicator : public shm::ShmCommunicator, private WireUser {
+public:
+  static Result<std::unique_ptr<Communicator>>
+  attach(std::span<const int> descriptors, JobMember &job,
+         const PlanHash &program);
+  ~NetCommunicator() override;
+
+private:
+  using Bytes = std::vector<std::byte>;
+  /// How much of a value goes into one frame.
+  static constexpr uint64_t valuePiece = 1 << 18;
+  /// What one rank has to copy from one other rank.
+  struct Incoming {
+    int member = 0; // the source
+    WorkRow row;    // its parts
+    uint32_t pieces = 0, next = 0;
+    std::vector<int> takers; // members of this machine whose outputs it is for
+  };
+  /// A range of the elements of a sum, which goes along the machines.
+  struct Unit {
+    uint32_t number = 0;
+    int64_t begin = 0, end = 0;
+    uint32_t pieces = 0, nextResult = 0;
+    std::vector<uint32_t> nextPartial; // by stage
+  };
+  /// An operation that this rank has started and that crosses machines, as the
+  /// wire thread knows it.
+  struct WireTask : Task {
+    std::vector<Transfer> transfers;
+    std::vector<int32_t> permutation;
+    uint64_t key = 0; // of the group
+    uint32_t floatMode = 0;
+    bool hasSent = false; // its sends are under way
+    /// The frames that it still sends and receives, and its sums of borders.
+    uint64_t left = 0;
+    /// By machine: its members, ascending.
+    std::map<int, std::vector<int>> members;
+    std::vector<Incoming> incoming; // of copies and of borders
+    uint64_t bordersLeft = 0;       // pieces of borders
+    /// By member: what has come of its widened blocks.
+    std::map<int, std::pair<Bytes, std::vector<shm::BufferOffsets>>> borders;
+    /// The stages of a sum: members that follow each other in the group and are
+    /// on one machine.
+    struct Stage {
+      int machine = 0;
+      std::vector<int> members;
+    };
+    std::vector<Stage> stages;
+    std::vector<int> resultPath; // machines, in the order of a result's way
+    std::vector<int64_t> starts; // of the transfers in the elements
+    std::vector<Unit> units;     // of which this rank does something
+  };
+  /// What a channel's sender tells its receiver of it.
+  struct ChannelMessage {
+    uint64_t bytes, offset;
+    uint32_t slots, firstRecord;
+  };
+  struct StartMessage {
+    shm::OperationRecord record;
+    uint64_t exchanged;
+    int64_t linkTime;
+    uint32_t member;
+  };
+  struct PendingStart {
+    LocalGroup *group;
+    uint64_t operation;
+    StartMessage message;
+  };
+
+  NetCommunicator(JobMember &job, WirePage page, const RankMachines &machines);
+
+  // What the rank's thread does.
+  Result<void> join(std::span<const int> files, const PlanHash &program);
+  Result<void> awaitPeers();
+  void hasCreated(const LocalGroup &group) override;
+  void hasOpened(const OpenChannel &channel) override;
+  void hasStarted(const Operation &operation,
+                  const shm::OperationRecord &record) override;
+  void hasTurned(const LocalGroup &group) const override;
+  void hasMoved(const OpenChannel &channel, uint64_t bytes,
+                bool isGiven) override;
+  void stillWaits(uint64_t word) override;
+  JobMember::Presence presenceOf(int rank) const override;
+  std::string describeAbsence(int rank) const override;
+  uint64_t waitingOf(int rank) const override;
+  std::vector<int> findBlockers(int rank, uint64_t word) override;
+  std::string describeWait(int rank) const override;
+  bool
+  isCertain(const std::vector<std::pair<int, uint64_t>> &circle) override;
+  /// Lets the wire thread call a function.
+  void post(std::function<void()> what);
+  /// Wakes the wire thread of a rank of this machine.
+  void ringWire(int rank) const;
+
+  // The wire thread.
+  void run();
+  /// Does what can be done now, until the wire has to be waited for.
+  Result<void> work();
+  void tellAbort();
+  void leave();
+  bool hasLeft() const;
+  int partnerOn(int machine) const;
+  /// Sends bytes to a rank, of a kind that has few.
+  void sendBytes(int peer, Frame frame, const void *data, size_t size);
+  void sendToMachines(const LocalGroup *group, const Frame &frame,
+                      const void *data, size_t size);
+
+  // WireUser; MirrorMessages.cpp
+  Result<std::byte *> placeOf(int peer, const Frame &frame) override;
+  Result<void> arrived(int peer, const Frame &frame) override;
+  void sent(const std::shared_ptr<void> &token) override;
+  void connected(int peer, uint32_t process) override;
+  void gone(int peer, const std::string &why) override;
+  Error wrong(int peer, const Frame &frame, const std::string &what) const;
+  Result<void> addGroup(int peer, const Frame &frame, const Bytes &body);
+  Result<void> addStart(int peer, const Frame &frame, const Bytes &body);
+  Result<void> applyStarts();
+  Result<void> addChannel(int peer, const Frame &frame, const Bytes &body);
+  Result<std::byte *> slotFor(int peer, const Frame &frame);
+  Result<void> addValue(int peer, const Frame &frame, const Bytes &body);
+  Result<void> freeSlot(int peer, const Frame &frame, const Bytes &body);
+  void ringChannel(shm::ChannelHeader &header) const;
+
+  // What is sent piece by piece, when the connection has room.
+  struct Stream {
+    uint32_t next = 0, pieces = 0;
+    std::function<void(uint32_t piece)> send;
+  };
+  void pump();
+
+  // WireWork.cpp
+  /// Finds what this rank has to send and to receive.
+  void plan(WireTask &task) const;
+  void planCopies(WireTask &task) const;
+  void planSums(WireTask &task) const;
+  void planBorders(WireTask &task) const;
+  /// What a member takes from another one, if it has to be sent at all.
+  WorkRow rowOf(const WireTask &task, int source, int taker) const;
+  bool takes(const WireTask &task, int taker, int source) const;
+  /// The member of a machine that works on a unit.
+  int handlerOf(const WireTask &task, int machine, uint32_t unit) const;
+  int machineOf(const WireTask &task, int member) const {
+    return machines.machineOf(task.group->ranks[member]);
+  }
+  Result<void> advance();
+  void sendAll(const std::shared_ptr<WireTask> &task);
+  void sendRow(const std::shared_ptr<WireTask> &task, WorkRow row,
+               FrameKind kind, int target);
+  /// The members to which this rank sends copies, with what it sends.
+  std::vector<std::pair<int, WorkRow>> copiesFrom(const WireTask &task) const;
+  Frame frameOf(const WireTask &task, FrameKind kind, uint32_t unit,
+                uint32_t piece, uint16_t stage) const;
+  void sendPiece(const std::shared_ptr<WireTask> &task, int member,
+                 const Frame &frame, std::shared_ptr<const Bytes> bytes);
+  std::shared_ptr<WireTask> taskOf(const Frame &frame) const;
+  Result<std::byte *> placeOfPiece(int peer, const Frame &frame);
+  Result<void> addPiece(int peer, const Frame &frame);
+  Result<void> addCopy(WireTask &task, const Frame &frame);
+  Incoming *incomingOf(WireTask &task, const Frame &frame) const;
+  Unit *unitOf(WireTask &task, const Frame &frame) const;
+  /// The bytes that this rank expects in the frame's piece; nothing if it
+  /// expects another piece, or none.
+  std::optional<uint64_t> expectedBytes(WireTask &task, int peer,
+                                        const Frame &frame) const;
+  Result<void> addPartial(const std::shared_ptr<WireTask> &task,
+                          const Frame &frame);
+  Result<void> addResult(const std::shared_ptr<WireTask> &task,
+                         const Frame &frame);
+  /// Adds this machine's members of a stage to a piece of a sum.
+  void sumPiece(const std::shared_ptr<WireTask> &task, const Unit &unit,
+                size_t stage, uint32_t piece, const std::byte *partial);
+  void deliver(const std::shared_ptr<WireTask> &task, const Unit &unit,
+               uint32_t piece, std::shared_ptr<const Bytes> result,
+               size_t place);
+  void addBorders(WireTask &task);
+
+  WirePage page;
+  RankMachines machines;
+  std::vector<Descriptor> bells; // by rank of this machine
+  std::unique_ptr<Wire> wire;
+  std::vector<int> far; // the ranks of other machines
+  /// By rank, of those on other machines.
+  /// @{
+  struct FarRank {
+    std::atomic<JobMember::Presence> presence = JobMember::Presence::Expected;
+    std::atomic<uint32_t> process = 0;
+    // Of the wire thread; `why` it is gone is written before `presence`.
+    std::string why;
+    bool leaves = false; // it has said so
+  };
+  std::vector<FarRank> farRanks;
+  /// @}
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::function<void()>> inbox;
+  int connectedPeers = 0;
+  std::optional<Error> failure; // of the wire
+  std::atomic<bool> ends = false;
+  std::thread wireThread;
+
+  // Of the rank's thread.
+  bool hasTold = false; // what it waits for
+  uint64_t beats = 0;
+  std::vector<std::pair<int, uint64_t>> suspected;
+  std::vector<uint64_t> suspectedBeats;
+
+  // Of the wire thread.
+  std::map<uint64_t, LocalGroup> foreign; // groups of others, by key
+  std::deque<PendingStart> pending;
+  std::map<std::pair<int, uint64_t>, uint32_t> channelNumbers; // of senders
+  std::map<std::pair<int, uint64_t>, shm::ChannelHeader *> outgoing;
+  std::vector<std::shared_ptr<WireTask>> tasks;
+  std::vector<std::deque<Stream>> streams; // by rank
+  std::vector<Bytes> bodies;               // of control messages, by rank
+  std::vector<std::shared_ptr<Bytes>> pieces; // that arrive, by rank
+  std::vector<bool> hasSaidBye;               // by rank
+  bool hasToldAbort = false, hasSentLeave = false;
+};
+
+} // namespace polyrank::runtime::net

@@ -1,0 +1,396 @@
+// Connections of TCP: calls and their proofs, and frames once they are open.
+
+#include "runtime/comm/net/TcpWire.h"
+
+#include "support/Futex.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utility>
+
+namespace polyrank::runtime::net {
+namespace {
+
+constexpr size_t mostCalls = 64; // that have not proved themselves
+constexpr int64_t callTime = 5'000'000'000;
+constexpr int64_t firstPause = 5'000'000, longestPause = 1'000'000'000;
+/// What one connection may read before others have their turn.
+constexpr size_t readAtOnce = 4 << 20;
+
+// Tags of epoll: numbers of ranks, and these.
+constexpr uint64_t bellTag = uint64_t(1) << 40, listenerTag = bellTag + 1,
+                   callTag = bellTag + 2;
+
+Error systemError(const std::string &what) {
+  return Error{what + ": " + std::strerror(errno), Error::Fault::Rank};
+}
+
+bool isNothingNow(int error) { return error == EAGAIN || error == EINTR; }
+
+} // namespace
+
+Result<std::unique_ptr<TcpWire>> TcpWire::create(const TcpOptions &options,
+                                                 const JobKey &key,
+                                                 Descriptor listener, int bell,
+                                                 WireUser &user) {
+  std::unique_ptr<TcpWire> wire(
+      new TcpWire(options, key, std::move(listener), bell, user));
+  if (wire->epoll.get() < 0)
+    return systemError("watching connections");
+  for (auto [socket, tag] :
+       {std::pair(bell, bellTag), {wire->listener.get(), listenerTag}})
+    if (auto watched = wire->watch(socket, tag, false, true); !watched)
+      return watched.error();
+  int64_t now = monotonicNanoseconds();
+  for (size_t rank = 0; rank < options.listeners.size(); ++rank)
+    if (int(rank) > options.self && !wire->isNear(int(rank))) {
+      ++wire->unopened;
+      wire->connections[rank].callUntil = now + options.patience;
+    }
+  return wire;
+}
+
+TcpWire::TcpWire(const TcpOptions &options, const JobKey &key,
+                 Descriptor listener, int bell, WireUser &user)
+    : options(options), key(key), listener(std::move(listener)),
+      epoll(epoll_create1(EPOLL_CLOEXEC)), bell(bell), user(user),
+      connections(options.listeners.size()) {}
+
+TcpWire::~TcpWire() = default;
+
+std::string TcpWire::nameOf(int peer) const {
+  const auto &[address, port] = options.listeners[peer];
+  return "rank " + std::to_string(peer) + " (" + address + " port " +
+         std::to_string(port) + ")";
+}
+
+Result<void> TcpWire::watch(int socket, uint64_t tag, bool writes, bool isNew) {
+  epoll_event event{};
+  event.events = EPOLLIN | (writes ? uint32_t(EPOLLOUT) : 0);
+  event.data.u64 = tag;
+  if (epoll_ctl(epoll.get(), isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket,
+                &event) != 0)
+    return systemError("watching a connection");
+  return {};
+}
+
+/// Calls the ranks with higher numbers that are not there yet.
+Result<void> TcpWire::callOthers(int64_t now) {
+  for (size_t peer = 0; unopened > 0 && peer < connections.size(); ++peer) {
+    Connection &each = connections[peer];
+    bool isCalled =
+        std::any_of(calls.begin(), calls.end(), [&](const Call &other) {
+          return other.isThere && other.peer == int(peer);
+        });
+    if (int(peer) <= options.self || isNear(int(peer)) || each.isOpen ||
+        each.isGone || isCalled || now < each.callAt)
+      continue;
+    if (auto begun = call(int(peer), now); !begun)
+      return begun;
+  }
+  return {};
+}
+
+Result<void> TcpWire::call(int peer, int64_t now) {
+  Connection &each = connections[peer];
+  if (now > each.callUntil)
+    return Error{nameOf(peer) + " does not answer rank " +
+                     std::to_string(options.self),
+                 Error::Fault::Rank};
+  each.pause = std::min(std::max(firstPause, 2 * each.pause), longestPause);
+  each.callAt = now + each.pause;
+  const auto &[address, port] = options.listeners[peer];
+  POLYRANK_ASSIGN(found, resolve(address, port));
+  if (found.empty())
+    return Error{nameOf(peer) + " has no address", Error::Fault::Rank};
+  Result<Descriptor> socket = beginConnect(found.front(), "");
+  if (!socket)
+    return {}; // again after a pause
+  Pairing pairing = options.pairing;
+  pairing.caller = static_cast<uint32_t>(options.self);
+  pairing.called = static_cast<uint32_t>(peer);
+  std::vector<uint8_t> hello;
+  RankProof proof = RankProof::ofCaller(key, pairing, options.process, hello);
+  Call &begun = calls.emplace_back(
+      Call{std::move(*socket), std::move(proof), {}, {}, now + callTime, peer});
+  begun.queue.add(hello);
+  return watch(begun.socket.get(), callTag, true, true);
+}
+
+void TcpWire::acceptAll(int64_t now) {
+  SocketAddress from;
+  while (true) {
+    Descriptor socket = acceptFrom(listener, from);
+    if (socket.get() < 0)
+      return;
+    if (std::count_if(calls.begin(), calls.end(), [](const Call &each) {
+          return each.peer < 0;
+        }) >= static_cast<ptrdiff_t>(mostCalls))
+      continue; // which closes it
+    Pairing expected = options.pairing;
+    expected.called = static_cast<uint32_t>(options.self);
+    Call &call = calls.emplace_back(
+        Call{std::move(socket),
+             RankProof::ofCalled(key, expected, options.process),
+             {},
+             {},
+             now + callTime,
+             -1});
+    if (!watch(call.socket.get(), callTag, false, true))
+      giveUp(std::prev(calls.end()));
+  }
+}
+
+/// Ends a connection that is not proved. It is erased by `progress`.
+void TcpWire::giveUp(std::list<Call>::iterator call) {
+  call->isThere = false;
+  call->socket.close();
+}
+
+Result<void> TcpWire::converse(std::list<Call>::iterator call) {
+  if (!call->queue.flush(call->socket)) {
+    giveUp(call);
+    return {};
+  }
+  while (call->isThere && !call->proof.isDone()) {
+    size_t missing = call->proof.wanted() - call->got.size();
+    uint8_t bytes[256];
+    ssize_t count = recv(call->socket.get(), bytes,
+                         std::min(missing, sizeof(bytes)), 0);
+    if (count < 0 && isNothingNow(errno))
+      return watch(call->socket.get(), callTag, !call->queue.isEmpty(), false);
+    if (count <= 0) {
+      giveUp(call);
+      return {};
+    }
+    call->got.insert(call->got.end(), bytes, bytes + count);
+    if (call->got.size() < call->proof.wanted())
+      continue;
+    std::vector<uint8_t> reply;
+    Result<void> proved = call->proof.receive(call->got, reply);
+    call->got.clear();
+    if (!proved) {
+      int peer = call->peer;
+      giveUp(call);
+      // Whoever calls this rank may be anybody; but it was told whom to call.
+      if (peer >= 0)
+        return Error{nameOf(peer) + ": " + proved.error().message,
+                     Error::Fault::Rank};
+      return {};
+    }
+    call->queue.add(reply);
+    if (!call->queue.flush(call->socket)) {
+      giveUp(call);
+      return {};
+    }
+  }
+  if (call->isThere && call->proof.isDone() && call->queue.isEmpty())
+    return open(call);
+  return {};
+}
+
+Result<void> TcpWire::open(std::list<Call>::iterator call) {
+  int peer = static_cast<int>(call->proof.peer());
+  bool isExpected = peer >= 0 && peer < int(connections.size()) &&
+                    !isNear(peer) &&
+                    (call->peer >= 0) == (peer > options.self);
+  if (!isExpected || connections[peer].isOpen || connections[peer].isGone) {
+    giveUp(call);
+    return {};
+  }
+  Connection &connection = connections[peer];
+  connection.socket = std::move(call->socket);
+  connection.isOpen = true;
+  unopened -= peer > options.self;
+  call->isThere = false;
+  if (auto watched = watch(connection.socket.get(), peer, true, false);
+      !watched)
+    return watched;
+  connection.wantsWriting = true;
+  user.connected(peer, call->proof.process());
+  return {};
+}
+
+void TcpWire::send(int peer, Frame frame, Payload payload) {
+  Connection &connection = connections[peer];
+  if (connection.isGone)
+    return;
+  frame.incarnation = options.pairing.incarnation;
+  frame.sequence = connection.sentFrames++;
+  frame.bytes = static_cast<uint32_t>(payload.bytes.size());
+  frame.checksum = checksumOf(payload.bytes);
+  connection.queue.push_back({encode(frame), std::move(payload)});
+  connection.waiting += connection.queue.back().size();
+  toFlush.push_back(peer);
+}
+
+/// Sends what the socket takes.
+Result<void> TcpWire::flush(int peer) {
+  Connection &connection = connections[peer];
+  while (connection.isOpen && !connection.queue.empty()) {
+    iovec parts[32];
+    size_t count = 0, skip = connection.sent;
+    auto add = [&](const std::byte *data, size_t size) {
+      if (skip >= size) {
+        skip -= size;
+        return;
+      }
+      parts[count++] = {const_cast<std::byte *>(data + skip), size - skip};
+      skip = 0;
+    };
+    for (const Outgoing &each : connection.queue) {
+      if (count + 2 > std::size(parts))
+        break;
+      add(each.header.data(), each.header.size());
+      add(each.payload.bytes.data(), each.payload.bytes.size());
+    }
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = count;
+    ssize_t sent =
+        sendmsg(connection.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && isNothingNow(errno))
+      break;
+    if (sent < 0) {
+      // What the peer has said before it was gone comes first.
+      connection.queue.clear();
+      connection.waiting = connection.sent = 0;
+      return {};
+    }
+    connection.waiting -= sent;
+    connection.sent += sent;
+    while (!connection.queue.empty() &&
+           connection.sent >= connection.queue.front().size()) {
+      Outgoing done = std::move(connection.queue.front());
+      connection.queue.pop_front();
+      connection.sent -= done.size();
+      if (done.payload.token)
+        user.sent(done.payload.token);
+    }
+  }
+  bool wants = !connection.queue.empty();
+  if (connection.isOpen && wants != connection.wantsWriting) {
+    connection.wantsWriting = wants;
+    return watch(connection.socket.get(), peer, wants, false);
+  }
+  return {};
+}
+
+void TcpWire::end(int peer, const std::string &why) {
+  Connection &connection = connections[peer];
+  connection.isOpen = false;
+  connection.isGone = true;
+  connection.socket.close();
+  connection.queue.clear();
+  connection.waiting = connection.sent = 0;
+  user.gone(peer, why);
+}
+
+/// Called with a whole header.
+Result<void> TcpWire::readHeader(int peer) {
+  Connection &connection = connections[peer];
+  connection.headerBytes = 0;
+  Result<Frame> frame = decode(connection.header, options.pairing.incarnation,
+                               connection.gotFrames);
+  if (!frame)
+    return Error{"from " + nameOf(peer) + ": " + frame.error().message,
+                 Error::Fault::Rank};
+  ++connection.gotFrames;
+  POLYRANK_ASSIGN(place, user.placeOf(peer, *frame));
+  if (frame->bytes == 0)
+    return user.arrived(peer, *frame);
+  connection.frame = *frame;
+  connection.place = place;
+  connection.placeBytes = 0;
+  return {};
+}
+
+Result<void> TcpWire::read(int peer) {
+  Connection &connection = connections[peer];
+  for (size_t got = 0; got < readAtOnce && connection.isOpen;) {
+    bool isHeader = !connection.frame;
+    size_t had = isHeader ? connection.headerBytes : connection.placeBytes;
+    size_t size = isHeader ? Frame::size : connection.frame->bytes;
+    std::byte *to = isHeader ? connection.header.data() : connection.place;
+    ssize_t count =
+        recv(connection.socket.get(), to + had, size - had, MSG_DONTWAIT);
+    if (count < 0 && isNothingNow(errno))
+      return {};
+    if (count <= 0) {
+      end(peer, count == 0 ? "" : std::strerror(errno));
+      return {};
+    }
+    got += count;
+    (isHeader ? connection.headerBytes : connection.placeBytes) += count;
+    if (had + count < size)
+      continue;
+    if (isHeader) {
+      if (auto read = readHeader(peer); !read)
+        return read;
+      continue;
+    }
+    Frame frame = *connection.frame;
+    connection.frame.reset();
+    if (checksumOf({connection.place, size}) != frame.checksum)
+      return Error{"from " + nameOf(peer) + ": " + describe(frame) +
+                       " has changed on its way",
+                   Error::Fault::Rank};
+    if (auto arrived = user.arrived(peer, frame); !arrived)
+      return arrived;
+  }
+  return {};
+}
+
+Result<void> TcpWire::progress(int milliseconds) {
+  int64_t now = monotonicNanoseconds();
+  if (auto called = callOthers(now); !called)
+    return called;
+  for (auto call = calls.begin(); call != calls.end(); ++call)
+    if (call->isThere && now > call->until)
+      giveUp(call);
+  std::erase_if(calls, [](const Call &call) { return !call.isThere; });
+  for (int peer : std::exchange(toFlush, {})) {
+    if (auto flushed = flush(peer); !flushed)
+      return flushed;
+    if (connections[peer].queue.empty())
+      milliseconds = 0; // there may be more to send
+  }
+  epoll_event events[64];
+  if (unopened > 0)
+    milliseconds = std::min(milliseconds, 5);
+  int count = epoll_wait(epoll.get(), events, std::size(events), milliseconds);
+  if (count < 0 && errno != EINTR)
+    return systemError("watching connections");
+  for (int n = 0; n < count; ++n) {
+    uint64_t tag = events[n].data.u64;
+    if (tag == bellTag) {
+      uint64_t rings;
+      [[maybe_unused]] ssize_t ignored = ::read(bell, &rings, sizeof(rings));
+    } else if (tag == listenerTag) {
+      acceptAll(now);
+    } else if (tag == callTag) {
+      for (auto call = calls.begin(); call != calls.end(); ++call)
+        if (call->isThere)
+          if (auto said = converse(call); !said)
+            return said;
+    } else {
+      int peer = static_cast<int>(tag);
+      if (events[n].events & ~uint32_t(EPOLLOUT))
+        if (auto read = this->read(peer); !read)
+          return read;
+      if (connections[peer].isOpen && (events[n].events & EPOLLOUT))
+        if (auto flushed = flush(peer); !flushed)
+          return flushed;
+    }
+  }
+  for (int peer : std::exchange(toFlush, {}))
+    if (auto flushed = flush(peer); !flushed)
+      return flushed;
+  return {};
+}
+
+} // namespace polyrank::runtime::net
