@@ -1,5 +1,5 @@
-// Ranks of one machine, which communicate by shared memory, or of several, which
-// have connections as well.
+// Ranks of one machine, which communicate by shared memory, or of several,
+// which have connections as well.
 
 #include "runtime/comm/MakeCommunicator.h"
 

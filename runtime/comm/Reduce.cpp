@@ -123,8 +123,8 @@ void reduceWith(ElementType dtype, std::span<const std::byte *const> sources,
   });
 }
 
-/// A sum of booleans has at most one true summand, such as the parts of a gather
-/// from a split table, so it is a maximum.
+/// A sum of booleans has at most one true summand, such as the parts of a
+/// gather from a split table, so it is a maximum.
 Reduction operationOf(ElementType dtype, Reduction reduction) {
   return dtype == ElementType::BOOL && reduction == Reduction::Sum
              ? Reduction::Max

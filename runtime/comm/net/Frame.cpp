@@ -33,8 +33,8 @@ constexpr size_t sumAt = Frame::size - sizeof(uint64_t);
 
 const char *nameOf(FrameKind kind) {
   static constexpr const char *names[] = {
-      "group", "start",  "channel", "value", "sent",    "received", "wait",
-      "leave", "bye",    "abort",   "copy",  "partial", "result",   "border"};
+      "group", "start", "channel", "value", "sent",    "received", "wait",
+      "leave", "bye",   "abort",   "copy",  "partial", "result",   "border"};
   return names[static_cast<size_t>(kind)];
 }
 

@@ -57,8 +57,8 @@ struct Frame {
 /// The bytes of a header: little-endian fields, and an XXH3 of them.
 std::array<std::byte, Frame::size> encode(const Frame &frame);
 /// Reads a header. Fails if a byte of it has changed on its way, if it is of
-/// another incarnation than this one, is not the next one in the sequence, or is
-/// none of a known kind and length.
+/// another incarnation than this one, is not the next one in the sequence, or
+/// is none of a known kind and length.
 Result<Frame> decode(std::span<const std::byte, Frame::size> bytes,
                      uint64_t incarnation, uint32_t sequence);
 

@@ -123,8 +123,7 @@ Result<void> NetCommunicator::addGroup(int peer, const Frame &frame,
   std::memcpy(group.ranks.data(), body.data(), body.size());
   for (size_t m = 0; m < count; ++m) {
     if (group.ranks[m] < 0 || group.ranks[m] >= worldSize())
-      return wrong(peer, frame,
-                   "has a rank " + std::to_string(group.ranks[m]));
+      return wrong(peer, frame, "has a rank " + std::to_string(group.ranks[m]));
     if (isNear(group.ranks[m]))
       group.near.push_back(static_cast<int>(m));
   }
@@ -177,8 +176,7 @@ Result<void> NetCommunicator::applyStarts() {
     theirs.arrival.store(operation.turn() + 1, std::memory_order_release);
     uint64_t before = slot.progress.fetch_add(shm::OperationSlot::oneStart,
                                               std::memory_order_acq_rel);
-    if (before / shm::OperationSlot::oneStart + 1 !=
-        start.group->ranks.size())
+    if (before / shm::OperationSlot::oneStart + 1 != start.group->ranks.size())
       continue;
     if (auto done = completeStart(operation, start.group->ranks[member]); !done)
       return done;
@@ -213,16 +211,15 @@ Result<std::byte *> NetCommunicator::slotFor(int peer, const Frame &frame) {
     return wrong(peer, frame, "is of no channel");
   shm::ChannelHeader &header = control.channels(peer)[found->second];
   uint64_t from = frame.piece * valuePiece;
-  uint64_t slot = header.offset + frame.operation % header.slots *
-                                      slotBytesOf(header.bytes);
+  uint64_t slot = header.offset +
+                  frame.operation % header.slots * slotBytesOf(header.bytes);
   std::span<std::byte> memory = control.slots(peer);
   if (frame.operation != header.sent.load() ||
       frame.operation - header.received.load() >= header.slots)
     return wrong(peer, frame,
                  "comes before its slot is free: value " +
                      std::to_string(header.sent.load()) + " is the next, and " +
-                     std::to_string(header.received.load()) +
-                     " were received");
+                     std::to_string(header.received.load()) + " were received");
   if (from > header.bytes || frame.bytes > header.bytes - from ||
       slot > memory.size() || from + frame.bytes > memory.size() - slot)
     return wrong(peer, frame,
@@ -242,8 +239,8 @@ Result<void> NetCommunicator::addValue(int peer, const Frame &frame,
   if (frame.operation != header.sent.load() ||
       frame.operation - header.received.load() >= header.slots)
     return wrong(peer, frame, "comes before its slot is free");
-  shm::TransferRecord &times =
-      control.records(peer)[header.firstRecord + frame.operation % header.slots];
+  shm::TransferRecord &times = control.records(
+      peer)[header.firstRecord + frame.operation % header.slots];
   int64_t now = monotonicNanoseconds();
   bool isGiven = frame.stage != 0;
   times.sentAt = isGiven ? record.sentAt : now;
@@ -266,8 +263,7 @@ Result<void> NetCommunicator::freeSlot(int peer, const Frame &frame,
   if (frame.operation != header.received.load() ||
       frame.operation >= header.sent.load())
     return wrong(peer, frame, "was not sent");
-  control
-      .records(self)[header.firstRecord + frame.operation % header.slots]
+  control.records(self)[header.firstRecord + frame.operation % header.slots]
       .freedAt = frame.stage != 0 ? record.freedAt : monotonicNanoseconds();
   header.received.store(frame.operation + 1);
   ringChannel(header);

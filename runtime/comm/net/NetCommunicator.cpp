@@ -89,10 +89,9 @@ Result<void> NetCommunicator::join(std::span<const int> files,
   options.pairing.incarnation = peers.incarnation;
   options.pairing.plan = program;
   options.process = static_cast<uint32_t>(getpid());
-  POLYRANK_ASSIGN(created,
-                  TcpWire::create(options, JobKey(peers.key),
-                                  std::move(listener),
-                                  bells[self - firstNear].get(), *this));
+  POLYRANK_ASSIGN(
+      created, TcpWire::create(options, JobKey(peers.key), std::move(listener),
+                               bells[self - firstNear].get(), *this));
   wire = std::move(created);
   sigset_t all, before; // signals are for the rank's own thread
   sigfillset(&all);
@@ -218,9 +217,8 @@ void NetCommunicator::hasMoved(const OpenChannel &channel, uint64_t bytes,
     return;
   const shm::ChannelHeader &header = *channel.header;
   uint64_t number = channel.count - 1;
-  const shm::TransferRecord record =
-      control.records(channel.sender)[header.firstRecord +
-                                      number % channel.slots];
+  const shm::TransferRecord record = control.records(
+      channel.sender)[header.firstRecord + number % channel.slots];
   Frame frame;
   frame.kind = channel.sends ? FrameKind::Sent : FrameKind::Received;
   frame.group = channel.id;
@@ -287,8 +285,8 @@ std::string NetCommunicator::describeAbsence(int rank) const {
                      std::to_string(machines.machineOf(rank)) + ") ";
   if (peer.presence.load() == JobMember::Presence::Left)
     return text + "left the job early";
-  return text + (peer.why.empty() ? "died"
-                                  : "is not reached any more: " + peer.why);
+  return text +
+         (peer.why.empty() ? "died" : "is not reached any more: " + peer.why);
 }
 
 uint64_t NetCommunicator::waitingOf(int rank) const {
@@ -338,10 +336,18 @@ bool NetCommunicator::isCertain(
   return true;
 }
 
-/// The rank of a machine that gets this rank's messages to it.
-int NetCommunicator::partnerOn(int machine) const {
-  return machines.firstOf(machine) +
-         (self - firstNear) % machines.ranks[machine];
+/// The rank of a machine that gets this rank's messages to it: a member of the
+/// group, which cannot leave before the group's operations are over, or else
+/// one that has not left.
+int NetCommunicator::partnerOn(int machine, const LocalGroup *group) const {
+  std::vector<int> ranks;
+  for (int rank : far)
+    if (machines.machineOf(rank) == machine &&
+        (group
+             ? std::count(group->ranks.begin(), group->ranks.end(), rank) > 0
+             : farRanks[rank].presence.load() == JobMember::Presence::Present))
+      ranks.push_back(rank);
+  return ranks.empty() ? -1 : ranks[(self - firstNear) % ranks.size()];
 }
 
 void NetCommunicator::sendBytes(int peer, Frame frame, const void *data,
@@ -361,8 +367,9 @@ void NetCommunicator::sendToMachines(const LocalGroup *group,
       isMeant[machines.machineOf(rank)] = true;
   isMeant[machines.machine] = false;
   for (size_t machine = 0; machine < isMeant.size(); ++machine)
-    if (isMeant[machine])
-      sendBytes(partnerOn(int(machine)), frame, data, size);
+    if (int partner = partnerOn(int(machine), group);
+        isMeant[machine] && partner >= 0)
+      sendBytes(partner, frame, data, size);
 }
 
 /// Sends pieces where little waits to be sent.

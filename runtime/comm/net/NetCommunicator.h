@@ -1,10 +1,10 @@
 // One rank's end of the communicator of several machines.
 //
-// Ranks of one machine meet in the control page, as in shm. A group that crosses
-// machines has an entry in the page of each of them, in which a member on
-// another machine stands like any other: it tells each machine what it starts,
-// and whoever gets the message writes it into the page. So operations begin and
-// end, and ranks wait for each other, as they do on one machine.
+// Ranks of one machine meet in the control page, as in shm. A group that
+// crosses machines has an entry in the page of each of them, in which a member
+// on another machine stands like any other: it tells each machine what it
+// starts, and whoever gets the message writes it into the page. So operations
+// begin and end, and ranks wait for each other, as they do on one machine.
 //
 // What moves between machines is done by a thread of each rank, the wire
 // thread, once all members have started the operation. Then all outputs may be
@@ -118,8 +118,7 @@ private:
   uint64_t waitingOf(int rank) const override;
   std::vector<int> findBlockers(int rank, uint64_t word) override;
   std::string describeWait(int rank) const override;
-  bool
-  isCertain(const std::vector<std::pair<int, uint64_t>> &circle) override;
+  bool isCertain(const std::vector<std::pair<int, uint64_t>> &circle) override;
   /// Lets the wire thread call a function.
   void post(std::function<void()> what);
   /// Wakes the wire thread of a rank of this machine.
@@ -132,7 +131,7 @@ private:
   void tellAbort();
   void leave();
   bool hasLeft() const;
-  int partnerOn(int machine) const;
+  int partnerOn(int machine, const LocalGroup *group) const;
   /// Sends bytes to a rank, of a kind that has few.
   void sendBytes(int peer, Frame frame, const void *data, size_t size);
   void sendToMachines(const LocalGroup *group, const Frame &frame,
@@ -244,8 +243,8 @@ private:
   std::map<std::pair<int, uint64_t>, uint32_t> channelNumbers; // of senders
   std::map<std::pair<int, uint64_t>, shm::ChannelHeader *> outgoing;
   std::vector<std::shared_ptr<WireTask>> tasks;
-  std::vector<std::deque<Stream>> streams; // by rank
-  std::vector<Bytes> bodies;               // of control messages, by rank
+  std::vector<std::deque<Stream>> streams;    // by rank
+  std::vector<Bytes> bodies;                  // of control messages, by rank
   std::vector<std::shared_ptr<Bytes>> pieces; // that arrive, by rank
   std::vector<bool> hasSaidBye;               // by rank
   bool hasToldAbort = false, hasSentLeave = false;

@@ -16,9 +16,7 @@ constexpr size_t macBytes = std::tuple_size_v<Mac>,
 constexpr size_t helloBytes = magic.size() + 8 + 16 + 3 * 4 + nonceBytes;
 constexpr size_t answerBytes = 4 + nonceBytes + macBytes;
 
-Error refusal(const std::string &why) {
-  return Error{why, Error::Fault::Rank};
-}
+Error refusal(const std::string &why) { return Error{why, Error::Fault::Rank}; }
 
 template <class Archive, class Pair>
 void fields(Archive &archive, Pair &pairing, uint32_t &process) {

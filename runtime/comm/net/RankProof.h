@@ -21,7 +21,7 @@ namespace polyrank::runtime::net {
 /// What both ends must agree on.
 struct Pairing {
   uint64_t incarnation = 0;
-  std::array<uint8_t, 16> plan{}; // its hash
+  std::array<uint8_t, 16> plan{};  // its hash
   uint32_t caller = 0, called = 0; // ranks
 
   bool operator==(const Pairing &) const = default;

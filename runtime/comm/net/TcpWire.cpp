@@ -159,8 +159,8 @@ Result<void> TcpWire::converse(std::list<Call>::iterator call) {
   while (call->isThere && !call->proof.isDone()) {
     size_t missing = call->proof.wanted() - call->got.size();
     uint8_t bytes[256];
-    ssize_t count = recv(call->socket.get(), bytes,
-                         std::min(missing, sizeof(bytes)), 0);
+    ssize_t count =
+        recv(call->socket.get(), bytes, std::min(missing, sizeof(bytes)), 0);
     if (count < 0 && isNothingNow(errno))
       return watch(call->socket.get(), callTag, !call->queue.isEmpty(), false);
     if (count <= 0) {
@@ -196,8 +196,7 @@ Result<void> TcpWire::converse(std::list<Call>::iterator call) {
 Result<void> TcpWire::open(std::list<Call>::iterator call) {
   int peer = static_cast<int>(call->proof.peer());
   bool isExpected = peer >= 0 && peer < int(connections.size()) &&
-                    !isNear(peer) &&
-                    (call->peer >= 0) == (peer > options.self);
+                    !isNear(peer) && (call->peer >= 0) == (peer > options.self);
   if (!isExpected || connections[peer].isOpen || connections[peer].isGone) {
     giveUp(call);
     return {};

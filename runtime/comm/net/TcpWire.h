@@ -21,7 +21,7 @@ struct TcpOptions {
   /// By rank; those of this machine are not called.
   std::vector<CommunicatorPeers::Listener> listeners;
   int firstNear = 0, countNear = 1; // the ranks of this machine
-  Pairing pairing; // without the ranks
+  Pairing pairing;                  // without the ranks
   uint32_t process = 0;
   /// How long a rank is called again that does not answer.
   int64_t patience = 300'000'000'000;
@@ -32,9 +32,10 @@ struct TcpOptions {
 class TcpWire : public Wire {
 public:
   /// `bell` is an eventfd that ends the wait in `progress`.
-  static Result<std::unique_ptr<TcpWire>>
-  create(const TcpOptions &options, const JobKey &key, Descriptor listener,
-         int bell, WireUser &user);
+  static Result<std::unique_ptr<TcpWire>> create(const TcpOptions &options,
+                                                 const JobKey &key,
+                                                 Descriptor listener, int bell,
+                                                 WireUser &user);
   ~TcpWire() override;
 
   void send(int peer, Frame frame, Payload payload) override;

@@ -14,7 +14,9 @@
 namespace polyrank::runtime::net {
 namespace {
 
-constexpr uint64_t roundUp(uint64_t value) { return (value + 4095) / 4096 * 4096; }
+constexpr uint64_t roundUp(uint64_t value) {
+  return (value + 4095) / 4096 * 4096;
+}
 
 constexpr uint64_t countsOffset = roundUp(sizeof(WireHeader));
 
@@ -65,8 +67,8 @@ NetHost::create(const CommunicatorNeeds &needs) {
   options.program = needs.program;
   options.near = machines.count();
   POLYRANK_ASSIGN(memory, shm::Memory::create(options));
-  POLYRANK_ASSIGN(file, createSharedMemory("polyrank-wire",
-                                           WirePage::sizeFor(machines)));
+  POLYRANK_ASSIGN(
+      file, createSharedMemory("polyrank-wire", WirePage::sizeFor(machines)));
   POLYRANK_ASSIGN(page, WirePage::initialize(file.get(), machines));
   std::unique_ptr<NetHost> host(
       new NetHost(std::move(memory), std::move(file), std::move(page)));

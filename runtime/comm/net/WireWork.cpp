@@ -6,9 +6,9 @@
 //
 // A sum is taken in the order of the group. Members that follow each other in
 // it, on one machine, are a stage. Pieces go along the stages: each adds its
-// members' elements to what came, the last one has the sum, which then goes back
-// along the machines. On each machine several members work on it, each on parts
-// of its own.
+// members' elements to what came, the last one has the sum, which then goes
+// back along the machines. On each machine several members work on it, each on
+// parts of its own.
 
 #include "runtime/comm/Reduce.h"
 #include "runtime/comm/net/NetCommunicator.h"
@@ -81,9 +81,7 @@ void forEachPart(const std::vector<int64_t> &starts, int64_t from, int64_t to,
 class FloatMode {
 public:
 #ifdef __SSE__
-  explicit FloatMode(uint32_t mode) : before(_mm_getcsr()) {
-    _mm_setcsr(mode);
-  }
+  explicit FloatMode(uint32_t mode) : before(_mm_getcsr()) { _mm_setcsr(mode); }
   ~FloatMode() { _mm_setcsr(before); }
 
 private:
@@ -95,8 +93,7 @@ private:
 
 } // namespace
 
-bool NetCommunicator::takes(const WireTask &task, int taker,
-                            int source) const {
+bool NetCommunicator::takes(const WireTask &task, int taker, int source) const {
   if (task.collective.kind == CollectiveKind::Broadcast)
     return source == 0;
   if (task.collective.kind == CollectiveKind::Permute)
@@ -212,8 +209,8 @@ void NetCommunicator::planBorders(WireTask &task) const {
     uint64_t size = 0;
     for (const Transfer &transfer : task.transfers) {
       offsets.push_back({size, 0});
-      size += transfer.outer *
-              (transfer.low + transfer.inner + transfer.high) * element;
+      size += transfer.outer * (transfer.low + transfer.inner + transfer.high) *
+              element;
     }
     if (incoming.pieces == 0)
       continue;
@@ -356,17 +353,15 @@ void NetCommunicator::sendRow(const std::shared_ptr<WireTask> &task,
   int peer = task->group->ranks[target];
   Stream stream;
   stream.pieces = row.pieces;
-  stream.send = [this, task, row = std::move(row), kind,
-                 peer](uint32_t piece) {
+  stream.send = [this, task, row = std::move(row), kind, peer](uint32_t piece) {
     Places mine = placesOf(*task, task->group->me);
     int64_t from = piece * row.size, to = std::min(row.end, from + row.size);
     auto bytes = std::make_shared<Bytes>(to - from);
-    forEachPart(row.starts, from, to,
-                [&](size_t p, int64_t begin, int64_t end) {
-                  copyRows(packed(row.parts[p].copy),
-                           mine.input(row.parts[p].transfer),
-                           bytes->data() + (row.starts[p] - from), begin, end);
-                });
+    forEachPart(
+        row.starts, from, to, [&](size_t p, int64_t begin, int64_t end) {
+          copyRows(packed(row.parts[p].copy), mine.input(row.parts[p].transfer),
+                   bytes->data() + (row.starts[p] - from), begin, end);
+        });
     Frame frame =
         frameOf(*task, kind, static_cast<uint32_t>(task->group->me), piece, 0);
     std::span<const std::byte> span(*bytes);
@@ -423,7 +418,8 @@ NetCommunicator::expectedBytes(WireTask &task, int peer,
   if (!unit || frame.piece >= unit->pieces)
     return std::nullopt;
   int64_t accumulator = accumulatorBytes(task.collective.dtype),
-          size = pieceBytes / accumulator, from = unit->begin + frame.piece * size;
+          size = pieceBytes / accumulator,
+          from = unit->begin + frame.piece * size;
   uint64_t elements = std::min(unit->end, from + size) - from;
   size_t stages = task.stages.size();
   if (frame.kind == FrameKind::Partial) {
@@ -437,10 +433,10 @@ NetCommunicator::expectedBytes(WireTask &task, int peer,
   }
   bool isNext = frame.piece == unit->nextResult;
   if (kind == CollectiveKind::AllReduce)
-    isNext &= frame.stage > 0 && frame.stage < task.resultPath.size() &&
-              handlerOf(task, task.resultPath[frame.stage], frame.unit) == me &&
-              isFrom(handlerOf(task, task.resultPath[frame.stage - 1],
-                               frame.unit));
+    isNext &=
+        frame.stage > 0 && frame.stage < task.resultPath.size() &&
+        handlerOf(task, task.resultPath[frame.stage], frame.unit) == me &&
+        isFrom(handlerOf(task, task.resultPath[frame.stage - 1], frame.unit));
   else
     isNext &= int(frame.unit) == me &&
               isFrom(handlerOf(task, task.stages.back().machine, frame.unit));
@@ -454,8 +450,9 @@ Result<std::byte *> NetCommunicator::placeOfPiece(int peer,
   if (!hasToldAbort) {
     std::shared_ptr<WireTask> task = taskOf(frame);
     if (!task)
-      return wrong(peer, frame, "is of none that rank " +
-                                    std::to_string(self) + " has started");
+      return wrong(peer, frame,
+                   "is of none that rank " + std::to_string(self) +
+                       " has started");
     Frame mine = frameOf(*task, frame.kind, 0, 0, 0);
     if (mine.collective != frame.collective || mine.dtype != frame.dtype ||
         mine.reduction != frame.reduction)
@@ -556,8 +553,8 @@ Result<void> NetCommunicator::addPartial(const std::shared_ptr<WireTask> &task,
                                          const Frame &frame) {
   Unit &unit = *unitOf(*task, frame);
   ++unit.nextPartial[frame.stage];
-  int sender = handlerOf(*task, task->stages[frame.stage - 1].machine,
-                         frame.unit);
+  int sender =
+      handlerOf(*task, task->stages[frame.stage - 1].machine, frame.unit);
   std::shared_ptr<Bytes> bytes = pieces[task->group->ranks[sender]];
   sumPiece(task, unit, frame.stage, frame.piece, bytes->data());
   return {};
@@ -581,24 +578,25 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
   for (int member : task->stages[stage].members)
     places.push_back(placesOf(*task, member));
   std::vector<const std::byte *> sources(places.size());
-  forEachPart(task->starts, from, to, [&](size_t t, int64_t begin,
-                                          int64_t end) {
-    const Transfer &transfer = task->transfers[t];
-    for (int64_t at = begin; at < end;) {
-      int64_t line = at / transfer.inner, column = at % transfer.inner;
-      int64_t count = std::min(transfer.inner - column, end - at);
-      int64_t source =
-          toAll ? at : (line * members + owner) * transfer.inner + column;
-      for (size_t m = 0; m < places.size(); ++m)
-        sources[m] = places[m].input(t) + source * element;
-      int64_t offset = task->starts[t] + at - from;
-      addElements(collective.dtype, collective.reduction,
-                  partial ? partial + offset * accumulator : nullptr, sources,
-                  count, out->data() + offset * (isLast ? element : accumulator),
-                  isLast);
-      at += count;
-    }
-  });
+  forEachPart(
+      task->starts, from, to, [&](size_t t, int64_t begin, int64_t end) {
+        const Transfer &transfer = task->transfers[t];
+        for (int64_t at = begin; at < end;) {
+          int64_t line = at / transfer.inner, column = at % transfer.inner;
+          int64_t count = std::min(transfer.inner - column, end - at);
+          int64_t source =
+              toAll ? at : (line * members + owner) * transfer.inner + column;
+          for (size_t m = 0; m < places.size(); ++m)
+            sources[m] = places[m].input(t) + source * element;
+          int64_t offset = task->starts[t] + at - from;
+          addElements(collective.dtype, collective.reduction,
+                      partial ? partial + offset * accumulator : nullptr,
+                      sources, count,
+                      out->data() + offset * (isLast ? element : accumulator),
+                      isLast);
+          at += count;
+        }
+      });
   if (isLast)
     return deliver(task, unit, piece, std::move(out), 0);
   int next = handlerOf(*task, task->stages[stage + 1].machine, unit.number);

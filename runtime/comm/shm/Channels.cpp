@@ -305,8 +305,7 @@ Result<void> ShmCommunicator::checkPeer(const OpenChannel &channel) {
   if (channel.header->isOver(
           {channel.sends, uint32_t(channel.peer), uint32_t(channel.count)}))
     return {};
-  return failed(describeAbsence(channel.peer) + "; " +
-                describeWait(self));
+  return failed(describeAbsence(channel.peer) + "; " + describeWait(self));
 }
 
 /// Returns true if another rank's channel wait is over.

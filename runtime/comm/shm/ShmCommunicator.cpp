@@ -93,7 +93,7 @@ ShmCommunicator::attach(std::span<const int> descriptors, JobMember &job,
 }
 
 Result<void> ShmCommunicator::mapMemory(std::span<const int> descriptors,
-                                   const ProgramDigest &program) {
+                                        const ProgramDigest &program) {
   std::string name = "rank " + std::to_string(self);
   if (descriptors.size() != size_t(filesOf(countNear)))
     return Error{name + ": " + std::to_string(descriptors.size()) +
@@ -136,8 +136,8 @@ Result<void> ShmCommunicator::mapMemory(std::span<const int> descriptors,
 
 ShmCommunicator::~ShmCommunicator() {
   stopCommThreads(); // a rank that leaves must not work on a piece
-  for (int rank = 0; rank < worldSize(); ++rank)
-    if (rank != self && arenas[rank].base)
+  for (size_t rank = 0; rank < arenas.size(); ++rank)
+    if (int(rank) != self && arenas[rank].base)
       munmap(arenas[rank].base, arenas[rank].size);
 }
 

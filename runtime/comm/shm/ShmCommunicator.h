@@ -325,7 +325,7 @@ protected:
   Job::AbortHook wakes;
   uint64_t spinNanoseconds = 0; // before a thread sleeps
   int self;
-  int firstNear, countNear; // the ranks of this machine
+  int firstNear, countNear;  // the ranks of this machine
   std::vector<Arena> arenas; // by rank
   std::deque<LocalGroup> groups;
   std::deque<OpenChannel> channels;

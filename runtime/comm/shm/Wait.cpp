@@ -197,8 +197,7 @@ Result<void> ShmCommunicator::checkPeers(const Operation &operation,
     // The peer may have started it between the two checks, and left normally.
     if (slotOf(operation).turn.load() != turn || (isForStarts && hasStarted(m)))
       return {};
-    return failed(describeAbsence(group.ranks[m]) + "; " +
-                  describeWait(self));
+    return failed(describeAbsence(group.ranks[m]) + "; " + describeWait(self));
   }
   return {};
 }

@@ -347,6 +347,7 @@ runWithout(const CommunicatorUnderTest &communicator, bool sends,
 TEST_P(ChannelsTest, WhoWaitsForARankThatDiesIsTold) {
   for (bool sends : {false, true}) {
     auto outcomes = runWithout(GetParam(), sends, [](Communicator &) {
+      usleep(50'000); // its message about the barrier is on its way
       kill(getpid(), SIGKILL);
       return std::string();
     });
@@ -413,12 +414,11 @@ TEST_P(ChannelsTest, ACircleOfChannelsIsFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     Communicators, ChannelsTest,
-    testing::Values(CommunicatorUnderTest{"shm", runOverShm},
-                    CommunicatorUnderTest{"late", runLate},
-                    CommunicatorUnderTest{"shmWithThreads", runWithCommThreads,
-                                          true},
-                    CommunicatorUnderTest{"machines", runOverMachines<4>,
-                                          true}),
+    testing::Values(
+        CommunicatorUnderTest{"shm", runOverShm},
+        CommunicatorUnderTest{"late", runLate},
+        CommunicatorUnderTest{"shmWithThreads", runWithCommThreads, true},
+        CommunicatorUnderTest{"machines", runOverMachines<4>, true, true}),
     [](const auto &communicator) { return communicator.param.name; });
 
 } // namespace

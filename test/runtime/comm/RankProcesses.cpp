@@ -216,14 +216,14 @@ Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
   for (int machine = 0; machine < count; ++machine) {
     all.machine = machine;
     jobs.machines.push_back(all);
-    POLYRANK_ASSIGN(control, local::createJob({all.count(),
-                                               shape.threadsPerRank}));
+    POLYRANK_ASSIGN(control,
+                    local::createJob({all.count(), shape.threadsPerRank}));
     CommunicatorNeeds needs;
     needs.channelBytes.assign(shape.ranks, shape.slotBytes);
     needs.machines = all;
     POLYRANK_ASSIGN(host, hostCommunicators(needs));
-    jobs.wakes.push_back(control->onAbort(
-        [each = host.get()] { each->wakeSleepers(); }));
+    jobs.wakes.push_back(
+        control->onAbort([each = host.get()] { each->wakeSleepers(); }));
     for (uint16_t port : host->ports())
       peers.listeners.push_back({all.address, port});
     jobs.controls.push_back(std::move(control));
@@ -244,9 +244,9 @@ Result<JoinedRank> MachineJobs::join(int rank, uint64_t bytes) const {
                                          rank - here.first()));
   joined.near = std::move(member);
   joined.job = std::make_unique<MemberOfMachine>(*joined.near, here);
-  POLYRANK_ASSIGN(communicator,
-                  attachCommunicator(hosts[machine]->descriptors(),
-                                     *joined.job, {}));
+  POLYRANK_ASSIGN(
+      communicator,
+      attachCommunicator(hosts[machine]->descriptors(), *joined.job, {}));
   joined.communicator = std::move(communicator);
   joined.device = std::make_unique<IdleDevice>();
   if (auto done = registerMemory(*joined.device, *joined.communicator, bytes);
@@ -303,11 +303,12 @@ std::span<std::byte> registeredMemory() {
   return DeviceAccess::bytesOf(registered);
 }
 
-/// Forks the ranks; see CommunicatorUnderTest::run. `abort` is what the launcher
-/// does with its message.
-static std::vector<RankOutcome>
-runRanks(const JobShape &shape, const Join &join, Wrap wrap,
-         const RankMain &main, const std::function<void()> &abort) {
+/// Forks the ranks; see CommunicatorUnderTest::run. `abort` is what the
+/// launcher does with its message.
+static std::vector<RankOutcome> runRanks(const JobShape &shape,
+                                         const Join &join, Wrap wrap,
+                                         const RankMain &main,
+                                         const std::function<void()> &abort) {
   std::vector<RankOutcome> outcomes(shape.ranks);
   auto start = Clock::now();
   auto seconds = [&] {

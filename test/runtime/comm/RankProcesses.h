@@ -71,6 +71,8 @@ struct CommunicatorUnderTest {
                                   const std::string &abortMessage);
   /// True if ranks have communication threads, which work before the wait.
   bool hasCommThreads = false;
+  /// True if ranks are on several machines, to which messages take a while.
+  bool crossesMachines = false;
 
   friend void PrintTo(const CommunicatorUnderTest &communicator,
                       std::ostream *out) {
