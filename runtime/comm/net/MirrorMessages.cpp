@@ -66,7 +66,10 @@ Result<void> NetCommunicator::arrived(int peer, const Frame &frame) {
     return freeSlot(peer, frame, body);
   case FrameKind::Wait: {
     FarWait wait;
-    if (!read(body, wait) || wait.blockers > FarWait::mostBlockers)
+    if (!read(body, wait) || wait.blockers > FarWait::mostBlockers ||
+        std::any_of(
+            wait.ranks, wait.ranks + FarWait::mostBlockers,
+            [&](int32_t rank) { return rank < 0 || rank >= worldSize(); }))
       return wrong(peer, frame, "is none");
     page.setWait(peer, wait);
     return {};

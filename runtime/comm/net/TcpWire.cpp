@@ -68,9 +68,11 @@ std::string TcpWire::nameOf(int peer) const {
          std::to_string(port) + ")";
 }
 
-Result<void> TcpWire::watch(int socket, uint64_t tag, bool writes, bool isNew) {
+Result<void> TcpWire::watch(int socket, uint64_t tag, bool writes, bool isNew,
+                            bool reads) {
   epoll_event event{};
-  event.events = EPOLLIN | (writes ? uint32_t(EPOLLOUT) : 0);
+  event.events =
+      (reads ? uint32_t(EPOLLIN) : 0) | (writes ? uint32_t(EPOLLOUT) : 0);
   event.data.u64 = tag;
   if (epoll_ctl(epoll.get(), isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket,
                 &event) != 0)
@@ -274,9 +276,19 @@ Result<void> TcpWire::flush(int peer) {
   bool wants = !connection.queue.empty();
   if (connection.isOpen && wants != connection.wantsWriting) {
     connection.wantsWriting = wants;
-    return watch(connection.socket.get(), peer, wants, false);
+    return watch(connection.socket.get(), peer, wants, false,
+                 !connection.isDeaf);
   }
   return {};
+}
+
+Error TcpWire::ignore(int peer, Error error) {
+  Connection &connection = connections[peer];
+  connection.isDeaf = true;
+  if (connection.isOpen)
+    (void)watch(connection.socket.get(), peer, connection.wantsWriting, false,
+                false);
+  return error;
 }
 
 void TcpWire::end(int peer, const std::string &why) {
@@ -378,9 +390,12 @@ Result<void> TcpWire::progress(int milliseconds) {
             return said;
     } else {
       int peer = static_cast<int>(tag);
-      if (events[n].events & ~uint32_t(EPOLLOUT))
+      if (connections[peer].isDeaf &&
+          (events[n].events & (EPOLLHUP | EPOLLERR)))
+        end(peer, "");
+      else if (events[n].events & ~uint32_t(EPOLLOUT))
         if (auto read = this->read(peer); !read)
-          return read;
+          return ignore(peer, read.error());
       if (connections[peer].isOpen && (events[n].events & EPOLLOUT))
         if (auto flushed = flush(peer); !flushed)
           return flushed;

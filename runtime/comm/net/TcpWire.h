@@ -61,6 +61,7 @@ private:
   struct Connection {
     Descriptor socket;
     bool isOpen = false, isGone = false;
+    bool isDeaf = false; // what comes is not read any more
     std::deque<Outgoing> queue;
     size_t waiting = 0; // bytes of the queue
     size_t sent = 0;    // bytes of its first entry
@@ -81,7 +82,8 @@ private:
     return rank >= options.firstNear &&
            rank < options.firstNear + options.countNear;
   }
-  Result<void> watch(int socket, uint64_t tag, bool writes, bool isNew);
+  Result<void> watch(int socket, uint64_t tag, bool writes, bool isNew,
+                     bool reads = true);
   Result<void> callOthers(int64_t now);
   Result<void> call(int peer, int64_t now);
   void acceptAll(int64_t now);
@@ -92,6 +94,8 @@ private:
   Result<void> read(int peer);
   Result<void> readHeader(int peer);
   void end(int peer, const std::string &why);
+  /// Reads no more of a peer that sent what it should not have.
+  Error ignore(int peer, Error error);
   std::string nameOf(int peer) const;
 
   TcpOptions options;
