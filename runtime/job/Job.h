@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "support/RankRange.h"
 #include "support/Result.h"
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +78,10 @@ public:
   virtual ~Job() = default;
 
   virtual int worldSize() const = 0;
+  /// The ranks that run on this machine: all, unless the job has several
+  /// machines that share its ranks out. Those of machine 0 are the first.
+  virtual RankRange here() const { return {0, worldSize()}; }
+  bool isShared() const { return here().count < worldSize(); }
 
   /// Ends the job from any thread: every rank that waits, and every later call,
   /// fails with this message, which a rank precedes by its name. The first
@@ -136,6 +142,35 @@ public:
   /// The files by which a rank joins, to be handed to its process in this
   /// order.
   virtual std::vector<int> descriptors() const = 0;
+
+  // Where the ranks are shared out over machines, somebody carries between them
+  // what a page of one machine cannot (OtherMachines::watch).
+
+  /// A barrier to which all ranks of this machine have come.
+  struct Barrier {
+    uint32_t number = 0; // counted over the whole job, from 1
+    int lastToCome = 0;
+    /// What they have filled of the window, see JobMember::gather.
+    uint64_t begin = 0, end = 0;
+
+    bool operator==(const Barrier &) const = default;
+  };
+  /// A file that becomes readable when `takeBarrier` has something to return;
+  /// -1 if the ranks are all here.
+  virtual int barrierFile() const { return -1; }
+  /// Returns each barrier once, when the ranks here have come to it and wait
+  /// for those of other machines.
+  virtual std::optional<Barrier> takeBarrier() { return std::nullopt; }
+  /// The ranks of all machines have come to the barrier, that one last.
+  virtual void endBarrier(uint32_t, int /*lastToCome*/) {}
+  /// How many barriers the rank has come to.
+  virtual uint32_t barriersOf(int) const { return 0; }
+  /// Notes what is known of a rank of another machine, so that ranks here see
+  /// it as they see each other.
+  virtual void setRemote(int, const RankReport &, const RankWait &,
+                         uint32_t /*barriers*/) {}
+  /// Notes what JobMember::clockOffset returns.
+  virtual void setClockOffset(int64_t) {}
 };
 
 /// A rank's side. All calls are made by one thread, except `abort`, `health`
@@ -170,6 +205,15 @@ public:
 
   /// Returns when all ranks have called it.
   virtual Result<void> barrier() = 0;
+  /// The barrier after all ranks have filled the bytes [begin, end) of a
+  /// window: when it returns, the ranks of rank 0's machine have there what the
+  /// ranks of all machines have filled. On all machines the bytes were zero
+  /// before, and at most one rank fills each of them; on the other machines
+  /// they are zero again. All ranks give the same bytes.
+  virtual Result<void> gather(uint64_t begin, uint64_t end) = 0;
+  /// To be added to a time of this machine's monotonic clock to get that of
+  /// machine 0, in nanoseconds; 0 until it is known.
+  virtual int64_t clockOffset() const { return 0; }
 
   /// Ends the job with a message that names the ranks itself. Returns the error
   /// of whoever aborted the job first.

@@ -9,6 +9,7 @@ namespace polyrank::runtime {
 Result<std::unique_ptr<JobControl>> createJob(const NewJob &wanted) {
   local::JobOptions options;
   options.ranks = wanted.ranks;
+  options.here = wanted.here;
   options.threadsPerRank = wanted.threadsPerRank;
   options.alone = wanted.alone;
   return local::createJob(options);

@@ -6,12 +6,15 @@
 #include "runtime/job/Job.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace polyrank::runtime {
 
 struct NewJob {
-  int ranks = 1;
+  int ranks = 1; // of all machines
+  /// Those that run on this machine, if several machines share them out.
+  std::optional<RankRange> here{};
   int threadsPerRank = 1;
   /// True if each thread of the ranks has a core that nobody else needs.
   bool alone = false;

@@ -4,9 +4,11 @@
 
 #include "runtime/job/Job.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace polyrank::runtime {
 /// Why a job of several machines is over before its ranks have finished.
 struct MachineFailure {
   int machine = 0;
-  int rank = -1; // of that machine's ranks; -1: none is known
+  int rank = -1; // as that machine numbers its ranks; -1: none is known
   Error error;   // names the rank, and the op where that is known
 
   bool operator==(const MachineFailure &other) const {
@@ -32,7 +34,10 @@ struct RemoteRank {
   char state = '?'; // processState, there
   uint64_t awaitedNanoseconds = 0;
   RankReport report;
-  RankWait wait; // `ranks` are numbers of that machine's ranks
+  /// `ranks` are numbers of that machine's ranks, or of all where machines
+  /// share the ranks of one plan out.
+  RankWait wait;
+  uint32_t barriers = 0; // that it has come to
 
   bool operator==(const RemoteRank &) const = default;
 };
@@ -50,14 +55,21 @@ public:
 
   /// From now on the others are told where the ranks of this job are, and it is
   /// aborted when another machine fails; until `unwatch`, which must precede
-  /// the end of the job.
-  virtual void watch(JobControl &job) = 0;
+  /// the end of the job. If it shares its ranks with the other machines, it
+  /// also learns where their ranks are, its barriers end when all ranks of all
+  /// machines have come to them, and what ranks fill of `window` gets to
+  /// machine 0 (JobMember::gather). `window` is empty or outlives the watch.
+  virtual void watch(JobControl &job, std::span<std::byte> window) = 0;
+  void watch(JobControl &job) { watch(job, {}); }
   virtual void unwatch() = 0;
   /// The processes of this machine's ranks, -1 for one that does not run.
   virtual void setProcesses(const std::vector<int32_t> &pids) = 0;
   /// The ranks of another machine, as they were at most a second ago; on
   /// machine 0 alone, elsewhere none.
   virtual std::vector<RemoteRank> ranksOf(int machine) const = 0;
+  /// How long ranks of other machines have waited for the rank to start what
+  /// they had started; on machine 0 alone, elsewhere 0.
+  virtual uint64_t awaitedElsewhere(int rank) const = 0;
 
   /// Ends the job on all machines. The first failure of the job wins; it is
   /// what `failure` returns, on every machine.
@@ -71,6 +83,32 @@ public:
   /// Returns the lines that other machines have told since the last call; on
   /// machine 0 alone. Each begins with the name of the machine.
   virtual std::vector<std::string> takeTold() = 0;
+
+  /// Brings a rank's message to machine 0. It is there before `finish` returns.
+  virtual void report(int rank, const std::string &line) = 0;
+  struct Report {
+    int rank = 0;
+    std::string line;
+
+    bool operator==(const Report &) const = default;
+  };
+  /// The messages that have come and were not taken yet, those of a rank in
+  /// their order; on machine 0 alone.
+  virtual std::vector<Report> takeReports() = 0;
+
+  /// Returns what the launcher of each machine has given, by machine, once all
+  /// have called it: how they tell each other small things, and meet. At most
+  /// 64 KiB each, and 1 MiB together. Fails with the first failure of the job,
+  /// or, with an error, when `isInterrupted` returns true. Called by one
+  /// thread.
+  virtual Result<std::vector<std::string>>
+  exchange(const std::string &mine,
+           const std::function<bool()> &isInterrupted) = 0;
+  /// The address of this machine over which it talks to the others.
+  virtual std::string ownAddress() const = 0;
+  /// A number that is drawn at random for each start of all machines, and the
+  /// same on all.
+  virtual uint64_t incarnation() const = 0;
 
   /// Asks that all ranks of all machines end after the same step: the latest
   /// that one of them has begun.

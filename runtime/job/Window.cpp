@@ -55,6 +55,9 @@ Result<std::span<std::byte>> WindowRounds::begin() {
   return memory.subspan(part * partBytes(), partBytes());
 }
 
-Result<void> WindowRounds::filled() { return job.barrier(); }
+Result<void> WindowRounds::filled(uint64_t begin, uint64_t end) {
+  uint64_t part = (rounds - 1) % static_cast<uint64_t>(parts) * partBytes();
+  return job.gather(part + begin, part + end);
+}
 
 } // namespace polyrank::runtime

@@ -43,9 +43,14 @@ private:
 /// Lets the ranks of a job fill memory of theirs in rounds: in each round all
 /// fill one part of it, and then some read it. With two parts some may read one
 /// part while all fill the other. All ranks call the same in the same order.
+///
+/// Where several machines share the ranks out, the ranks of rank 0's machine
+/// alone may read. Then a part must be zero before it is filled, which readers
+/// see to; and each byte is filled by at most one rank (JobMember::gather).
 class WindowRounds {
 public:
   /// The memory is divided into `parts` of equal size.
+  /// It begins where the window does.
   WindowRounds(std::span<std::byte> memory, int parts, JobMember &job)
       : memory(memory), parts(parts), job(job) {}
 
@@ -56,9 +61,11 @@ public:
   /// Begins a round. Returns the part of the memory that all ranks may fill
   /// from now on.
   Result<std::span<std::byte>> begin();
-  /// Returns when all ranks have filled the part. This rank may read it until
+  /// Returns when all ranks have filled what they fill of the part, which lies
+  /// in the bytes [begin, end) of it. This rank may read it until
   /// its next call of `filled` or, if there is one part, of `begin`.
-  Result<void> filled();
+  Result<void> filled(uint64_t begin, uint64_t end);
+  Result<void> filled() { return filled(0, partBytes()); }
 
 private:
   std::span<std::byte> memory;

@@ -10,9 +10,9 @@
 namespace polyrank::runtime {
 
 Elsewhere::Elsewhere(const LaunchOptions &options, JobControl &job)
-    : options(options), others(options.others) {
+    : options(options), job(job), others(options.others) {
   if (others)
-    others->watch(job);
+    others->watch(job, options.window);
 }
 
 Elsewhere::~Elsewhere() {
@@ -33,6 +33,47 @@ void Elsewhere::tick(const std::vector<WatchedRank> &ranks) {
       options.onWarning(text);
 }
 
+bool Elsewhere::isToJudge() const {
+  return !job.isShared() || !others || others->machine() == 0;
+}
+
+std::vector<WatchedRank>
+Elsewhere::withOthers(std::vector<WatchedRank> here) const {
+  if (!job.isShared() || !others)
+    return here;
+  std::vector<WatchedRank> all;
+  for (int machine = 0; machine < others->machines(); ++machine)
+    if (machine == others->machine())
+      all.insert(all.end(), here.begin(), here.end());
+    else
+      for (const RemoteRank &rank : others->ranksOf(machine))
+        all.push_back({rank.pid, rank.running, rank.state});
+  // Before its first pulse nothing is known of a machine.
+  all.resize(static_cast<size_t>(job.worldSize()), {-1, true, '?'});
+  return all;
+}
+
+std::vector<uint64_t> Elsewhere::awaited() const {
+  std::vector<uint64_t> all;
+  for (int rank = 0; rank < job.worldSize(); ++rank)
+    all.push_back(
+        job.awaitedNanoseconds(rank) +
+        (others && job.isShared() ? others->awaitedElsewhere(rank) : 0));
+  return all;
+}
+
+bool Elsewhere::takesReport(int rank, const std::string &line) {
+  if (!others || !job.isShared() || others->machine() == 0)
+    return false;
+  others->report(rank, line);
+  return true;
+}
+
+std::vector<OtherMachines::Report> Elsewhere::takeReports() {
+  return others && job.isShared() ? others->takeReports()
+                                  : std::vector<OtherMachines::Report>();
+}
+
 Error Elsewhere::named(const MachineFailure &failure) const {
   std::string name = others->describe(failure.machine);
   // What is said of a machine as a whole names it already.
@@ -49,8 +90,10 @@ std::optional<Error> Elsewhere::failure() {
   std::optional<MachineFailure> first = others->failure();
   if (!first)
     return std::nullopt;
-  if (first->rank < 0 && first->machine != others->machine() &&
-      !std::exchange(hasShown, true))
+  if (first->machine != others->machine() && job.isShared())
+    culprit = first->rank;
+  if (!job.isShared() && first->rank < 0 &&
+      first->machine != others->machine() && !std::exchange(hasShown, true))
     showRanksOf(first->machine);
   return named(*first);
 }

@@ -24,6 +24,19 @@ public:
   ~Elsewhere();
 
   bool isAnywhere() const { return others; }
+  /// True if this launcher judges whether all ranks of the job make progress:
+  /// where machines share them out, that of machine 0 does.
+  bool isToJudge() const;
+  /// All ranks of the job: those of this machine, and what is known of the
+  /// others.
+  std::vector<WatchedRank> withOthers(std::vector<WatchedRank> here) const;
+  /// For how long all ranks of the job have waited for each.
+  std::vector<uint64_t> awaited() const;
+  /// Brings a message of a rank here to machine 0, if this is another one and
+  /// they share the ranks out; else returns false.
+  bool takesReport(int rank, const std::string &line);
+  /// The messages that ranks of other machines have sent, taken once.
+  std::vector<OtherMachines::Report> takeReports();
   /// Tells the others which processes the ranks are, and shows what they have
   /// told. To be called often.
   void tick(const std::vector<WatchedRank> &ranks);
@@ -31,6 +44,9 @@ public:
   /// What has failed on another machine before anything failed here, with the
   /// name of that machine.
   std::optional<Error> failure();
+  /// The rank of another machine that has failed first, if `failure` returned
+  /// it; -1: none is known.
+  int failedRank() const { return culprit; }
   /// Something has failed here: the other machines end too. Only the first call
   /// counts. `rank` may be -1.
   void fail(int rank, const Error &error);
@@ -53,7 +69,9 @@ private:
   Error named(const MachineFailure &failure) const;
 
   const LaunchOptions &options;
+  JobControl &job;
   OtherMachines *others;
+  int culprit = -1;
   std::vector<int32_t> pids;
   bool hasFailed = false; // here
   bool hasShown = false;

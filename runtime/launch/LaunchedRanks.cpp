@@ -56,16 +56,16 @@ RankStart LaunchedRanks::startOf(int rank) const {
   if (options.finishesStep)
     start.ignoredSignals.push_back(SIGTERM);
   if (!options.cores.ranks.empty())
-    start.cores = options.cores.ranks[rank];
+    start.cores = options.cores.ranks[rank - options.firstRank];
   return start;
 }
 
 Result<void> LaunchedRanks::startChildren() {
-  for (int rank = 0; rank < options.ranks; ++rank) {
+  for (int rank = options.firstRank; rank < options.here().end(); ++rank) {
     if (isGuest(rank))
       continue;
     POLYRANK_ASSIGN(process, startChild(startOf(rank), signals.before()));
-    ranks[rank].process = std::move(process);
+    (*this)[rank].process = std::move(process);
   }
   return {};
 }
@@ -109,7 +109,7 @@ void LaunchedRanks::admit(GuestDoor::Request request) {
   Result<std::unique_ptr<RankProcess>> admitted =
       GuestDoor::admit(std::move(request), start);
   if (admitted)
-    ranks[rank].process = *std::move(admitted);
+    (*this)[rank].process = *std::move(admitted);
   else
     warn(admitted.error().message);
 }
@@ -117,16 +117,18 @@ void LaunchedRanks::admit(GuestDoor::Request request) {
 std::optional<Error> LaunchedRanks::refusalOf(const GuestDoor::Request &request,
                                               bool isEnding) const {
   int rank = request.rank;
-  if (rank < 0 || rank >= options.ranks)
-    return Error{fmt::format("the job has ranks 0 to {}", options.ranks - 1)};
+  if (!options.here().has(rank))
+    return Error{fmt::format("the job has ranks {} to {}{}", options.firstRank,
+                             options.here().end() - 1,
+                             job.isShared() ? " on this machine" : "")};
   if (!request.planHash.empty() && request.planHash != options.planHash)
     return Error{fmt::format("its plan has SHA-256 {}, and that of the run {}",
                              request.planHash, options.planHash)};
   if (isEnding)
     return Error{"it comes too late, the job is ending", Error::Fault::Rank};
-  if (ranks[rank].process)
+  if ((*this)[rank].process)
     return Error{fmt::format("process {} is that rank already",
-                             ranks[rank].process->pid()),
+                             (*this)[rank].process->pid()),
                  Error::Fault::Rank};
   return std::nullopt;
 }
@@ -150,7 +152,7 @@ std::vector<pollfd> LaunchedRanks::polled() const {
 
 void LaunchedRanks::drain(
     int number, const std::function<void(const std::string &line)> &take) {
-  LaunchedRank &rank = ranks[number];
+  LaunchedRank &rank = (*this)[number];
   char buffer[65536];
   while (rank.process && rank.process->reports() >= 0) {
     ssize_t got = read(rank.process->reports(), buffer, sizeof(buffer));

@@ -61,10 +61,14 @@ public:
              const std::function<void(const std::string &line)> &take);
   void killAll();
 
-  LaunchedRank &operator[](int rank) { return ranks[rank]; }
-  const LaunchedRank &operator[](int rank) const { return ranks[rank]; }
+  /// By number in the job.
+  LaunchedRank &operator[](int rank) { return ranks[rank - options.firstRank]; }
+  const LaunchedRank &operator[](int rank) const {
+    return ranks[rank - options.firstRank];
+  }
   auto begin() const { return ranks.begin(); }
   auto end() const { return ranks.end(); }
+  /// In their order.
   std::vector<WatchedRank> watched() const;
 
 private:

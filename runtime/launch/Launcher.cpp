@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
+#include <ranges>
 #include <utility>
 
 namespace polyrank::runtime {
@@ -46,7 +47,7 @@ public:
            const EndSignals &signals)
       : options(options), job(job), signals(signals), elsewhere(options, job),
         ranks(options, job, signals),
-        watch(job, options.ranks, {options.nameOf, options.placeOf}) {}
+        watch(job, job.worldSize(), {options.nameOf, options.placeOf}) {}
 
   LaunchEnd run() {
     if (Result<void> started = ranks.startChildren(); !started)
@@ -56,29 +57,40 @@ public:
       if (options.onTick)
         options.onTick();
       lookElsewhere();
-      if (!ending)
+      if (!ending && elsewhere.isToJudge())
         look();
-      if (!ending)
+      if (!ending && elsewhere.isToJudge())
         lookForStragglers();
       if (ending && Clock::now() > *ending + grace) {
         ranks.killAll();
         tellElsewhere();
       }
     }
-    for (int rank = 0; rank < options.ranks; ++rank)
+    for (int rank : ranksHere())
       drain(rank);
     tellElsewhere();
     Result<void> ended = elsewhere.conclude(
         verdict(), [this] { return isInterruptedAtTheEnd(); });
+    receiveReports();
     return {ended, interrupted ? interrupted : stopping, isFromOutside()};
   }
 
 private:
   bool isEnding() const { return ending.has_value(); }
 
+  /// The numbers of the ranks of this machine.
+  auto ranksHere() const {
+    return std::views::iota(options.firstRank, options.here().end());
+  }
+  /// All ranks of the job.
+  std::vector<WatchedRank> allRanks() const {
+    return elsewhere.withOthers(ranks.watched());
+  }
+
   /// Follows the other machines of the job.
   void lookElsewhere() {
     elsewhere.tick(ranks.watched());
+    receiveReports();
     if (failedElsewhere() || stopping || interrupted)
       return;
     std::optional<OtherMachines::Stop> stop = elsewhere.stop();
@@ -95,6 +107,11 @@ private:
   bool failedElsewhere() {
     if (!foreign && first < 0 && !interrupted && !stalled)
       foreign = elsewhere.failure();
+    // Machine 0 shows all ranks. Of others that fail by their input or at a
+    // signal it is no matter where they are.
+    if (foreign && !ending && job.isShared() && elsewhere.isToJudge() &&
+        foreign->fault == Error::Fault::Rank)
+      showRanks(elsewhere.failedRank());
     if (foreign)
       end(foreign->message);
     return foreign.has_value();
@@ -105,6 +122,7 @@ private:
     if (options.onTick)
       options.onTick();
     elsewhere.tick(ranks.watched());
+    receiveReports();
     if (int signal = signals.take()) {
       interrupted = signal;
       elsewhere.fail(-1, interruption());
@@ -118,11 +136,11 @@ private:
       files.push_back(file);
     poll(files.data(), files.size(), ending ? 20 : 100);
     ranks.receiveGuests(isEnding());
-    for (int rank = 0; rank < options.ranks; ++rank)
+    for (int rank : ranksHere())
       drain(rank);
     while (int signal = signals.take())
       interrupt(signal);
-    for (int rank = 0; rank < options.ranks; ++rank)
+    for (int rank : ranksHere())
       reap(rank);
   }
 
@@ -167,10 +185,8 @@ private:
   }
 
   void lookForStragglers() {
-    std::vector<uint64_t> awaited;
-    for (int rank = 0; rank < options.ranks; ++rank)
-      awaited.push_back(job.awaitedNanoseconds(rank));
-    if (auto found = stragglers.look(Clock::now().time_since_epoch(), awaited))
+    if (auto found = stragglers.look(Clock::now().time_since_epoch(),
+                                     elsewhere.awaited()))
       warn(fmt::format(
           "{} holds the others up: in the last {} s they waited "
           "{:.0f} % of their time for it to start what they had "
@@ -184,7 +200,7 @@ private:
 
   /// Ends a job that makes no progress, after telling the user why.
   void look() {
-    auto still = watch.look(ranks.watched());
+    auto still = watch.look(allRanks());
     if (still < patience)
       warned = false;
     Clock::duration limit = options.timeout ? *options.timeout : watch.limit();
@@ -195,7 +211,7 @@ private:
     std::string message =
         fmt::format("no rank made progress for {} s: {}",
                     std::chrono::duration_cast<seconds>(still).count(),
-                    watch.blame(watch.snapshot(ranks.watched())));
+                    watch.blame(watch.snapshot(allRanks())));
     if (!over) {
       warned = true;
       warn(limit.count() > 0
@@ -207,7 +223,7 @@ private:
     message += "; --timeout gives it more time";
     showRanks(-1);
     stalled = Error{message, Error::Fault::Hang};
-    std::vector<RankSnapshot> last = watch.snapshot(ranks.watched());
+    std::vector<RankSnapshot> last = watch.snapshot(allRanks());
     isStopped = std::any_of(last.begin(), last.end(),
                             [](const auto &rank) { return rank.isStopped(); });
     elsewhere.fail(-1, *stalled);
@@ -225,6 +241,7 @@ private:
         failedElsewhere())
       return;
     first = number;
+    elsewhere.tick(ranks.watched()); // machine 0 is to know that it is dead
     showRanks(number);
     std::string message =
         fmt::format("{} {}", options.nameOf(number),
@@ -248,9 +265,10 @@ private:
   /// Shows where all ranks are, before they are ended because of rank `failed`
   /// (-1: none).
   void showRanks(int failed) {
-    if (ending)
+    // Where machines share the ranks out, machine 0 shows all.
+    if (ending || !elsewhere.isToJudge())
       return;
-    std::string table = watch.table(watch.snapshot(ranks.watched()), failed);
+    std::string table = watch.table(watch.snapshot(allRanks()), failed);
     warn(table);
     elsewhere.tell(table);
   }
@@ -273,17 +291,37 @@ private:
       fail(rank, taken.error());
   }
 
+  /// Takes what the ranks of other machines have reported here.
+  void receiveReports() {
+    for (const auto &[rank, line] : elsewhere.takeReports()) {
+      Result<void> taken = Error{fmt::format("there is no rank {}", rank)};
+      if (rank >= 0 && rank < job.worldSize() && !options.here().has(rank)) {
+        Result<TaggedMessage> message = TaggedMessage::parse(line);
+        taken = message ? report(rank, *message) : message.error();
+      }
+      if (!taken && first < 0 && !interrupted && !stalled && !foreign) {
+        stalled = taken.error();
+        elsewhere.fail(-1, *stalled);
+        end(stalled->message);
+      }
+    }
+  }
+
+  Result<void> report(int rank, const TaggedMessage &message) {
+    if (!options.onReport)
+      return {};
+    POLYRANK_ASSIGN(seconds, options.onReport(rank, message));
+    if (seconds)
+      watch.addStep(*seconds);
+    return {};
+  }
+
   /// Fails if the line is no message, or one that cannot be read.
   Result<void> take(int rank, const std::string &line) {
     POLYRANK_ASSIGN(message, TaggedMessage::parse(line));
-    if (!isOneOf(message, endKinds)) {
-      if (!options.onReport)
-        return {};
-      POLYRANK_ASSIGN(seconds, options.onReport(rank, message));
-      if (seconds)
-        watch.addStep(*seconds);
-      return {};
-    }
+    if (!isOneOf(message, endKinds))
+      return elsewhere.takesReport(rank, line) ? Result<void>()
+                                               : report(rank, message);
     POLYRANK_ASSIGN(ended, fromTagged<EndMessage>(message, endKinds));
     if (const auto *failed = std::get_if<RankFailed>(&ended))
       fail(rank, failed->error);
@@ -326,7 +364,7 @@ private:
       return *stalled;
     // A rank's death explains more than the errors that other ranks report
     // about it.
-    for (int rank = 0; rank < options.ranks; ++rank)
+    for (int rank : ranksHere())
       if (ranks[rank].diedOfSignal())
         return Error{fmt::format("{} {}", options.nameOf(rank),
                                  ranks[rank].process->describeEnd()),

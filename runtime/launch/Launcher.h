@@ -13,13 +13,17 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace polyrank::runtime {
 
 struct LaunchOptions {
-  int ranks = 1, threads = 1;
+  int ranks = 1, threads = 1; // of this machine
+  /// The number of the first of these ranks, where several machines share the
+  /// ranks of a job out. All functions here take numbers of the whole job.
+  int firstRank = 0;
   CoreChoice cores;
   /// The command line of the launcher, which is also that of the ranks.
   std::vector<std::string> arguments;
@@ -35,6 +39,8 @@ struct LaunchOptions {
   /// The other machines of the job; null if this one is alone. All fail and
   /// stop together.
   OtherMachines *others = nullptr;
+  /// What the ranks here fill for machine 0, if machines share them out.
+  std::span<std::byte> window = {};
   /// "rank 3 (data=1,tensor=1)".
   std::function<std::string(int rank)> nameOf;
   /// Describes a rank's command by its number in a step: "in segment 'update',
@@ -50,7 +56,8 @@ struct LaunchOptions {
   bool finishesStep = false;
   /// Reports a warning to the user while the job continues.
   std::function<void(const std::string &message)> onWarning;
-  /// Called with each message of a rank, except those with which it ends
+  /// Called with each message of a rank, on machine 0 also with those of the
+  /// ranks that other machines share, except those with which it ends
   /// (EndMessage). Returns the seconds that a step took if the message is about
   /// one. An error means that the message cannot be read, and fails the rank.
   std::function<Result<std::optional<double>>(int rank,
@@ -58,6 +65,8 @@ struct LaunchOptions {
       onReport;
   /// Called at least every 100 ms.
   std::function<void()> onTick;
+
+  RankRange here() const { return {firstRank, ranks}; }
 };
 
 /// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1, except those that were ignored

@@ -16,6 +16,8 @@ constexpr double stepsOfTime = 20;
 constexpr size_t stepsKept = 101; // for their median
 } // namespace
 
+char WatchedRank::state() const { return told ? *told : processState(pid); }
+
 Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
   auto now = Clock::now();
   // A longer pause means that this process itself did not run, so it does not
@@ -39,7 +41,7 @@ Watch::Clock::duration Watch::look(const std::vector<WatchedRank> &ranks) {
     return still;
   }
   for (const WatchedRank &rank : ranks)
-    if (rank.running && processState(rank.pid) == 'D')
+    if (rank.running && rank.state() == 'D')
       return still;
   still += passed;
   return still;
@@ -70,7 +72,7 @@ Watch::snapshot(const std::vector<WatchedRank> &ranks) const {
     RankSnapshot each{ranks[r].pid,     ranks[r].running, '?',
                       job.report(rank), job.waitOf(rank), quiet[r]};
     if (each.running)
-      each.state = processState(each.pid);
+      each.state = ranks[r].state();
     if (each.report != reports[r])
       each.still = {};
     all.push_back(std::move(each));

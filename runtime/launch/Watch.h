@@ -16,6 +16,11 @@ namespace polyrank::runtime {
 struct WatchedRank {
   int pid = -1;         // -1: of a guest that has not come
   bool running = false; // not yet reaped
+  /// The processState as another machine has told it; nothing: the process runs
+  /// on this one.
+  std::optional<char> told{};
+
+  char state() const;
 };
 
 /// Observes the progress of a job's ranks. A job makes progress as long as any

@@ -203,7 +203,7 @@ Result<JobPlace> findPlace(const PlaceOptions &options,
   return place;
 }
 
-Result<RankShare> shareOf(const JobPlace &place, int ranks, bool wholePlan) {
+Result<RankRange> shareOf(const JobPlace &place, int ranks, bool wholePlan) {
   int machines = wholePlan ? 1 : place.machines;
   if (ranks % machines != 0)
     return Error{fmt::format(
@@ -225,7 +225,7 @@ Result<RankShare> shareOf(const JobPlace &place, int ranks, bool wholePlan) {
                           place.launcher, place.locals, place.machine, count,
                           count, place.machines)};
   }
-  return RankShare{wholePlan ? 0 : place.machine * count, count};
+  return RankRange{wholePlan ? 0 : place.machine * count, count};
 }
 
 std::string nameOfTasks(const JobPlace &place) {

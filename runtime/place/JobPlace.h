@@ -6,6 +6,7 @@
 #include "runtime/place/Endpoint.h"
 #include "runtime/place/Environment.h"
 #include "runtime/place/Launchers.h"
+#include "support/RankRange.h"
 
 #include <cstdint>
 #include <optional>
@@ -66,17 +67,11 @@ Result<void> setRendezvous(JobPlace &place, const PlaceOptions &options,
 /// launcher gives its job no id.
 std::string nameOfTasks(const JobPlace &place);
 
-/// The ranks that the tasks of this machine are: `count` from number `first`.
-struct RankShare {
-  int first = 0, count = 0;
-
-  bool operator==(const RankShare &) const = default;
-};
-
-/// Shares the ranks of a plan out over machines, or with `wholePlan` gives each
+/// Returns the ranks that run on this machine. Shares those of a plan out over
+/// machines, or with `wholePlan` gives each
 /// machine all of them. Fails, with both numbers, if the ranks cannot be shared
 /// out evenly, or if there are neither as many tasks as ranks nor one task on
 /// each machine.
-Result<RankShare> shareOf(const JobPlace &place, int ranks, bool wholePlan);
+Result<RankRange> shareOf(const JobPlace &place, int ranks, bool wholePlan);
 
 } // namespace polyrank::runtime

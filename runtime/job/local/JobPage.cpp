@@ -26,12 +26,19 @@ uint64_t JobPage::sizeFor(int worldSize) {
 
 Result<JobPage> JobPage::initialize(int descriptor, int worldSize,
                                     uint64_t spinNanoseconds) {
+  return initialize(descriptor, worldSize, {0, worldSize}, spinNanoseconds);
+}
+
+Result<JobPage> JobPage::initialize(int descriptor, int worldSize,
+                                    RankRange here, uint64_t spinNanoseconds) {
   JobPage page;
   POLYRANK_ASSIGN(memory, SharedMapping::map(descriptor, "the job's page"));
   page.memory = std::move(memory);
   JobHeader &header = page.header();
   header.version = jobVersion;
   header.worldSize = static_cast<uint32_t>(worldSize);
+  header.firstHere = static_cast<uint32_t>(here.first);
+  header.ranksHere = static_cast<uint32_t>(here.count);
   header.spinNanoseconds = spinNanoseconds;
   header.launcher = thisProcess();
   return std::move(page);
@@ -134,6 +141,47 @@ RankReport JobPage::report(int number) const {
   report.waiting = state.waiting.load() != 0 || isInBarrier(number);
   report.beats = state.beats.load() + state.deviceBeside.load();
   return report;
+}
+
+void JobPage::setRemote(int number, const RankReport &report,
+                        const RankWait &wait, uint32_t barriers) const {
+  RankState &state = rank(number);
+  // A rank that has left has come to all its barriers: its phase is last.
+  state.barriers.store(barriers);
+  state.step.store(report.issued.step);
+  state.command.store(report.issued.command);
+  Position at{report.step, report.command};
+  state.device.store(at < report.issued ? at.word() : 0);
+  state.isBeside.store(report.isBeside);
+  state.operation.store(report.operation);
+  state.beats.store(report.beats);
+  // Barriers are counted; what is left of `waiting` is a wait of another kind.
+  bool waits = wait.what != RankWait::What::Nothing &&
+               wait.what != RankWait::What::Barrier;
+  constexpr uint64_t remoteToken = uint64_t(1) << 63;
+  std::vector<int> blockers;
+  for (int each : wait.ranks)
+    if (each >= 0 && each < worldSize())
+      blockers.push_back(each);
+  std::sort(blockers.begin(), blockers.end());
+  if (state.waiting.load() == 0 || state.what.load() != wait.what ||
+      blockersOf(number) != blockers) {
+    state.waiting.store(0);
+    setBlockers(number, blockers);
+    state.what.store(wait.what);
+  }
+  state.waiting.store(waits ? remoteToken : 0);
+  if (state.phase.load() < RankPhase::Running)
+    state.process.pid = report.pid;
+  state.phase.store(report.phase, std::memory_order_release);
+}
+
+void JobPage::endBarrier(uint32_t number, int lastToCome) const {
+  JobHeader &job = header();
+  job.lastToCome.store(lastToCome);
+  job.barriersOver.store(number);
+  if (job.sleepers.load() > 0)
+    wakeAll(job.barriersOver);
 }
 
 void JobPage::abort(std::string_view message) const {

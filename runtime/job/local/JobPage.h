@@ -19,7 +19,7 @@ namespace polyrank::runtime::local {
 // Everything here lies in one memory, which is initially zero and is shared by
 // processes of the same build.
 
-inline constexpr uint32_t jobVersion = 1;
+inline constexpr uint32_t jobVersion = 2;
 inline constexpr size_t messageCapacity = 2048;
 
 enum class AbortState : uint32_t { Running, Writing, Aborted };
@@ -27,6 +27,9 @@ enum class AbortState : uint32_t { Running, Writing, Aborted };
 struct JobHeader {
   uint32_t version;
   uint32_t worldSize;
+  /// The ranks of this machine. The states of the others are what was heard of
+  /// them.
+  uint32_t firstHere, ranksHere;
   uint64_t spinNanoseconds; // of a rank in a barrier; 0: cores are shared
   ProcessName launcher;
   /// The latest step that any rank has begun, and whether later ones are
@@ -42,6 +45,12 @@ struct JobHeader {
   /// The rank that came last to the latest barrier that is over. It stays until
   /// all ranks have come to the next one.
   std::atomic<int32_t> lastToCome;
+  /// With several machines: the barrier to which all ranks here have come, the
+  /// one of them that came last, and the bytes that they have filled.
+  std::atomic<uint32_t> barrierHere;
+  std::atomic<int32_t> lastHere;
+  std::atomic<uint64_t> filledBegin, filledEnd;
+  std::atomic<int64_t> clockOffset; // JobMember::clockOffset
 };
 
 struct alignas(128) RankState {
@@ -71,12 +80,20 @@ public:
   /// Maps a page that is all zeros, and fills the header.
   static Result<JobPage> initialize(int descriptor, int worldSize,
                                     uint64_t spinNanoseconds);
+  /// The same for a job whose other ranks run on other machines.
+  static Result<JobPage> initialize(int descriptor, int worldSize,
+                                    RankRange here, uint64_t spinNanoseconds);
   /// Fails if the memory is not that of a job.
   static Result<JobPage> map(int descriptor);
 
   JobHeader &header() const;
   RankState &rank(int rank) const;
   int worldSize() const { return static_cast<int>(header().worldSize); }
+  RankRange here() const {
+    return {static_cast<int>(header().firstHere),
+            static_cast<int>(header().ranksHere)};
+  }
+  bool isShared() const { return header().ranksHere < header().worldSize; }
 
   /// Sets and reads for which ranks a rank waits.
   /// @{
@@ -91,6 +108,12 @@ public:
 
   RankReport report(int rank) const;
   RankWait waitOf(int rank) const;
+  /// Stores what is known of a rank of another machine.
+  void setRemote(int rank, const RankReport &report, const RankWait &wait,
+                 uint32_t barriers) const;
+
+  /// Ends the barrier for the ranks here.
+  void endBarrier(uint32_t number, int lastToCome) const;
 
   /// Aborts the job, unless it was aborted before, and wakes the ranks that
   /// sleep in a barrier.

@@ -7,6 +7,10 @@
 #include "support/Failpoint.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <utility>
 
@@ -20,10 +24,13 @@ constexpr int maxRanksOfOneMachine = 4096;
 
 class LocalControl : public JobControl {
 public:
-  LocalControl(Descriptor file, JobPage page)
-      : file(std::move(file)), page(std::move(page)) {}
+  /// `bell` is rung when the ranks here have come to a barrier; none if they
+  /// are all.
+  LocalControl(Descriptor file, Descriptor bell, JobPage page)
+      : file(std::move(file)), bell(std::move(bell)), page(std::move(page)) {}
 
   int worldSize() const override { return page.worldSize(); }
+  RankRange here() const override { return page.here(); }
   void abort(std::string_view message) override {
     page.abort(message);
     wakeSleepers();
@@ -40,17 +47,54 @@ public:
   uint64_t awaitedNanoseconds(int rank) const override {
     return page.rank(rank).awaitedNanoseconds.load();
   }
-  std::vector<int> descriptors() const override { return {file.get()}; }
+  std::vector<int> descriptors() const override {
+    return bell.get() < 0 ? std::vector{file.get()}
+                          : std::vector{file.get(), bell.get()};
+  }
+
+  int barrierFile() const override { return bell.get(); }
+  std::optional<Barrier> takeBarrier() override;
+  void endBarrier(uint32_t number, int lastToCome) override {
+    page.endBarrier(number, lastToCome);
+  }
+  uint32_t barriersOf(int rank) const override {
+    return page.rank(rank).barriers.load();
+  }
+  void setRemote(int rank, const RankReport &report, const RankWait &wait,
+                 uint32_t barriers) override {
+    if (rank >= 0 && rank < worldSize() && !here().has(rank))
+      page.setRemote(rank, report, wait, barriers);
+  }
+  void setClockOffset(int64_t offset) override {
+    page.header().clockOffset.store(offset, std::memory_order_relaxed);
+  }
 
 private:
-  Descriptor file;
+  Descriptor file, bell;
   JobPage page;
+  uint32_t taken = 0; // barriers
 };
+
+std::optional<JobControl::Barrier> LocalControl::takeBarrier() {
+  if (bell.get() < 0)
+    return std::nullopt;
+  uint64_t rings;
+  [[maybe_unused]] ssize_t got = read(bell.get(), &rings, sizeof(rings));
+  JobHeader &job = page.header();
+  uint32_t number = job.barrierHere.load();
+  if (number == taken)
+    return std::nullopt;
+  taken = number;
+  return Barrier{number, job.lastHere.load(), job.filledBegin.load(),
+                 job.filledEnd.load()};
+}
 
 class LocalMember : public JobMember {
 public:
-  LocalMember(JobPage mapped, int rank)
-      : page(std::move(mapped)), self(rank), mine(page.rank(rank)) {}
+  /// `bell` is JobControl::barrierFile.
+  LocalMember(JobPage mapped, Descriptor bell, int rank)
+      : page(std::move(mapped)), bell(std::move(bell)), self(rank),
+        mine(page.rank(rank)) {}
   ~LocalMember() override {
     mine.phase.store(RankPhase::Left, std::memory_order_release);
   }
@@ -68,6 +112,7 @@ public:
   RankWait waitOf(int rank) const override { return page.waitOf(rank); }
 
   int rank() const override { return self; }
+  RankRange here() const override { return page.here(); }
   bool mayBegin(uint64_t step) override;
   bool isClosedBefore(uint64_t step) const override {
     return page.header().frontier.isClosedBefore(step);
@@ -84,7 +129,13 @@ public:
   }
   void setBeside(bool isBeside) override { mine.isBeside.store(isBeside); }
   void beat() override { mine.beats.fetch_add(1, std::memory_order_relaxed); }
-  Result<void> barrier() override;
+  Result<void> barrier() override { return meet(0, 0); }
+  Result<void> gather(uint64_t begin, uint64_t end) override {
+    return meet(begin, end);
+  }
+  int64_t clockOffset() const override {
+    return page.header().clockOffset.load(std::memory_order_relaxed);
+  }
 
   bool hasOwnCores() const override {
     return page.header().spinNanoseconds > 0;
@@ -113,9 +164,14 @@ private:
     page.abort(message);
     wakeSleepers();
   }
+  /// The barrier after the ranks have filled these bytes of a window.
+  Result<void> meet(uint64_t begin, uint64_t end);
+  /// All ranks of this machine have come to the barrier.
+  void ring(uint32_t number);
   Result<void> checkMissing();
 
   JobPage page;
+  Descriptor bell;
   int self;
   RankState &mine;
 };
@@ -133,8 +189,18 @@ bool LocalMember::mayBegin(uint64_t step) {
   }
 }
 
-/// The last rank to come ends the barrier and wakes the others.
-Result<void> LocalMember::barrier() {
+void LocalMember::ring(uint32_t number) {
+  JobHeader &job = page.header();
+  job.lastHere.store(self);
+  job.barrierHere.store(number);
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t rung = write(bell.get(), &one, sizeof(one));
+}
+
+/// The last rank to come ends the barrier and wakes the others. With several
+/// machines the last one of each tells its launcher, and that wakes all once
+/// the ranks of the other machines have come.
+Result<void> LocalMember::meet(uint64_t filledBegin, uint64_t filledEnd) {
   failpoint("barrier.before");
   if (Result<void> alive = health(); !alive)
     return alive;
@@ -143,12 +209,15 @@ Result<void> LocalMember::barrier() {
   uint32_t number = mine.barriers.load() + 1;
   mine.operation.store(0, std::memory_order_relaxed);
   mine.barriers.store(number);
-  if ((job.arrivals.fetch_add(1) + 1) % job.worldSize == 0) {
-    job.lastToCome.store(self);
-    job.barriersOver.store(number);
-    if (job.sleepers.load() > 0)
-      wakeAll(job.barriersOver);
-    return {};
+  // All ranks store the same.
+  job.filledBegin.store(filledBegin, std::memory_order_relaxed);
+  job.filledEnd.store(filledEnd, std::memory_order_relaxed);
+  if ((job.arrivals.fetch_add(1) + 1) % job.ranksHere == 0) {
+    if (!page.isShared()) {
+      page.endBarrier(number, self);
+      return {};
+    }
+    ring(number);
   }
   auto isOver = [&] { return int32_t(job.barriersOver.load() - number) >= 0; };
   if (spinUntil(begin, static_cast<int64_t>(job.spinNanoseconds), isOver))
@@ -166,7 +235,7 @@ Result<void> LocalMember::barrier() {
       result = checkMissing();
   }
   job.sleepers.fetch_sub(1);
-  if (result)
+  if (result && job.lastToCome.load() != self)
     addAwaited(job.lastToCome.load(),
                static_cast<uint64_t>(monotonicNanoseconds() - begin));
   return result;
@@ -199,6 +268,9 @@ JobMember::Presence LocalMember::presenceOf(int rank) const {
   case RankPhase::Joining:
     return Presence::Expected;
   case RankPhase::Running:
+    // The launcher of another machine sees the end of its ranks, and ends all.
+    if (!here().has(rank))
+      return Presence::Present;
     return isAlive(peer.process) ? Presence::Present : Presence::Dead;
   case RankPhase::Left:
     break;
@@ -219,33 +291,68 @@ Result<void> LocalMember::checkLauncher() {
 Result<std::unique_ptr<JobControl>> createJob(const JobOptions &options) {
   if (options.ranks < 1)
     return Error{"a job needs at least one rank", Error::Fault::Rank};
-  if (options.ranks > maxRanksOfOneMachine)
-    return Error{"the plan has " + std::to_string(options.ranks) +
-                 " ranks, and all of them run on this machine, which takes at "
-                 "most " +
-                 std::to_string(maxRanksOfOneMachine) +
-                 ": compile it for a smaller mesh"};
+  RankRange here = options.here.value_or(RankRange{0, options.ranks});
+  if (here.count < 1 || here.first < 0 || here.end() > options.ranks)
+    return Error{"a machine cannot run ranks " + std::to_string(here.first) +
+                     " to " + std::to_string(here.end() - 1) + " of " +
+                     std::to_string(options.ranks),
+                 Error::Fault::Rank};
+  if (here.count > maxRanksOfOneMachine)
+    return Error{
+        "the plan has " + std::to_string(options.ranks) + " ranks, and " +
+        (here.count == options.ranks ? "all" : std::to_string(here.count)) +
+        " of them run on this machine, which takes at "
+        "most " +
+        std::to_string(maxRanksOfOneMachine) +
+        ": compile it for a smaller mesh"};
   POLYRANK_ASSIGN(file, createSharedMemory("polyrank-job",
                                            JobPage::sizeFor(options.ranks)));
   // Spinning pays only if nobody else needs the core meanwhile.
   bool fits = options.alone.value_or(
-      int64_t(options.ranks) * options.threadsPerRank <= usableCores());
+      int64_t(here.count) * options.threadsPerRank <= usableCores());
   POLYRANK_ASSIGN(page,
-                  JobPage::initialize(file.get(), options.ranks,
+                  JobPage::initialize(file.get(), options.ranks, here,
                                       fits ? spinNanosecondsWhenAlone : 0));
+  Descriptor bell;
+  if (page.isShared()) {
+    bell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (bell.get() < 0)
+      return Error{std::string("no file by which ranks tell that they have "
+                               "come to a barrier: ") +
+                       std::strerror(errno),
+                   Error::Fault::Rank};
+  }
   return std::unique_ptr<JobControl>(
-      new LocalControl(std::move(file), std::move(page)));
+      new LocalControl(std::move(file), std::move(bell), std::move(page)));
 }
 
 Result<std::unique_ptr<JobMember>> joinJob(std::span<const int> descriptors,
                                            int rank) {
   failpoint("attach.before");
-  if (descriptors.size() != 1)
-    return Error{"rank " + std::to_string(rank) + " was handed " +
-                     std::to_string(descriptors.size()) +
-                     " files to join its job by, instead of the job's page",
-                 Error::Fault::Rank};
+  Error others{"rank " + std::to_string(rank) + " was handed " +
+                   std::to_string(descriptors.size()) +
+                   " files to join its job by, instead of the job's page",
+               Error::Fault::Rank};
+  if (descriptors.empty())
+    return others;
   POLYRANK_ASSIGN(page, JobPage::map(descriptors[0]));
+  if (descriptors.size() != (page.isShared() ? 2 : 1))
+    return others;
+  if (!page.here().has(rank) && rank >= 0 && rank < page.worldSize())
+    return Error{"rank " + std::to_string(rank) +
+                     " runs on another machine: this one has ranks " +
+                     std::to_string(page.here().first) + " to " +
+                     std::to_string(page.here().end() - 1),
+                 Error::Fault::Rank};
+  Descriptor bell;
+  if (page.isShared()) {
+    bell = Descriptor(fcntl(descriptors[1], F_DUPFD_CLOEXEC, 0));
+    if (bell.get() < 0)
+      return Error{std::string("the file by which ranks tell that they have "
+                               "come to a barrier: ") +
+                       std::strerror(errno),
+                   Error::Fault::Rank};
+  }
   if (rank < 0 || rank >= page.worldSize())
     return Error{"rank " + std::to_string(rank) + " is none of the " +
                      std::to_string(page.worldSize()) + " ranks of the job",
@@ -259,7 +366,8 @@ Result<std::unique_ptr<JobMember>> joinJob(std::span<const int> descriptors,
   state.process = thisProcess();
   state.phase.store(RankPhase::Running, std::memory_order_release);
   failpoint("attach.after");
-  return std::unique_ptr<JobMember>(new LocalMember(std::move(page), rank));
+  return std::unique_ptr<JobMember>(
+      new LocalMember(std::move(page), std::move(bell), rank));
 }
 
 } // namespace polyrank::runtime::local

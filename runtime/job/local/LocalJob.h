@@ -11,7 +11,9 @@
 namespace polyrank::runtime::local {
 
 struct JobOptions {
-  int ranks = 1;
+  int ranks = 1; // of all machines
+  /// Those of this machine; by default all.
+  std::optional<RankRange> here{};
   int threadsPerRank = 1;
   /// True if each thread has a core that nobody else needs. By default true if
   /// there are as many cores as threads.

@@ -147,6 +147,7 @@ Result<void> Client::take(std::span<const uint8_t> bytes, Node &node,
     if (!handshake->isDone())
       return {};
     stream = handshake->stream();
+    drawn = handshake->incarnation();
     pending = handshake->rest();
     handshake.reset();
     stage = Stage::Open;

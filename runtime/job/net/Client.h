@@ -55,6 +55,12 @@ public:
   const std::optional<Error> &fatal() const { return hopeless; }
   /// Returns the reason why the last attempt failed; empty if none has.
   const std::string &lastError() const { return last; }
+  /// The one that the coordinator has drawn; 0 before the first proof.
+  uint64_t incarnation() const { return drawn; }
+  /// The address of this machine on the connection.
+  std::string ownAddress() const { return localAddress(socket).host(); }
+  /// How many bytes are still to be sent.
+  size_t waiting() const { return out.size(); }
   /// "HOST:PORT".
   std::string where() const;
 
@@ -81,6 +87,7 @@ private:
   std::optional<NodeHandshake> handshake;
   std::optional<SealedStream> stream;
   SendQueue out;
+  uint64_t drawn = 0; // the incarnation
   std::optional<Error> hopeless;
   std::string last;
 };

@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 namespace polyrank::runtime::net {
 namespace {
 
 constexpr size_t mostToldLines = 1000;
+/// So many ranks are told of at once.
+constexpr size_t ranksOfAPulse = 512;
+/// The most bytes of a report.
+constexpr size_t longestReport = size_t(64) << 20;
 
 } // namespace
 
@@ -78,6 +83,40 @@ void Coordinator::tick(Time time) {
     return;
   nextPulse = now + pulseEvery;
   sendToAll(CoordinatorPulse{rounds.order()});
+  if (current == Phase::Running && options.sharesRanks)
+    sendRanks();
+}
+
+void Coordinator::sendRanks() {
+  std::vector<const RemoteRank *> all;
+  for (const Machine &machine : machines)
+    for (const RemoteRank &rank : machine.ranks)
+      all.push_back(&rank);
+  if (nextRank >= all.size())
+    nextRank = 0;
+  RanksMessage message;
+  message.first = static_cast<uint32_t>(nextRank);
+  size_t end = std::min(all.size(), nextRank + ranksOfAPulse);
+  for (; nextRank < end; ++nextRank)
+    message.ranks.push_back(*all[nextRank]);
+  sendToAll(message);
+}
+
+uint64_t Coordinator::awaited(int rank) const {
+  uint64_t sum = 0;
+  for (const Machine &machine : machines)
+    if (auto found = machine.awaited.find(static_cast<uint32_t>(rank));
+        found != machine.awaited.end())
+      sum += found->second;
+  return sum;
+}
+
+std::vector<OtherMachines::Report> Coordinator::takeReports() {
+  return std::exchange(reports, {});
+}
+
+std::vector<WindowMessage> Coordinator::takeWindow() {
+  return std::exchange(window, {});
 }
 
 std::vector<Coordinator::Action> Coordinator::takeActions() {
@@ -173,6 +212,9 @@ void Coordinator::take(Link, Connection &from, const NodePulse &pulse) {
   for (size_t i = 0; i < pulse.ranks.size(); ++i)
     if (pulse.firstRank + i < machine.ranks.size())
       machine.ranks[pulse.firstRank + i] = pulse.ranks[i];
+  if (machine.link != ownLink) // machine 0 knows its own
+    for (const NodePulse::Awaited &each : pulse.awaited)
+      machine.awaited[each.rank] = each.nanoseconds;
   rounds.receive(from.machine, pulse.answer);
   sendOrder();
 }
@@ -217,6 +259,51 @@ void Coordinator::take(Link, Connection &from, const DoneMessage &message) {
     return;
   current = Phase::Done;
   sendToAll(DoneMessage{});
+}
+
+void Coordinator::take(Link, Connection &from, const BarrierMessage &message) {
+  machines[static_cast<size_t>(from.machine)].barrier = message.number;
+  if (std::all_of(machines.begin(), machines.end(), [&](const Machine &each) {
+        return each.barrier == message.number;
+      }))
+    sendToAll(message);
+}
+
+void Coordinator::take(Link link, Connection &from,
+                       const ExchangeMessage &message) {
+  Machine &machine = machines[static_cast<size_t>(from.machine)];
+  machine.exchange = message.number;
+  machine.given = message.texts.empty() ? "" : message.texts.front();
+  ExchangeMessage all{message.number, {}};
+  size_t bytes = 0;
+  for (const Machine &each : machines) {
+    if (each.exchange != message.number)
+      return;
+    bytes += each.given.size();
+    all.texts.push_back(each.given);
+  }
+  if (bytes > MessageBounds::exchanged)
+    return refuse(link, "the machines have too much to tell each other",
+                  Error::Fault::Rank);
+  sendToAll(all);
+}
+
+void Coordinator::take(Link link, Connection &, const WindowMessage &message) {
+  if (link != ownLink)
+    window.push_back(message);
+}
+
+void Coordinator::take(Link link, Connection &from,
+                       const ReportsMessage &message) {
+  Machine &machine = machines[static_cast<size_t>(from.machine)];
+  for (const ReportsMessage::Part &part : message.parts) {
+    if (machine.line.size() + part.text.size() > longestReport)
+      return refuse(link, "a rank's report is too long", Error::Fault::Rank);
+    machine.line += part.text;
+    if (part.isLast)
+      reports.push_back(
+          {static_cast<int>(part.rank), std::exchange(machine.line, {})});
+  }
 }
 
 template <class Other>

@@ -28,6 +28,9 @@ public:
   struct Options {
     int machines = 1;
     bool allowMixedCpus = false;
+    /// The machines share the ranks of one plan out, and are told of each
+    /// other's.
+    bool sharesRanks = false;
     Time joinTimeout = std::chrono::seconds(300);
   };
   Coordinator(const Options &options, Time now);
@@ -58,10 +61,18 @@ public:
   Phase phase() const { return current; }
   /// The ranks of a machine, as far as it has told of them.
   std::vector<RemoteRank> ranksOf(int machine) const;
+  /// How long ranks of other machines than the rank's have waited for it, as
+  /// far as machines other than machine 0 have told.
+  uint64_t awaited(int rank) const;
   /// Lines of other machines, with their names; taken once.
   std::vector<std::string> takeTold();
   /// Lines for the log of machine 0 itself; taken once.
   std::vector<std::string> takeLog();
+  /// What ranks of other machines have reported; taken once.
+  std::vector<OtherMachines::Report> takeReports();
+  /// What ranks of other machines have filled of the window; taken once, before
+  /// the actions that end the barrier after it.
+  std::vector<WindowMessage> takeWindow();
 
 private:
   struct Machine {
@@ -70,6 +81,11 @@ private:
     NodeStatement statement;
     bool isThere = false, isDone = false;
     std::vector<RemoteRank> ranks;
+    std::map<uint32_t, uint64_t> awaited; // by rank of another machine
+    uint32_t barrier = 0;  // the latest that its ranks have come to
+    uint32_t exchange = 0; // the latest that its launcher has come to
+    std::string given;     // to that
+    std::string line;      // of a report, as far as it has come
   };
   struct Connection {
     Claim claim;
@@ -85,6 +101,10 @@ private:
   void take(Link link, Connection &from, const TellMessage &message);
   void take(Link link, Connection &from, const StopMessage &message);
   void take(Link link, Connection &from, const DoneMessage &message);
+  void take(Link link, Connection &from, const BarrierMessage &message);
+  void take(Link link, Connection &from, const ExchangeMessage &message);
+  void take(Link link, Connection &from, const WindowMessage &message);
+  void take(Link link, Connection &from, const ReportsMessage &message);
   /// Kinds that no node sends.
   template <class Other>
   void take(Link link, Connection &from, const Other &message);
@@ -101,6 +121,8 @@ private:
   void tellMissing();
   void sendToAll(const Message &message);
   void sendOrder();
+  /// Tells all where some of the ranks are: of very many, in turn.
+  void sendRanks();
   std::string describe(int machine) const;
 
   Options options;
@@ -113,6 +135,9 @@ private:
   std::optional<RefuseMessage> refused; // why the job is over
   std::vector<Action> actions;
   std::deque<std::string> told, log;
+  std::vector<OtherMachines::Report> reports;
+  std::vector<WindowMessage> window;
+  size_t nextRank = 0; // of the next RanksMessage
 };
 
 /// "machine 1 (10.0.0.2)", or "machine 1" if the address is not known.

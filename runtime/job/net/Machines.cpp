@@ -30,6 +30,9 @@ using Time = std::chrono::nanoseconds;
 /// A machine that ends waits at most this long until its last messages are
 /// sent.
 constexpr Time farewell = 2s;
+/// A connection has at most so many bytes to send before more are read from a
+/// window.
+constexpr size_t mostWaiting = size_t(4) << 20;
 
 Time nowOf() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
@@ -79,10 +82,22 @@ public:
     return nameOfMachine(machine,
                          number < all.size() ? all[number].address : "");
   }
-  void watch(JobControl &job) override;
+  using OtherMachines::watch;
+  void watch(JobControl &job, std::span<std::byte> window) override;
   void unwatch() override;
   void setProcesses(const std::vector<int32_t> &pids) override;
   std::vector<RemoteRank> ranksOf(int machine) const override;
+  uint64_t awaitedElsewhere(int rank) const override;
+  void report(int rank, const std::string &line) override;
+  std::vector<Report> takeReports() override;
+  Result<std::vector<std::string>>
+  exchange(const std::string &mine,
+           const std::function<bool()> &isInterrupted) override;
+  std::string ownAddress() const override;
+  uint64_t incarnation() const override {
+    std::lock_guard lock(mutex);
+    return client ? client->incarnation() : drawn;
+  }
   void fail(const MachineFailure &failure) override;
   std::optional<MachineFailure> failure() const override;
   std::optional<MachineFailure> awaitFailure() override;
@@ -96,6 +111,7 @@ public:
     std::lock_guard lock(mutex);
     return node.clockOffset().count();
   }
+  JobKey sessionKey() const override;
 
 private:
   void run();
@@ -108,6 +124,17 @@ private:
   /// Ends this machine's ranks once another machine has failed.
   void spread();
   std::vector<RemoteRank> look() const;
+  std::vector<NodePulse::Awaited> lookForAwaited() const;
+  /// Sends a barrier to which the ranks here have come, after what they have
+  /// filled, as far as the connection takes that now.
+  void sendBarrier();
+  /// Brings to the job's ranks what the nodes of others have told.
+  void takeFromOthers();
+  /// Waits until the condition holds. Fails with the job, or when interrupted.
+  Result<void> await(std::unique_lock<std::mutex> &lock,
+                     const std::function<bool()> &condition,
+                     const std::function<bool()> &isInterrupted,
+                     const char *what);
   bool isOver(Time now) const;
   void wake() const {
     uint64_t one = 1;
@@ -130,6 +157,11 @@ private:
   std::vector<Peer> all;
   JobControl *job = nullptr;
   std::unique_ptr<JobGate> gate;
+  std::span<std::byte> window;
+  /// The barrier to which the ranks here have come, until it is sent; `begin`
+  /// is how far its bytes are.
+  std::optional<JobControl::Barrier> barrier;
+  uint64_t drawn = 0; // the incarnation, on machine 0
   std::vector<int32_t> pids;
   bool hasSpread = false;
   std::optional<Time> ending;
@@ -148,17 +180,15 @@ Result<void> Network::open() {
   if (options.machine == 0) {
     POLYRANK_ASSIGN(listeners, listenAt(options.bindAddress, options.port,
                                         !options.key.has_value()));
-    uint64_t incarnation;
-    drawRandom(
-        {reinterpret_cast<uint8_t *>(&incarnation), sizeof(incarnation)});
+    drawRandom({reinterpret_cast<uint8_t *>(&drawn), sizeof(drawn)});
     POLYRANK_ASSIGN(opened,
-                    Server::open(std::move(listeners), key, incarnation,
+                    Server::open(std::move(listeners), key, drawn,
                                  [this](const auto &line) { log(line); }));
     server.emplace(std::move(opened));
-    coordinator.emplace(Coordinator::Options{options.machines,
-                                             options.allowMixedCpus,
-                                             options.joinTimeout},
-                        begun);
+    coordinator.emplace(
+        Coordinator::Options{options.machines, options.allowMixedCpus,
+                             options.sharesRanks, options.joinTimeout},
+        begun);
     coordinator->arrived(Coordinator::ownLink, claim, "", begun);
     node.connected(options.bindAddress, begun);
   } else {
@@ -212,6 +242,8 @@ void Network::sleep() {
     std::lock_guard lock(mutex);
     if (node.hasConnection())
       until = std::min(until, node.nextPulse());
+    if (job && job->barrierFile() >= 0)
+      files.push_back({job->barrierFile(), POLLIN, 0});
   }
   Time left = std::max(until - now, Time());
   poll(files.data(), files.size(),
@@ -232,9 +264,13 @@ void Network::work() {
   if (coordinator)
     coordinator->tick(now);
   bool isDue = now >= node.nextPulse();
-  if (node.tick(isDue ? look() : std::vector<RemoteRank>(), now) && client)
+  if (node.tick(isDue ? look() : std::vector<RemoteRank>(), now,
+                isDue ? lookForAwaited() : std::vector<NodePulse::Awaited>()) &&
+      client)
     client->close();
+  sendBarrier();
   exchange(now);
+  takeFromOthers();
   // A node that is over closes at once, and so lets machine 0 end.
   bool isLast =
       node.phase() == Node::Phase::Done || node.phase() == Node::Phase::Failed;
@@ -248,12 +284,63 @@ void Network::work() {
   spread();
 }
 
+void Network::sendBarrier() {
+  if (!job || node.phase() != Node::Phase::Running)
+    return;
+  if (!barrier)
+    barrier = job->takeBarrier();
+  if (!barrier)
+    return;
+  // What ranks of machine 0 fill is where it belongs.
+  auto &[number, lastToCome, begin, end] = *barrier;
+  end = std::min<uint64_t>(end, window.size());
+  while (client && begin < end) {
+    if (client->waiting() >= mostWaiting)
+      return;
+    std::span<std::byte> part = window.subspan(
+        begin, std::min<uint64_t>(end - begin, MessageBounds::filled));
+    bool isFilled = std::any_of(part.begin(), part.end(), [](std::byte each) {
+      return each != std::byte();
+    });
+    if (isFilled) {
+      auto *bytes = reinterpret_cast<const uint8_t *>(part.data());
+      client->send(WindowMessage{begin, {bytes, bytes + part.size()}}, node,
+                   nowOf());
+      std::fill(part.begin(), part.end(), std::byte());
+    }
+    begin += part.size();
+  }
+  node.arrive({number, lastToCome});
+  barrier.reset();
+}
+
+void Network::takeFromOthers() {
+  for (const BarrierMessage &over : node.takeBarriers())
+    if (job)
+      job->endBarrier(over.number, over.lastToCome);
+  std::vector<RanksMessage> known = node.takeRanks();
+  if (!job || !job->isShared())
+    return;
+  for (const RanksMessage &message : known)
+    for (size_t n = 0; n < message.ranks.size(); ++n) {
+      const RemoteRank &rank = message.ranks[n];
+      job->setRemote(int(message.first + n), rank.report, rank.wait,
+                     rank.barriers);
+    }
+  job->setClockOffset(node.clockOffset().count());
+}
+
 void Network::exchange(Time now) {
   if (client) {
     for (const Message &message : node.takeMessages())
       client->send(message, node, now);
     return;
   }
+  // Each byte is filled by one machine, and is zero on the others.
+  for (const WindowMessage &filled : coordinator->takeWindow())
+    for (size_t n = 0; n < filled.bytes.size(); ++n)
+      if (filled.offset + n < window.size())
+        window[filled.offset + n] |= std::byte(filled.bytes[n]);
   // One answers the other, until both have nothing to say.
   for (;;) {
     std::vector<Message> up = node.takeMessages();
@@ -287,19 +374,31 @@ std::vector<RemoteRank> Network::look() const {
   std::vector<RemoteRank> ranks;
   if (!job)
     return ranks;
-  for (int number = 0; number < job->worldSize(); ++number) {
+  RankRange here = job->here();
+  for (int number = here.first; number < here.end(); ++number) {
     RemoteRank rank;
+    // A rank that has left has come to all its barriers: its phase is first.
     rank.report = job->report(number);
     rank.wait = job->waitOf(number);
     rank.awaitedNanoseconds = job->awaitedNanoseconds(number);
-    if (size_t(number) < pids.size())
-      rank.pid = pids[size_t(number)];
+    rank.barriers = job->barriersOf(number);
+    if (size_t(number - here.first) < pids.size())
+      rank.pid = pids[size_t(number - here.first)];
     rank.running = rank.pid >= 0;
     if (rank.running)
       rank.state = processState(rank.pid);
     ranks.push_back(std::move(rank));
   }
   return ranks;
+}
+
+std::vector<NodePulse::Awaited> Network::lookForAwaited() const {
+  std::vector<NodePulse::Awaited> all;
+  for (int rank = 0; job && job->isShared() && rank < job->worldSize(); ++rank)
+    if (uint64_t time = job->awaitedNanoseconds(rank);
+        time && !job->here().has(rank) && all.size() < MessageBounds::awaited)
+      all.push_back({uint32_t(rank), time});
+  return all;
 }
 
 bool Network::isOver(Time now) const {
@@ -340,9 +439,10 @@ Result<void> Network::awaitStart() {
   }
 }
 
-void Network::watch(JobControl &watched) {
+void Network::watch(JobControl &watched, std::span<std::byte> filled) {
   std::lock_guard lock(mutex);
   job = &watched;
+  window = filled;
   gate = std::make_unique<JobGate>(watched);
   hasSpread = false;
   node.setGate(gate.get());
@@ -354,6 +454,8 @@ void Network::unwatch() {
   node.setGate(nullptr);
   gate.reset();
   job = nullptr;
+  window = {};
+  barrier.reset();
   pids.clear();
 }
 
@@ -371,6 +473,9 @@ std::vector<RemoteRank> Network::ranksOf(int machine) const {
 void Network::fail(const MachineFailure &failure) {
   {
     std::lock_guard lock(mutex);
+    // Machine 0 shows where the ranks were when it happened.
+    node.hurry();
+    node.tick(look(), nowOf(), lookForAwaited());
     node.fail(failure);
   }
   wake();
@@ -400,6 +505,49 @@ std::vector<std::string> Network::takeTold() {
   return coordinator ? coordinator->takeTold() : std::vector<std::string>();
 }
 
+uint64_t Network::awaitedElsewhere(int rank) const {
+  std::lock_guard lock(mutex);
+  return coordinator ? coordinator->awaited(rank) : 0;
+}
+
+/// Reports go up together, with the next look at the network.
+void Network::report(int rank, const std::string &line) {
+  std::lock_guard lock(mutex);
+  node.report(rank, line);
+}
+
+std::vector<OtherMachines::Report> Network::takeReports() {
+  std::lock_guard lock(mutex);
+  return coordinator ? coordinator->takeReports() : std::vector<Report>();
+}
+
+JobKey Network::sessionKey() const {
+  uint64_t number = incarnation();
+  return keyOf(options).derive(
+      "ranks", {reinterpret_cast<const uint8_t *>(&number), sizeof(number)});
+}
+
+std::string Network::ownAddress() const {
+  std::lock_guard lock(mutex);
+  if (!options.bindAddress.empty())
+    return options.bindAddress;
+  return client ? client->ownAddress() : server->ownAddress();
+}
+
+Result<std::vector<std::string>>
+Network::exchange(const std::string &mine,
+                  const std::function<bool()> &isInterrupted) {
+  std::unique_lock lock(mutex);
+  node.exchange(mine);
+  wake();
+  if (Result<void> over = await(
+          lock, [&] { return node.exchanged().has_value(); }, isInterrupted,
+          "interrupted while other machines were waited for");
+      !over)
+    return over.error();
+  return *node.exchanged();
+}
+
 void Network::requestStop(int signal) {
   {
     std::lock_guard lock(mutex);
@@ -420,20 +568,27 @@ Result<void> Network::finish(const std::function<bool()> &isInterrupted) {
   std::unique_lock lock(mutex);
   node.finish(job ? job->holdSteps() : 0);
   wake();
+  return await(
+      lock, [&] { return node.phase() == Node::Phase::Done; }, isInterrupted,
+      "interrupted while the ranks of other machines were waited for");
+}
+
+Result<void> Network::await(std::unique_lock<std::mutex> &lock,
+                            const std::function<bool()> &condition,
+                            const std::function<bool()> &isInterrupted,
+                            const char *what) {
   for (;;) {
     if (const std::optional<MachineFailure> &first = node.failure())
       return Error{
           fmt::format("{}: {}", describe(first->machine), first->error.message),
           first->error.fault};
-    if (node.phase() == Node::Phase::Done)
+    if (condition())
       return {};
     lock.unlock();
     bool isOver = isInterrupted();
     lock.lock();
     if (isOver)
-      return Error{"interrupted while the ranks of other machines were waited "
-                   "for",
-                   Error::Fault::Rank};
+      return Error{what, Error::Fault::Rank};
     changed.wait_for(lock, 100ms);
   }
 }

@@ -29,6 +29,8 @@ struct JoinOptions {
   std::optional<JobKey> key;
   std::chrono::milliseconds joinTimeout = std::chrono::seconds(300);
   bool allowMixedCpus = false;
+  /// The machines share the ranks of one plan out.
+  bool sharesRanks = false;
   NodeStatement statement;
   /// Shows one line to the user. Called by the thread of `join`, and later by
   /// the thread of the network.
@@ -58,6 +60,8 @@ public:
   /// The difference between machine 0's monotonic clock and this machine's, in
   /// nanoseconds: to be added where times leave this machine.
   virtual int64_t clockOffset() const = 0;
+  /// A key for what ranks of this start of all machines say to each other.
+  virtual JobKey sessionKey() const = 0;
 };
 
 } // namespace polyrank::runtime::net

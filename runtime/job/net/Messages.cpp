@@ -36,9 +36,10 @@ void fields(Archive &archive, RemoteRank &rank) {
   archive.choice(rank.wait.what, RankWait::What::Barrier);
   archive.list(rank.wait.ranks, Bounds::blockers, sizeof(int32_t),
                [](auto &each, int &blocker) { each.integer(blocker); });
+  archive.integer(rank.barriers);
 }
 /// A RemoteRank takes at least so many bytes.
-constexpr size_t leastOfRank = 64;
+constexpr size_t leastOfRank = 68;
 
 template <class Archive>
 void fields(Archive &archive, NodeStatement &statement) {
@@ -92,6 +93,11 @@ void fields(Archive &archive, NodePulse &pulse) {
   archive.integer(pulse.firstRank);
   archive.list(pulse.ranks, Bounds::ranks, leastOfRank,
                [](auto &each, RemoteRank &rank) { fields(each, rank); });
+  archive.list(pulse.awaited, Bounds::awaited, 12,
+               [](auto &each, NodePulse::Awaited &awaited) {
+                 each.integer(awaited.rank);
+                 each.integer(awaited.nanoseconds);
+               });
   if constexpr (Archive::isReader)
     if (pulse.firstRank > Bounds::ranks - pulse.ranks.size())
       archive.fail();
@@ -141,6 +147,43 @@ void fields(Archive &archive, DoneMessage &message) {
   archive.integer(message.begun);
 }
 
+template <class Archive>
+void fields(Archive &archive, RanksMessage &message) {
+  archive.integer(message.first);
+  archive.list(message.ranks, Bounds::ranks, leastOfRank,
+               [](auto &each, RemoteRank &rank) { fields(each, rank); });
+}
+
+template <class Archive>
+void fields(Archive &archive, BarrierMessage &message) {
+  archive.integer(message.number);
+  archive.integer(message.lastToCome);
+}
+
+template <class Archive>
+void fields(Archive &archive, WindowMessage &message) {
+  archive.integer(message.offset);
+  archive.blob(message.bytes, Bounds::filled);
+}
+
+template <class Archive>
+void fields(Archive &archive, ReportsMessage &message) {
+  archive.list(message.parts, Bounds::lines, 9,
+               [](auto &each, ReportsMessage::Part &part) {
+                 each.integer(part.rank);
+                 each.flag(part.isLast);
+                 each.text(part.text, Bounds::text);
+               });
+}
+
+template <class Archive>
+void fields(Archive &archive, ExchangeMessage &message) {
+  archive.integer(message.number);
+  archive.list(
+      message.texts, Bounds::machines, sizeof(uint32_t),
+      [](auto &each, std::string &text) { each.text(text, Bounds::text); });
+}
+
 template <size_t... index>
 Result<Message> decodeOneOf(uint16_t kind, std::span<const uint8_t> body,
                             std::index_sequence<index...>) {
@@ -167,9 +210,10 @@ Result<Message> decodeOneOf(uint16_t kind, std::span<const uint8_t> body,
 
 const char *nameOfKind(uint16_t kind) {
   constexpr const char *names[] = {
-      "JoinMessage",      "StartMessage", "RefuseMessage", "NodePulse",
-      "CoordinatorPulse", "PingMessage",  "PongMessage",   "FailMessage",
-      "TellMessage",      "StopMessage",  "DoneMessage"};
+      "JoinMessage",      "StartMessage",  "RefuseMessage",  "NodePulse",
+      "CoordinatorPulse", "PingMessage",   "PongMessage",    "FailMessage",
+      "TellMessage",      "StopMessage",   "DoneMessage",    "RanksMessage",
+      "BarrierMessage",   "WindowMessage", "ReportsMessage", "ExchangeMessage"};
   static_assert(std::size(names) == numKinds);
   return kind >= 1 && kind <= numKinds ? names[kind - 1] : "unknown message";
 }

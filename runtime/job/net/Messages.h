@@ -25,6 +25,9 @@ struct MessageBounds {
   static constexpr size_t words = 4096;  // bytes of CPU features, settings
   static constexpr size_t text = 64 << 10, lines = 256;
   static constexpr size_t told = 512 << 10; // bytes of all lines of a message
+  static constexpr size_t exchanged = 900 << 10; // bytes of all texts
+  static constexpr size_t awaited = 4096;     // entries of NodePulse::awaited
+  static constexpr size_t filled = 512 << 10; // bytes of a WindowMessage
 };
 
 /// A node's first message.
@@ -61,8 +64,16 @@ struct RefuseMessage {
 /// very many ranks sends them in turn.
 struct NodePulse {
   FrontierAnswer answer;
-  uint32_t firstRank = 0; // of `ranks`
+  uint32_t firstRank = 0; // of `ranks`, counted on the machine
   std::vector<RemoteRank> ranks;
+  /// How long ranks here have waited for a rank of another machine.
+  struct Awaited {
+    uint32_t rank = 0; // counted over all machines
+    uint64_t nanoseconds = 0;
+
+    bool operator==(const Awaited &) const = default;
+  };
+  std::vector<Awaited> awaited = {};
 
   bool operator==(const NodePulse &) const = default;
 };
@@ -117,11 +128,62 @@ struct DoneMessage {
   bool operator==(const DoneMessage &) const = default;
 };
 
+/// From the coordinator, where machines share the ranks out: where ranks are.
+struct RanksMessage {
+  uint32_t first = 0; // of `ranks`, counted over all machines
+  std::vector<RemoteRank> ranks;
+
+  bool operator==(const RanksMessage &) const = default;
+};
+
+/// From a node: its ranks have come to a barrier. From the coordinator: those
+/// of all machines have.
+struct BarrierMessage {
+  uint32_t number = 0;    // from 1
+  int32_t lastToCome = 0; // the rank; of all machines, or of the node's
+
+  bool operator==(const BarrierMessage &) const = default;
+};
+
+/// From a node: bytes that its ranks have filled of the window, to be added to
+/// those of machine 0, which are zero there. It precedes the barrier.
+struct WindowMessage {
+  uint64_t offset = 0;
+  std::vector<uint8_t> bytes;
+
+  bool operator==(const WindowMessage &) const = default;
+};
+
+/// From a node: what its ranks report to the launcher of machine 0. A long line
+/// comes in several parts, one after another.
+struct ReportsMessage {
+  struct Part {
+    uint32_t rank = 0;
+    bool isLast = true;
+    std::string text;
+
+    bool operator==(const Part &) const = default;
+  };
+  std::vector<Part> parts;
+
+  bool operator==(const ReportsMessage &) const = default;
+};
+
+/// From a node: what its launcher gives to an exchange. From the coordinator:
+/// what all have given, by machine.
+struct ExchangeMessage {
+  uint32_t number = 0; // of the exchange, from 1
+  std::vector<std::string> texts;
+
+  bool operator==(const ExchangeMessage &) const = default;
+};
+
 /// The kind of a message is its place in this list, counted from 1.
-using Message =
-    std::variant<JoinMessage, StartMessage, RefuseMessage, NodePulse,
-                 CoordinatorPulse, PingMessage, PongMessage, FailMessage,
-                 TellMessage, StopMessage, DoneMessage>;
+using Message = std::variant<JoinMessage, StartMessage, RefuseMessage,
+                             NodePulse, CoordinatorPulse, PingMessage,
+                             PongMessage, FailMessage, TellMessage, StopMessage,
+                             DoneMessage, RanksMessage, BarrierMessage,
+                             WindowMessage, ReportsMessage, ExchangeMessage>;
 inline constexpr uint16_t numKinds = std::variant_size_v<Message>;
 
 /// A name for reports: "NodePulse".

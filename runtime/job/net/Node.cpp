@@ -45,7 +45,8 @@ void Node::received(const Message &message, Time time) {
   std::visit([&](const auto &body) { take(body); }, message);
 }
 
-bool Node::tick(const std::vector<RemoteRank> &ranks, Time time) {
+bool Node::tick(const std::vector<RemoteRank> &ranks, Time time,
+                const std::vector<NodePulse::Awaited> &awaited) {
   now = time;
   if (!isConnected)
     return false;
@@ -54,13 +55,14 @@ bool Node::tick(const std::vector<RemoteRank> &ranks, Time time) {
     return true;
   }
   sendTold();
+  sendReports();
   if (offset.isDue(now)) {
     offset.began();
     messages.push_back(PingMessage{now.count()});
   }
   if (now >= next) {
     next = now + pulseEvery;
-    messages.push_back(pulse(ranks));
+    messages.push_back(pulse(ranks, awaited));
   }
   return false;
 }
@@ -79,8 +81,51 @@ void Node::sendTold() {
   messages.push_back(std::move(message));
 }
 
-NodePulse Node::pulse(const std::vector<RemoteRank> &ranks) {
+void Node::sendReports() {
+  while (!reports.empty()) {
+    ReportsMessage message;
+    size_t bytes = 0;
+    while (!reports.empty() && message.parts.size() < MessageBounds::lines &&
+           bytes + reports.front().text.size() <= MessageBounds::told) {
+      bytes += reports.front().text.size();
+      message.parts.push_back(std::move(reports.front()));
+      reports.pop_front();
+    }
+    messages.push_back(std::move(message));
+  }
+}
+
+void Node::report(int rank, const std::string &line) {
+  size_t at = 0;
+  do {
+    std::string text = line.substr(at, MessageBounds::text);
+    at += text.size();
+    reports.push_back(
+        {static_cast<uint32_t>(rank), at == line.size(), std::move(text)});
+  } while (at < line.size());
+}
+
+void Node::arrive(const BarrierMessage &barrier) {
+  if (current == Phase::Running)
+    messages.push_back(barrier);
+}
+
+void Node::exchange(const std::string &text) {
+  ++exchanges;
+  if (current == Phase::Running)
+    messages.push_back(ExchangeMessage{exchanges, {text}});
+}
+
+std::optional<std::vector<std::string>> Node::exchanged() const {
+  if (lastExchange.number != exchanges)
+    return std::nullopt;
+  return lastExchange.texts;
+}
+
+NodePulse Node::pulse(const std::vector<RemoteRank> &ranks,
+                      const std::vector<NodePulse::Awaited> &awaited) {
   NodePulse result;
+  result.awaited = awaited;
   result.answer = follower.answer();
   if (nextRank >= ranks.size())
     nextRank = 0;
@@ -109,7 +154,9 @@ void Node::fail(const MachineFailure &failure) {
   own->machine = machine;
   if (!isConnected)
     return;
-  sendTold(); // what explains it comes first
+  // What explains it comes first.
+  sendTold();
+  sendReports();
   messages.push_back(FailMessage{*own});
 }
 
@@ -125,8 +172,18 @@ void Node::requestStop(int signal) {
 }
 
 void Node::finish(uint64_t begun) {
-  if (current == Phase::Running)
-    messages.push_back(DoneMessage{begun});
+  if (current != Phase::Running)
+    return;
+  sendReports();
+  messages.push_back(DoneMessage{begun});
+}
+
+std::vector<RanksMessage> Node::takeRanks() {
+  return std::exchange(ranksOfAll, {});
+}
+
+std::vector<BarrierMessage> Node::takeBarriers() {
+  return std::exchange(over, {});
 }
 
 void Node::take(const StartMessage &message) {
@@ -160,6 +217,12 @@ void Node::take(const DoneMessage &) {
   if (current == Phase::Running)
     current = Phase::Done;
 }
+
+void Node::take(const RanksMessage &message) { ranksOfAll.push_back(message); }
+
+void Node::take(const BarrierMessage &message) { over.push_back(message); }
+
+void Node::take(const ExchangeMessage &message) { lastExchange = message; }
 
 template <class Other>
 void Node::take(const Other &) {

@@ -30,9 +30,13 @@ public:
   void disconnected(const std::string &why, Time now);
   void received(const Message &message, Time now);
   /// To be called at least every half second, after what has come was read.
-  /// `ranks` are those of this machine. Returns true if the connection is to be
+  /// `ranks` are those of this machine, and `awaited` how long they have waited
+  /// for those of others. Returns true if the connection is to be
   /// closed, since nothing is heard of the coordinator.
-  bool tick(const std::vector<RemoteRank> &ranks, Time now);
+  bool tick(const std::vector<RemoteRank> &ranks, Time now,
+            const std::vector<NodePulse::Awaited> &awaited = {});
+  /// The next pulse is due at once.
+  void hurry() { next = now; }
   /// When a pulse is due.
   Time nextPulse() const { return next; }
 
@@ -48,6 +52,12 @@ public:
   void fail(const MachineFailure &failure);
   void tell(const std::string &line);
   void requestStop(int signal);
+  /// What a rank here reports to machine 0.
+  void report(int rank, const std::string &line);
+  /// The ranks here have come to a barrier.
+  void arrive(const BarrierMessage &barrier);
+  /// What the launcher gives to the next exchange.
+  void exchange(const std::string &text);
   /// The ranks have ended well; `begun` is the latest step of them.
   void finish(uint64_t begun);
 
@@ -61,6 +71,12 @@ public:
   bool hasConnection() const { return isConnected; }
   const std::optional<MachineFailure> &failure() const { return first; }
   const std::optional<Error> &refusal() const { return refused; }
+  /// What has come of the ranks of all machines, and the barriers that are
+  /// over; taken once.
+  std::vector<RanksMessage> takeRanks();
+  std::vector<BarrierMessage> takeBarriers();
+  /// What all launchers have given to the latest exchange, once it is over.
+  std::optional<std::vector<std::string>> exchanged() const;
   /// All machines, once they are there.
   const std::vector<StartMessage::Machine> &machines() const { return all; }
   /// The latest order about the last step.
@@ -74,14 +90,20 @@ private:
   void take(const PongMessage &message);
   void take(const FailMessage &message);
   void take(const DoneMessage &message);
+  void take(const RanksMessage &message);
+  void take(const BarrierMessage &message);
+  void take(const ExchangeMessage &message);
   /// Kinds that no coordinator sends.
   template <class Other>
   void take(const Other &message);
 
   void end(const MachineFailure &failure);
-  NodePulse pulse(const std::vector<RemoteRank> &ranks);
+  NodePulse pulse(const std::vector<RemoteRank> &ranks,
+                  const std::vector<NodePulse::Awaited> &awaited);
   /// Sends what was told, as far as one message takes it.
   void sendTold();
+  /// Sends all that ranks have reported.
+  void sendReports();
 
   int machine;
   NodeStatement statement;
@@ -97,7 +119,12 @@ private:
   std::vector<StartMessage::Machine> all;
   std::vector<Message> messages;
   std::deque<std::string> told;
-  size_t nextRank = 0; // of the next pulse
+  std::deque<ReportsMessage::Part> reports;
+  std::vector<RanksMessage> ranksOfAll;
+  std::vector<BarrierMessage> over; // barriers
+  uint32_t exchanges = 0;           // begun
+  ExchangeMessage lastExchange;     // that is over
+  size_t nextRank = 0;              // of the next pulse
 };
 
 } // namespace polyrank::runtime::net

@@ -183,6 +183,8 @@ Result<void> Server::take(Link link, Connection &connection,
       return taken;
     door.left(link);
     connection.stream = connection.handshake->stream();
+    if (own.empty())
+      own = localAddress(connection.socket).host();
     pending = connection.handshake->rest();
     coordinator.arrived(link, connection.handshake->claim(), connection.address,
                         now);

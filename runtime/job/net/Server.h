@@ -38,6 +38,9 @@ public:
   void apply(const Coordinator::Action &action, Coordinator &coordinator,
              Time now);
 
+  /// The address of this machine to which the first node came.
+  const std::string &ownAddress() const { return own; }
+
   /// Connections that are there, those that are being closed included.
   size_t size() const { return connections.size(); }
 
@@ -84,6 +87,7 @@ private:
   Time doorTime{};
   std::optional<Time> lastServed;
   std::map<Link, Connection> connections;
+  std::string own;
   Link next = 1;
 };
 

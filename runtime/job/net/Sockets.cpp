@@ -231,6 +231,11 @@ SocketAddress localAddress(const Descriptor &socket) {
 }
 
 void SendQueue::add(const std::vector<uint8_t> &more) {
+  // A queue that is never empty must not grow for ever.
+  if (sent >= bytes.size() - sent) {
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(sent));
+    sent = 0;
+  }
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
 

@@ -38,6 +38,12 @@ public:
     bytes.insert(bytes.end(), value.begin(),
                  value.begin() + static_cast<ptrdiff_t>(length));
   }
+  /// Cuts what is longer than `most` bytes.
+  void blob(const std::vector<uint8_t> &value, size_t most) {
+    size_t length = std::min(value.size(), most);
+    integer(static_cast<uint32_t>(length));
+    raw({value.data(), length});
+  }
   void raw(std::span<const uint8_t> value) {
     bytes.insert(bytes.end(), value.begin(), value.end());
   }
@@ -98,6 +104,15 @@ public:
     if (length > most || !has(length))
       return fail();
     value.assign(reinterpret_cast<const char *>(rest.data()), length);
+    rest = rest.subspan(length);
+  }
+  void blob(std::vector<uint8_t> &value, size_t most) {
+    uint32_t length = 0;
+    integer(length);
+    value.clear();
+    if (length > most || !has(length))
+      return fail();
+    value.assign(rest.begin(), rest.begin() + ptrdiff_t(length));
     rest = rest.subspan(length);
   }
   void raw(std::span<uint8_t> value) {

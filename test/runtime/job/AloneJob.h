@@ -27,6 +27,7 @@ public:
   void setBeside(bool) override {}
   void beat() override {}
   Result<void> barrier() override { return {}; }
+  Result<void> gather(uint64_t, uint64_t) override { return {}; }
   bool hasOwnCores() const override { return false; }
   void setOperation(uint64_t) override {}
   void beginWait(uint64_t, RankWait::What, std::span<const int>) override {}

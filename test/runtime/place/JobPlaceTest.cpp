@@ -365,16 +365,16 @@ TEST(JobPlace, OneOptionWithoutTheOthersIsRefused) {
 
 TEST(JobPlace, RanksAreSharedOut) {
   JobPlace perMachine = *placeOf(torchrun), perRank = *placeOf(torchrunPerRank);
-  EXPECT_EQ(*shareOf(perMachine, 4, false), (RankShare{2, 2}));
-  EXPECT_EQ(*shareOf(perRank, 4, false), (RankShare{2, 2}));
-  EXPECT_EQ(*shareOf(perMachine, 4, true), (RankShare{0, 4}));
-  EXPECT_EQ(*shareOf(perRank, 2, true), (RankShare{0, 2}));
-  EXPECT_EQ(*shareOf(JobPlace{}, 4, false), (RankShare{0, 4}));
+  EXPECT_EQ(*shareOf(perMachine, 4, false), (RankRange{2, 2}));
+  EXPECT_EQ(*shareOf(perRank, 4, false), (RankRange{2, 2}));
+  EXPECT_EQ(*shareOf(perMachine, 4, true), (RankRange{0, 4}));
+  EXPECT_EQ(*shareOf(perRank, 2, true), (RankRange{0, 2}));
+  EXPECT_EQ(*shareOf(JobPlace{}, 4, false), (RankRange{0, 4}));
 }
 
 TEST(JobPlace, TasksThatAreNotRanksAreRefusedWithBothNumbers) {
   auto error = [](const JobPlace &place, int ranks, bool wholePlan) {
-    Result<RankShare> share = shareOf(place, ranks, wholePlan);
+    Result<RankRange> share = shareOf(place, ranks, wholePlan);
     return share ? std::string() : share.error().message;
   };
   auto contains = [](const std::string &text, const char *part) {

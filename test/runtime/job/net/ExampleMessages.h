@@ -17,6 +17,7 @@ inline RemoteRank exampleRank() {
   RemoteRank rank{4711, true, 'S', 123456789, {}, {}};
   rank.report = {RankPhase::Running, 4711, 7, 12, {7, 13}, true, 99, true, 5};
   rank.wait = {RankWait::What::Starts, {0, 3}};
+  rank.barriers = 6;
   return rank;
 }
 
@@ -26,7 +27,7 @@ inline std::vector<Message> exampleMessages() {
       StartMessage{{{"10.0.0.1", 0, 2, 1 << 20, 1024},
                     {"fe80::1%eth0", 2, 2, 1 << 30, 4096}}},
       RefuseMessage{"the plans differ", Error::Fault::Input},
-      NodePulse{{3, 17}, 0, {exampleRank(), {}}},
+      NodePulse{{3, 17}, 0, {exampleRank(), {}}, {{5, 1234}}},
       CoordinatorPulse{{4, FrontierOrder::Phase::Stop, 17, 15}},
       PingMessage{123},
       PongMessage{123, -5},
@@ -34,6 +35,11 @@ inline std::vector<Message> exampleMessages() {
       TellMessage{{"one line", "and\nanother"}},
       StopMessage{15},
       DoneMessage{17},
+      RanksMessage{2, {exampleRank(), {}}},
+      BarrierMessage{3, 2},
+      WindowMessage{1 << 20, {1, 0, 255}},
+      ReportsMessage{{{2, false, "a long "}, {2, true, "line"}}},
+      ExchangeMessage{4, {"10.0.0.1 4000", ""}},
   };
 }
 

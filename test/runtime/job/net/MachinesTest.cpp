@@ -6,7 +6,10 @@
 
 #include "test/runtime/job/net/ExampleMessages.h"
 
+#include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
+#include <functional>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -132,6 +135,164 @@ TEST_F(MachinesTest, PositionsOfRanksReachMachineZero) {
   EXPECT_TRUE(seen());
   EXPECT_TRUE((*machines[1])->ranksOf(0).empty());
   (*machines[1])->unwatch();
+}
+
+/// Two machines that share four ranks out, two each.
+class SharedRanks : public MachinesTest {
+protected:
+  void SetUp() override {
+    std::vector<JoinOptions> all;
+    for (int machine : {0, 1}) {
+      all.push_back(optionsOf(machine, 2));
+      all.back().sharesRanks = true;
+    }
+    machines = joinAll(all);
+    for (int machine : {0, 1}) {
+      ASSERT_TRUE(machines[machine]) << machines[machine].error().message;
+      jobs.push_back(std::move(
+          *local::createJob({.ranks = 4, .here = RankRange{2 * machine, 2}})));
+      windows.emplace_back(windowBytes);
+    }
+  }
+  void watchAll() {
+    for (int machine : {0, 1})
+      (*machines[machine])->watch(*jobs[machine], windows[machine]);
+  }
+  /// Runs a body for each rank, in a thread of its own.
+  void runAll(const std::function<void(JobMember &)> &body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 4; ++rank)
+      threads.emplace_back([&, rank] {
+        auto member = local::joinJob(jobs[rank / 2]->descriptors(), rank);
+        ASSERT_TRUE(member);
+        body(**member);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  void TearDown() override {
+    for (Joined &machine : machines)
+      (*machine)->unwatch();
+  }
+
+  static constexpr size_t windowBytes = size_t(9) << 20;
+  std::vector<Joined> machines;
+  std::vector<std::unique_ptr<JobControl>> jobs;
+  std::vector<std::vector<std::byte>> windows;
+};
+
+TEST_F(SharedRanks, NoRankLeavesABarrierBeforeAllHaveCome) {
+  watchAll();
+  std::atomic<int> come = 0;
+  runAll([&](JobMember &rank) {
+    for (int round = 1; round <= 200; ++round) {
+      ++come;
+      ASSERT_TRUE(rank.barrier());
+      EXPECT_GE(come, 4 * round);
+    }
+  });
+}
+
+TEST_F(SharedRanks, WhatRanksFillGetsToMachineZeroBeforeTheBarrierEnds) {
+  watchAll();
+  // Each rank fills a part of each of its bytes; the rest stays zero.
+  constexpr uint64_t begin = 100, end = windowBytes - 100;
+  for (int round : {1, 2}) {
+    runAll([&, round](JobMember &rank) {
+      std::span<std::byte> mine = windows[rank.rank() / 2];
+      for (uint64_t at = begin + uint64_t(rank.rank()); at < end; at += 5)
+        mine[at] = std::byte(round + rank.rank());
+      ASSERT_TRUE(rank.gather(begin, end));
+      if (rank.rank() != 0)
+        return;
+      for (uint64_t at = 0; at < windowBytes; ++at) {
+        int filler = at < begin || at >= end ? 4 : int((at - begin) % 5);
+        ASSERT_EQ(mine[at], std::byte(filler == 4 ? 0 : round + filler)) << at;
+      }
+      std::fill(mine.begin(), mine.end(), std::byte());
+    });
+    EXPECT_EQ(std::count(windows[1].begin(), windows[1].end(), std::byte()),
+              windowBytes);
+    if (round == 1) { // ranks join a job once
+      for (int machine : {0, 1}) {
+        (*machines[machine])->unwatch();
+        jobs[machine] = std::move(
+            *local::createJob({.ranks = 4, .here = RankRange{2 * machine, 2}}));
+      }
+      watchAll();
+    }
+  }
+}
+
+TEST_F(SharedRanks, AllSeeWhereTheRanksOfOtherMachinesAre) {
+  watchAll();
+  auto rank = local::joinJob(jobs[1]->descriptors(), 3);
+  (*rank)->setProgress(7, 3);
+  std::vector<int> blockers{0, 2};
+  (*rank)->beginWait(5, RankWait::What::Starts, blockers);
+  (*rank)->addAwaited(0, 1234);
+  auto other = local::joinJob(jobs[0]->descriptors(), 0);
+  auto seen = [&] {
+    return (*other)->report(3).step == 7 &&
+           (*other)->waitOf(3) == RankWait{RankWait::What::Starts, blockers} &&
+           (*machines[0])->awaitedElsewhere(0) == 1234;
+  };
+  for (int wait = 0; wait < 1000 && !seen(); ++wait)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(seen());
+}
+
+TEST_F(SharedRanks, ReportsComeToMachineZeroInTheirOrder) {
+  watchAll();
+  std::string longLine(200'000, 'x');
+  for (int n = 0; n < 1000; ++n)
+    (*machines[1])->report(2 + n % 2, std::to_string(n));
+  (*machines[1])->report(3, longLine);
+  std::thread end(
+      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
+  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+  end.join();
+  std::vector<OtherMachines::Report> reports = (*machines[0])->takeReports();
+  ASSERT_EQ(reports.size(), 1001u);
+  for (int n = 0; n < 1000; ++n)
+    EXPECT_EQ(reports[n],
+              (OtherMachines::Report{2 + n % 2, std::to_string(n)}));
+  EXPECT_EQ(reports.back(), (OtherMachines::Report{3, longLine}));
+}
+
+TEST_F(SharedRanks, LaunchersExchangeWhatTheyGive) {
+  for (std::string round : {"first", "second"}) {
+    std::vector<std::thread> threads;
+    for (int machine : {0, 1})
+      threads.emplace_back([&, machine] {
+        auto all =
+            (*machines[machine])->exchange(round + std::to_string(machine), [] {
+              return false;
+            });
+        ASSERT_TRUE(all) << all.error().message;
+        EXPECT_EQ(*all, (std::vector<std::string>{round + "0", round + "1"}));
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  EXPECT_EQ((*machines[0])->incarnation(), (*machines[1])->incarnation());
+  EXPECT_NE((*machines[0])->incarnation(), 0u);
+  EXPECT_EQ((*machines[0])->ownAddress(), "127.0.0.1");
+  EXPECT_EQ((*machines[0])->sessionKey().mac({}),
+            (*machines[1])->sessionKey().mac({}));
+}
+
+TEST_F(SharedRanks, AFailureEndsABarrier) {
+  watchAll();
+  std::thread fails([&] {
+    std::this_thread::sleep_for(50ms);
+    (*machines[1])->fail({1, 3, Error{"rank 3 died", Error::Fault::Rank}});
+  });
+  auto rank = local::joinJob(jobs[0]->descriptors(), 0);
+  Result<void> met = (*rank)->barrier();
+  fails.join();
+  ASSERT_FALSE(met);
+  EXPECT_NE(met.error().message.find("rank 3 died"), std::string::npos);
 }
 
 TEST_F(MachinesTest, AMachineThatLeavesIsLost) {
