@@ -58,6 +58,11 @@ WeightAssembler::WeightAssembler(const plan::Plan &plan,
             });
   for (StoredShard &shard : program.storedShards(what))
     shards[shard.stored].push_back({std::move(shard), std::nullopt});
+  for (int rank = 0;
+       job.isShared() && job.here().has(0) && rank < job.worldSize(); ++rank)
+    for (StoredShard &shard : program.storedShardsOf(rank, what))
+      if (!saved[shard.stored].complete)
+        filled.push_back(std::move(shard));
 }
 
 std::pair<uint64_t, uint64_t>
@@ -89,8 +94,8 @@ Result<void> WeightAssembler::fill(uint64_t begin, uint64_t end,
   return {};
 }
 
-/// Each rank copies a part of the tensors that no rank holds completely; then
-/// the ranks overwrite what they hold.
+/// Each rank of rank 0's machine copies a part of the tensors that no rank
+/// holds completely; then the ranks overwrite what they hold.
 Result<void> WeightAssembler::copyInitial(uint64_t begin, uint64_t end,
                                           std::byte *memory) {
   bool any = false;
@@ -100,7 +105,9 @@ Result<void> WeightAssembler::copyInitial(uint64_t begin, uint64_t end,
                });
   if (!any)
     return {};
-  auto [mine, mineEnd] = partOf(begin, end, job.rank(), job.worldSize());
+  if (!job.here().has(0))
+    return job.barrier();
+  auto [mine, mineEnd] = partOf(begin, end, job.rank(), job.here().count);
   Result<void> result;
   forEachPlace(places, mine, mineEnd,
                [&](const WeightPlace &place, uint64_t from, uint64_t to) {
@@ -113,7 +120,29 @@ Result<void> WeightAssembler::copyInitial(uint64_t begin, uint64_t end,
                });
   if (!result)
     return result;
+  makeRoom(mine, mineEnd, memory + (mine - begin));
   return job.barrier();
+}
+
+void WeightAssembler::makeRoom(uint64_t begin, uint64_t end,
+                               std::byte *memory) const {
+  forEachPlace(places, begin, end,
+               [&](const WeightPlace &place, uint64_t from, uint64_t to) {
+                 int64_t each = elementBytesOf(place);
+                 for (const StoredShard &shard : filled) {
+                   if (shard.stored != place.stored)
+                     continue;
+                   int64_t elements = static_cast<int64_t>(
+                       shard.argument->buffer()->size() /
+                       uint64_t(bytesOf(ElementType(shard.argument->dtype()))));
+                   std::vector<std::byte> zeros(
+                       static_cast<size_t>(elements * each));
+                   storeShardWithin(shard.placement, each, zeros.data(),
+                                    static_cast<int64_t>(from) / each,
+                                    static_cast<int64_t>(to) / each,
+                                    memory + (place.begin + from - begin));
+                 }
+               });
 }
 
 /// Loads elements [begin, end) of a stored tensor from its source; zeros if it

@@ -24,7 +24,8 @@ struct WeightPlace {
 
 /// Assembles pieces of a row of bytes in memory that all ranks share. Each rank
 /// copies its elements to their places, whatever their layout, and replicas
-/// share this work.
+/// share this work. Where several machines share the ranks out, the memory must
+/// be zero; JobMember::gather then puts the pieces of all machines together.
 class WeightAssembler {
 public:
   /// Each rank has the same places, which do not overlap. Tensors that no rank
@@ -47,6 +48,9 @@ public:
 
 private:
   Result<void> copyInitial(uint64_t begin, uint64_t end, std::byte *memory);
+  /// Makes those of these bytes of incomplete tensors zero that a rank fills
+  /// afterwards, perhaps on another machine.
+  void makeRoom(uint64_t begin, uint64_t end, std::byte *memory) const;
   Result<void> loadInitial(const WeightPlace &place, int64_t begin, int64_t end,
                            std::byte *into) const;
   Result<void> downloadShards(uint64_t begin, uint64_t end);
@@ -66,6 +70,9 @@ private:
   std::vector<SavedTensor> saved;
   std::vector<WeightPlace> places;              // by `begin`
   std::map<uint32_t, std::vector<Held>> shards; // this rank's, by tensor
+  /// What all ranks hold of incomplete tensors, on the machine of rank 0 of
+  /// several.
+  std::vector<StoredShard> filled;
 };
 
 } // namespace polyrank::runtime

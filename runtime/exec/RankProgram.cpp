@@ -597,14 +597,21 @@ std::vector<SavedTensor> savedTensorsOf(const plan::Plan &plan,
 
 std::vector<StoredShard>
 RankProgram::storedShards(const SavedWeights &what) const {
+  return storedShardsOf(rank, what);
+}
+
+std::vector<StoredShard>
+RankProgram::storedShardsOf(int64_t other, const SavedWeights &what) const {
   std::vector<StoredShard> shards;
+  uint32_t others = programOf(plan, mesh, other);
+  const auto *at = plan.programs()->Get(others)->at();
   forEachSaved(plan, what.state,
                [&](uint32_t holder, const plan::Argument &argument, bool) {
-                 if (holder == number)
+                 if (holder == others)
                    shards.push_back(
                        {argument.view()->stored(),
-                        replicaOf(mesh, rank, argument.dims(), program.at()),
-                        placementOf(mesh, rank, argument), &argument});
+                        replicaOf(mesh, other, argument.dims(), at),
+                        placementOf(mesh, other, argument), &argument});
                });
   return shards;
 }

@@ -177,6 +177,9 @@ public:
   /// The parts of stored tensors, or of the state that replaces them, that this
   /// rank holds and no rank of an earlier program does.
   std::vector<StoredShard> storedShards(const SavedWeights &what) const;
+  /// The same of another rank of the plan.
+  std::vector<StoredShard> storedShardsOf(int64_t other,
+                                          const SavedWeights &what) const;
 
   /// The number of the rank's program in the plan.
   uint32_t programNumber() const { return number; }

@@ -41,16 +41,23 @@ public:
       return done;
     options.onProgress(writer.size() - writer.dataBegin(),
                        writer.size() - writer.dataBegin());
-    if (Result<void> finished = writer.finish(); !finished)
-      return finished;
+    if (writes())
+      if (Result<void> finished = writer.finish(); !finished)
+        return finished;
     return job.barrier();
   }
 
 private:
+  /// Rank 0's machine writes the file.
+  bool writes() const { return job.here().has(0); }
+
   Result<SafetensorsWriter> open() {
     if (job.rank() != 0) {
       if (Result<void> created = job.barrier(); !created)
         return created.error();
+      if (!writes())
+        return SafetensorsWriter::layOut(options.target.path, tensors,
+                                         savedMetadata());
       return SafetensorsWriter::join(options.target.path, options.file, tensors,
                                      savedMetadata());
     }
@@ -78,21 +85,29 @@ private:
   Result<void> runRound(WeightAssembler &assembler, SafetensorsWriter &writer,
                         uint64_t begin, uint64_t end) {
     POLYRANK_ASSIGN(part, options.rounds.begin());
-    std::byte *memory = part.data() + begin % part.size();
+    uint64_t first = begin % part.size();
+    std::byte *memory = part.data() + first;
     if (Result<void> filled = assembler.fill(begin, end, memory); !filled)
       return filled;
     // Now the other part is free on this rank, and then on all.
     if (Result<void> done = awaitWriting(); !done)
       return done;
-    if (Result<void> all = options.rounds.filled(); !all)
+    if (Result<void> all = options.rounds.filled(first, first + (end - begin));
+        !all)
       return all;
+    if (!writes())
+      return {};
     auto [mine, mineEnd] =
-        WeightAssembler::partOf(begin, end, job.rank(), job.worldSize());
-    std::span<const std::byte> data(memory + (mine - begin), mineEnd - mine);
+        WeightAssembler::partOf(begin, end, job.rank(), job.here().count);
+    std::span<std::byte> data(memory + (mine - begin), mineEnd - mine);
     if (!data.empty())
-      writing = std::async(std::launch::async, [&writer, mine, data] {
-        return writer.writeData(mine, data);
-      });
+      writing = std::async(std::launch::async,
+                           [&writer, mine, data, clears = job.isShared()] {
+                             Result<void> done = writer.writeData(mine, data);
+                             if (clears) // see WindowRounds
+                               std::ranges::fill(data, std::byte());
+                             return done;
+                           });
     return {};
   }
 

@@ -18,7 +18,9 @@ inline constexpr int saveMemoryParts = 2;
 struct SaveOptions {
   SavedWeights what;
   SavedFile target; // its path is for messages
-  int file = -1;    // descriptor of the OutputFile that all ranks share
+  /// Descriptor of the OutputFile that the ranks of rank 0's machine share; -1
+  /// on others.
+  int file = -1;
   WindowRounds &rounds;
   ParallelFor parallelFor;
   /// Called now and then with the bytes written so far, and the total.
@@ -32,8 +34,8 @@ struct SaveOptions {
 /// Tensors that the program does not hold are copied from their source.
 ///
 /// The file is written in rounds of some MiB. In each round the ranks assemble
-/// a piece of it (WeightAssembler); then each rank writes one dense part of it.
-/// So system calls are few and large for every layout.
+/// a piece of it (WeightAssembler); then each rank of rank 0's machine writes
+/// one dense part of it. So system calls are few and large for every layout.
 Result<void> saveWeights(const LoadedPlan &plan, const RankProgram &program,
                          const Weights &initial, JobMember &job,
                          const SaveOptions &options);

@@ -40,9 +40,9 @@ struct Described {
 class Writer {
 public:
   Writer(const plan::Plan &plan, const Mesh &mesh, int64_t rank,
-         const Trace::Sink &sink)
+         const Trace::Sink &sink, int64_t clockOffset)
       : plan(plan), program(*plan.programs()->Get(programOf(plan, mesh, rank))),
-        mesh(mesh), rank(rank), sink(sink),
+        mesh(mesh), rank(rank), sink(sink), clockOffset(clockOffset),
         queues(communicationQueueNames(program, mesh)) {}
 
   void describe() {
@@ -218,12 +218,12 @@ private:
   /// precise enough for the time since the machine started.
   void complete(int track, int64_t begin, int64_t end, const std::string &name,
                 const std::string &kind, const std::string &arguments) {
-    int64_t length = end - begin;
+    int64_t length = end - begin, at = begin + clockOffset;
     fmt::format_to(std::back_inserter(text),
                    "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{}.{:03},"
                    "\"dur\":{}.{:03},\"name\":{},\"cat\":\"{}\",\"args\":{{{}}}"
                    "}},\n",
-                   rank, track, begin / 1000, begin % 1000, length / 1000,
+                   rank, track, at / 1000, at % 1000, length / 1000,
                    length % 1000, name, kind, arguments);
   }
 
@@ -232,6 +232,7 @@ private:
   const Mesh &mesh;
   int64_t rank;
   const Trace::Sink &sink;
+  int64_t clockOffset;
   std::vector<std::string> queues; // for communication
   std::vector<std::vector<Described>> segments;
   std::map<std::string, std::vector<Lane>> tracks; // by name
@@ -275,9 +276,9 @@ std::string_view Trace::epilogue() {
          "\"args\":{\"labels\":\"polyrank-run\"}}\n]}\n";
 }
 
-Result<void> Trace::write(const Sink &sink) const {
+Result<void> Trace::write(const Sink &sink, int64_t clockOffset) const {
   constexpr size_t pieceBytes = 1 << 20;
-  Writer writer(*plan.plan, mesh, rank, sink);
+  Writer writer(*plan.plan, mesh, rank, sink, clockOffset);
   writer.describe();
   std::map<uint32_t, int64_t> starts; // of collectives in flight, by request
   auto wait = inputs.begin();

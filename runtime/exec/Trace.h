@@ -22,7 +22,7 @@ namespace polyrank::runtime {
 /// of a group show each collective from its start to its end. If several
 /// collectives of a group are in flight, each is on the first of the group's
 /// tracks that is free. Times are of CLOCK_MONOTONIC, which all ranks of a
-/// machine share.
+/// machine share; where they are written, they are those of machine 0.
 class Trace {
 public:
   Trace(const LoadedPlan &plan, int64_t rank);
@@ -59,8 +59,10 @@ public:
                        const std::vector<std::string> &links) const;
   /// The text after the events of all ranks.
   static std::string_view epilogue();
-  /// Writes the events of this rank piece by piece, each followed by a comma.
-  Result<void> write(const Sink &sink) const;
+  /// Writes the events of this rank piece by piece, each followed by a comma; a
+  /// piece has whole events. `clockOffset` is added to all times
+  /// (JobMember::clockOffset).
+  Result<void> write(const Sink &sink, int64_t clockOffset = 0) const;
 
 private:
   struct Record {

@@ -4,6 +4,7 @@
 
 #include "runtime/job/Job.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -109,6 +110,8 @@ public:
   /// A number that is drawn at random for each start of all machines, and the
   /// same on all.
   virtual uint64_t incarnation() const = 0;
+  /// A key for what ranks of this start of all machines say to each other.
+  virtual std::array<uint8_t, 32> sessionKey() const = 0;
 
   /// Asks that all ranks of all machines end after the same step: the latest
   /// that one of them has begun.

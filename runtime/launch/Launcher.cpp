@@ -79,7 +79,7 @@ private:
   bool isEnding() const { return ending.has_value(); }
 
   /// The numbers of the ranks of this machine.
-  auto ranksHere() const {
+  std::ranges::iota_view<int, int> ranksHere() const {
     return std::views::iota(options.firstRank, options.here().end());
   }
   /// All ranks of the job.

@@ -50,11 +50,15 @@ Result<void> Attempts::launchAll(LaunchOptions launch) {
 Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
   // Each attempt has shared memory of its own, which is gone before the next
   // attempt's is created.
-  POLYRANK_ASSIGN(
-      jobs, SessionJobs::create(*run.plan,
-                                run.evaluation ? &*run.evaluation : nullptr,
-                                launch.threads + run.options.commThreads,
-                                launch.cores.alone && !run.times));
+  SessionJobs::Options wanted;
+  wanted.plan = &*run.plan;
+  wanted.evaluation = run.evaluation ? &*run.evaluation : nullptr;
+  wanted.threadsPerRank = launch.threads + run.options.commThreads;
+  wanted.alone = launch.cores.alone && !run.times;
+  wanted.here = run.here;
+  wanted.others = run.isShared() ? launch.others : nullptr;
+  wanted.isInterrupted = [this] { return signals.take() != 0; };
+  POLYRANK_ASSIGN(jobs, SessionJobs::create(wanted));
   if (Result<void> started = startFeed(); !started)
     return started.error();
   launch.descriptors = descriptorsWith(*jobs);

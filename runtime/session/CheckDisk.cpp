@@ -93,6 +93,8 @@ Result<void> checkInPlace(const SessionOptions &options, DiskText &text) {
 
 Result<std::vector<OutputUse>> outputUsesOf(const Prepared &run) {
   std::vector<OutputUse> written;
+  if (!run.isWriter())
+    return std::move(written);
   for (const SaveFile &save : run.options.saves()) {
     if (save.path.empty())
       continue;
@@ -115,6 +117,14 @@ Result<std::vector<OutputUse>> outputUsesOf(const Prepared &run) {
 Result<std::string> checkDisk(Prepared &run, bool whole) {
   const SessionOptions &options = run.options;
   DiskText text;
+  if (!run.isWriter()) {
+    if (whole)
+      return std::string("machine 0 writes");
+    run.files.emplace(OutputFiles::ofAnotherMachine(run.windowBytes()));
+    if (Result<void> made = run.files->createWindow(); !made)
+      return made.error();
+    return std::string();
+  }
   POLYRANK_ASSIGN(created, OutputFiles::create(options, *run.plan->plan,
                                                run.windowBytes()));
   run.files.emplace(std::move(created));

@@ -50,19 +50,23 @@ Result<std::string> checkMemory(Prepared &run, bool whole) {
   if (run.data && run.data->isStream())
     needed += feedLayoutOf(*run.plan->plan).ringBytes(int(run.report.ranks));
   uint64_t copies = 0; // made by the ranks for a checkpoint
-  for (int64_t rank = 0; run.checkpoint && rank < run.report.ranks; ++rank)
+  for (int rank = run.here.first; run.checkpoint && rank < run.here.end();
+       ++rank)
     copies += CheckpointSaver::memoryBytes(*run.checkpoint, rank);
   needed += copies;
   if (run.evaluation)
     needed += evaluationMemoryOf(*run.evaluation);
-  for (size_t number = 0; number < run.report.programs.size(); ++number) {
-    each = std::max(each, bytesOf(number));
-    needed += bytesOf(number) *
-              static_cast<uint64_t>(run.report.programs[number].ranks);
+  std::vector<uint64_t> bytes; // by program
+  for (size_t number = 0; number < run.report.programs.size(); ++number)
+    bytes.push_back(bytesOf(number));
+  for (int rank = run.here.first; rank < run.here.end(); ++rank) {
+    uint64_t own = bytes[programOf(*run.plan->plan, *run.mesh, rank)];
+    each = std::max(each, own);
+    needed += own;
   }
   std::string text = fmt::format(
       "{} need up to {} ({}{} each, the arena {}{})",
-      plural(run.report.ranks, "rank"), bytesText(needed),
+      plural(uint64_t(run.here.count), "rank"), bytesText(needed),
       run.report.programs.size() > 1 ? "at most " : "", bytesText(each),
       bytesText(run.report.arenaBytes()),
       run.report.channelBytes ? fmt::format(" and {} of the communicator",

@@ -27,10 +27,16 @@ enum JobFile {
   numJobFiles
 };
 
+/// The number of files by which a rank of this job attaches.
+inline int communicatorFilesIn(const Job &job) {
+  RankRange here = job.here();
+  return communicatorFilesOf(here.count, job.worldSize() / here.count);
+}
+
 /// The files of communicator `number`, counted from 0.
 inline std::span<const int> communicatorFiles(const RankConnection &connection,
-                                              int ranks, int number) {
-  int count = communicatorFilesOf(ranks);
+                                              const Job &job, int number) {
+  int count = communicatorFilesIn(job);
   return std::span(connection.descriptors())
       .subspan(size_t(numJobFiles + number * count), size_t(count));
 }

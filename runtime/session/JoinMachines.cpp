@@ -6,6 +6,7 @@
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
 #include "runtime/session/Checks.h"
+#include "runtime/session/SharedPlan.h"
 #include "support/ByteText.h"
 #include "support/Version.h"
 
@@ -49,21 +50,28 @@ std::string vectorFeatures() {
   return fmt::format("{}", fmt::join(found, ","));
 }
 
-net::NodeStatement statementOf(const Prepared &run) {
+Result<net::NodeStatement> statementOf(const Prepared &run) {
   net::NodeStatement statement;
   statement.version = versionText;
   statement.plan = hashOf(run.plan->bytes.hash);
   statement.cpu = vectorFeatures();
-  // Each machine has data and a seed of its own; but all end after the same
-  // step, and all save then or none does.
-  statement.settings = fmt::format("steps={},checkpoints={}", run.steps,
-                                   run.checkpoint ? "yes" : "no");
-  statement.ranks = uint32_t(run.report.ranks);
+  if (run.isShared()) {
+    POLYRANK_ASSIGN(settings, settingsOf(run));
+    statement.settings = settings;
+    POLYRANK_ASSIGN(data, dataOf(run));
+    statement.data = data;
+  } else {
+    // Each machine has data and a seed of its own; but all end after the same
+    // step, and all save then or none does.
+    statement.settings = fmt::format("whole-plan=yes,steps={},checkpoints={}",
+                                     run.steps, run.checkpoint ? "yes" : "no");
+  }
+  statement.ranks = uint32_t(run.here.count);
   statement.memory = memoryRoom().bytes;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
     statement.openFiles = limit.rlim_cur;
-  return statement;
+  return std::move(statement);
 }
 
 void say(const std::string &line) {
@@ -71,7 +79,7 @@ void say(const std::string &line) {
 }
 
 /// "machine 1 of 2: 4 ranks; the others: machine 0 (10.0.0.1), 16 GiB".
-std::string describe(const net::Machines &machines) {
+std::string describe(const Prepared &run, const net::Machines &machines) {
   std::vector<std::string> others;
   constexpr size_t most = 8;
   for (size_t number = 0; number < machines.peers().size(); ++number)
@@ -80,11 +88,16 @@ std::string describe(const net::Machines &machines) {
                                    bytesText(machines.peers()[number].memory)));
   size_t hidden = others.size() - std::min(others.size(), most);
   others.resize(others.size() - hidden);
-  // Each machine counts its ranks from 0 in all that it says.
+  RankRange here = run.here;
   return fmt::format(
       "machine {} of {}: {}; the others: {}{}", machines.machine(),
       machines.machines(),
-      plural(machines.peers()[size_t(machines.machine())].ranks, "rank"),
+      // With --whole-plan each machine counts its ranks from 0.
+      !run.isShared() ? plural(uint64_t(here.count), "rank")
+      : here.count > 1
+          ? fmt::format("ranks {} to {} of {}", here.first, here.end() - 1,
+                        run.report.ranks)
+          : fmt::format("rank {} of {}", here.first, run.report.ranks),
       fmt::join(others, "; "),
       hidden ? fmt::format("; and {} more", hidden) : "");
 }
@@ -106,7 +119,9 @@ Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
   options.joinTimeout =
       std::chrono::milliseconds(int64_t(1e3 * requested.joinTimeout));
   options.allowMixedCpus = requested.allowMixedCpus;
-  options.statement = statementOf(run);
+  options.sharesRanks = run.isShared();
+  POLYRANK_ASSIGN(statement, statementOf(run));
+  options.statement = std::move(statement);
   options.log = say;
   if (!run.options.quiet)
     say(requested.machine == 0
@@ -117,7 +132,7 @@ Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
                           requested.port));
   POLYRANK_ASSIGN(joined, net::Machines::join(options));
   if (!run.options.quiet)
-    say(describe(*joined));
+    say(describe(run, *joined));
   return std::unique_ptr<OtherMachines>(std::move(joined));
 }
 

@@ -25,11 +25,20 @@ public:
   static Result<OutputFiles> create(const SessionOptions &options,
                                     const plan::Plan &plan,
                                     uint64_t windowBytes);
+  /// The same without files, which another machine writes.
+  static OutputFiles ofAnotherMachine(uint64_t windowBytes) {
+    OutputFiles none;
+    none.windowBytes = windowBytes;
+    return none;
+  }
   /// Creates the window, if the ranks need one.
   Result<void> createWindow();
 
   /// The descriptors for JobFile, -1 for what is not used.
   int windowDescriptor() const { return window ? window->descriptor() : -1; }
+  std::span<std::byte> windowData() const {
+    return window ? window->data() : std::span<std::byte>();
+  }
   int profile() const { return numberOf(profileOutput); }
   int trace() const { return numberOf(traceOutput); }
   /// Of the files of weights, in the order of SessionOptions::saves and

@@ -7,6 +7,7 @@
 #include "runtime/report/Messages.h"
 #include "runtime/session/Checks.h"
 #include "runtime/session/IdleOptions.h"
+#include "runtime/session/SharedPlan.h"
 #include "support/Cores.h"
 
 #include <algorithm>
@@ -21,9 +22,9 @@ namespace polyrank::runtime {
 namespace {
 
 /// Returns "4 ranks x 1 thread".
-std::string crewOf(const PlanReport &report) {
-  return plural(report.ranks, "rank") + " x " +
-         plural(report.threads, "thread");
+std::string crewOf(const Prepared &run) {
+  return plural(uint64_t(run.here.count), "rank") + " x " +
+         plural(run.report.threads, "thread");
 }
 
 Result<std::string> checkPlan(Prepared &run, bool) {
@@ -36,6 +37,12 @@ Result<std::string> checkPlan(Prepared &run, bool) {
   run.plan.emplace(std::move(loaded));
   run.mesh.emplace(*run.plan->plan);
   run.report = reportOf(*run.plan);
+  // That they cannot be shared out is found with the options.
+  run.here = {0, int(run.report.ranks)};
+  if (Result<RankRange> share =
+          shareOf(run.options.place, int(run.report.ranks),
+                  run.options.machines.wholePlan))
+    run.here = *share;
   return fmt::format("{} for {}{}, verified; SHA-256 {}",
                      run.report.mode == "train" ? "training" : "forward",
                      plural(run.report.ranks, "rank"),
@@ -49,6 +56,8 @@ Result<std::string> checkPlan(Prepared &run, bool) {
 Result<std::string> checkOptions(Prepared &run, bool) {
   POLYRANK_ASSIGN(completed, completeOptions(run.options, *run.plan->plan));
   run.options = completed;
+  if (Result<void> can = checkShared(run); !can)
+    return can.error();
   POLYRANK_ASSIGN(given, timesOf(run.options, *run.plan));
   run.times = std::move(given);
   return std::string("they fit the plan");
@@ -68,13 +77,13 @@ Result<std::string> checkDevice(Prepared &run, bool whole) {
 }
 
 Result<std::string> checkCores(Prepared &run, bool whole) {
-  Crowd crowd = crowdOf(run.report.ranks, run.report.threads);
+  Crowd crowd = crowdOf(run.here.count, run.report.threads);
   if (run.times)
-    return crewOf(run.report) + " sleep (--rehearse)";
+    return crewOf(run) + " sleep (--rehearse)";
   if (run.options.place.hasTaskPerRank())
     return fmt::format("each rank has those of its task of {}",
                        run.options.place.launcher);
-  std::string text = "the plan's " + crewOf(run.report);
+  std::string text = "the plan's " + crewOf(run);
   if (crowd == Crowd::Senseless)
     return Error{fmt::format("{} cannot run on the {} cores of this machine: "
                              "compile it for fewer",
@@ -87,12 +96,12 @@ Result<std::string> checkCores(Prepared &run, bool whole) {
   // The cores are chosen again when a run starts; until then they are not
   // claimed.
   POLYRANK_ASSIGN(choice,
-                  chooseCores(int(run.report.ranks), int(run.report.threads),
+                  chooseCores(run.here.count, int(run.report.threads),
                               run.options.commThreads,
                               run.options.binding.value_or(Binding::Core),
                               run.options.binding.has_value()));
   return choice.note.empty()
-             ? fmt::format("{} have a core to each thread", crewOf(run.report))
+             ? fmt::format("{} have a core to each thread", crewOf(run))
              : choice.note;
 }
 
@@ -118,6 +127,8 @@ Result<std::string> checkFiles(Prepared &run, bool) {
   POLYRANK_ASSIGN(written, outputUsesOf(run));
   if (Result<void> safe = checkOutputs(inputs, written); !safe)
     return safe.error();
+  if (!run.isWriter())
+    return std::string("machine 0 writes them");
   auto count = static_cast<uint64_t>(
       std::count_if(written.begin(), written.end(), [](const OutputUse &use) {
         return use.kind != FileKind::Folder;
@@ -159,6 +170,8 @@ Result<Prepared> Preparation::run() {
     // The locks come first: what the other checks find in files and folders
     // must not change.
     POLYRANK_ASSIGN(uses, outputUsesOf(prepared));
+    if (!prepared.isWriter())
+      continue;
     POLYRANK_ASSIGN(
         taken, OutputLocks::take(prepared.options.checkpoints.folder, uses));
     prepared.locks = std::move(taken);

@@ -25,6 +25,7 @@ struct Prepared {
   std::optional<LoadedPlan> plan;
   std::optional<Mesh> mesh;
   PlanReport report;
+  RankRange here;                 // the ranks that this machine runs
   std::optional<StepTimes> times; // of a rehearsal
   std::optional<Weights> weights; // unless a run resumes
   std::optional<DataSource> data;
@@ -42,6 +43,10 @@ struct Prepared {
   std::vector<OutputArray> outputs;
   std::optional<OutputFiles> files;
 
+  /// True if several machines share the ranks of the plan out.
+  bool isShared() const { return here.count < report.ranks; }
+  /// True if this machine writes the files of the run, and shows its progress.
+  bool isWriter() const { return !isShared() || here.has(0); }
   uint64_t stepsBefore() const { return resumed ? resumed->manifest.step : 0; }
   /// The number of steps; 0 if it is that of the feed's samples.
   uint64_t knownSteps() const {

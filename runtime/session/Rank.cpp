@@ -95,7 +95,8 @@ Result<void> Rank::run() {
   if (Result<void> measured = records.measureRates(); !measured)
     return measured;
   // No rank leaves, and unmaps its arena, before all are done.
-  if (Result<void> all = rank->awaitAll(); !all)
+  uint64_t outputs = rank->outputs.empty() ? 0 : rank->window.data().size();
+  if (Result<void> all = rank->job->gather(0, outputs); !all)
     return all;
   failpoint("end.before");
   records.reportUse();

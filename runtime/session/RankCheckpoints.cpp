@@ -49,8 +49,8 @@ Result<bool> RankCheckpoints::isSavedInTurn(uint64_t step) {
   auto start = std::chrono::steady_clock::now();
   for (;;) {
     double now = waitedForDisk + secondsSince(start);
-    RunPage::SaveDecision decision = rank.page->decideSave(
-        number, step, now > 2 + 0.01 * secondsSince(began));
+    POLYRANK_ASSIGN(decision,
+                    decide(number, step, now > 2 + 0.01 * secondsSince(began)));
     if (decision == RunPage::SaveDecision::Wait) {
       rank.beat();
       poll();
@@ -62,6 +62,21 @@ Result<bool> RankCheckpoints::isSavedInTurn(uint64_t step) {
       rank.report(SkippedSaveMessage{step});
     return decision == RunPage::SaveDecision::Save;
   }
+}
+
+/// Ranks of several machines have no page in common: what rank 0 finds decides.
+Result<RunPage::SaveDecision>
+RankCheckpoints::decide(uint64_t number, uint64_t step, bool givesUp) {
+  using Decision = RunPage::SaveDecision;
+  if (!rank.job->isShared())
+    return rank.page->decideSave(number, step, givesUp);
+  Decision own = rank.rank() == 0 ? rank.page->decideSave(number, step, givesUp)
+                                  : Decision::Wait;
+  POLYRANK_ASSIGN(all, rank.exchange(uint64_t(own)));
+  Decision decided = Decision(all.front());
+  // Rank 0 says it for all.
+  return decided == Decision::SkipAndSay && rank.rank() != 0 ? Decision::Skip
+                                                             : decided;
 }
 
 Result<void> RankCheckpoints::save(uint64_t step) {

@@ -40,6 +40,9 @@ private:
   /// after this step. The training waits for the disk at most 2 s plus 1 % of
   /// its time.
   Result<bool> isSavedInTurn(uint64_t step);
+  /// RunPage::decideSave, for the ranks of all machines.
+  Result<RunPage::SaveDecision> decide(uint64_t number, uint64_t step,
+                                       bool givesUp);
   void report(const std::optional<ShardReport> &shard) const;
 
   LoadedRank &rank;

@@ -146,7 +146,9 @@ Result<bool> RankEvaluation::evaluate(uint64_t step, EvaluationMeans &means) {
 
 bool RankEvaluation::mayEvaluate(uint64_t step) {
   onBatch();
-  if (training.job->isClosedBefore(step + 1))
+  // A page of one machine cannot tell the ranks of others where to end, so the
+  // ranks of several end after the evaluation.
+  if (!training.job->isShared() && training.job->isClosedBefore(step + 1))
     training.page->batches().close();
   return training.page->batches().mayBegin(++begunBatches);
 }

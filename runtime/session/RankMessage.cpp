@@ -103,6 +103,14 @@ void from_json(const nlohmann::json &json, TracedMessage &message) {
   json.at("steps").get_to(message.steps);
 }
 
+void to_json(nlohmann::json &json, const TracePieceMessage &message) {
+  json = {{"text", message.text}};
+}
+
+void from_json(const nlohmann::json &json, TracePieceMessage &message) {
+  json.at("text").get_to(message.text);
+}
+
 TaggedMessage toTagged(const RankMessage &message) {
   return toTagged(message, rankMessageKinds);
 }

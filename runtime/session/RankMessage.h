@@ -50,6 +50,11 @@ struct TracedMessage {
   uint64_t steps = 0;
 };
 
+/// A piece of the trace, of a rank on another machine than the trace's file.
+struct TracePieceMessage {
+  std::string text;
+};
+
 /// @{ The bodies of messages; from_json throws if a field is missing or of
 /// another type.
 void to_json(nlohmann::json &json, const StepMessage &message);
@@ -66,16 +71,19 @@ void to_json(nlohmann::json &json, const KeptMessage &message);
 void from_json(const nlohmann::json &json, KeptMessage &message);
 void to_json(nlohmann::json &json, const TracedMessage &message);
 void from_json(const nlohmann::json &json, TracedMessage &message);
+void to_json(nlohmann::json &json, const TracePieceMessage &message);
+void from_json(const nlohmann::json &json, TracePieceMessage &message);
 /// @}
 
 using RankMessage =
     std::variant<ReadyReport, StepMessage, RankStep, SaveReport, ShardReport,
                  DamageMessage, EvaluationReport, StuckMessage, PatienceReport,
-                 SkippedSaveMessage, KeptMessage, TracedMessage, RankUse>;
+                 SkippedSaveMessage, KeptMessage, TracedMessage,
+                 TracePieceMessage, RankUse>;
 inline constexpr MessageKinds<RankMessage> rankMessageKinds{
-    "ready",   "step",       "rank_step", "saving",   "shard",
-    "damaged", "evaluation", "stuck",     "patience", "skipped_save",
-    "kept",    "traced",     "use"};
+    "ready",   "step",       "rank_step",   "saving",   "shard",
+    "damaged", "evaluation", "stuck",       "patience", "skipped_save",
+    "kept",    "traced",     "trace_piece", "use"};
 
 /// How a rank sends its messages.
 using Reporter = std::function<void(const RankMessage &message)>;

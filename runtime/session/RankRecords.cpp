@@ -69,7 +69,17 @@ Result<void> RankRecords::writeTrace(uint64_t steps) {
   return {};
 }
 
+/// The file is on the machine of rank 0. With several machines the launcher
+/// there ends it, once what all ranks have sent has come.
 Result<void> RankRecords::appendTrace() {
+  if (!rank.job->here().has(0))
+    return trace->write(
+        [&](std::string_view text) -> Result<void> {
+          rank.beat();
+          rank.report(TracePieceMessage{std::string(text)});
+          return {};
+        },
+        rank.job->clockOffset());
   Descriptor file(
       fcntl(rank.connection.descriptors()[traceFile], F_DUPFD_CLOEXEC, 0));
   auto position = uint64_t(lseek(file.get(), 0, SEEK_END));

@@ -2,6 +2,11 @@
 
 #include "runtime/session/RankReports.h"
 
+#include "runtime/exec/Trace.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace polyrank::runtime {
 namespace {
 
@@ -16,7 +21,7 @@ uint32_t evaluatingPrograms(const Prepared &run) {
 
 RankReports::RankReports(const Prepared &run, Progress &progress,
                          RunCheckpoints &checkpoints)
-    : progress(progress), checkpoints(checkpoints),
+    : run(run), progress(progress), checkpoints(checkpoints),
       steps({run.options, *run.plan->plan, *run.mesh, run.dataOrNull(),
              run.dataState.origin}),
       evaluations(evaluatingPrograms(run), run.options.patience),
@@ -33,9 +38,17 @@ void RankReports::forget() {
   kept = false;
 }
 
-void RankReports::finish() {
+Result<void> RankReports::finish() {
   for (const StepReport &step : steps.takeRest())
     progress.step(step);
+  return traced > 0 && run.isShared() ? appendToTrace(Trace::epilogue())
+                                      : Result<void>();
+}
+
+Result<void> RankReports::appendToTrace(std::string_view text) const {
+  Descriptor file(fcntl(run.files->trace(), F_DUPFD_CLOEXEC, 0));
+  auto end = uint64_t(lseek(file.get(), 0, SEEK_END));
+  return writeAt(file, run.options.trace, end, text.data(), text.size());
 }
 
 Result<std::optional<double>>
@@ -97,6 +110,13 @@ void RankReports::take(int, const KeptMessage &) { kept = true; }
 
 void RankReports::take(int, const TracedMessage &message) {
   traced = message.steps;
+}
+
+/// The ranks here have written before any other machine's begin to.
+void RankReports::take(int, const TracePieceMessage &message) {
+  if (Result<void> written = appendToTrace(message.text);
+      !written && !notWritten)
+    notWritten = written.error();
 }
 
 void RankReports::take(int rank, const RankUse &message) {

@@ -26,12 +26,15 @@ public:
   Result<std::optional<double>> receive(int rank, const TaggedMessage &message);
   /// Discards what the ranks of a failed attempt have told.
   void forget();
-  /// Shows the steps that have no times of all ranks, once all ranks have
-  /// ended.
-  void finish();
+  /// Shows the steps that have no times of all ranks, and ends the trace, once
+  /// all ranks have ended.
+  Result<void> finish();
 
-  /// Set if no rank may go on (StepResults::failure).
-  const std::optional<Error> &failure() const { return steps.failure(); }
+  /// Set if no rank may go on (StepResults::failure), or if what they have
+  /// traced cannot be written.
+  const std::optional<Error> &failure() const {
+    return notWritten ? notWritten : steps.failure();
+  }
   /// Why a rank of this attempt could not load its checkpoint; empty if all
   /// could.
   const std::string &damage() const { return damaged; }
@@ -54,8 +57,11 @@ private:
   void take(int rank, const SkippedSaveMessage &message);
   void take(int rank, const KeptMessage &message);
   void take(int rank, const TracedMessage &message);
+  void take(int rank, const TracePieceMessage &message);
   void take(int rank, const RankUse &message);
+  Result<void> appendToTrace(std::string_view text) const;
 
+  const Prepared &run;
   Progress &progress;
   RunCheckpoints &checkpoints;
   StepResults steps;
@@ -63,6 +69,7 @@ private:
   std::string damaged;
   std::vector<RankUse> used;
   uint64_t traced = 0;
+  std::optional<Error> notWritten;
   bool kept = false;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/session/JoinMachines.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/RunStart.h"
+#include "runtime/session/SharedPlan.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
@@ -58,7 +59,13 @@ Result<void> Run::joinOthers() {
     return {};
   POLYRANK_ASSIGN(joined, joinMachines(*prepared));
   others = std::move(joined);
-  return {};
+  // Machine 0 shows the progress of all ranks.
+  if (!isWriter()) {
+    prepared->options.quiet = true;
+    prepared->options.log.clear();
+    prepared->options.tensorboard.clear();
+  }
+  return checkFolderIsShared(*prepared, *others, [] { return false; });
 }
 
 Result<void> Run::runPrepared() {
@@ -70,7 +77,8 @@ Result<void> Run::runPrepared() {
   if (Result<void> opened = openPage(); !opened)
     return opened;
   Result<void> ran = attempts->launchAll(std::move(launch));
-  reports->finish();
+  if (Result<void> finished = reports->finish(); ran && !finished)
+    ran = finished;
   if (std::optional<std::string> why = checkpoints->lastFailure();
       why && !ran && ran.error().fault == Error::Fault::Preempted)
     ran = Error{fmt::format("{}, and its checkpoint could not be written: {}",
@@ -116,11 +124,12 @@ Result<void> Run::openProgress() {
 void Run::tellGuests() const {
   if (!door || prepared->options.quiet)
     return;
-  uint64_t last = prepared->report.ranks - 1;
+  RankRange here = prepared->here;
+  int last = here.end() - 1;
   if (firstGuest() > 0)
-    return tell(fmt::format("the tasks of {} on this machine are the ranks 0 "
+    return tell(fmt::format("the tasks of {} on this machine are the ranks {} "
                             "to {}\n",
-                            given.place.launcher, last));
+                            given.place.launcher, here.first, last));
   tell(fmt::format("polyrank-run: waits for {}, each started on this machine "
                    "by: polyrank-run --guest-of {} --rank {}\n",
                    last == 0 ? "one rank" : fmt::format("{} ranks", last + 1),
@@ -132,7 +141,9 @@ Result<LaunchOptions> Run::launchOptions() {
   const Prepared &run = *prepared;
   const SessionOptions &options = run.options;
   LaunchOptions launch;
-  launch.ranks = int(run.report.ranks);
+  launch.ranks = run.here.count;
+  launch.firstRank = run.here.first;
+  launch.window = run.files->windowData();
   // A rehearsal sleeps: it needs no cores, and must not claim any.
   launch.threads = run.times ? 1 : int(run.report.threads);
   // Tasks of a launcher have the cores that it gave them.
@@ -149,14 +160,20 @@ Result<LaunchOptions> Run::launchOptions() {
   if (door) {
     launch.door = &*door;
     launch.guests.resize(size_t(launch.ranks - firstGuest()));
-    std::iota(launch.guests.begin(), launch.guests.end(), firstGuest());
+    std::iota(launch.guests.begin(), launch.guests.end(),
+              launch.firstRank + firstGuest());
     launch.planHash = run.plan->bytes.sha256();
   }
   launch.others = others.get();
   launch.finishesStep = run.checkpoint.has_value();
   if (options.timeout)
     launch.timeout = std::chrono::milliseconds(int64_t(1e3 * *options.timeout));
-  launch.nameOf = [&run](int rank) { return run.mesh->describeRank(rank); };
+  launch.nameOf = [&run](int rank) {
+    std::string name = run.mesh->describeRank(rank);
+    return run.isShared()
+               ? fmt::format("{} on machine {}", name, rank / run.here.count)
+               : name;
+  };
   launch.placeOf = [&run](int rank, uint32_t number) {
     return describeCommand(
         run.plan->program(programOf(*run.plan->plan, *run.mesh, rank)), number);
@@ -173,7 +190,9 @@ Result<void> Run::openPage() {
   Prepared &run = *prepared;
   POLYRANK_ASSIGN(created, RunPage::create());
   page.emplace(std::move(created));
-  page->facts().run = getpid();
+  // All ranks give it to the files that they have not finished.
+  page->facts().run =
+      run.isShared() ? int64_t(others->incarnation() >> 1) : getpid();
   if (run.data) {
     POLYRANK_ASSIGN(fingerprint, fingerprintOf(*run.data, *run.plan->plan));
     fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);

@@ -35,6 +35,9 @@ public:
   /// Returns once all files are written.
   Result<void> run();
 
+  /// True if this machine writes the files of the run, and shows its end.
+  bool isWriter() const { return !prepared || prepared->isWriter(); }
+
   /// After `run` without an error: what was done, and what failed meanwhile
   /// without ending the run.
   RunEnd end() const;

@@ -16,7 +16,7 @@ namespace polyrank::runtime {
 
 RunCheckpoints::RunCheckpoints(Prepared &run, RunPage &page, Progress &progress)
     : run(run), page(page), progress(progress) {
-  if (!run.checkpoint)
+  if (!run.checkpoint || !run.isWriter())
     return;
   CheckpointLayout layout = *run.checkpoint;
   layout.manifest.seed = run.options.seed;

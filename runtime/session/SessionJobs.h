@@ -4,9 +4,11 @@
 
 #include "runtime/comm/MakeCommunicator.h"
 #include "runtime/job/MakeJob.h"
+#include "runtime/job/OtherMachines.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/session/Evaluation.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,11 +19,19 @@ namespace polyrank::runtime {
 /// with this object.
 class SessionJobs {
 public:
-  /// `evaluation` is null if the session does not evaluate; `alone` is true if
-  /// each thread of the ranks has a core that nobody else needs.
-  static Result<std::unique_ptr<SessionJobs>>
-  create(const LoadedPlan &plan, const Evaluation *evaluation,
-         int threadsPerRank, bool alone);
+  struct Options {
+    const LoadedPlan *plan = nullptr;
+    const Evaluation *evaluation = nullptr; // null: the session evaluates not
+    int threadsPerRank = 1;
+    /// True if each thread of the ranks has a core that nobody else needs.
+    bool alone = false;
+    RankRange here; // the ranks of this machine
+    /// The machines that share the ranks out; null if all ranks are here.
+    OtherMachines *others = nullptr;
+    /// Ends the wait for other machines.
+    std::function<bool()> isInterrupted;
+  };
+  static Result<std::unique_ptr<SessionJobs>> create(const Options &options);
 
   JobControl &control() { return *job; }
   /// The files by which communicators attach, for JobFile.

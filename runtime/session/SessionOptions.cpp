@@ -79,7 +79,7 @@ static Result<void> checkFeed(const SessionOptions &options, bool train) {
 Result<SessionOptions> completeOptions(SessionOptions options,
                                        const plan::Plan &plan) {
   bool train = plan.mode() == plan::Mode::Train;
-  if (Result<RankShare> share = shareOf(options.place, int(Mesh(plan).ranks()),
+  if (Result<RankRange> share = shareOf(options.place, int(Mesh(plan).ranks()),
                                         options.machines.wholePlan);
       !share)
     return share.error();

@@ -16,6 +16,7 @@ Result<void> write(LoadedRank &rank, const SaveFile &save, int &descriptor) {
   std::vector<SavedFile> files = savedFilesOf(rank.plan(), save.what, save.path,
                                               rank.options.saveShardBytes());
   uint64_t bytes = bytesOf(files), before = 0;
+  bool isWriter = rank.job->here().has(0);
   auto report = [&](uint64_t done, double seconds) {
     rank.reportOnce(SaveReport{save.path, done, bytes, seconds});
   };
@@ -23,7 +24,7 @@ Result<void> write(LoadedRank &rank, const SaveFile &save, int &descriptor) {
     SaveOptions each{
         save.what,
         file,
-        rank.connection.descriptors()[descriptor++],
+        isWriter ? rank.connection.descriptors()[descriptor++] : -1,
         *rank.saveRounds,
         rank.parallelFor(),
         [&](uint64_t done, uint64_t) { report(before + done, 0); }};
@@ -44,8 +45,7 @@ Result<void> write(LoadedRank &rank, const SaveFile &save, int &descriptor) {
 Result<void> writeWeightFiles(LoadedRank &rank) {
   // The descriptors of communicators come before them.
   int communicators = rank.options.evalPlan.empty() ? 1 : 2;
-  int descriptor =
-      numJobFiles + communicators * communicatorFilesOf(rank.job->worldSize());
+  int descriptor = numJobFiles + communicators * communicatorFilesIn(*rank.job);
   for (const SaveFile &file : rank.options.saves())
     if (!file.path.empty())
       if (Result<void> written = write(rank, file, descriptor); !written)

@@ -21,8 +21,11 @@ def eventually(condition, seconds=PATIENCE):
         time.sleep(0.01)
 
 
-def command(*options, plan="2.plan", steps=STEPS):
-    return [tools.bin().resolve() / "polyrank-run", plan, "--data", "data.npz", "--seed", 3, "--bind-to", "none", "--steps", steps, *options]
+def command(*options, plan="2.plan", data="data.npz", steps=STEPS):
+    """`data` may be None, where the options have it."""
+    read = ("--data", data) if data else ()
+    seed = () if "--seed" in options else ("--seed", 3)
+    return [tools.bin().resolve() / "polyrank-run", plan, *read, *seed, "--bind-to", "none", "--steps", steps, *options]
 
 
 class Node:
@@ -54,12 +57,15 @@ class Node:
 class Job:
     """A job of all machines of a cluster, by options."""
 
-    def __init__(self, cluster, shared, folder, *options, fail=None, host=None, key="job.key", env=None, each=lambda name: (), **more):
-        """`fail` are the failpoints of machines, by number; `each` gives options of a machine by its name."""
+    def __init__(self, cluster, shared, folder, *options, fail=None, host=None, key="job.key", env=None, each=lambda name: (),
+                 shares=False, **more):
+        """`fail` are the failpoints of machines, by number; `each` gives options of a machine by its name. With `shares` the machines share the
+        ranks of the plan out, else each runs all."""
         folder.mkdir(exist_ok=True)
         where = host or cluster[0].four or cluster[0].six
         keys = ("--key", key) if key else ()
-        self.nodes = [Node(machine, shared, folder, "--whole-plan", "--machines", cluster.count, "--machine", machine.number, "--rendezvous", where,
+        whole = () if shares else ("--whole-plan",)
+        self.nodes = [Node(machine, shared, folder, *whole, "--machines", cluster.count, "--machine", machine.number, "--rendezvous", where,
                            *keys, *options, *each(machine.name), fail=(fail or {}).get(machine.number, ""), env=env, **more) for machine in cluster]
 
     def __getitem__(self, number):
@@ -76,11 +82,12 @@ class Job:
         eventually(lambda: all("\nstep 1/" in node.said() for node in self.nodes))
 
 
-def alone(shared):
+def alone(shared, plan="2.plan", *options, **more):
     """The weights that one machine saves; made once."""
-    path = shared / "alone.safetensors"
+    path = shared / f"alone-{plan}{'-'.join(map(str, options))}.safetensors"
     if not path.exists():
-        subprocess.run([str(word) for word in command("--save", path)], cwd=shared, check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run([str(word) for word in command("--save", path, *options, plan=plan, **more)], cwd=shared, check=True, capture_output=True,
+                       timeout=PATIENCE)
     return path.read_bytes()
 
 

@@ -41,9 +41,9 @@ OptionGroup machineOptions(RunOptions &options) {
            "How long machines wait for each other at the start",
            {.check = between(1.0, 1e6)}},
           {"--whole-plan", "", &request.wholePlan,
-           "Each machine runs all ranks of the plan, on data of its own: they "
-           "start, stop and fail together, and nothing is summed over "
-           "machines"},
+           "Each machine runs all ranks of the plan, on data of its own, "
+           "instead of its share of them: machines start, stop and fail "
+           "together, and nothing is summed over them"},
           {"--allow-mixed-cpus", "", &request.allowMixedCpus,
            "Start although the machines have different instruction sets, which "
            "compute other bits"},

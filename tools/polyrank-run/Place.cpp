@@ -28,17 +28,6 @@ Result<void> checkAlone(const RunOptions &options) {
   return {};
 }
 
-/// Ranks of different machines cannot communicate yet.
-Result<void> checkWhole(const RunOptions &options) {
-  if (!options.place.isOneOfSeveral() || options.request.wholePlan)
-    return {};
-  return Error{fmt::format(
-      "the ranks of the plan would be shared out over {} machines ({}), and "
-      "ranks of different machines cannot communicate yet. With --whole-plan "
-      "each machine runs all of them, on data of its own",
-      options.place.machines, options.place.describe())};
-}
-
 /// A job that others could reach needs a key, and one that is given must be
 /// one.
 Result<void> checkKey(const RunOptions &options) {
@@ -98,7 +87,10 @@ Result<JoinRunOptions> joinOf(const RunOptions &options) {
   const JobPlace &place = options.place;
   JoinRunOptions join;
   join.job = nameOfTasks(place);
-  join.rank = place.local;
+  // With a task for each rank all machines have as many.
+  join.rank = options.request.wholePlan
+                  ? place.local
+                  : place.machine * place.locals + place.local;
   join.plan = options.plan;
   join.sha256 = options.sha256;
   join.timeout = options.request.joinTimeout;
@@ -123,7 +115,7 @@ Result<JobPlace> findPlace(const RunOptions &options) {
 Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
                                                 const JobPlace &place) {
   options.place = place;
-  for (auto check : {checkAlone, checkWhole, checkKey, checkRestarts})
+  for (auto check : {checkAlone, checkKey, checkRestarts})
     if (Result<void> checked = check(options); !checked)
       return checked.error();
   const MachineRequest &request = options.request;

@@ -84,7 +84,7 @@ int startedMain(RunOptions options) {
     Run run(options, hasBegun);
     if (result)
       result = run.run();
-    if (result)
+    if (result && run.isWriter())
       result = showEnd(run);
     if (result)
       return run.status();

@@ -263,10 +263,12 @@ void Coordinator::take(Link, Connection &from, const DoneMessage &message) {
 
 void Coordinator::take(Link, Connection &from, const BarrierMessage &message) {
   machines[static_cast<size_t>(from.machine)].barrier = message.number;
-  if (std::all_of(machines.begin(), machines.end(), [&](const Machine &each) {
-        return each.barrier == message.number;
-      }))
-    sendToAll(message);
+  for (const Machine &each : machines)
+    if (each.barrier != message.number)
+      return;
+  for (Machine &each : machines)
+    each.barrier = 0; // another job counts from 1 again
+  sendToAll(message);
 }
 
 void Coordinator::take(Link link, Connection &from,

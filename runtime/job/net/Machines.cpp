@@ -111,7 +111,7 @@ public:
     std::lock_guard lock(mutex);
     return node.clockOffset().count();
   }
-  JobKey sessionKey() const override;
+  std::array<uint8_t, 32> sessionKey() const override;
 
 private:
   void run();
@@ -521,10 +521,12 @@ std::vector<OtherMachines::Report> Network::takeReports() {
   return coordinator ? coordinator->takeReports() : std::vector<Report>();
 }
 
-JobKey Network::sessionKey() const {
+std::array<uint8_t, 32> Network::sessionKey() const {
   uint64_t number = incarnation();
-  return keyOf(options).derive(
-      "ranks", {reinterpret_cast<const uint8_t *>(&number), sizeof(number)});
+  return keyOf(options)
+      .derive("ranks",
+              {reinterpret_cast<const uint8_t *>(&number), sizeof(number)})
+      .mac({});
 }
 
 std::string Network::ownAddress() const {

@@ -60,8 +60,6 @@ public:
   /// The difference between machine 0's monotonic clock and this machine's, in
   /// nanoseconds: to be added where times leave this machine.
   virtual int64_t clockOffset() const = 0;
-  /// A key for what ranks of this start of all machines say to each other.
-  virtual JobKey sessionKey() const = 0;
 };
 
 } // namespace polyrank::runtime::net

@@ -38,6 +38,7 @@ std::vector<RankMessage> examples() {
           SkippedSaveMessage{13},
           KeptMessage{14},
           TracedMessage{15},
+          TracePieceMessage{"{\"ph\":\"X\"},\n"},
           RankUse{1, 2, 3, 4, 5, 6, 7, 8}};
 }
 
@@ -91,6 +92,7 @@ TEST(RankMessage, HasTheValuesOfItsFields) {
   EXPECT_EQ(back(SkippedSaveMessage{13}).step, 13u);
   EXPECT_EQ(back(KeptMessage{14}).step, 14u);
   EXPECT_EQ(back(TracedMessage{15}).steps, 15u);
+  EXPECT_EQ(back(TracePieceMessage{"{},\n"}).text, "{},\n");
 }
 
 TEST(RankMessage, NumbersThatAreNotFiniteStayAsTheyAre) {

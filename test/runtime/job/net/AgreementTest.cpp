@@ -30,8 +30,8 @@ TEST(Agreement, WhatDiffersIsNamedWithBothValues) {
             "machines 0 and 3 do not agree: the version of polyrank-run is "
             "0.1.0 on machine 0 and 0.2.0 on machine 3; install the same "
             "version on both");
-  EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 2; }),
-            "machines 0 and 3 do not agree: the protocol of polyrank-run is 1 "
+  EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 3; }),
+            "machines 0 and 3 do not agree: the protocol of polyrank-run is 2 "
             "on machine 0 and 2 on machine 3; install the same version on "
             "both");
   EXPECT_EQ(disagreement([](NodeStatement &two) { two.ranks = 4; }),

@@ -6,12 +6,14 @@
 
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 namespace polyrank::runtime::net {
 namespace {
 
 using namespace std::chrono_literals;
 using test::Cluster;
+using test::exampleRank;
 using Phase = Node::Phase;
 
 std::string refusalOf(const Node &node) {
@@ -182,6 +184,87 @@ TEST(Living, ManyRanksAreToldInTurn) {
     cluster.ranks[1][rank].report.step = rank + 1;
   cluster.pass(2s);
   EXPECT_EQ(cluster.coordinator.ranksOf(1), cluster.ranks[1]);
+}
+
+/// Two machines that share four ranks out.
+Cluster sharing() {
+  Cluster cluster(2, {.sharesRanks = true});
+  cluster.connectAll();
+  return cluster;
+}
+
+TEST(Sharing, ABarrierEndsWhenTheRanksOfAllMachinesHaveCome) {
+  Cluster cluster = sharing();
+  cluster.nodes[0]->arrive({1, 0});
+  cluster.run();
+  EXPECT_TRUE(cluster.nodes[0]->takeBarriers().empty());
+  cluster.nodes[1]->arrive({1, 3});
+  cluster.run();
+  for (const auto &node : cluster.nodes)
+    EXPECT_EQ(node->takeBarriers(), (std::vector{BarrierMessage{1, 3}}));
+  // The next job counts from 1 again.
+  cluster.nodes[1]->arrive({1, 2});
+  cluster.run();
+  EXPECT_TRUE(cluster.nodes[1]->takeBarriers().empty());
+}
+
+TEST(Sharing, AllAreToldWhereTheRanksOfAllAre) {
+  Cluster cluster = sharing();
+  cluster.ranks[1] = {{}, exampleRank()};
+  cluster.pass(2s);
+  for (const auto &node : cluster.nodes) {
+    std::vector<RanksMessage> told = node->takeRanks();
+    ASSERT_FALSE(told.empty());
+    EXPECT_EQ(told.back(), (RanksMessage{0, {{}, {}, {}, exampleRank()}}));
+  }
+  Cluster apart(2);
+  apart.connectAll();
+  apart.pass(2s);
+  EXPECT_TRUE(apart.nodes[1]->takeRanks().empty());
+}
+
+TEST(Sharing, VeryManyRanksAreToldInTurn) {
+  Cluster many(2, {.sharesRanks = true});
+  for (int machine : {0, 1}) {
+    many.statements[machine].ranks = 400;
+    many.nodes[machine] =
+        std::make_unique<Node>(machine, many.statements[machine], many.now);
+    many.ranks[machine] = std::vector<RemoteRank>(400, exampleRank());
+  }
+  many.connectAll();
+  many.pass(3s);
+  std::set<uint32_t> firsts;
+  for (const RanksMessage &message : many.nodes[1]->takeRanks()) {
+    EXPECT_EQ(message.ranks.size(), message.first == 0 ? 512u : 288u);
+    firsts.insert(message.first);
+  }
+  EXPECT_EQ(firsts, (std::set<uint32_t>{0, 512}));
+}
+
+TEST(Sharing, WhatIsExchangedIsTheSameOnAll) {
+  Cluster cluster = sharing();
+  cluster.nodes[1]->exchange("one");
+  cluster.run();
+  EXPECT_FALSE(cluster.nodes[1]->exchanged());
+  cluster.nodes[0]->exchange("zero");
+  cluster.run();
+  for (const auto &node : cluster.nodes)
+    EXPECT_EQ(node->exchanged(), (std::vector<std::string>{"zero", "one"}));
+}
+
+TEST(Sharing, AReportThatIsTooLongEndsTheMachine) {
+  Cluster cluster = sharing();
+  for (int n = 0; n < 65; ++n) { // each a MiB of one line
+    ReportsMessage message;
+    for (int part = 0; part < 16; ++part)
+      message.parts.push_back(
+          {2, false, std::string(MessageBounds::text, 'x')});
+    cluster.coordinator.received(1, message, cluster.now);
+  }
+  cluster.run();
+  EXPECT_NE(cluster.failureOf(0).find("a rank's report is too long"),
+            std::string::npos)
+      << cluster.failureOf(0);
 }
 
 TEST(Living, ASilentMachineIsLostAfterFiveSeconds) {
