@@ -1,14 +1,16 @@
-// polyrank-bench-allreduce measures how long the shared-memory communicator
-// takes to sum float32 values over ranks, each a process with one thread; or
-// for one half of that, a reduce_scatter or an all_gather.
+// polyrank-bench-allreduce measures how long a communicator takes to sum
+// float32 values over ranks, each a process with one thread; or for one half of
+// that, a reduce_scatter or an all_gather.
 //
 //   polyrank-bench-allreduce --mib 64 --ranks 2 --repeats 20 --kind all_reduce
 //
-// prints {"kind": "all_reduce", "ranks": 2, "mib": 64, "repeats": 20,
-// "least_ms": .., "median_ms": ..}. The time of a repetition is that of its
-// slowest rank, measured from a barrier. Every value is checked.
+// prints {"kind": "all_reduce", "ranks": 2, "machines": 1, "bytes": 67108864,
+// "repeats": 20, "least_ms": .., "median_ms": ..}. The time of a repetition is
+// that of its slowest rank, measured from a barrier. Every value is checked.
+// With --machines the ranks have a shared memory for each of so many machines,
+// and speak TCP over the loopback between them; --bytes is for short ones.
 
-#include "runtime/comm/shm/ShmMemory.h"
+#include "runtime/comm/MakeCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
@@ -31,7 +33,8 @@ using namespace polyrank;
 using namespace polyrank::runtime;
 
 struct Options {
-  int mib = 64, ranks = 2, repeats = 20;
+  int ranks = 2, machines = 1, repeats = 20;
+  int64_t bytes = 64 << 20;
   CollectiveKind kind = CollectiveKind::AllReduce;
 };
 
@@ -55,7 +58,11 @@ bool parse(int argc, char **argv, Options &options) {
       if (!parseKind(argv[i + 1], options.kind))
         return false;
     } else if (!std::strcmp(argv[i], "--mib") && value >= 1 && value <= 4096)
-      options.mib = value;
+      options.bytes = int64_t(value) << 20;
+    else if (!std::strcmp(argv[i], "--bytes") && value >= 8)
+      options.bytes = value;
+    else if (!std::strcmp(argv[i], "--machines") && value >= 1 && value <= 64)
+      options.machines = value;
     else if (!std::strcmp(argv[i], "--ranks") && value >= 2 && value <= 64)
       options.ranks = value;
     else if (!std::strcmp(argv[i], "--repeats") && value >= 1 &&
@@ -94,7 +101,7 @@ Result<void> runRank(Communicator &communicator, DeviceSpan memory,
   std::vector<int32_t> everyone(options.ranks);
   std::iota(everyone.begin(), everyone.end(), 0);
   POLYRANK_ASSIGN(group, communicator.createGroup(everyone));
-  size_t block = (size_t(options.mib) << 20) / sizeof(float) / options.ranks;
+  size_t block = size_t(options.bytes) / sizeof(float) / options.ranks;
   size_t elements = block * options.ranks;
   uint64_t own = communicator.rank() * block * sizeof(float);
   auto *values =
@@ -137,22 +144,61 @@ Result<void> runRank(Communicator &communicator, DeviceSpan memory,
   return all ? Result<void>() : all.error();
 }
 
-Result<void> joinAndRun(const JobControl &job, const shm::Memory &memory,
-                        int rank, const Options &options, double *times) {
-  POLYRANK_ASSIGN(member, local::joinJob(job.descriptors(), rank));
+/// The launcher's end of one machine.
+struct Machine {
+  RankMachines ranks;
+  std::unique_ptr<JobControl> job;
+  std::unique_ptr<CommunicatorHost> host;
+};
+
+Result<std::vector<Machine>> createMachines(const Options &options) {
+  std::vector<Machine> machines(options.machines);
+  RankMachines all;
+  all.address = "127.0.0.1";
+  for (int m = 0; m < options.machines; ++m)
+    all.ranks.push_back((options.ranks + options.machines - 1 - m) /
+                        options.machines);
+  CommunicatorPeers peers;
+  peers.incarnation = uint64_t(getpid());
+  for (int m = 0; m < options.machines; ++m) {
+    all.machine = m;
+    local::JobOptions job;
+    job.ranks = options.ranks;
+    job.here = RankRange{all.first(), all.count()};
+    POLYRANK_ASSIGN(created, local::createJob(job));
+    CommunicatorNeeds needs;
+    needs.channelBytes.resize(options.ranks);
+    needs.machines = all;
+    POLYRANK_ASSIGN(host, hostCommunicators(needs));
+    for (uint16_t port : host->ports())
+      peers.listeners.push_back({all.address, port});
+    machines[m] = {all, std::move(created), std::move(host)};
+  }
+  if (options.machines > 1)
+    for (const Machine &machine : machines)
+      if (Result<void> told = machine.host->connect(peers); !told)
+        return told.error();
+  return std::move(machines);
+}
+
+Result<void> joinAndRun(const std::vector<Machine> &machines, int rank,
+                        const Options &options, double *times) {
+  const Machine &here = machines[machines[0].ranks.machineOf(rank)];
+  POLYRANK_ASSIGN(member, local::joinJob(here.job->descriptors(), rank));
   IdleDevice device;
-  POLYRANK_ASSIGN(allocated, device.allocate(uint64_t(options.mib) << 20,
+  POLYRANK_ASSIGN(allocated, device.allocate(uint64_t(options.bytes),
                                              arenaAlignment, Sharing::Peers));
-  POLYRANK_ASSIGN(communicator, shm::attach(memory.descriptors(), *member));
+  POLYRANK_ASSIGN(communicator,
+                  attachCommunicator(here.host->descriptors(), *member, {}));
   auto arena = std::make_shared<const DeviceMemory>(std::move(allocated));
   if (Result<void> done = communicator->registerMemory(arena); !done)
     return done;
   return runRank(*communicator, arena->span(), options, times);
 }
 
-int rankMain(const JobControl &job, const shm::Memory &memory, int rank,
+int rankMain(const std::vector<Machine> &machines, int rank,
              const Options &options, double *times) {
-  Result<void> done = joinAndRun(job, memory, rank, options, times);
+  Result<void> done = joinAndRun(machines, rank, options, times);
   if (!done)
     std::fprintf(stderr, "rank %d: %s\n", rank, done.error().message.c_str());
   return done ? 0 : 2;
@@ -163,10 +209,11 @@ int rankMain(const JobControl &job, const shm::Memory &memory, int rank,
 int main(int argc, char **argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr,
-                 "usage: %s [--mib 1..4096] [--ranks 2..64] [--repeats N] "
-                 "[--kind all_reduce|reduce_scatter|all_gather]\n",
-                 argv[0]);
+    std::fprintf(
+        stderr,
+        "usage: %s [--mib 1..4096 | --bytes N] [--ranks 2..64] [--machines N] "
+        "[--repeats N] [--kind all_reduce|reduce_scatter|all_gather]\n",
+        argv[0]);
     return 1;
   }
   size_t count = size_t(options.ranks) * options.repeats;
@@ -177,21 +224,19 @@ int main(int argc, char **argv) {
     return 2;
   }
   auto *times = static_cast<double *>(shared); // [rank][repetition]
-  auto memory = shm::Memory::create({std::vector<uint64_t>(options.ranks)});
-  auto job = local::createJob({.ranks = options.ranks});
-  if (!memory || !job) {
-    const Error &error = memory ? job.error() : memory.error();
-    std::fprintf(stderr, "%s\n", error.message.c_str());
+  auto machines = createMachines(options);
+  if (!machines) {
+    std::fprintf(stderr, "%s\n", machines.error().message.c_str());
     return 2;
   }
   std::vector<pid_t> processes(options.ranks);
   for (int r = 0; r < options.ranks; ++r) {
     processes[r] = fork();
     if (processes[r] == 0)
-      _exit(rankMain(**job, *memory, r, options, times + r * options.repeats));
+      _exit(rankMain(*machines, r, options, times + r * options.repeats));
     if (processes[r] < 0) {
       std::perror("fork");
-      (*job)->abort("not all ranks could be started");
+      machines->front().job->abort("not all ranks could be started");
       return 2;
     }
   }
@@ -209,9 +254,11 @@ int main(int argc, char **argv) {
     for (int r = 0; r < options.ranks; ++r)
       slowest[n] = std::max(slowest[n], times[r * options.repeats + n]);
   std::sort(slowest.begin(), slowest.end());
-  std::printf("{\"kind\": \"%s\", \"ranks\": %d, \"mib\": %d, "
-              "\"repeats\": %d, \"least_ms\": %.6g, \"median_ms\": %.6g}\n",
-              nameOf(options.kind), options.ranks, options.mib, options.repeats,
-              1e3 * slowest[0], 1e3 * slowest[options.repeats / 2]);
+  std::printf(
+      "{\"kind\": \"%s\", \"ranks\": %d, \"machines\": %d, \"bytes\": %lld, "
+      "\"repeats\": %d, \"least_ms\": %.6g, \"median_ms\": %.6g}\n",
+      nameOf(options.kind), options.ranks, options.machines,
+      static_cast<long long>(options.bytes), options.repeats, 1e3 * slowest[0],
+      1e3 * slowest[options.repeats / 2]);
   return 0;
 }

@@ -91,8 +91,7 @@ using Wrap =
 
 /// A rank in its process.
 struct JoinedRank {
-  std::unique_ptr<JobMember> near; // of the job of its machine
-  std::unique_ptr<JobMember> job;  // with the numbers of all machines
+  std::unique_ptr<JobMember> job;
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> communicator; // destroyed before these
 };
@@ -119,79 +118,6 @@ using Join = std::function<Result<JoinedRank>(int rank)>;
   _exit(0);
 }
 
-/// A rank of a job that its machine has, by the numbers of the job of all
-/// machines.
-class MemberOfMachine : public JobMember {
-public:
-  MemberOfMachine(JobMember &inner, const RankMachines &machines)
-      : inner(inner), machines(machines),
-        wakes(inner.onAbort([this] { wakeSleepers(); })) {}
-
-  int worldSize() const override { return machines.worldSize(); }
-  void abort(std::string_view message) override {
-    inner.fail("rank " + std::to_string(rank()) + ": " + std::string(message));
-  }
-  Result<void> health() const override { return inner.health(); }
-  RankReport report(int rank) const override {
-    return isNear(rank) ? inner.report(nearOf(rank)) : RankReport();
-  }
-  RankWait waitOf(int rank) const override {
-    RankWait wait;
-    if (isNear(rank))
-      wait = inner.waitOf(nearOf(rank));
-    for (int &each : wait.ranks)
-      each += machines.first();
-    return wait;
-  }
-  int rank() const override { return machines.first() + inner.rank(); }
-  bool mayBegin(uint64_t step) override { return inner.mayBegin(step); }
-  bool isClosedBefore(uint64_t step) const override {
-    return inner.isClosedBefore(step);
-  }
-  void setProgress(uint64_t step, uint32_t command) override {
-    inner.setProgress(step, command);
-  }
-  std::atomic<uint64_t> &deviceWord() override { return inner.deviceWord(); }
-  void setBeside(bool isBeside) override { inner.setBeside(isBeside); }
-  void beat() override { inner.beat(); }
-  Result<void> barrier() override { return inner.barrier(); }
-  Error fail(const std::string &message) override {
-    return inner.fail(message);
-  }
-  bool hasOwnCores() const override { return inner.hasOwnCores(); }
-  void setOperation(uint64_t id) override { inner.setOperation(id); }
-  void beginWait(uint64_t token, RankWait::What what,
-                 std::span<const int> ranks) override {
-    std::vector<int> near;
-    for (int rank : ranks)
-      if (isNear(rank))
-        near.push_back(nearOf(rank));
-    inner.beginWait(token, what, near);
-  }
-  void endWait(int rank, uint64_t token) override {
-    if (isNear(rank))
-      inner.endWait(nearOf(rank), token);
-  }
-  void addAwaited(int rank, uint64_t nanoseconds) override {
-    if (isNear(rank))
-      inner.addAwaited(nearOf(rank), nanoseconds);
-  }
-  Presence presenceOf(int rank) const override {
-    return isNear(rank) ? inner.presenceOf(nearOf(rank)) : Presence::Present;
-  }
-  Result<void> checkLauncher() override { return inner.checkLauncher(); }
-
-private:
-  bool isNear(int rank) const {
-    return machines.machineOf(rank) == machines.machine;
-  }
-  int nearOf(int rank) const { return rank - machines.first(); }
-
-  JobMember &inner;
-  RankMachines machines;
-  AbortHook wakes;
-};
-
 /// What the launchers of several machines have, for one plan.
 struct MachineJobs {
   std::vector<RankMachines> machines;
@@ -216,8 +142,11 @@ Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
   for (int machine = 0; machine < count; ++machine) {
     all.machine = machine;
     jobs.machines.push_back(all);
-    POLYRANK_ASSIGN(control,
-                    local::createJob({all.count(), shape.threadsPerRank}));
+    local::JobOptions options;
+    options.ranks = shape.ranks;
+    options.here = RankRange{all.first(), all.count()};
+    options.threadsPerRank = shape.threadsPerRank;
+    POLYRANK_ASSIGN(control, local::createJob(options));
     CommunicatorNeeds needs;
     needs.channelBytes.assign(shape.ranks, shape.slotBytes);
     needs.machines = all;
@@ -238,12 +167,10 @@ Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
 
 Result<JoinedRank> MachineJobs::join(int rank, uint64_t bytes) const {
   size_t machine = machines.front().machineOf(rank);
-  const RankMachines &here = machines[machine];
   JoinedRank joined;
-  POLYRANK_ASSIGN(member, local::joinJob(controls[machine]->descriptors(),
-                                         rank - here.first()));
-  joined.near = std::move(member);
-  joined.job = std::make_unique<MemberOfMachine>(*joined.near, here);
+  POLYRANK_ASSIGN(member,
+                  local::joinJob(controls[machine]->descriptors(), rank));
+  joined.job = std::move(member);
   POLYRANK_ASSIGN(
       communicator,
       attachCommunicator(hosts[machine]->descriptors(), *joined.job, {}));
@@ -260,8 +187,10 @@ Result<JoinedRank> MachineJobs::join(int rank, uint64_t bytes) const {
 Result<ShmJob> ShmJob::create(std::vector<uint64_t> sizes, int threadsPerRank,
                               const shm::ProgramDigest &program,
                               uint64_t slotBytes) {
-  POLYRANK_ASSIGN(control, local::createJob({static_cast<int>(sizes.size()),
-                                             threadsPerRank}));
+  local::JobOptions options;
+  options.ranks = static_cast<int>(sizes.size());
+  options.threadsPerRank = threadsPerRank;
+  POLYRANK_ASSIGN(control, local::createJob(options));
   POLYRANK_ASSIGN(memory,
                   shm::Memory::create(
                       {std::vector(sizes.size(), slotBytes), 1024, program}));
@@ -384,7 +313,7 @@ static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
     return failedToCreate(shape, job.error());
   Join join = [&](int rank) -> Result<JoinedRank> {
     POLYRANK_ASSIGN(joined, ShmRank::join(*job, rank));
-    return JoinedRank{nullptr, std::move(joined.job), std::move(joined.device),
+    return JoinedRank{std::move(joined.job), std::move(joined.device),
                       std::move(joined.communicator)};
   };
   std::function<void()> abort;
