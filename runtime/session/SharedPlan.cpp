@@ -24,8 +24,9 @@ struct Refusal {
 };
 
 uint64_t digestOfAll(const std::vector<uint64_t> &words) {
-  return digestOf(std::string_view(reinterpret_cast<const char *>(words.data()),
-                                   words.size() * sizeof(uint64_t)));
+  return polyrank::digestOf(
+      std::string_view(reinterpret_cast<const char *>(words.data()),
+                       words.size() * sizeof(uint64_t)));
 }
 
 /// The digest of all bytes of the files from which the weights are read. Their
