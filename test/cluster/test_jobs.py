@@ -14,7 +14,6 @@ import jobs
 import pytest
 import tools
 from jobs import DONE, INPUT, RANK, Job, Node
-from test_place import LAUNCHERS
 
 SLOW = "step.before:hit=0:action=delay=300"  # steps that are still going on when something happens
 
@@ -36,20 +35,6 @@ def test_they_meet(cluster, make, shared, tmp_path):
     made = make(**cluster)
     named = cluster.get("hosts") == "debian"
     checkDone(Job(made, shared, tmp_path / "run", host="a" if named else None), shared)
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-@pytest.mark.parametrize("tasks", [1, 2])
-def test_launchers_start_it(launcher, tasks, startBy, shared):
-    cluster, start = startBy(launcher)
-    (folder := shared / f"{launcher}-{tasks}").mkdir()
-    words = " ".join(map(str, jobs.command("--whole-plan", "--key", "job.key", "--save", f"{folder}/$(hostname).safetensors")))
-    with open(folder / "log", "wb") as log:
-        started = start(cluster, "sh", "-c", f"exec {words}", tasks=tasks, folder=shared, stdout=log, stderr=log)
-        codes = [process.wait(120) for process in started]
-    assert codes == [DONE] * len(codes), (folder / "log").read_text()
-    for name in "ab":
-        assert (folder / f"{name}.safetensors").read_bytes() == jobs.alone(shared)
 
 
 def test_a_failed_rank_ends_all_machines_and_is_named_on_the_first(pair, shared, tmp_path):
