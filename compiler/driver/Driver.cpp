@@ -11,6 +11,7 @@
 #include "compiler/driver/Machine.h"
 #include "compiler/driver/Report.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/driver/StepReport.h"
 #include "compiler/lowering/Stage.h"
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
@@ -305,9 +306,16 @@ LogicalResult Compilation::run() {
     return failure();
   if (stopsAfter("rank"))
     return success();
-  return timed("plan", "compile kernels and write", [&] {
-    return plan::writePlan(*module, planOptions, options.output);
-  });
+  runtime::PlanTimeline timeline;
+  if (failed(timed("plan", "compile kernels and write", [&]() -> LogicalResult {
+        auto written = plan::writePlan(*module, planOptions, options.output);
+        if (failed(written))
+          return failure();
+        timeline = *std::move(written);
+        return success();
+      })))
+    return failure();
+  return reportStep(*module, timeline);
 }
 
 int polyrank::driver::compile(const Options &options) {

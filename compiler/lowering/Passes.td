@@ -226,14 +226,4 @@ def CheckRanks : Pass<"check-ranks", "::mlir::ModuleOp"> {
   }];
 }
 
-def ReportPipeline : Pass<"report-pipeline", "::mlir::ModuleOp"> {
-  let summary = "Reports the time of a pipeline step under its schedule";
-  let description = [{
-    Emits a remark with the time of a step, a lower bound for every schedule of
-    these stages (compiler/stage_order/Simulate.h), the cost of updates that wait for
-    all stages and, for each coordinate, the share of the step in which it is idle
-    and the number of microbatches that it holds at once.
-  }];
-}
-
 #endif

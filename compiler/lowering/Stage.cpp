@@ -41,6 +41,4 @@ void lowering::loweringStage(OpPassManager &manager,
   manager.addPass(createAssignBuffers());
   manager.addPass(createCheckBuffers());
   manager.addPass(createCheckRanks());
-  if (options.report)
-    manager.addPass(createReportPipeline());
 }

@@ -37,8 +37,7 @@ struct LoweringStageOptions : mlir::PassPipelineOptions<LoweringStageOptions> {
 /// Adds localize, choose-orders, form-segments, form-loops, form-attention,
 /// form-gemms, form-kernels, lower-kernels, choose-calls, with `overlap`
 /// order-commands and start-collectives, then assign-buffers, check-buffers and
-/// check-ranks, and with `report` also report-pipeline. Runs after
-/// check-partition.
+/// check-ranks. Runs after check-partition.
 void loweringStage(mlir::OpPassManager &manager,
                    const LoweringStageOptions &options);
 

@@ -3,6 +3,7 @@
 #include "compiler/overlap/CommandOrder.h"
 #include "compiler/overlap/Commands.h"
 #include "compiler/overlap/Passes.h"
+#include "compiler/overlap/Remarks.h"
 #include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -148,6 +149,7 @@ struct OrderCommandsPass : overlap::impl::OrderCommandsBase<OrderCommandsPass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(order(function)))
         return signalPassFailure();
+    remarks.emit();
   }
 
 private:
@@ -158,6 +160,8 @@ private:
   LogicalResult order(func::FuncOp function);
   void order(Block &block, const Durations &durations, int64_t executions,
              Outcome &outcome);
+
+  Remarks remarks;
 };
 } // namespace
 
@@ -204,16 +208,16 @@ LogicalResult OrderCommandsPass::order(func::FuncOp function) {
   auto mebibytes = [](int64_t bytes) {
     return llvm::formatv("{0:F2} MiB", bytes / double(1 << 20)).str();
   };
-  function.emitRemark()
-      << "commands in another order, so that reductions have more to hide "
-         "behind: "
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << ", so that reductions have more to hide behind: "
       << milliseconds(outcome.after) << " instead of "
       << milliseconds(outcome.before) << ", at least " << milliseconds(bound)
       << ", gap "
       << llvm::formatv("{0:F1}",
                        bound ? 100.0 * (outcome.after - bound) / bound : 0)
-             .str()
       << " %; values take at most " << mebibytes(outcome.peakAfter)
       << ", before " << mebibytes(outcome.peakBefore);
+  remarks.add(function, "commands in another order", text);
   return success();
 }

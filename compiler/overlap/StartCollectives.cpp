@@ -3,6 +3,7 @@
 #include "compiler/overlap/Commands.h"
 #include "compiler/overlap/Passes.h"
 #include "compiler/overlap/Queues.h"
+#include "compiler/overlap/Remarks.h"
 #include "compiler/overlap/Timeline.h"
 #include "dialects/rank/Programs.h"
 #include "llvm/ADT/SetVector.h"
@@ -346,11 +347,14 @@ struct StartCollectivesPass
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(startIn(function)))
         return signalPassFailure();
+    remarks.emit();
   }
 
 private:
   LogicalResult startIn(func::FuncOp function);
   void startIn(Block &block, const Durations &durations);
+
+  Remarks remarks;
 };
 } // namespace
 
@@ -378,23 +382,22 @@ LogicalResult StartCollectivesPass::startIn(func::FuncOp function) {
     return llvm::formatv("{0:F2}", picoseconds * 1e-9).str();
   };
   int64_t bound = step.getLowerBound();
-  // The waits of a pipeline's rank depend on the other ranks.
-  std::string what = "a step takes ";
-  if (auto at = function->getAttrOfType<DictionaryAttr>(rank::placeAttrName))
-    for (NamedAttribute place : at)
-      what = "the commands of a step at " + place.getName().str() + "=" +
-             std::to_string(cast<IntegerAttr>(place.getValue()).getInt()) +
-             " take ";
-  function.emitRemark()
-      << what << milliseconds(step.makespan) << " ms by the model, at "
-      << "least " << milliseconds(bound) << ", gap "
+  // How long a rank of a pipeline waits depends on all programs together, so
+  // this is no time of a step.
+  bool isWhole = !function->hasAttr(rank::placeAttrName);
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << (isWhole ? " takes " : " take ") << milliseconds(step.makespan)
+      << " ms by the model"
+      << (isWhole ? "" : " without waiting for other programs") << ", at least "
+      << milliseconds(bound) << ", gap "
       << llvm::formatv("{0:F1}",
                        bound ? 100.0 * (step.makespan - bound) / bound : 0)
-             .str()
       << " %, and " << milliseconds(synchronous)
       << " with nothing overlapped: " << step.started << " of "
       << step.collectives << " collectives are started early, which hides "
       << milliseconds(synchronous - step.makespan) << " of "
       << milliseconds(step.getCommunication()) << " ms of communication";
+  remarks.add(function, isWhole ? "a step" : "the commands of a step", text);
   return success();
 }

@@ -147,7 +147,11 @@ void Simulator::run(Block &block, int64_t executions) {
 
 StepTime polyrank::overlap::simulate(func::FuncOp function,
                                      const Durations &durations) {
+  return simulate(function.getBody().front(), durations);
+}
+
+StepTime polyrank::overlap::simulate(Block &block, const Durations &durations) {
   Simulator simulator(durations);
-  simulator.run(function.getBody().front(), 1);
+  simulator.run(block, 1);
   return simulator.finish();
 }

@@ -1,6 +1,8 @@
-// Simulates the time of a step for one rank; all ranks that run its function
+// Simulates the commands of one function by themselves; all ranks that run it
 // behave alike. The rank never waits for what ranks of other functions send:
-// the arrival of that depends on the programs of all ranks together.
+// the arrival of that depends on the programs of all ranks together. So this is
+// the time of a step only where all ranks run one function; else
+// runtime/plan/StepTimeline.h has it.
 //
 // Queues are those of compiler/overlap/Queues.h. A command that computes takes
 // the larger of FLOPs / rate and bytes / rate; a collective takes what
@@ -51,5 +53,7 @@ struct StepTime {
   int64_t getLowerBound() const;
 };
 StepTime simulate(mlir::func::FuncOp function, const Durations &durations);
+/// The time of the commands of a block, a segment for instance.
+StepTime simulate(mlir::Block &block, const Durations &durations);
 
 } // namespace polyrank::overlap

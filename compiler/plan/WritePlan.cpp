@@ -49,7 +49,7 @@ public:
         kernels(kernels),
         isStep(func::FuncOp(functions.front()).getName().starts_with("step")) {}
 
-  LogicalResult run(StringRef path);
+  FailureOr<runtime::PlanTimeline> run(StringRef path);
 
 private:
   void writeHeader();
@@ -292,7 +292,7 @@ LogicalResult ProgramWriter::run(const target::CompiledKernels &kernels) {
   return success();
 }
 
-LogicalResult PlanWriter::run(StringRef path) {
+FailureOr<runtime::PlanTimeline> PlanWriter::run(StringRef path) {
   for (func::FuncOp function : functions) {
     if (!rank::getArena(function))
       return function.emitOpError("has no buffers: assign-buffers comes first");
@@ -313,18 +313,25 @@ LogicalResult PlanWriter::run(StringRef path) {
   std::span<const uint8_t> bytes(builder.GetBufferPointer(), builder.GetSize());
   // The compiler must not emit a plan that the runtime would refuse.
   func::FuncOp first = functions.front();
-  if (auto verified = runtime::verifyPlan(bytes); !verified)
+  auto verified = runtime::verifyPlan(bytes);
+  if (!verified)
     return first.emitOpError("has a plan that is not valid: ")
            << verified.error().message;
+  runtime::LoadedPlan loaded;
+  loaded.plan = *verified;
   if (auto written = runtime::writePlan(path.str(), bytes); !written)
     return emitError(UnknownLoc::get(first.getContext()))
            << written.error().message;
-  return success();
+  // Its commands point into `bytes`, so only the times leave.
+  runtime::PlanTimeline timeline = runtime::planTimelineOf(loaded);
+  for (runtime::StepTimeline &program : timeline.programs)
+    program.commands.clear();
+  return timeline;
 }
 
-LogicalResult polyrank::plan::writePlan(ModuleOp module,
-                                        const PlanOptions &options,
-                                        StringRef path) {
+FailureOr<runtime::PlanTimeline>
+polyrank::plan::writePlan(ModuleOp module, const PlanOptions &options,
+                          StringRef path) {
   auto programs = rank::Programs::of(module);
   if (failed(programs))
     return failure();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/plan/StepTimeline.h"
 
 namespace polyrank::plan {
 
@@ -13,9 +14,11 @@ struct PlanOptions {
 
 /// Writes the plan of the module to `path`: one program for each function with
 /// a place, or else one of `@step` (or else `@forward`). Functions are in local
-/// shapes and have buffers assigned. Emits an error and leaves no file if the
-/// runtime's own verifier would refuse the plan.
-mlir::LogicalResult writePlan(mlir::ModuleOp module, const PlanOptions &options,
-                              llvm::StringRef path);
+/// shapes and have buffers assigned. Returns the planned timeline of a step.
+/// Emits an error and leaves no file if the runtime's own verifier would refuse
+/// the plan.
+mlir::FailureOr<runtime::PlanTimeline> writePlan(mlir::ModuleOp module,
+                                                 const PlanOptions &options,
+                                                 llvm::StringRef path);
 
 } // namespace polyrank::plan

@@ -10,6 +10,7 @@
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/ProgramGroups.h"
 #include "runtime/plan/QueueNames.h"
+#include "runtime/plan/StepBound.h"
 
 #include <algorithm>
 #include <map>
@@ -331,6 +332,9 @@ PlanTimeline planTimelineOf(const LoadedPlan &plan, const StepTimes &times) {
     timeline.lowerBound = std::max(timeline.lowerBound, one.lowerBound);
     timeline.programs.push_back(std::move(one));
   }
+  if (plan.programs() > 1)
+    for (int64_t bound : stepLowerBounds(plan, times))
+      timeline.lowerBound = std::max(timeline.lowerBound, bound);
   return timeline;
 }
 

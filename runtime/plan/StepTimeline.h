@@ -62,7 +62,9 @@ struct StepTimeline {
   int64_t lowerBound = 0;
 };
 
-/// The timelines of all programs, which begin together.
+/// The timelines of all programs, which begin together. The lower bound is the
+/// largest of the programs', and of several programs also that of StepBound.h,
+/// which knows when values can arrive from other programs.
 struct PlanTimeline {
   std::vector<StepTimeline> programs;
   int64_t makespan = 0, lowerBound = 0;

@@ -10,6 +10,7 @@
 #include "runtime/report/LayoutsSvg.h"
 #include "runtime/report/LogSvg.h"
 #include "runtime/report/Messages.h"
+#include "runtime/report/OverlapText.h"
 #include "support/ByteText.h"
 #include "support/Json.h"
 #include "support/LearningRate.h"
@@ -17,6 +18,7 @@
 #include "support/OutOfMemory.h"
 #include "support/OutputFile.h"
 #include "support/Outputs.h"
+#include "support/Places.h"
 #include "tools/polyrank-inspect/Checkpoint.h"
 #include "tools/polyrank-inspect/Compare.h"
 #include "tools/polyrank-inspect/Options.h"
@@ -42,22 +44,28 @@ Result<void> printFiles(const LoadedPlan &plan, const PlanReport &report) {
   return {};
 }
 
-/// Prints a line for a rank of each program.
+/// Prints a line for a rank of each program, one for those that are alike.
 void printPrograms(const PlanReport &report) {
   fmt::print("\nprograms: a rank of each, a step of {:.3f} ms as planned\n",
              1e3 * report.stepSeconds);
   fmt::print("  {:<14}{:>6}{:>13}{:>11}{:>11}{:>10}{:>10}{:>8}\n", "at",
              "ranks", "parameters", "memory", "GFLOP", "compute", "idle",
              "bubble");
-  for (const ProgramReport &program : report.programs)
-    fmt::print(
-        "  {:<14}{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%\n",
-        program.place, program.ranks, program.parameterElements,
-        bytesText(program.valueBytes()),
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
+  for (const ProgramReport &program : report.programs) {
+    std::string numbers = fmt::format(
+        "{:>6}{:>13}{:>11}{:>11.3f}{:>10.3f}{:>10.3f}{:>7.1f}%", program.ranks,
+        program.parameterElements, bytesText(program.valueBytes()),
         1e-9 * static_cast<double>(program.allCalls().flops),
         1e3 * program.computeSeconds, 1e3 * program.idleSeconds,
         report.stepSeconds > 0 ? 100 * program.idleSeconds / report.stepSeconds
                                : 0);
+    if (lines.empty() || lines.back().first != numbers)
+      lines.push_back({numbers, {}});
+    lines.back().second.push_back(program.place);
+  }
+  for (const auto &[numbers, places] : lines)
+    fmt::print("  {:<14}{}\n", joinPlaces(places), numbers);
 }
 
 void printOverview(const PlanReport &report) {
@@ -291,49 +299,6 @@ void printKernels(const PlanReport &report) {
                kernel.launches);
 }
 
-double milliseconds(int64_t picoseconds) {
-  return static_cast<double>(picoseconds) * 1e-9;
-}
-
-void printOverlap(const StepTimeline &timeline) {
-  if (timeline.overlap.empty())
-    return;
-  fmt::print("  {:<8}{:<40}{:>11}\n", "queue", "of", "ms");
-  for (size_t queue = 0; queue < timeline.queues.size(); ++queue)
-    fmt::print("  {:<8}{:<40}{:>11.3f}\n",
-               queue == 0 ? computeQueue : firstCommunicationQueue + queue - 1,
-               timeline.queues[queue], milliseconds(timeline.busy[queue]));
-  fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11}{:>8}\n", "kind", "axes",
-             "count", "started", "sent", "ms", "hidden");
-  for (const OverlapLine &line : timeline.overlap)
-    fmt::print("  {:<16}{:<16}{:>6}{:>9}{:>11}{:>11.3f}{:>7.0f}%\n", line.kind,
-               line.axes, line.count, line.started, bytesText(line.bytes),
-               milliseconds(line.time),
-               line.time ? 100.0 * static_cast<double>(line.hidden) /
-                               static_cast<double>(line.time)
-                         : 0);
-}
-
-/// Prints times by the model by which the compiler orders commands.
-void printOverlap(const PlanTimeline &timeline) {
-  fmt::print("\nschedule: a step takes {:.3f} ms as planned, at least {:.3f}\n",
-             milliseconds(timeline.makespan),
-             milliseconds(timeline.lowerBound));
-  for (size_t number = 0; number < timeline.programs.size(); ++number) {
-    const StepTimeline &program = timeline.programs[number];
-    fmt::print("{}  {:.3f} ms of computation, {:.3f} ms of communication{}\n",
-               program.place.empty() ? "" : "at " + program.place + ":",
-               milliseconds(program.computation),
-               milliseconds(program.communication),
-               timeline.programs.size() == 1
-                   ? ""
-                   : fmt::format(", {:.3f} ms idle: a bubble of {:.1f} %",
-                                 milliseconds(timeline.idle(number)),
-                                 100 * timeline.bubble(number)));
-    printOverlap(program);
-  }
-}
-
 Result<void> writeText(const std::string &path, const std::string &text) {
   POLYRANK_ASSIGN(file, OutputFile::create(path, text.size()));
   if (Result<void> written =
@@ -469,7 +434,7 @@ Result<void> inspect(const InspectOptions &options) {
   if (all || options.communication)
     printCommunication(report);
   if (all || options.timeline)
-    printOverlap(planTimelineOf(*plan));
+    fmt::print("\n{}", overlapText(planTimelineOf(*plan)));
   if (all || options.kernels)
     printKernels(report);
   return {};

@@ -18,11 +18,8 @@
 // RUN: polyrank-opt %t.parts.mlir --lowering-stage --evaluate=arena --seed=1 --expect=%t.npz --tolerance=1e-6
 
 // RUN: sed 's/^module attributes {/&rank.machine = #rank.machine<links = [<"pipe", latency = 1.0, bandwidth = 1.0>], rates = [<f32, 1.0>], bandwidth = 1.0>, /' %t.parts.mlir | polyrank-opt --lowering-stage=report=true 2>&1 >/dev/null | FileCheck %s --check-prefix=REPORT
-// REPORT: the commands of a step at pipe=0 take {{[0-9.]+}} ms by the model
-// REPORT: the commands of a step at pipe=1 take {{[0-9.]+}} ms by the model
-// REPORT: schedule 1f1b of 2 stages and 4 microbatches: a step takes {{[0-9.]+}} ms by the model, at least {{[0-9.]+}} ms are needed (gap {{[0-9.]+}} %)
-// REPORT-NEXT: coordinate 0 stands {{[0-9.]+}} % of it and holds up to 2 microbatches
-// REPORT-NEXT: coordinate 1 stands {{[0-9.]+}} % of it and holds up to 1 microbatch
+// REPORT: the commands of a step at pipe=0 take {{[0-9.]+}} ms by the model without waiting for other programs, at least
+// REPORT: the commands of a step at pipe=1 take {{[0-9.]+}} ms by the model without waiting for other programs, at least
 
 // TRANSFER: graph.parameter @w {{.*}}graph.stage = 0
 // TRANSFER: graph.parameter @u {{.*}}graph.stage = 1

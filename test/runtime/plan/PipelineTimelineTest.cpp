@@ -55,7 +55,32 @@ TEST(PipelineTimeline, OneForwardOneBackward) {
   EXPECT_EQ(timeline.idle(0), 20 + 30);
   EXPECT_EQ(timeline.idle(1), 20 + 30);
   EXPECT_NEAR(timeline.bubble(0), 50.0 / 130, 1e-9);
-  EXPECT_EQ(timeline.lowerBound, 80);
+  // The second stage cannot begin before 10, and its update ends with the loss.
+  EXPECT_EQ(timeline.lowerBound, 10 + 80 + 30);
+}
+
+// The bound knows how long a value travels to a stage and its gradient back.
+// With one microbatch there is nothing else to wait for.
+TEST(PipelineTimeline, TheBoundOfOneMicrobatchIsItsPath) {
+  for (int64_t link : {0, 7}) {
+    PlanTimeline timeline = planTimelineOf(load(timed(modelOf(1, 1, 1), link)));
+    EXPECT_EQ(timeline.makespan, 70 + 2 * link);
+    EXPECT_LE(timeline.lowerBound, timeline.makespan);
+    EXPECT_GE(timeline.lowerBound, 10 + link + 20 + 30);
+  }
+}
+
+// No order of the runs may be shorter than the bound: here are some.
+TEST(PipelineTimeline, NoOrderIsShorterThanTheBound) {
+  for (int64_t microbatches : {1, 2, 4, 7})
+    for (int64_t warmUp : {1, 2, 4})
+      for (int64_t link : {0, 3, 40}) {
+        PlanTimeline timeline =
+            planTimelineOf(load(timed(modelOf(microbatches, 4, warmUp), link)));
+        EXPECT_LE(timeline.lowerBound, timeline.makespan)
+            << microbatches << " " << warmUp << " " << link;
+        EXPECT_GE(timeline.lowerBound, 10 + link + microbatches * 20 + 30);
+      }
 }
 
 // With one forward before each backward the stages take turns.
