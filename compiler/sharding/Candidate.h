@@ -16,6 +16,9 @@ struct Choice {
   /// If the kind is Pass: the kind of partial, and a bit per partial operand.
   sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   uint32_t operands = 0;
+  /// If a composite factor is split: the results that lack it stay partial sums
+  /// (graph::addsUp), instead of being reduced among the parts.
+  bool staysPartial = false;
 };
 
 struct Candidate {

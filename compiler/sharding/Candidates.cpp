@@ -4,6 +4,7 @@
 #include "compiler/sharding/Candidates.h"
 
 #include "compiler/sharding/Why.h"
+#include "dialects/graph/PartialParts.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -179,11 +180,7 @@ LayoutAttr CandidateMaker::lay(const TensorFactors &tensor, bool isOperand,
     if (choice.kind == Choice::Pass &&
         (!isOperand || choice.operands >> number & 1))
       add(subAxis, choice.reduction);
-    if (choice.kind == Choice::Split && !isOperand &&
-        !rule.resultHas(number, choice.factor) &&
-        !rule.isResultOnly(choice.factor) &&
-        rule.factors[choice.factor].kind != FactorKind::Composite &&
-        rule.factors[choice.factor].kind != FactorKind::Parallel)
+    if (!isOperand && makesPartial(rule, choice, number))
       add(subAxis, rule.factors[choice.factor].reduction);
   }
   if (!agree)
@@ -211,6 +208,16 @@ std::optional<Candidate> CandidateMaker::make(const Extents *shared) {
   return candidate;
 }
 
+bool polyrank::sharding::makesPartial(const graph::ShardingRule &rule,
+                                      const Choice &choice, unsigned result) {
+  if (choice.kind != Choice::Split || rule.resultHas(result, choice.factor) ||
+      rule.isResultOnly(choice.factor))
+    return false;
+  FactorKind kind = rule.factors[choice.factor].kind;
+  return kind == FactorKind::Composite ? choice.staysPartial
+                                       : kind != FactorKind::Parallel;
+}
+
 std::optional<Candidate>
 polyrank::sharding::makeCandidate(const SideTable &table, const Extents *shared,
                                   const Node &node, ArrayRef<Choice> choices) {
@@ -225,6 +232,10 @@ SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
   bool isFixed = false;
   for (const Arrival &arrival : reach.of(node).arrivals[subAxis]) {
     choices.push_back({Choice::Split, arrival.factor});
+    if (node.kind == NodeKind::Op && graph::addsUp(node.op, arrival.factor)) {
+      choices.push_back({Choice::Split, arrival.factor});
+      choices.back().staysPartial = true;
+    }
     isFixed |= node.constraint >= 0 && arrival.distance == 0;
   }
   if (isFixed)

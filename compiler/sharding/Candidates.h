@@ -14,6 +14,11 @@ namespace polyrank::sharding {
 llvm::SmallVector<Choice> choicesOf(const SideTable &table, const Reach &reach,
                                     const Node &node, int subAxis);
 
+/// Returns true if result number `result` of an op with this rule is a partial
+/// value because of the choice to split a factor that it lacks.
+bool makesPartial(const graph::ShardingRule &rule, const Choice &choice,
+                  unsigned result);
+
 /// The node's candidate if sub-axis i does what `choices[i]` says; none if the
 /// node cannot be laid out so. Split dims are padded to `extents`, in which
 /// connected dims agree, or, if it is null, to the least extent that the node

@@ -316,12 +316,9 @@ void Extension::findPartials() {
           if (choice.kind == Choice::Pass)
             for (int id : node.results)
               add(id, subAxis, choice.reduction);
-          if (choice.kind == Choice::Split &&
-              node.rule.factors[choice.factor].kind != FactorKind::Composite &&
-              !node.rule.isResultOnly(choice.factor))
-            for (auto [i, id] : llvm::enumerate(node.results))
-              if (!node.rule.resultHas(i, choice.factor))
-                add(id, subAxis, node.rule.factors[choice.factor].reduction);
+          for (auto [i, id] : llvm::enumerate(node.results))
+            if (makesPartial(node.rule, choice, i))
+              add(id, subAxis, node.rule.factors[choice.factor].reduction);
         }
     }
   }
