@@ -2,6 +2,7 @@
 
 #include "compiler/driver/CutLayouts.h"
 
+#include "compiler/cost/KernelTimes.h"
 #include "compiler/cost/OpTime.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/stages/LaidOutCosts.h"
@@ -48,6 +49,7 @@ private:
   OwningOpRef<ModuleOp> uncut;
   std::optional<cost::Machine> machine;
   std::optional<cost::CostModel> model;
+  llvm::DenseMap<Operation *, double> times;
   std::vector<Found> found;
   llvm::DenseMap<Operation *, int64_t> inherited;
 };
@@ -157,7 +159,7 @@ void UncutStep::addOp(Operation &op) {
   std::optional<int64_t> number = numberOf(&op);
   if (!number || graph::getMarkedPhase(&op) == graph::Phase::Update)
     return;
-  found[*number].time += cost::getOpTime(&op, *machine, &*model);
+  found[*number].time += times.lookup(&op);
   if (!isOfForward(&op))
     return;
   for (Type type : op.getResultTypes()) {
@@ -199,6 +201,7 @@ void UncutStep::writeCosts(ModuleOp module) {
   Block *body = &step.getBody().front();
   for (auto loop : step.getOps<graph::MicrobatchesOp>())
     body = &loop->getRegion(0).front();
+  times = cost::getKernelTimes(*body, *machine, &*model);
   for (Operation &op : body->without_terminator())
     addOp(op);
   writeOps(module.lookupSymbol<func::FuncOp>("forward"));

@@ -189,7 +189,10 @@ void polyrank::driver::addPartition(OpPassManager &manager,
                        options.strategy.zeroThreshold,
                        options.strategy.zeroAccumulate,
                        options.strategy.zeroGather};
-  partition.buckets = {options.strategy.bucketMegabytes};
+  // Collectives that are waited for at once have nothing to hide behind.
+  bool waits =
+      !options.strategy.overlap && options.strategy.bucketMegabytes == "auto";
+  partition.buckets = {waits ? "25" : options.strategy.bucketMegabytes};
   sharding::partitionStage(manager, partition);
 }
 

@@ -7,10 +7,11 @@
 // bucket is small, so that the link starts early. Only the step's end waits for
 // gathers of new parameters. Parameters that are gathered where they are used
 // (ZeRO stage 3) are available before the first op of their phase: their bucket
-// stands where its first member is needed.
+// stands where its first member is needed. Which members share a bucket follows
+// from sizes that the user gives, or from a clock (BucketChoice.h).
 
 #include "compiler/cost/CostModel.h"
-#include "compiler/sharding/BucketSizes.h"
+#include "compiler/sharding/FillBuckets.h"
 #include "compiler/sharding/Passes.h"
 #include "dialects/graph/Boundary.h"
 #include "dialects/graph/Phase.h"
@@ -22,6 +23,7 @@
 
 using namespace mlir;
 using namespace polyrank;
+using sharding::BucketMember;
 
 namespace polyrank::sharding {
 #define GEN_PASS_DEF_BUCKETCOLLECTIVES
@@ -29,37 +31,13 @@ namespace polyrank::sharding {
 } // namespace polyrank::sharding
 
 namespace {
-/// The properties that all collectives of one bucket share.
-struct Key {
-  sharding::MovementKind movement;
-  SmallVector<sharding::AxisRef> axes;
-  sharding::ReductionKind kind;
-  Type element;
-  /// The number of candidates before it on the longest chain of operands.
-  /// Members of a bucket have the same depth, so none waits for another. For
-  /// gathers of stored parameters it is 0 in the forward and 1 in the backward,
-  /// after `graph.after`.
-  int depth;
-  bool isStored;
-  /// The pipeline stage, since ranks of different stages run different
-  /// programs.
-  std::optional<int64_t> stage;
-
-  friend bool operator==(const Key &, const Key &) = default;
-};
-
-struct Candidate {
-  Operation *op;
-  Key key;
-  /// The position of its operand's producer, inside the region for a sum.
-  int64_t ready;
-  int64_t bytes;
-};
-
 class Bucketing {
 public:
-  Bucketing(func::FuncOp function, const sharding::BucketSizes &sizes)
-      : function(function), sizes(sizes), phases(function) {}
+  /// The machine says how long everything takes, if a clock chooses; else it is
+  /// null.
+  Bucketing(func::FuncOp function, const sharding::BucketSizes &sizes,
+            const cost::Machine *machine)
+      : function(function), sizes(sizes), machine(machine), phases(function) {}
 
   void run();
 
@@ -69,13 +47,17 @@ private:
   BlockArgument getStored(Value value);
   bool gathersStored(Operation &op);
   int64_t getReady(Value gradient) const;
-  Candidate describe(Operation *op, int depth);
+  BucketMember describe(Operation *op, int depth);
+  bool isCandidate(Operation &op);
+  SmallVector<BucketMember> findCandidates(Block &block);
   void run(Block &block);
-  void mergeAtLast(ArrayRef<Candidate> members);
-  void mergeAtFirst(ArrayRef<Candidate> members);
+  void mergeAtLast(ArrayRef<BucketMember> members);
+  void mergeAtFirst(ArrayRef<BucketMember> members);
 
   func::FuncOp function;
   sharding::BucketSizes sizes;
+  const cost::Machine *machine;
+  std::optional<sharding::BucketFiller> filler;
   graph::Phases phases;
   llvm::DenseSet<Value> readByBackward;
   llvm::DenseMap<Operation *, int64_t> position;
@@ -165,20 +147,20 @@ bool Bucketing::gathersStored(Operation &op) {
                       [&](Value operand) { return getStored(operand); });
 }
 
-Candidate Bucketing::describe(Operation *op, int depth) {
+BucketMember Bucketing::describe(Operation *op, int depth) {
   auto collective = cast<sharding::MovementOp>(op);
   Value first = op->getOperand(0);
   bool isStored = gathersStored(*op);
   if (isStored)
     depth = isa_and_present<graph::AfterOp>(first.getDefiningOp());
-  Candidate candidate{op,
-                      {collective.getMovementKind(),
-                       collective.getMovement().axes,
-                       sharding::getLayout(first).getPartialKind(),
-                       cast<RankedTensorType>(first.getType()).getElementType(),
-                       depth, isStored, graph::getStage(op)},
-                      isStored ? position.lookup(op) : 0,
-                      0};
+  BucketMember candidate{
+      op,
+      {collective.getMovementKind(), collective.getMovement().axes,
+       sharding::getLayout(first).getPartialKind(),
+       cast<RankedTensorType>(first.getType()).getElementType(), depth,
+       isStored, graph::getStage(op)},
+      isStored ? position.lookup(op) : 0,
+      0};
   auto bytesOf = [](Value value) {
     return cost::getLocalBytes(cast<RankedTensorType>(value.getType()));
   };
@@ -191,64 +173,41 @@ Candidate Bucketing::describe(Operation *op, int depth) {
   return candidate;
 }
 
-void Bucketing::run(Block &block) {
+bool Bucketing::isCandidate(Operation &op) {
+  return gathersStored(op) || isReduction(op) || gathersNewParameter(op);
+}
+
+/// The candidates of a block, in the order in which their operands are there.
+SmallVector<BucketMember> Bucketing::findCandidates(Block &block) {
   llvm::DenseMap<Value, int> depth;
-  SmallVector<Candidate> candidates;
+  SmallVector<BucketMember> candidates;
   for (Operation &op : block) {
     int above = 0;
     op.walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
         above = std::max(above, depth.lookup(operand));
     });
-    bool isStored = gathersStored(op);
-    bool isCandidate = isStored || isReduction(op) || gathersNewParameter(op);
+    bool isOne = isCandidate(op);
     // Gathers of stored parameters never wait for another member of their
     // bucket.
     for (Value result : op.getResults())
-      depth[result] = above + (isCandidate && !isStored);
-    if (isCandidate)
+      depth[result] = above + (isOne && !gathersStored(op));
+    if (isOne)
       candidates.push_back(describe(&op, above));
   }
-  llvm::sort(candidates, [&](const Candidate &a, const Candidate &b) {
+  llvm::sort(candidates, [&](const BucketMember &a, const BucketMember &b) {
     return std::pair(a.ready, position.lookup(a.op)) <
            std::pair(b.ready, position.lookup(b.op));
   });
+  return candidates;
+}
 
-  // The parameters of one bucket are in memory at the same time. They may take
-  // as many bytes as the largest parameter, for which there must be room
-  // anyway.
-  int64_t largestStored = 0;
-  for (const Candidate &candidate : candidates)
-    if (candidate.key.isStored)
-      largestStored = std::max(largestStored, candidate.bytes);
-
+void Bucketing::run(Block &block) {
+  SmallVector<BucketMember> candidates = findCandidates(block);
+  sharding::Buckets buckets = filler ? filler->fill(block, candidates)
+                                     : sharding::fillBySizes(candidates, sizes);
   bool merged = false;
-  SmallVector<bool> done(candidates.size());
-  // Axes over which gradients have a bucket already: each group has its own
-  // queue.
-  SmallVector<ArrayRef<sharding::AxisRef>> begun;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (done[i])
-      continue;
-    SmallVector<Candidate> members;
-    const Key &key = candidates[i].key;
-    int64_t bytes = 0, most = sizes.get(key.movement);
-    if (key.isStored)
-      most = std::min(most, largestStored);
-    if (key.movement != sharding::MovementKind::AllGather &&
-        !llvm::is_contained(begun, ArrayRef(key.axes))) {
-      begun.push_back(key.axes);
-      most = std::min(most, sizes.first);
-    }
-    for (size_t j = i; j < candidates.size(); ++j) {
-      if (done[j] || !(candidates[j].key == key))
-        continue;
-      if (!members.empty() && bytes + candidates[j].bytes > most)
-        break;
-      members.push_back(candidates[j]);
-      bytes += candidates[j].bytes;
-      done[j] = true;
-    }
+  for (ArrayRef<BucketMember> members : buckets) {
     if (members.size() < 2)
       continue;
     if (members.front().key.isStored) {
@@ -274,6 +233,9 @@ void Bucketing::run() {
   blocks.push_back(&function.getBody().front());
   for (Block *block : blocks)
     findReadByBackward(*block);
+  if (machine)
+    filler.emplace(function, *machine, position,
+                   [&](Operation &op) { return isCandidate(op); });
   for (Block *block : blocks)
     run(*block);
 }
@@ -308,12 +270,12 @@ joinReasons(MLIRContext *context, StringRef what,
 
 /// Creates one op for all members, at the insertion point of `builder`.
 static void merge(OpBuilder &builder, StringRef what,
-                  ArrayRef<Candidate> members) {
+                  ArrayRef<BucketMember> members) {
   SmallVector<Location> locations;
   SmallVector<sharding::ReasonAttr> reasons;
   Operation *first = members.front().op;
   OperationState state(first->getLoc(), first->getName());
-  for (const Candidate &member : members) {
+  for (const BucketMember &member : members) {
     locations.push_back(member.op->getLoc());
     state.addOperands(member.op->getOperands());
     state.addTypes(member.op->getResultTypes());
@@ -329,16 +291,16 @@ static void merge(OpBuilder &builder, StringRef what,
   state.addAttribute("why", joinReasons(builder.getContext(), what, reasons));
   Operation *bucket = builder.create(state);
   unsigned next = 0;
-  for (const Candidate &member : members) {
+  for (const BucketMember &member : members) {
     for (Value result : member.op->getResults())
       result.replaceAllUsesWith(bucket->getResult(next++));
     member.op->erase();
   }
 }
 
-void Bucketing::mergeAtLast(ArrayRef<Candidate> members) {
+void Bucketing::mergeAtLast(ArrayRef<BucketMember> members) {
   Operation *last = members.front().op;
-  for (const Candidate &member : members)
+  for (const BucketMember &member : members)
     if (last->isBeforeInBlock(member.op))
       last = member.op;
   OpBuilder builder(last);
@@ -347,11 +309,11 @@ void Bucketing::mergeAtLast(ArrayRef<Candidate> members) {
 }
 
 /// The first member has the earliest token, and all members wait for it.
-void Bucketing::mergeAtFirst(ArrayRef<Candidate> members) {
+void Bucketing::mergeAtFirst(ArrayRef<BucketMember> members) {
   Operation *first = members.front().op;
   OpBuilder builder(first);
   auto wait = first->getOperand(0).getDefiningOp<graph::AfterOp>();
-  for (const Candidate &member : members.drop_front())
+  for (const BucketMember &member : members.drop_front())
     for (OpOperand &slot : member.op->getOpOperands())
       if (auto after = slot.get().getDefiningOp<graph::AfterOp>()) {
         slot.set(graph::AfterOp::create(builder, after.getLoc(),
@@ -374,7 +336,12 @@ struct BucketCollectives
       getOperation().emitError() << "bucket sizes: " << sizes.error().message;
       return signalPassFailure();
     }
-    Bucketing(getOperation(), *sizes).run();
+    if (!sizes->areChosen)
+      return Bucketing(getOperation(), *sizes, /*machine=*/nullptr).run();
+    auto machine = cost::Machine::of(getOperation());
+    if (failed(machine))
+      return signalPassFailure();
+    Bucketing(getOperation(), *sizes, &*machine).run();
   }
 };
 } // namespace

@@ -25,6 +25,10 @@ int64_t BucketSizes::get(MovementKind kind) const {
 Result<BucketSizes>
 polyrank::sharding::parseBucketSizes(std::string_view text) {
   BucketSizes sizes;
+  if (text == "auto") {
+    sizes.areChosen = true;
+    return sizes;
+  }
   const std::pair<StringRef, int64_t *> parts[] = {
       {"all-reduce", &sizes.allReduce},
       {"reduce-scatter", &sizes.reduceScatter},

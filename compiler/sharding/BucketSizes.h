@@ -16,6 +16,9 @@ namespace polyrank::sharding {
 struct BucketSizes {
   int64_t allReduce = 25 << 20, reduceScatter = 25 << 20, allGather = 25 << 20;
   int64_t first = 1 << 20;
+  /// True if a clock chooses each bucket (BucketClock.h) and the sizes say
+  /// nothing.
+  bool areChosen = false;
 
   /// The limit for a movement of this kind, which must have buckets.
   int64_t get(MovementKind kind) const;
@@ -23,7 +26,7 @@ struct BucketSizes {
 
 /// Parses sizes in MiB: `12.5` for all kinds,
 /// `all-gather=50,reduce-scatter=12.5,first=2` for the named ones, or both,
-/// `12.5,first=2`. The error says which part is wrong.
+/// `12.5,first=2`; or `auto`. The error says which part is wrong.
 Result<BucketSizes> parseBucketSizes(std::string_view text);
 
 } // namespace polyrank::sharding

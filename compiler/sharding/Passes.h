@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "dialects/graph/Graph.h"
+#include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"

@@ -189,11 +189,15 @@ def BucketCollectives : Pass<"bucket-collectives", "::mlir::func::FuncOp"> {
     Buckets of gradients fill in the order in which the backward computes these.
     The first bucket over some axes holds less (`first`), so that it is full, and
     can be reduced, soon after the backward has begun.
+
+    With `mb=auto` there are no sizes: each bucket ends where the clock of the
+    module's machine says (`compiler/sharding/BucketClock.h`).
   }];
-  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::sharding::ShardingDialect"];
+  let dependentDialects = ["::polyrank::graph::GraphDialect", "::polyrank::rank::RankDialect",
+                           "::polyrank::sharding::ShardingDialect"];
   let options = [
     Option<"megabytes", "mb", "std::string", "\"25\"",
-           "The most that a bucket holds, in MiB: 25 for all kinds, or all-gather=50,reduce-scatter=25,first=1">
+           "The most that a bucket holds, in MiB: 25 for all kinds, or all-gather=50,reduce-scatter=25,first=1; or auto">
   ];
 }
 

@@ -62,7 +62,7 @@ struct Strategy {
   std::string zeroGather = "use";
 
   /// Bucket sizes, as sharding::parseBucketSizes reads them.
-  std::string bucketMegabytes = "25";
+  std::string bucketMegabytes = "auto";
   /// True if collectives start early and are awaited late. `prefetch` is the
   /// number of gathers of parameters that run ahead of the one in use.
   bool overlap = true;

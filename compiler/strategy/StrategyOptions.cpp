@@ -182,7 +182,8 @@ static OptionGroup timeOptions(Strategy &strategy) {
       {
           {"--bucket-mb", "MB", &strategy.bucketMegabytes,
            "Reductions of gradients and gathers of parameters are merged into "
-           "buckets of up to this many MiB, fractions allowed; 0 keeps each "
+           "buckets: auto chooses each by the times of the machine; a number "
+           "is the most MiB of a bucket, fractions allowed; 0 keeps each "
            "apart. For some kinds alone: "
            "all-gather=50,reduce-scatter=25,all-reduce=25; first=1 is the "
            "first bucket of gradients, which is small so that its reduction "

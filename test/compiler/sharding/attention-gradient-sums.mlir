@@ -1,4 +1,3 @@
-// RUN: polyrank-opt %s --propagate-layouts --plan-reshards -o %t.whole.mlir
 // RUN: polyrank-opt %s --evaluate=global --seed=1 --outputs=%t.npz
 // RUN: polyrank-opt %s --propagate-layouts --evaluate=distributed --seed=1 --expect=%t.npz --tolerance=1e-9
 // RUN: polyrank-opt %s --propagate-layouts --decompose-composites --plan-reshards -o %t.mlir
