@@ -82,6 +82,7 @@ private:
   OwningOpRef<ModuleOp> module;
   sharding::MeshAttr mesh;
   rank::MachineAttr machine;
+  std::string machineName;
   CompileReport report;
   /// Why the cut knows no layouts; empty if it does.
   std::string uncutProblem;
@@ -172,7 +173,8 @@ LogicalResult Compilation::checkOptions() {
   auto made = makeMachine(context, options, mesh);
   if (!made)
     return fail(made.error().message);
-  machine = *made;
+  machine = made->attribute;
+  machineName = made->name;
   if (!options.dumpDirectory.empty())
     if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
       return fail("--dump-passes: cannot make the folder '" +
@@ -292,6 +294,7 @@ LogicalResult Compilation::run() {
     return success(stopped);
   plan::PlanOptions planOptions;
   planOptions.forward = options.forward;
+  planOptions.machine = machineName;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
         // A plan without weights is for inspection, and is not run on this

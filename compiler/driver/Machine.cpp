@@ -4,12 +4,14 @@
 
 #include "compiler/cost/CostModel.h"
 #include "compiler/driver/Stages.h"
+#include "compiler/target/Target.h"
 #include "dialects/graph/ElementTypes.h"
 #include "frontends/import/ElementTypes.h"
 #include "support/LinkSpec.h"
 #include "support/MachineFile.h"
 #include "support/RatesSpec.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -93,9 +95,27 @@ static Result<MachineFile> readMachineFile(const std::string &path,
   return file;
 }
 
-Result<rank::MachineAttr>
-polyrank::driver::makeMachine(MLIRContext &context, const Options &options,
-                              sharding::MeshAttr mesh) {
+/// What the user calls the machine: the name in its file, and the options that
+/// override it.
+static std::string describe(const Options &options,
+                            const std::optional<MachineFile> &file,
+                            Attribute target) {
+  std::string name =
+      file ? file->name + " (" + llvm::sys::path::filename(file->path).str() +
+                 ")"
+           : cast<target::TargetInterface>(target).getName().str() +
+                 " without --machine";
+  std::string overrides;
+  if (!options.rates.empty())
+    overrides = "--rates";
+  if (!options.links.empty())
+    overrides += overrides.empty() ? "--link" : " and --link";
+  return overrides.empty() ? name : name + ", with " + overrides;
+}
+
+Result<PlannedMachine> polyrank::driver::makeMachine(MLIRContext &context,
+                                                     const Options &options,
+                                                     sharding::MeshAttr mesh) {
   std::optional<MachineFile> file;
   if (!options.machine.empty()) {
     auto read = readMachineFile(options.machine, mesh);
@@ -128,6 +148,8 @@ polyrank::driver::makeMachine(MLIRContext &context, const Options &options,
   }
   if (given)
     bandwidth = given->gigabytes;
-  return rank::MachineAttr::get(&context, *target, options.threads, *links,
-                                products, bandwidth, memory);
+  return PlannedMachine{rank::MachineAttr::get(&context, *target,
+                                               options.threads, *links,
+                                               products, bandwidth, memory),
+                        describe(options, file, *target)};
 }

@@ -9,13 +9,18 @@
 
 namespace polyrank::driver {
 
-/// Returns `rank.machine` of the plan's module. Fails, with the name of the
-/// option, if one cannot be meant; an axis of --link must be one of `mesh`,
-/// which must lie evenly on the nodes of --machine. If several links are along
-/// one axis, the last one holds. A remark says where each number of --machine
-/// is from.
-Result<rank::MachineAttr> makeMachine(mlir::MLIRContext &context,
-                                      const Options &options,
-                                      sharding::MeshAttr mesh);
+struct PlannedMachine {
+  rank::MachineAttr attribute; // `rank.machine` of the plan's module
+  /// "two nodes (cluster.toml), with --link", as reports of the plan call it.
+  std::string name;
+};
+
+/// Returns what a plan is for. Fails, with the name of the option, if one
+/// cannot be meant; an axis of --link must be one of `mesh`, which must lie
+/// evenly on the nodes of --machine. If several links are along one axis, the
+/// last one holds. A remark says where each number of --machine is from.
+Result<PlannedMachine> makeMachine(mlir::MLIRContext &context,
+                                   const Options &options,
+                                   sharding::MeshAttr mesh);
 
 } // namespace polyrank::driver

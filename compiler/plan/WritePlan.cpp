@@ -84,6 +84,7 @@ void PlanWriter::writeHeader() {
     plan.model = model.str();
   plan.mode = isStep && !options.forward ? fb::Mode::Train : fb::Mode::Forward;
   plan.threads = machine.getThreads();
+  plan.machine = options.machine;
   plan.denormals = rank::getDenormals(module) == rank::Denormals::Flush
                        ? fb::Denormals::flush
                        : fb::Denormals::keep;

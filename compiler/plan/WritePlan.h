@@ -10,6 +10,8 @@ namespace polyrank::plan {
 struct PlanOptions {
   /// True if `@step` computes outputs or a loss and changes nothing.
   bool forward = false;
+  /// The machine by whose rates and links the step was planned, for reports.
+  std::string machine;
 };
 
 /// Writes the plan of the module to `path`: one program for each function with

@@ -267,6 +267,7 @@ PlanReport reportOf(const LoadedPlan &loaded) {
   report.hash = toHex(loaded.bytes.hash);
   report.model = textOf(plan.model());
   report.compiler = textOf(plan.compiler());
+  report.machine = textOf(plan.machine());
   report.mode = plan.mode() == plan::Mode::Train ? "train" : "forward";
   for (int64_t axis = 0; axis < mesh.axes(); ++axis)
     report.mesh += fmt::format("{}{}={}", axis ? "," : "", mesh.name(axis),
@@ -460,6 +461,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
   result.update(json{{"model", report.model},
                      {"hash", report.hash},
                      {"compiler", report.compiler},
+                     {"machine", report.machine},
                      {"mode", report.mode},
                      {"mesh", report.mesh},
                      {"ranks", report.ranks},

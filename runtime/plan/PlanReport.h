@@ -115,6 +115,8 @@ struct ProgramReport {
 /// are totals.
 struct PlanReport : ProgramReport {
   std::string model, compiler, mode, mesh, hash;
+  /// The machine by whose rates and links the step was planned.
+  std::string machine;
   std::string denormals; // flush or keep, as --denormals names them
   uint32_t microbatches = 1;
   uint64_t samplesPerStep = 0, tokensPerSample = 0;

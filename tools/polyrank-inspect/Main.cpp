@@ -72,6 +72,8 @@ void printOverview(const PlanReport &report) {
   fmt::print("model         {}\n", report.model);
   fmt::print("mode          {}, compiled by {}\n", report.mode,
              report.compiler);
+  if (!report.machine.empty())
+    fmt::print("planned for   {}\n", report.machine);
   auto plural = [](uint64_t count, const char *thing) {
     return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
   };
