@@ -32,7 +32,8 @@ NetCommunicator::NetCommunicator(JobMember &job, WirePage mapped,
     : ShmCommunicator(job, netProperties, given.first(), given.count()),
       page(std::move(mapped)), machines(given), farRanks(job.worldSize()),
       streams(job.worldSize()), bodies(job.worldSize()),
-      pieces(job.worldSize()), hasSaidBye(job.worldSize()) {
+      pieces(job.worldSize()), buffers(job.worldSize()),
+      hasSaidBye(job.worldSize()) {
   for (int rank = 0; rank < job.worldSize(); ++rank)
     if (!isNear(rank))
       far.push_back(rank);
@@ -374,7 +375,7 @@ void NetCommunicator::sendToMachines(const LocalGroup *group,
 
 /// Sends pieces where little waits to be sent.
 void NetCommunicator::pump() {
-  constexpr size_t enough = 1 << 20;
+  constexpr size_t enough = 4 << 20;
   for (int peer : far) {
     std::deque<Stream> &waiting = streams[peer];
     while (!waiting.empty() && wire->queued(peer) < enough) {

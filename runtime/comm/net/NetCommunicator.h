@@ -182,12 +182,25 @@ private:
   std::vector<std::pair<int, WorkRow>> copiesFrom(const WireTask &task) const;
   Frame frameOf(const WireTask &task, FrameKind kind, uint32_t unit,
                 uint32_t piece, uint16_t stage) const;
-  void sendPiece(const std::shared_ptr<WireTask> &task, int member,
-                 const Frame &frame, std::shared_ptr<const Bytes> bytes);
+  /// Bytes of a piece, which has an owner unless they lie in a buffer of the
+  /// operation.
+  struct Piece {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const Bytes> owner;
+  };
+  void sendPiece(const std::shared_ptr<WireTask> &task, int rank,
+                 const Frame &frame, Piece piece);
   std::shared_ptr<WireTask> taskOf(const Frame &frame) const;
   Result<std::byte *> placeOfPiece(int peer, const Frame &frame);
   Result<void> addPiece(int peer, const Frame &frame);
-  Result<void> addCopy(WireTask &task, const Frame &frame);
+  /// Where a piece can be received because its bytes lie there as they come.
+  std::byte *bufferOf(WireTask &task, const Frame &frame) const;
+  /// Elements [from, to) of a member's output, if they are neighbours.
+  std::byte *outputOf(const WireTask &task, int member, int64_t from,
+                      int64_t to) const;
+  /// The members of this machine that a result is for.
+  std::vector<int> takersOf(const WireTask &task, const Unit &unit) const;
+  Result<void> addCopy(WireTask &task, const Frame &frame, const Piece &piece);
   Incoming *incomingOf(WireTask &task, const Frame &frame) const;
   Unit *unitOf(WireTask &task, const Frame &frame) const;
   /// The bytes that this rank expects in the frame's piece; nothing if it
@@ -195,15 +208,14 @@ private:
   std::optional<uint64_t> expectedBytes(WireTask &task, int peer,
                                         const Frame &frame) const;
   Result<void> addPartial(const std::shared_ptr<WireTask> &task,
-                          const Frame &frame);
+                          const Frame &frame, const Piece &piece);
   Result<void> addResult(const std::shared_ptr<WireTask> &task,
-                         const Frame &frame);
+                         const Frame &frame, const Piece &piece);
   /// Adds this machine's members of a stage to a piece of a sum.
   void sumPiece(const std::shared_ptr<WireTask> &task, const Unit &unit,
                 size_t stage, uint32_t piece, const std::byte *partial);
   void deliver(const std::shared_ptr<WireTask> &task, const Unit &unit,
-               uint32_t piece, std::shared_ptr<const Bytes> result,
-               size_t place);
+               uint32_t piece, Piece result, size_t place);
   void addBorders(WireTask &task);
 
   WirePage page;
@@ -243,10 +255,14 @@ private:
   std::map<std::pair<int, uint64_t>, uint32_t> channelNumbers; // of senders
   std::map<std::pair<int, uint64_t>, shm::ChannelHeader *> outgoing;
   std::vector<std::shared_ptr<WireTask>> tasks;
-  std::vector<std::deque<Stream>> streams;    // by rank
-  std::vector<Bytes> bodies;                  // of control messages, by rank
-  std::vector<std::shared_ptr<Bytes>> pieces; // that arrive, by rank
-  std::vector<bool> hasSaidBye;               // by rank
+  std::vector<std::deque<Stream>> streams; // by rank
+  std::vector<Bytes> bodies;               // of control messages, by rank
+  /// By rank, what arrives: in memory of its own, or in an operation's buffer.
+  /// @{
+  std::vector<std::shared_ptr<Bytes>> pieces;
+  std::vector<std::byte *> buffers;
+  /// @}
+  std::vector<bool> hasSaidBye; // by rank
   bool hasToldAbort = false, hasSentLeave = false;
 };
 

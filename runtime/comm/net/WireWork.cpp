@@ -15,7 +15,7 @@
 #include "support/ElementValues.h"
 
 #include <algorithm>
-#include <cassert>
+#include <cstring>
 #include <utility>
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -25,7 +25,7 @@ namespace polyrank::runtime::net {
 namespace {
 
 /// The bytes of a piece, in what a sum is taken in.
-constexpr int64_t pieceBytes = 1 << 17;
+constexpr int64_t pieceBytes = 1 << 18;
 
 uint32_t countPieces(int64_t length, int64_t size) {
   return static_cast<uint32_t>((length + size - 1) / size);
@@ -75,6 +75,22 @@ void forEachPart(const std::vector<int64_t> &starts, int64_t from, int64_t to,
       function(p, from - starts[p], end - starts[p]);
     from = std::max(from, end);
   }
+}
+
+/// True if the rows of a copy follow each other on one side, which has these
+/// strides.
+bool isWhole(const RowCopy &copy, int64_t rowStride, int64_t outerStride) {
+  return (copy.rows == 1 || rowStride == copy.run) &&
+         (copy.outer == 1 || outerStride == copy.rows * copy.run);
+}
+
+/// The part in which all of [from, to) lies, or null.
+template <typename Part>
+const Part *onlyPart(const std::vector<int64_t> &starts,
+                     const std::vector<Part> &parts, int64_t from, int64_t to) {
+  size_t p =
+      std::upper_bound(starts.begin(), starts.end(), from) - starts.begin() - 1;
+  return p < parts.size() && to <= starts[p + 1] ? &parts[p] : nullptr;
 }
 
 /// The calling thread computes as the rank's own does, as long as this lives.
@@ -341,11 +357,9 @@ Frame NetCommunicator::frameOf(const WireTask &task, FrameKind kind,
   return frame;
 }
 
-void NetCommunicator::sendPiece(const std::shared_ptr<WireTask> &task,
-                                int member, const Frame &frame,
-                                std::shared_ptr<const Bytes> bytes) {
-  std::span<const std::byte> span(*bytes);
-  wire->send(task->group->ranks[member], frame, {span, std::move(bytes), task});
+void NetCommunicator::sendPiece(const std::shared_ptr<WireTask> &task, int rank,
+                                const Frame &frame, Piece piece) {
+  wire->send(rank, frame, {piece.bytes, std::move(piece.owner), task});
 }
 
 void NetCommunicator::sendRow(const std::shared_ptr<WireTask> &task,
@@ -354,18 +368,24 @@ void NetCommunicator::sendRow(const std::shared_ptr<WireTask> &task,
   Stream stream;
   stream.pieces = row.pieces;
   stream.send = [this, task, row = std::move(row), kind, peer](uint32_t piece) {
-    Places mine = placesOf(*task, task->group->me);
+    int me = task->group->me;
+    Places mine = placesOf(*task, me);
     int64_t from = piece * row.size, to = std::min(row.end, from + row.size);
+    Frame frame = frameOf(*task, kind, static_cast<uint32_t>(me), piece, 0);
+    if (const auto *part = onlyPart(row.starts, row.parts, from, to))
+      if (isWhole(part->copy, part->copy.rowFrom, part->copy.outerFrom)) {
+        size_t p = part - row.parts.data();
+        const std::byte *first = mine.input(part->transfer) + part->copy.from;
+        std::span bytes(first + (from - row.starts[p]), size_t(to - from));
+        return sendPiece(task, peer, frame, {bytes, nullptr});
+      }
     auto bytes = std::make_shared<Bytes>(to - from);
     forEachPart(
         row.starts, from, to, [&](size_t p, int64_t begin, int64_t end) {
           copyRows(packed(row.parts[p].copy), mine.input(row.parts[p].transfer),
                    bytes->data() + (row.starts[p] - from), begin, end);
         });
-    Frame frame =
-        frameOf(*task, kind, static_cast<uint32_t>(task->group->me), piece, 0);
-    std::span<const std::byte> span(*bytes);
-    wire->send(peer, frame, {span, std::move(bytes), task});
+    sendPiece(task, peer, frame, {*bytes, bytes});
   };
   streams[peer].push_back(std::move(stream));
 }
@@ -462,44 +482,97 @@ Result<std::byte *> NetCommunicator::placeOfPiece(int peer,
                            task->collective.kind, task->collective.reduction,
                            task->collective.dtype,
                            task->starts.empty() ? 0 : task->starts.back()));
+    // Starts of other machines may still be on their way.
+    for (int member : task->group->near)
+      if (memberOf(*task, member).arrival.load(std::memory_order_acquire) !=
+          task->turn() + 1)
+        return wrong(peer, frame,
+                     "comes before rank " +
+                         std::to_string(task->group->ranks[member]) +
+                         " has started it");
     std::optional<uint64_t> expected = expectedBytes(*task, peer, frame);
     if (!expected || *expected != frame.bytes)
       return wrong(peer, frame,
                    expected ? "should have " + std::to_string(*expected)
                             : "is not the next");
   }
-  pieces[peer] = std::make_shared<Bytes>(frame.bytes);
-  return pieces[peer]->data();
+  buffers[peer] = hasToldAbort ? nullptr : bufferOf(*taskOf(frame), frame);
+  if (buffers[peer])
+    return buffers[peer];
+  std::shared_ptr<Bytes> &piece = pieces[peer];
+  if (!piece || piece.use_count() > 1) // it is still on its way to others
+    piece = std::make_shared<Bytes>();
+  piece->resize(frame.bytes);
+  return piece->data();
+}
+
+std::byte *NetCommunicator::outputOf(const WireTask &task, int member,
+                                     int64_t from, int64_t to) const {
+  if (!onlyPart(task.starts, task.transfers, from, to))
+    return nullptr;
+  size_t t = std::upper_bound(task.starts.begin(), task.starts.end(), from) -
+             task.starts.begin() - 1;
+  return placesOf(task, member).output(t) +
+         (from - task.starts[t]) * bytesOf(task.collective.dtype);
+}
+
+std::vector<int> NetCommunicator::takersOf(const WireTask &task,
+                                           const Unit &unit) const {
+  if (task.collective.kind == CollectiveKind::AllReduce)
+    return task.group->near;
+  int owner = static_cast<int>(unit.number);
+  return isNear(task.group->ranks[owner]) ? std::vector<int>{owner}
+                                          : std::vector<int>();
+}
+
+std::byte *NetCommunicator::bufferOf(WireTask &task, const Frame &frame) const {
+  if (frame.kind == FrameKind::Copy) {
+    const Incoming &incoming = *incomingOf(task, frame);
+    const WorkRow &row = incoming.row;
+    int64_t from = frame.piece * row.size;
+    const auto *part =
+        onlyPart(row.starts, row.parts, from, from + frame.bytes);
+    if (!part || !isWhole(part->copy, part->copy.rowTo, part->copy.outerTo))
+      return nullptr;
+    return placesOf(task, incoming.takers.front()).output(part->transfer) +
+           part->copy.to + (from - row.starts[part - row.parts.data()]);
+  }
+  if (frame.kind == FrameKind::Result) {
+    const Unit &unit = *unitOf(task, frame);
+    int64_t from =
+        unit.begin +
+        frame.piece * (pieceBytes / accumulatorBytes(task.collective.dtype));
+    return outputOf(task, takersOf(task, unit).front(), from,
+                    from + frame.bytes / bytesOf(task.collective.dtype));
+  }
+  return nullptr;
 }
 
 Result<void> NetCommunicator::addPiece(int peer, const Frame &frame) {
   std::shared_ptr<WireTask> task = taskOf(frame);
   if (!task)
     return {}; // the job is over
-  // Its starts may still be on their way, but not those of this machine.
-  for (int member : task->group->near)
-    if (memberOf(*task, member).arrival.load(std::memory_order_acquire) !=
-        task->turn() + 1)
-      return wrong(peer, frame,
-                   "comes before rank " +
-                       std::to_string(task->group->ranks[member]) +
-                       " has started it");
-  FloatMode mode(task->floatMode);
   --task->left;
+  Piece piece;
+  if (buffers[peer])
+    piece.bytes = {buffers[peer], frame.bytes};
+  else
+    piece = {*pieces[peer], pieces[peer]};
   switch (frame.kind) {
   case FrameKind::Partial:
-    return addPartial(task, frame);
+    return addPartial(task, frame, piece);
   case FrameKind::Result:
-    return addResult(task, frame);
+    return addResult(task, frame, piece);
   default:
-    return addCopy(*task, frame);
+    return addCopy(*task, frame, piece);
   }
 }
 
-Result<void> NetCommunicator::addCopy(WireTask &task, const Frame &frame) {
+Result<void> NetCommunicator::addCopy(WireTask &task, const Frame &frame,
+                                      const Piece &piece) {
   Incoming &incoming = *incomingOf(task, frame);
   const WorkRow &row = incoming.row;
-  const Bytes &bytes = *pieces[task.group->ranks[incoming.member]];
+  std::span<const std::byte> bytes = piece.bytes;
   ++incoming.next;
   int64_t from = frame.piece * row.size;
   bool isBorder = frame.kind == FrameKind::Border;
@@ -512,7 +585,8 @@ Result<void> NetCommunicator::addCopy(WireTask &task, const Frame &frame) {
                 });
   };
   if (!isBorder) {
-    for (int taker : incoming.takers) {
+    // It was received into the first one's output, or is copied there, too.
+    for (int taker : std::span(incoming.takers).subspan(!piece.owner)) {
       Places places = placesOf(task, taker);
       copyTo([&](size_t t) { return places.output(t); });
     }
@@ -550,13 +624,11 @@ void NetCommunicator::addBorders(WireTask &task) {
 }
 
 Result<void> NetCommunicator::addPartial(const std::shared_ptr<WireTask> &task,
-                                         const Frame &frame) {
+                                         const Frame &frame,
+                                         const Piece &piece) {
   Unit &unit = *unitOf(*task, frame);
   ++unit.nextPartial[frame.stage];
-  int sender =
-      handlerOf(*task, task->stages[frame.stage - 1].machine, frame.unit);
-  std::shared_ptr<Bytes> bytes = pieces[task->group->ranks[sender]];
-  sumPiece(task, unit, frame.stage, frame.piece, bytes->data());
+  sumPiece(task, unit, frame.stage, frame.piece, piece.bytes.data());
   return {};
 }
 
@@ -572,8 +644,17 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
           to = std::min(unit.end, from + size);
   bool isLast = stage + 1 == task->stages.size();
   int members = task->group->members(), owner = static_cast<int>(unit.number);
-  auto out =
-      std::make_shared<Bytes>((to - from) * (isLast ? element : accumulator));
+  int64_t width = isLast ? element : accumulator;
+  std::vector<int> takers = isLast ? takersOf(*task, unit) : std::vector<int>();
+  Piece out;
+  std::byte *into =
+      takers.empty() ? nullptr : outputOf(*task, takers.front(), from, to);
+  if (!into) {
+    auto bytes = std::make_shared<Bytes>((to - from) * width);
+    into = bytes->data();
+    out.owner = std::move(bytes);
+  }
+  out.bytes = {into, size_t((to - from) * width)};
   std::vector<Places> places;
   for (int member : task->stages[stage].members)
     places.push_back(placesOf(*task, member));
@@ -589,74 +670,69 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
           for (size_t m = 0; m < places.size(); ++m)
             sources[m] = places[m].input(t) + source * element;
           int64_t offset = task->starts[t] + at - from;
+          // One member's elements, as they are, are the first partial sum.
+          if (!partial && places.size() == 1 && width == element && !isLast &&
+              count == to - from) {
+            out = {{sources[0], size_t(count * element)}, nullptr};
+            return;
+          }
           addElements(collective.dtype, collective.reduction,
                       partial ? partial + offset * accumulator : nullptr,
-                      sources, count,
-                      out->data() + offset * (isLast ? element : accumulator),
-                      isLast);
+                      sources, count, into + offset * width, isLast);
           at += count;
         }
       });
   if (isLast)
     return deliver(task, unit, piece, std::move(out), 0);
   int next = handlerOf(*task, task->stages[stage + 1].machine, unit.number);
-  sendPiece(task, next,
+  sendPiece(task, task->group->ranks[next],
             frameOf(*task, FrameKind::Partial, unit.number, piece,
                     static_cast<uint16_t>(stage + 1)),
             std::move(out));
 }
 
 /// Writes a piece of the result to the outputs of this machine that it is for,
-/// and passes it on. `place` is how far along the machines it is.
+/// and passes it on. It has no owner if it is in the first of these outputs.
+/// `place` is how far along the machines it is.
 void NetCommunicator::deliver(const std::shared_ptr<WireTask> &task,
-                              const Unit &unit, uint32_t piece,
-                              std::shared_ptr<const Bytes> result,
+                              const Unit &unit, uint32_t piece, Piece result,
                               size_t place) {
   bool toAll = task->collective.kind == CollectiveKind::AllReduce;
   int64_t element = bytesOf(task->collective.dtype),
           size = pieceBytes / accumulatorBytes(task->collective.dtype),
           from = unit.begin + piece * size;
-  int owner = static_cast<int>(unit.number);
-  std::vector<int> outputs = task->group->near;
-  if (!toAll) {
-    outputs.clear();
-    if (isNear(task->group->ranks[owner]))
-      outputs.push_back(owner);
-  }
-  for (int member : outputs) {
+  std::vector<int> takers = takersOf(*task, unit);
+  for (int member : std::span(takers).subspan(!result.owner)) {
     Places places = placesOf(*task, member);
-    forEachPart(task->starts, from, from + int64_t(result->size()) / element,
+    forEachPart(task->starts, from,
+                from + int64_t(result.bytes.size()) / element,
                 [&](size_t t, int64_t begin, int64_t end) {
-                  std::copy_n(result->data() +
+                  std::memcpy(places.output(t) + begin * element,
+                              result.bytes.data() +
                                   (task->starts[t] + begin - from) * element,
-                              (end - begin) * element,
-                              places.output(t) + begin * element);
+                              (end - begin) * element);
                 });
   }
-  int next = owner;
+  int next = static_cast<int>(unit.number);
   if (toAll) {
     if (place + 1 == task->resultPath.size())
       return;
     next = handlerOf(*task, task->resultPath[place + 1], unit.number);
-  } else if (!outputs.empty()) {
+  } else if (!takers.empty()) {
     return;
   }
-  sendPiece(task, next,
+  sendPiece(task, task->group->ranks[next],
             frameOf(*task, FrameKind::Result, unit.number, piece,
                     static_cast<uint16_t>(place + 1)),
             std::move(result));
 }
 
 Result<void> NetCommunicator::addResult(const std::shared_ptr<WireTask> &task,
-                                        const Frame &frame) {
+                                        const Frame &frame,
+                                        const Piece &piece) {
   Unit &unit = *unitOf(*task, frame);
   ++unit.nextResult;
-  int sender =
-      task->collective.kind == CollectiveKind::AllReduce
-          ? handlerOf(*task, task->resultPath[frame.stage - 1], frame.unit)
-          : handlerOf(*task, task->stages.back().machine, frame.unit);
-  deliver(task, unit, frame.piece, pieces[task->group->ranks[sender]],
-          frame.stage);
+  deliver(task, unit, frame.piece, piece, frame.stage);
   return {};
 }
 
