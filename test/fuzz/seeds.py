@@ -299,8 +299,13 @@ def wires():
     yield struct.pack("<BIIQi", 5, 2, 2, 17, 15)  # CoordinatorPulse
     yield struct.pack("<BiiI", 8, 1, 2, 4) + b"died" + struct.pack("<I", 2)  # FailMessage
     yield struct.pack("<BII", 9, 2, 3) + b"one" + struct.pack("<I", 0)  # TellMessage
-    rank = struct.pack("<iBbQIiQIQIBQBQI", 4711, 1, 83, 9, 2, 4711, 7, 12, 7, 13, 0, 99, 1, 5, 1) + struct.pack("<Ii", 1, 0)
-    yield struct.pack("<BIQqII", 4, 1, 3, -5, 0, 1) + rank  # NodePulse
+    rank = struct.pack("<iBbQIiQIQIBQBQI", 4711, 1, 83, 9, 2, 4711, 7, 12, 7, 13, 0, 99, 1, 5, 1) + struct.pack("<IiI", 1, 0, 6)
+    yield struct.pack("<BIQqII", 4, 1, 3, -5, 0, 1) + rank + struct.pack("<IIQ", 1, 3, 1234)  # NodePulse
+    yield struct.pack("<BII", 12, 2, 1) + rank  # RanksMessage
+    yield struct.pack("<BIi", 13, 3, 2)  # BarrierMessage
+    yield struct.pack("<BQI", 14, 1 << 20, 3) + b"\0\1\2"  # WindowMessage
+    yield struct.pack("<BIIBI", 15, 1, 2, 1, 4) + b"line"  # ReportsMessage
+    yield struct.pack("<BIII", 16, 4, 2, 1) + b"a" + struct.pack("<I", 0)  # ExchangeMessage
     text = struct.pack("<I", 1) + b"x"
     yield struct.pack("<BI", 1, 1) + text + struct.pack("<Q", 99) + 3 * text + struct.pack("<IQQ", 2, 1 << 30, 1024) + text  # JoinMessage
     yield struct.pack("<BI", 2, 1) + text + struct.pack("<IIQQ", 0, 2, 1, 2)  # StartMessage

@@ -32,7 +32,7 @@ TEST(Agreement, WhatDiffersIsNamedWithBothValues) {
             "version on both");
   EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 3; }),
             "machines 0 and 3 do not agree: the protocol of polyrank-run is 2 "
-            "on machine 0 and 2 on machine 3; install the same version on "
+            "on machine 0 and 3 on machine 3; install the same version on "
             "both");
   EXPECT_EQ(disagreement([](NodeStatement &two) { two.ranks = 4; }),
             "machines 0 and 3 do not agree: the number of ranks is 2 on "
