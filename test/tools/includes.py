@@ -19,6 +19,9 @@ MAY = {
     # Communicators know the memory and the events of devices, not devices.
     "runtime/comm": ["support", "runtime/device/DeviceAccess.h", "runtime/device/DeviceMemory.h", "runtime/device/Event.h",
                      "runtime/job/Job.h", "runtime/plan"],
+    # Ranks of several machines meet in shared memory on each, and prove each connection as nodes do.
+    "runtime/comm/net": ["support", "runtime/comm", "runtime/device/DeviceMemory.h", "runtime/device/Event.h", "runtime/job/Job.h",
+                         "runtime/job/net/JobKey.h", "runtime/job/net/Sockets.h", "runtime/job/net/Wire.h", "runtime/plan"],
     # Devices know nothing of what moves data.
     "runtime/device": ["support", "runtime/host", "runtime/plan"],
     # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
@@ -73,7 +76,7 @@ MUST_NOT = {
     "runtime/device/DeviceAccess.h": ("runtime/device", "runtime/comm/shm", "tools/bench"),
     # One way to move data knows nothing of another, and of no kind of device. One list has them all; whoever launches,
     # watches or reports sees none.
-    "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
+    "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/net", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
     # The same of what a job lives in.
     "runtime/job/local": ("runtime/job/local", "runtime/job/MakeJob.cpp", "tools/bench"),
     "runtime/job/net": ("runtime/job/net", "runtime/session", "tools"),

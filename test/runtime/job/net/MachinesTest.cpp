@@ -135,6 +135,7 @@ TEST_F(MachinesTest, PositionsOfRanksReachMachineZero) {
   EXPECT_TRUE(seen());
   EXPECT_TRUE((*machines[1])->ranksOf(0).empty());
   (*machines[1])->unwatch();
+  *machines[1] = nullptr; // machine 0 waits until the others have gone
 }
 
 /// Two machines that share four ranks out, two each.
@@ -173,6 +174,7 @@ protected:
   void TearDown() override {
     for (Joined &machine : machines)
       (*machine)->unwatch();
+    *machines[1] = nullptr; // machine 0 waits until the others have gone
   }
 
   static constexpr size_t windowBytes = size_t(9) << 20;
