@@ -79,7 +79,7 @@ MUST_NOT = {
     "runtime/comm/shm": ("runtime/comm/shm", "runtime/comm/net", "runtime/comm/MakeCommunicator.cpp", "tools/bench"),
     # The same of what a job lives in.
     "runtime/job/local": ("runtime/job/local", "runtime/job/MakeJob.cpp", "tools/bench"),
-    "runtime/job/net": ("runtime/job/net", "runtime/session", "tools"),
+    "runtime/job/net": ("runtime/job/net", "runtime/comm/net", "runtime/session", "tools"),
 }
 
 
