@@ -37,7 +37,7 @@ TEST(OverlapText, ProgramsThatAreAlikeShareALine) {
             "  kind            axes             count  started       sent"
             "         ms  hidden\n"
             // 63 of 125 hide a half.
-            "  send            pipe                 4        0   1.00 KiB"
+            "  send            pipe                 4        0    1.0 KiB"
             "      1.000     75%\n"
             "at pipe=125:  2.000 ms of computation, 0.000 ms of communication, "
             "2.000 ms idle: a bubble of 50.0 %\n");
