@@ -180,17 +180,24 @@ void WirePage::setWait(int rank, const FarWait &wait) const {
   Mirror &mirror = at<Mirror>(mirrorsOffset())[rank];
   uint32_t version = mirror.version.load();
   mirror.version.store(version + 1);
-  mirror.wait = wait;
+  uint64_t words[Mirror::words];
+  std::memcpy(words, &wait, sizeof(words));
+  for (size_t n = 0; n < Mirror::words; ++n)
+    mirror.wait[n].store(words[n], std::memory_order_release);
   mirror.version.store(version + 2);
 }
 
 std::optional<FarWait> WirePage::waitOf(int rank) const {
   Mirror &mirror = at<Mirror>(mirrorsOffset())[rank];
   uint32_t before = mirror.version.load();
-  FarWait wait = mirror.wait;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  uint64_t words[Mirror::words];
+  for (size_t n = 0; n < Mirror::words; ++n)
+    words[n] = mirror.wait[n].load(std::memory_order_acquire);
   if (before % 2 != 0 || mirror.version.load() != before)
     return std::nullopt;
+  FarWait wait;
+  static_assert(sizeof(words) == sizeof(wait));
+  std::memcpy(&wait, words, sizeof(wait));
   return wait;
 }
 

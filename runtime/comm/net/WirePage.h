@@ -72,8 +72,9 @@ private:
     uint16_t port;
   };
   struct Mirror {
-    std::atomic<uint32_t> version; // odd while it is written
-    FarWait wait;
+    static constexpr size_t words = sizeof(FarWait) / sizeof(uint64_t);
+    std::atomic<uint32_t> version;     // odd while it is written
+    std::atomic<uint64_t> wait[words]; // a FarWait
   };
   uint64_t nearOffset() const;
   uint64_t peersOffset() const;
