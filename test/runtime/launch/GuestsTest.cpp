@@ -87,6 +87,7 @@ public:
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
       dup2(ends[1], STDOUT_FILENO);
+      close_range(STDERR_FILENO + 1, ~0u, 0); // the door is the launcher's
       _exit(before() ? guestMain(door, rank) : 77);
     }
     close(ends[1]);
@@ -230,6 +231,7 @@ TEST_F(GuestsTest, ThatDieEndTheJob) {
   EXPECT_EQ(end.result.error().fault, Error::Fault::Rank);
   one->wait();
   EXPECT_EQ(one->status, SIGKILL);
+  door.reset(); // in case it had not come in yet
   zero->wait();
   EXPECT_NE(zero->status, 0) << "the other one is told";
 }
