@@ -98,7 +98,7 @@ def test_each_stage_holds_the_bytes_of_its_formula(model, exported, tmp_path):
         else:  # a bucket, which is no larger than the largest of them, the one before it and the one ahead
             assert largest <= gathered <= 3 * largest
             plan = dataclasses.replace(case, zero=stage).compile(exported(model), tmp_path / "plan", ADAMW, *options,
-                                                                 "--prefetch", 0)
+                                                                 "--prefetch", 0, "--bucket-mb", 25)
             assert largest <= kinds(plan)["gathered parameters"] <= 2 * largest
         assert found["saved activations"] > 0
 
