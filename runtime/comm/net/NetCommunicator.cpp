@@ -388,7 +388,8 @@ void NetCommunicator::pump() {
   }
 }
 
-Result<void> NetCommunicator::work() {
+/// Calls what other threads have posted.
+void NetCommunicator::takePosted() {
   std::vector<std::function<void()>> posted;
   {
     std::lock_guard lock(mutex);
@@ -396,6 +397,10 @@ Result<void> NetCommunicator::work() {
   }
   for (const std::function<void()> &each : posted)
     each();
+}
+
+Result<void> NetCommunicator::work() {
+  takePosted();
   if (auto applied = applyStarts(); !applied)
     return applied;
   if (auto advanced = advance(); !advanced)

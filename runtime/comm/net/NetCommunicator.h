@@ -121,6 +121,7 @@ private:
   bool isCertain(const std::vector<std::pair<int, uint64_t>> &circle) override;
   /// Lets the wire thread call a function.
   void post(std::function<void()> what);
+  void takePosted();
   /// Wakes the wire thread of a rank of this machine.
   void ringWire(int rank) const;
 

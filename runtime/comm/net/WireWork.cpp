@@ -469,6 +469,12 @@ Result<std::byte *> NetCommunicator::placeOfPiece(int peer,
   // After an abort what still comes is read and forgotten.
   if (!hasToldAbort) {
     std::shared_ptr<WireTask> task = taskOf(frame);
+    if (!task) {
+      // Once this rank has started it, the other ranks of this machine may have
+      // sent their parts before this thread has heard of it.
+      takePosted();
+      task = taskOf(frame);
+    }
     if (!task)
       return wrong(peer, frame,
                    "is of none that rank " + std::to_string(self) +
