@@ -252,6 +252,20 @@ TEST(Sharing, WhatIsExchangedIsTheSameOnAll) {
     EXPECT_EQ(node->exchanged(), (std::vector<std::string>{"zero", "one"}));
 }
 
+TEST(Sharing, WhatRanksHaveReportedPrecedesTheirEndAndTheirFailure) {
+  Cluster cluster = sharing();
+  cluster.nodes[1]->report(2, "line");
+  cluster.nodes[1]->finish(5);
+  cluster.run();
+  EXPECT_EQ(cluster.coordinator.takeReports(),
+            (std::vector{OtherMachines::Report{2, "line"}}));
+  cluster.nodes[0]->report(1, "another");
+  cluster.nodes[0]->fail({0, 1, Error{"rank 1 died", Error::Fault::Rank}});
+  cluster.run();
+  EXPECT_EQ(cluster.coordinator.takeReports(),
+            (std::vector{OtherMachines::Report{1, "another"}}));
+}
+
 TEST(Sharing, AReportThatIsTooLongEndsTheMachine) {
   Cluster cluster = sharing();
   for (int n = 0; n < 65; ++n) { // each a MiB of one line
