@@ -57,6 +57,8 @@ public:
   const std::string &lastError() const { return last; }
   /// The one that the coordinator has drawn; 0 before the first proof.
   uint64_t incarnation() const { return drawn; }
+  /// The address at which the coordinator was reached.
+  std::string address() const { return current.host(); }
   /// The address of this machine on the connection.
   std::string ownAddress() const { return localAddress(socket).host(); }
   /// How many bytes are still to be sent.

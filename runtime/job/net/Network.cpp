@@ -140,10 +140,14 @@ void Network::work() {
   if (client && client->isOpen() &&
       (!node.hasConnection() || (isLast && client->isFlushed())))
     client->close();
-  if (all.empty() && !node.machines().empty())
+  if (all.empty() && !node.machines().empty()) {
     for (const StartMessage::Machine &each : node.machines())
       all.push_back({each.address, int(each.firstRank), int(each.ranks),
                      each.memory, each.openFiles});
+    // Machine 0 does not know by which of its addresses others reach it.
+    if (client && all[0].address.empty())
+      all[0].address = client->address();
+  }
   spread();
 }
 

@@ -65,6 +65,7 @@ TEST_F(MachinesTest, TheyJoinFailAndKnowTheFirstFailure) {
     ASSERT_TRUE(machine) << machine.error().message;
   ASSERT_EQ((*machines[1])->peers().size(), 3u);
   EXPECT_EQ((*machines[1])->peers()[2].firstRank, 4);
+  EXPECT_EQ((*machines[1])->describe(0), "machine 0 (127.0.0.1)");
   // A failure ends the ranks of every machine.
   std::vector<std::unique_ptr<JobControl>> jobs;
   for (Joined &machine : machines) {
