@@ -33,6 +33,13 @@ struct LaunchedRank {
   bool diedOfSignal() const {
     return process && process->endSignal() && !killed;
   }
+  /// True once the rank has died: by such a signal or, of a guest, whose signal
+  /// only its parent learns, without a word.
+  bool hasDied() const {
+    bool isSilent = process && !process->isRunning() && !killed &&
+                    !process->isEndKnown() && !finished && !error;
+    return diedOfSignal() || isSilent;
+  }
 };
 
 /// Starts the children of a job and lets its guests in. Its end is theirs: it

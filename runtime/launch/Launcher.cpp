@@ -235,7 +235,7 @@ private:
     if (!rank.process || !rank.process->reap())
       return;
     drain(number);
-    if (rank.diedOfSignal())
+    if (rank.hasDied())
       tellElsewhere();
     if (rank.isGood() || first >= 0 || interrupted || stalled ||
         failedElsewhere())
@@ -365,7 +365,7 @@ private:
     // A rank's death explains more than the errors that other ranks report
     // about it.
     for (int rank : ranksHere())
-      if (ranks[rank].diedOfSignal())
+      if (ranks[rank].hasDied())
         return Error{fmt::format("{} {}", options.nameOf(rank),
                                  ranks[rank].process->describeEnd()),
                      Error::Fault::Rank};

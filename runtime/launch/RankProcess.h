@@ -54,6 +54,7 @@ public:
   /// Called after the end. True unless the process is known to have failed:
   /// nobody but its parent learns how a process ends.
   bool hasSucceeded() const { return !status || *status == 0; }
+  bool isEndKnown() const { return status.has_value(); }
   /// The signal that has ended it; 0: none that is known.
   int endSignal() const;
   /// "was killed by signal 9 (Killed)".
