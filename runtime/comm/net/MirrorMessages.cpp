@@ -75,6 +75,10 @@ Result<void> NetCommunicator::arrived(int peer, const Frame &frame) {
     return {};
   }
   case FrameKind::Leave: {
+    // Others may believe that it has left once all have answered: what it has
+    // started must be known by then.
+    if (auto applied = applyStarts(); !applied)
+      return applied;
     sender.leaves = true;
     Frame answer;
     answer.kind = FrameKind::Bye;
