@@ -103,35 +103,41 @@ TEST(CommThreads, DoNothingOnceTheyAreStopped) {
   });
 }
 
-// Like the thread that has created them: otherwise bits would depend on which
-// thread sums.
+// Like the thread that has created them, or has started the operation:
+// otherwise bits would depend on which thread sums.
 TEST(CommThreads, FlushDenormalsAsTheRankDoes) {
-  for (bool flushes : {false, true}) {
-    Flags flags;
-    expectAllWell(2, [&](Communicator &communicator) -> std::string {
-      constexpr unsigned both = 1u << 15 | 1u << 6;
-      _mm_setcsr(flushes ? _mm_getcsr() | both : _mm_getcsr() & ~both);
-      communicator.setCommThreads(2);
-      Sum sum(communicator, 400'000);
-      fill(communicator, sum);
-      for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e)
-        sum.input[e] = std::numeric_limits<float>::denorm_min();
-      auto request = communicator.start(sum.collective);
-      if (!request || !comesByItself(sum))
-        return "nobody worked";
-      ++flags.words[0];
-      flags.await(0, 2);
-      if (!communicator.wait(*request))
-        return "failed";
-      for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e) {
-        uint32_t bits;
-        std::memcpy(&bits, &sum.output[e], sizeof(bits));
-        if (bits != (flushes ? 0u : 2u))
-          return "a sum of denormals has bits " + std::to_string(bits);
-      }
-      return "";
-    });
-  }
+  for (auto run : {runOverShm, runOverMachines<2>})
+    for (bool flushes : {false, true}) {
+      Flags flags;
+      auto outcomes = run(
+          {.ranks = 2, .sharedSize = 32 << 20},
+          [&](Communicator &communicator) -> std::string {
+            constexpr unsigned both = 1u << 15 | 1u << 6;
+            _mm_setcsr(flushes ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+            communicator.setCommThreads(2);
+            Sum sum(communicator, 400'000);
+            fill(communicator, sum);
+            for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e)
+              sum.input[e] = std::numeric_limits<float>::denorm_min();
+            auto request = communicator.start(sum.collective);
+            if (!request || !comesByItself(sum))
+              return "nobody worked";
+            ++flags.words[0];
+            flags.await(0, 2);
+            if (!communicator.wait(*request))
+              return "failed";
+            for (int64_t e = 0; e + 1 < sum.transfer.inner; ++e) {
+              uint32_t bits;
+              std::memcpy(&bits, &sum.output[e], sizeof(bits));
+              if (bits != (flushes ? 0u : 2u))
+                return "a sum of denormals has bits " + std::to_string(bits);
+            }
+            return "";
+          },
+          "");
+      for (const RankOutcome &outcome : outcomes)
+        EXPECT_EQ(outcome.text, "");
+    }
 }
 
 // The rank is killed at some moment during its threads' work, or after it; the

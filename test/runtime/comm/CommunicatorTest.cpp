@@ -81,9 +81,10 @@ TEST_P(CommunicatorTest, EveryCollectiveEqualsItsDefinition) {
 TEST_P(CommunicatorTest, DisjointAndOverlappingGroupsWorkInAnyOrderOfMembers) {
   expectAllWell({.ranks = 5}, [](Communicator &communicator) {
     // Every rank visits the groups that it belongs to in this order.
-    const Ranks groups[] = {{0, 1}, {3, 2}, {4, 0, 2},
-                            {1, 3}, {4},    {4, 3, 2, 1, 0},
-                            {0, 1}, {2, 3}, {0, 1, 2, 3, 4}};
+    const Ranks groups[] = {{0, 1},         {3, 2}, {4, 0, 2},
+                            {1, 3},         {4},    {4, 3, 2, 1, 0},
+                            {0, 1},         {2, 3}, {0, 1, 2, 3, 4},
+                            {0, 3, 1, 4, 2}}; // in which machines take turns
     for (const Ranks &ranks : groups)
       if (std::count(ranks.begin(), ranks.end(), communicator.rank()))
         if (std::string text = runAllKinds(communicator, ranks); !text.empty())

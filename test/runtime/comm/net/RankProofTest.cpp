@@ -115,18 +115,17 @@ TEST(RankProof, EachChangedByteEndsIt) {
 }
 
 TEST(RankProof, WhatWasSaidOnceIsNoProofAgain) {
-  static Conversation before;
-  before = talk(keyOf(1), pairing(), keyOf(1), pairing());
+  Conversation before = talk(keyOf(1), pairing(), keyOf(1), pairing());
+  ASSERT_EQ(before.error, "");
   // The called rank draws another number, so an old conversation does not fit.
-  Conversation said = talk(keyOf(1), pairing(), keyOf(1), pairing(),
-                           [](int message, Octets &bytes) {
-                             if (message == 0)
-                               bytes = before.hello;
-                             if (message == 2)
-                               bytes = before.proof;
-                           });
-  EXPECT_FALSE(said.called->isDone());
-  EXPECT_EQ(said.error, "it has another key");
+  Octets answer, nothing;
+  RankProof called = RankProof::ofCalled(keyOf(1), pairing(), 200);
+  ASSERT_TRUE(called.receive(before.hello, answer));
+  EXPECT_NE(answer, before.answer);
+  Result<void> refused = called.receive(before.proof, nothing);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "it has another key");
+  EXPECT_FALSE(called.isDone());
 }
 
 } // namespace
