@@ -161,7 +161,7 @@ private:
   };
   void pump();
 
-  // WireWork.cpp
+  // WirePlans.cpp
   /// Finds what this rank has to send and to receive.
   void plan(WireTask &task) const;
   void planCopies(WireTask &task) const;
@@ -175,6 +175,8 @@ private:
   int machineOf(const WireTask &task, int member) const {
     return machines.machineOf(task.group->ranks[member]);
   }
+
+  // WireWork.cpp
   Result<void> advance();
   void sendAll(const std::shared_ptr<WireTask> &task);
   void sendRow(const std::shared_ptr<WireTask> &task, WorkRow row,
@@ -208,6 +210,8 @@ private:
   /// expects another piece, or none.
   std::optional<uint64_t> expectedBytes(WireTask &task, int peer,
                                         const Frame &frame) const;
+
+  // WireSums.cpp
   Result<void> addPartial(const std::shared_ptr<WireTask> &task,
                           const Frame &frame, const Piece &piece);
   Result<void> addResult(const std::shared_ptr<WireTask> &task,
