@@ -25,7 +25,7 @@ def refusal(*options):
     (("--rendezvous", "a"), ("--rendezvous a, but nothing says how many",)),
     (("--machines", 2, "--machine", 2, "--rendezvous", "a"), ("--machine 2, but with --machines 2", "0 to 1")),
     (("--machines", 2, "--machine", 1, "--rendezvous", "a:0"), ("'a:0' is not HOST[:PORT]", "1 to 65535")),
-    (("--machines", 2, "--machine", 1, "--rendezvous", "a"), ("ranks of different machines cannot communicate yet", "--whole-plan")),
+    (("--machines", 2, "--machine", 1, "--rendezvous", "a"), ("a job of 2 machines needs a key", "--key job.key")),
     (("--whole-plan",), ("--whole-plan is for several machines",)),
     (("--interface", "eth0"), ("--interface is for several machines",)),
     (("--machines", 0), ("--machines", "1")),
