@@ -59,10 +59,15 @@ struct Placed {
 };
 } // namespace
 
-/// Places buffers one after another, each into the smallest gap between those
-/// that it overlaps in time, or after them. Returns the end.
+namespace {
+/// The gap that a buffer is placed into: the smallest one, or the lowest.
+enum class Fit { Best, First };
+} // namespace
+
+/// Places buffers one after another, each into a gap between those that it
+/// overlaps in time, or after them. Returns the end.
 static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
-                     llvm::ArrayRef<int> order, int64_t barrier) {
+                     llvm::ArrayRef<int> order, int64_t barrier, Fit rule) {
   std::vector<Placed> placed; // by offset
   placed.reserve(order.size());
   int64_t end = 0;
@@ -76,7 +81,8 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
     int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
     auto fit = [&](int64_t start, int64_t limit) {
       int64_t gap = limit - start;
-      if (gap >= buffer.size && gap < bestSize) {
+      bool isBetter = rule == Fit::First ? best < 0 : gap < bestSize;
+      if (gap >= buffer.size && isBetter) {
         best = start;
         bestSize = gap;
       }
@@ -109,7 +115,7 @@ static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
 
 /// The limits of the search for a better order, in rounds and in pairs of
 /// buffers, and the ratio to the lower bound at which it stops.
-static constexpr double maxRounds = 600, maxComparisons = 1e8,
+static constexpr double maxRounds = 4000, maxComparisons = 1e8,
                         nearEnough = 1.005;
 /// Rounds without a better packing before the search returns to the best.
 static constexpr int patience = 40;
@@ -151,8 +157,9 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
   std::vector<PackedBuffer> best(buffers.begin(), buffers.end());
   std::vector<int> bestOrder(buffers.size());
   std::iota(bestOrder.begin(), bestOrder.end(), 0);
-  auto attempt = [&](const std::vector<int> &order, const char *name) {
-    int64_t size = place(buffers, order, barrier);
+  auto attempt = [&](const std::vector<int> &order, const char *name,
+                     Fit rule) {
+    int64_t size = place(buffers, order, barrier, rule);
     if (size >= packing.size)
       return false;
     packing.size = size;
@@ -171,14 +178,15 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
       return std::tuple(!buffers[x].isLow, keys[x], x) <
              std::tuple(!buffers[y].isLow, keys[y], y);
     });
-    attempt(order, name);
+    attempt(order, name, Fit::Best);
+    attempt(order, name, Fit::First);
     if (packing.size == packing.lowerBound)
       break;
   }
 
   // Starting with the best order, buffers that lie too high come earlier in the
   // next round. The distance is random, so that rounds do not repeat: often
-  // far, often a little.
+  // far, often a little. The two rules for gaps take turns.
   const double count = buffers.size();
   const int rounds = static_cast<int>(
       std::min(maxRounds, maxComparisons / (count * count + 1)));
@@ -206,7 +214,7 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
     llvm::sort(order, [&](int x, int y) {
       return std::pair(due[x], x) < std::pair(due[y], y);
     });
-    if (attempt(order, "squeaky wheel"))
+    if (attempt(order, "squeaky wheel", round % 2 ? Fit::First : Fit::Best))
       sinceBest = 0;
   }
   std::copy(best.begin(), best.end(), buffers.begin());

@@ -62,7 +62,8 @@ struct Packing {
 /// Gives each buffer an offset, a multiple of `alignment`, so that buffers that
 /// are live at one position do not overlap. Minimises the size: dynamic storage
 /// allocation is NP-hard (Garey, Johnson 1979), so buffers are placed best-fit
-/// in several greedy orders (by size, by lifetime, by their product, by start).
+/// and first-fit in several greedy orders (by size, by lifetime, by their
+/// product, by start).
 /// The best order is then refined in rounds: buffers that lie above the lower
 /// bound are moved forward in the order by a random distance (squeaky wheel
 /// optimization: Joslin, Clements 1999). The number of rounds depends on the

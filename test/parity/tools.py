@@ -139,10 +139,10 @@ class Case:
                     *axis, *pipe, *self.spec.options, *more)[1]
 
     def compile(self, onnx, plan, optimizer, *more):
-        """The plan, whose arena is within 1 % and a kilobyte of its lower bound on every row."""
+        """The plan, whose arena is within 1.5 % of its lower bound, which may be out of reach, on every row."""
         self.notes(onnx, plan, optimizer, *more)
         memory = inspect(plan)["memory_per_rank"]
-        assert memory["total"] <= 1.01 * memory["lower_bound"] + 1024
+        assert memory["total"] <= 1.015 * memory["lower_bound"]
         return plan
 
 
