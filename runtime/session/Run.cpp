@@ -44,9 +44,9 @@ Result<void> Run::run() {
   if (prepared->resumed)
     EndSignals::endAtOnce(Error::Fault::Preempted);
   hasBegun = true;
-  if (Result<void> joined = joinOthers(); !joined)
-    return joined;
-  Result<void> ran = runPrepared();
+  Result<void> ran = joinOthers();
+  if (ran)
+    ran = runPrepared();
   // What has failed before or after the ranks ran is told here; else the
   // launcher has told it.
   if (!ran && others)
