@@ -57,7 +57,8 @@ def test_links_are_cut_and_mended(pair):
         a.mend(), b.mend()
         assert reaches(a, "b")
     b.lose(0.1), b.limit("10mbit")
-    assert reaches(a, "b")
+    # Of ten packets one is lost, so an attempt may take too long.
+    assert any(reaches(a, "b") for _ in range(5))
 
 
 def test_names_may_lead_to_loopback_or_nowhere(make):
