@@ -220,21 +220,21 @@ Result<void> LocalMember::meet(uint64_t filledBegin, uint64_t filledEnd) {
     ring(number);
   }
   auto isOver = [&] { return int32_t(job.barriersOver.load() - number) >= 0; };
-  if (spinUntil(begin, static_cast<int64_t>(job.spinNanoseconds), isOver))
-    return {};
   Result<void> result;
-  job.sleepers.fetch_add(1);
-  while (result && !isOver()) {
-    int64_t before = monotonicNanoseconds();
-    result = health();
-    if (!result)
-      break;
-    sleepWhile(job.barriersOver, number - 1);
-    // The others are checked only after a sleep that nobody ended.
-    if (!isOver() && monotonicNanoseconds() - before >= 90'000'000)
-      result = checkMissing();
+  if (!spinUntil(begin, static_cast<int64_t>(job.spinNanoseconds), isOver)) {
+    job.sleepers.fetch_add(1);
+    while (result && !isOver()) {
+      int64_t before = monotonicNanoseconds();
+      result = health();
+      if (!result)
+        break;
+      sleepWhile(job.barriersOver, number - 1);
+      // The others are checked only after a sleep that nobody ended.
+      if (!isOver() && monotonicNanoseconds() - before >= 90'000'000)
+        result = checkMissing();
+    }
+    job.sleepers.fetch_sub(1);
   }
-  job.sleepers.fetch_sub(1);
   if (result && job.lastToCome.load() != self)
     addAwaited(job.lastToCome.load(),
                static_cast<uint64_t>(monotonicNanoseconds() - begin));
@@ -338,7 +338,11 @@ Result<std::unique_ptr<JobMember>> joinJob(std::span<const int> descriptors,
   POLYRANK_ASSIGN(page, JobPage::map(descriptors[0]));
   if (descriptors.size() != (page.isShared() ? 2 : 1))
     return others;
-  if (!page.here().has(rank) && rank >= 0 && rank < page.worldSize())
+  if (rank < 0 || rank >= page.worldSize())
+    return Error{"rank " + std::to_string(rank) + " is none of the " +
+                     std::to_string(page.worldSize()) + " ranks of the job",
+                 Error::Fault::Rank};
+  if (!page.here().has(rank))
     return Error{"rank " + std::to_string(rank) +
                      " runs on another machine: this one has ranks " +
                      std::to_string(page.here().first) + " to " +
@@ -353,10 +357,6 @@ Result<std::unique_ptr<JobMember>> joinJob(std::span<const int> descriptors,
                        std::strerror(errno),
                    Error::Fault::Rank};
   }
-  if (rank < 0 || rank >= page.worldSize())
-    return Error{"rank " + std::to_string(rank) + " is none of the " +
-                     std::to_string(page.worldSize()) + " ranks of the job",
-                 Error::Fault::Rank};
   RankState &state = page.rank(rank);
   RankPhase starting = RankPhase::Starting;
   if (!state.phase.compare_exchange_strong(starting, RankPhase::Joining))
