@@ -1,5 +1,5 @@
-// The interface of what moves data between ranks: implemented by shm, later by
-// nccl and mpi.
+// The interface of what moves data between ranks. Implemented by shm, for the
+// ranks of one machine, and by net, for those of several.
 
 #pragma once
 

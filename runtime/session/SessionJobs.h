@@ -21,7 +21,8 @@ class SessionJobs {
 public:
   struct Options {
     const LoadedPlan *plan = nullptr;
-    const Evaluation *evaluation = nullptr; // null: the session evaluates not
+    const Evaluation *evaluation =
+        nullptr; // null: the session does not evaluate
     int threadsPerRank = 1;
     /// True if each thread of the ranks has a core that nobody else needs.
     bool alone = false;

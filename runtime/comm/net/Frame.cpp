@@ -11,9 +11,10 @@
 namespace polyrank::runtime::net {
 namespace {
 
-/// The fields between incarnation and checksum, in the order of the bytes.
-template <class Archive, class Header>
-void fields(Archive &archive, Header &frame) {
+/// The fields of a header before its own checksum, in the order of the bytes.
+/// `kind` is the number of the frame's kind, and `unused` is 0.
+template <class Archive, class Header, class Kind, class Byte>
+void fields(Archive &archive, Header &frame, Kind &kind, Byte &unused) {
   archive.integer(frame.incarnation);
   archive.integer(frame.group);
   archive.integer(frame.operation);
@@ -21,6 +22,13 @@ void fields(Archive &archive, Header &frame) {
   archive.integer(frame.bytes);
   archive.integer(frame.piece);
   archive.integer(frame.unit);
+  archive.integer(kind);
+  archive.integer(frame.stage);
+  archive.integer(frame.collective);
+  archive.integer(frame.dtype);
+  archive.integer(frame.reduction);
+  archive.integer(unused);
+  archive.integer(frame.checksum);
 }
 
 Error damaged(const std::string &what) {
@@ -44,14 +52,9 @@ uint64_t checksumOf(std::span<const std::byte> bytes) {
 
 std::array<std::byte, Frame::size> encode(const Frame &frame) {
   WireWriter writer;
-  fields(writer, frame);
-  writer.integer(static_cast<uint16_t>(frame.kind));
-  writer.integer(frame.stage);
-  writer.integer(frame.collective);
-  writer.integer(frame.dtype);
-  writer.integer(frame.reduction);
-  writer.integer(uint8_t(0));
-  writer.integer(frame.checksum);
+  const uint16_t kind = static_cast<uint16_t>(frame.kind);
+  const uint8_t unused = 0;
+  fields(writer, frame, kind, unused);
   writer.integer(
       checksumOf(std::as_bytes(std::span<const uint8_t>(writer.bytes))));
   std::array<std::byte, Frame::size> bytes;
@@ -68,14 +71,7 @@ Result<Frame> decode(std::span<const std::byte, Frame::size> bytes,
   uint16_t kind = 0;
   uint8_t unused = 0;
   uint64_t sum = 0;
-  fields(reader, frame);
-  reader.integer(kind);
-  reader.integer(frame.stage);
-  reader.integer(frame.collective);
-  reader.integer(frame.dtype);
-  reader.integer(frame.reduction);
-  reader.integer(unused);
-  reader.integer(frame.checksum);
+  fields(reader, frame, kind, unused);
   reader.integer(sum);
   if (sum != checksumOf(bytes.first(sumAt)))
     return damaged("a header has changed on its way");

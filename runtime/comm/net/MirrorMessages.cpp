@@ -1,4 +1,4 @@
-// What comes from other machines, and is written into this one's control page
+// Messages of other machines, which are written into this one's control page
 // as if the sender stood in it.
 
 #include "runtime/comm/net/NetCommunicator.h"
@@ -96,7 +96,8 @@ Result<void> NetCommunicator::arrived(int peer, const Frame &frame) {
   case FrameKind::Partial:
   case FrameKind::Result:
   case FrameKind::Border:
-    return addPiece(peer, frame);
+    addPiece(peer, frame);
+    return {};
   }
   return wrong(peer, frame, "is of no kind");
 }

@@ -166,14 +166,7 @@ void NetCommunicator::hasStarted(const Operation &operation,
   uint64_t key = control.group(operation.group->entry).key;
   std::shared_ptr<WireTask> task;
   if (!operation.isExchange) {
-    task = std::make_shared<WireTask>();
-    static_cast<Task &>(*task) = operation;
-    task->transfers.assign(operation.collective.transfers.begin(),
-                           operation.collective.transfers.end());
-    task->permutation.assign(operation.collective.permutation.begin(),
-                             operation.collective.permutation.end());
-    task->collective.transfers = task->transfers;
-    task->collective.permutation = task->permutation;
+    task = std::make_shared<WireTask>(operation);
     task->key = key;
 #ifdef __SSE__
     task->floatMode = _mm_getcsr();
@@ -403,8 +396,7 @@ Result<void> NetCommunicator::work() {
   takePosted();
   if (auto applied = applyStarts(); !applied)
     return applied;
-  if (auto advanced = advance(); !advanced)
-    return advanced;
+  advance();
   pump();
   return {};
 }

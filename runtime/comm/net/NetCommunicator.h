@@ -40,9 +40,9 @@ public:
 
 private:
   using Bytes = std::vector<std::byte>;
-  /// How much of a value goes into one frame.
+  /// The most bytes of a value that go into one frame.
   static constexpr uint64_t valuePiece = 1 << 18;
-  /// What one rank has to copy from one other rank.
+  /// The copies that one rank makes of one other rank's data.
   struct Incoming {
     int member = 0; // the source
     WorkRow row;    // its parts
@@ -58,9 +58,9 @@ private:
   };
   /// An operation that this rank has started and that crosses machines, as the
   /// wire thread knows it.
-  struct WireTask : Task {
-    std::vector<Transfer> transfers;
-    std::vector<int32_t> permutation;
+  struct WireTask : OwnedTask {
+    using OwnedTask::OwnedTask;
+
     uint64_t key = 0; // of the group
     uint32_t floatMode = 0;
     bool hasSent = false; // its sends are under way
@@ -83,7 +83,7 @@ private:
     std::vector<int64_t> starts; // of the transfers in the elements
     std::vector<Unit> units;     // of which this rank does something
   };
-  /// What a channel's sender tells its receiver of it.
+  /// A channel, as its sender describes it to its receiver.
   struct ChannelMessage {
     uint64_t bytes, offset;
     uint32_t slots, firstRecord;
@@ -102,7 +102,7 @@ private:
 
   NetCommunicator(JobMember &job, WirePage page, const RankMachines &machines);
 
-  // What the rank's thread does.
+  // Called in the rank's thread.
   Result<void> join(std::span<const int> files, const PlanHash &program);
   Result<void> awaitPeers();
   void hasCreated(const LocalGroup &group) override;
@@ -154,7 +154,8 @@ private:
   Result<void> freeSlot(int peer, const Frame &frame, const Bytes &body);
   void ringChannel(shm::ChannelHeader &header) const;
 
-  // What is sent piece by piece, when the connection has room.
+  // Sends one operation's data to one rank piece by piece, whenever the
+  // connection has room.
   struct Stream {
     uint32_t next = 0, pieces = 0;
     std::function<void(uint32_t piece)> send;
@@ -167,7 +168,8 @@ private:
   void planCopies(WireTask &task) const;
   void planSums(WireTask &task) const;
   void planBorders(WireTask &task) const;
-  /// What a member takes from another one, if it has to be sent at all.
+  /// The part of a source's data that a member takes; empty if nothing has to
+  /// be sent.
   WorkRow rowOf(const WireTask &task, int source, int taker) const;
   bool takes(const WireTask &task, int taker, int source) const;
   /// The member of a machine that works on a unit.
@@ -177,7 +179,7 @@ private:
   }
 
   // WireWork.cpp
-  Result<void> advance();
+  void advance();
   void sendAll(const std::shared_ptr<WireTask> &task);
   void sendRow(const std::shared_ptr<WireTask> &task, WorkRow row,
                FrameKind kind, int target);
@@ -195,7 +197,7 @@ private:
                  const Frame &frame, Piece piece);
   std::shared_ptr<WireTask> taskOf(const Frame &frame) const;
   Result<std::byte *> placeOfPiece(int peer, const Frame &frame);
-  Result<void> addPiece(int peer, const Frame &frame);
+  void addPiece(int peer, const Frame &frame);
   /// Where a piece can be received because its bytes lie there as they come.
   std::byte *bufferOf(WireTask &task, const Frame &frame) const;
   /// Elements [from, to) of a member's output, if they are neighbours.
@@ -203,7 +205,7 @@ private:
                       int64_t to) const;
   /// The members of this machine that a result is for.
   std::vector<int> takersOf(const WireTask &task, const Unit &unit) const;
-  Result<void> addCopy(WireTask &task, const Frame &frame, const Piece &piece);
+  void addCopy(WireTask &task, const Frame &frame, const Piece &piece);
   Incoming *incomingOf(WireTask &task, const Frame &frame) const;
   Unit *unitOf(WireTask &task, const Frame &frame) const;
   /// The bytes that this rank expects in the frame's piece; nothing if it
@@ -212,10 +214,10 @@ private:
                                         const Frame &frame) const;
 
   // WireSums.cpp
-  Result<void> addPartial(const std::shared_ptr<WireTask> &task,
-                          const Frame &frame, const Piece &piece);
-  Result<void> addResult(const std::shared_ptr<WireTask> &task,
-                         const Frame &frame, const Piece &piece);
+  void addPartial(const std::shared_ptr<WireTask> &task, const Frame &frame,
+                  const Piece &piece);
+  void addResult(const std::shared_ptr<WireTask> &task, const Frame &frame,
+                 const Piece &piece);
   /// Adds this machine's members of a stage to a piece of a sum.
   void sumPiece(const std::shared_ptr<WireTask> &task, const Unit &unit,
                 size_t stage, uint32_t piece, const std::byte *partial);
@@ -233,7 +235,8 @@ private:
   struct FarRank {
     std::atomic<JobMember::Presence> presence = JobMember::Presence::Expected;
     std::atomic<uint32_t> process = 0;
-    // Of the wire thread; `why` it is gone is written before `presence`.
+    // Written by the wire thread; `why` the rank is gone comes before
+    // `presence`.
     std::string why;
     bool leaves = false; // it has said so
   };
@@ -248,13 +251,13 @@ private:
   std::atomic<bool> ends = false;
   std::thread wireThread;
 
-  // Of the rank's thread.
+  // Used by the rank's thread.
   bool hasTold = false; // what it waits for
   uint64_t beats = 0;
   std::vector<std::pair<int, uint64_t>> suspected;
   std::vector<uint64_t> suspectedBeats;
 
-  // Of the wire thread.
+  // Used by the wire thread.
   std::map<uint64_t, LocalGroup> foreign; // groups of others, by key
   std::deque<PendingStart> pending;
   std::map<std::pair<int, uint64_t>, uint32_t> channelNumbers; // of senders

@@ -43,8 +43,6 @@ void NetCommunicator::addBorders(WireTask &task) {
   row.starts.push_back(0);
   for (const Transfer &transfer : task.transfers)
     row.starts.push_back(row.starts.back() + transfer.outer * transfer.inner);
-  std::vector<std::vector<shm::BufferOffsets>> rings;
-  rings.reserve(task.borders.size());
   std::vector<Places> places;
   for (int m = 0; m < task.group->members(); ++m) {
     auto border = task.borders.find(m);
@@ -59,13 +57,11 @@ void NetCommunicator::addBorders(WireTask &task) {
   --task.left;
 }
 
-Result<void> NetCommunicator::addPartial(const std::shared_ptr<WireTask> &task,
-                                         const Frame &frame,
-                                         const Piece &piece) {
+void NetCommunicator::addPartial(const std::shared_ptr<WireTask> &task,
+                                 const Frame &frame, const Piece &piece) {
   Unit &unit = *unitOf(*task, frame);
   ++unit.nextPartial[frame.stage];
   sumPiece(task, unit, frame.stage, frame.piece, piece.bytes.data());
-  return {};
 }
 
 void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
@@ -163,13 +159,11 @@ void NetCommunicator::deliver(const std::shared_ptr<WireTask> &task,
             std::move(result));
 }
 
-Result<void> NetCommunicator::addResult(const std::shared_ptr<WireTask> &task,
-                                        const Frame &frame,
-                                        const Piece &piece) {
+void NetCommunicator::addResult(const std::shared_ptr<WireTask> &task,
+                                const Frame &frame, const Piece &piece) {
   Unit &unit = *unitOf(*task, frame);
   ++unit.nextResult;
   deliver(task, unit, frame.piece, piece, frame.stage);
-  return {};
 }
 
 } // namespace polyrank::runtime::net

@@ -43,7 +43,7 @@ const Part *onlyPart(const std::vector<int64_t> &starts,
 
 /// Begins to send what operations have whose turn has come, and ends those of
 /// which nothing is left.
-Result<void> NetCommunicator::advance() {
+void NetCommunicator::advance() {
   for (const std::shared_ptr<WireTask> &task : tasks) {
     if (slotOf(*task).turn.load(std::memory_order_acquire) != task->turn() + 1)
       continue;
@@ -56,7 +56,6 @@ Result<void> NetCommunicator::advance() {
       finishPieces(*task, 1);
     return isDone;
   });
-  return {};
 }
 
 void NetCommunicator::sendAll(const std::shared_ptr<WireTask> &task) {
@@ -295,10 +294,10 @@ std::byte *NetCommunicator::bufferOf(WireTask &task, const Frame &frame) const {
   return nullptr;
 }
 
-Result<void> NetCommunicator::addPiece(int peer, const Frame &frame) {
+void NetCommunicator::addPiece(int peer, const Frame &frame) {
   std::shared_ptr<WireTask> task = taskOf(frame);
   if (!task)
-    return {}; // the job is over
+    return; // the job is over
   --task->left;
   Piece piece;
   if (buffers[peer])
@@ -315,8 +314,8 @@ Result<void> NetCommunicator::addPiece(int peer, const Frame &frame) {
   }
 }
 
-Result<void> NetCommunicator::addCopy(WireTask &task, const Frame &frame,
-                                      const Piece &piece) {
+void NetCommunicator::addCopy(WireTask &task, const Frame &frame,
+                              const Piece &piece) {
   Incoming &incoming = *incomingOf(task, frame);
   const WorkRow &row = incoming.row;
   std::span<const std::byte> bytes = piece.bytes;
@@ -337,13 +336,12 @@ Result<void> NetCommunicator::addCopy(WireTask &task, const Frame &frame,
       Places places = placesOf(task, taker);
       copyTo([&](size_t t) { return places.output(t); });
     }
-    return {};
+    return;
   }
   auto &[border, offsets] = task.borders[incoming.member];
   copyTo([&](size_t t) { return border.data() + offsets[t].input; });
   if (--task.bordersLeft == 0 && task.hasSent)
     addBorders(task);
-  return {};
 }
 
 } // namespace polyrank::runtime::net

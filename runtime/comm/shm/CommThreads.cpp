@@ -43,19 +43,20 @@ void ShmCommunicator::stopCommThreads() {
   shared.clear();
 }
 
+ShmCommunicator::OwnedTask::OwnedTask(const Operation &operation)
+    : Task(operation), transfers(operation.collective.transfers.begin(),
+                                 operation.collective.transfers.end()),
+      permutation(operation.collective.permutation.begin(),
+                  operation.collective.permutation.end()) {
+  collective.transfers = transfers;
+  collective.permutation = permutation;
+}
+
 /// Called before any rank can begin to work on the operation.
 void ShmCommunicator::share(const Operation &operation) {
   if (commThreads.empty())
     return;
-  auto task = std::make_shared<SharedTask>();
-  static_cast<Task &>(*task) = operation;
-  task->own = operation.own;
-  task->transfers.assign(operation.collective.transfers.begin(),
-                         operation.collective.transfers.end());
-  task->permutation.assign(operation.collective.permutation.begin(),
-                           operation.collective.permutation.end());
-  task->collective.transfers = task->transfers;
-  task->collective.permutation = task->permutation;
+  auto task = std::make_shared<SharedTask>(operation);
   std::lock_guard lock(sharedMutex);
   shared.push_back(std::move(task));
 }

@@ -118,13 +118,22 @@ protected:
     bool isExchange = false, isSmall = false, isDone = false;
     Completion completion;
   };
-  /// An operation as communication threads know it. It is a copy of their own,
-  /// since the rank may have finished or given up the operation while they
-  /// still look at it.
-  struct SharedTask : Task {
-    WorkRow own;
+  /// An operation as another thread than the rank's own knows it. It owns what
+  /// the collective names, since the rank may have finished or given up the
+  /// operation while that thread still looks at it.
+  struct OwnedTask : Task {
+    explicit OwnedTask(const Operation &operation);
+    OwnedTask(const OwnedTask &) = delete;
+
     std::vector<Transfer> transfers;
     std::vector<int32_t> permutation;
+  };
+  /// An operation as communication threads know it.
+  struct SharedTask : OwnedTask {
+    explicit SharedTask(const Operation &operation)
+        : OwnedTask(operation), own(operation.own) {}
+
+    WorkRow own;
   };
   struct OpenCollective {
     uint64_t request = 0;
