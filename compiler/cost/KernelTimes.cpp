@@ -72,7 +72,7 @@ void KernelTimes::read(Operation &op, Value source, const KernelPlace &place) {
       }))
     return;
   kernels.push_back(place);
-  // Of a table the rows that are looked up are read.
+  // A lookup reads only the rows of its table that it looks up.
   bool isTable = isa<graph::GatherOp>(op) && source == op.getOperand(0);
   bytes[&op] += isTable ? getBytes(op.getResult(0)) : getBytes(source);
 }

@@ -32,7 +32,8 @@ readLinks(ArrayRef<std::string> texts, sharding::MeshAttr mesh) {
   return llvm::to_vector(llvm::make_second_range(links));
 }
 
-/// The products' rates, of which --rates overrides those that it states.
+/// The rates of products: those of the machine's file, and --rates in place of
+/// those that it states.
 static SmallVector<rank::RateAttr>
 readRates(MLIRContext &context, const std::optional<MachineFile> &file,
           const std::optional<RatesSpec> &given) {
@@ -95,7 +96,7 @@ static Result<MachineFile> readMachineFile(const std::string &path,
   return file;
 }
 
-/// What the user calls the machine: the name in its file, and the options that
+/// The machine as its user knows it: the name in its file, and the options that
 /// override it.
 static std::string describe(const Options &options,
                             const std::optional<MachineFile> &file,

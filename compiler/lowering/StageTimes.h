@@ -12,18 +12,18 @@ namespace polyrank::lowering {
 /// other programs send: as long as its segments take on a clock of their own.
 struct StageTime {
   int64_t forward = 0;
-  /// Of the gradients of what the stage has received, and, if the schedule has
-  /// them apart, of its weights.
+  /// The time of the gradients of what the stage has received, and, if the
+  /// schedule has them apart, that of the gradients of its weights.
   int64_t backward = 0, weights = 0;
 
   int64_t getSum() const { return forward + backward + weights; }
 };
 
-/// The times of all stages of a module whose commands are final. Of the
-/// segments that start sums and those that add to them the latter count. A
-/// stage has no times if its commands are in no segments: with one microbatch
-/// stages run one by one. The last microbatch, which is in one block with the
-/// update, does not count. Emits an error if the module has no machine.
+/// The times of all stages of a module whose commands are final. Where some
+/// segments start sums and others add to them, the latter count. A stage has no
+/// times if its commands are in no segments: with one microbatch stages run one
+/// by one. The last microbatch, which is in one block with the update, does not
+/// count. Emits an error if the module has no machine.
 mlir::FailureOr<std::vector<StageTime>> getStageTimes(mlir::ModuleOp module);
 
 } // namespace polyrank::lowering

@@ -68,7 +68,7 @@ BucketClock::follow(ArrayRef<Operation *> walked,
         now = std::max(now, arrival) + length;
         arrival = 0;
       }
-      // What takes no time is computed with its readers.
+      // An op that takes no time is computed with its readers.
       if (arrival > 0)
         for (Value result : op->getResults())
           arrivals[result] = arrival;

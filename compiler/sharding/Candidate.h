@@ -17,7 +17,7 @@ struct Choice {
   sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
   uint32_t operands = 0;
   /// If a composite factor is split: the results that lack it stay partial sums
-  /// (graph::addsUp), instead of being reduced among the parts.
+  /// (Factor::addsUp), instead of being reduced among the parts.
   bool staysPartial = false;
 };
 

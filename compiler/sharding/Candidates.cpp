@@ -4,7 +4,6 @@
 #include "compiler/sharding/Candidates.h"
 
 #include "compiler/sharding/Why.h"
-#include "dialects/graph/PartialParts.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -232,7 +231,7 @@ SmallVector<Choice> polyrank::sharding::choicesOf(const SideTable &table,
   bool isFixed = false;
   for (const Arrival &arrival : reach.of(node).arrivals[subAxis]) {
     choices.push_back({Choice::Split, arrival.factor});
-    if (node.kind == NodeKind::Op && graph::addsUp(node.op, arrival.factor)) {
+    if (node.rule.factors[arrival.factor].addsUp) {
       choices.push_back({Choice::Split, arrival.factor});
       choices.back().staysPartial = true;
     }

@@ -99,13 +99,9 @@ BucketFiller::findEnds(Block &block, BucketClock::Stage stage) {
   return ends;
 }
 
-double BucketFiller::getDuration(const Group &group, size_t begin,
-                                 size_t count) const {
-  int64_t sent = 0;
-  for (size_t i = begin; i < begin + count; ++i)
-    sent += group.items[i].sent;
-  return static_cast<double>(model->getPicoseconds(
-      *getCollectiveKind(group.key().movement), group.key().axes, sent));
+double BucketFiller::getDuration(const BucketKey &key, int64_t sent) const {
+  return static_cast<double>(
+      model->getPicoseconds(*getCollectiveKind(key.movement), key.axes, sent));
 }
 
 std::vector<BucketFiller::Bucket>
@@ -113,8 +109,11 @@ BucketFiller::listBuckets(const Group &group) const {
   std::vector<Bucket> buckets;
   size_t begin = 0;
   for (size_t count : group.counts) {
+    int64_t sent = 0;
+    for (const auto &item : ArrayRef(group.items).slice(begin, count))
+      sent += item.sent;
     buckets.push_back({group.items[begin + count - 1].time,
-                       getDuration(group, begin, count),
+                       getDuration(group.key(), sent),
                        ArrayRef(group.members).slice(begin, count)});
     begin += count;
   }
@@ -123,11 +122,7 @@ BucketFiller::listBuckets(const Group &group) const {
 
 void BucketFiller::choose(Group &group, double freeFrom,
                           ArrayRef<LinkUse> uses) {
-  auto collective = *getCollectiveKind(group.key().movement);
-  auto duration = [&](int64_t sent) {
-    return static_cast<double>(
-        model->getPicoseconds(collective, group.key().axes, sent));
-  };
+  auto duration = [&](int64_t sent) { return getDuration(group.key(), sent); };
   auto chooseUpTo = [&](int64_t bytes) {
     return group.key().isStored
                ? chooseGathers(group.items, duration, bytes)

@@ -85,7 +85,7 @@ private:
   std::vector<Group> groupMembers(mlir::Block &block,
                                   llvm::ArrayRef<BucketMember> members,
                                   Part part);
-  double getDuration(const Group &group, size_t begin, size_t count) const;
+  double getDuration(const BucketKey &key, int64_t sent) const;
   std::vector<Bucket> listBuckets(const Group &group) const;
   void choose(Group &group, double freeFrom, llvm::ArrayRef<LinkUse> uses);
   double follow(llvm::ArrayRef<Group *> groups, double freeFrom,

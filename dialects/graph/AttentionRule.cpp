@@ -1,6 +1,5 @@
 // How attention and its gradient are split over devices.
 
-#include "dialects/graph/PartialParts.h"
 #include "dialects/graph/Parts.h"
 #include "dialects/graph/Random.h"
 
@@ -108,18 +107,11 @@ ShardingRule AttentionGradOp::getShardingRule() {
   if (getBiasGradient())
     rule.results.push_back(factors.likeScores(getBiasGradient()));
   rule.setPass(ReductionKind::Sum, 0, PartialPass::Alone);
-  return rule;
-}
-
-bool polyrank::graph::addsUp(Operation *op, int factor) {
-  auto grad = dyn_cast<AttentionGradOp>(op);
-  if (!grad)
-    return false;
   // The queries add up in the gradients of keys and values. (So do the keys in
   // that of the queries, but the parts of a query need all of its keys.)
-  ShardingRule rule = grad.getShardingRule();
-  return rule.factors[factor].kind == FactorKind::Composite &&
-         llvm::is_contained(rule.results[0][2], factor);
+  for (int factor : factors.queries)
+    rule.factors[factor].addsUp = queries == FactorKind::Composite;
+  return rule;
 }
 
 /// A device also knows the place of its block of the probabilities.

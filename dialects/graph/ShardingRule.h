@@ -41,6 +41,10 @@ struct Factor {
   FactorKind kind = FactorKind::Parallel;
   /// How the partial results of a Reduction factor combine.
   sharding::ReductionKind reduction = sharding::ReductionKind::Sum;
+  /// For a composite factor: the decomposition computes each result that lacks
+  /// the factor as a sum over its blocks, as the gradients of attention's keys
+  /// are a sum over the queries. Such a result may stay a partial sum.
+  bool addsUp = false;
 };
 
 /// How the dim of a tensor follows a halo factor: the device that has block
