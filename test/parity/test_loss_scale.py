@@ -1,6 +1,7 @@
 """Loss scales change no bit, and a gradient that is not finite on one rank skips the step on all of them."""
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ class Gains(torch.nn.Module):
     def forward(self, x):
         h = self.norm(self.first(x[:, :6] * self.gain)).tanh()
         return self.head(self.second(h).tanh()) + x[:, 6:] * self.late
+
+
+@pytest.fixture
+def tmp_path():
+    """A folder in memory: each step is saved, and a disk that is busy would make the run skip some (docs/checkpoints.md)."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
