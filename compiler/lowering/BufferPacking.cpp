@@ -42,73 +42,123 @@ int64_t LiveBytes::getLargest() const {
 }
 
 namespace {
-/// A placed buffer; the fields that are read most often fit into one cache
-/// line.
-struct Placed {
-  int64_t offset, end;
-  /// From its first to its last position.
-  Lifetime hull;
-  const PackedBuffer *buffer;
+/// The gap that a buffer is placed into: the smallest one, or the lowest.
+enum class Fit { Best, First };
 
-  bool overlaps(const Placed &other) const {
-    return hull.overlaps(other.hull) &&
-           ((buffer->lifetimes.size() == 1 &&
-             other.buffer->lifetimes.size() == 1) ||
-            buffer->overlaps(*other.buffer));
-  }
+/// Places the same buffers in many orders.
+class Placer {
+public:
+  Placer(llvm::MutableArrayRef<PackedBuffer> buffers, int64_t barrier);
+
+  /// Places the buffers one after another, each into a gap between those that
+  /// it overlaps in time, or after them. Returns the end.
+  int64_t place(llvm::ArrayRef<int> order, Fit rule);
+
+private:
+  llvm::ArrayRef<uint8_t> overlapsOf(int index);
+  void findOverlaps(int index);
+  int64_t findOffset(const PackedBuffer &buffer, Fit rule) const;
+  void insert(int index);
+
+  /// So many buffers have their overlaps in 64 MiB.
+  static constexpr size_t mostKept = 8192;
+
+  llvm::MutableArrayRef<PackedBuffer> buffers;
+  int64_t barrier;
+  std::vector<Lifetime> hulls; // from first to last position
+  /// By buffer: for each buffer 1 if they overlap in time. Of many buffers only
+  /// the latest one's are kept.
+  std::vector<std::vector<uint8_t>> overlaps;
+  /// The placed buffers by offset, in arrays of their own, so that a look over
+  /// all of them reads little memory.
+  /// @{
+  std::vector<int> placed;
+  std::vector<int64_t> offsets, ends;
+  /// @}
+  std::vector<int> found; // places in these arrays, ascending
+  size_t numFound = 0;
 };
 } // namespace
 
-namespace {
-/// The gap that a buffer is placed into: the smallest one, or the lowest.
-enum class Fit { Best, First };
-} // namespace
-
-/// Places buffers one after another, each into a gap between those that it
-/// overlaps in time, or after them. Returns the end.
-static int64_t place(llvm::MutableArrayRef<PackedBuffer> buffers,
-                     llvm::ArrayRef<int> order, int64_t barrier, Fit rule) {
-  std::vector<Placed> placed; // by offset
-  placed.reserve(order.size());
-  int64_t end = 0;
-  for (int index : order) {
-    PackedBuffer &buffer = buffers[index];
+Placer::Placer(llvm::MutableArrayRef<PackedBuffer> buffers, int64_t barrier)
+    : buffers(buffers), barrier(barrier),
+      overlaps(buffers.size() <= mostKept ? buffers.size() : 1),
+      found(buffers.size()) {
+  for (const PackedBuffer &buffer : buffers) {
     Lifetime hull = {INT64_MAX, INT64_MIN}; // nowhere
     for (const Lifetime &lifetime : buffer.lifetimes)
       hull = {std::min(hull.first, lifetime.first),
               std::max(hull.last, lifetime.last)};
-    Placed mine{0, 0, hull, &buffer};
-    int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
-    auto fit = [&](int64_t start, int64_t limit) {
-      int64_t gap = limit - start;
-      bool isBetter = rule == Fit::First ? best < 0 : gap < bestSize;
-      if (gap >= buffer.size && isBetter) {
-        best = start;
-        bestSize = gap;
-      }
-    };
-    auto fitBelow = [&](int64_t limit) {
-      fit(gapStart, std::min(limit, barrier));
-      if (!buffer.isLow)
-        fit(std::max(gapStart, barrier), limit);
-    };
-    for (const Placed &other : placed) {
-      if (!other.overlaps(mine))
-        continue;
-      fitBelow(other.offset);
-      gapStart = std::max(gapStart, other.end);
+    hulls.push_back(hull);
+  }
+}
+
+llvm::ArrayRef<uint8_t> Placer::overlapsOf(int index) {
+  bool isKept = overlaps.size() == buffers.size();
+  std::vector<uint8_t> &row = overlaps[isKept ? index : 0];
+  if (isKept && !row.empty())
+    return row;
+  row.resize(buffers.size());
+  const PackedBuffer &mine = buffers[index];
+  for (auto [i, other] : llvm::enumerate(buffers))
+    row[i] = hulls[index].overlaps(hulls[i]) &&
+             ((mine.lifetimes.size() == 1 && other.lifetimes.size() == 1) ||
+              mine.overlaps(other));
+  return row;
+}
+
+/// Finds those of the placed buffers that overlap the one with this index.
+void Placer::findOverlaps(int index) {
+  llvm::ArrayRef<uint8_t> row = overlapsOf(index);
+  numFound = 0;
+  // A branch would be taken at random, which is slow.
+  for (size_t at = 0; at < placed.size(); ++at) {
+    found[numFound] = static_cast<int>(at);
+    numFound += row[placed[at]];
+  }
+}
+
+int64_t Placer::findOffset(const PackedBuffer &buffer, Fit rule) const {
+  int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
+  auto fit = [&](int64_t start, int64_t limit) {
+    int64_t gap = limit - start;
+    bool isBetter = rule == Fit::First ? best < 0 : gap < bestSize;
+    if (gap >= buffer.size && isBetter) {
+      best = start;
+      bestSize = gap;
     }
-    fitBelow(barrier);
-    buffer.offset = best >= 0 ? best : std::max(gapStart, barrier);
-    end = buffer.isLow && best < 0 ? INT64_MAX
-                                   : std::max(end, buffer.offset + buffer.size);
-    mine.offset = buffer.offset;
-    mine.end = buffer.offset + buffer.size;
-    placed.insert(llvm::upper_bound(placed, mine,
-                                    [](const Placed &x, const Placed &y) {
-                                      return x.offset < y.offset;
-                                    }),
-                  mine);
+  };
+  auto fitBelow = [&](int64_t limit) {
+    fit(gapStart, std::min(limit, barrier));
+    if (!buffer.isLow)
+      fit(std::max(gapStart, barrier), limit);
+  };
+  for (int at : llvm::ArrayRef(found).take_front(numFound)) {
+    fitBelow(offsets[at]);
+    gapStart = std::max(gapStart, ends[at]);
+  }
+  fitBelow(barrier);
+  return best >= 0 ? best : std::max(gapStart, barrier);
+}
+
+void Placer::insert(int index) {
+  int64_t offset = buffers[index].offset;
+  auto at = llvm::upper_bound(offsets, offset) - offsets.begin();
+  placed.insert(placed.begin() + at, index);
+  offsets.insert(offsets.begin() + at, offset);
+  ends.insert(ends.begin() + at, offset + buffers[index].size);
+}
+
+int64_t Placer::place(llvm::ArrayRef<int> order, Fit rule) {
+  placed.clear(), offsets.clear(), ends.clear();
+  int64_t end = 0;
+  for (int index : order) {
+    PackedBuffer &buffer = buffers[index];
+    findOverlaps(index);
+    buffer.offset = findOffset(buffer, rule);
+    bool fits = !buffer.isLow || buffer.offset + buffer.size <= barrier;
+    end = fits ? std::max(end, buffer.offset + buffer.size) : INT64_MAX;
+    insert(index);
   }
   return end;
 }
@@ -154,12 +204,13 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
       {"start",
        [&](auto &b) { return std::pair(double(start(b)), -double(b.size)); }},
   };
+  Placer placer(buffers, barrier);
   std::vector<PackedBuffer> best(buffers.begin(), buffers.end());
   std::vector<int> bestOrder(buffers.size());
   std::iota(bestOrder.begin(), bestOrder.end(), 0);
   auto attempt = [&](const std::vector<int> &order, const char *name,
                      Fit rule) {
-    int64_t size = place(buffers, order, barrier, rule);
+    int64_t size = placer.place(order, rule);
     if (size >= packing.size)
       return false;
     packing.size = size;
