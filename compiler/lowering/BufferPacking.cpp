@@ -167,8 +167,9 @@ int64_t Placer::place(llvm::ArrayRef<int> order, Fit rule) {
 /// buffers, and the ratio to the lower bound at which it stops.
 static constexpr double maxRounds = 4000, maxComparisons = 1e8,
                         nearEnough = 1.005;
-/// Rounds without a better packing before the search returns to the best.
-static constexpr int patience = 40;
+/// Rounds without a better packing before the search returns to the best, and
+/// before it ends.
+static constexpr int patience = 40, mostIdleRounds = 200;
 
 Packing
 polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
@@ -247,12 +248,12 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
   auto draw = [&] {
     return static_cast<double>(random()) / std::minstd_rand::max();
   };
-  int sinceBest = patience;
-  for (int round = 0;
-       round < rounds && packing.size > nearEnough * packing.lowerBound;
-       ++round) {
-    if (sinceBest++ == patience) {
-      sinceBest = 0;
+  int sinceReturn = patience, idle = 0;
+  for (int round = 0; round < rounds && idle < mostIdleRounds &&
+                      packing.size > nearEnough * packing.lowerBound;
+       ++round, ++idle) {
+    if (sinceReturn++ == patience) {
+      sinceReturn = 0;
       std::copy(best.begin(), best.end(), buffers.begin());
       for (auto [position, index] : llvm::enumerate(bestOrder))
         due[index] = position;
@@ -266,7 +267,7 @@ polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
       return std::pair(due[x], x) < std::pair(due[y], y);
     });
     if (attempt(order, "squeaky wheel", round % 2 ? Fit::First : Fit::Best))
-      sinceBest = 0;
+      sinceReturn = idle = 0;
   }
   std::copy(best.begin(), best.end(), buffers.begin());
   return packing;

@@ -66,8 +66,10 @@ struct Packing {
 /// product, by start).
 /// The best order is then refined in rounds: buffers that lie above the lower
 /// bound are moved forward in the order by a random distance (squeaky wheel
-/// optimization: Joslin, Clements 1999). The number of rounds depends on the
-/// number of buffers alone, and packing is deterministic.
+/// optimization: Joslin, Clements 1999). The search ends where the size is near
+/// enough to the lower bound, where many rounds found nothing better, or after
+/// a number of rounds that depends on the number of buffers; packing is
+/// deterministic.
 ///
 /// No buffer crosses `barrier`, and those with `isLow` lie below it; if they do
 /// not fit below it the size is INT64_MAX.
