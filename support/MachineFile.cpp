@@ -282,7 +282,11 @@ Result<void> MachineFile::checkMesh(std::span<const Axis> axes) const {
 
 bool MachineFile::crossesNodes(std::span<const Axis> axes,
                                size_t number) const {
-  auto inNode = static_cast<int64_t>(devices.value);
+  return crosses(axes, number, static_cast<int64_t>(devices.value));
+}
+
+bool MachineFile::crosses(std::span<const Axis> axes, size_t number,
+                          int64_t inNode) {
   int64_t span = 1; // from the first to the last device of a group, at most
   for (const Axis &axis : axes.subspan(number))
     span *= axis.size;

@@ -55,6 +55,9 @@ struct MachineFile {
   /// Returns true if neighbours along axis `number` of a mesh that has passed
   /// the check may be on different nodes, so that their link is the network.
   bool crossesNodes(std::span<const Axis> axes, size_t number) const;
+  /// The same for nodes of `inNode` devices.
+  static bool crosses(std::span<const Axis> axes, size_t number,
+                      int64_t inNode);
 
   /// "machine 'two nodes' (cluster.toml): f32 19500 GFLOP/s (measured), ..".
   std::string describe() const;

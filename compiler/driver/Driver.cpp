@@ -332,8 +332,8 @@ int polyrank::driver::compile(const Options &options) {
   std::string plan =
       isDone && !compilation.isStopped() ? options.output : std::string();
   if (!plan.empty() && !options.quiet)
-    llvm::errs() << describePlan(plan);
+    llvm::errs() << describePlan(plan, options.machines);
   if (options.json)
-    llvm::outs() << toJson(report, options.model, plan);
+    llvm::outs() << toJson(report, options.model, plan, options.machines);
   return isDone ? 0 : 1;
 }

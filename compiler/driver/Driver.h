@@ -76,8 +76,11 @@ struct Options {
   lowering::AttentionKind attention = lowering::AttentionKind::Auto;
   /// True if devices take denormal numbers for zero.
   bool flushDenormals = true;
-  /// AXIS=MICROSECONDS:GB_PER_S.
+  /// AXIS=MICROSECONDS:GB_PER_S. With several machines the axis "machine" means
+  /// all axes that cross machines.
   std::vector<std::string> links;
+  /// How many machines are to share the ranks of the plan.
+  int machines = 1;
   /// compute=GFLOPS,memory=GB_PER_S of a rank; empty: those of the machine
   /// file, or else the target's.
   std::string rates;

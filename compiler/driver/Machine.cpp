@@ -17,18 +17,61 @@ using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::driver;
 
+static std::vector<MachineFile::Axis> getAxes(sharding::MeshAttr mesh) {
+  std::vector<MachineFile::Axis> axes;
+  for (auto [name, size] :
+       llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
+    axes.push_back({name.str(), size});
+  return axes;
+}
+
+/// By axis.
+using Links = llvm::MapVector<int32_t, rank::LinkAttr>;
+
+/// Gives the axes that cross machines and have no link the one that --link
+/// calls "machine".
+static Result<void> addLinkBetween(const LinkSpec &link,
+                                   sharding::MeshAttr mesh, int machines,
+                                   Links &links) {
+  if (machines == 1)
+    return Error{"link 'machine=..': there is one machine; --machines N says "
+                 "how many share the ranks"};
+  std::vector<MachineFile::Axis> axes = getAxes(mesh);
+  bool isUsed = false;
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (MachineFile::crosses(axes, i, mesh.getNumDevices() / machines))
+      isUsed |=
+          links
+              .insert({static_cast<int32_t>(i),
+                       rank::LinkAttr::get(mesh.getContext(), axis.name,
+                                           link.microseconds, link.gigabytes)})
+              .second;
+  if (!isUsed)
+    return Error{"link 'machine=..' changes nothing: each axis that crosses "
+                 "machines has a link of its own"};
+  return {};
+}
+
 static Result<SmallVector<rank::LinkAttr>>
-readLinks(ArrayRef<std::string> texts, sharding::MeshAttr mesh) {
-  llvm::MapVector<int32_t, rank::LinkAttr> links; // by axis
+readLinks(ArrayRef<std::string> texts, sharding::MeshAttr mesh, int machines) {
+  Links links;
+  std::optional<LinkSpec> between;
   for (const std::string &text : texts) {
     POLYRANK_ASSIGN(link, LinkSpec::parse(text));
     int32_t axis = mesh.lookup(link.axis);
+    if (link.axis == "machine" && axis < 0) {
+      between = link;
+      continue;
+    }
     if (axis < 0)
       return Error{"link '" + text +
                    "': " + cost::explainMissingAxis(mesh, link.axis)};
     links[axis] = rank::LinkAttr::get(mesh.getContext(), link.axis,
                                       link.microseconds, link.gigabytes);
   }
+  if (between)
+    if (auto added = addLinkBetween(*between, mesh, machines, links); !added)
+      return added.error();
   return llvm::to_vector(llvm::make_second_range(links));
 }
 
@@ -57,14 +100,6 @@ readRates(MLIRContext &context, const std::optional<MachineFile> &file,
                                  : graph::toMlirType(&context, type),
         gigaflops));
   return products;
-}
-
-static std::vector<MachineFile::Axis> getAxes(sharding::MeshAttr mesh) {
-  std::vector<MachineFile::Axis> axes;
-  for (auto [name, size] :
-       llvm::zip_equal(mesh.getAxisNames(), mesh.getAxisSizes()))
-    axes.push_back({name.str(), size});
-  return axes;
 }
 
 /// Adds the links of the machine's nodes along the axes for which there are
@@ -125,7 +160,11 @@ Result<PlannedMachine> polyrank::driver::makeMachine(MLIRContext &context,
     file = *std::move(read);
     emitRemark(UnknownLoc::get(&context)) << file->describe();
   }
-  auto links = readLinks(options.links, mesh);
+  if (int64_t ranks = mesh.getNumDevices(); ranks % options.machines != 0)
+    return Error{"--machines " + std::to_string(options.machines) + ": the " +
+                 std::to_string(ranks) +
+                 " ranks of the mesh cannot be shared out evenly"};
+  auto links = readLinks(options.links, mesh, options.machines);
   if (!links)
     return Error{"--link: " + links.error().message};
   auto target = findTarget(context, options);

@@ -120,7 +120,16 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
            "rates of a CPU of today"},
           {"--link", "SPEC", &options.links,
            "AXIS=MICROSECONDS:GB_PER_S: latency and bandwidth along an axis, "
-           "for the choice of collectives and when they start. Repeatable"},
+           "for the choice of collectives and when they start. With --machines "
+           "the axis machine stands for all axes that cross machines. "
+           "Repeatable"},
+          {"--machines",
+           "N",
+           &options.machines,
+           "How many machines are to share the ranks (docs/machines.md): says "
+           "at the end what crosses machines in a step, and --link "
+           "machine=MICROSECONDS:GB_PER_S says how fast that is",
+           {.check = between(int64_t(1), int64_t(1) << 20)}},
           {"--rates", "RATES", &options.rates,
            "compute=GFLOPS,memory=GB_PER_S: what a rank computes and reads "
            "from memory, for when communication starts; polyrank-run --profile "

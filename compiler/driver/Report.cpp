@@ -7,6 +7,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/Pass/Pass.h"
+#include "runtime/plan/MachineTraffic.h"
 #include "runtime/plan/PlanReport.h"
 #include "support/ByteText.h"
 #include "support/Json.h"
@@ -75,11 +76,21 @@ std::string polyrank::driver::describeTimes(ArrayRef<TimedPass> passes) {
   return text + llvm::formatv("{0,10:F3}  in all\n", total).str();
 }
 
-static Result<runtime::PlanReport> readPlan(StringRef path) {
-  Result<runtime::LoadedPlan> plan = runtime::loadPlan(path.str());
-  if (!plan)
-    return plan.error();
-  return runtime::reportOf(*plan);
+namespace {
+struct ReadPlan {
+  runtime::PlanReport report;
+  std::optional<runtime::MachineTraffic> traffic; // of several machines
+};
+} // namespace
+
+static Result<ReadPlan> readPlan(StringRef path, int machines) {
+  POLYRANK_ASSIGN(plan, runtime::loadPlan(path.str()));
+  ReadPlan read{runtime::reportOf(plan), std::nullopt};
+  if (machines > 1) {
+    POLYRANK_ASSIGN(traffic, runtime::machineTrafficOf(plan, machines));
+    read.traffic = std::move(traffic);
+  }
+  return read;
 }
 
 static ordered_json toJson(sharding::CostAttr cost) {
@@ -89,7 +100,8 @@ static ordered_json toJson(sharding::CostAttr cost) {
 }
 
 std::string polyrank::driver::toJson(const CompileReport &report,
-                                     StringRef model, StringRef plan) {
+                                     StringRef model, StringRef plan,
+                                     int machines) {
   ordered_json json = newReport("compile");
   json["status"] = plan.empty() ? "error" : "ok";
   json["model"] = model.str();
@@ -124,15 +136,19 @@ std::string polyrank::driver::toJson(const CompileReport &report,
   json["file"] = plan.empty() ? ordered_json() : ordered_json(plan.str());
   json["plan"] = nullptr;
   if (!plan.empty())
-    if (auto read = readPlan(plan))
-      json["plan"] = runtime::toJson(*read);
+    if (auto read = readPlan(plan, machines)) {
+      json["plan"] = runtime::toJson(read->report);
+      if (read->traffic)
+        json["plan"]["machines"] = runtime::toJson(*read->traffic);
+    }
   return toText(json);
 }
 
-std::string polyrank::driver::describePlan(StringRef plan) {
-  auto read = readPlan(plan);
-  if (!read)
-    return read.error().message + "\n";
+std::string polyrank::driver::describePlan(StringRef plan, int machines) {
+  auto file = readPlan(plan, machines);
+  if (!file)
+    return file.error().message + "\n";
+  const runtime::PlanReport *read = &file->report;
   uint64_t count = 0, sent = 0;
   for (const runtime::CommunicationLine &line : read->communication)
     count += line.count, sent += line.sent;
@@ -157,5 +173,6 @@ std::string polyrank::driver::describePlan(StringRef plan) {
                 .str();
   if (!uses.empty())
     text += "\n  when most is held: " + uses;
-  return text + " (polyrank-inspect shows more)\n";
+  text += " (polyrank-inspect shows more)\n";
+  return file->traffic ? text + runtime::describe(*file->traffic) : text;
 }

@@ -66,10 +66,10 @@ std::string describeTimes(llvm::ArrayRef<TimedPass> passes);
 /// The report "compile" of docs/reports.md. `plan` is the file that was
 /// written; empty if the compilation failed.
 std::string toJson(const CompileReport &report, llvm::StringRef model,
-                   llvm::StringRef plan);
+                   llvm::StringRef plan, int machines);
 
-/// One line on the plan that was written: what one of its ranks stores and
-/// sends.
-std::string describePlan(llvm::StringRef plan);
+/// A summary of the plan that was written: what one of its ranks stores and
+/// sends, and with several machines what crosses them.
+std::string describePlan(llvm::StringRef plan, int machines);
 
 } // namespace polyrank::driver

@@ -3,6 +3,7 @@
 
 #include "runtime/device/MakeDevice.h"
 #include "runtime/exec/Links.h"
+#include "runtime/plan/MachineTraffic.h"
 #include "runtime/plan/MemoryTimeline.h"
 #include "runtime/plan/PlanReport.h"
 #include "runtime/plan/Queues.h"
@@ -379,6 +380,11 @@ Result<void> inspect(const InspectOptions &options) {
   if (!plan)
     return plan.error();
   PlanReport report = reportOf(*plan);
+  std::optional<MachineTraffic> traffic;
+  if (options.machines) {
+    POLYRANK_ASSIGN(counted, machineTrafficOf(*plan, *options.machines));
+    traffic = std::move(counted);
+  }
   if (Result<void> safe = checkFiles(options); !safe)
     return safe;
   if (Result<void> written = writePictures(options, *plan); !written)
@@ -415,7 +421,10 @@ Result<void> inspect(const InspectOptions &options) {
       return matchesNothing(reportOf(*plan), options.why);
   }
   if (options.json) {
-    fmt::print("{}", toText(toJson(report)));
+    nlohmann::ordered_json json = toJson(report);
+    if (traffic)
+      json["machines"] = toJson(*traffic);
+    fmt::print("{}", toText(json));
     return {};
   }
   if (!options.why.empty())
@@ -423,7 +432,7 @@ Result<void> inspect(const InspectOptions &options) {
   if (options.files)
     return printFiles(*plan, report);
   bool some = options.memory || options.communication || options.parameters ||
-              options.kernels || options.timeline;
+              options.kernels || options.timeline || traffic;
   bool all = !some && options.memorySvg.empty() && options.layoutsSvg.empty() &&
              options.timelineSvg.empty() && options.times.empty();
   if (all)
@@ -435,6 +444,8 @@ Result<void> inspect(const InspectOptions &options) {
       printMemory(program);
   if (all || options.communication)
     printCommunication(report);
+  if (traffic)
+    fmt::print("\n{}", describe(*traffic));
   if (all || options.timeline)
     fmt::print("\n{}", overlapText(planTimelineOf(*plan)));
   if (all || options.kernels)

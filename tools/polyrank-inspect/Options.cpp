@@ -21,6 +21,11 @@ OptionGroup reportOptions(InspectOptions &options) {
               {"--comm", "", &options.communication,
                "Collectives, sends and receives by kind and set of axes: count "
                "and bytes per step"},
+              {"--machines",
+               "N",
+               &options.machines,
+               "What crosses machines in a step if N of them share the ranks",
+               {.check = between(int64_t(1), int64_t(1) << 20)}},
               {"--timeline,--overlap", "", &options.timeline,
                "How long a step takes as planned, and how much of each kind of "
                "communication the rank computes meanwhile"},
@@ -42,8 +47,8 @@ OptionGroup reportOptions(InspectOptions &options) {
                "A trace that polyrank-run --trace wrote of this plan: what was "
                "planned and what was measured side by side, by queue, kind of "
                "communication and op of the model, worst first",
-               {.excludes = {"--parameters", "--memory", "--comm", "--timeline",
-                             "--kernels", "--files", "--why"}}},
+               {.excludes = {"--parameters", "--memory", "--comm", "--machines",
+                             "--timeline", "--kernels", "--files", "--why"}}},
               {"--json", "", &options.json,
                "Everything as one JSON object; with --why NAME the collectives "
                "that have to do with it. docs/reports.md has the fields"},

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +19,7 @@ struct InspectOptions {
   bool memory = false, communication = false, parameters = false,
        kernels = false, timeline = false, files = false, json = false,
        verify = false;
+  std::optional<int64_t> machines; // that share the ranks
 };
 
 /// Parses the command line. An integer is the exit status after a request for
