@@ -1,6 +1,7 @@
 """Runs the command-line tools as a user does: processes, files, exit codes."""
 
 import json
+import math
 import os
 import runpy
 import signal
@@ -121,6 +122,10 @@ class Case:
     @property
     def spec(self):
         return MODELS[self.model]
+
+    @property
+    def ranks(self):
+        return math.prod(int(entry.split("=")[1]) for entry in self.mesh.split(","))
 
     def size(self, axis):
         return dict((name, int(size)) for name, size in

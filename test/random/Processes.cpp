@@ -2,7 +2,6 @@
 
 #include "test/random/Processes.h"
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -12,11 +11,13 @@
 #include "compiler/lowering/Stage.h"
 #include "compiler/plan/WritePlan.h"
 #include "dialects/graph/Boundary.h"
+#include "dialects/sharding/Constraint.h"
 #include "mlir/Pass/PassManager.h"
 #include "support/safetensors/Safetensors.h"
 #include "test/random/Check.h"
 #include "test/random/Narrow.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/Program.h"
 
 using namespace mlir;
@@ -32,21 +33,25 @@ namespace {
 class ProcessCheck {
 public:
   ProcessCheck(ModuleOp module, const Program &program, uint64_t seed,
-               std::string folder)
-      : module(module), program(program), seed(seed), folder(folder) {}
+               int64_t machines, std::string folder)
+      : module(module), program(program), seed(seed), machines(machines),
+        folder(folder) {}
 
   std::string run();
 
 private:
   std::string path(StringRef name) const { return folder + "/" + name.str(); }
   std::string writeFiles();
-  std::string runPlan();
+  std::vector<std::string> commandFor(StringRef output) const;
+  std::string runPlan(StringRef output, int64_t machines);
+  std::string compareFiles(StringRef one, StringRef other) const;
   std::string compareWeights(ArrayRef<Tensor> results);
   std::string compareOutputs(ArrayRef<Tensor> results);
 
   ModuleOp module;
   const Program &program;
   uint64_t seed;
+  int64_t machines;
   std::string folder;
   func::FuncOp step;
   double tolerance = 0;
@@ -81,32 +86,64 @@ std::string ProcessCheck::writeFiles() {
   return written ? "" : written.error().message;
 }
 
-std::string ProcessCheck::runPlan() {
-  std::vector<std::string> words{POLYRANK_RUN, path("plan"), "--quiet"};
-  if (program.mode == "train")
-    for (const char *word : {"--data", "data.npz", "--save", "out"})
-      words.push_back(word[0] == '-' ? word : path(word));
-  else
-    for (const char *word : {"--inputs", "data.npz", "--outputs", "out.npz"})
-      words.push_back(word[0] == '-' ? word : path(word));
-  for (const char *word : {"--steps", "1", "--order", "sequential"})
-    if (program.mode == "train" || std::strncmp(word, "--order", 7) != 0)
-      words.push_back(word);
-  if (program.mode != "train")
-    words.resize(words.size() - 1); // the order's value
-  SmallVector<StringRef> arguments(words.begin(), words.end());
-  std::string log = path("log");
-  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
-                                          StringRef(log)};
-  std::string error;
-  int status = llvm::sys::ExecuteAndWait(words[0], arguments, std::nullopt,
-                                         redirects, 60, 0, &error);
-  if (status == 0)
-    return "";
-  std::ifstream file(log);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  return "polyrank-run ends with status " + std::to_string(status) + ": " +
-         error + text.substr(0, 2000);
+std::vector<std::string> ProcessCheck::commandFor(StringRef output) const {
+  std::vector<std::string> words{POLYRANK_RUN, path("plan"), "--quiet",
+                                 "--steps", "1"};
+  bool trains = program.mode == "train";
+  llvm::append_range(
+      words,
+      std::vector<std::string>{trains ? "--data" : "--inputs", path("data.npz"),
+                               trains ? "--save" : "--outputs", path(output)});
+  if (trains)
+    llvm::append_range(words,
+                       std::vector<std::string>{"--order", "sequential"});
+  return words;
+}
+
+static std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+/// Runs the plan, on several machines by as many commands.
+std::string ProcessCheck::runPlan(StringRef output, int64_t machines) {
+  // A port of its own for each of the processes that may do this at once.
+  std::string meeting =
+      "localhost:" +
+      std::to_string(20000 + llvm::sys::Process::getProcessId() % 20000);
+  std::vector<llvm::sys::ProcessInfo> started;
+  for (int64_t machine = 0; machine < machines; ++machine) {
+    std::vector<std::string> words = commandFor(output);
+    if (machines > 1)
+      llvm::append_range(words,
+                         std::vector<std::string>{
+                             "--machines", std::to_string(machines),
+                             "--machine", std::to_string(machine),
+                             "--rendezvous", meeting, "--bind-to", "none"});
+    SmallVector<StringRef> arguments(words.begin(), words.end());
+    std::string log = path("log" + std::to_string(machine));
+    std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
+                                            StringRef(log)};
+    started.push_back(
+        llvm::sys::ExecuteNoWait(words[0], arguments, std::nullopt, redirects));
+  }
+  std::string wrong;
+  for (auto [machine, process] : llvm::enumerate(started)) {
+    std::string error;
+    int status = llvm::sys::Wait(process, 60, &error).ReturnCode;
+    if (status != 0 && wrong.empty())
+      wrong = "polyrank-run " + std::to_string(machine) + " of " +
+              std::to_string(machines) + " ends with status " +
+              std::to_string(status) + ": " + error +
+              readText(path("log" + std::to_string(machine))).substr(0, 2000);
+  }
+  return wrong;
+}
+
+std::string ProcessCheck::compareFiles(StringRef one, StringRef other) const {
+  return readText(path(one)) == readText(path(other))
+             ? ""
+             : other.str() + " has other bytes than " + one.str();
 }
 
 /// The saved tensors hold the step's results, through their views.
@@ -193,21 +230,31 @@ std::string ProcessCheck::run() {
   if (failed(manager.run(*lowered)) ||
       failed(plan::writePlan(*lowered, options, path("plan"))))
     return "no plan";
-  if (std::string error = runPlan(); !error.empty())
+  bool trains = program.mode == "train";
+  StringRef output = trains ? "out" : "out.npz";
+  if (std::string error = runPlan(output, 1); !error.empty())
     return error;
-  return program.mode == "train" ? compareWeights(expected)
-                                 : compareOutputs(expected);
+  if (std::string error =
+          trains ? compareWeights(expected) : compareOutputs(expected);
+      !error.empty())
+    return error;
+  sharding::MeshAttr mesh = sharding::getMesh(module);
+  if (machines <= 1 || !mesh || mesh.getNumDevices() % machines != 0)
+    return "";
+  StringRef shared = trains ? "out-machines" : "out-machines.npz";
+  std::string error = runPlan(shared, machines);
+  return error.empty() ? compareFiles(output, shared) : error;
 }
 
 std::string polyrank::test::checkOnProcesses(ModuleOp partitioned,
                                              const Program &program,
-                                             uint64_t seed) {
+                                             uint64_t seed, int64_t machines) {
   SmallString<128> folder;
   if (llvm::sys::fs::createUniqueDirectory("random-program", folder))
     return "cannot make a folder";
   OwningOpRef<ModuleOp> module(partitioned.clone());
   std::string error =
-      ProcessCheck(*module, program, seed, folder.str().str()).run();
+      ProcessCheck(*module, program, seed, machines, folder.str().str()).run();
   llvm::sys::fs::remove_directories(folder);
   return error;
 }

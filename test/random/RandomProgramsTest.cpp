@@ -5,9 +5,11 @@
 //   random-programs-test --seed 17 --programs 1 --shrink
 //                        one that failed, as a lit test of its smallest form
 //   random-programs-test --seconds 3600             as many as time allows
-//   random-programs-test --target grid              lowered for the tests'
-//   second
-//                        target; there are no real processes of it
+//   random-programs-test --processes 1 --machines 2
+//                        each on processes, and over two machines
+//   random-programs-test --target grid
+//                        lowered for the tests' second target; there are no
+//                        real processes of it
 
 #include <chrono>
 #include <csignal>
@@ -35,6 +37,8 @@ struct Options {
   int64_t failures = 5;
   /// One of this many programs runs on real processes; 0: none.
   int64_t processes = 100;
+  /// How many machines, all of them this one, share the ranks of those out.
+  int64_t machines = 1;
   std::string target = "cpu";
   bool shrink = false, print = false, coverage = false, onlyDraws = false;
 };
@@ -54,6 +58,8 @@ Options parse(int argc, char **argv) {
       options.failures = number(i);
     else if (flag == "--processes")
       options.processes = number(i);
+    else if (flag == "--machines")
+      options.machines = number(i);
     else if (flag == "--target")
       options.target = i + 1 < argc ? argv[++i] : "";
     else if (flag == "--shrink")
@@ -101,7 +107,7 @@ int main(int argc, char **argv) {
     MLIRContext context(registry, MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();
     context.printOpOnDiagnostic(false);
-    std::string test = shrinkToTest(context, options.seed);
+    std::string test = shrinkToTest(context, options.seed, options.machines);
     std::printf("%s\n", test.empty() ? "passes" : test.c_str());
     return !test.empty();
   }
@@ -152,7 +158,7 @@ int main(int argc, char **argv) {
         return error;
       atWork = "seed " + std::to_string(seed) + ", processes";
       ++onProcesses;
-      return checkOnProcesses(partitioned, *program, seed);
+      return checkOnProcesses(partitioned, *program, seed, options.machines);
     };
     auto failure = checker.runProgram(*context);
     queues.rejected += checker.queueMutations.rejected;

@@ -359,7 +359,8 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
   return flags;
 }
 
-std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
+std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed,
+                                         int64_t machines) {
   // With real processes if the failure needs them.
   std::string mode = drawProgram(context, seed).mode;
   bool onProcesses = false;
@@ -370,7 +371,7 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed) {
                               const Program *) -> std::string {
         Program program;
         program.mode = mode;
-        return checkOnProcesses(partitioned, program, seed);
+        return checkOnProcesses(partitioned, program, seed, machines);
       };
     return checker;
   };

@@ -20,6 +20,7 @@ runInChild(llvm::function_ref<std::optional<Failure>()> run);
 
 /// Shrinks the failure of the program of `seed` and returns it as the text of
 /// an .mlir file with its RUN lines; empty if the program passes.
-std::string shrinkToTest(mlir::MLIRContext &context, uint64_t seed);
+std::string shrinkToTest(mlir::MLIRContext &context, uint64_t seed,
+                         int64_t machines);
 
 } // namespace polyrank::test
