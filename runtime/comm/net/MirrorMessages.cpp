@@ -1,6 +1,7 @@
 // Messages of other machines, which are written into this one's control page
 // as if the sender stood in it.
 
+#include "runtime/comm/net/FloatMode.h"
 #include "runtime/comm/net/NetCommunicator.h"
 
 #include "runtime/plan/Channels.h"
@@ -124,6 +125,7 @@ Result<void> NetCommunicator::addGroup(int peer, const Frame &frame,
                                        const Bytes &body) {
   size_t count = body.size() / sizeof(int32_t);
   LocalGroup group;
+  group.me = -1;
   group.ranks.resize(count);
   if (count == 0 || body.size() % sizeof(int32_t) != 0 ||
       count > size_t(worldSize()))
@@ -134,10 +136,13 @@ Result<void> NetCommunicator::addGroup(int peer, const Frame &frame,
       return wrong(peer, frame, "has a rank " + std::to_string(group.ranks[m]));
     if (isNear(group.ranks[m]))
       group.near.push_back(static_cast<int>(m));
+    if (group.ranks[m] == self)
+      group.me = static_cast<int>(m);
   }
+  if (group.me < 0)
+    return wrong(peer, frame, "is not for rank " + std::to_string(self));
   POLYRANK_ASSIGN(entry, findEntry(group.ranks));
   group.entry = entry;
-  group.me = -1;
   if (control.group(entry).key != frame.group)
     return wrong(peer, frame, "has another key than its ranks");
   auto [found, isNew] = foreign.emplace(frame.group, std::move(group));
@@ -148,14 +153,25 @@ Result<void> NetCommunicator::addGroup(int peer, const Frame &frame,
 
 Result<void> NetCommunicator::addStart(int peer, const Frame &frame,
                                        const Bytes &body) {
-  PendingStart start{nullptr, frame.operation, {}};
+  PendingStart start{nullptr, frame.operation, {}, {}};
   auto found = foreign.find(frame.group);
-  if (!read(body, start.message) || found == foreign.end())
+  if (body.size() < sizeof(StartMessage) || found == foreign.end())
     return wrong(peer, frame, "is of no group");
+  std::memcpy(&start.message, body.data(), sizeof(StartMessage));
+  start.carried.assign(body.begin() + sizeof(StartMessage), body.end());
   start.group = &found->second;
   if (start.message.member >= start.group->ranks.size() ||
       start.group->ranks[start.message.member] != peer)
     return wrong(peer, frame, "is of no member of the group");
+  uint64_t carried = start.carried.size();
+  if (carried != start.message.record.carried ||
+      carried * start.group->ranks.size() > uint64_t(shm::smallBytes))
+    return wrong(peer, frame,
+                 "carries " + std::to_string(carried) + " bytes, says " +
+                     std::to_string(start.message.record.carried) +
+                     ", and may carry " +
+                     std::to_string(uint64_t(shm::smallBytes) /
+                                    start.group->ranks.size()));
   pending.push_back(std::move(start));
   page.near(self).hasPending.store(1);
   return {};
@@ -181,17 +197,32 @@ Result<void> NetCommunicator::applyStarts() {
     shm::MemberOperation &theirs = memberOf(operation, member);
     theirs.record = message.record;
     theirs.exchanged = message.exchanged;
+    std::copy(start.carried.begin(), start.carried.end(),
+              carriedBy(operation, member));
     theirs.arrival.store(operation.turn() + 1, std::memory_order_release);
     uint64_t before = slot.progress.fetch_add(shm::OperationSlot::oneStart,
                                               std::memory_order_acq_rel);
     if (before / shm::OperationSlot::oneStart + 1 != start.group->ranks.size())
       continue;
-    if (auto done = completeStart(operation, start.group->ranks[member]); !done)
+    if (auto done = completeFarStart(operation, member); !done)
       return done;
   }
   pending = std::move(later);
   page.near(self).hasPending.store(!pending.empty());
   return {};
+}
+
+/// Called when the member has started the operation as the last one.
+Result<void> NetCommunicator::completeFarStart(const Operation &operation,
+                                               int member) {
+  takePosted(); // what this rank has started may not have been taken yet
+  int starter = operation.group->ranks[member];
+  uint64_t key = control.group(operation.group->entry).key;
+  std::shared_ptr<WireTask> task = taskOf(key, operation.number);
+  if (!task) // the job is over, or it is an exchange
+    return hasToldAbort ? Result<void>() : completeStart(operation, starter);
+  FloatMode mode(task->floatMode);
+  return completeStart(*task, starter);
 }
 
 Result<void> NetCommunicator::addChannel(int peer, const Frame &frame,

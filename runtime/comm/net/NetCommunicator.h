@@ -8,7 +8,9 @@
 //
 // What moves between machines is done by a thread of each rank, the wire
 // thread, once all members have started the operation. Then all outputs may be
-// written, and what comes needs no room but its own.
+// written, and what comes needs no room but its own. Small operations are over
+// by then: starts carry the inputs, and whoever hears of the last start on a
+// machine does the work for the outputs there.
 
 #pragma once
 
@@ -83,11 +85,18 @@ private:
     std::vector<int64_t> starts; // of the transfers in the elements
     std::vector<Unit> units;     // of which this rank does something
   };
+  /// Bytes of a piece, which has an owner unless they lie in a buffer of the
+  /// operation.
+  struct Piece {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const Bytes> owner;
+  };
   /// A channel, as its sender describes it to its receiver.
   struct ChannelMessage {
     uint64_t bytes, offset;
     uint32_t slots, firstRecord;
   };
+  /// What follows it in its frame are the `record.carried` bytes.
   struct StartMessage {
     shm::OperationRecord record;
     uint64_t exchanged;
@@ -98,18 +107,21 @@ private:
     LocalGroup *group;
     uint64_t operation;
     StartMessage message;
+    Bytes carried;
   };
 
   NetCommunicator(JobMember &job, WirePage page, const RankMachines &machines);
 
-  // Called in the rank's thread.
+  // Called in the rank's thread; TellMachines.cpp
   Result<void> join(std::span<const int> files, const PlanHash &program);
   Result<void> awaitPeers();
   void hasCreated(const LocalGroup &group) override;
   void hasOpened(const OpenChannel &channel) override;
   void hasStarted(const Operation &operation,
                   const shm::OperationRecord &record) override;
-  void hasTurned(const LocalGroup &group) const override;
+  void hasBegun(const LocalGroup &group) const override;
+  void hasEnded(const LocalGroup &group) const override;
+  std::byte *carriedBy(const Task &operation, int member) const override;
   void hasMoved(const OpenChannel &channel, uint64_t bytes,
                 bool isGiven) override;
   void stillWaits(uint64_t word) override;
@@ -119,24 +131,27 @@ private:
   std::vector<int> findBlockers(int rank, uint64_t word) override;
   std::string describeWait(int rank) const override;
   bool isCertain(const std::vector<std::pair<int, uint64_t>> &circle) override;
-  /// Lets the wire thread call a function.
+  /// Calls a function as the wire thread does: at once, unless that is at work
+  /// and calls it itself.
   void post(std::function<void()> what);
   void takePosted();
   /// Wakes the wire thread of a rank of this machine.
   void ringWire(int rank) const;
 
-  // The wire thread.
+  // The wire thread; WireThread.cpp
   void run();
   /// Does what can be done now, until the wire has to be waited for.
   Result<void> work();
+  bool hasMore() const;
+  void failWire(const Error &error);
   void tellAbort();
   void leave();
   bool hasLeft() const;
   int partnerOn(int machine, const LocalGroup *group) const;
   /// Sends bytes to a rank, of a kind that has few.
-  void sendBytes(int peer, Frame frame, const void *data, size_t size);
+  void sendBytes(int peer, const Frame &frame, const void *data, size_t size);
   void sendToMachines(const LocalGroup *group, const Frame &frame,
-                      const void *data, size_t size);
+                      const Piece &body);
 
   // WireUser; MirrorMessages.cpp
   Result<std::byte *> placeOf(int peer, const Frame &frame) override;
@@ -148,6 +163,7 @@ private:
   Result<void> addGroup(int peer, const Frame &frame, const Bytes &body);
   Result<void> addStart(int peer, const Frame &frame, const Bytes &body);
   Result<void> applyStarts();
+  Result<void> completeFarStart(const Operation &operation, int member);
   Result<void> addChannel(int peer, const Frame &frame, const Bytes &body);
   Result<std::byte *> slotFor(int peer, const Frame &frame);
   Result<void> addValue(int peer, const Frame &frame, const Bytes &body);
@@ -187,15 +203,9 @@ private:
   std::vector<std::pair<int, WorkRow>> copiesFrom(const WireTask &task) const;
   Frame frameOf(const WireTask &task, FrameKind kind, uint32_t unit,
                 uint32_t piece, uint16_t stage) const;
-  /// Bytes of a piece, which has an owner unless they lie in a buffer of the
-  /// operation.
-  struct Piece {
-    std::span<const std::byte> bytes;
-    std::shared_ptr<const Bytes> owner;
-  };
   void sendPiece(const std::shared_ptr<WireTask> &task, int rank,
                  const Frame &frame, Piece piece);
-  std::shared_ptr<WireTask> taskOf(const Frame &frame) const;
+  std::shared_ptr<WireTask> taskOf(uint64_t key, uint64_t operation) const;
   Result<std::byte *> placeOfPiece(int peer, const Frame &frame);
   void addPiece(int peer, const Frame &frame);
   /// Where a piece can be received because its bytes lie there as they come.
@@ -243,7 +253,10 @@ private:
   std::vector<FarRank> farRanks;
   /// @}
 
-  mutable std::mutex mutex;
+  /// Held by who uses the wire, or what the wire thread uses. Nobody waits for
+  /// it but the wire thread.
+  std::mutex wireMutex;
+  mutable std::mutex mutex; // of what follows
   std::condition_variable changed;
   std::vector<std::function<void()>> inbox;
   int connectedPeers = 0;
@@ -257,7 +270,7 @@ private:
   std::vector<std::pair<int, uint64_t>> suspected;
   std::vector<uint64_t> suspectedBeats;
 
-  // Used by the wire thread.
+  // Used by who holds `wireMutex`.
   std::map<uint64_t, LocalGroup> foreign; // groups of others, by key
   std::deque<PendingStart> pending;
   std::map<std::pair<int, uint64_t>, uint32_t> channelNumbers; // of senders

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
@@ -226,7 +225,8 @@ void TcpWire::send(int peer, Frame frame, Payload payload) {
   frame.checksum = checksumOf(payload.bytes);
   connection.queue.push_back({encode(frame), std::move(payload)});
   connection.waiting += connection.queue.back().size();
-  toFlush.push_back(peer);
+  if (toFlush.empty() || toFlush.back() != peer)
+    toFlush.push_back(peer);
 }
 
 /// Sends what the socket takes.
@@ -320,69 +320,110 @@ Result<void> TcpWire::readHeader(int peer) {
   return {};
 }
 
+/// Called with a whole payload.
+Result<void> TcpWire::readPayload(int peer) {
+  Connection &connection = connections[peer];
+  Frame frame = *connection.frame;
+  connection.frame.reset();
+  if (checksumOf({connection.place, frame.bytes}) != frame.checksum)
+    return Error{"from " + nameOf(peer) + ": " + describe(frame) +
+                     " has changed on its way",
+                 Error::Fault::Rank};
+  return user.arrived(peer, frame);
+}
+
+Result<void> TcpWire::take(int peer, std::span<const std::byte> bytes) {
+  Connection &connection = connections[peer];
+  while (!bytes.empty()) {
+    bool isHeader = !connection.frame;
+    std::byte *to = isHeader ? connection.header.data() : connection.place;
+    size_t &had = isHeader ? connection.headerBytes : connection.placeBytes;
+    size_t size = isHeader ? Frame::size : connection.frame->bytes,
+           count = std::min(size - had, bytes.size());
+    if (to + had != bytes.data())
+      std::memcpy(to + had, bytes.data(), count);
+    had += count;
+    bytes = bytes.subspan(count);
+    if (had < size)
+      continue;
+    Result<void> read = isHeader ? readHeader(peer) : readPayload(peer);
+    if (!read)
+      return read;
+  }
+  return {};
+}
+
 Result<void> TcpWire::read(int peer) {
   Connection &connection = connections[peer];
   for (size_t got = 0; got < readAtOnce && connection.isOpen;) {
-    bool isHeader = !connection.frame;
-    size_t had = isHeader ? connection.headerBytes : connection.placeBytes;
-    size_t size = isHeader ? Frame::size : connection.frame->bytes;
-    std::byte *to = isHeader ? connection.header.data() : connection.place;
-    ssize_t count =
-        recv(connection.socket.get(), to + had, size - had, MSG_DONTWAIT);
+    // The rest of a payload goes to its place, and with it comes the header of
+    // what follows. Few bytes more are read, since they have to be copied.
+    std::span<std::byte> rest;
+    if (connection.frame)
+      rest = {connection.place + connection.placeBytes,
+              connection.frame->bytes - connection.placeBytes};
+    std::span<std::byte> beyond =
+        std::span(ahead).first(rest.empty() ? ahead.size() : ahead.size() / 4);
+    iovec parts[] = {{rest.data(), rest.size()},
+                     {beyond.data(), beyond.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = std::size(parts);
+    ssize_t count = recvmsg(connection.socket.get(), &message, MSG_DONTWAIT);
     if (count < 0 && isNothingNow(errno))
       return {};
     if (count <= 0) {
       end(peer, count == 0 ? "" : std::strerror(errno));
       return {};
     }
-    got += count;
-    (isHeader ? connection.headerBytes : connection.placeBytes) += count;
-    if (had + count < size)
-      continue;
-    if (isHeader) {
-      if (auto read = readHeader(peer); !read)
-        return read;
-      continue;
-    }
-    Frame frame = *connection.frame;
-    connection.frame.reset();
-    if (checksumOf({connection.place, size}) != frame.checksum)
-      return Error{"from " + nameOf(peer) + ": " + describe(frame) +
-                       " has changed on its way",
-                   Error::Fault::Rank};
-    if (auto arrived = user.arrived(peer, frame); !arrived)
-      return arrived;
+    size_t bytes = count, placed = std::min(bytes, rest.size());
+    if (auto taken = take(peer, rest.first(placed)); !taken)
+      return taken;
+    if (auto taken = take(peer, beyond.first(bytes - placed)); !taken)
+      return taken;
+    if (bytes < rest.size() + beyond.size())
+      return {}; // there is no more
+    got += bytes;
   }
   return {};
 }
 
-Result<void> TcpWire::progress(int milliseconds) {
-  int64_t now = monotonicNanoseconds();
-  if (auto called = callOthers(now); !called)
-    return called;
-  for (auto call = calls.begin(); call != calls.end(); ++call)
-    if (call->isThere && now > call->until)
-      giveUp(call);
-  std::erase_if(calls, [](const Call &call) { return !call.isThere; });
-  for (int peer : std::exchange(toFlush, {})) {
-    if (auto flushed = flush(peer); !flushed)
-      return flushed;
-    if (connections[peer].queue.empty())
-      milliseconds = 0; // there may be more to send
-  }
-  epoll_event events[64];
+Result<void> TcpWire::flush() {
+  for (int peer : std::exchange(toFlush, {}))
+    if (!connections[peer].wantsWriting) // else the socket says when
+      if (auto flushed = flush(peer); !flushed)
+        return flushed;
+  return {};
+}
+
+Result<void> TcpWire::await(int milliseconds) {
   if (unopened > 0)
     milliseconds = std::min(milliseconds, 5);
-  int count = epoll_wait(epoll.get(), events, std::size(events), milliseconds);
-  if (count < 0 && errno != EINTR)
+  eventCount =
+      epoll_wait(epoll.get(), events.data(), int(events.size()), milliseconds);
+  if (eventCount < 0 && errno != EINTR)
     return systemError("watching connections");
-  for (int n = 0; n < count; ++n) {
-    uint64_t tag = events[n].data.u64;
+  return {};
+}
+
+Result<void> TcpWire::progress() {
+  if (unopened > 0 || !calls.empty()) {
+    int64_t now = monotonicNanoseconds();
+    if (auto called = callOthers(now); !called)
+      return called;
+    for (auto call = calls.begin(); call != calls.end(); ++call)
+      if (call->isThere && now > call->until)
+        giveUp(call);
+    std::erase_if(calls, [](const Call &call) { return !call.isThere; });
+  }
+  for (int n = 0, count = std::exchange(eventCount, 0); n < count; ++n) {
+    const epoll_event &event = events[n];
+    uint64_t tag = event.data.u64;
     if (tag == bellTag) {
       uint64_t rings;
       [[maybe_unused]] ssize_t ignored = ::read(bell, &rings, sizeof(rings));
     } else if (tag == listenerTag) {
-      acceptAll(now);
+      acceptAll(monotonicNanoseconds());
     } else if (tag == callTag) {
       for (auto call = calls.begin(); call != calls.end(); ++call)
         if (call->isThere)
@@ -390,21 +431,17 @@ Result<void> TcpWire::progress(int milliseconds) {
             return said;
     } else {
       int peer = static_cast<int>(tag);
-      if (connections[peer].isDeaf &&
-          (events[n].events & (EPOLLHUP | EPOLLERR)))
+      if (connections[peer].isDeaf && (event.events & (EPOLLHUP | EPOLLERR)))
         end(peer, "");
-      else if (events[n].events & ~uint32_t(EPOLLOUT))
+      else if (event.events & ~uint32_t(EPOLLOUT))
         if (auto read = this->read(peer); !read)
           return ignore(peer, read.error());
-      if (connections[peer].isOpen && (events[n].events & EPOLLOUT))
+      if (connections[peer].isOpen && (event.events & EPOLLOUT))
         if (auto flushed = flush(peer); !flushed)
           return flushed;
     }
   }
-  for (int peer : std::exchange(toFlush, {}))
-    if (auto flushed = flush(peer); !flushed)
-      return flushed;
-  return {};
+  return flush();
 }
 
 } // namespace polyrank::runtime::net

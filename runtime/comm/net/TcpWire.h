@@ -8,10 +8,12 @@
 #include "runtime/job/net/Sockets.h"
 #include "support/File.h"
 
+#include <array>
 #include <deque>
 #include <list>
 #include <memory>
 #include <optional>
+#include <sys/epoll.h>
 #include <vector>
 
 namespace polyrank::runtime::net {
@@ -31,7 +33,7 @@ struct TcpOptions {
 /// listens. Until both have proved themselves, frames wait.
 class TcpWire : public Wire {
 public:
-  /// `bell` is an eventfd that ends the wait in `progress`.
+  /// `bell` is an eventfd that ends an `await`.
   static Result<std::unique_ptr<TcpWire>> create(const TcpOptions &options,
                                                  const JobKey &key,
                                                  Descriptor listener, int bell,
@@ -40,7 +42,9 @@ public:
 
   void send(int peer, Frame frame, Payload payload) override;
   size_t queued(int peer) const override { return connections[peer].waiting; }
-  Result<void> progress(int milliseconds) override;
+  Result<void> flush() override;
+  Result<void> await(int milliseconds) override;
+  Result<void> progress() override;
 
 private:
   struct Outgoing {
@@ -92,7 +96,11 @@ private:
   Result<void> open(std::list<Call>::iterator call);
   Result<void> flush(int peer);
   Result<void> read(int peer);
+  /// Takes bytes that have come, which lie at their place already if that is
+  /// known.
+  Result<void> take(int peer, std::span<const std::byte> bytes);
   Result<void> readHeader(int peer);
+  Result<void> readPayload(int peer);
   void end(int peer, const std::string &why);
   /// Reads no more of a peer that sent what it should not have.
   Error ignore(int peer, Error error);
@@ -107,6 +115,12 @@ private:
   std::list<Call> calls;
   int unopened = 0; // ranks that this one calls and has not reached
   std::vector<int> toFlush;
+  /// What the last `await` has found.
+  /// @{
+  std::array<epoll_event, 64> events;
+  int eventCount = 0;
+  /// @}
+  std::array<std::byte, 16384> ahead; // what was read beyond what was known
 };
 
 } // namespace polyrank::runtime::net

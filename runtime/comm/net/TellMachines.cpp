@@ -1,6 +1,7 @@
 // What a rank tells the ranks of other machines: its groups, what it starts,
 // its channels, and what it waits for.
 
+#include "runtime/comm/net/FloatMode.h"
 #include "runtime/comm/net/NetCommunicator.h"
 
 #include "runtime/plan/Channels.h"
@@ -9,19 +10,33 @@
 #include <cstring>
 #include <memory>
 #include <utility>
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
 
 namespace polyrank::runtime::net {
+namespace {
+
+/// A value of so many bytes is sent by the rank's own thread, which takes less
+/// time than to wake the wire thread.
+constexpr uint64_t smallValue = 1 << 16;
+
+/// The bytes of `first`, and then room for more.
+template <typename T>
+std::shared_ptr<std::vector<std::byte>> bytesOf(const T *first, size_t size,
+                                                size_t more = 0) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(size + more);
+  std::memcpy(bytes->data(), first, size);
+  return bytes;
+}
+
+} // namespace
 
 void NetCommunicator::hasCreated(const LocalGroup &group) {
   post([this, &group] {
     Frame frame;
     frame.kind = FrameKind::Group;
     frame.group = control.group(group.entry).key;
-    sendToMachines(&group, frame, group.ranks.data(),
-                   group.ranks.size() * sizeof(int32_t));
+    auto body =
+        bytesOf(group.ranks.data(), group.ranks.size() * sizeof(int32_t));
+    sendToMachines(&group, frame, {*body, body});
   });
 }
 
@@ -32,26 +47,42 @@ void NetCommunicator::hasStarted(const Operation &operation,
   if (!operation.isExchange) {
     task = std::make_shared<WireTask>(operation);
     task->key = key;
-#ifdef __SSE__
-    task->floatMode = _mm_getcsr();
-#endif
+    task->floatMode = FloatMode::current();
   }
   StartMessage message{};
   message.record = record;
   message.exchanged = operation.exchanged;
   message.linkTime = operation.linkTime;
   message.member = static_cast<uint32_t>(operation.group->me);
+  auto body = bytesOf(&message, sizeof(message), record.carried);
+  if (record.carried) {
+    Places mine = placesOf(operation, operation.group->me);
+    for (size_t t = 0; t < operation.carriedAt.size(); ++t) {
+      uint64_t at = operation.carriedAt[t].input,
+               end = t + 1 < operation.carriedAt.size()
+                         ? operation.carriedAt[t + 1].input
+                         : record.carried;
+      std::memcpy(body->data() + sizeof(message) + at, mine.input(t), end - at);
+    }
+  }
   Frame frame;
   frame.kind = FrameKind::Start;
   frame.group = key;
   frame.operation = operation.number;
-  post([this, task, message, frame, group = operation.group] {
+  post([this, task, body, frame, group = operation.group] {
     if (task) {
-      plan(*task);
+      if (!task->isSmall)
+        plan(*task);
       tasks.push_back(task);
     }
-    sendToMachines(group, frame, &message, sizeof(message));
+    sendToMachines(group, frame, {*body, body});
   });
+}
+
+std::byte *NetCommunicator::carriedBy(const Task &operation, int member) const {
+  uint64_t each = memberOf(operation, member).record.carried;
+  return page.carried(operation.group->entry, operation.slot()).data() +
+         static_cast<uint64_t>(member) * each;
 }
 
 void NetCommunicator::hasOpened(const OpenChannel &channel) {
@@ -105,7 +136,12 @@ void NetCommunicator::hasMoved(const OpenChannel &channel, uint64_t bytes,
       wire->send(peer, part,
                  {{slot + from, std::min(valuePiece, bytes - from)}, {}, {}});
     };
-    streams[peer].push_back(std::move(stream));
+    if (bytes > smallValue || !streams[peer].empty()) {
+      streams[peer].push_back(std::move(stream));
+      return;
+    }
+    for (; stream.next < stream.pieces; ++stream.next)
+      stream.send(stream.next);
   });
 }
 
@@ -125,7 +161,8 @@ void NetCommunicator::stillWaits(uint64_t word) {
   Frame frame;
   frame.kind = FrameKind::Wait;
   post([this, frame, wait] {
-    sendToMachines(nullptr, frame, &wait, sizeof(wait));
+    auto body = bytesOf(&wait, sizeof(wait));
+    sendToMachines(nullptr, frame, {*body, body});
   });
 }
 
@@ -143,17 +180,15 @@ int NetCommunicator::partnerOn(int machine, const LocalGroup *group) const {
   return ranks.empty() ? -1 : ranks[(self - firstNear) % ranks.size()];
 }
 
-void NetCommunicator::sendBytes(int peer, Frame frame, const void *data,
+void NetCommunicator::sendBytes(int peer, const Frame &frame, const void *data,
                                 size_t size) {
-  auto *first = static_cast<const std::byte *>(data);
-  auto bytes = std::make_shared<const Bytes>(first, first + size);
+  auto bytes = bytesOf(static_cast<const std::byte *>(data), size);
   wire->send(peer, frame, {*bytes, bytes, {}});
 }
 
 /// Sends to each other machine that has members of the group, or to all.
 void NetCommunicator::sendToMachines(const LocalGroup *group,
-                                     const Frame &frame, const void *data,
-                                     size_t size) {
+                                     const Frame &frame, const Piece &body) {
   std::vector<bool> isMeant(machines.ranks.size(), group == nullptr);
   if (group)
     for (int32_t rank : group->ranks)
@@ -162,7 +197,7 @@ void NetCommunicator::sendToMachines(const LocalGroup *group,
   for (size_t machine = 0; machine < isMeant.size(); ++machine)
     if (int partner = partnerOn(int(machine), group);
         isMeant[machine] && partner >= 0)
-      sendBytes(partner, frame, data, size);
+      wire->send(partner, frame, {body.bytes, body.owner, {}});
 }
 
 } // namespace polyrank::runtime::net

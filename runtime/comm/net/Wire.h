@@ -40,7 +40,8 @@ public:
 };
 
 /// The connections of a rank to those of other machines. All are made at the
-/// beginning. All calls are made by one thread.
+/// beginning. One thread waits and makes progress; others may send and flush
+/// meanwhile. No two calls but of `await` are made at the same time.
 class Wire {
 public:
   virtual ~Wire() = default;
@@ -51,9 +52,13 @@ public:
   /// The bytes that the system has not taken yet.
   virtual size_t queued(int peer) const = 0;
 
-  /// Sends and receives what it can, and waits at most so long for something to
-  /// do, or until `bell` rings. Fails if what came is not what a peer sent.
-  virtual Result<void> progress(int milliseconds) = 0;
+  /// Hands the system what it takes of the frames that were sent.
+  virtual Result<void> flush() = 0;
+  /// Waits at most so long until there is something to do, or a bell rings.
+  virtual Result<void> await(int milliseconds) = 0;
+  /// Does what the last `await` has found. Fails if what came is not what a
+  /// peer sent.
+  virtual Result<void> progress() = 0;
 };
 
 } // namespace polyrank::runtime::net

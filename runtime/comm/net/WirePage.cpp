@@ -2,13 +2,13 @@
 
 #include "runtime/comm/net/WirePage.h"
 
-#include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/job/net/Sockets.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <utility>
 
 namespace polyrank::runtime::net {
@@ -19,6 +19,9 @@ constexpr uint64_t roundUp(uint64_t value) {
 }
 
 constexpr uint64_t countsOffset = roundUp(sizeof(WireHeader));
+/// The memory of those slots that are never used is never touched.
+constexpr uint64_t carriedSize = uint64_t(shm::MemoryOptions().groupCapacity) *
+                                 shm::ringSlots * shm::smallBytes;
 
 class NetHost : public CommunicatorHost {
 public:
@@ -101,7 +104,7 @@ uint64_t WirePage::sizeFor(const RankMachines &machines) {
   uint64_t world = machines.worldSize();
   return countsOffset + roundUp(machines.ranks.size() * sizeof(int32_t)) +
          roundUp(world * sizeof(NearRank)) + roundUp(world * sizeof(Peer)) +
-         roundUp(world * sizeof(Mirror));
+         roundUp(world * sizeof(Mirror)) + carriedSize;
 }
 
 Result<WirePage> WirePage::map(int descriptor) {
@@ -111,6 +114,8 @@ Result<WirePage> WirePage::map(int descriptor) {
   if (page.memory.size() < sizeof(WireHeader) ||
       page.header().version != wireVersion)
     return Error{"the wire page is not of this job", Error::Fault::Rank};
+  // A rank that crashes dumps what it has sent, and not what others have.
+  madvise(page.at<std::byte>(page.carriedOffset()), carriedSize, MADV_DONTDUMP);
   return std::move(page);
 }
 
@@ -147,6 +152,15 @@ uint64_t WirePage::peersOffset() const {
 }
 uint64_t WirePage::mirrorsOffset() const {
   return peersOffset() + roundUp(header().worldSize * sizeof(Peer));
+}
+uint64_t WirePage::carriedOffset() const {
+  return mirrorsOffset() + roundUp(header().worldSize * sizeof(Mirror));
+}
+
+std::span<std::byte> WirePage::carried(uint32_t group, uint32_t slot) const {
+  uint64_t number = uint64_t(group) * shm::ringSlots + slot;
+  return {at<std::byte>(carriedOffset() + number * shm::smallBytes),
+          shm::smallBytes};
 }
 
 NearRank &WirePage::near(int rank) const {

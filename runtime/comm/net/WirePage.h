@@ -1,9 +1,10 @@
 // The memory through which the ranks of one machine know of those on others:
-// where they listen, and what they wait for.
+// where they listen, what they wait for, and what their starts carry.
 
 #pragma once
 
 #include "runtime/comm/MakeCommunicator.h"
+#include "runtime/comm/shm/ShmMemory.h"
 #include "support/SharedMemory.h"
 
 #include <array>
@@ -18,7 +19,7 @@ namespace polyrank::runtime::net {
 // Everything here lies in one memfd, which is initially zero and is shared by
 // processes of the same build.
 
-inline constexpr uint32_t wireVersion = 1;
+inline constexpr uint32_t wireVersion = 2;
 
 struct WireHeader {
   uint32_t version, machines, machine, worldSize;
@@ -66,6 +67,10 @@ public:
   /// Nothing if it is being written just now.
   std::optional<FarWait> waitOf(int rank) const;
 
+  /// What the starts of other machines' members carry, for one slot of a
+  /// group's ring: a member's follows that of the member before it.
+  std::span<std::byte> carried(uint32_t group, uint32_t slot) const;
+
 private:
   struct Peer {
     char address[64]; // an IPv6 one with the name of an interface
@@ -79,6 +84,7 @@ private:
   uint64_t nearOffset() const;
   uint64_t peersOffset() const;
   uint64_t mirrorsOffset() const;
+  uint64_t carriedOffset() const;
   template <typename T>
   T *at(uint64_t offset) const {
     return reinterpret_cast<T *>(memory.data() + offset);

@@ -5,6 +5,7 @@
 // machine several members work on it, each on parts of its own.
 
 #include "runtime/comm/Reduce.h"
+#include "runtime/comm/net/FloatMode.h"
 #include "runtime/comm/net/NetCommunicator.h"
 #include "runtime/comm/net/WirePieces.h"
 #include "support/ElementValues.h"
@@ -12,28 +13,8 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
 
 namespace polyrank::runtime::net {
-namespace {
-
-/// The calling thread computes as the rank's own does, as long as this lives.
-class FloatMode {
-public:
-#ifdef __SSE__
-  explicit FloatMode(uint32_t mode) : before(_mm_getcsr()) { _mm_setcsr(mode); }
-  ~FloatMode() { _mm_setcsr(before); }
-
-private:
-  uint32_t before;
-#else
-  explicit FloatMode(uint32_t) {}
-#endif
-};
-
-} // namespace
 
 /// Sums what is there for this rank's blocks, once all of it is.
 void NetCommunicator::addBorders(WireTask &task) {

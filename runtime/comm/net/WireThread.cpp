@@ -11,6 +11,8 @@ namespace {
 
 /// How long a rank that leaves waits for those that do not answer.
 constexpr int64_t longestGoodbye = 2'000'000'000;
+/// No more is given to a connection while so many bytes wait to be sent.
+constexpr size_t enough = 4 << 20;
 
 } // namespace
 
@@ -19,7 +21,17 @@ void NetCommunicator::post(std::function<void()> what) {
     std::lock_guard lock(mutex);
     inbox.push_back(std::move(what));
   }
-  ringWire(self);
+  bool isDone = false;
+  if (std::unique_lock held(wireMutex, std::try_to_lock); held) {
+    takePosted();
+    Result<void> flushed = wire->flush();
+    isDone = flushed && !hasMore();
+    held.unlock();
+    if (!flushed)
+      failWire(flushed.error());
+  }
+  if (!isDone)
+    ringWire(self);
 }
 
 void NetCommunicator::ringWire(int rank) const {
@@ -32,9 +44,12 @@ void NetCommunicator::ringWire(int rank) const {
       write(bells[rank - firstNear].get(), &one, sizeof(one));
 }
 
-void NetCommunicator::hasTurned(const LocalGroup &group) const {
+void NetCommunicator::hasBegun(const LocalGroup &group) const {
   for (int member : group.near)
     ringWire(group.ranks[member]);
+}
+
+void NetCommunicator::hasEnded(const LocalGroup &) const {
   for (int rank = firstNear; rank < firstNear + countNear; ++rank)
     if (page.near(rank).hasPending.load() != 0)
       ringWire(rank);
@@ -42,7 +57,6 @@ void NetCommunicator::hasTurned(const LocalGroup &group) const {
 
 /// Sends pieces where little waits to be sent.
 void NetCommunicator::pump() {
-  constexpr size_t enough = 4 << 20;
   for (int peer : far) {
     std::deque<Stream> &waiting = streams[peer];
     while (!waiting.empty() && wire->queued(peer) < enough) {
@@ -72,7 +86,27 @@ Result<void> NetCommunicator::work() {
     return applied;
   advance();
   pump();
-  return {};
+  return wire->flush();
+}
+
+/// True if there is something to do that nobody waits for.
+bool NetCommunicator::hasMore() const {
+  return std::any_of(far.begin(), far.end(),
+                     [&](int peer) {
+                       return !streams[peer].empty() &&
+                              wire->queued(peer) < enough;
+                     }) ||
+         std::any_of(tasks.begin(), tasks.end(), [](const auto &task) {
+           return task->hasSent && task->left == 0;
+         });
+}
+
+void NetCommunicator::failWire(const Error &error) {
+  job().fail("rank " + std::to_string(self) + ": " + error.message);
+  std::lock_guard lock(mutex);
+  if (!failure)
+    failure = job().health().error();
+  changed.notify_all();
 }
 
 /// Tells all ranks that the job is over, and forgets what was under way.
@@ -121,28 +155,27 @@ void NetCommunicator::run() {
   int64_t until = 0; // when this rank has left, whoever answers
   while (true) {
     uint32_t bell = near.bell.load(); // a ring from here on is not lost
-    Result<void> done = work();
+    std::unique_lock held(wireMutex);
+    Result<void> done = wire->progress();
+    tellAbort();
     if (ends) {
       if (until == 0)
         until = monotonicNanoseconds() + longestGoodbye;
       leave();
-      pump();
-      if (hasLeft() || monotonicNanoseconds() > until)
-        return;
     }
-    if (done) {
-      near.sleeps.store(1);
-      done = wire->progress(near.bell.load() == bell ? (ends ? 10 : 100) : 0);
-      near.sleeps.store(0);
-    }
-    if (!done) {
-      job().fail("rank " + std::to_string(self) + ": " + done.error().message);
-      std::lock_guard lock(mutex);
-      if (!failure)
-        failure = job().health().error();
-      changed.notify_all();
-    }
-    tellAbort();
+    if (done)
+      done = work();
+    if (ends && (hasLeft() || monotonicNanoseconds() > until))
+      return;
+    bool mustGoOn = !done || hasMore();
+    held.unlock();
+    if (!done)
+      failWire(done.error());
+    near.sleeps.store(1);
+    mustGoOn |= near.bell.load() != bell;
+    if (auto waited = wire->await(mustGoOn ? 0 : ends ? 10 : 100); !waited)
+      failWire(waited.error());
+    near.sleeps.store(0);
   }
 }
 

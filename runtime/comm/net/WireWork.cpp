@@ -44,13 +44,18 @@ const Part *onlyPart(const std::vector<int64_t> &starts,
 /// Begins to send what operations have whose turn has come, and ends those of
 /// which nothing is left.
 void NetCommunicator::advance() {
+  auto turnOf = [&](const WireTask &task) {
+    return slotOf(task).turn.load(std::memory_order_acquire);
+  };
   for (const std::shared_ptr<WireTask> &task : tasks) {
-    if (slotOf(*task).turn.load(std::memory_order_acquire) != task->turn() + 1)
+    if (task->isSmall || turnOf(*task) != task->turn() + 1)
       continue;
     if (!std::exchange(task->hasSent, true))
       sendAll(task);
   }
   std::erase_if(tasks, [&](const std::shared_ptr<WireTask> &task) {
+    if (task->isSmall)
+      return int32_t(turnOf(*task) - task->turn()) >= 2;
     bool isDone = task->hasSent && task->left == 0;
     if (isDone)
       finishPieces(*task, 1);
@@ -135,9 +140,9 @@ void NetCommunicator::sent(const std::shared_ptr<void> &token) {
 }
 
 std::shared_ptr<NetCommunicator::WireTask>
-NetCommunicator::taskOf(const Frame &frame) const {
+NetCommunicator::taskOf(uint64_t key, uint64_t operation) const {
   for (const std::shared_ptr<WireTask> &task : tasks)
-    if (task->key == frame.group && task->number == frame.operation)
+    if (task->key == key && task->number == operation)
       return task;
   return nullptr;
 }
@@ -208,12 +213,12 @@ Result<std::byte *> NetCommunicator::placeOfPiece(int peer,
                                                   const Frame &frame) {
   // After an abort what still comes is read and forgotten.
   if (!hasToldAbort) {
-    std::shared_ptr<WireTask> task = taskOf(frame);
+    std::shared_ptr<WireTask> task = taskOf(frame.group, frame.operation);
     if (!task) {
       // Once this rank has started it, the other ranks of this machine may have
       // sent their parts before this thread has heard of it.
       takePosted();
-      task = taskOf(frame);
+      task = taskOf(frame.group, frame.operation);
     }
     if (!task)
       return wrong(peer, frame,
@@ -242,7 +247,9 @@ Result<std::byte *> NetCommunicator::placeOfPiece(int peer,
                    expected ? "should have " + std::to_string(*expected)
                             : "is not the next");
   }
-  buffers[peer] = hasToldAbort ? nullptr : bufferOf(*taskOf(frame), frame);
+  buffers[peer] = hasToldAbort
+                      ? nullptr
+                      : bufferOf(*taskOf(frame.group, frame.operation), frame);
   if (buffers[peer])
     return buffers[peer];
   std::shared_ptr<Bytes> &piece = pieces[peer];
@@ -295,7 +302,7 @@ std::byte *NetCommunicator::bufferOf(WireTask &task, const Frame &frame) const {
 }
 
 void NetCommunicator::addPiece(int peer, const Frame &frame) {
-  std::shared_ptr<WireTask> task = taskOf(frame);
+  std::shared_ptr<WireTask> task = taskOf(frame.group, frame.operation);
   if (!task)
     return; // the job is over
   --task->left;

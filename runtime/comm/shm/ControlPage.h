@@ -18,12 +18,16 @@ namespace polyrank::runtime::shm {
 // Everything here lies in one memfd, which is initially zero and is shared by
 // processes of the same build.
 
-inline constexpr uint32_t controlVersion = 8;
+inline constexpr uint32_t controlVersion = 9;
 /// Operations that a group may have in flight; a power of two.
 inline constexpr uint32_t ringSlots = 16;
 /// The most transfers of one operation; a larger bucket becomes several
 /// operations.
 inline constexpr int64_t roundTransfers = 1024;
+/// The bytes of all members' outputs up to which an operation is small: who
+/// starts it last does all of it. Across machines it is also the most that all
+/// members' inputs may have, which their starts carry.
+inline constexpr int64_t smallBytes = 1 << 14;
 /// The number of transfers whose buffer offsets a rank can publish at a time,
 /// over all its operations in flight.
 inline constexpr uint32_t publishedTransfers = 1u << 15;
@@ -130,16 +134,20 @@ struct TransferRecord {
   int64_t sentAt, arrivesAt, freedAt; // monotonicNanoseconds
 };
 
+/// What stands for a CollectiveKind in an exchange.
+inline constexpr int32_t exchangeKind = -1;
+
 /// Describes an operation as one member sees it. The records of all members
 /// must be equal.
 struct OperationRecord {
   uint64_t id;
-  int32_t kind; // CollectiveKind; -1 for an exchange
+  int32_t kind; // CollectiveKind, or exchangeKind
   int8_t reduction, dtype;
   uint32_t round; // part number, if there are many transfers
   uint32_t transfers;
   int64_t elements; // of all inputs
   uint64_t shapes;  // digest of all extents and of the permutation
+  uint64_t carried; // bytes of the inputs, if the start carries them, else 0
 
   bool operator==(const OperationRecord &) const = default;
 };

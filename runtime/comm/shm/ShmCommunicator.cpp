@@ -21,8 +21,6 @@
 namespace polyrank::runtime::shm {
 namespace {
 
-constexpr int32_t exchangeKind = -1;
-
 constexpr uint64_t spinNanosecondsWhenAlone = 50'000;
 
 uint64_t hashOf(std::span<const int64_t> values) {
@@ -476,12 +474,16 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
   ++group.operations;
   MemberOperation &mine = memberOf(operation, group.me);
   mine.record = record;
+  mine.record.carried = 0;
   mine.exchanged = operation.exchanged;
   job().setOperation(record.id);
   uint32_t pieces = 0; // that can be claimed
   if (!operation.isExchange) {
     publishOffsets(operation, mine);
     operation.isSmall = isSmall(operation);
+    operation.carriedAt.clear();
+    if (operation.isSmall && group.crosses())
+      mine.record.carried = packInputs(operation);
     if (!operation.isSmall) {
       fillRow(operation, group.me, operation.own);
       pieces = operation.own.pieces;
@@ -495,8 +497,8 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
              std::memory_order_release);
   mine.arrival.store(operation.turn() + 1, std::memory_order_release);
   if (group.crosses()) {
-    hasStarted(operation, record);
-    if (!operation.isExchange)
+    hasStarted(operation, mine.record);
+    if (!operation.isExchange && !operation.isSmall)
       ++pieces; // what this rank moves between machines
   }
   uint64_t before = slot.progress.fetch_add(OperationSlot::oneStart + pieces,
@@ -565,7 +567,7 @@ void ShmCommunicator::publishOffsets(Operation &operation,
 
 /// Called by the member that starts the operation last, or by who brings its
 /// message: compares the records of all members, and lets them begin the work.
-Result<void> ShmCommunicator::completeStart(const Operation &operation,
+Result<void> ShmCommunicator::completeStart(const Task &operation,
                                             int starter) {
   const LocalGroup &group = *operation.group;
   const OperationRecord &first = memberOf(operation, 0).record;
@@ -601,8 +603,12 @@ Result<void> ShmCommunicator::completeStart(const Operation &operation,
     wake(operation);
   if (pieces > 0)
     ring(group);
-  if (group.crosses())
-    hasTurned(group);
+  if (!group.crosses())
+    return {};
+  if (pieces > 0)
+    hasBegun(group);
+  else
+    hasEnded(group);
   return {};
 }
 

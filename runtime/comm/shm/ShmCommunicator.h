@@ -85,6 +85,13 @@ protected:
     Collective collective; // its transfers are those of this round
     LocalGroup *group = nullptr;
     uint64_t number = 0; // in the group
+    /// How long it occupies the group's link, in picoseconds. The rounds of a
+    /// collective take as long as one round of all its transfers would.
+    int64_t linkTime = 0;
+    bool isSmall = false; // see smallBytes
+    /// Where the inputs of a member on another machine lie in what its start
+    /// carries; empty if it carries nothing.
+    std::vector<BufferOffsets> carriedAt;
 
     uint32_t slot() const { return number % ringSlots; }
     /// The slot's turn until all members have started it; see OperationSlot.
@@ -111,11 +118,8 @@ protected:
   /// An operation that this rank has started.
   struct Operation : Task {
     WorkRow own;
-    /// How long it occupies the group's link, in picoseconds. The rounds of a
-    /// collective take as long as one round of all its transfers would.
-    int64_t linkTime = 0;
     uint64_t exchanged = 0; // by this rank, in an exchange
-    bool isExchange = false, isSmall = false, isDone = false;
+    bool isExchange = false, isDone = false;
     Completion completion;
   };
   /// An operation as another thread than the rank's own knows it. It owns what
@@ -183,12 +187,21 @@ protected:
   virtual void hasCreated(const LocalGroup &) {}
   virtual void hasOpened(const OpenChannel &) {}
   /// @}
-  /// This rank has started an operation of a group that crosses machines, which
-  /// has one piece for what this rank moves between machines, beside those that
-  /// can be claimed. Called before the operation can begin.
+  /// This rank has started an operation of a group that crosses machines.
+  /// Unless it is small or an exchange, it has one piece for what this rank
+  /// moves between machines, beside those that can be claimed. Called before
+  /// the operation can begin.
   virtual void hasStarted(const Operation &, const OperationRecord &) {}
-  /// The turn of a slot of such a group has changed; called in any thread.
-  virtual void hasTurned(const LocalGroup &) const {}
+  /// An operation of such a group has begun, of which something moves between
+  /// machines; or it has ended, and its slot is free. Called in any thread.
+  /// @{
+  virtual void hasBegun(const LocalGroup &) const {}
+  virtual void hasEnded(const LocalGroup &) const {}
+  /// @}
+  /// What the start of a member on another machine has carried.
+  virtual std::byte *carriedBy(const Task &, int /*member*/) const {
+    return nullptr;
+  }
   /// This rank has written the channel's last value, of so many bytes, to its
   /// slot, or has freed the slot of the last one. `isGiven` says that the times
   /// of the slot's record are no times of this machine's clock.
@@ -229,7 +242,7 @@ protected:
                               const OperationRecord &record);
   Result<void> makeRoom(Operation &operation);
   void publishOffsets(Operation &operation, MemberOperation &mine);
-  Result<void> completeStart(const Operation &operation, int starter);
+  Result<void> completeStart(const Task &operation, int starter);
   Operation *findOpen(uint32_t entry, uint32_t slot, uint32_t turn);
   OperationSlot &slotOf(const Task &operation) const {
     return control.group(operation.group->entry).operations[operation.slot()];
@@ -296,6 +309,8 @@ protected:
 
   // Work.cpp
   bool isSmall(const Task &operation) const;
+  /// Finds `carriedAt`. Returns how many bytes the start of a member carries.
+  uint64_t packInputs(Task &operation) const;
   void fillRow(const Task &operation, int owner, WorkRow &row) const;
   void workAlone(const Task &operation) const;
   /// Works on all threads of `team`, or on this thread if it is empty. Returns

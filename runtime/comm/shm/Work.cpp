@@ -25,9 +25,6 @@ namespace {
 constexpr int64_t bytesWorthThreads = 1 << 17;
 /// From this size on, a copy does not stay in a core's caches.
 constexpr int64_t bytesPastCaches = 8 << 20;
-/// The bytes of all members' outputs up to which the last member to start an
-/// operation does all of it: ranks synchronize once instead of twice.
-constexpr int64_t smallBytes = 1 << 14;
 /// The bytes of a piece: claiming it takes less than a thousandth of the time
 /// to move it.
 constexpr int64_t pieceBytes = 1 << 17;
@@ -41,6 +38,8 @@ bool reduces(const Collective &collective) {
 ShmCommunicator::Places ShmCommunicator::placesOf(const Task &operation,
                                                   int member) const {
   int rank = operation.group->ranks[member];
+  if (!isNear(rank))
+    return {carriedBy(operation, member), operation.carriedAt.data(), 0};
   return {arenas[rank].base, control.offsets(rank).data(),
           memberOf(operation, member).firstOffsets};
 }
@@ -54,19 +53,33 @@ ShmCommunicator::allPlaces(const Task &operation) const {
   return places;
 }
 
-/// Depends only on extents, so it is the same on all members.
+/// Depends only on extents, so it is the same on all members. Ranks synchronize
+/// once instead of twice in a small operation.
 bool ShmCommunicator::isSmall(const Task &operation) const {
-  if (operation.group->crosses())
-    return false;
   const Collective &collective = operation.collective;
   int64_t members = operation.group->members();
-  int64_t each = smallBytes / bytesOf(collective.dtype) / members, all = 0;
+  int64_t each = smallBytes / bytesOf(collective.dtype) / members, inputs = 0,
+          outputs = 0;
   for (const Transfer &transfer : collective.transfers) {
-    all += elementsOf(collective.kind, transfer, members).output;
-    if (all > each)
+    TransferElements elements = elementsOf(collective.kind, transfer, members);
+    outputs += elements.output;
+    inputs += elements.input;
+    if (outputs > each || (operation.group->crosses() && inputs > each))
       return false;
   }
   return true;
+}
+
+uint64_t ShmCommunicator::packInputs(Task &operation) const {
+  const Collective &collective = operation.collective;
+  uint64_t bytes = 0;
+  for (const Transfer &transfer : collective.transfers) {
+    operation.carriedAt.push_back({bytes, 0});
+    bytes += elementsOf(collective.kind, transfer, operation.group->members())
+                 .input *
+             bytesOf(collective.dtype);
+  }
+  return bytes;
 }
 
 void ShmCommunicator::fillRow(const Task &operation, int owner,
@@ -78,8 +91,9 @@ void ShmCommunicator::fillRow(const Task &operation, int owner,
   row.pieces = 0;
   row.parts.clear();
   row.starts.assign(1, 0);
-  // Sums over several machines are taken along them, and are no pieces.
-  if (reduces(collective) && operation.group->crosses())
+  // What moves between machines is in no piece.
+  bool staysHere = operation.group->crosses() && !operation.isSmall;
+  if (reduces(collective) && staysHere)
     return;
   if (reduces(collective)) {
     for (const Transfer &transfer : collective.transfers)
@@ -104,7 +118,7 @@ void ShmCommunicator::fillRow(const Task &operation, int owner,
       for (int n = 0; n < sourcesOf(collective.kind, members); ++n) {
         RowCopy copy =
             copyOf(collective, collective.transfers[t], members, owner, n);
-        if (!isNear(operation.group->ranks[copy.source]))
+        if (staysHere && !isNear(operation.group->ranks[copy.source]))
           continue;
         // Skips the owner's own part of an in-place collective.
         if (copy.source == owner) {
@@ -153,16 +167,16 @@ void ShmCommunicator::finishPieces(const Task &operation,
   if (slot.sleepers.load() > 0)
     wake(operation);
   if (operation.group->crosses())
-    hasTurned(*operation.group);
+    hasEnded(*operation.group);
 }
 
-/// Does the whole operation on this thread.
+/// Does the whole operation on this thread, for the outputs on this machine.
 void ShmCommunicator::workAlone(const Task &operation) const {
+  std::span<const int> owners = operation.group->near;
   // In an all-reduce one owner can cover the elements of all members.
   bool isShared = operation.collective.kind == CollectiveKind::AllReduce;
-  int owners = isShared ? 1 : operation.group->members();
   WorkRow row;
-  for (int owner = 0; owner < owners; ++owner) {
+  for (int owner : isShared ? owners.first(1) : owners) {
     fillRow(operation, owner, row);
     workOn(operation, row, owner, isShared ? 0 : row.begin,
            isShared ? row.starts.back() : row.end);
@@ -228,8 +242,8 @@ void ShmCommunicator::workOn(const Task &operation, const WorkRow &row,
     reducePiece(operation, row, owner, from, to);
 }
 
-/// Reduces elements [from, to) of the row, for the outputs of all members
-/// (AllReduce) or of the owner (ReduceScatter).
+/// Reduces elements [from, to) of the row, for the outputs of all members of
+/// this machine (AllReduce) or of the owner (ReduceScatter).
 void ShmCommunicator::reducePiece(const Task &operation, const WorkRow &row,
                                   int owner, int64_t from, int64_t to) const {
   const Collective &collective = operation.collective;
@@ -240,7 +254,8 @@ void ShmCommunicator::reducePiece(const Task &operation, const WorkRow &row,
   thread_local std::vector<const std::byte *> sources;
   thread_local std::vector<std::byte *> results;
   sources.resize(members);
-  results.resize(toAll ? members : 1);
+  const std::vector<int> &near = operation.group->near;
+  results.resize(toAll ? near.size() : 1);
   size_t t = std::upper_bound(row.starts.begin(), row.starts.end(), from) -
              row.starts.begin() - 1;
   while (from < to) {
@@ -253,8 +268,7 @@ void ShmCommunicator::reducePiece(const Task &operation, const WorkRow &row,
     for (int m = 0; m < members; ++m)
       sources[m] = places[m].input(t) + source * element;
     for (size_t r = 0; r < results.size(); ++r)
-      results[r] = places[toAll ? static_cast<int>(r) : owner].output(t) +
-                   within * element;
+      results[r] = places[toAll ? near[r] : owner].output(t) + within * element;
     reduceElements(collective.dtype, collective.reduction, sources, count,
                    results);
     from += count;

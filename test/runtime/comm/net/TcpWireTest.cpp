@@ -45,6 +45,12 @@ Descriptor listenNow() {
   return std::move(found->front());
 }
 
+Result<void> turn(Wire &wire, int milliseconds) {
+  if (Result<void> waited = wire.await(milliseconds); !waited)
+    return waited;
+  return wire.progress();
+}
+
 /// Two ranks, on a machine each.
 struct Pair {
   explicit Pair(uint8_t keyOfFirst = 1, uint64_t incarnationOfFirst = 7) {
@@ -78,7 +84,7 @@ struct Pair {
       if (monotonicNanoseconds() > end)
         return "nothing happens";
       for (Rank &rank : ranks)
-        if (Result<void> done = rank.wire->progress(1); !done)
+        if (Result<void> done = turn(*rank.wire, 1); !done)
           return done.error().message;
       if (between)
         between();
@@ -180,11 +186,11 @@ TEST(TcpWire, APeerThatIsGoneIsToldOnceAndAfterWhatItSaid) {
   pair.begin();
   ASSERT_EQ(pair.work([&] { return pair.isConnected(); }), "");
   pair.ranks[0].wire->send(1, frameOf(FrameKind::Leave, 0), {});
-  ASSERT_TRUE(pair.ranks[0].wire->progress(0));
+  ASSERT_TRUE(turn(*pair.ranks[0].wire, 0));
   pair.ranks[0].wire.reset();
   Rank &rank = pair.ranks[1];
   for (int n = 0; n < 100; ++n) {
-    ASSERT_TRUE(rank.wire->progress(1));
+    ASSERT_TRUE(turn(*rank.wire, 1));
     rank.wire->send(0, frameOf(FrameKind::Copy, 1), payloadOf(1000, 1));
   }
   EXPECT_EQ(rank.got.size(), 1u);
