@@ -56,7 +56,12 @@ private:
     uint32_t number = 0;
     int64_t begin = 0, end = 0;
     uint32_t pieces = 0, nextResult = 0;
-    std::vector<uint32_t> nextPartial; // by stage
+    /// The elements of the last stage's only member go to the stage before it,
+    /// which adds them last.
+    bool isTurned = false;
+    std::vector<size_t> path;          // stages, as a sum goes along them
+    std::vector<int> resultPath;       // machines, as a result does
+    std::vector<uint32_t> nextPartial; // by place in `path`
   };
   /// An operation that this rank has started and that crosses machines, as the
   /// wire thread knows it.
@@ -81,7 +86,6 @@ private:
       std::vector<int> members;
     };
     std::vector<Stage> stages;
-    std::vector<int> resultPath; // machines, in the order of a result's way
     std::vector<int64_t> starts; // of the transfers in the elements
     std::vector<Unit> units;     // of which this rank does something
   };
@@ -188,8 +192,16 @@ private:
   /// be sent.
   WorkRow rowOf(const WireTask &task, int source, int taker) const;
   bool takes(const WireTask &task, int taker, int source) const;
+  /// Finds the ways of a sum, for which `isTurned` is known, and of its result.
+  void planPaths(const WireTask &task, Unit &unit) const;
+  /// How many frames of each piece of a unit this rank sends and receives.
+  uint64_t framesOf(const WireTask &task, const Unit &unit) const;
   /// The member of a machine that works on a unit.
   int handlerOf(const WireTask &task, int machine, uint32_t unit) const;
+  /// The same for the stage at a place of the unit's path.
+  int handlerAt(const WireTask &task, const Unit &unit, size_t place) const {
+    return handlerOf(task, task.stages[unit.path[place]].machine, unit.number);
+  }
   int machineOf(const WireTask &task, int member) const {
     return machines.machineOf(task.group->ranks[member]);
   }
@@ -228,9 +240,10 @@ private:
                   const Piece &piece);
   void addResult(const std::shared_ptr<WireTask> &task, const Frame &frame,
                  const Piece &piece);
-  /// Adds this machine's members of a stage to a piece of a sum.
+  /// Adds this machine's members of a stage, which is at that place of the
+  /// unit's path, to a piece of a sum.
   void sumPiece(const std::shared_ptr<WireTask> &task, const Unit &unit,
-                size_t stage, uint32_t piece, const std::byte *partial);
+                size_t place, uint32_t piece, const std::byte *before);
   void deliver(const std::shared_ptr<WireTask> &task, const Unit &unit,
                uint32_t piece, Piece result, size_t place);
   void addBorders(WireTask &task);

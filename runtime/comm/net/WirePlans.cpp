@@ -184,29 +184,24 @@ void NetCommunicator::planSums(WireTask &task) const {
       task.stages.push_back({machine, {}});
     task.stages.back().members.push_back(m);
   }
-  // The result goes back the way that the sum came.
-  for (auto stage = task.stages.rbegin(); stage != task.stages.rend(); ++stage)
-    if (std::find(task.resultPath.begin(), task.resultPath.end(),
-                  stage->machine) == task.resultPath.end())
-      task.resultPath.push_back(stage->machine);
   task.starts.push_back(0);
   for (const Transfer &transfer : task.transfers)
     task.starts.push_back(
         task.starts.back() +
         elementsOf(collective.kind, transfer, members).output);
   int64_t total = task.starts.back();
-  size_t units = members;
+  // Two ways for halves of the elements let both machines add.
+  bool canTurn = task.stages.size() == 2 && task.stages[1].members.size() == 1;
+  size_t units = members, handlers = 1;
   if (toAll) {
-    units = 1;
     for (const auto &[machine, there] : task.members)
-      units = std::max(units, there.size());
+      handlers = std::max(handlers, there.size());
+    units = canTurn ? 2 * handlers : handlers;
   }
   int64_t lines = (total + 15) / 16;
   auto bound = [&](uint32_t part) {
     return std::min<int64_t>(total, lines * part / int64_t(units) * 16);
   };
-  int me = task.group->me;
-  size_t last = task.stages.size() - 1;
   for (uint32_t number = 0; number < units; ++number) {
     Unit unit;
     unit.number = number;
@@ -214,27 +209,48 @@ void NetCommunicator::planSums(WireTask &task) const {
     unit.end = toAll ? bound(number + 1) : total;
     unit.pieces = countPieces(unit.end - unit.begin,
                               pieceBytes / accumulatorBytes(collective.dtype));
-    unit.nextPartial.resize(task.stages.size());
-    uint64_t frames = 0; // of each piece
-    bool isMine = false;
-    for (size_t stage = 0; stage <= last; ++stage)
-      if (handlerOf(task, task.stages[stage].machine, number) == me) {
-        isMine = true;
-        frames += (stage > 0) + (stage < last);
-      }
-    int lastMachine = task.stages[last].machine;
-    if (toAll) {
-      for (size_t n = 0; n < task.resultPath.size(); ++n)
-        if (handlerOf(task, task.resultPath[n], number) == me)
-          frames += (n > 0) + (n + 1 < task.resultPath.size());
-    } else if (int owner = int(number); machineOf(task, owner) != lastMachine) {
-      frames += (owner == me) + (handlerOf(task, lastMachine, number) == me);
-      isMine |= owner == me;
-    }
+    unit.isTurned = canTurn && (toAll ? number >= handlers
+                                      : machineOf(task, int(number)) ==
+                                            task.stages[0].machine);
+    planPaths(task, unit);
+    uint64_t frames = framesOf(task, unit);
     task.left += frames * unit.pieces;
-    if (isMine && unit.pieces > 0)
+    if (frames > 0 && unit.pieces > 0)
       task.units.push_back(std::move(unit));
   }
+}
+
+void NetCommunicator::planPaths(const WireTask &task, Unit &unit) const {
+  for (size_t stage = 0; stage < task.stages.size(); ++stage)
+    unit.path.push_back(stage);
+  if (unit.isTurned)
+    std::reverse(unit.path.begin(), unit.path.end());
+  unit.nextPartial.resize(unit.path.size());
+  // The result goes back the way that the sum came.
+  for (size_t place = unit.path.size(); place-- > 0;)
+    if (int machine = task.stages[unit.path[place]].machine;
+        std::count(unit.resultPath.begin(), unit.resultPath.end(), machine) ==
+        0)
+      unit.resultPath.push_back(machine);
+}
+
+uint64_t NetCommunicator::framesOf(const WireTask &task,
+                                   const Unit &unit) const {
+  int me = task.group->me;
+  uint64_t frames = 0;
+  for (size_t place = 0; place < unit.path.size(); ++place)
+    if (handlerAt(task, unit, place) == me)
+      frames += (place > 0) + (place + 1 < unit.path.size());
+  int lastMachine = unit.resultPath.front();
+  if (task.collective.kind == CollectiveKind::AllReduce) {
+    for (size_t n = 0; n < unit.resultPath.size(); ++n)
+      if (handlerOf(task, unit.resultPath[n], unit.number) == me)
+        frames += (n > 0) + (n + 1 < unit.resultPath.size());
+  } else if (int owner = int(unit.number);
+             machineOf(task, owner) != lastMachine) {
+    frames += (owner == me) + (handlerOf(task, lastMachine, unit.number) == me);
+  }
+  return frames;
 }
 
 } // namespace polyrank::runtime::net

@@ -46,8 +46,8 @@ void NetCommunicator::addPartial(const std::shared_ptr<WireTask> &task,
 }
 
 void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
-                               const Unit &unit, size_t stage, uint32_t piece,
-                               const std::byte *partial) {
+                               const Unit &unit, size_t place, uint32_t piece,
+                               const std::byte *before) {
   FloatMode mode(task->floatMode);
   const Collective &collective = task->collective;
   bool toAll = collective.kind == CollectiveKind::AllReduce;
@@ -55,9 +55,15 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
           accumulator = accumulatorBytes(collective.dtype),
           size = pieceBytes / accumulator, from = unit.begin + piece * size,
           to = std::min(unit.end, from + size);
-  bool isLast = stage + 1 == task->stages.size();
+  bool isLast = place + 1 == unit.path.size();
   int members = task->group->members(), owner = static_cast<int>(unit.number);
-  int64_t width = isLast ? element : accumulator;
+  // What came are the elements of the last member, or the sum before this
+  // stage.
+  const std::byte *elementsAfter = unit.isTurned ? before : nullptr;
+  if (unit.isTurned)
+    before = nullptr;
+  bool isWhole = isLast || unit.isTurned; // and not left for another stage
+  int64_t width = isWhole ? element : accumulator;
   std::vector<int> takers = isLast ? takersOf(*task, unit) : std::vector<int>();
   Piece out;
   std::byte *into =
@@ -69,9 +75,9 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
   }
   out.bytes = {into, size_t((to - from) * width)};
   std::vector<Places> places;
-  for (int member : task->stages[stage].members)
+  for (int member : task->stages[unit.path[place]].members)
     places.push_back(placesOf(*task, member));
-  std::vector<const std::byte *> sources(places.size());
+  std::vector<const std::byte *> sources(places.size() + bool(elementsAfter));
   forEachPart(
       task->starts, from, to, [&](size_t t, int64_t begin, int64_t end) {
         const Transfer &transfer = task->transfers[t];
@@ -84,23 +90,25 @@ void NetCommunicator::sumPiece(const std::shared_ptr<WireTask> &task,
             sources[m] = places[m].input(t) + source * element;
           int64_t offset = task->starts[t] + at - from;
           // One member's elements, as they are, are the first partial sum.
-          if (!partial && places.size() == 1 && width == element && !isLast &&
+          if (!before && places.size() == 1 && width == element && !isLast &&
               count == to - from) {
             out = {{sources[0], size_t(count * element)}, nullptr};
             return;
           }
+          if (elementsAfter)
+            sources.back() = elementsAfter + offset * element;
           addElements(collective.dtype, collective.reduction,
-                      partial ? partial + offset * accumulator : nullptr,
-                      sources, count, into + offset * width, isLast);
+                      before ? before + offset * accumulator : nullptr, sources,
+                      count, into + offset * width, isWhole);
           at += count;
         }
       });
   if (isLast)
     return deliver(task, unit, piece, std::move(out), 0);
-  int next = handlerOf(*task, task->stages[stage + 1].machine, unit.number);
+  int next = handlerAt(*task, unit, place + 1);
   sendPiece(task, task->group->ranks[next],
             frameOf(*task, FrameKind::Partial, unit.number, piece,
-                    static_cast<uint16_t>(stage + 1)),
+                    static_cast<uint16_t>(place + 1)),
             std::move(out));
 }
 
@@ -128,9 +136,9 @@ void NetCommunicator::deliver(const std::shared_ptr<WireTask> &task,
   }
   int next = static_cast<int>(unit.number);
   if (toAll) {
-    if (place + 1 == task->resultPath.size())
+    if (place + 1 == unit.resultPath.size())
       return;
-    next = handlerOf(*task, task->resultPath[place + 1], unit.number);
+    next = handlerOf(*task, unit.resultPath[place + 1], unit.number);
   } else if (!takers.empty()) {
     return;
   }

@@ -75,10 +75,9 @@ void NetCommunicator::sendAll(const std::shared_ptr<WireTask> &task) {
     return;
   }
   for (const Unit &unit : task->units) {
-    if (handlerOf(*task, task->stages[0].machine, unit.number) !=
-        task->group->me)
+    if (handlerAt(*task, unit, 0) != task->group->me)
       continue;
-    int next = handlerOf(*task, task->stages[1].machine, unit.number);
+    int next = handlerAt(*task, unit, 1);
     streams[task->group->ranks[next]].push_back(
         {0, unit.pieces, [this, task, &unit](uint32_t piece) {
            sumPiece(task, unit, 0, piece, nullptr);
@@ -186,25 +185,24 @@ NetCommunicator::expectedBytes(WireTask &task, int peer,
           size = pieceBytes / accumulator,
           from = unit->begin + frame.piece * size;
   uint64_t elements = std::min(unit->end, from + size) - from;
-  size_t stages = task.stages.size();
   if (frame.kind == FrameKind::Partial) {
-    bool isNext =
-        frame.stage > 0 && frame.stage < stages &&
-        handlerOf(task, task.stages[frame.stage].machine, frame.unit) == me &&
-        isFrom(handlerOf(task, task.stages[frame.stage - 1].machine,
-                         frame.unit)) &&
-        frame.piece == unit->nextPartial[frame.stage];
-    return isNext ? std::optional(elements * accumulator) : std::nullopt;
+    bool isNext = frame.stage > 0 && frame.stage < unit->path.size() &&
+                  handlerAt(task, *unit, frame.stage) == me &&
+                  isFrom(handlerAt(task, *unit, frame.stage - 1)) &&
+                  frame.piece == unit->nextPartial[frame.stage];
+    uint64_t width =
+        unit->isTurned ? bytesOf(task.collective.dtype) : accumulator;
+    return isNext ? std::optional(elements * width) : std::nullopt;
   }
   bool isNext = frame.piece == unit->nextResult;
   if (kind == CollectiveKind::AllReduce)
     isNext &=
-        frame.stage > 0 && frame.stage < task.resultPath.size() &&
-        handlerOf(task, task.resultPath[frame.stage], frame.unit) == me &&
-        isFrom(handlerOf(task, task.resultPath[frame.stage - 1], frame.unit));
+        frame.stage > 0 && frame.stage < unit->resultPath.size() &&
+        handlerOf(task, unit->resultPath[frame.stage], frame.unit) == me &&
+        isFrom(handlerOf(task, unit->resultPath[frame.stage - 1], frame.unit));
   else
     isNext &= int(frame.unit) == me &&
-              isFrom(handlerOf(task, task.stages.back().machine, frame.unit));
+              isFrom(handlerOf(task, unit->resultPath.front(), frame.unit));
   return isNext ? std::optional(elements * bytesOf(task.collective.dtype))
                 : std::nullopt;
 }
