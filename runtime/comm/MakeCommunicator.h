@@ -41,6 +41,9 @@ struct CommunicatorNeeds {
   PlanHash program{};
   /// Not given if all ranks are on this machine.
   std::optional<RankMachines> machines;
+  /// Data that goes between machines has checksums, which are compared. The
+  /// same on all machines.
+  bool checksWire = true;
 };
 
 /// Where the ranks of all machines listen, and what they recognize each other

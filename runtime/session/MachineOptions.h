@@ -19,6 +19,7 @@ struct MachineOptions {
   std::string key;          // the file of the job's key; empty: POLYRANK_KEY
   double joinTimeout = 300; // seconds
   bool allowMixedCpus = false;
+  bool checksWire = true; // checksums of what ranks send to other machines
   /// Every machine runs all ranks of the plan, on data of its own.
   bool wholePlan = false;
 

@@ -59,6 +59,7 @@ Result<std::unique_ptr<CommunicatorHost>> hostFor(const LoadedPlan &plan,
     channelBytes.push_back(*channelBytesOf(plan.program(number)));
   CommunicatorNeeds needs;
   needs.program = plan.bytes.hash;
+  needs.checksWire = options.checksWire;
   Mesh mesh(*plan.plan);
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
     needs.channelBytes.push_back(

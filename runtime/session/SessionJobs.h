@@ -29,6 +29,7 @@ public:
     RankRange here; // the ranks of this machine
     /// The machines that share the ranks out; null if all ranks are here.
     OtherMachines *others = nullptr;
+    bool checksWire = true; // see CommunicatorNeeds
     /// Ends the wait for other machines.
     std::function<bool()> isInterrupted;
   };

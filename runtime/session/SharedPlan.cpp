@@ -148,6 +148,7 @@ Result<std::string> settingsOf(const Prepared &run) {
       {"trace", options.trace.empty() ? "no" : "yes"},
       {"profile", options.profile.empty() ? "no" : "yes"},
       {"times of ranks", options.measuresRanks() ? "yes" : "no"},
+      {"wire-check", options.machines.checksWire ? "on" : "off"},
       {"save-dtype", fmt::format("{}", int(options.saveFloats))},
       {"save-shard-size", options.saveShardSize}};
   for (const SaveFile &save : options.saves())

@@ -47,6 +47,12 @@ OptionGroup machineOptions(RunOptions &options) {
           {"--allow-mixed-cpus", "", &request.allowMixedCpus,
            "Start although the machines have different instruction sets, which "
            "compute other bits"},
+          {"--wire-check", "on|off",
+           choice(&request.checksWire, {{"on", true}, {"off", false}}),
+           "on or off: whether what ranks send to other machines has "
+           "checksums, "
+           "which find data that was damaged on its way. Off is faster where "
+           "the network does as much itself"},
       }};
 }
 

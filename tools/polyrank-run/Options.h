@@ -16,7 +16,7 @@ struct MachineRequest {
   PlaceOptions said;
   std::string interface, key;
   double joinTimeout = 300; // seconds
-  bool wholePlan = false, allowMixedCpus = false;
+  bool wholePlan = false, allowMixedCpus = false, checksWire = true;
 };
 
 /// What the command line requests: a session, and what the tool does itself.

@@ -17,14 +17,23 @@ namespace {
 Result<void> checkAlone(const RunOptions &options) {
   if (options.place.isOneOfSeveral())
     return {};
-  for (const char *name :
-       {"whole-plan", "interface", "key", "join-timeout", "allow-mixed-cpus"})
+  for (const char *name : {"whole-plan", "interface", "key", "join-timeout",
+                           "allow-mixed-cpus", "wire-check"})
     if (options.given.contains(name))
       return Error{fmt::format(
           "--{} is for several machines, and this one is alone: say --machines "
           "N --machine I --rendezvous HOST on each, or use a launcher that "
           "does (docs/machines.md)",
           name)};
+  return {};
+}
+
+/// With --whole-plan ranks send nothing to other machines.
+Result<void> checkWire(const RunOptions &options) {
+  if (options.request.wholePlan && options.given.contains("wire-check"))
+    return Error{"--wire-check is about what the ranks of different machines "
+                 "send each other, and with --whole-plan they send nothing: "
+                 "leave it out"};
   return {};
 }
 
@@ -115,7 +124,7 @@ Result<JobPlace> findPlace(const RunOptions &options) {
 Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
                                                 const JobPlace &place) {
   options.place = place;
-  for (auto check : {checkAlone, checkKey, checkRestarts})
+  for (auto check : {checkAlone, checkWire, checkKey, checkRestarts})
     if (Result<void> checked = check(options); !checked)
       return checked.error();
   const MachineRequest &request = options.request;
@@ -127,6 +136,7 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
   machines.key = request.key;
   machines.joinTimeout = request.joinTimeout;
   machines.allowMixedCpus = request.allowMixedCpus;
+  machines.checksWire = request.checksWire;
   machines.wholePlan = request.wholePlan;
   POLYRANK_ASSIGN(address, bindAddressOf(options));
   machines.bindAddress = address;

@@ -46,6 +46,10 @@ const char *nameOf(FrameKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+bool isData(FrameKind kind) {
+  return kind == FrameKind::Value || kind >= FrameKind::Copy;
+}
+
 uint64_t checksumOf(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }

@@ -23,13 +23,16 @@ enum class FrameKind : uint16_t {
   Leave,    // the sender leaves: nothing of it follows
   Bye,      // the answer to that
   Abort,    // the sender's job is over; why
-  Copy,     // a piece of what the receiver copies from the sender
-  Partial,  // a piece of a sum over the first members of the group
-  Result,   // a piece of a sum over all members
-  Border,   // a piece of what the receiver adds to its borders
+  // From here on: data of a collective.
+  Copy,    // a piece of what the receiver copies from the sender
+  Partial, // a piece of a sum over the first members of the group
+  Result,  // a piece of a sum over all members
+  Border,  // a piece of what the receiver adds to its borders
 };
 inline constexpr FrameKind lastFrameKind = FrameKind::Border;
 const char *nameOf(FrameKind kind);
+/// True if what follows is data of the ranks, and no message about it.
+bool isData(FrameKind kind);
 
 /// The most bytes that follow a header.
 inline constexpr uint32_t mostFrameBytes = 1 << 20;
@@ -49,7 +52,7 @@ struct Frame {
   uint8_t collective = 0; // CollectiveKind
   uint8_t dtype = 0;      // ElementType
   uint8_t reduction = 0;  // Reduction
-  uint64_t checksum = 0;  // XXH3 of what follows
+  uint64_t checksum = 0;  // XXH3 of what follows, or 0 if that has none
 
   bool operator==(const Frame &) const = default;
 };

@@ -83,6 +83,7 @@ Result<void> NetCommunicator::join(std::span<const int> files,
   options.pairing.incarnation = peers.incarnation;
   options.pairing.plan = program;
   options.process = static_cast<uint32_t>(getpid());
+  options.checksData = page.header().checksData;
   POLYRANK_ASSIGN(
       created, TcpWire::create(options, JobKey(peers.key), std::move(listener),
                                bells[self - firstNear].get(), *this));

@@ -222,7 +222,7 @@ void TcpWire::send(int peer, Frame frame, Payload payload) {
   frame.incarnation = options.pairing.incarnation;
   frame.sequence = connection.sentFrames++;
   frame.bytes = static_cast<uint32_t>(payload.bytes.size());
-  frame.checksum = checksumOf(payload.bytes);
+  frame.checksum = sumOf(frame.kind, payload.bytes);
   connection.queue.push_back({encode(frame), std::move(payload)});
   connection.waiting += connection.queue.back().size();
   if (toFlush.empty() || toFlush.back() != peer)
@@ -320,12 +320,17 @@ Result<void> TcpWire::readHeader(int peer) {
   return {};
 }
 
+uint64_t TcpWire::sumOf(FrameKind kind,
+                        std::span<const std::byte> bytes) const {
+  return options.checksData || !isData(kind) ? checksumOf(bytes) : 0;
+}
+
 /// Called with a whole payload.
 Result<void> TcpWire::readPayload(int peer) {
   Connection &connection = connections[peer];
   Frame frame = *connection.frame;
   connection.frame.reset();
-  if (checksumOf({connection.place, frame.bytes}) != frame.checksum)
+  if (sumOf(frame.kind, {connection.place, frame.bytes}) != frame.checksum)
     return Error{"from " + nameOf(peer) + ": " + describe(frame) +
                      " has changed on its way",
                  Error::Fault::Rank};

@@ -25,6 +25,8 @@ struct TcpOptions {
   int firstNear = 0, countNear = 1; // the ranks of this machine
   Pairing pairing;                  // without the ranks
   uint32_t process = 0;
+  /// Data has checksums, as messages always have; the same on both sides.
+  bool checksData = true;
   /// How long a rank is called again that does not answer.
   int64_t patience = 300'000'000'000;
 };
@@ -105,6 +107,8 @@ private:
   /// Reads no more of a peer that sent what it should not have.
   Error ignore(int peer, Error error);
   std::string nameOf(int peer) const;
+  /// The checksum of what follows a frame; 0 if it has none.
+  uint64_t sumOf(FrameKind kind, std::span<const std::byte> bytes) const;
 
   TcpOptions options;
   JobKey key;

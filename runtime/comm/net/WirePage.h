@@ -23,6 +23,7 @@ inline constexpr uint32_t wireVersion = 2;
 
 struct WireHeader {
   uint32_t version, machines, machine, worldSize;
+  uint32_t checksData;
   std::atomic<uint32_t> isConnected; // the rest is there
   uint64_t incarnation;
   std::array<uint8_t, 32> key;
@@ -53,8 +54,8 @@ struct alignas(128) NearRank {
 class WirePage {
 public:
   static uint64_t sizeFor(const RankMachines &machines);
-  static Result<WirePage> initialize(int descriptor,
-                                     const RankMachines &machines);
+  static Result<WirePage>
+  initialize(int descriptor, const RankMachines &machines, bool checksData);
   static Result<WirePage> map(int descriptor);
 
   WireHeader &header() const;
