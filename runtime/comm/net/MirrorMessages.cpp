@@ -173,7 +173,6 @@ Result<void> NetCommunicator::addStart(int peer, const Frame &frame,
                      std::to_string(uint64_t(shm::smallBytes) /
                                     start.group->ranks.size()));
   pending.push_back(std::move(start));
-  page.near(self).hasPending.store(1);
   return {};
 }
 
@@ -190,8 +189,11 @@ Result<void> NetCommunicator::applyStarts() {
     operation.linkTime = message.linkTime;
     shm::OperationSlot &slot = slotOf(operation);
     if (slot.turn.load() != operation.turn()) {
-      later.push_back(std::move(start));
-      continue;
+      page.near(self).hasPending.store(1);
+      if (slot.turn.load() != operation.turn()) {
+        later.push_back(std::move(start));
+        continue;
+      } // else its turn has come just now, and nobody has rung
     }
     int member = static_cast<int>(message.member);
     shm::MemberOperation &theirs = memberOf(operation, member);

@@ -3,6 +3,8 @@
 
 #include "runtime/comm/net/NetCommunicator.h"
 
+#include "support/Cores.h"
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -64,6 +66,9 @@ Result<void> NetCommunicator::join(std::span<const int> files,
   size_t near = machines.count(), memoryFiles = 1 + 2 * near;
   if (auto opened = mapMemory(files.first(memoryFiles), program); !opened)
     return opened;
+  // A rank that spins must not take the core that its wire thread needs.
+  if (usableCores() < 2 * countNear)
+    spinNanoseconds = 0;
   files = files.subspan(memoryFiles);
   for (int each : files)
     fcntl(each, F_SETFD, FD_CLOEXEC);

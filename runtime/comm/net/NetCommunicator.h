@@ -128,6 +128,7 @@ private:
   std::byte *carriedBy(const Task &operation, int member) const override;
   void hasMoved(const OpenChannel &channel, uint64_t bytes,
                 bool isGiven) override;
+  void takeArrived() override;
   void stillWaits(uint64_t word) override;
   JobMember::Presence presenceOf(int rank) const override;
   std::string describeAbsence(int rank) const override;
@@ -147,6 +148,9 @@ private:
   /// Does what can be done now, until the wire has to be waited for.
   Result<void> work();
   bool hasMore() const;
+  /// Does something as the wire thread does, which goes on with what is left to
+  /// do. Returns false if that is at work itself.
+  bool tryWire(const std::function<Result<void>()> &what);
   void failWire(const Error &error);
   void tellAbort();
   void leave();

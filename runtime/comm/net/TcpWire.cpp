@@ -18,7 +18,7 @@ constexpr size_t mostCalls = 64; // that have not proved themselves
 constexpr int64_t callTime = 5'000'000'000;
 constexpr int64_t firstPause = 5'000'000, longestPause = 1'000'000'000;
 /// What one connection may read before others have their turn.
-constexpr size_t readAtOnce = 4 << 20;
+constexpr size_t readAtOnce = 1 << 19;
 
 // Tags of epoll: numbers of ranks, and these.
 constexpr uint64_t bellTag = uint64_t(1) << 40, listenerTag = bellTag + 1,
@@ -421,32 +421,50 @@ Result<void> TcpWire::progress() {
         giveUp(call);
     std::erase_if(calls, [](const Call &call) { return !call.isThere; });
   }
-  for (int n = 0, count = std::exchange(eventCount, 0); n < count; ++n) {
-    const epoll_event &event = events[n];
-    uint64_t tag = event.data.u64;
-    if (tag == bellTag) {
-      uint64_t rings;
-      [[maybe_unused]] ssize_t ignored = ::read(bell, &rings, sizeof(rings));
-    } else if (tag == listenerTag) {
-      acceptAll(monotonicNanoseconds());
-    } else if (tag == callTag) {
-      for (auto call = calls.begin(); call != calls.end(); ++call)
-        if (call->isThere)
-          if (auto said = converse(call); !said)
-            return said;
-    } else {
-      int peer = static_cast<int>(tag);
-      if (connections[peer].isDeaf && (event.events & (EPOLLHUP | EPOLLERR)))
-        end(peer, "");
-      else if (event.events & ~uint32_t(EPOLLOUT))
-        if (auto read = this->read(peer); !read)
-          return ignore(peer, read.error());
-      if (connections[peer].isOpen && (event.events & EPOLLOUT))
-        if (auto flushed = flush(peer); !flushed)
-          return flushed;
-    }
-  }
+  for (int n = 0, count = std::exchange(eventCount, 0); n < count; ++n)
+    if (auto handled = handle(events[n]); !handled)
+      return handled;
   return flush();
+}
+
+Result<void> TcpWire::look() {
+  std::array<epoll_event, 8> found;
+  int count = epoll_wait(epoll.get(), found.data(), int(found.size()), 0);
+  for (int n = 0; n < count; ++n)
+    if (found[n].data.u64 < bellTag) // the others are for who waits
+      if (auto handled = handle(found[n]); !handled)
+        return handled;
+  return {};
+}
+
+Result<void> TcpWire::handle(const epoll_event &event) {
+  uint64_t tag = event.data.u64;
+  if (tag == bellTag) {
+    uint64_t rings;
+    [[maybe_unused]] ssize_t ignored = ::read(bell, &rings, sizeof(rings));
+    return {};
+  }
+  if (tag == listenerTag) {
+    acceptAll(monotonicNanoseconds());
+    return {};
+  }
+  if (tag == callTag) {
+    for (auto call = calls.begin(); call != calls.end(); ++call)
+      if (call->isThere)
+        if (auto said = converse(call); !said)
+          return said;
+    return {};
+  }
+  int peer = static_cast<int>(tag);
+  const Connection &connection = connections[peer];
+  if (connection.isDeaf && (event.events & (EPOLLHUP | EPOLLERR)))
+    end(peer, "");
+  else if (connection.isOpen && (event.events & ~uint32_t(EPOLLOUT)))
+    if (auto read = this->read(peer); !read)
+      return ignore(peer, read.error());
+  if (connection.isOpen && (event.events & EPOLLOUT))
+    return flush(peer);
+  return {};
 }
 
 } // namespace polyrank::runtime::net

@@ -45,6 +45,7 @@ public:
   void send(int peer, Frame frame, Payload payload) override;
   size_t queued(int peer) const override { return connections[peer].waiting; }
   Result<void> flush() override;
+  Result<void> look() override;
   Result<void> await(int milliseconds) override;
   Result<void> progress() override;
 
@@ -88,6 +89,7 @@ private:
     return rank >= options.firstNear &&
            rank < options.firstNear + options.countNear;
   }
+  Result<void> handle(const epoll_event &event);
   Result<void> watch(int socket, uint64_t tag, bool writes, bool isNew,
                      bool reads = true);
   Result<void> callOthers(int64_t now);

@@ -56,6 +56,8 @@ public:
   virtual Result<void> flush() = 0;
   /// Waits at most so long until there is something to do, or a bell rings.
   virtual Result<void> await(int milliseconds) = 0;
+  /// Takes what has come, without a wait.
+  virtual Result<void> look() = 0;
   /// Does what the last `await` has found. Fails if what came is not what a
   /// peer sent.
   virtual Result<void> progress() = 0;

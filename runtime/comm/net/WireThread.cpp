@@ -12,7 +12,16 @@ namespace {
 /// How long a rank that leaves waits for those that do not answer.
 constexpr int64_t longestGoodbye = 2'000'000'000;
 /// No more is given to a connection while so many bytes wait to be sent.
-constexpr size_t enough = 4 << 20;
+constexpr size_t enough = 1 << 19;
+/// How long a thread polls for the wire that another one has just now: it takes
+/// longer to sleep and to be woken.
+constexpr int64_t shortly = 15'000;
+
+bool lockShortly(std::unique_lock<std::mutex> &lock) {
+  return lock.try_lock() ||
+         spinUntil(monotonicNanoseconds(), shortly,
+                   [&] { return lock.try_lock(); });
+}
 
 } // namespace
 
@@ -21,17 +30,34 @@ void NetCommunicator::post(std::function<void()> what) {
     std::lock_guard lock(mutex);
     inbox.push_back(std::move(what));
   }
-  bool isDone = false;
-  if (std::unique_lock held(wireMutex, std::try_to_lock); held) {
+  bool isTaken = tryWire([this] {
     takePosted();
-    Result<void> flushed = wire->flush();
-    isDone = flushed && !hasMore();
-    held.unlock();
-    if (!flushed)
-      failWire(flushed.error());
-  }
-  if (!isDone)
+    return wire->flush();
+  });
+  if (!isTaken)
     ringWire(self);
+}
+
+bool NetCommunicator::tryWire(const std::function<Result<void>()> &what) {
+  std::unique_lock held(wireMutex, std::defer_lock);
+  if (!lockShortly(held))
+    return false;
+  Result<void> done = what();
+  bool mustGoOn = !done || hasMore();
+  held.unlock();
+  if (!done)
+    failWire(done.error());
+  if (mustGoOn)
+    ringWire(self);
+  return true;
+}
+
+void NetCommunicator::takeArrived() {
+  tryWire([this]() -> Result<void> {
+    if (Result<void> looked = wire->look(); !looked)
+      return looked;
+    return work();
+  });
 }
 
 void NetCommunicator::ringWire(int rank) const {
@@ -155,7 +181,9 @@ void NetCommunicator::run() {
   int64_t until = 0; // when this rank has left, whoever answers
   while (true) {
     uint32_t bell = near.bell.load(); // a ring from here on is not lost
-    std::unique_lock held(wireMutex);
+    std::unique_lock held(wireMutex, std::defer_lock);
+    if (!lockShortly(held))
+      held.lock();
     Result<void> done = wire->progress();
     tellAbort();
     if (ends) {

@@ -288,9 +288,10 @@ Result<void> ShmCommunicator::awaitPeer(const OpenChannel &channel) {
     return {};
   // Publishes the channel to which the word of the wait belongs.
   state.channel.store(channel.number);
-  Result<bool> slept = await({wait.word(), header.bell, header.sleepers,
-                              [&] { return header.isOver(wait); },
-                              [&] { return checkPeer(channel); }});
+  Result<bool> slept =
+      await({wait.word(), header.bell, header.sleepers,
+             [&] { return header.isOver(wait); },
+             [&] { return checkPeer(channel); }, !isNear(channel.peer)});
   return slept ? Result<void>() : slept.error();
 }
 

@@ -207,6 +207,9 @@ protected:
   /// of the slot's record are no times of this machine's clock.
   virtual void hasMoved(const OpenChannel &, uint64_t /*bytes*/,
                         bool /*isGiven*/) {}
+  /// This rank is about to sleep until others have done something, of which
+  /// some are on other machines. It takes what they have sent.
+  virtual void takeArrived() {}
   /// This rank still waits, as this word says; 0: it does no more.
   virtual void stillWaits(uint64_t /*word*/) {}
   virtual JobMember::Presence presenceOf(int rank) const {
@@ -266,6 +269,7 @@ protected:
     std::atomic<uint32_t> &bell, &sleepers; // the futex, its sleepers
     std::function<bool()> isOver;
     std::function<Result<void>()> checkPeers; // fails if it cannot happen
+    bool isFar = false; // it may come from another machine
   };
   /// Spins a moment, then sleeps. Returns whether it slept. Fails if the event
   /// cannot happen any more.

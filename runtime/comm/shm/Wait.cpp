@@ -54,6 +54,11 @@ Result<bool> ShmCommunicator::await(const Awaited &awaited) {
   } stopwatch{begin, waited};
   if (spinUntil(begin, spinNanoseconds, awaited.isOver))
     return false;
+  if (awaited.isFar) {
+    takeArrived();
+    if (awaited.isOver())
+      return false;
+  }
 
   std::atomic<uint64_t> &waiting = control.rank(self).waiting;
   awaited.sleepers.fetch_add(1);
@@ -139,7 +144,8 @@ Result<void> ShmCommunicator::awaitTurn(const Operation &operation,
       await({Wait{operation.group->entry, operation.slot(), turn}.word(),
              slot.turn, slot.sleepers,
              [&] { return slot.turn.load(std::memory_order_acquire) != turn; },
-             [&] { return checkPeers(operation, turn); }});
+             [&] { return checkPeers(operation, turn); },
+             operation.group->crosses()});
   if (!slept)
     return slept.error();
   // `lastStarter` is valid until this rank starts the slot's next operation.
