@@ -66,6 +66,17 @@ def test_two_machines_save_the_bits_of_one(name, pair, shared, tmp_path, planOf)
     assert [record["step"] for record in steps] == list(range(1, jobs.STEPS + 1))
 
 
+def test_without_checksums_the_bits_are_the_same(pair, shared, tmp_path, planOf):
+    plan = planOf("tensor")
+    checkSaved(share(pair, shared, tmp_path / "run", "--wire-check", "off", **plan), shared, **plan)
+
+
+def test_machines_that_disagree_on_checksums_are_refused(pair, shared, tmp_path, planOf):
+    job = share(pair, shared, tmp_path / "run", each=lambda name: ("--wire-check", "off") if name == pair[1].name else (), **planOf("data"))
+    assert job.end() == [INPUT] * 2, job.said()
+    assert re.search("wire-check=off", job[0].said()) and re.search("wire-check=on", job[0].said()), job.said()
+
+
 def test_four_machines_have_a_rank_each(make, shared, tmp_path, planOf):
     plan = planOf("data")
     checkSaved(share(make(count=4), shared, tmp_path / "run", **plan), shared, **plan)

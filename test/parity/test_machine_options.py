@@ -28,6 +28,10 @@ def refusal(*options):
     (("--machines", 2, "--machine", 1, "--rendezvous", "a"), ("a job of 2 machines needs a key", "--key job.key")),
     (("--whole-plan",), ("--whole-plan is for several machines",)),
     (("--interface", "eth0"), ("--interface is for several machines",)),
+    (("--wire-check", "off"), ("--wire-check is for several machines",)),
+    (("--wire-check", "no"), ("--wire-check", "on", "off")),
+    (("--wire-check", "off", "--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "127.0.0.1"),
+     ("--wire-check is about what the ranks of different machines send each other, and with --whole-plan they send nothing",)),
     (("--machines", 0), ("--machines", "1")),
 ], ids=lambda value: " ".join(map(str, value)) if isinstance(value[0], str) and value[0].startswith("--") else "")
 def test_refusals_name_what_is_missing(options, parts):

@@ -14,6 +14,7 @@
 #include "runtime/device/DeviceAccess.h"
 #include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
+#include "support/Cores.h"
 
 #include <algorithm>
 #include <chrono>
@@ -165,6 +166,9 @@ Result<std::vector<Machine>> createMachines(const Options &options) {
     local::JobOptions job;
     job.ranks = options.ranks;
     job.here = RankRange{all.first(), all.count()};
+    // All machines are this one, and each rank has a wire thread.
+    if (options.machines > 1)
+      job.alone = 2 * options.ranks <= usableCores();
     POLYRANK_ASSIGN(created, local::createJob(job));
     CommunicatorNeeds needs;
     needs.channelBytes.resize(options.ranks);

@@ -292,5 +292,43 @@ TEST(TcpWire, WhateverChangesOnTheWayNothingWrongArrives) {
   }
 }
 
+// Messages about data have checksums also where data has none.
+TEST(TcpWire, WithoutChecksumsOfDataMessagesAreChecked) {
+  for (FrameKind kind : {FrameKind::Value, FrameKind::Copy, FrameKind::Partial,
+                         FrameKind::Result, FrameKind::Border, FrameKind::Start,
+                         FrameKind::Group, FrameKind::Wait, FrameKind::Sent}) {
+    Pair pair;
+    constexpr size_t proof = 100 + 32;
+    Between between(pair, proof + Frame::size + 7, 0);
+    for (TcpOptions &options : pair.optionsOf)
+      options.checksData = false;
+    pair.begin();
+    pair.ranks[0].wire->send(1, frameOf(kind, 1), payloadOf(300, 1));
+    const auto &got = pair.ranks[1].got;
+    std::string error =
+        pair.work([&] { return got.size() == 1; }, [&] { between.pass(); });
+    if (!isData(kind)) {
+      EXPECT_NE(error.find("has changed on its way"), std::string::npos)
+          << nameOf(kind) << ": " << error;
+      continue;
+    }
+    ASSERT_EQ(got.size(), 1u) << nameOf(kind) << ": " << error;
+    Payload expected = payloadOf(300, 1);
+    EXPECT_FALSE(std::ranges::equal(got[0].second, expected.bytes));
+  }
+}
+
+// Nobody takes data for checked that the sender has not summed.
+TEST(TcpWire, RanksThatDisagreeOnChecksumsAreToldSo) {
+  for (int without : {0, 1}) {
+    Pair pair;
+    pair.optionsOf[without].checksData = false;
+    pair.begin();
+    pair.ranks[0].wire->send(1, frameOf(FrameKind::Copy, 1), payloadOf(300, 1));
+    std::string error = pair.work([&] { return !pair.ranks[1].got.empty(); });
+    EXPECT_NE(error.find("has changed on its way"), std::string::npos) << error;
+  }
+}
+
 } // namespace
 } // namespace polyrank::runtime::net
