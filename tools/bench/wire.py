@@ -4,7 +4,8 @@
     tools/bench/wire.py --rate 1gbit        under a token bucket of tc, which both directions share (needs root)
 
 An all-reduce of n bytes moves n bytes each way. The raw exchange moves as many, each way at once, over one connection with
-the same options, and does nothing with them. Both take turns, each in a network namespace of its own. The last line of
+the same options, from memory and to memory of that size, and does nothing with them. Both take turns, each in a network
+namespace of its own. The last line of
 each size is raw time / time of the all-reduce, of the medians. For the shortest, whose time is all latency, it is how many
 round trips the all-reduce takes.
 """
@@ -25,16 +26,15 @@ CHUNK = 1 << 18
 
 
 def exchange(connection, sent, received):
-    """Sends and receives that many bytes at once."""
-    payload, room = memoryview(bytes(CHUNK)), bytearray(CHUNK)
+    """Sends `sent` from the first and receives into `received` to the last byte, both at once."""
     selector = selectors.DefaultSelector()
     selector.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
     while sent or received:
         for _, events in selector.select():
             if events & selectors.EVENT_READ and received:
-                received -= connection.recv_into(room, min(CHUNK, received))
+                received = received[connection.recv_into(received[:CHUNK]):]
             if events & selectors.EVENT_WRITE and sent:
-                sent -= connection.send(payload[:min(CHUNK, sent)])
+                sent = sent[connection.send(sent[:CHUNK]):]
         if not sent:
             selector.modify(connection, selectors.EVENT_READ)
 
@@ -49,11 +49,12 @@ def raw(count, repeats):
         connection, _ = listener.accept()
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setblocking(count <= 64)
+    sent, received = memoryview(bytearray(b"1" * count)), memoryview(bytearray(count))
     times = []
     for _ in range(repeats + 1):
         begin = time.monotonic()
         if count > 64:
-            exchange(connection, count, count)
+            exchange(connection, sent, received)
         elif child:
             connection.send(bytes(count))
             connection.recv(count)
