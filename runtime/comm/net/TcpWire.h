@@ -9,6 +9,7 @@
 #include "support/File.h"
 
 #include <array>
+#include <cerrno>
 #include <deque>
 #include <list>
 #include <memory>
@@ -55,6 +56,14 @@ private:
     Payload payload;
     size_t size() const { return header.size() + payload.bytes.size(); }
   };
+  /// What epoll says has happened: something at the connection to the rank of
+  /// this number, or one of these.
+  static constexpr uint64_t bellTag = uint64_t(1) << 40,
+                            listenerTag = bellTag + 1, callTag = bellTag + 2;
+  /// True if an error of a call only says that there is nothing now.
+  static bool isNothingNow(int error) {
+    return error == EAGAIN || error == EINTR;
+  }
   /// A connection that has not proved itself.
   struct Call {
     Descriptor socket;
@@ -92,12 +101,14 @@ private:
   Result<void> handle(const epoll_event &event);
   Result<void> watch(int socket, uint64_t tag, bool writes, bool isNew,
                      bool reads = true);
+  // TcpCalls.cpp
   Result<void> callOthers(int64_t now);
   Result<void> call(int peer, int64_t now);
   void acceptAll(int64_t now);
   Result<void> converse(std::list<Call>::iterator call);
   void giveUp(std::list<Call>::iterator call);
   Result<void> open(std::list<Call>::iterator call);
+  // TcpWire.cpp
   Result<void> flush(int peer);
   Result<void> read(int peer);
   /// Takes bytes that have come, which lie at their place already if that is
