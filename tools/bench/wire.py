@@ -5,9 +5,8 @@
 
 An all-reduce of n bytes moves n bytes each way. The raw exchange moves as many, each way at once, over one connection with
 the same options, from memory and to memory of that size, and does nothing with them. Both take turns, each in a network
-namespace of its own. The last line of
-each size is raw time / time of the all-reduce, of the medians. For the shortest, whose time is all latency, it is how many
-round trips the all-reduce takes.
+namespace of its own. The last line of each size is raw time / time of the all-reduce, of the medians. For the shortest,
+whose time is all latency, it is how many round trips the all-reduce takes.
 """
 
 import argparse
