@@ -143,11 +143,11 @@ struct OperationRecord {
   uint64_t id;
   int32_t kind; // CollectiveKind, or exchangeKind
   int8_t reduction, dtype;
-  uint32_t round; // part number, if there are many transfers
+  uint16_t carried; // bytes of the inputs, if the start carries them, else 0
+  uint32_t round;   // part number, if there are many transfers
   uint32_t transfers;
   int64_t elements; // of all inputs
   uint64_t shapes;  // digest of all extents and of the permutation
-  uint64_t carried; // bytes of the inputs, if the start carries them, else 0
 
   bool operator==(const OperationRecord &) const = default;
 };
@@ -160,6 +160,9 @@ struct alignas(64) MemberOperation {
   uint64_t exchanged;            // what the member gives in an exchange
   std::atomic<uint32_t> arrival; // turn + 1 of the operation, once started
 };
+
+static_assert(sizeof(MemberOperation) == 64); // one cache line
+static_assert(smallBytes < 1 << 16);          // see OperationRecord::carried
 
 struct alignas(64) GroupMember {
   int32_t rank;

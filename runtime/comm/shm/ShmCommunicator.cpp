@@ -483,7 +483,7 @@ Result<void> ShmCommunicator::startOperation(Operation &operation,
     operation.isSmall = isSmall(operation);
     operation.carriedAt.clear();
     if (operation.isSmall && group.crosses())
-      mine.record.carried = packInputs(operation);
+      mine.record.carried = static_cast<uint16_t>(packInputs(operation));
     if (!operation.isSmall) {
       fillRow(operation, group.me, operation.own);
       pieces = operation.own.pieces;
