@@ -49,10 +49,9 @@ OptionGroup machineOptions(RunOptions &options) {
            "compute other bits"},
           {"--wire-check", "on|off",
            choice(&request.checksWire, {{"on", true}, {"off", false}}),
-           "on or off: whether what ranks send to other machines has "
-           "checksums, "
-           "which find data that was damaged on its way. Off is faster where "
-           "the network does as much itself"},
+           "on or off: whether the data that ranks send to other machines has "
+           "checksums, which find what was damaged on its way. Turn them off "
+           "where the network checks as much itself"},
       }};
 }
 
