@@ -142,6 +142,27 @@ struct TransferElements {
 TransferElements elementsOf(CollectiveKind kind, const TransferShape &shape,
                             int64_t members);
 
+/// The most bytes of a small collective: those of the outputs of all members
+/// and, if the group is on several machines, of their inputs.
+inline constexpr int64_t smallBytes = 1 << 14;
+/// Returns true for a small collective, which communicators do in another way
+/// than a large one. It depends only on extents, so it is the same for all
+/// members.
+template <typename Transfers>
+bool isSmallCollective(CollectiveKind kind, int64_t elementBytes,
+                       const Transfers &transfers, int64_t members,
+                       bool crossesMachines) {
+  int64_t each = smallBytes / elementBytes / members, inputs = 0, outputs = 0;
+  for (const TransferShape &shape : transfers) {
+    TransferElements elements = elementsOf(kind, shape, members);
+    outputs += elements.output;
+    inputs += elements.input;
+    if (outputs > each || (crossesMachines && inputs > each))
+      return false;
+  }
+  return true;
+}
+
 /// Returns what is wrong with a shape, for a group of `members` and elements of
 /// `elementBytes` bytes: an extent that is not positive, one that the kind does
 /// not have, a dim that it cannot split, invalid borders, more than 2^62 bytes

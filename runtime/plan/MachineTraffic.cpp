@@ -43,6 +43,46 @@ int64_t bordersBetween(const TransferShape &shape, int64_t member,
   return shape.outer * std::max<int64_t>(0, end - begin);
 }
 
+/// A sum of `outputs` elements for each member.
+void addSum(const MovedTransfers &moved, uint64_t outputs,
+            std::span<const int64_t> machines, std::span<uint64_t> out) {
+  uint64_t element = bytesOf(moved.type),
+           sum = bytesOf(rowOf(moved.type).accumulator);
+  std::vector<int64_t> stages = stagesOf(machines);
+  bool toAll = moved.kind == CollectiveKind::AllReduce;
+  // With two stages, the last of one member, this one sends its elements as
+  // they are instead, of half of them or of what the first stage wants.
+  bool canTurn = stages.size() == 2 && machines.size() >= 2 &&
+                 machines[machines.size() - 2] != machines.back();
+  auto goAlong = [&](uint64_t elements) {
+    for (size_t stage = 0; stage + 1 < stages.size(); ++stage)
+      out[stages[stage]] += elements * sum;
+  };
+  if (toAll) {
+    uint64_t turned =
+        canTurn ? outputs - std::min(outputs, (outputs + 15) / 16 / 2 * 16) : 0;
+    goAlong(outputs - turned);
+    // The result goes back the way that the sum came.
+    std::vector<int64_t> back(stages.rbegin(), stages.rend());
+    back = distinct(back);
+    for (size_t n = 0; n + 1 < back.size(); ++n)
+      out[back[n]] += (outputs - turned) * element;
+    if (turned > 0) {
+      out[stages[1]] += turned * element;
+      out[stages[0]] += turned * element;
+    }
+    return;
+  }
+  for (int64_t owner : machines)
+    if (canTurn && owner == stages[0]) {
+      out[stages[1]] += outputs * element;
+    } else {
+      goAlong(outputs);
+      if (owner != stages.back())
+        out[stages.back()] += outputs * element;
+    }
+}
+
 /// Adds up what crosses machines by kind and axes.
 class TrafficCounter {
 public:
@@ -147,10 +187,12 @@ private:
     std::span<const int32_t> sources;
     if (const auto *permutation = collective.permutation())
       sources = {permutation->data(), permutation->size()};
+    MovedTransfers moved{kind, type, {}, sources};
+    for (const plan::Transfer *transfer : *collective.transfers())
+      moved.shapes.push_back(shapeOf(*transfer));
     for (const auto &[members, alike] : groupsOf(collective.group())) {
       std::vector<uint64_t> out(alike.front().size());
-      for (const plan::Transfer *transfer : *collective.transfers())
-        addCrossing(kind, type, shapeOf(*transfer), sources, members, out);
+      addCrossing(moved, members, out);
       for (const std::vector<int64_t> &machines : alike) {
         crossing.line.operations += executions;
         for (size_t n = 0; n < machines.size(); ++n)
@@ -195,67 +237,63 @@ private:
 
 } // namespace
 
-void addCrossing(CollectiveKind kind, ElementType type,
-                 const TransferShape &shape, std::span<const int32_t> sources,
-                 std::span<const int64_t> machines, std::span<uint64_t> out) {
+void addCrossing(const MovedTransfers &moved, std::span<const int64_t> machines,
+                 std::span<uint64_t> out) {
   int64_t members = static_cast<int64_t>(machines.size());
-  TransferElements elements = elementsOf(kind, shape, members);
-  uint64_t element = bytesOf(type), sum = bytesOf(rowOf(type).accumulator);
-  auto send = [&](int64_t machine, uint64_t bytes) { out[machine] += bytes; };
+  uint64_t element = bytesOf(moved.type);
   std::vector<int64_t> all = distinct(machines);
-  switch (kind) {
-  case CollectiveKind::AllReduce: {
-    std::vector<int64_t> stages = stagesOf(machines);
-    for (size_t stage = 0; stage + 1 < stages.size(); ++stage)
-      send(stages[stage], elements.output * sum);
-    // The result goes back the way that the sum came.
-    std::reverse(stages.begin(), stages.end());
-    std::vector<int64_t> back = distinct(stages);
-    for (size_t n = 0; n + 1 < back.size(); ++n)
-      send(back[n], elements.output * element);
+  uint64_t inputs = 0, outputs = 0; // of each member
+  for (const TransferShape &shape : moved.shapes) {
+    TransferElements elements = elementsOf(moved.kind, shape, members);
+    inputs += elements.input;
+    outputs += elements.output;
+  }
+  // The start of a small one carries the inputs to each machine.
+  if (isSmallCollective(moved.kind, bytesOf(moved.type), moved.shapes, members,
+                        true)) {
+    for (int64_t source : machines)
+      out[source] += inputs * element * (all.size() - 1);
     return;
   }
-  case CollectiveKind::ReduceScatter: {
-    std::vector<int64_t> stages = stagesOf(machines);
-    for (size_t stage = 0; stage + 1 < stages.size(); ++stage)
-      send(stages[stage], elements.output * members * sum);
-    for (int64_t owner : machines)
-      if (owner != stages.back())
-        send(stages.back(), elements.output * element);
-    return;
-  }
+  switch (moved.kind) {
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::ReduceScatter:
+    return addSum(moved, outputs, machines, out);
   case CollectiveKind::AllGather: // once to each machine
     for (int64_t source : machines)
-      send(source, elements.input * element * (all.size() - 1));
+      out[source] += inputs * element * (all.size() - 1);
     return;
   case CollectiveKind::Broadcast:
-    send(machines[0], elements.input * element * (all.size() - 1));
+    out[machines[0]] += inputs * element * (all.size() - 1);
     return;
   case CollectiveKind::Permute:
     for (int64_t source = 0; source < members; ++source)
       for (int64_t machine : all) {
         bool isTaken = false;
         for (int64_t taker = 0; taker < members; ++taker)
-          isTaken |= sources[taker] == source && machines[taker] == machine;
+          isTaken |=
+              moved.sources[taker] == source && machines[taker] == machine;
         if (isTaken && machine != machines[source])
-          send(machines[source], elements.input * element);
+          out[machines[source]] += inputs * element;
       }
     return;
   case CollectiveKind::AllToAll:
     for (int64_t source : machines)
-      send(source,
-           elements.input / members * element *
-               std::count_if(machines.begin(), machines.end(),
-                             [&](int64_t taker) { return taker != source; }));
+      out[source] +=
+          inputs / members * element *
+          std::count_if(machines.begin(), machines.end(),
+                        [&](int64_t taker) { return taker != source; });
     return;
   case CollectiveKind::Halo:
   case CollectiveKind::HaloAdd:
     // A halo brings the borders to the member, and its sum takes them back.
-    for (int64_t member = 0; member < members; ++member)
-      for (int64_t other = 0; other < members; ++other)
-        if (machines[member] != machines[other])
-          send(machines[kind == CollectiveKind::Halo ? other : member],
-               bordersBetween(shape, member, other) * element);
+    for (const TransferShape &shape : moved.shapes)
+      for (int64_t member = 0; member < members; ++member)
+        for (int64_t other = 0; other < members; ++other)
+          if (machines[member] != machines[other])
+            out[machines[moved.kind == CollectiveKind::Halo ? other
+                                                            : member]] +=
+                bordersBetween(shape, member, other) * element;
     return;
   }
 }

@@ -48,12 +48,19 @@ std::string describe(const MachineTraffic &traffic);
 /// The object "machines" of the report "plan" of docs/reports.md.
 nlohmann::ordered_json toJson(const MachineTraffic &traffic);
 
-/// One transfer of a collective in a group of which member m is on machine
-/// `machines[m]`: adds the bytes that leave each machine to `out`, which has a
-/// number for each machine. `sources` is the member that each member of a
-/// permute reads from.
-void addCrossing(CollectiveKind kind, ElementType type,
-                 const TransferShape &shape, std::span<const int32_t> sources,
-                 std::span<const int64_t> machines, std::span<uint64_t> out);
+/// The transfers of a collective.
+struct MovedTransfers {
+  CollectiveKind kind{};
+  ElementType type = ElementType::F32;
+  std::vector<TransferShape> shapes;
+  /// The member that each member of a permute reads from.
+  std::span<const int32_t> sources;
+};
+
+/// A collective in a group of which member m is on machine `machines[m]`: adds
+/// the bytes that leave each machine to `out`, which has a number for each
+/// machine.
+void addCrossing(const MovedTransfers &moved, std::span<const int64_t> machines,
+                 std::span<uint64_t> out);
 
 } // namespace polyrank::runtime

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/plan/Collectives.h"
 #include "support/Futex.h"
 #include "support/SharedMemory.h"
 
@@ -24,10 +25,9 @@ inline constexpr uint32_t ringSlots = 16;
 /// The most transfers of one operation; a larger bucket becomes several
 /// operations.
 inline constexpr int64_t roundTransfers = 1024;
-/// The bytes of all members' outputs up to which an operation is small: who
-/// starts it last does all of it. Across machines it is also the most that all
-/// members' inputs may have, which their starts carry.
-inline constexpr int64_t smallBytes = 1 << 14;
+/// Up to so many bytes an operation is small: who starts it last does all of
+/// it. Across machines starts carry the inputs.
+using runtime::smallBytes;
 /// The number of transfers whose buffer offsets a rank can publish at a time,
 /// over all its operations in flight.
 inline constexpr uint32_t publishedTransfers = 1u << 15;

@@ -53,21 +53,12 @@ ShmCommunicator::allPlaces(const Task &operation) const {
   return places;
 }
 
-/// Depends only on extents, so it is the same on all members. Ranks synchronize
-/// once instead of twice in a small operation.
+/// Ranks synchronize once instead of twice in a small operation.
 bool ShmCommunicator::isSmall(const Task &operation) const {
   const Collective &collective = operation.collective;
-  int64_t members = operation.group->members();
-  int64_t each = smallBytes / bytesOf(collective.dtype) / members, inputs = 0,
-          outputs = 0;
-  for (const Transfer &transfer : collective.transfers) {
-    TransferElements elements = elementsOf(collective.kind, transfer, members);
-    outputs += elements.output;
-    inputs += elements.input;
-    if (outputs > each || (operation.group->crosses() && inputs > each))
-      return false;
-  }
-  return true;
+  return isSmallCollective(collective.kind, bytesOf(collective.dtype),
+                           collective.transfers, operation.group->members(),
+                           operation.group->crosses());
 }
 
 uint64_t ShmCommunicator::packInputs(Task &operation) const {

@@ -15,74 +15,101 @@ std::vector<uint64_t> out(CollectiveKind kind, TransferShape shape,
                           ElementType type = ElementType::F32,
                           std::vector<int32_t> sources = {}) {
   std::vector<uint64_t> bytes(*std::max_element(on.begin(), on.end()) + 1);
-  addCrossing(kind, type, shape, sources, on, bytes);
+  addCrossing({kind, type, {shape}, sources}, on, bytes);
   return bytes;
 }
 using Bytes = std::vector<uint64_t>;
 
 TransferShape row(int64_t inner) { return {.inner = inner}; }
+constexpr uint64_t k = 1 << 14; // elements of no small collective
 
 TEST(MachineTraffic, ASumGoesAlongTheMachinesAndBack) {
-  // 10 elements: the partial sums go from 0 to 1, and the result from 1 to 0.
-  EXPECT_EQ(out(CollectiveKind::AllReduce, row(10), {0, 0, 1, 1}),
-            (Bytes{40, 40}));
-  EXPECT_EQ(out(CollectiveKind::AllReduce, row(10), {0, 1, 2}),
-            (Bytes{40, 80, 40}));
+  // The partial sums go from 0 to 1, and the result from 1 to 0.
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(k), {0, 0, 1, 1}),
+            (Bytes{4 * k, 4 * k}));
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(k), {0, 1, 2}),
+            (Bytes{4 * k, 8 * k, 4 * k}));
   // Machines that take turns are a stage for each member; the result needs to
   // go to each machine once.
-  EXPECT_EQ(out(CollectiveKind::AllReduce, row(10), {0, 1, 0, 1}),
-            (Bytes{80, 80}));
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(k), {0, 1, 0, 1}),
+            (Bytes{8 * k, 8 * k}));
   // bf16 is summed in f32, and rounded once.
-  EXPECT_EQ(out(CollectiveKind::AllReduce, row(10), {0, 1}, ElementType::BF16),
-            (Bytes{40, 20}));
+  EXPECT_EQ(
+      out(CollectiveKind::AllReduce, row(k), {0, 0, 1, 1}, ElementType::BF16),
+      (Bytes{4 * k, 2 * k}));
+}
+
+TEST(MachineTraffic, ALastMemberThatIsAloneSendsHalfAsItIs) {
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(k), {0, 0, 1}),
+            (Bytes{4 * k, 4 * k}));
+  // Half of the sums in f32 and half of the results; the elements and the
+  // other results in bf16.
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(k), {0, 1}, ElementType::BF16),
+            (Bytes{3 * k, 2 * k}));
+  // The odd line of 16 elements goes the second way.
+  EXPECT_EQ(
+      out(CollectiveKind::AllReduce, row(k + 16), {0, 1}, ElementType::BF16),
+      (Bytes{3 * k + 32, 2 * k + 32}));
+  EXPECT_EQ(
+      out(CollectiveKind::ReduceScatter, row(k), {0, 1}, ElementType::F16),
+      (Bytes{4 * k, 2 * k}));
 }
 
 TEST(MachineTraffic, PartsOfASumGoToTheirOwners) {
-  // Each of four members gets 5 elements: 20 partial sums to the last machine,
-  // which keeps the parts of its own members.
-  EXPECT_EQ(out(CollectiveKind::ReduceScatter, row(5), {0, 0, 1, 1}),
-            (Bytes{80, 40}));
-  EXPECT_EQ(
-      out(CollectiveKind::ReduceScatter, row(5), {0, 1}, ElementType::F16),
-      (Bytes{40, 10}));
+  // Four parts of partial sums to the last machine, which keeps those of its
+  // own members.
+  EXPECT_EQ(out(CollectiveKind::ReduceScatter, row(k), {0, 0, 1, 1}),
+            (Bytes{16 * k, 8 * k}));
+}
+
+TEST(MachineTraffic, ASmallOneSendsTheInputsToEachMachine) {
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(2), {0, 0, 1, 1}),
+            (Bytes{16, 16}));
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(2), {0, 1, 2}),
+            (Bytes{16, 16, 16}));
+  // 16 KiB of all members together are small, a line more is not.
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(1024), {0, 0, 1, 1}),
+            (Bytes{8192, 8192}));
+  EXPECT_EQ(out(CollectiveKind::AllReduce, row(1040), {0, 0, 1, 1}),
+            (Bytes{4160, 4160}));
 }
 
 TEST(MachineTraffic, CopiesGoOnceToEachMachine) {
-  EXPECT_EQ(out(CollectiveKind::AllGather, row(5), {0, 0, 1, 1}),
-            (Bytes{40, 40}));
-  EXPECT_EQ(out(CollectiveKind::AllGather, row(5), {0, 0, 1, 2}),
-            (Bytes{80, 40, 40}));
-  EXPECT_EQ(out(CollectiveKind::Broadcast, row(5), {0, 0, 1, 1, 2}),
-            (Bytes{40, 0, 0}));
+  EXPECT_EQ(out(CollectiveKind::AllGather, row(k), {0, 0, 1, 1}),
+            (Bytes{8 * k, 8 * k}));
+  EXPECT_EQ(out(CollectiveKind::AllGather, row(k), {0, 0, 1, 2}),
+            (Bytes{16 * k, 8 * k, 8 * k}));
+  EXPECT_EQ(out(CollectiveKind::Broadcast, row(k), {0, 0, 1, 1, 2}),
+            (Bytes{8 * k, 0, 0}));
 }
 
 TEST(MachineTraffic, APermuteSendsWhatIsReadElsewhere) {
   // A ring: members 1 and 3 are read on the other machine.
-  EXPECT_EQ(out(CollectiveKind::Permute, row(5), {0, 0, 1, 1}, ElementType::F32,
+  EXPECT_EQ(out(CollectiveKind::Permute, row(k), {0, 0, 1, 1}, ElementType::F32,
                 {3, 0, 1, 2}),
-            (Bytes{20, 20}));
+            (Bytes{4 * k, 4 * k}));
   // All read member 0: its bytes go to machine 1 once.
-  EXPECT_EQ(out(CollectiveKind::Permute, row(5), {0, 0, 1, 1}, ElementType::F32,
+  EXPECT_EQ(out(CollectiveKind::Permute, row(k), {0, 0, 1, 1}, ElementType::F32,
                 {0, 0, 0, 0}),
-            (Bytes{20, 0}));
+            (Bytes{4 * k, 0}));
 }
 
 TEST(MachineTraffic, EachPairExchangesABlock) {
-  // 8 elements of each member, two for each taker; two takers are elsewhere.
-  EXPECT_EQ(out(CollectiveKind::AllToAll, {.x = 4, .y = 2, .splitFirst = true},
-                {0, 0, 1, 1}),
-            (Bytes{32, 32}));
+  // A quarter of each member's elements for each taker; two are elsewhere.
+  EXPECT_EQ(out(CollectiveKind::AllToAll,
+                {.x = 4, .y = int64_t(k), .splitFirst = true}, {0, 0, 1, 1}),
+            (Bytes{16 * k, 16 * k}));
 }
 
 TEST(MachineTraffic, OnlyBordersOfNeighboursElsewhereCross) {
-  TransferShape shape{.outer = 3, .inner = 4, .low = 1, .high = 2};
+  TransferShape shape{.outer = 3, .inner = int64_t(k), .low = 1, .high = 2};
   // Member 2 reads one element of member 1, and member 1 two of member 2, in
   // each of three rows.
   EXPECT_EQ(out(CollectiveKind::Halo, shape, {0, 0, 1, 1}), (Bytes{12, 24}));
   EXPECT_EQ(out(CollectiveKind::HaloAdd, shape, {0, 0, 1, 1}), (Bytes{24, 12}));
   // Borders that are wider than a block reach beyond the neighbour.
-  shape = {.inner = 2, .low = 3, .high = 0};
-  EXPECT_EQ(out(CollectiveKind::Halo, shape, {0, 1, 1}), (Bytes{12, 0}));
+  shape = {.outer = int64_t(k), .inner = 2, .low = 3, .high = 0};
+  EXPECT_EQ(out(CollectiveKind::Halo, shape, {0, 1, 1}), (Bytes{12 * k, 0}));
 }
 
 TEST(MachineTraffic, AddsUpTheCommandsOfAStep) {
