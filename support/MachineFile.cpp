@@ -38,6 +38,12 @@ constexpr Range reads{"GB/s", RatesSpec::canRead, "1e-3 to 1e6"};
 constexpr Range counts{"", isCount, "whole numbers from 1 to 1e6"};
 constexpr Range memories{"GB", isMemory, "1e-6 to 1e6"};
 
+bool isTile(double value) { return isCount(value) && value <= 4096; }
+bool isHalf(double value) { return value >= 0 && value <= 1e6; }
+
+constexpr Range tiles{"", isTile, "whole numbers from 1 to 4096"};
+constexpr Range halves{"", isHalf, "0 to 1e6"};
+
 constexpr const char *sourcesText =
     "\"measured\", \"assumed\" or \"published: WHERE\"";
 
@@ -46,6 +52,20 @@ bool isSource(const std::string &text) {
   return text == "measured" || text == "assumed" ||
          (text.starts_with(published) && text.size() > published.size());
 }
+
+/// The algorithm with this name, of those that a level may have.
+std::optional<CollectiveAlgorithm> findAlgorithm(std::string_view name) {
+  constexpr std::pair<const char *, CollectiveAlgorithm> known[] = {
+      {"halving", CollectiveAlgorithm::Halving},
+      {"ring", CollectiveAlgorithm::Ring},
+      {"tree", CollectiveAlgorithm::Tree}};
+  for (auto [text, algorithm] : known)
+    if (name == text)
+      return algorithm;
+  return std::nullopt;
+}
+/// Stands among the algorithms between nodes.
+constexpr const char *hierarchical = "hierarchical";
 
 class Reader {
 public:
@@ -171,7 +191,8 @@ private:
   }
 
   void readRoot(const toml::table &root) {
-    refuseOthers(root, {"name", "device", "node", "network"}, "a machine");
+    refuseOthers(root, {"name", "device", "product", "node", "network"},
+                 "a machine");
     auto require = [&](const char *key) -> const toml::node * {
       const toml::node *node = root.get(key);
       if (!node)
@@ -185,17 +206,20 @@ private:
       machine.name = readText(*name, "name");
     if (const toml::node *node = require("device"))
       readDevice(open(*node, "device"));
+    if (const toml::node *node = root.get("product"))
+      readProducts(open(*node, "product"));
     if (const toml::node *node = require("node")) {
       Section section = open(*node, "node");
       machine.devices = need(section, "devices", counts);
-      machine.node = readLevel(section);
+      machine.node = readLevel(section, {"halving", "ring", "tree"});
       close(section);
     }
     machine.nodes.value = 1;
     if (const toml::node *node = root.get("network")) {
       Section section = open(*node, "network");
       machine.nodes = need(section, "nodes", counts);
-      machine.network = readLevel(section);
+      machine.network =
+          readLevel(section, {"halving", "ring", "tree", hierarchical});
       close(section);
     }
   }
@@ -206,12 +230,88 @@ private:
     machine.f16 = find(section, "f16", rates);
     machine.bandwidth = need(section, "bandwidth", reads);
     machine.memory = find(section, "memory", memories);
+    machine.launch = find(section, "launch", latencies);
+    machine.host = find(section, "host", latencies);
     close(section);
   }
 
-  MachineFile::Level readLevel(Section &section) {
-    return {need(section, "latency", latencies),
-            need(section, "bandwidth", bandwidths)};
+  void readProducts(Section section) {
+    machine.products.emplace();
+    machine.products->tile = find(section, "tile", tiles);
+    machine.products->halfTiles = find(section, "half_tiles", halves);
+    machine.products->halfDepth = find(section, "half_depth", halves);
+    close(section);
+  }
+
+  MachineFile::Level readLevel(Section &section,
+                               const std::vector<std::string> &possible) {
+    MachineFile::Level level{need(section, "latency", latencies),
+                             need(section, "bandwidth", bandwidths)};
+    section.known.insert(section.known.end(), {"reached", "algorithms"});
+    if (const toml::node *node = section.table.get("reached"))
+      level.reached = readReached(*node, section);
+    if (const toml::node *node = section.table.get("algorithms"))
+      level.algorithms = readAlgorithms(*node, section, possible);
+    return level;
+  }
+
+  /// Pairs of the size of a message and the share that it reaches.
+  std::vector<LinkLevel::Reached> readReached(const toml::node &node,
+                                              const Section &section) {
+    std::vector<LinkLevel::Reached> all;
+    const toml::array *pairs = node.as_array();
+    bool isValid = pairs && !pairs->empty();
+    for (size_t i = 0; isValid && i < pairs->size(); ++i) {
+      const toml::array *pair = pairs->get(i)->as_array();
+      auto number = [&](size_t part) {
+        auto value = pair && pair->size() == 2
+                         ? pair->get(part)->value<double>()
+                         : std::nullopt;
+        return value && !pair->get(part)->is_boolean() ? *value : -1.0;
+      };
+      double megabytes = number(0), share = number(1);
+      isValid = megabytes > 0 && megabytes <= 1e6 && share >= 1e-6 &&
+                share <= 1 &&
+                (all.empty() || megabytes * 1e6 > all.back().bytes);
+      all.push_back({megabytes * 1e6, share});
+    }
+    if (!isValid)
+      fault(lineOf(node),
+            fmt::format("[{}] reached lists the sizes of messages in MB, "
+                        "ascending from more than 0 to 1e6, each with the "
+                        "share of the bandwidth that they reach, 1e-6 to 1: "
+                        "[[1, 0.3], [64, 1]]",
+                        section.name));
+    return isValid ? all : std::vector<LinkLevel::Reached>();
+  }
+
+  std::vector<std::string>
+  readAlgorithms(const toml::node &node, const Section &section,
+                 const std::vector<std::string> &possible) {
+    std::vector<std::string> names;
+    const toml::array *list = node.as_array();
+    std::string wrong = list && !list->empty() ? "" : "none";
+    bool communicates = false; // by one level alone
+    for (size_t i = 0; wrong.empty() && i < list->size(); ++i) {
+      auto text = list->get(i)->value_exact<std::string>();
+      if (!text)
+        wrong = "no text";
+      else if (std::find(possible.begin(), possible.end(), *text) ==
+               possible.end())
+        wrong = "'" + *text + "'" + nearestWords(*text, possible);
+      else if (std::find(names.begin(), names.end(), *text) != names.end())
+        wrong = "'" + *text + "' twice";
+      else
+        names.push_back(*text),
+            communicates |= findAlgorithm(*text).has_value();
+    }
+    if (wrong.empty() && !communicates)
+      wrong = "none by which nodes reduce what theirs have reduced";
+    if (!wrong.empty())
+      fault(lineOf(node),
+            fmt::format("[{}] algorithms lists some of {}, and not {}",
+                        section.name, fmt::join(possible, ", "), wrong));
+    return wrong.empty() ? names : std::vector<std::string>();
   }
 
   MachineFile &machine;
@@ -293,6 +393,29 @@ bool MachineFile::crosses(std::span<const Axis> axes, size_t number,
   return axes[number].size > 1 && span > inNode;
 }
 
+std::optional<LinkLevels> MachineFile::getLevels() const {
+  LinkLevels levels;
+  bool isStated = false;
+  auto make = [&](const Level &level) {
+    LinkLevel made{LinkTime::of(level.latency.value, level.bandwidth.value),
+                   level.reached};
+    isStated |= !level.reached.empty() || !level.algorithms.empty();
+    if (!level.algorithms.empty())
+      made.algorithms.clear();
+    for (const std::string &name : level.algorithms)
+      if (auto algorithm = findAlgorithm(name))
+        made.algorithms.push_back(*algorithm);
+      else
+        levels.isHierarchical = true;
+    return made;
+  };
+  levels.devices = static_cast<int64_t>(devices.value);
+  levels.node = make(node);
+  if (network)
+    levels.network = make(*network);
+  return isStated ? std::optional(levels) : std::nullopt;
+}
+
 std::string MachineFile::describe() const {
   std::string text = fmt::format("machine '{}' ({})", name, path);
   const char *comma = ": ";
@@ -309,13 +432,24 @@ std::string MachineFile::describe() const {
   add("f16", f16, " GFLOP/s");
   add("memory at", bandwidth, " GB/s");
   add("of", memory, " GB");
+  add("launches of", launch, " us");
+  add("commands issued in", host, " us");
+  if (products) {
+    add("products in tiles of", products->tile, "");
+    add("half of the rate at tiles", products->halfTiles, "");
+    add("and at a depth of", products->halfDepth, "");
+  }
   add("devices of a node", devices, "");
-  add("linked with", node.latency, " us");
-  add("and", node.bandwidth, " GB/s");
+  auto addLevel = [&](const Level &level) {
+    add("linked with", level.latency, " us");
+    add("and", level.bandwidth, " GB/s");
+    if (!level.algorithms.empty())
+      text += fmt::format(" by {}", fmt::join(level.algorithms, ", "));
+  };
+  addLevel(node);
   if (network) {
     add("nodes", nodes, "");
-    add("linked with", network->latency, " us");
-    add("and", network->bandwidth, " GB/s");
+    addLevel(*network);
   }
   return text;
 }

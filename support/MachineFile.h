@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "support/LinkLevel.h"
 #include "support/Result.h"
 
 #include <cstdint>
@@ -25,6 +26,14 @@ struct MachineFile {
   /// The links of one level. Both numbers are there.
   struct Level {
     Number latency, bandwidth;
+    /// The share of the bandwidth that messages reach, by their size.
+    std::vector<LinkLevel::Reached> reached = {};
+    /// Names of algorithms ("ring"); empty: the file says nothing of them.
+    std::vector<std::string> algorithms = {};
+  };
+  /// How much of the rate of large products small ones reach.
+  struct Products {
+    std::optional<Number> tile, halfTiles, halfDepth;
   };
 
   std::string path, name;
@@ -33,6 +42,10 @@ struct MachineFile {
   std::optional<Number> bf16, f16;
   Number bandwidth; // of a device's memory
   std::optional<Number> memory;
+  /// Microseconds of a command beside its work: on the device, and of the host
+  /// that issues it.
+  std::optional<Number> launch, host;
+  std::optional<Products> products;
 
   Number devices; // of a node
   Level node;
@@ -44,6 +57,11 @@ struct MachineFile {
   static Result<MachineFile> read(const std::string &path);
   static Result<MachineFile> parse(const std::string &text,
                                    const std::string &path);
+
+  /// The links of both levels, if the file says of one of them which bandwidth
+  /// messages reach or which algorithms there are; else each axis of a mesh has
+  /// one link.
+  std::optional<LinkLevels> getLevels() const;
 
   struct Axis {
     std::string name;

@@ -33,6 +33,14 @@ CostModel::CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine)
     links.push_back(cost::getLink(machine, axis));
 }
 
+CostModel::CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine,
+                     const Reach &reach)
+    : CostModel(mesh, machine) {
+  levels = reach.levels;
+  for (StringAttr axis : mesh.getAxisNames())
+    isLinked.push_back(llvm::is_contained(reach.linkedAxes, axis.getValue()));
+}
+
 int64_t polyrank::cost::getExecutions(Operation *op) {
   int64_t count = 1;
   while ((op = op->getParentOp()))
@@ -93,9 +101,31 @@ int64_t CostModel::getPicoseconds(MovementKind kind, ArrayRef<AxisRef> axes,
 int64_t CostModel::getPicoseconds(runtime::CollectiveKind kind,
                                   ArrayRef<AxisRef> axes,
                                   int64_t sentBytes) const {
-  return runtime::collectiveTime(kind, sharding::product(axes),
-                                 static_cast<uint64_t>(sentBytes),
-                                 getLink(axes));
+  return wholePicoseconds(getExactTime(kind, axes, sentBytes));
+}
+
+GroupPlaces CostModel::getPlaces(ArrayRef<AxisRef> axes) const {
+  SmallVector<GroupDim> dims;
+  for (AxisRef ref : axes) {
+    // The devices of a node are neighbours in the order of the last axes.
+    int64_t stride = mesh.getAxisSizes()[ref.axis] / (ref.pre * ref.size);
+    for (int64_t size : mesh.getAxisSizes().drop_front(ref.axis + 1))
+      stride *= size;
+    dims.push_back({ref.size, stride});
+  }
+  return GroupPlaces::of(dims, levels->devices);
+}
+
+double CostModel::getExactTime(runtime::CollectiveKind kind,
+                               ArrayRef<AxisRef> axes,
+                               int64_t sentBytes) const {
+  auto sent = static_cast<uint64_t>(sentBytes);
+  if (levels && llvm::none_of(axes, [&](const AxisRef &ref) {
+        return isLinked[ref.axis];
+      }))
+    return runtime::exactCollectiveTime(kind, getPlaces(axes), sent, *levels);
+  return runtime::exactCollectiveTime(kind, sharding::product(axes), sent,
+                                      getLink(axes));
 }
 
 int64_t CostModel::getBytes(sharding::MovementOp op) {

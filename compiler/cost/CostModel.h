@@ -7,10 +7,12 @@
 
 #pragma once
 
+#include "compiler/cost/Reach.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/rank/Rank.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "support/LinkLevel.h"
 #include "support/LinkTime.h"
 
 namespace polyrank::cost {
@@ -41,6 +43,10 @@ class CostModel {
 public:
   /// Uses the links of `machine`, and the default link where it states none.
   explicit CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine = {});
+  /// Uses the levels of `reach` for groups along axes without a link of their
+  /// own, if it has levels.
+  CostModel(sharding::MeshAttr mesh, rank::MachineAttr machine,
+            const Reach &reach);
   /// Time is the number of bytes: latency zero, one picosecond per byte.
   static CostModel countingBytes(sharding::MeshAttr mesh);
 
@@ -61,12 +67,22 @@ public:
                          llvm::ArrayRef<sharding::AxisRef> axes,
                          int64_t sentBytes) const;
 
+  /// The same in fractions, which are to be added.
+  double getExactTime(runtime::CollectiveKind kind,
+                      llvm::ArrayRef<sharding::AxisRef> axes,
+                      int64_t sentBytes) const;
+
   /// The bytes of a whole op: the sum over its operands.
   static int64_t getBytes(sharding::MovementOp op);
 
 private:
   sharding::MeshAttr mesh;
+  /// Where the group along these axes lies on the nodes of `levels`.
+  GroupPlaces getPlaces(llvm::ArrayRef<sharding::AxisRef> axes) const;
+
   llvm::SmallVector<LinkTime> links; // by axis
+  std::optional<LinkLevels> levels;
+  llvm::SmallVector<bool> isLinked; // by axis: has a link of its own
 };
 
 } // namespace polyrank::cost

@@ -113,6 +113,7 @@ void KernelTimes::finish() {
           return true;
         });
       };
+  llvm::DenseSet<std::pair<int, int>> launched;
   for (auto &[op, place] : places) {
     if (place.isCall)
       continue;
@@ -121,6 +122,9 @@ void KernelTimes::finish() {
       if (leaves(result, place))
         moved += getBytes(result);
     times[op] = 1e12 * moved / machine.getBytesPerSecond();
+    // The first op of a kernel is launched for all of them.
+    if (launched.insert({place.depth, static_cast<int>(place.phase)}).second)
+      times[op] += machine.getLaunchTime();
   }
 }
 

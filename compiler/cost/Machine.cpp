@@ -2,6 +2,7 @@
 
 #include "compiler/cost/Machine.h"
 
+#include "compiler/cost/ReachAttr.h"
 #include "dialects/graph/ElementTypes.h"
 
 using namespace mlir;
@@ -12,7 +13,7 @@ FailureOr<Machine> Machine::of(Operation *op) {
   auto target = target::getTarget(op);
   if (failed(target))
     return failure();
-  return Machine(*target, rank::getMachine(op));
+  return Machine(*target, rank::getMachine(op), getReach(op));
 }
 
 int64_t Machine::getThreads() const {
@@ -36,6 +37,12 @@ double Machine::getBytesPerSecond() const {
   FloatAttr stated = attribute ? attribute.getBandwidth() : FloatAttr();
   return stated ? stated.getValueAsDouble() * 1e9
                 : target.getRates(getThreads()).bytesPerSecond;
+}
+
+double Machine::getCommandTime(const CommandWork &work,
+                               Type elementType) const {
+  return cost::getCommandTime(
+      work, reach.on(getFlopsPerSecond(elementType), getBytesPerSecond()));
 }
 
 LinkTime Machine::getLink(StringRef axis) const {

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "compiler/cost/CommandTime.h"
 #include "compiler/cost/CostModel.h"
 #include "compiler/target/Target.h"
 #include "dialects/rank/Rank.h"
@@ -26,18 +27,27 @@ public:
   double getFlopsPerSecond(mlir::Type elementType) const;
   double getBytesPerSecond() const;
   /// @}
+  /// Picoseconds of a command; `elementType` is that of the factors of its
+  /// products.
+  double getCommandTime(const CommandWork &work, mlir::Type elementType) const;
+  /// Picoseconds of a kernel on the device beside its bytes.
+  double getLaunchTime() const { return reach.launch; }
+  /// Picoseconds that the host needs to issue a command.
+  double getHostTime() const { return reach.host; }
   LinkTime getLink(llvm::StringRef axis) const;
   /// The cost of communication on `mesh`, over the links of this machine.
   CostModel getModel(sharding::MeshAttr mesh) const {
-    return CostModel(mesh, attribute);
+    return CostModel(mesh, attribute, reach);
   }
 
 private:
-  Machine(target::TargetInterface target, rank::MachineAttr attribute)
-      : target(target), attribute(attribute) {}
+  Machine(target::TargetInterface target, rank::MachineAttr attribute,
+          Reach reach)
+      : target(target), attribute(attribute), reach(std::move(reach)) {}
 
   target::TargetInterface target;
   rank::MachineAttr attribute; // may be null
+  Reach reach;
 };
 
 } // namespace polyrank::cost

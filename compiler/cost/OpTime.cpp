@@ -69,6 +69,22 @@ static double getLocalShare(Operation *op) {
   return whole ? static_cast<double>(local) / static_cast<double>(whole) : 1;
 }
 
+/// The product of one device: its columns are the last dim of the result, its
+/// depth follows from the FLOPs, and all other dims of the result are rows.
+static Product getProduct(Operation *op, double flops) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  ArrayRef<int64_t> shape = sharding::getLocalType(type).getShape();
+  Product product;
+  for (int64_t size : shape.empty() ? shape : shape.drop_back())
+    product.rows *= size;
+  product.columns = shape.empty() ? 1 : shape.back();
+  double elements =
+      static_cast<double>(product.rows) * static_cast<double>(product.columns);
+  product.depth =
+      std::max<int64_t>(1, static_cast<int64_t>(flops / (2 * elements)));
+  return product;
+}
+
 double polyrank::cost::getOpTime(Operation *op, const Machine &machine,
                                  const CostModel *model) {
   if (isFree(op))
@@ -86,6 +102,8 @@ double polyrank::cost::getOpTime(Operation *op, const Machine &machine,
       static_cast<double>(read + cost.bytesWritten) * getLocalShare(op);
   double flops =
       static_cast<double>(cost.flops) / static_cast<double>(countShares(op));
-  return 1e12 * std::max(flops / machine.getFlopsPerSecond(getComputedType(op)),
-                         bytes / machine.getBytesPerSecond());
+  CommandWork work{flops, bytes};
+  if (graph::isProduct(op))
+    work.product = getProduct(op, flops);
+  return machine.getCommandTime(work, getComputedType(op));
 }

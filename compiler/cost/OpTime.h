@@ -14,7 +14,8 @@ bool isFree(mlir::Operation *op);
 /// Picoseconds of one execution of the op on one device.
 ///
 /// A `graph` op takes the larger of its FLOPs and the bytes of its local
-/// operands and results, each at the rate of the machine. The axes that split
+/// operands and results, each at the rate of the machine
+/// (Machine::getCommandTime). The axes that split
 /// an operand or a result divide its FLOPs; of a table only the rows that are
 /// looked up are read. A movement takes what its
 /// collective takes over the links of `model`. The types may have no layouts;

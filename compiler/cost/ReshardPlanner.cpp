@@ -133,10 +133,9 @@ static double timeOf(const CostModel &model, MovementKind kind,
                      ArrayRef<AxisRef> axes, int64_t before, int64_t after) {
   auto collective = sharding::getCollectiveKind(kind);
   int64_t devices = sharding::product(axes);
-  return collective ? runtime::exactCollectiveTime(
-                          *collective, devices,
-                          CostModel::getBytes(kind, devices, before, after),
-                          model.getLink(axes))
+  return collective ? model.getExactTime(
+                          *collective, axes,
+                          CostModel::getBytes(kind, devices, before, after))
                     : 0;
 }
 

@@ -464,7 +464,7 @@ Result<void> Describer::run() {
   auto module = importWithSizes(options);
   if (!module)
     return {};
-  (*module)->setAttr(rank::machineAttrName, machine->attribute);
+  setMachine(*module, *machine);
   {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       result.problem = diagnostic.str();

@@ -81,8 +81,7 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   sharding::MeshAttr mesh;
-  rank::MachineAttr machine;
-  std::string machineName;
+  PlannedMachine machine;
   CompileReport report;
   /// Why the cut knows no layouts; empty if it does.
   std::string uncutProblem;
@@ -173,8 +172,7 @@ LogicalResult Compilation::checkOptions() {
   auto made = makeMachine(context, options, mesh);
   if (!made)
     return fail(made.error().message);
-  machine = made->attribute;
-  machineName = made->name;
+  machine = *std::move(made);
   if (!options.dumpDirectory.empty())
     if (auto code = llvm::sys::fs::create_directories(options.dumpDirectory))
       return fail("--dump-passes: cannot make the folder '" +
@@ -223,7 +221,7 @@ LogicalResult Compilation::importModel() {
   if (!module || failed(checkElements(*module)) ||
       failed(findBatch(*module, options, openDims)))
     return failure();
-  (*module)->setAttr(rank::machineAttrName, machine);
+  setMachine(*module, machine);
   rank::setDenormals(*module, options.flushDenormals ? rank::Denormals::Flush
                                                      : rank::Denormals::Keep);
   // The runtime reports the model under this name.
@@ -294,7 +292,7 @@ LogicalResult Compilation::run() {
     return success(stopped);
   plan::PlanOptions planOptions;
   planOptions.forward = options.forward;
-  planOptions.machine = machineName;
+  planOptions.machine = machine.name;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
         // A plan without weights is for inspection, and is not run on this

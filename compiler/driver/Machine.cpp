@@ -3,9 +3,11 @@
 #include "compiler/driver/Machine.h"
 
 #include "compiler/cost/CostModel.h"
+#include "compiler/cost/ReachAttr.h"
 #include "compiler/driver/Stages.h"
 #include "compiler/target/Target.h"
 #include "dialects/graph/ElementTypes.h"
+#include "dialects/rank/Reach.h"
 #include "frontends/import/ElementTypes.h"
 #include "support/LinkSpec.h"
 #include "support/MachineFile.h"
@@ -180,7 +182,11 @@ Result<PlannedMachine> polyrank::driver::makeMachine(MLIRContext &context,
   SmallVector<rank::RateAttr> products = readRates(context, file, given);
   std::optional<double> bandwidth;
   std::optional<int64_t> memory;
+  cost::Reach reach;
   if (file) {
+    reach = cost::Reach::of(*file);
+    for (rank::LinkAttr link : *links)
+      reach.linkedAxes.push_back(link.getAxis().str());
     addLinks(*file, mesh, *links);
     bandwidth = file->bandwidth.value;
     if (file->memory)
@@ -188,8 +194,15 @@ Result<PlannedMachine> polyrank::driver::makeMachine(MLIRContext &context,
   }
   if (given)
     bandwidth = given->gigabytes;
-  return PlannedMachine{rank::MachineAttr::get(&context, *target,
-                                               options.threads, *links,
-                                               products, bandwidth, memory),
-                        describe(options, file, *target)};
+  return PlannedMachine{
+      rank::MachineAttr::get(&context, *target, options.threads, *links,
+                             products, bandwidth, memory),
+      cost::toAttribute(&context, reach), describe(options, file, *target)};
+}
+
+void polyrank::driver::setMachine(ModuleOp module,
+                                  const PlannedMachine &machine) {
+  module->setAttr(rank::machineAttrName, machine.attribute);
+  if (machine.reach)
+    module->setAttr(rank::reachAttrName, machine.reach);
 }

@@ -11,9 +11,13 @@ namespace polyrank::driver {
 
 struct PlannedMachine {
   rank::MachineAttr attribute; // `rank.machine` of the plan's module
+  mlir::DictionaryAttr reach;  // `rank.reach`; null if the file says nothing
   /// "two nodes (cluster.toml), with --link", as reports of the plan call it.
   std::string name;
 };
+
+/// Gives a module its `rank.machine` and `rank.reach`.
+void setMachine(mlir::ModuleOp module, const PlannedMachine &machine);
 
 /// Returns what a plan is for. Fails, with the name of the option, if one
 /// cannot be meant; an axis of --link must be one of `mesh`, which must lie

@@ -29,10 +29,36 @@ FailureOr<Durations> Durations::of(func::FuncOp function) {
   });
   if (mesh)
     durations.model = machine->getModel(mesh);
+  if (machine->getHostTime() > 0)
+    function.walk([&](Block *block) {
+      // The iterations of a loop are one command.
+      if (!isa<rank::LoopOp>(block->getParentOp()))
+        durations.issue(*block);
+    });
   return durations;
 }
 
+void Durations::issue(Block &block) {
+  cost::IssueClock clock(machine.getHostTime());
+  for (Operation &op : block) {
+    int64_t onDevice = getOnDevice(&op);
+    if (onDevice == 0)
+      continue;
+    auto collective = dyn_cast<rank::CollectiveOp>(&op);
+    double time = collective && collective.isStarted()
+                      ? 0
+                      : static_cast<double>(onDevice);
+    int64_t wait = wholePicoseconds(std::max(0.0, clock.run(time) - time));
+    if (wait > 0 && !collective)
+      waits[&op] = wait;
+  }
+}
+
 int64_t Durations::get(Operation *op) const {
+  return getOnDevice(op) + waits.lookup(op);
+}
+
+int64_t Durations::getOnDevice(Operation *op) const {
   auto command = dyn_cast<rank::CommandOp>(op);
   if (!command || command.isWrittenAtLoad() || isa<rank::WaitOp>(op) ||
       (op->getNumResults() && command.getView(0)))
@@ -40,7 +66,7 @@ int64_t Durations::get(Operation *op) const {
   if (auto loop = dyn_cast<rank::LoopOp>(op)) {
     int64_t sum = 0;
     for (Operation &inner : loop.getBody().front())
-      sum += get(&inner);
+      sum += getOnDevice(&inner);
     return sum * loop.getCount();
   }
   if (auto collective = dyn_cast<rank::CollectiveOp>(op))
@@ -51,14 +77,17 @@ int64_t Durations::get(Operation *op) const {
   // The value is read and written once more, to a slot or from one.
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
-  double picoseconds = 1e12 * bytes / machine.getBytesPerSecond();
+  cost::CommandWork work{0, bytes};
+  Type type = Float32Type::get(op->getContext());
   if (auto call = dyn_cast<rank::LibraryCallOp>(op)) {
-    Type factors =
-        rank::getTensorType(op->getOperand(0).getType()).getElementType();
-    picoseconds = std::max(picoseconds, 1e12 * call.getFlops() /
-                                            machine.getFlopsPerSecond(factors));
+    type = rank::getTensorType(op->getOperand(0).getType()).getElementType();
+    work.flops = static_cast<double>(call.getFlops());
   }
-  return static_cast<int64_t>(picoseconds);
+  if (auto gemm = dyn_cast<rank::GemmOp>(op))
+    work.product = {gemm.getFlops() /
+                        (2 * gemm.getM() * gemm.getN() * gemm.getK()),
+                    gemm.getM(), gemm.getN(), gemm.getK()};
+  return static_cast<int64_t>(machine.getCommandTime(work, type));
 }
 
 int64_t Durations::getArrival(rank::SendOp op) const {

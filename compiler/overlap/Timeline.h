@@ -5,8 +5,10 @@
 // runtime/plan/StepTimeline.h has it.
 //
 // Queues are those of compiler/overlap/Queues.h. A command that computes takes
-// the larger of FLOPs / rate and bytes / rate; a collective takes what
-// runtime/plan/CollectiveTime.h says.
+// what compiler/cost/CommandTime.h says, a collective what
+// runtime/plan/CollectiveTime.h says. Where a host issues the commands of a
+// block more slowly than the device runs them, those for which the device waits
+// take longer.
 
 #pragma once
 
@@ -31,10 +33,17 @@ public:
   int64_t getArrival(rank::SendOp op) const;
 
 private:
-  explicit Durations(cost::Machine machine) : machine(machine) {}
+  explicit Durations(cost::Machine machine) : machine(std::move(machine)) {}
+
+  /// The duration without what the host needs.
+  int64_t getOnDevice(mlir::Operation *op) const;
+  /// Finds the commands of the block that wait for the host.
+  void issue(mlir::Block &block);
 
   cost::Machine machine;
   std::optional<cost::CostModel> model; // set if the function communicates
+  /// How much longer commands take because the host has not issued them yet.
+  llvm::DenseMap<mlir::Operation *, int64_t> waits;
 };
 
 /// The time of one step, in picoseconds.

@@ -1,5 +1,6 @@
 // plan-reshards: lowers each sharding.reshard to collectives.
 
+#include "compiler/cost/ReachAttr.h"
 #include "compiler/cost/ReshardPlanner.h"
 #include "compiler/sharding/Passes.h"
 
@@ -53,8 +54,8 @@ struct PlanReshards : sharding::impl::PlanReshardsBase<PlanReshards> {
       sharding::MeshAttr mesh = sharding::getLayout(op->getResult(0)).getMesh();
       std::unique_ptr<ReshardPlanner> &planner = planners[mesh];
       if (!planner)
-        planner =
-            std::make_unique<ReshardPlanner>(cost::CostModel(mesh, machine));
+        planner = std::make_unique<ReshardPlanner>(
+            cost::CostModel(mesh, machine, cost::getReach(getOperation())));
       if (failed(lower(op, *planner)))
         signalPassFailure();
     }

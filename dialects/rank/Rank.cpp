@@ -3,6 +3,7 @@
 #include "dialects/rank/Rank.h"
 
 #include "dialects/rank/Denormals.h"
+#include "dialects/rank/Reach.h"
 #include "dialects/sharding/Sharding.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -41,13 +42,14 @@ void RankDialect::registerTypes() {
 }
 
 // The dialect's attributes of ops are rank.arena, a #rank.arena, rank.at, a
-// dictionary of coordinates, rank.machine, and rank.denormals, a string.
+// dictionary of coordinates, rank.machine, rank.reach, and rank.denormals, a
+// string.
 LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute named) {
   StringRef name = named.getName();
-  if (!llvm::is_contained(
-          {arenaAttrName, placeAttrName, machineAttrName, denormalsAttrName},
-          name))
+  if (!llvm::is_contained({arenaAttrName, placeAttrName, machineAttrName,
+                           denormalsAttrName, reachAttrName},
+                          name))
     return op->emitOpError("[arena 3] the rank dialect has no attribute '")
            << name << "'";
   if (name == arenaAttrName && !isa<ArenaAttr>(named.getValue()))
@@ -55,6 +57,8 @@ LogicalResult RankDialect::verifyOperationAttribute(Operation *op,
            << name << " is a #rank.arena, not " << named.getValue();
   if (name == machineAttrName)
     return verifyMachine(op, named.getValue());
+  if (name == reachAttrName)
+    return verifyReach(op, named.getValue());
   if (name == denormalsAttrName && !isDenormals(named.getValue()))
     return op->emitOpError("[R2] ")
            << name << " is \"flush\" or \"keep\", not " << named.getValue();

@@ -19,10 +19,24 @@
 // of 64, and send as little. The messages of an exchange are all under way at
 // once. So a collective over two axes takes no longer than one over each of
 // them, with equal links.
+//
+// A machine file may name the algorithms of a level. Halving is the above; the
+// others have, for all that does not exchange,
+//
+//   ring   all_reduce           2 (g - 1) a + 2 n (g - 1) / g b
+//          the halves of one      (g - 1) a +   n (g - 1) / g b
+//   tree   all_reduce           2 ceil(log2 g) a + 2 n b
+//          broadcast              ceil(log2 g) a +   n b
+//
+// The one that is faster counts. A group with i members in each of o nodes uses
+// the links between nodes for all g = i o members, or, hierarchically, scatters
+// n within each node, reduces n / i between nodes, and gathers within the
+// nodes.
 
 #pragma once
 
 #include "runtime/plan/Collectives.h"
+#include "support/LinkLevel.h"
 #include "support/LinkTime.h"
 
 namespace polyrank::runtime {
@@ -41,5 +55,11 @@ double exactCollectiveTime(CollectiveKind kind, int64_t members,
 /// over all transfers of a bucket); 0 for one member.
 int64_t collectiveTime(CollectiveKind kind, int64_t members, uint64_t sentBytes,
                        const LinkTime &link);
+
+/// Picoseconds of a collective, not rounded, over a group that lies so on nodes
+/// whose links a machine file states; 0 for one member. `sentBytes` is what a
+/// member of one ring sends, as above.
+double exactCollectiveTime(CollectiveKind kind, const GroupPlaces &places,
+                           uint64_t sentBytes, const LinkLevels &levels);
 
 } // namespace polyrank::runtime

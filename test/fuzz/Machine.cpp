@@ -19,6 +19,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!LinkSpec::hasBandwidth(machine->node.bandwidth.value) ||
       machine->f32.source.empty() || machine->describe().empty())
     std::abort();
+  if (auto levels = machine->getLevels())
+    for (double bytes : {0.0, 1.0, 1e6, 1e12})
+      if (!(levels->node.timePerByte(bytes) > 0) ||
+          levels->node.algorithms.empty() ||
+          (levels->network && levels->network->algorithms.empty()))
+        std::abort();
   // The first bytes are the sizes of three axes.
   std::vector<MachineFile::Axis> axes;
   for (size_t i = 0; i < std::min<size_t>(size, 3); ++i)

@@ -86,7 +86,7 @@ TEST(MachineFile, ThatCannotBeMeantIsRefusedWithLineValueAndWhatIsPossible) {
        "line 4: [device] f32 has a value and a source, and no 'sauce'"},
       {with("bf16", "bf61"),
        "line 5: [device] has no 'bf61'; it has source, f32, bf16, f16, "
-       "bandwidth, memory; nearest: 'bf16'"},
+       "bandwidth, memory, launch, host; nearest: 'bf16'"},
       {with("bandwidth = 1555.0", "bandwidth = 1e9"),
        "line 6: [device] bandwidth = 1000000000 GB/s; 1e-3 to 1e6 are "
        "possible"},
@@ -107,8 +107,8 @@ TEST(MachineFile, ThatCannotBeMeantIsRefusedWithLineValueAndWhatIsPossible) {
       {with("latency = 10\n", ""),
        "line 16: [network] has no 'latency', in microseconds"},
       {with("[network]", "[netwrok]"),
-       "line 16: a machine has no 'netwrok'; it has name, device, node, "
-       "network; nearest: 'network'"},
+       "line 16: a machine has no 'netwrok'; it has name, device, product, "
+       "node, network; nearest: 'network'"},
       {with("name = \"two nodes\"", ""),
        "line 1: a machine has no name: write name = \"..\""},
       {with("name = \"two nodes\"", "name = 2"), "line 1: 'name' is a text"},
@@ -126,6 +126,132 @@ TEST(MachineFile, ThatCannotBeMeantIsRefusedWithLineValueAndWhatIsPossible) {
             "m.toml, line 4: [device] f32 = 0 GFLOP/s; 1e-3 to 1e7 are "
             "possible\nm.toml, line 5: [device] bf16 = 0 GFLOP/s; 1e-3 to 1e7 "
             "are possible");
+}
+
+/// `whole` with what a machine may say beside it.
+const std::string rich = R"(name = "two nodes"
+
+[device]
+f32 = 19500
+bandwidth = 1555.0
+launch = 4
+host = {value = 7.5, source = "assumed"}
+source = "measured"
+
+[product]
+tile = 128
+half_tiles = 20
+half_depth = 100
+source = "measured"
+
+[node]
+devices = 8
+latency = 3
+bandwidth = 230
+reached = [[1, 0.25], [16, 1]]
+algorithms = ["ring", "tree"]
+source = "measured"
+
+[network]
+nodes = 2
+latency = 10
+bandwidth = 25
+algorithms = ["ring", "hierarchical"]
+source = "assumed"
+)";
+
+std::string richWith(const std::string &from, const std::string &to) {
+  std::string text = rich;
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(MachineFile, SaysWhatLaunchesProductsAndMessagesTake) {
+  auto machine = MachineFile::parse(rich, "m.toml");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->launch->value, 4);
+  EXPECT_EQ(machine->launch->source, "measured");
+  EXPECT_EQ(machine->host->value, 7.5);
+  EXPECT_EQ(machine->host->source, "assumed");
+  EXPECT_EQ(machine->products->tile->value, 128);
+  EXPECT_EQ(machine->products->halfTiles->value, 20);
+  EXPECT_EQ(machine->products->halfDepth->value, 100);
+  auto levels = machine->getLevels();
+  ASSERT_TRUE(levels);
+  using Algorithm = CollectiveAlgorithm;
+  EXPECT_EQ(levels->devices, 8);
+  EXPECT_EQ(levels->node, (LinkLevel{LinkTime::of(3, 230),
+                                     {{1e6, 0.25}, {16e6, 1}},
+                                     {Algorithm::Ring, Algorithm::Tree}}));
+  EXPECT_EQ(*levels->network,
+            (LinkLevel{LinkTime::of(10, 25), {}, {Algorithm::Ring}}));
+  EXPECT_TRUE(levels->isHierarchical);
+  EXPECT_EQ(machine->describe(),
+            "machine 'two nodes' (m.toml): f32 19500 GFLOP/s (measured), "
+            "memory at 1555 GB/s (measured), launches of 4 us (measured), "
+            "commands issued in 7.5 us (assumed), products in tiles of 128 "
+            "(measured), half of the rate at tiles 20 (measured), and at a "
+            "depth of 100 (measured), devices of a node 8 (measured), linked "
+            "with 3 us (measured), and 230 GB/s (measured) by ring, tree, "
+            "nodes 2 (assumed), linked with 10 us (assumed), and 25 GB/s "
+            "(assumed) by ring, hierarchical");
+  // Without algorithms and sizes of messages an axis has one link.
+  auto plain = MachineFile::parse(whole, "m.toml");
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(plain->getLevels());
+}
+
+TEST(MachineFile, ThatLaunchesOrReducesInNoPossibleWayIsRefused) {
+  const char *reached =
+      "line 20: [node] reached lists the sizes of messages in MB, ascending "
+      "from more than 0 to 1e6, each with the share of the bandwidth that they "
+      "reach, 1e-6 to 1: [[1, 0.3], [64, 1]]";
+  const std::pair<std::string, std::string> wrongs[] = {
+      {richWith("launch = 4", "launch = -4"),
+       "m.toml, line 6: [device] launch = -4 microseconds; 0 to 1e6 are "
+       "possible"},
+      {richWith("launch = 4", "launch = 1e9"),
+       "line 6: [device] launch = 1000000000 microseconds; 0 to 1e6"},
+      {richWith("value = 7.5, ", ""),
+       "line 7: [device] host is a number, or {value = .., source = ..}"},
+      {richWith("tile = 128", "tile = 0"),
+       "line 11: [product] tile = 0; whole numbers from 1 to 4096 are "
+       "possible"},
+      {richWith("half_tiles = 20", "half_tiles = -1"),
+       "line 12: [product] half_tiles = -1; 0 to 1e6 are possible"},
+      {richWith("half_depth = 100", "half_dept = 100"),
+       "line 13: [product] has no 'half_dept'; it has source, tile, "
+       "half_tiles, "
+       "half_depth; nearest: 'half_depth'"},
+      {richWith("[product]", "[produkt]"),
+       "line 10: a machine has no 'produkt'; it has name, device, product, "
+       "node, network; nearest: 'product'"},
+      {richWith("[[1, 0.25], [16, 1]]", "[[1, 0.25], [1, 1]]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "[[1, 0], [16, 1]]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "[[1, 1.5]]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "[[0, 1]]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "[[1, 0.25, 3]]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "[]"), reached},
+      {richWith("[[1, 0.25], [16, 1]]", "0.5"), reached},
+      {richWith("\"ring\", \"tree\"", "\"rings\""),
+       "line 21: [node] algorithms lists some of halving, ring, tree, and not "
+       "'rings'; nearest: 'ring'"},
+      {richWith("\"ring\", \"tree\"", "\"hierarchical\""),
+       "line 21: [node] algorithms lists some of halving, ring, tree, and not "
+       "'hierarchical'"},
+      {richWith("\"ring\", \"tree\"", "\"ring\", \"ring\""),
+       "and not 'ring' twice"},
+      {richWith("\"ring\", \"tree\"", "3"), "and not no text"},
+      {richWith("[\"ring\", \"tree\"]", "[]"), "and not none"},
+      {richWith("\"ring\", \"hierarchical\"", "\"hierarchical\""),
+       "line 28: [network] algorithms lists some of halving, ring, tree, "
+       "hierarchical, and not none by which nodes reduce what theirs have "
+       "reduced"},
+  };
+  for (auto &[text, message] : wrongs)
+    EXPECT_NE(faultOf(text).find(message), std::string::npos)
+        << message << "\nin: " << faultOf(text);
 }
 
 TEST(MachineFile, HasNodesThatTheMeshLiesOnEvenly) {

@@ -79,5 +79,117 @@ TEST(CollectiveTime, RoundsTheWholeAndNotTheTimeOfAByte) {
   EXPECT_EQ(LinkTime::of(0, 1e6).messageTime(1'000'000), 1000);
 }
 
+// Levels: within nodes of 4 devices 1 us and 1 GB/s, between them 10 us and
+// 0.1 GB/s, 10 ns a byte.
+using Algorithm = CollectiveAlgorithm;
+LinkLevels levelsWith(std::vector<Algorithm> node,
+                      std::vector<Algorithm> network,
+                      bool isHierarchical = false) {
+  return {4,
+          {link, {}, std::move(node)},
+          LinkLevel{LinkTime::of(10, 0.1), {}, std::move(network)},
+          isHierarchical};
+}
+
+/// Microseconds of a collective over `bytes`, the larger of before and after.
+double timeOf(CollectiveKind kind, GroupPlaces places, uint64_t bytes,
+              const LinkLevels &levels) {
+  auto members = static_cast<uint64_t>(places.inNode * places.nodes);
+  bool gathers = kind == CollectiveKind::AllGather;
+  uint64_t sent = kind == CollectiveKind::ReduceScatter || gathers
+                      ? sentBytes(kind, members, bytes, bytes / members)
+                      : sentBytes(kind, members, bytes, bytes);
+  return exactCollectiveTime(kind, places, sent, levels) / microsecond;
+}
+
+TEST(CollectiveTime, OfALevelThatHalvesIsThatOfItsLink) {
+  LinkLevels levels = levelsWith({Algorithm::Halving}, {Algorithm::Halving});
+  for (auto kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter,
+                    CollectiveKind::AllGather, CollectiveKind::Broadcast,
+                    CollectiveKind::AllToAll, CollectiveKind::Permute})
+    EXPECT_DOUBLE_EQ(timeOf(kind, {4, 1}, 4000, levels) * microsecond,
+                     static_cast<double>(timeOf(kind, 4, 4000)))
+        << nameOf(kind);
+}
+
+TEST(CollectiveTime, OfARingWaitsForEachMember) {
+  LinkLevels levels = levelsWith({Algorithm::Ring}, {Algorithm::Ring});
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 1}, 4000, levels),
+                   6 + 6);
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllGather, {4, 1}, 4000, levels),
+                   3 + 3);
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::ReduceScatter, {4, 1}, 4000, levels),
+                   3 + 3);
+  // Over two nodes all eight are one ring of the slower links.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 2}, 8000, levels),
+                   140 + 140);
+}
+
+TEST(CollectiveTime, OfATreeSendsTheWholeAndCountsWhereItIsFaster) {
+  LinkLevels tree = levelsWith({Algorithm::Tree}, {Algorithm::Tree});
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 1}, 4000, tree),
+                   4 + 8);
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::Broadcast, {4, 1}, 4000, tree),
+                   2 + 4);
+  LinkLevels both =
+      levelsWith({Algorithm::Ring, Algorithm::Tree}, {Algorithm::Ring});
+  // Few bytes go over the tree, many over the ring.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 1}, 400, both),
+                   4 + 0.8);
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 1}, 40000, both),
+                   6 + 60);
+  // A tree does not scatter.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::ReduceScatter, {4, 1}, 400, both),
+                   3 + 0.3);
+}
+
+TEST(CollectiveTime, OfAGroupOverNodesIsThatOfItsLevelsWhereTheyTakeTurns) {
+  LinkLevels levels =
+      levelsWith({Algorithm::Ring}, {Algorithm::Ring}, /*isHierarchical=*/true);
+  // 4,000 bytes are scattered in a node: 3 waits, 3 kB. A fourth of them is
+  // reduced between two nodes: 2 waits, 1 kB. Then they are gathered.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 2}, 4000, levels),
+                   (3 + 3) + (20 + 10) + (3 + 3));
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::ReduceScatter, {4, 2}, 4000, levels),
+                   (3 + 3) + (10 + 5));
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllGather, {4, 2}, 4000, levels),
+                   (3 + 3) + (10 + 5));
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::Broadcast, {4, 2}, 4000, levels),
+                   (3 + 3) + (10 + 20));
+  // One member in each node: as without levels.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {1, 2}, 4000, levels),
+                   20 + 40);
+  // What is exchanged takes the slower links.
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::Permute, {4, 2}, 4000, levels),
+                   10 + 40);
+  EXPECT_EQ(timeOf(CollectiveKind::AllReduce, {1, 1}, 4000, levels), 0);
+}
+
+TEST(LinkLevel, ReachesLessWithSmallMessages) {
+  LinkLevel level{LinkTime::of(0, 1), {{1e6, 0.25}, {16e6, 0.75}}};
+  EXPECT_DOUBLE_EQ(level.timePerByte(10), 4000);
+  EXPECT_DOUBLE_EQ(level.timePerByte(1e6), 4000);
+  EXPECT_DOUBLE_EQ(level.timePerByte(4e6), 2000); // half of the way
+  EXPECT_DOUBLE_EQ(level.timePerByte(16e6), 1000 / 0.75);
+  EXPECT_DOUBLE_EQ(level.timePerByte(1e12), 1000 / 0.75);
+  LinkLevels levels{4, level, std::nullopt};
+  EXPECT_DOUBLE_EQ(timeOf(CollectiveKind::AllReduce, {4, 1}, 4'000'000, levels),
+                   12'000);
+}
+
+TEST(GroupPlaces, AreThoseOfNeighboursInTheLastAxes) {
+  auto placesOf = [](std::vector<GroupDim> dims) {
+    GroupPlaces places = GroupPlaces::of(dims, 8);
+    return std::pair(places.inNode, places.nodes);
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(placesOf({{4, 1}}), Pair(4, 1));
+  EXPECT_EQ(placesOf({{16, 1}}), Pair(8, 2));
+  EXPECT_EQ(placesOf({{16, 2}}), Pair(4, 4));
+  EXPECT_EQ(placesOf({{16, 8}}), Pair(1, 16));
+  EXPECT_EQ(placesOf({{4, 8}, {4, 2}}), Pair(4, 4));
+  EXPECT_EQ(placesOf({}), Pair(1, 1));
+}
+
 } // namespace
 } // namespace polyrank::runtime::test
