@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "dialects/rank/Reach.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/Gemm.h"
 
