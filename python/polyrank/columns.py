@@ -72,6 +72,8 @@ def _arrayOf(path, name, column):
             raise wrong(f"has lists of {min(sizes)} to {max(sizes)} elements; an input has one length: pad or cut them")
         lengths.append(sizes[0])
         column = column.flatten()
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     kind = column.type
     if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
         raise wrong(f"holds text: polyrank tokenize {shlex.quote(path)} --tokenizer tokenizer.json --text-field {shlex.quote(name)} "
@@ -101,7 +103,7 @@ def _columnsOf(path, table, columns):
         if column not in table.column_names:
             raise Error(f"{path}: has no column '{column}'; it has: {', '.join(table.column_names)}")
     if not names:
-        raise Error(f"{path}: has no column of numbers; it has: {', '.join(map(str, table.schema))}")
+        raise Error(f"{path}: has no column of numbers; it has: {', '.join(f'{field.name} ({field.type})' for field in table.schema)}")
     return {name: _arrayOf(path, column, table[column]) for name, column in names.items()}
 
 

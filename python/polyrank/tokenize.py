@@ -32,7 +32,7 @@ def _records(path):
     if kind not in (".txt", ".jsonl", ".json", ".csv"):
         raise Error(f"{path}: text is read of .txt, .jsonl, .json, .csv, .parquet and .arrow files"
                     + ("; unpack it first: zstd -d " + path if kind == ".zst" else ""))
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8", newline="") as file:
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
         if kind == ".txt":
             yield path, file.read()
         elif kind == ".csv":
@@ -77,6 +77,8 @@ def _textOf(where, record, field):
         raise Error(f"{where}: has no field '{field}'; it has: {', '.join(map(str, record))}")
     if not isinstance(record[field], str):
         what = "missing (null)" if record[field] is None else f"no text, but {type(record[field]).__name__}"
+        if isinstance(record[field], list):
+            what += "; of a conversation make one text first, by the tokenizer's chat template"
         raise Error(f"{where}: field '{field}' is {what}")
     return record[field]
 
@@ -136,6 +138,11 @@ class _Output:
         self.code, self.number = _TYPES[kind]
         self.name, self.hasMask = name, hasMask
         self.lengths = array.array("i")
+        folder = Path(name).parent
+        if name.endswith("/") or Path(name).is_dir():
+            raise Error(f"-o {name}: is a folder; give the files a name in it: {Path(name) / 'tokens'}")
+        if not folder.is_dir():
+            raise Error(f"-o {name}: there is no folder '{folder}'")
         suffixes = ["bin", "mask"] if hasMask else ["bin"]
         self.files = {suffix: open(f"{name}.{suffix}.part", "wb") for suffix in suffixes}
 

@@ -14,26 +14,6 @@ namespace {
 
 bool exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
-/// Takes the weight after the last colon, and leaves the text before it in
-/// `text`. If it is not a number there is no weight, and the colon belongs to
-/// the name.
-Result<std::optional<double>> takeWeight(std::string &text) {
-  size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || exists(text))
-    return std::optional<double>();
-  double weight = 0;
-  const char *end = text.data() + text.size();
-  auto [last, fault] = std::from_chars(text.data() + colon + 1, end, weight);
-  if (fault != std::errc() || last != end)
-    return std::optional<double>();
-  if (!(weight > 0 && std::isfinite(weight)))
-    return Error{"--data " + text + ": the weight " + text.substr(colon + 1) +
-                 " is not a number above 0; a source that is not to be read is "
-                 "left out"};
-  text.resize(colon);
-  return std::optional(weight);
-}
-
 Result<std::vector<std::string>> expand(const std::string &pattern) {
   if (exists(pattern) || pattern.find_first_of("*?[") == std::string::npos)
     return std::vector{pattern}; // opening it reports the error
@@ -57,6 +37,23 @@ Result<std::vector<std::string>> expand(const std::string &pattern) {
 }
 
 } // namespace
+
+Result<std::optional<double>> takeWeight(std::string &text) {
+  size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || exists(text))
+    return std::optional<double>();
+  double weight = 0;
+  const char *end = text.data() + text.size();
+  auto [last, fault] = std::from_chars(text.data() + colon + 1, end, weight);
+  if (fault != std::errc() || last != end)
+    return std::optional<double>();
+  if (!(weight > 0 && std::isfinite(weight)))
+    return Error{"--data " + text + ": the weight " + text.substr(colon + 1) +
+                 " is not a number above 0; a source that is not to be read is "
+                 "left out"};
+  text.resize(colon);
+  return std::optional(weight);
+}
 
 Result<std::vector<DataFiles>>
 findDataFiles(std::span<const std::string> given) {

@@ -75,11 +75,13 @@ Result<DataSource> DataSource::open(const DataOptions &options,
 }
 
 DataSource DataSource::ofStream(std::shared_ptr<SampleStream> stream,
-                                std::string description, uint64_t batch) {
+                                std::string description, std::string mixture,
+                                uint64_t batch) {
   DataSource data;
   data.options.batch = batch;
   data.stream = std::move(stream);
   data.streamed = std::move(description);
+  data.streamMixture = std::move(mixture);
   return data;
 }
 

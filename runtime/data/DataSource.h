@@ -56,10 +56,13 @@ public:
 
   /// Batches that come from elsewhere, each once and in order; `stream` is null
   /// where nobody reads them. They have no number of samples (0), and no
-  /// held-out ones. `description` is for messages.
+  /// held-out ones. `description` is for messages, and `mixture` says how the
+  /// samples of several sources follow on each other.
   static DataSource ofStream(std::shared_ptr<SampleStream> stream,
-                             std::string description, uint64_t batch);
+                             std::string description, std::string mixture,
+                             uint64_t batch);
   bool isStream() const { return !streamed.empty(); }
+  const std::string &mixture() const { return streamMixture; }
   /// Waits until a batch of a stream is there, or false: none follows. Of files
   /// all batches are there. See SampleStream.
   Result<bool> await(const Batch &batch,
@@ -154,7 +157,7 @@ private:
   std::optional<SourceMix> mix;
   uint64_t trainSamples = 0, holdoutSamples = 0;
   std::shared_ptr<SampleStream> stream;
-  std::string streamed; // what the stream is
+  std::string streamed, streamMixture; // what the stream is, and of what
 };
 
 } // namespace polyrank::runtime

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 extern char **environ;
@@ -24,6 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int tick = 100; // milliseconds
+// After so long without a byte the user is told.
+constexpr auto soon = std::chrono::milliseconds(10000);
 // A command may go on for this long after it has closed the feed, or was asked
 // to end; then it is killed.
 constexpr auto grace = std::chrono::seconds(2);
@@ -68,10 +71,11 @@ private:
 
 class Command : public FeedInput {
 public:
-  Command(pid_t pid, Descriptor feed, Descriptor errors, Say said)
+  Command(pid_t pid, Descriptor feed, Descriptor errors,
+          const std::string &mark, Say said)
       : FeedInput(std::move(feed)), pid(pid), errors(std::move(errors)),
         say(std::move(said)),
-        pidFile(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))),
+        pidFile(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))), lines(mark),
         listener([this] { listen(); }) {}
   ~Command() override {
     file.close(); // so the command's next write fails
@@ -229,8 +233,10 @@ std::vector<std::string> environmentOf(int feed, uint64_t first) {
   _exit(127);
 }
 
-Result<std::unique_ptr<FeedInput>>
-startCommand(const FeedName &name, uint64_t first, const FeedInput::Say &say) {
+Result<std::unique_ptr<FeedInput>> startCommand(const FeedName &name,
+                                                uint64_t first,
+                                                const std::string &mark,
+                                                const FeedInput::Say &say) {
   int feed[2], errors[2];
   if (pipe2(feed, O_CLOEXEC) != 0)
     return systemError(name, "pipe");
@@ -259,7 +265,7 @@ startCommand(const FeedName &name, uint64_t first, const FeedInput::Say &say) {
                   envp.data());
   setpgid(pid, pid); // whoever of the two is first
   return std::unique_ptr<FeedInput>(
-      new Command(pid, std::move(feedRead), std::move(errorsRead), say));
+      new Command(pid, std::move(feedRead), std::move(errorsRead), mark, say));
 }
 
 } // namespace
@@ -277,26 +283,34 @@ std::optional<FeedName> feedNameOf(const std::string &given) {
   return std::nullopt;
 }
 
-Result<std::unique_ptr<FeedInput>>
-FeedInput::open(const FeedName &name, uint64_t first, const Say &say) {
-  return name.isCommand() ? startCommand(name, first, say) : openFifo(name);
+Result<std::unique_ptr<FeedInput>> FeedInput::open(const FeedName &name,
+                                                   uint64_t first,
+                                                   const std::string &mark,
+                                                   const Say &say) {
+  return name.isCommand() ? startCommand(name, first, mark, say)
+                          : openFifo(name);
+}
+
+std::string FeedInput::nothingFor(std::chrono::milliseconds time) const {
+  return fmt::format("for {} seconds {}",
+                     std::chrono::duration<double>(time).count(), whyNothing());
 }
 
 Result<size_t> FeedInput::read(void *into, size_t size,
-                               std::chrono::milliseconds limit,
-                               const std::function<bool()> &isOver) {
+                               const FeedPatience &patience) {
+  auto noteAfter = std::min(soon, patience.limit / 2);
   size_t done = 0;
   bool wasGone = false; // before the latest read
-  auto end = Clock::now() + limit;
+  auto latest = Clock::now();
   while (done < size) {
-    if (isOver())
+    if (patience.isOver())
       return Error{"the run has ended", Error::Fault::Rank};
     ssize_t got =
         ::read(file.get(), static_cast<char *>(into) + done, size - done);
     if (got > 0) {
       hasBegun = true;
       done += static_cast<size_t>(got);
-      end = Clock::now() + limit;
+      latest = Clock::now();
       continue;
     }
     if (got == 0 && isAtEnd())
@@ -307,11 +321,15 @@ Result<size_t> FeedInput::read(void *into, size_t size,
     if (wasGone)
       return done;
     wasGone = got < 0 && isGone();
-    if (Clock::now() >= end)
-      return Error{fmt::format("for {} seconds {} (--data-timeout)",
-                               std::chrono::duration<double>(limit).count(),
-                               whyNothing()),
+    auto nothing = Clock::now() - latest;
+    if (nothing >= patience.limit)
+      return Error{nothingFor(patience.limit) + " (--data-timeout)",
                    Error::Fault::Rank};
+    if (nothing >= noteAfter && !std::exchange(isNoted, true))
+      patience.note(
+          fmt::format("{}; after {} seconds the run ends (--data-timeout)",
+                      nothingFor(noteAfter),
+                      std::chrono::duration<double>(patience.limit).count()));
     pollfd ready{file.get(), POLLIN, 0};
     poll(&ready, 1, wasGone ? 0 : tick);
   }
@@ -333,11 +351,11 @@ std::string FeedLines::take(std::string_view bytes) {
     if (isCut)
       line += "..";
     if (lines++ < shownLines)
-      shown += "feed: " + line + "\n";
+      shown += mark + ": " + line + "\n";
     else if (lines == shownLines + 1)
-      shown += fmt::format("feed: what else the command says is not shown; if "
+      shown += fmt::format("{}: what else the command says is not shown; if "
                            "it fails its last {} lines are\n",
-                           keptLines);
+                           mark, keptLines);
     kept.push_back(std::move(line));
     line.clear();
     isCut = false;

@@ -32,6 +32,15 @@ struct FeedName {
 };
 std::optional<FeedName> feedNameOf(const std::string &given);
 
+/// How long a reader waits for bytes.
+struct FeedPatience {
+  std::chrono::milliseconds limit;
+  std::function<bool()> isOver; // asked every 100 ms; true ends the wait
+  /// Called once for a feed, when nothing has come for some seconds, with what
+  /// there is to say.
+  std::function<void(const std::string &text)> note;
+};
+
 /// The bytes that a feed writes, in order. One thread reads.
 class FeedInput {
 public:
@@ -41,18 +50,19 @@ public:
   /// the path of the file that it is to write blocks to, and in
   /// POLYRANK_FEED_FIRST the number of the sample with which it is to begin.
   /// Its output and its errors go to `say` by lines, as far as they are few, in
-  /// another thread. To be called by the thread that lives as long as the
-  /// process: the shell of the command is killed with it, and what the shell
-  /// has started ends at its next write, since nobody reads any more.
+  /// another thread; each line begins with `mark` ("feed"). To be called by the
+  /// thread that lives as long as the process: the shell of the command is
+  /// killed with it, and what the shell has started ends at its next write,
+  /// since nobody reads any more.
   using Say = std::function<void(const std::string &text)>;
-  static Result<std::unique_ptr<FeedInput>>
-  open(const FeedName &name, uint64_t first, const Say &say);
+  static Result<std::unique_ptr<FeedInput>> open(const FeedName &name,
+                                                 uint64_t first,
+                                                 const std::string &mark,
+                                                 const Say &say);
 
   /// Reads `size` bytes. Returns their number, which is less only at the end.
-  /// Fails if nothing comes for this long, or once `isOver` returns true, which
-  /// is asked every 100 ms.
-  Result<size_t> read(void *into, size_t size, std::chrono::milliseconds limit,
-                      const std::function<bool()> &isOver);
+  /// Fails if nothing comes for as long as the patience lasts.
+  Result<size_t> read(void *into, size_t size, const FeedPatience &patience);
 
   /// Fails if whoever wrote the feed did not end well; `isWhole` is true if it
   /// said that the feed ends.
@@ -74,12 +84,20 @@ protected:
 
   Descriptor file;
   bool hasBegun = false; // some bytes have come
+
+private:
+  /// The end of a message about nothing that comes.
+  std::string nothingFor(std::chrono::milliseconds time) const;
+
+  bool isNoted = false; // the reader was told that nothing comes
 };
 
 /// The lines that a command writes to standard error: the first are shown, and
 /// the last are kept.
 class FeedLines {
 public:
+  explicit FeedLines(std::string mark) : mark(std::move(mark)) {}
+
   /// Takes bytes, which may end within a line. Returns what is to be shown.
   std::string take(std::string_view bytes);
   /// The last lines, each after a line break and four spaces.
@@ -88,6 +106,7 @@ public:
   static constexpr size_t shownLines = 200, keptLines = 12, longestLine = 500;
 
 private:
+  std::string mark; // before each line that is shown
   std::deque<std::string> kept;
   std::string line;
   size_t lines = 0;

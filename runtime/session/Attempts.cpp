@@ -79,11 +79,11 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
 }
 
 Result<void> Attempts::startFeed() {
-  std::optional<FeedName> name = run.options.feed();
-  if (!name)
+  std::vector<FeedSource> feeds = run.options.feeds();
+  if (feeds.empty())
     return {};
   FeedOptions options{
-      .name = *name,
+      .feeds = std::move(feeds),
       .limit = std::chrono::milliseconds(
           static_cast<int64_t>(1e3 * run.options.dataTimeout)),
       .allowsNan = run.options.allowNan,
@@ -104,8 +104,8 @@ void Attempts::tick() {
     return;
   for (const std::string &note : feed->takeNotes())
     progress.warn(note);
-  if (!feed->isExact())
-    checkpoints.setInexact();
+  if (std::string inexact = feed->findInexact(); !inexact.empty())
+    checkpoints.setInexact(inexact);
 }
 
 Result<void> Attempts::begin() {

@@ -96,7 +96,7 @@ Result<std::string> checkData(Prepared &run, bool whole) {
     return std::string();
   }
   if (run.data->isStream())
-    return run.data->describe() + "; it is not started";
+    return run.data->describe() + "; --check starts no feed";
   if (Result<void> values = run.data->checkAll(); !values)
     return values.error();
   uint64_t batch = run.report.samplesPerStep,

@@ -146,7 +146,7 @@ Result<void> RankLoader::openSamples() {
   rank->steps = options.steps;
   if (options.samples().empty())
     return {};
-  if (options.feed())
+  if (options.hasFeeds())
     return openFeed();
   POLYRANK_ASSIGN(source, openData(options, rank->plan()));
   const DataSource &data = rank->data.emplace(std::move(source));
@@ -168,10 +168,10 @@ Result<void> RankLoader::openFeed() {
   FeedLayout layout = feedLayoutOf(rank->plan());
   POLYRANK_ASSIGN(ring, FeedRing::map(rank->connection.descriptors()[feedFile],
                                       layout, rank->job->worldSize()));
-  rank->data.emplace(DataSource::ofStream(
-      std::make_shared<RingStream>(std::move(ring), std::move(layout),
-                                   rank->rank()),
-      rank->options.feed()->describe(), rank->plan().samples_per_step()));
+  rank->data.emplace(
+      openFeeds(rank->options, rank->plan(),
+                std::make_shared<RingStream>(std::move(ring), std::move(layout),
+                                             rank->rank())));
   rank->steps = stepsOf(rank->options, rank->plan(), *rank->data);
   return {};
 }

@@ -93,7 +93,7 @@ Result<ManifestData> dataOf(const SessionOptions &options,
                             const plan::Plan &plan, const DataSource *data) {
   ManifestData result;
   result.samplesPerStep = plan.samples_per_step();
-  result.order = options.feed() ? feedOrder : nameOf(options.order);
+  result.order = options.hasFeeds() ? feedOrder : nameOf(options.order);
   if (!data)
     return result;
   result.description = data->describe();
@@ -127,6 +127,11 @@ Result<void> continueData(const SessionOptions &options,
                               "--seed {}: give --seed {}",
                               manifest.seed, options.seed, manifest.seed));
   if (isFeed(then) && isFeed(now)) {
+    if (then.fingerprint != now.fingerprint)
+      return differ(fmt::format(
+          "it was written with samples of {}, and this run has them of {}: "
+          "give feeds in the same order, with the same weights",
+          then.description, now.description));
     now.order = then.order;
     return {};
   }

@@ -121,7 +121,7 @@ Result<void> RunCheckpoints::takeOlder(const std::string &damage) {
   return {};
 }
 
-void RunCheckpoints::setInexact() {
+void RunCheckpoints::setInexact(const std::string &feed) {
   if (run.dataState.order == inexactFeedOrder)
     return;
   run.dataState.order = inexactFeedOrder;
@@ -131,7 +131,7 @@ void RunCheckpoints::setInexact() {
       "{} does not say with which sample it begins, so the run does not go on "
       "exactly where it was, and its checkpoints say 'not exact'; "
       "polyrank.feed() with a function of the first sample does",
-      run.options.feed()->describe()));
+      feed));
 }
 
 void RunCheckpoints::note(const StepReport &step) {

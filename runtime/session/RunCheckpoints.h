@@ -33,9 +33,9 @@ public:
   /// one. `begin` follows.
   Result<void> takeOlder(const std::string &damage);
 
-  /// The samples from the beginning of this attempt on are not those that
-  /// follow the ones before.
-  void setInexact();
+  /// The samples of this feed from the beginning of this attempt on are not
+  /// those that follow the ones before.
+  void setInexact(const std::string &feed);
 
   /// Adds the metrics of a step, before the last report of its checkpoint.
   void note(const StepReport &step);

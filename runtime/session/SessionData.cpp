@@ -24,11 +24,17 @@ FeedLayout feedLayoutOf(const plan::Plan &plan) {
   return {inputSpecsOf(plan), plan.samples_per_step()};
 }
 
+DataSource openFeeds(const SessionOptions &options, const plan::Plan &plan,
+                     std::shared_ptr<SampleStream> stream) {
+  std::vector<FeedSource> feeds = options.feeds();
+  return DataSource::ofStream(std::move(stream), describe(feeds),
+                              mixtureOf(feeds), plan.samples_per_step());
+}
+
 Result<DataSource> openData(const SessionOptions &options,
                             const plan::Plan &plan) {
-  if (std::optional<FeedName> feed = options.feed())
-    return DataSource::ofStream(nullptr, feed->describe(),
-                                plan.samples_per_step());
+  if (options.hasFeeds())
+    return openFeeds(options, plan, nullptr);
   DataOptions data;
   data.paths = options.samples();
   data.tokenType = options.tokenType;
@@ -67,8 +73,8 @@ Result<DataSource> openEvaluationData(const SessionOptions &options,
 
 Result<std::string> fingerprintOf(const DataSource &data,
                                   const plan::Plan &plan) {
-  if (data.isStream()) // what it will give is not known
-    return digestOf(std::string("a feed"));
+  if (data.isStream())
+    return digestOf(data.mixture());
   return fingerprintOf(data, inputSpecsOf(plan), plan.samples_per_step());
 }
 

@@ -15,8 +15,13 @@ namespace polyrank::runtime {
 /// The batches of a plan that a feed fills.
 FeedLayout feedLayoutOf(const plan::Plan &plan);
 
-/// Opens the samples that a run reads, in the launcher and in all ranks. A feed
-/// is only named: ranks get its batches from the launcher.
+/// The samples of the feeds that the options name, for whoever reads their
+/// batches from `stream`.
+DataSource openFeeds(const SessionOptions &options, const plan::Plan &plan,
+                     std::shared_ptr<SampleStream> stream);
+
+/// Opens the samples that a run reads, in the launcher and in all ranks. Feeds
+/// are only named: ranks get their batches from the launcher.
 Result<DataSource> openData(const SessionOptions &options,
                             const plan::Plan &plan);
 

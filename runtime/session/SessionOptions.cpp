@@ -31,7 +31,12 @@ static bool startsAny(const plan::Plan &plan) {
   return false;
 }
 
-/// Checks the options of a run whose samples come from a feed, and that no
+std::vector<FeedSource> SessionOptions::feeds() const {
+  Result<std::vector<FeedSource>> found = findFeeds(data);
+  return found ? *std::move(found) : std::vector<FeedSource>();
+}
+
+/// Checks the options of a run whose samples come from feeds, and that no
 /// other samples do.
 static Result<void> checkFeed(const SessionOptions &options, bool train) {
   for (const std::string &given : options.evalData)
@@ -40,15 +45,10 @@ static Result<void> checkFeed(const SessionOptions &options, bool train) {
           "--eval-data {}: an evaluation takes the same samples each time, and "
           "a feed gives each once: give files",
           given)};
-  if (!options.feed()) {
-    for (const std::string &given : options.samples())
-      if (feedNameOf(given))
-        return Error{fmt::format("--data {}: a feed is the only source of a "
-                                 "run; let it mix in what others have",
-                                 given)};
+  POLYRANK_ASSIGN(feeds, findFeeds(options.data));
+  if (feeds.empty())
     return {};
-  }
-  std::string name = "--data " + options.feed()->given;
+  std::string name = "--data " + feeds[0].name.given;
   if (!train)
     return Error{fmt::format(
         "{}: a forward plan takes each sample of files once; a feed is for "
@@ -68,7 +68,10 @@ static Result<void> checkFeed(const SessionOptions &options, bool train) {
          "--order: a feed gives samples in its own order"},
         {!options.tokenType.empty() || options.documents.isAny(),
          "options about tokens and documents: a feed gives rows as they are"},
-        {options.restarts > 0 && !options.feed()->isCommand(),
+        {options.restarts > 0 && std::any_of(feeds.begin(), feeds.end(),
+                                             [](const FeedSource &feed) {
+                                               return !feed.name.isCommand();
+                                             }),
          "--restarts: nobody starts the writer of a FIFO again; give "
          "command:.."}})
     if (isGiven)
@@ -155,7 +158,7 @@ Result<SessionOptions> completeOptions(SessionOptions options,
                  "samples once"};
   if (options.epochs > 0 && !needsSamples)
     return Error{"--epochs: the plan reads no samples; give --steps N"};
-  if (options.steps == 0 && options.epochs == 0 && !options.feed() &&
+  if (options.steps == 0 && options.epochs == 0 && !options.hasFeeds() &&
       (train || !needsSamples))
     return Error{"give the number of steps: --steps N" +
                  std::string(needsSamples ? ", or of epochs: --epochs N" : "")};

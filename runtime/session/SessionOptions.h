@@ -5,7 +5,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/exec/Links.h"
 #include "runtime/exec/RankProgram.h"
-#include "runtime/feed/FeedInput.h"
+#include "runtime/feed/FeedSources.h"
 #include "runtime/launch/Cores.h"
 #include "runtime/place/JobPlace.h"
 #include "runtime/plan/LearningRates.h"
@@ -90,11 +90,11 @@ struct SessionOptions {
               {.trainedAlone = true, .floats = saveFloats}},
              {"--save-ema", saveEma, {.state = "ema", .floats = saveFloats}}}};
   }
-  /// The feed that --data names, if it is one.
-  std::optional<FeedName> feed() const {
-    return data.size() == 1 ? feedNameOf(data[0]) : std::nullopt;
-  }
-  /// The number of steps of a run that ends with its feed.
+  /// The feeds that --data names, in options that completeOptions has checked;
+  /// none if it names files.
+  std::vector<FeedSource> feeds() const;
+  bool hasFeeds() const { return !feeds().empty(); }
+  /// The number of steps of a run that ends with its feeds.
   static constexpr uint64_t stepsUntilTheEnd = (uint64_t(1) << 31) - 1;
   bool savesAny() const {
     return !save.empty() || !saveTrained.empty() || !saveEma.empty();

@@ -101,8 +101,7 @@ Result<void> checkShared(const Prepared &run) {
     return {};
   const SessionOptions &options = run.options;
   for (const auto &[isGiven, option, instead] : {
-           Refusal{options.feed().has_value(),
-                   options.feed() ? options.feed()->describe() : "",
+           Refusal{options.hasFeeds(), describe(options.feeds()),
                    "a feed gives its samples to the ranks of one machine; let "
                    "it write them to files that all machines read"},
            {!options.evalPlan.empty(), "--eval-plan",

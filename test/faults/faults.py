@@ -130,6 +130,7 @@ class Training:
     data: Path
     weights: bytes = b""
     losses: tuple = ()
+    options: tuple = ()  # of each of its runs, where a test gives them
 
     @classmethod
     def undisturbed(cls, plan, data, folder):

@@ -1,11 +1,11 @@
 """Kills ranks and the launcher of a run with checkpoints and evaluations at random, in each of its moments; the final weights and losses must be
 bit for bit those of a run to which nothing has happened.
 
-    soak.py [--times N] [--seed S] [--kind data|four|pipe] [--feed]
+    soak.py [--times N] [--seed S] [--kind data|four|pipe] [--feeds N]
 
 The moments take turns: ranks load, run steps, evaluate, a checkpoint is written and committed, the launcher pauses before a restart. A rank that
 is killed is restarted by its launcher (--restarts); of a launcher that is killed, or ended by SIGTERM as a scheduler does, the same command line
-starts again, with --resume auto. With --feed the samples come from a command, which is killed too. The exit code of each must be the one that docs/operating.md says. POLYRANK_BIN names the tools: of a build with
+starts again, with --resume auto. With --feeds the samples come from so many commands, which are killed too. The exit code of each must be the one that docs/operating.md says. POLYRANK_BIN names the tools: of a build with
 failpoints (preset dev), which make the short moments longer. Prints a line for every tenth kill and ends with 1 at the first run that is wrong.
 """
 
@@ -37,7 +37,7 @@ LOADER = """
 import sys
 import numpy as np
 import polyrank
-data = dict(np.load(sys.argv[1]))
+data = {name: array[int(sys.argv[2])::int(sys.argv[3])] for name, array in np.load(sys.argv[1]).items()}
 def batches(first, size=7):
     while True:
         yield {name: array[np.arange(first, first + size) % len(array)] for name, array in data.items()}
@@ -47,13 +47,16 @@ polyrank.feed(batches)
 SLOWER = "load.before:hit=0:attempt=0:action=delay=100;checkpoint.before_rename:rank=launcher:hit=0:action=delay=10"
 
 
-def commandOf(folder):
+def commandsOf(folder, feeds):
+    """Commands that have a part of the samples each; several have weights 1, 2, 3 .."""
     (folder / "loader.py").write_text(LOADER)
-    words = sys.executable, folder / "loader.py", folder / "data.npz"
-    return f"command:PYTHONPATH={shlex.quote(str(PYTHON))} exec {shlex.join(map(str, words))}"
+    for number in range(feeds):
+        words = sys.executable, folder / "loader.py", folder / "data.npz", number, feeds
+        command = f"command:PYTHONPATH={shlex.quote(str(PYTHON))} exec {shlex.join(map(str, words))}"
+        yield command if feeds == 1 else f"{command}:{number + 1}"
 
 
-def makeTraining(folder, kind, isFed):
+def makeTraining(folder, kind, feeds):
     model, plan = folder / "model.onnx", folder / "plan"
     MODELS["mlp"].export(model)
     data = MODELS["mlp"].data(2)
@@ -63,8 +66,10 @@ def makeTraining(folder, kind, isFed):
     mesh = {"data": "data=2", "four": "data=4", "pipe": "pipe=2"}[kind]
     tools.tool("compile", model, "-o", plan, "--mesh", mesh, *MODELS["mlp"].inputOptions, "--loss", MODELS["mlp"].lossOption,
                "--optimizer", "adamw(lr=0.01)", "--microbatches", 2, "--threads", 1)
-    training = faults.Training(plan, commandOf(folder) if isFed else folder / "data.npz")
-    done = faults.Run(training, folder / "undisturbed", *options(folder)).end()
+    first, *others = commandsOf(folder, feeds) if feeds else [folder / "data.npz"]
+    training = faults.Training(plan, first)
+    training.options = (*options(folder), *(word for command in others for word in ("--data", command)))
+    done = faults.Run(training, folder / "undisturbed", *training.options).end()
     assert done.code == faults.DONE, done.error
     training.weights, training.losses = done.saved, lossesOf(done.log)
     return training
@@ -115,9 +120,10 @@ def awaitMoment(moment, run, seconds=20):
     return False
 
 
-def feedOf(run):
-    """The process that gives the samples; 0: none."""
-    return next((child for child in run.children() if child not in run.ranks()), 0)
+def feedsOf(run):
+    """The processes that give the samples."""
+    ranks = run.ranks()
+    return [child for child in run.children() if child not in ranks]
 
 
 def send(process, number):
@@ -142,11 +148,11 @@ class Soak:
             return 0
         time.sleep(self.chance.uniform(0, 0.02))
         ranks = run.ranks()
-        feed = feedOf(run)
+        feeds = feedsOf(run)
         whom = "launcher" if moment == "pause" or not ranks else self.chance.choice(
-            ["rank", "rank", "launcher", "scheduler", *["feed"] * bool(feed)])
+            ["rank", "rank", "launcher", "scheduler", *["feed"] * bool(feeds)])
         number = signal.SIGTERM if whom == "scheduler" or (whom == "launcher" and self.chance.random() < 0.5) else signal.SIGKILL
-        victim = {"rank": self.chance.choice(ranks or [0]), "feed": feed}.get(whom, run.process.pid)
+        victim = {"rank": self.chance.choice(ranks or [0]), "feed": self.chance.choice(feeds or [0])}.get(whom, run.process.pid)
         if not send(victim, number):
             return 0
         self.kills[moment, whom if whom in ("rank", "feed") else "launcher"] += 1
@@ -156,7 +162,7 @@ class Soak:
 
     def once(self, place):
         """One launcher, until its end."""
-        run = faults.Run(self.training, place, *options(self.folder), "--restarts", 1000, "--resume", "auto", "--keep", 3, every=EVERY, fail=SLOWER)
+        run = faults.Run(self.training, place, *self.training.options, "--restarts", 1000, "--resume", "auto", "--keep", 3, every=EVERY, fail=SLOWER)
         sent, restarts = 0, 0
         while not sent and self.total() < self.times and run.process.poll() is None:
             moment = MOMENTS[self.total() % len(MOMENTS)]
@@ -203,11 +209,11 @@ def main():
     parser.add_argument("--times", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=["data", "four", "pipe"], default="data")
-    parser.add_argument("--feed", action="store_true")
+    parser.add_argument("--feeds", type=int, default=0)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        Soak(makeTraining(folder, chosen.kind, chosen.feed), folder, chosen.times, random.Random(chosen.seed)).go()
+        Soak(makeTraining(folder, chosen.kind, chosen.feeds), folder, chosen.times, random.Random(chosen.seed)).go()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-// Any bytes as what a feed writes.
+// Any bytes as what one feed writes, or two that are mixed.
 
 #include "runtime/feed/Feed.h"
 #include "test/fuzz/Input.h"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 using namespace polyrank;
@@ -33,23 +34,33 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FeedLayout layout(inputs, data[0] & 1 ? 3 : 1);
   uint64_t first = data[0] & 2 ? 7 : 0, next = first;
   std::vector<std::byte> slot(layout.batchBytes());
-  size_t at = 0;
-  FeedBatches batches(layout, first * layout.batch(), data[0] & 4,
-                      {[&](void *into, size_t wanted) -> Result<size_t> {
-                         size_t count = std::min(wanted, bytes.size() - at);
-                         std::memcpy(into, bytes.data() + at, count);
-                         at += count;
-                         return count;
-                       },
-                       [&](uint64_t) { return std::span(slot); },
+  std::vector<double> weights{2};
+  if (data[0] & 8)
+    weights.push_back(1);
+  SourceMix mix(weights);
+  std::vector<std::unique_ptr<FeedReader>> readers;
+  size_t each = bytes.size() / weights.size();
+  for (size_t source = 0; source < weights.size(); ++source)
+    readers.push_back(std::make_unique<FeedReader>(
+        layout, FeedBatches::firstSample(mix, source, layout, first),
+        data[0] & 4,
+        [rest = bytes.substr(source * each, each)](
+            void *into, size_t wanted) mutable -> Result<size_t> {
+          size_t count = std::min(wanted, rest.size());
+          std::memcpy(into, rest.data(), count);
+          rest.remove_prefix(count);
+          return count;
+        }));
+  FeedBatches batches(layout, mix, readers, first,
+                      {[&](uint64_t) { return std::span(slot); },
                        [&](uint64_t number) {
                          if (number != next++)
                            std::abort(); // batches come in order
                        }});
-  Result<bool> done = batches.run();
+  Result<void> done = batches.run();
   if (!done && done.error().message.empty())
     std::abort();
-  if (batches.samplesLeft() >= layout.batch())
+  if (batches.rowsOfBatch() >= layout.batch())
     std::abort();
   return 0;
 }

@@ -208,6 +208,9 @@ def feeds():
         sample = 7 * (3 if first & 1 else 1) if first & 2 else 0
         yield bytes([first]) + block(2, sample=str(sample)) + block(5, sample=str(sample + 2)) + len(end).to_bytes(8, "little") + end
     yield b"\1" + block(7)
+    # Two feeds, of which each has half of the bytes: two thirds and one third of the rows.
+    yield bytes([8 + 1]) + block(6, sample="0") + block(6, sample="0")
+    yield bytes([8 + 2 + 1]) + block(6, sample="14") + block(6, sample="7")
 
 
 def megatronIndices():

@@ -1,9 +1,11 @@
 """Which samples a run trains on: numpy's reckoning, seen through PyTorch's losses of a model that learns nothing."""
 
+import io
 import json
 import os
 import re
 import subprocess
+import zipfile
 
 import numpy as np
 import pytest
@@ -109,6 +111,76 @@ def test_weights_say_how_much_comes_from_each_source(still, tmp_path):
     rows = [rowsOf((a, b)[source], sample) for source, sample in samples([5, 30], [0.7, 0.3], 0, BATCH * STEPS)]
     ours = losses(plan, tmp_path, "--data", f"{tmp_path}/a.bin:0.7", "--data", f"{tmp_path}/b.bin:0.3", "--steps", STEPS)
     assert ours == pytest.approx(expected(loss, rows), rel=1e-5)
+
+
+WIDTH, FILLED, MANY = 1 << 16, 1 << 10, 17000  # elements of a row, those that are not 0, and rows of more than 4 GiB
+
+
+class Sparse(io.FileIO):
+    """A file in which zeros take no room."""
+    ZEROS = bytes(4 * WIDTH)
+
+    def write(self, content):
+        size = memoryview(content).nbytes
+        if content == self.ZEROS[:size]:
+            self.seek(size, os.SEEK_CUR)
+            return size
+        return super().write(content)
+
+
+def wideSet(path, x, target):
+    """A .npz set as numpy.savez writes it, with rows of `x` that zeros follow up to WIDTH."""
+    with Sparse(path, "w+") as file, zipfile.ZipFile(file, "w") as archive:
+        with archive.open("x.npy", "w", force_zip64=True) as out:
+            np.lib.format.write_array_header_1_0(out, {"descr": "<f4", "fortran_order": False, "shape": (len(x), WIDTH)})
+            for row in x:
+                out.write(row.tobytes())
+                out.write(Sparse.ZEROS[:4 * (WIDTH - len(row))])
+        with archive.open("target.npy", "w") as out:
+            np.lib.format.write_array(out, target)
+
+
+class Wide(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_set_of_more_than_4_gib_takes_no_more_memory_than_a_small_one(tmp_path):
+    random = np.random.default_rng(0)
+    x, target = random.normal(size=(MANY, FILLED)).astype(np.float32), random.normal(size=(MANY, 4)).astype(np.float32)
+    wideSet(tmp_path / "large.npz", x, target)
+    wideSet(tmp_path / "small.npz", x[:64], target[:64])
+    assert (tmp_path / "large.npz").stat().st_size > 1 << 32
+    torch.export.save(torch.export.export(Wide(), (torch.zeros(BATCH, WIDTH),)), tmp_path / "wide.pt2")
+    tool("compile", tmp_path / "wide.pt2", "-o", tmp_path / "plan", "--mesh", "data=2", "--loss", "mse(output,target)",
+         "--optimizer", "sgd(lr=0.1)")
+    # A seed with which some samples lie beyond 4 GiB.
+    orders = ([permuted(place, MANY, seed, 0) for place in range(BATCH * STEPS)] for seed in range(1000))
+    seed, order = next((seed, order) for seed, order in enumerate(orders) if sum(row * 4 * WIDTH > 1 << 32 for row in order) > 2)
+    most = {}
+    for name in ("small", "large"):
+        code, said, _, most[name] = tools.spent("run", tmp_path / "plan", "--data", tmp_path / f"{name}.npz", "--steps", STEPS, "--seed",
+                                                seed, "--log", tmp_path / "log")
+        assert code == 0, said
+    model = Wide()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = []
+    for step in range(STEPS):
+        rows = order[step * BATCH:(step + 1) * BATCH]
+        inputs = torch.zeros(BATCH, WIDTH)
+        inputs[:, :FILLED] = torch.tensor(x[rows])
+        loss = torch.nn.functional.mse_loss(model(inputs), torch.tensor(target[rows]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.item())
+    assert [step["loss"] for step in tools.stepsOf(tmp_path / "log")] == pytest.approx(expected, rel=1e-5)
+    assert most["large"] < most["small"] + (16 << 20), most
 
 
 def megatron(path, documents):

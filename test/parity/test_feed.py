@@ -160,14 +160,34 @@ def test_columns_that_are_no_numbers(folder):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    table = pyarrow.table({"text": ["a", "b"], "nested": [{"a": 1}, {"a": 2}], "some": [1, None], "ragged": [[1], [1, 2]]})
+    table = pyarrow.table({"text": ["a", "b"], "nested": [{"a": 1}, {"a": 2}], "some": [1, None], "ragged": [[1], [1, 2]],
+                           "holes": [[1, None], [1, 2]], "gone": [None, [1]]})
     parquet.write_table(table, folder / "t.parquet")
     for column, message in (("text", "holds text: polyrank tokenize"), ("nested", "which is no number"),
                             ("some", "has 1 values that are missing (null)"), ("ragged", "has lists of 1 to 2 elements"),
+                            ("holes", "has 1 values that are missing (null)"), ("gone", "has 1 rows without a value (null)"),
                             ("none", "has no column 'none'; it has: text, nested, some, ragged")):
         done = subprocess.run([sys.executable, "-m", "polyrank.columns", folder / "t.parquet", "--columns", column],
                               env={**os.environ, "POLYRANK_FEED": "/dev/null"}, capture_output=True, text=True)
         assert done.returncode == 1 and message in done.stderr, done.stderr
+
+
+def test_columns_are_chosen_by_their_types(folder, monkeypatch):
+    """Without --columns those of numbers, also if the file has them as a dictionary."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.syspath_prepend(PYTHON)
+    from polyrank import columns
+
+    table = pyarrow.table({"x": pyarrow.array([1, 2, 1]).dictionary_encode(), "text": ["a", "b", "c"], "y": [[True], [False], [True]]})
+    with pyarrow.OSFile(str(folder / "t.arrow"), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    (part,) = columns.read([str(folder / "t.arrow")])
+    assert part.keys() == {"x", "y"} and part["x"].tolist() == [1, 2, 1] and part["y"].tolist() == [[True], [False], [True]]
+    parquet.write_table(pyarrow.table({"text": ["a"], "at": pyarrow.array([0], pyarrow.timestamp("s"))}), folder / "t.parquet")
+    with pytest.raises(columns.Error, match=r"has no column of numbers; it has: text \(string\), at \(timestamp\[s\]\)"):
+        list(columns.read([str(folder / "t.parquet")]))
 
 
 def test_columns_of_a_damaged_file(folder):
@@ -236,6 +256,63 @@ def test_a_fifo(net, folder, expected):
     writer = subprocess.Popen(program, shell=True, env={**os.environ, "POLYRANK_FEED": str(folder / "fifo")}, stderr=subprocess.DEVNULL)
     assert "it was closed before the block that ends a feed" in run(net, folder / "fifo", "--steps", 1, code=2)[1]
     assert writer.wait() == 1
+
+
+MIXED = """
+first, last = map(int, sys.argv[1:3])
+data = {name: array[first:last] for name, array in data.items()}
+"""
+
+
+def mixture(folder, *bodies):
+    """The options of two loaders, of the first and second half of the samples, with weights 3 and 1."""
+    options = []
+    for number, (body, weight) in enumerate(zip(bodies, (3, 1))):
+        command = loader(folder, MIXED + body, f"half{number}.py")
+        options += ["--data", f"{command} {number * SAMPLES // 2} {(number + 1) * SAMPLES // 2}:{weight}"]
+    return options
+
+
+def test_feeds_are_mixed_as_files_are(net, folder, expected):
+    """The same samples as from two files in order with these weights; a run of another attempt begins each at its own."""
+    for number in range(2):
+        np.savez(folder / f"half{number}.npz", **{name: array[number * SAMPLES // 2:(number + 1) * SAMPLES // 2]
+                                                 for name, array in np.load(net / "data.npz").items()})
+    steps = ("--steps", 8)  # the first half is taken once then
+    tool("run", net / "plan", "--data", f"{folder}/half0.npz:3", "--data", f"{folder}/half1.npz:1", "--order", "sequential", *steps,
+         "--save", folder / "files.safetensors")
+    theirs = load_file(folder / "files.safetensors")
+    exact = mixture(folder, "polyrank.feed(batches)", "print('the second begins with', polyrank.firstSample())\npolyrank.feed(batches)")
+    said = tool("run", net / "plan", *exact, *steps, "--save", folder / "w.safetensors", "--checkpoint", folder / "c", "--every", 3)[1]
+    assert same(folder / "w.safetensors", theirs) and "feed 2: the second begins with 0" in said
+    said = tool("run", net / "plan", *exact, *steps, "--save", folder / "w.safetensors", "--resume", folder / "c/step-000000003")[1]
+    assert same(folder / "w.safetensors", theirs) and "feed 2: the second begins with 6" in said
+    # Without --steps the run ends with the first of them that ends.
+    said = tool("run", net / "plan", *exact, "--save", folder / "w.safetensors")[1]
+    assert same(folder / "w.safetensors", theirs)
+    assert "0 48' has ended after 48 samples; so does the run, after the last batch that the feeds have filled" in said
+    manifest = json.loads((folder / "c/step-000000003/manifest.json").read_text())["manifest"]["data"]
+    assert manifest["order"] == "feed" and manifest["description"].count(" %)") == 2
+
+
+def test_a_mixture_says_which_feed_is_wrong_and_cannot_go_on(net, folder):
+    good, run = "polyrank.feed(batches)", ("run", net / "plan")
+    tool(*run, *mixture(folder, good, good), "--steps", 3, "--checkpoint", folder / "c")
+    resume = ("--steps", 5, "--resume", folder / "c", "--checkpoint", folder / "c")
+    options = mixture(folder, good, good)
+    for other in ([*options[:3], options[3].replace(":1", ":2")], [*options[2:], *options[:2]], options[:1] + [options[1][:-2]]):
+        assert re.search(r"it was written with samples of the feeds '.*' \(75 %\), '.*' \(25 %\), and this run has them of the feed.*: "
+                         "give feeds in the same order, with the same weights", tool(*run, *other, *resume, code=1)[1])
+    said = tool(*run, *mixture(folder, good, "polyrank.feed(batches())"), *resume)[1]
+    assert re.search(r"the feed '.*half1.py 48 96' does not say with which sample it begins, so the run does not go on exactly", said)
+    raises = "def broken(first):\n    yield from [next(batches(first))]\n    raise ValueError('no such image')\npolyrank.feed(broken)"
+    error = tool(*run, *mixture(folder, good, raises), "--steps", 8, code=2)[1]
+    assert re.search(r"(?s)the feed '[^']*half1.py 48 96': the command ended with status 1; the last lines .*ValueError: no such image", error)
+    # What can be mixed has weights, and is a feed.
+    for args, message in ((("--data", "command:a:1", "--data", "command:b"), "--data command:b: of several feeds each has a weight after"),
+                          (("--data", "command:a:1", "--data", f"{net}/data.npz:1"), "data.npz:1 is not: samples are taken from feeds alone"),
+                          (("--data", "command:a:-1", "--data", "command:b:1"), "the weight -1 is not a number above 0")):
+        assert message in tool(*run, *args, "--steps", 1, code=1)[1]
 
 
 class Scaled(Net):
@@ -333,7 +410,7 @@ def test_what_a_feed_cannot_be_used_for(net, folder):
             (("run", net / "plan", "--data", feed, "--steps", 1, "--holdout", 0.1, "--eval-every", 1), "excludes --holdout"),
             (("run", net / "plan", "--data", feed, "--steps", 1, "--order", "random"), "excludes --order"),
             (("run", net / "plan", "--data", feed, "--steps", 1, "--eos", 0), "excludes options about tokens"),
-            (("run", net / "plan", "--data", feed, "--data", net / "data.npz", "--steps", 1), "a feed is the only source of a run"),
+            (("run", net / "plan", "--data", feed, "--data", net / "data.npz", "--steps", 1), "samples are taken from feeds alone or from files alone"),
             (("run", net / "plan", "--data", feed, "--steps", 1, "--eval-every", 1, "--eval-data", "command:x"),
              "--eval-data command:x: an evaluation takes the same samples each time"),
             (("run", folder / "forward", "--data", feed), "a forward plan takes each sample of files once")):

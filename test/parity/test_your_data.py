@@ -123,11 +123,14 @@ def test_archives_of_webdataset(shell):
     random = np.random.default_rng(0)
     for number in range(2):
         with tarfile.open(f"train-{number}.tar", "w") as archive:
+            folder = tarfile.TarInfo("./part.1")  # as `tar cf train.tar ./part.1` has it
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
             for sample in range(30):
                 picture = io.BytesIO()
                 image(random).save(picture, "JPEG")
                 for kind, content in (("jpg", picture.getvalue()), ("cls", b"%d" % random.integers(4))):
-                    member = tarfile.TarInfo(f"{sample:04}.{kind}")
+                    member = tarfile.TarInfo(f"./part.1/{sample:04}.{kind}")
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
     (command,) = printed("webdataset_loader.py")
@@ -268,7 +271,8 @@ def test_documents_are_long_and_lines_are_lines(shell, tokenizer):
     made, path = tokenizer
     Path("a.csv").write_text(f"text\n{'it was ' * 30000}\n")
     Path("a.txt").write_bytes("the best\x0cof times\u2028it was\r\nthe worst\n".encode())
-    for file, texts in (("a.csv", ["it was " * 30000]), ("a.txt", ["the best\x0cof times\u2028it was", "the worst"])):
+    Path("b.csv").write_bytes("\ufefftext\nit was\n".encode())  # with a mark of the byte order, as Excel writes it
+    for file, texts in (("a.csv", ["it was " * 30000]), ("b.csv", ["it was"]), ("a.txt", ["the best\x0cof times\u2028it was", "the worst"])):
         shell("polyrank tokenize", file, "--lines", "--tokenizer", str(path), "-o", "out")
         assert np.fromfile("out.bin", np.uint16).tolist() == sum((made.encode(text).ids for text in texts), [])
         assert len(indexOf("out.idx")[1]) == len(texts)
@@ -307,14 +311,19 @@ def test_what_tokenize_refuses(shell, tokenizer):
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("cut.txt.gz").write_bytes(gzip.compress(b"text" * 100)[:-10])
     Path("d.csv").write_text("content,n\na,1,2\n")
+    Path("chat.jsonl").write_text('{"text": [{"role": "user", "content": "a"}]}\n')
     for args, message in ((("a.jsonl",), "a.jsonl, line 2: field 'text' is missing (null)"),
                           (("b.jsonl",), "b.jsonl, line 1: has no field 'text'; it has: content"),
                           (("c.jsonl",), "c.jsonl, line 1: "), (("none.jsonl",), "No such file"),
-                          (("empty.jsonl",), "there is no text to tokenize"), (("a.docx",), "a.docx: text is read of .txt"),
+                          (("empty.jsonl",), "there is no text to tokenize"),
+                          (("chat.jsonl",), "field 'text' is no text, but list; of a conversation make one text first"), (("a.docx",), "a.docx: text is read of .txt"),
                           (("latin.txt",), "latin.txt: is no text in UTF-8"), (("cut.txt.gz",), "cut.txt.gz: Compressed file ended"),
                           (("d.csv",), "d.csv, row 2: has no field 'text'; it has: content, n, None"),
                           (("b.jsonl", "--text-field", "content", "--eos", "<none>"), "--eos <none>: the tokenizer has no such token")):
         assert message in shell("polyrank tokenize", *args, "--tokenizer", str(path), "-o", "out", code=1)
+    for name, message in (("folder/", "-o folder/: is a folder; give the files a name in it: folder/tokens"),
+                          ("path", "-o path: is a folder"), ("none/out", "-o none/out: there is no folder 'none'")):
+        assert message in shell("polyrank tokenize b.jsonl --text-field content -o", name, "--tokenizer", str(path), code=1)
     Path("bad.json").write_text("{}")
     assert "is no tokenizer.json" in shell("polyrank tokenize a.jsonl --tokenizer bad.json -o out", code=1)
     assert not list(Path().glob("out*"))  # nothing half

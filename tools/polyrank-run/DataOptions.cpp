@@ -45,8 +45,9 @@ OptionGroup sampleOptions(RunOptions &options) {
            "bytes, .npy, .idx and .bin of Megatron-LM) or a .npz set with one "
            "array per input (and 'labels'). Repeatable, several at commas, "
            "patterns in quotes ('corpus/*.bin'), with weights (a.bin:0.7); or "
-           "a feed: command:COMMAND, or a FIFO. docs/data-files.md says which "
-           "sample stands where",
+           "a feed: command:COMMAND, or a FIFO; several feeds with weights "
+           "('command:python a.py:0.7'). docs/data-files.md says which sample "
+           "stands where",
            {.refuse = refuse}},
           {"--data-timeout",
            "SECONDS",

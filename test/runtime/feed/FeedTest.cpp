@@ -17,37 +17,55 @@ namespace {
 
 constexpr uint64_t batch = 4;
 
-/// Runs bytes through FeedBatches. Returns the batches, or the error.
+/// A reader of these bytes.
+FeedReader::Read readerOf(const std::string &bytes) {
+  return [&bytes, at = size_t(0)](void *into,
+                                  size_t size) mutable -> Result<size_t> {
+    size_t count = std::min(size, bytes.size() - at);
+    std::memcpy(into, bytes.data() + at, count);
+    at += count;
+    return count;
+  };
+}
+
+/// Runs the bytes of feeds with weights through FeedBatches. Returns the
+/// batches, or the error.
 struct Outcome {
   std::map<uint64_t, std::vector<float>> batches;
   std::string error;
-  bool isWhole = false, isExact = false;
+  size_t source = 0; // that ended, or has the error
+  bool isWhole = false, isExact = true;
   uint64_t left = 0;
 };
-Outcome runBytes(const std::string &bytes, uint64_t first = 0) {
+Outcome runMixed(const std::vector<std::string> &feeds,
+                 const std::vector<double> &weights, uint64_t first = 0) {
   FeedLayout layout(inputX(), batch);
+  SourceMix mix(weights);
+  std::vector<std::unique_ptr<FeedReader>> readers;
+  for (size_t source = 0; source < feeds.size(); ++source)
+    readers.push_back(std::make_unique<FeedReader>(
+        layout, FeedBatches::firstSample(mix, source, layout, first), false,
+        readerOf(feeds[source])));
   Outcome outcome;
   std::vector<std::byte> slot(layout.batchBytes());
-  size_t at = 0;
-  FeedBatches batches(layout, first * batch, false,
-                      {[&](void *into, size_t size) -> Result<size_t> {
-                         size_t count = std::min(size, bytes.size() - at);
-                         std::memcpy(into, bytes.data() + at, count);
-                         at += count;
-                         return count;
-                       },
-                       [&](uint64_t) { return std::span(slot); },
+  FeedBatches batches(layout, mix, readers, first,
+                      {[&](uint64_t) { return std::span(slot); },
                        [&](uint64_t number) {
                          auto *values =
                              reinterpret_cast<const float *>(slot.data());
                          outcome.batches[number] = {values, values + batch};
                        }});
-  Result<bool> done = batches.run();
+  Result<void> done = batches.run();
   outcome.error = done ? "" : done.error().message;
-  outcome.isWhole = done && *done;
-  outcome.isExact = batches.isExact();
-  outcome.left = batches.samplesLeft();
+  outcome.source = batches.source();
+  outcome.isWhole = readers[outcome.source]->isWhole();
+  for (const std::unique_ptr<FeedReader> &reader : readers)
+    outcome.isExact = outcome.isExact && reader->isExact();
+  outcome.left = batches.rowsOfBatch();
   return outcome;
+}
+Outcome runBytes(const std::string &bytes, uint64_t first = 0) {
+  return runMixed({bytes}, {1}, first);
 }
 
 TEST(FeedBatches, BlocksOfAnySizeFillBatches) {
@@ -94,13 +112,116 @@ TEST(FeedBatches, WhatIsCutOffOrOutOfOrderIsAnError) {
   }
 }
 
-/// A feed with one rank.
+TEST(FeedBatches, TheMixNamesTheFeedOfEachRow) {
+  // Weights 3 and 1: 0 0 0 1 0 0 0 1, as SourceMix.h has it.
+  std::string a = blockOf({0, 1, 2, 3, 4}, "0") + blockOf({5, 6, 7, 8}, "5"),
+              b = blockOf({100, 101, 102}, "0") + endBlock();
+  Outcome outcome = runMixed({a, b}, {3, 1});
+  EXPECT_EQ(outcome.error, "");
+  ASSERT_EQ(outcome.batches.size(), 3u);
+  EXPECT_EQ(outcome.batches[0], (std::vector<float>{0, 1, 2, 100}));
+  EXPECT_EQ(outcome.batches[1], (std::vector<float>{3, 4, 5, 101}));
+  EXPECT_EQ(outcome.batches[2], (std::vector<float>{6, 7, 8, 102}));
+  // The first feed has no row for the batch after that.
+  EXPECT_EQ(outcome.source, 0u);
+  EXPECT_FALSE(outcome.isWhole);
+  EXPECT_EQ(outcome.left, 0u);
+}
+
+TEST(FeedBatches, EachFeedOfAMixtureGoesOnAtItsOwnSample) {
+  Outcome outcome =
+      runMixed({blockOf({6, 7, 8}, "6"), blockOf({102}, "2")}, {3, 1}, 2);
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_TRUE(outcome.isExact);
+  ASSERT_EQ(outcome.batches.size(), 1u);
+  EXPECT_EQ(outcome.batches[2], (std::vector<float>{6, 7, 8, 102}));
+  // One of them begins anew.
+  outcome = runMixed({blockOf({6, 7, 8}, "6"), blockOf({100})}, {3, 1}, 2);
+  EXPECT_FALSE(outcome.isExact);
+  EXPECT_EQ(outcome.batches[2], (std::vector<float>{6, 7, 8, 100}));
+  outcome = runMixed({blockOf({6, 7, 8}, "6"), blockOf({100}, "0")}, {3, 1}, 2);
+  EXPECT_EQ(outcome.source, 1u);
+  EXPECT_NE(outcome.error.find("begins with sample 0, but the run goes on with "
+                               "sample 2"),
+            std::string::npos)
+      << outcome.error;
+}
+
+TEST(FeedBatches, AMixtureEndsWithTheFirstFeedThatEnds) {
+  std::string a = blockOf({0, 1, 2, 3, 4, 5, 6, 7, 8}),
+              b = blockOf({100}) + endBlock();
+  Outcome outcome = runMixed({a, b}, {3, 1});
+  ASSERT_EQ(outcome.batches.size(), 1u);
+  EXPECT_EQ(outcome.source, 1u);
+  EXPECT_TRUE(outcome.isWhole);
+  EXPECT_EQ(outcome.left, 3u);
+}
+
+std::string problemOf(const std::vector<std::string> &given) {
+  Result<std::vector<FeedSource>> found = findFeeds(given);
+  return found ? "" : found.error().message;
+}
+
+TEST(FeedSources, SeveralFeedsHaveWeights) {
+  auto found = findFeeds(std::vector<std::string>{
+      "command:python a.py --port 80:3", "command:python b.py:1"});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ((*found)[0].name.text, "python a.py --port 80");
+  EXPECT_EQ(describe(*found), "the feeds 'python a.py --port 80' (75 %), "
+                              "'python b.py' (25 %)");
+  EXPECT_EQ(mixtureOf(*found), "a feed 0.75 0.25");
+}
+
+TEST(FeedSources, ANumberAtTheEndOfASingleCommandIsAPartOfIt) {
+  auto found = findFeeds(std::vector<std::string>{"command:nc host:9000"});
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ((*found)[0].name.text, "nc host:9000");
+  EXPECT_EQ(mixtureOf(*found), "a feed");
+}
+
+TEST(FeedSources, FilesAreNoFeeds) {
+  auto found = findFeeds(std::vector<std::string>{"a.bin:1", "b.bin:2"});
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->empty());
+}
+
+TEST(FeedSources, AFifoMayHaveAWeight) {
+  TemporaryDirectory folder;
+  std::string path = folder / "fifo";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  auto found =
+      findFeeds(std::vector<std::string>{path + ":1", "command:cat:1"});
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_FALSE((*found)[0].name.isCommand());
+  EXPECT_EQ((*found)[0].name.text, path);
+}
+
+TEST(FeedSources, WhatCannotBeMixed) {
+  EXPECT_NE(problemOf({"command:a:0.7", "command:b"})
+                .find("--data command:b: of several feeds each has a weight"),
+            std::string::npos);
+  EXPECT_NE(problemOf({"command:a:1", "corpus.bin:1"})
+                .find("--data command:a:1 is a feed, and --data corpus.bin:1 "
+                      "is not"),
+            std::string::npos);
+  EXPECT_NE(problemOf({"command:a:0", "command:b:1"})
+                .find("the weight 0 is not a number above 0"),
+            std::string::npos);
+}
+
+/// Feeds with one rank.
 class FeedTest : public testing::Test {
 protected:
   void start(const std::string &given, uint64_t first = 0,
              int milliseconds = 20000) {
-    FeedOptions options{*feedNameOf(given),
-                        std::chrono::milliseconds(milliseconds), false,
+    startAll({{*feedNameOf(given), 1}}, first, milliseconds);
+  }
+  void startAll(const std::vector<FeedSource> &feeds, uint64_t first = 0,
+                int milliseconds = 20000) {
+    FeedOptions options{feeds, std::chrono::milliseconds(milliseconds), false,
                         [this](const std::string &text) {
                           std::lock_guard lock(mutex);
                           said += text;
@@ -192,6 +313,46 @@ TEST_F(FeedTest, ACommandThatGivesNothingIsEnded) {
       << error;
 }
 
+TEST_F(FeedTest, CommandsAreMixedAndLearnTheirOwnFirstSample) {
+  auto commandOf = [](const char *digit, const std::string &end) {
+    return FeedSource{*feedNameOf(std::string("command:echo of ") + digit +
+                                  " $POLYRANK_FEED_FIRST >&2; " + end),
+                      *digit == '1' ? 3.0 : 1.0};
+  };
+  write("a", blockOf({6, 7, 8}, "6") + endBlock());
+  write("b", blockOf({102}, "2"));
+  startAll({commandOf("1", "cat " + (folder / "a") + " > $POLYRANK_FEED"),
+            commandOf("2", "cat " + (folder / "b") +
+                               " > $POLYRANK_FEED; exec sleep 100")},
+           2);
+  EXPECT_EQ(first(2), 6);
+  EXPECT_EQ(first(3), -1);
+  std::vector<std::string> notes = feed->takeNotes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("has ended after 3 samples; so does the run, after "
+                          "the last batch that the feeds have filled"),
+            std::string::npos)
+      << notes[0];
+  EXPECT_EQ(feed->findInexact(), "");
+  feed.reset();
+  EXPECT_NE(said.find("feed 1: of 1 6\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("feed 2: of 2 2\n"), std::string::npos) << said;
+}
+
+TEST_F(FeedTest, AnErrorNamesTheFeedOfAMixture) {
+  write("a", blockOf({0, 1, 2, 3, 4, 5, 6, 7}));
+  startAll({{*feedNameOf("command:cat " + (folder / "a") +
+                         " > $POLYRANK_FEED; exec sleep 100"),
+             3},
+            {*feedNameOf("command:echo lost >&2; exit 3"), 1}});
+  EXPECT_EQ(first(0), -2);
+  EXPECT_NE(error.find("the feed 'echo lost >&2; exit 3': the command ended "
+                       "with status 3; the last lines of the command:\n    "
+                       "lost"),
+            std::string::npos)
+      << error;
+}
+
 TEST_F(FeedTest, AFloodOfLinesDoesNotStopIt) {
   write("blocks", blockOf({1, 1, 1, 1}));
   start("command:yes noise | head -n 100000 >&2; cat " + (folder / "blocks") +
@@ -248,13 +409,21 @@ TEST_F(FeedTest, AFifoThatNobodyWrites) {
                        path),
             std::string::npos)
       << error;
+  // The user was told before.
+  EXPECT_EQ(feed->takeNotes(),
+            std::vector{"the feed '" + path +
+                        "': for 0.15 seconds nobody writes to it: start what "
+                        "writes blocks, with POLYRANK_FEED=" +
+                        path +
+                        "; after 0.3 seconds the run ends (--data-timeout)"});
 }
 
 TEST(FeedInput, WhatIsNoFifo) {
   TemporaryDirectory folder;
   for (auto [path, message] : {std::pair(folder / "none", "cannot be opened"),
                                {std::string("/dev/null"), "is no FIFO"}}) {
-    auto opened = FeedInput::open({FeedName::Kind::Fifo, path, path}, 0, {});
+    auto opened =
+        FeedInput::open({FeedName::Kind::Fifo, path, path}, 0, "feed", {});
     ASSERT_FALSE(opened);
     EXPECT_NE(opened.error().message.find(message), std::string::npos)
         << opened.error().message;
