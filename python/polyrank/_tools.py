@@ -11,6 +11,7 @@ from pathlib import Path
 class Error(RuntimeError):
     """What a tool refused or could not do; the text is the tool's own. `code` is its exit status, None if it is not a
     tool's."""
+    __module__ = "polyrank"  # as it is caught
 
     def __init__(self, text, code=None):
         super().__init__(text)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from ._feed import feed
@@ -16,6 +17,8 @@ from ._tools import Error, arguments, find, raiseIfFailed, start
 
 def _isLoader(data):
     """True for an iterable of batches, or a function that returns one."""
+    if isinstance(data, (list, tuple)) and data and all(isinstance(each, Mapping) for each in data):
+        return True
     return callable(data) or (hasattr(data, "__iter__") and not isinstance(data, (str, bytes, os.PathLike, list, tuple, dict)))
 
 
@@ -132,6 +135,9 @@ class Training:
             self._feeder = _Feeder(data, path)
             return {"data": f"fifo:{path}"}
         if not isinstance(data, dict):
+            for each in data if isinstance(data, (list, tuple)) else [data]:
+                if not isinstance(each, (str, os.PathLike)):
+                    raise Error(f"data names files, is a dict of arrays, or a loader that gives such dicts; here is a {type(each).__name__}")
             return {"data": data}
         import numpy
 
@@ -197,8 +203,8 @@ def train(plan, data=None, **options):
     """Starts training and returns it, a `Training`: iterate over it for the log, and ask it for its state_dict().
 
     `plan` is a `Plan` or the path of one. `data` is a file, a list of files, a dict of arrays (or tensors), one for each
-    input of the plan, with a row for each sample, or a loader that gives such dicts (`feed`), whose end is that of the
-    run if there is no `steps`. All other arguments are options of polyrank-run, such as
+    input of the plan, with a row for each sample, or a loader that gives such dicts (`feed`; also a list of them), whose
+    end is that of the run if there is no `steps`. All other arguments are options of polyrank-run, such as
     steps=100, init="weights.safetensors", save="trained.safetensors", order="sequential".
     """
     options = {"quiet": True, **options}

@@ -667,14 +667,14 @@ std::string describeEnd(const PlanReport &plan, const Mesh &mesh,
                   "memory", "sent", "communication", "data");
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankUse &use = ranks[rank];
-    double busy = use.computeSeconds + use.communicationSeconds,
-           all = busy + use.dataSeconds;
+    double all =
+        use.computeSeconds + use.communicationSeconds + use.dataSeconds;
     text += fmt::format(
         "{:<30}{:>12}{:>12}{:>12}{:>12.1f} %{:>7.1f} %\n",
         mesh.describeRank(static_cast<int64_t>(rank)),
         bytesText(plan.programOf(static_cast<int64_t>(rank)).valueBytes()),
         bytesText(use.peakOwn), bytesText(use.sentBytes),
-        busy > 0 ? 100 * use.communicationSeconds / busy : 0,
+        all > 0 ? 100 * use.communicationSeconds / all : 0,
         all > 0 ? 100 * use.dataSeconds / all : 0);
   }
   return text;

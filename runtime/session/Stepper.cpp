@@ -84,7 +84,12 @@ Result<void> Stepper::report(const Pending &step) {
   if (!rank.batches.empty())
     done.share = static_cast<double>(rank.batchOf(step.step).count) /
                  static_cast<double>(rank.plan().samples_per_step());
-  done.communicationShare = step.run->times.communicationShare();
+  // Of the step, as that of the samples is.
+  double commands = 1e-9 * static_cast<double>(step.run->times.total()),
+         all = commands + done.dataSeconds;
+  if (all > 0)
+    done.communicationShare =
+        step.run->times.communicationShare() * commands / all;
   if (!rank.rehearsal)
     for (const Metric &rate : rank.program->learningRates(done.step))
       done.learningRates.emplace_back(rate.name, rate.value);

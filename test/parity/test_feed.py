@@ -456,4 +456,6 @@ def test_what_a_feed_costs_is_in_every_report(net, folder):
     ranks = [record[name] for record in steps for name in ("slowest", "fastest")]
     parts = [(rank["compute_seconds"] + rank["communication_seconds"] + rank["data_seconds"]) / rank["seconds"] for rank in ranks]
     assert np.median(parts) > 0.95 and max(parts) < 1.001
+    # The shares of the progress line are parts of the same step.
+    assert np.median([record["communication_share"] + record["data_seconds"] / record["seconds"] for record in steps]) < 1.05
     assert json.loads(output)["data_seconds"] > 0.3 and re.search(r"data [89]\d %", said)

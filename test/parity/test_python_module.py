@@ -78,6 +78,11 @@ def test_a_loader_is_data(plan):
     steps = [record["loss"] for record in polyrank.train(plan, ({"input": x, "target": y} for x, y in batches)) if "step" in record]
     expected = [record["loss"] for record in polyrank.train(plan, data(), steps=3, order="sequential") if "step" in record]
     assert steps == expected
+    listed = [{name: value[at:at + 8] for name, value in data().items()} for at in (0, 8, 16)]
+    assert [record["loss"] for record in polyrank.train(plan, listed) if "step" in record] == expected
+    for wrong, kind in ((3, "int"), ([torch.zeros(8, 4)], "Tensor"), ([listed[0], "data.npz"], "dict")):
+        with pytest.raises(polyrank.Error, match=f"data names files, is a dict of arrays, or a loader .* here is a {kind}"):
+            polyrank.train(plan, wrong, steps=1)
 
     def broken(first):
         yield {"input": data()["input"][:8], "target": data()["target"][:8]}

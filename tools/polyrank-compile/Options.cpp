@@ -11,8 +11,9 @@ polyrank::driver::parseOptions(int argc, char **argv) {
   Options options;
   CLI::App app{
       "Compiles an exported model into a plan for the ranks of a mesh.\n"
-      "Today ranks are processes on the CPUs of one machine; GPUs, and ranks "
-      "that communicate across machines, come later.\n"
+      "Today ranks are processes on the CPUs of one machine or of several; "
+      "GPUs "
+      "come later.\n"
       "Exit status: 0 done, 1 the input is wrong (nothing is written).",
       "polyrank-compile"};
   useHelpFormatter(app);

@@ -41,8 +41,9 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   CLI::App app{
       "Runs a plan that polyrank-compile wrote: starts its ranks on this "
       "machine, trains (or runs forward), logs and saves.\n"
-      "Today ranks are processes on the CPUs of one machine; GPUs, and ranks "
-      "that communicate across machines, come later.\n"
+      "Today ranks are processes on the CPUs of one machine or of several; "
+      "GPUs "
+      "come later.\n"
       "Exit status: 0 done, 1 the input is wrong, 2 a rank failed or the run "
       "was interrupted, 3 no rank made progress, 4 ended by a signal and "
       "saved, 5 the "
