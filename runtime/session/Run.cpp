@@ -4,6 +4,7 @@
 
 #include "runtime/report/LogFile.h"
 #include "runtime/report/Messages.h"
+#include "runtime/session/Checks.h"
 #include "runtime/session/JoinMachines.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/RunStart.h"
@@ -254,8 +255,11 @@ Error Run::describeFailure(const Error &error) const {
       error.fault == Error::Fault::Preempted
           ? ""
           : prepared->files->describeKept(reports->isKept(), done);
-  return Error{fmt::format("{} (after {} steps{}{})", error.message, done,
-                           files, checkpoints->describeKept()),
+  // After the last lines of a feed's command it is no part of them.
+  bool hasLines = error.message.find('\n') != std::string::npos;
+  return Error{fmt::format("{}{}(after {}{}{})", error.message,
+                           hasLines ? "\n" : " ", plural(done, "step"), files,
+                           checkpoints->describeKept()),
                error.fault};
 }
 

@@ -397,7 +397,7 @@ def test_what_is_wrong_with_a_feed_is_said(net, folder, kind):
 def test_weights_are_saved_as_they_were_before_an_error(net, folder):
     body = "def some():\n    yield {name: array[:24] for name, array in data.items()}\n    raise ValueError\npolyrank.feed(some())"
     error = run(net, loader(folder, body), "--steps", STEPS, "--save", folder / "w.safetensors", code=2)[1]
-    assert "after 3 steps" in error and "has the weights after" in error
+    assert re.search(r"ValueError\n\(after 3 steps; '.*' has the weights after step 3\)$", error.strip())
     run(net, net / "data.npz", "--order", "sequential", "--steps", 3, "--save", folder / "three.safetensors")
     assert same(folder / "w.safetensors", load_file(folder / "three.safetensors"))
 
