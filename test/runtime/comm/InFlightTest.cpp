@@ -496,7 +496,7 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
     std::vector<Request> requests;
     for (int n = 0; n < 3; ++n)
       requests.push_back(*communicator.start(sum.collective));
-    int64_t before = 0;
+    int64_t free = 0; // when the link has taken what was started so far
     for (Request request : requests) {
       auto done = communicator.wait(request);
       if (!done)
@@ -504,12 +504,11 @@ TEST_P(InFlightTest, APacedLinkIsNeverFasterAndTakesOneAfterTheOther) {
       timespec now;
       clock_gettime(CLOCK_MONOTONIC, &now);
       int64_t ended = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-      if (done->completion().finished <
-          std::max(done->completion().started, before) + each)
+      free = std::max(done->completion().started, free) + each;
+      if (done->completion().finished < free)
         return "faster than its link";
       if (ended < done->completion().finished)
         return "the wait returned before its end";
-      before = done->completion().finished;
     }
     // It ends during the time that passes before the wait.
     auto request = communicator.start(sum.collective);
