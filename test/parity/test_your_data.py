@@ -112,6 +112,16 @@ def test_a_data_loader(shell):
     compare(shell, command, OfX, "x", "target")
 
 
+def test_feeds_that_are_mixed(shell):
+    for name in ("web.py", "books.py"):
+        Path(name).write_text(SCRIPTS["loader.py"])
+    torch.export.save(torch.export.export(OfX((6,)), (torch.zeros(8, 6),)), "net.pt2")
+    tool("compile", "net.pt2", "-o", "model.plan", "--mesh", "data=2", "--loss", "mse(output,target)", "--optimizer", "sgd(lr=0.01)")
+    (command,) = printed("books.py")
+    assert "the feeds 'python3 web.py' (70 %), 'python3 books.py' (30 %)" in shell(command.replace("1000", "3"), "--log", "log")
+    assert len(tools.stepsOf("log")) == 3
+
+
 def image(random):
     from PIL import Image
 
