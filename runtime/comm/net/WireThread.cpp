@@ -18,9 +18,8 @@ constexpr size_t enough = 1 << 19;
 constexpr int64_t shortly = 15'000;
 
 bool lockShortly(std::unique_lock<std::mutex> &lock) {
-  return lock.try_lock() ||
-         spinUntil(monotonicNanoseconds(), shortly,
-                   [&] { return lock.try_lock(); });
+  return lock.try_lock() || spinUntil(monotonicNanoseconds(), shortly,
+                                      [&] { return lock.try_lock(); });
 }
 
 } // namespace
@@ -184,16 +183,20 @@ void NetCommunicator::run() {
     std::unique_lock held(wireMutex, std::defer_lock);
     if (!lockShortly(held))
       held.lock();
+    bool isEnd = ends; // and all that the rank will ever post is there
     Result<void> done = wire->progress();
     tellAbort();
-    if (ends) {
+    if (done)
+      done = work();
+    if (isEnd) {
       if (until == 0)
         until = monotonicNanoseconds() + longestGoodbye;
       leave();
+      pump();
+      if (done)
+        done = wire->flush();
     }
-    if (done)
-      done = work();
-    if (ends && (hasLeft() || monotonicNanoseconds() > until))
+    if (isEnd && (hasLeft() || monotonicNanoseconds() > until))
       return;
     bool mustGoOn = !done || hasMore();
     held.unlock();
