@@ -15,16 +15,25 @@
 
 namespace polyrank::runtime {
 
-/// Why a job of several machines is over before its ranks have finished.
+/// Why ranks of several machines have ended before they have finished.
 struct MachineFailure {
   int machine = 0;
   int rank = -1; // as that machine numbers its ranks; -1: none is known
   Error error;   // names the rank, and the op where that is known
+  /// Another process or the machine ended the rank, or the machine is lost, so
+  /// that the failure says nothing about the step.
+  bool fromOutside = false;
+  /// The signal by which somebody has ended the run; 0: none.
+  int32_t signal = 0;
+  /// The latest step that a rank of the machine had begun; 0: none is known.
+  uint64_t begun = 0;
 
   bool operator==(const MachineFailure &other) const {
     return machine == other.machine && rank == other.rank &&
            error.message == other.error.message &&
-           error.fault == other.error.fault;
+           error.fault == other.error.fault &&
+           fromOutside == other.fromOutside && signal == other.signal &&
+           begun == other.begun;
   }
 };
 
@@ -72,8 +81,9 @@ public:
   /// they had started; on machine 0 alone, elsewhere 0.
   virtual uint64_t awaitedElsewhere(int rank) const = 0;
 
-  /// Ends the job on all machines. The first failure of the job wins; it is
-  /// what `failure` returns, on every machine.
+  /// Ends the ranks of all machines. The first failure of a start wins; it is
+  /// what `failure` returns, on every machine. It ends the job as well, unless
+  /// machines may start their ranks again (net::JoinOptions::startsAgain).
   virtual void fail(const MachineFailure &failure) = 0;
   virtual std::optional<MachineFailure> failure() const = 0;
   /// Waits, at most a second, until it is known which failure was first.
@@ -110,6 +120,32 @@ public:
   /// A number that is drawn at random for each start of all machines, and the
   /// same on all.
   virtual uint64_t incarnation() const = 0;
+  /// How many starts of all machines there were, this one included.
+  virtual uint32_t starts() const = 0;
+
+  /// Called after a failure, once the ranks of this machine have ended: begins
+  /// another start of all machines, with an incarnation of its own. Machine 0
+  /// decides by its call that there is one; the others wait for that. Returns
+  /// once every machine has called it, or another one has come in its place.
+  /// Fails with why there is no other start, or, with an error, when
+  /// `isInterrupted` returns true. Called by the thread of `exchange`.
+  virtual Result<void>
+  startAgain(const std::function<bool()> &isInterrupted) = 0;
+  /// The machines that are left, and which one this is then, if these go on
+  /// with a plan for fewer machines since nobody came in the place of the
+  /// others (net::JoinOptions::fewer). `startAgain` has failed then, and the
+  /// job is over. This machine is none of them if its number is not below
+  /// `machines`.
+  struct Fewer {
+    int machines = 0, machine = 0;
+
+    bool operator==(const Fewer &) const = default;
+  };
+  virtual std::optional<Fewer> fewer() const = 0;
+  /// The run of this machine is over, for this reason. If the machine is the
+  /// first one, or a signal was the reason, so is the job; else the others may
+  /// start again without it.
+  virtual void end(const MachineFailure &why) = 0;
   /// A key for what ranks of this start of all machines say to each other.
   virtual std::array<uint8_t, 32> sessionKey() const = 0;
 

@@ -111,10 +111,12 @@ void Elsewhere::showRanksOf(int machine) const {
                                           {options.nameOf, options.placeOf})));
 }
 
-void Elsewhere::fail(int rank, const Error &error) {
+void Elsewhere::fail(int rank, const Error &error, bool fromOutside,
+                     int signal) {
   if (!others || std::exchange(hasFailed, true))
     return;
-  others->fail({others->machine(), rank, error});
+  others->fail(
+      {others->machine(), rank, error, fromOutside, signal, job.holdSteps()});
 }
 
 void Elsewhere::tell(const std::string &text) {
@@ -131,22 +133,41 @@ std::optional<OtherMachines::Stop> Elsewhere::stop() const {
   return others ? others->stop() : std::nullopt;
 }
 
-Result<void> Elsewhere::conclude(const Result<void> &here,
-                                 const std::function<bool()> &isInterrupted) {
+LaunchEnd Elsewhere::conclude(const LaunchEnd &here,
+                              const std::function<bool()> &isInterrupted) {
   if (!others)
     return here;
-  if (here || here.error().fault == Error::Fault::Preempted) {
+  LaunchEnd end = here;
+  end.result = concluded(here, isInterrupted);
+  if (!end.result)
+    addFailure(end, *others);
+  return end;
+}
+
+Result<void> Elsewhere::concluded(const LaunchEnd &here,
+                                  const std::function<bool()> &isInterrupted) {
+  if (here.result || here.result.error().fault == Error::Fault::Preempted) {
     Result<void> all = others->finish(isInterrupted);
     if (all)
-      return here;
+      return here.result;
     std::optional<MachineFailure> first = others->failure();
     return first ? named(*first) : all.error();
   }
-  fail(-1, here.error());
+  fail(-1, here.result.error(), here.fromOutside);
   std::optional<MachineFailure> first = others->awaitFailure();
   if (!first || first->machine == others->machine())
-    return here;
+    return here.result;
   return named(*first);
+}
+
+void addFailure(LaunchEnd &end, const OtherMachines &others) {
+  std::optional<MachineFailure> first = others.failure();
+  if (!first || first->machine == others.machine())
+    return;
+  end.fromOutside = first->fromOutside;
+  end.begun = first->begun;
+  if (end.signal == 0)
+    end.signal = first->signal;
 }
 
 } // namespace polyrank::runtime

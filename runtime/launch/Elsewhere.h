@@ -48,8 +48,8 @@ public:
   /// it; -1: none is known.
   int failedRank() const { return culprit; }
   /// Something has failed here: the other machines end too. Only the first call
-  /// counts. `rank` may be -1.
-  void fail(int rank, const Error &error);
+  /// counts. `rank` may be -1. See MachineFailure for the others.
+  void fail(int rank, const Error &error, bool fromOutside, int signal = 0);
   /// Shows a text on the terminal of machine 0.
   void tell(const std::string &text);
 
@@ -59,11 +59,14 @@ public:
 
   /// Called once the ranks of this machine have ended, with how. Waits for the
   /// others, and returns how the job has ended: with the first failure of all.
-  /// Returns early once `isInterrupted` returns true.
-  Result<void> conclude(const Result<void> &here,
-                        const std::function<bool()> &isInterrupted);
+  /// Returns early once `isInterrupted` returns true. What the first failure
+  /// says of itself is added if it was another machine's.
+  LaunchEnd conclude(const LaunchEnd &here,
+                     const std::function<bool()> &isInterrupted);
 
 private:
+  Result<void> concluded(const LaunchEnd &here,
+                         const std::function<bool()> &isInterrupted);
   /// Shows where the ranks of a machine were when it was last heard.
   void showRanksOf(int machine) const;
   Error named(const MachineFailure &failure) const;

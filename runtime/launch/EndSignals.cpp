@@ -77,6 +77,14 @@ EndSignals::~EndSignals() {
   sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
+void EndSignals::handBack(Error::Fault fault) {
+  for (int signal : handled)
+    ::signal(signal, SIG_DFL);
+  endAtOnce(fault);
+  file = Descriptor();
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
 int EndSignals::take() const {
   signalfd_siginfo info;
   while (read(file.get(), &info, sizeof(info)) == sizeof(info))

@@ -35,6 +35,23 @@ std::vector<std::string> variablesOf(const LaunchOptions &options, int rank) {
   return result;
 }
 
+/// Returns true if a process causes this signal itself; others come from
+/// outside.
+bool isOwnSignal(int signal) {
+  switch (signal) {
+  case SIGSEGV:
+  case SIGBUS:
+  case SIGFPE:
+  case SIGILL:
+  case SIGABRT:
+  case SIGTRAP:
+  case SIGSYS:
+    return true;
+  default:
+    return false;
+  }
+}
+
 } // namespace
 
 LaunchedRanks::~LaunchedRanks() {
@@ -178,6 +195,15 @@ void LaunchedRanks::killAll() {
       rank.killed = true;
       rank.process->kill();
     }
+}
+
+bool LaunchedRanks::wereKilled() const {
+  auto died = [](const LaunchedRank &rank) { return rank.diedOfSignal(); };
+  auto own = [](const LaunchedRank &rank) {
+    return rank.diedOfSignal() && isOwnSignal(rank.process->endSignal());
+  };
+  return std::any_of(ranks.begin(), ranks.end(), died) &&
+         std::none_of(ranks.begin(), ranks.end(), own);
 }
 
 std::vector<WatchedRank> LaunchedRanks::watched() const {

@@ -67,6 +67,8 @@ public:
   void drain(int rank,
              const std::function<void(const std::string &line)> &take);
   void killAll();
+  /// True if ranks have died of signals that came from outside alone.
+  bool wereKilled() const;
 
   /// By number in the job.
   LaunchedRank &operator[](int rank) { return ranks[rank - options.firstRank]; }

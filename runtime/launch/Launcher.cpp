@@ -24,23 +24,6 @@ constexpr auto grace = std::chrono::milliseconds(400);
 // After so long without progress, the user is told which ranks delay the job.
 constexpr auto patience = std::chrono::seconds(10);
 
-/// Returns true if a process causes this signal itself; others come from
-/// outside.
-bool isOwnSignal(int signal) {
-  switch (signal) {
-  case SIGSEGV:
-  case SIGBUS:
-  case SIGFPE:
-  case SIGILL:
-  case SIGABRT:
-  case SIGTRAP:
-  case SIGSYS:
-    return true;
-  default:
-    return false;
-  }
-}
-
 class Launcher {
 public:
   Launcher(const LaunchOptions &options, JobControl &job,
@@ -51,7 +34,7 @@ public:
 
   LaunchEnd run() {
     if (Result<void> started = ranks.startChildren(); !started)
-      return {elsewhere.conclude(started, [] { return true; }), 0, true};
+      return elsewhere.conclude({started, 0, true}, [] { return true; });
     while (ranks.anyToCome(isEnding())) {
       wait();
       if (options.onTick)
@@ -68,11 +51,15 @@ public:
     }
     for (int rank : ranksHere())
       drain(rank);
+    awaitCause();
     tellElsewhere();
-    Result<void> ended = elsewhere.conclude(
-        verdict(), [this] { return isInterruptedAtTheEnd(); });
+    LaunchEnd ended = elsewhere.conclude(
+        {verdict(), interrupted ? interrupted : stopping, isFromOutside()},
+        [this] { return isInterruptedAtTheEnd(); });
+    if (interrupted)
+      ended.signal = interrupted;
     receiveReports();
-    return {ended, interrupted ? interrupted : stopping, isFromOutside()};
+    return ended;
   }
 
 private:
@@ -125,7 +112,7 @@ private:
     receiveReports();
     if (int signal = signals.take()) {
       interrupted = signal;
-      elsewhere.fail(-1, interruption());
+      elsewhere.fail(-1, interruption(), false, signal);
     }
     return interrupted != 0;
   }
@@ -169,7 +156,7 @@ private:
 
   void interruptAtOnce(int signal) {
     interrupted = signal;
-    elsewhere.fail(-1, interruption());
+    elsewhere.fail(-1, interruption(), false, signal);
     end(fmt::format("interrupted by {}", strsignal(signal)));
   }
 
@@ -226,7 +213,7 @@ private:
     std::vector<RankSnapshot> last = watch.snapshot(allRanks());
     isStopped = std::any_of(last.begin(), last.end(),
                             [](const auto &rank) { return rank.isStopped(); });
-    elsewhere.fail(-1, *stalled);
+    elsewhere.fail(-1, *stalled, isStopped);
     end(message);
   }
 
@@ -247,8 +234,10 @@ private:
         fmt::format("{} {}", options.nameOf(number),
                     rank.error ? "failed: " + rank.error->message
                                : rank.process->describeEnd());
-    elsewhere.fail(number, rank.error ? rank.error->saying(message)
-                                      : Error{message, Error::Fault::Rank});
+    elsewhere.fail(number,
+                   rank.error ? rank.error->saying(message)
+                              : Error{message, Error::Fault::Rank},
+                   isFromOutside());
     end(message);
   }
 
@@ -259,7 +248,19 @@ private:
     if (!std::exchange(isToTell, false))
       return;
     if (Result<void> known = verdict(); !known)
-      elsewhere.fail(first, known.error());
+      elsewhere.fail(first, known.error(), isFromOutside());
+  }
+
+  /// Ranks here may miss one of another machine before that machine, or who
+  /// misses it, has told why: then that is the cause.
+  void awaitCause() {
+    while (isToTell && job.isShared() && Clock::now() < *ending + grace) {
+      if (std::optional<Error> cause = elsewhere.failure()) {
+        foreign = cause;
+        isToTell = false;
+      }
+      wait();
+    }
   }
 
   /// Shows where all ranks are, before they are ended because of rank `failed`
@@ -301,7 +302,7 @@ private:
       }
       if (!taken && first < 0 && !interrupted && !stalled && !foreign) {
         stalled = taken.error();
-        elsewhere.fail(-1, *stalled);
+        elsewhere.fail(-1, *stalled, false);
         end(stalled->message);
       }
     }
@@ -382,14 +383,7 @@ private:
   }
 
   bool isFromOutside() const {
-    if (stalled)
-      return isStopped;
-    auto died = [](const LaunchedRank &rank) { return rank.diedOfSignal(); };
-    auto own = [](const LaunchedRank &rank) {
-      return rank.diedOfSignal() && isOwnSignal(rank.process->endSignal());
-    };
-    return std::any_of(ranks.begin(), ranks.end(), died) &&
-           std::none_of(ranks.begin(), ranks.end(), own);
+    return stalled ? isStopped : ranks.wereKilled();
   }
 
   const LaunchOptions &options;

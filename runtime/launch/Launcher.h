@@ -91,6 +91,9 @@ public:
   int latest() const { return taken; }
   /// Waits up to `time` for a signal, takes it and returns its number, or 0.
   int await(std::chrono::milliseconds time) const;
+  /// Lets a signal end the process again as `endAtOnce` does, instead of this
+  /// object, of which only the destructor may be called.
+  void handBack(Error::Fault fault);
   /// Protects the final work: from now on a signal is only noted, and returned
   /// by `late`. A SIGINT after it, or after one that was taken, ends the
   /// process as usual.
@@ -115,9 +118,17 @@ struct LaunchEnd {
   /// The signal that made the ranks end, at once or after a step; 0: none.
   int signal = 0;
   /// True if ranks failed for an external reason: another process killed or
-  /// stopped one, or the system had no memory for it.
+  /// stopped one, or the system had no memory for it; or the machine is lost
+  /// that had them.
   bool fromOutside = false;
+  /// The latest step that a rank of the machine had begun where something has
+  /// failed first, if that is another one; else 0.
+  uint64_t begun = 0;
 };
+
+/// Adds what the first failure of all machines says of itself, if it is that of
+/// another machine.
+void addFailure(LaunchEnd &end, const OtherMachines &others);
 
 /// Runs this program again, once per rank that is no guest, and returns when
 /// all ranks have ended. The ranks die with the launcher; guests end within

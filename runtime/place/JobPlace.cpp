@@ -4,6 +4,7 @@
 
 #include "support/Fingerprint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fmt/format.h>
@@ -56,6 +57,12 @@ Result<void> checkSame(const std::optional<Said> &option,
 Result<JobPlace> placeOfTask(const LaunchedTask &task,
                              const PlaceOptions &options) {
   JobPlace place;
+  place.spares = options.spares;
+  std::optional<int> sharing = task.machines;
+  if (sharing && *sharing > 1) {
+    POLYRANK_ASSIGN(rest, withoutSpares(*sharing, options));
+    sharing = rest;
+  }
   place.launcher = task.launcher;
   place.tasks = task.tasks;
   place.task = task.task;
@@ -65,9 +72,8 @@ Result<JobPlace> placeOfTask(const LaunchedTask &task,
   place.sources = task.sources;
   place.restartOption = task.restartOption;
   place.alone = task.alone;
-  if (Result<void> same =
-          checkSame(optionOf("--machines", options.machines), task.machines,
-                    task, "the number of machines");
+  if (Result<void> same = checkSame(optionOf("--machines", options.machines),
+                                    sharing, task, "the number of machines");
       !same)
     return same.error();
   if (Result<void> same =
@@ -92,7 +98,7 @@ Result<JobPlace> placeOfTask(const LaunchedTask &task,
         "with --machines N --machine I --rendezvous HOST",
         task.launcher, task.tasks, fmt::join(task.sources, ", "))};
   place.machine = task.machine.value_or(0);
-  place.machines = task.machines.value_or(2);
+  place.machines = sharing.value_or(2);
   if (place.isToExchange) {
     place.rendezvous.port = task.port ? task.port : portOf(task.job);
     return place;
@@ -121,8 +127,10 @@ Result<Numbers> numbersOf(const PlaceOptions &options,
         "{} says that there are {} machines, but nothing says where machine 0 "
         "is: add --rendezvous HOST[:PORT], or unset PET_NNODES",
         pods->source, pods->value)};
-  if (isOneJob && !said.machines)
-    said.machines = pods;
+  if (isOneJob && !said.machines && pods) {
+    POLYRANK_ASSIGN(rest, withoutSpares(int(pods->value), options));
+    said.machines = Said{rest, pods->source};
+  }
   if (isOneJob && !said.machine)
     said.machine =
         numberIn(environment, {"PET_NODE_RANK", "JOB_COMPLETION_INDEX"});
@@ -145,15 +153,25 @@ Result<void> checkNumbers(const Numbers &said, const PlaceOptions &options) {
     return Error{fmt::format("{}, but nothing says which of them this one is: "
                              "add --machine I, from 0",
                              machines->source)};
-  if (machine && machine->value >= machines->value)
+  int64_t last = machines->value + options.spares - 1;
+  if (machine && machine->value > last)
     return Error{fmt::format("{}, but with {} the machines have the numbers 0 "
                              "to {}",
-                             machine->source, machines->source,
-                             machines->value - 1)};
+                             machine->source, machines->source, last)};
   return {};
 }
 
 } // namespace
+
+Result<int> withoutSpares(int all, const PlaceOptions &options) {
+  if (options.spares == 0 || all - options.spares > 1)
+    return all - options.spares;
+  return Error{fmt::format("--spares {}: of {} machines that leaves {}, and at "
+                           "least two must share the ranks out: start more, or "
+                           "give fewer spares",
+                           options.spares, all,
+                           std::max(0, all - options.spares))};
+}
 
 Result<void> setRendezvous(JobPlace &place, const PlaceOptions &options,
                            const std::string &host, uint16_t reservedPort) {
@@ -191,6 +209,7 @@ Result<JobPlace> findPlace(const PlaceOptions &options,
   if (Result<void> checked = checkNumbers(said, options); !checked)
     return checked.error();
   place.machines = place.tasks = static_cast<int>(said.machines->value);
+  place.spares = options.spares;
   place.sources.push_back(said.machines->source);
   if (said.machine) {
     place.machine = place.task = static_cast<int>(said.machine->value);
@@ -236,9 +255,11 @@ std::string nameOfTasks(const JobPlace &place) {
 }
 
 std::string JobPlace::describe() const {
-  std::string text = isOneOfSeveral()
-                         ? fmt::format("machine {} of {}", machine, machines)
-                         : std::string("one machine");
+  std::string text =
+      !isOneOfSeveral()
+          ? std::string("one machine")
+          : fmt::format("machine {} of {}{}", machine, machines,
+                        machine < machines ? "" : ", which is a spare");
   if (hasTaskPerRank())
     text += fmt::format(", task {} of {} on it", local, locals);
   if (!rendezvous.host.empty())

@@ -18,6 +18,7 @@ namespace polyrank::runtime {
 /// What the user has said of the machines.
 struct PlaceOptions {
   std::optional<int64_t> machines = {}, machine = {}; // --machines, --machine
+  int spares = 0;                                     // --spares
   std::string rendezvous = {}; // --rendezvous; empty: not given
 };
 
@@ -25,6 +26,9 @@ struct JobPlace {
   /// Who has started this process as one of several; empty: nobody.
   std::string launcher = {};
   int machines = 1, machine = 0;
+  /// Machines beyond `machines`, with the numbers that follow, which wait until
+  /// one of them is lost.
+  int spares = 0;
   int tasks = 1, task = 0; // of all machines, and this one of them
   /// The tasks of this machine, of which this is number `local`. One starts all
   /// ranks of its machine; of several, each is a rank.
@@ -56,6 +60,10 @@ struct JobPlace {
 /// error that names both.
 Result<JobPlace> findPlace(const PlaceOptions &options,
                            const Environment &environment);
+
+/// Of the machines that a launcher has started, those that share the ranks out.
+/// Fails if that is no job of several.
+Result<int> withoutSpares(int all, const PlaceOptions &options);
 
 /// Completes a place that is known up to where machine 0 is: the option wins
 /// over `host`. Fails if neither says it. Without a port of either the port

@@ -71,6 +71,10 @@ Result<JobPlace> placeByCards(JobPlace place, const PlaceOptions &options,
                              fmt::join(counts, ", "))};
   place.locals = counts.front();
   place.machines = int(machines.size());
+  if (place.machines > 1) {
+    POLYRANK_ASSIGN(rest, withoutSpares(place.machines, options));
+    place.machines = rest;
+  }
   place.isToExchange = false;
   if (options.machines && *options.machines != place.machines)
     return Error{fmt::format("--machines {}, but {} has started its tasks on "

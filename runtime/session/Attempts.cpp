@@ -5,6 +5,7 @@
 #include "runtime/report/Messages.h"
 #include "runtime/session/JobFiles.h"
 #include "runtime/session/Resume.h"
+#include "runtime/session/SharedStart.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,38 +14,89 @@
 namespace polyrank::runtime {
 
 Result<void> Attempts::launchAll(LaunchOptions launch) {
-  for (;;) {
-    if (Result<void> begun = begin(); !begun)
-      return begun;
-    POLYRANK_ASSIGN(end, launchOnce(launch));
+  for (bool isFirst = true;; isFirst = false) {
+    POLYRANK_ASSIGN(end, attempt(launch, isFirst));
     const Result<void> &ran = end.result;
     if (Result<void> finished = checkpoints.finish(signals, !ran); !finished)
       return finished;
     if (ran || reports.failure())
       return ran;
+    // Where machines share the ranks, machine 0 decides how it goes on.
+    if (!run.isWriter()) {
+      if (Result<void> next = awaitNext(launch, end); !next)
+        return next;
+      continue;
+    }
     if (std::optional<Error> ended = endedBySignal(end))
       return *ended;
     // The launchers of other machines have ended their ranks.
-    if (launch.others)
+    if (launch.others && !run.isShared())
       return ran;
-    std::string damage = reports.damage();
-    if (damage.empty() || !resumesFromFolder(run.options.checkpoints)) {
-      if (Result<void> ready = prepareRestart(ran.error(), end.fromOutside);
-          !ready)
-        return ready;
-      continue;
-    }
-    if (int signal = signals.latest())
-      return endBetweenAttempts(signal, damage + "; ");
-    if (Result<void> older = checkpoints.takeOlder(damage); !older)
-      return older;
-    if (launch.door)
-      return Error{fmt::format("{}; the ranks of this run have come as guests, "
-                               "and do so once: start it and them again with "
-                               "--resume {}",
-                               damage, run.resumed->path),
-                   Error::Fault::Rank};
+    if (Result<void> next = prepareNext(launch, end); !next)
+      return next;
   }
+}
+
+Result<LaunchEnd> Attempts::attempt(LaunchOptions &launch, bool isFirst) {
+  Result<void> begun = begin(launch, isFirst);
+  Result<LaunchEnd> end = begun ? launchOnce(launch) : begun.error();
+  if (end || !run.isShared())
+    return end;
+  // What ends the ranks of one machine before they have begun ends those of
+  // all.
+  OtherMachines &others = *launch.others;
+  others.fail({.machine = others.machine(),
+               .error = end.error(),
+               .signal = signals.latest()});
+  LaunchEnd failed{end.error(), signals.latest()};
+  addFailure(failed, others);
+  return failed;
+}
+
+Result<void> Attempts::prepareNext(LaunchOptions &launch,
+                                   const LaunchEnd &end) {
+  std::string damage = reports.damage();
+  if (damage.empty() || !resumesFromFolder(run.options.checkpoints)) {
+    if (Result<void> ready = prepareRestart(end); !ready)
+      return ready;
+    return startAgain(launch);
+  }
+  if (int signal = signals.latest())
+    return endBetweenAttempts(signal, damage + "; ");
+  if (Result<void> older = checkpoints.takeOlder(damage); !older)
+    return older;
+  if (launch.door)
+    return Error{fmt::format("{}; the ranks of this run have come as guests, "
+                             "and do so once: start it and them again with "
+                             "--resume {}",
+                             damage, run.resumed->path),
+                 Error::Fault::Rank};
+  return startAgain(launch);
+}
+
+Result<void> Attempts::awaitNext(LaunchOptions &launch, const LaunchEnd &end) {
+  const Error &error = end.result.error();
+  if (error.fault == Error::Fault::Preempted)
+    return error;
+  if (Result<void> started = startAgain(launch); !started) {
+    if (std::optional<Error> ended = endedBySignal(end))
+      return *ended;
+    return run.options.restarts > 0 ? started : error;
+  }
+  tell(fmt::format("polyrank-run: {}\npolyrank-run: all ranks start again\n",
+                   error.message));
+  reports.forget();
+  return run.files->clear();
+}
+
+Result<void> Attempts::startAgain(LaunchOptions &launch) {
+  if (!launch.others)
+    return {};
+  Result<void> started =
+      launch.others->startAgain([this] { return signals.take() != 0; });
+  if (int signal = signals.latest(); signal && !started)
+    return endBetweenAttempts(signal);
+  return started;
 }
 
 Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
@@ -63,7 +115,8 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
   if (Result<void> started = startFeed(); !started)
     return started.error();
   launch.descriptors = descriptorsWith(*jobs);
-  launch.attempt = restarts.count() + 1;
+  launch.attempt =
+      run.isShared() ? launch.others->starts() : restarts.count() + 1;
   launch.onReport = [&](int rank, const TaggedMessage &message) {
     Result<std::optional<double>> seconds = reports.receive(rank, message);
     if (reports.failure() && launch.others)
@@ -108,16 +161,26 @@ void Attempts::tick() {
     checkpoints.setInexact(inexact);
 }
 
-Result<void> Attempts::begin() {
+Result<void> Attempts::begin(LaunchOptions &launch, bool isFirst) {
+  if (run.isShared()) {
+    // The first time it is settled before files are opened.
+    Result<void> settled =
+        isFirst ? Result<void>() : settleStart(run, *launch.others, [this] {
+          return signals.take() != 0;
+        });
+    if (!settled)
+      return settled;
+    page.facts().run = numberOf(*launch.others);
+  }
   if (Result<void> told = checkpoints.begin(); !told)
     return told;
   reports.begin(page.facts().evaluation);
   return {};
 }
 
-Result<void> Attempts::prepareRestart(const Error &error, bool fromOutside) {
-  Result<std::chrono::seconds> pause =
-      restarts.after(error, howFar(fromOutside));
+Result<void> Attempts::prepareRestart(const LaunchEnd &end) {
+  const Error &error = end.result.error();
+  Result<std::chrono::seconds> pause = restarts.after(error, howFar(end));
   if (!pause)
     return pause.error();
   if (int signal = signals.latest())
@@ -136,10 +199,11 @@ Result<void> Attempts::prepareRestart(const Error &error, bool fromOutside) {
   return checkpoints.takeNewest();
 }
 
-Attempt Attempts::howFar(bool fromOutside) const {
+Attempt Attempts::howFar(const LaunchEnd &end) const {
   uint64_t before = page.facts().step;
-  uint64_t begun = std::max(page.lastBegun(), before + 1);
-  return {begun - 1 - before, begun - 1, hasBegunStep(), fromOutside};
+  uint64_t begun = std::max({page.lastBegun(), before + 1, end.begun});
+  return {begun - 1 - before, begun - 1, hasBegunStep() || end.begun > before,
+          end.fromOutside};
 }
 
 std::optional<Error> Attempts::endedBySignal(const LaunchEnd &end) const {

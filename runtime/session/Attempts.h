@@ -32,19 +32,29 @@ public:
   uint32_t numRestarts() const { return restarts.count(); }
 
 private:
+  /// One start of the ranks, and how they have ended. Where machines share them
+  /// it does not fail: what prevents the start ends the attempt of all.
+  Result<LaunchEnd> attempt(LaunchOptions &launch, bool isFirst);
   /// Fails if there is no memory for the ranks to meet in.
   Result<LaunchEnd> launchOnce(LaunchOptions &launch);
   /// Tells the ranks of the next attempt from where they begin.
-  Result<void> begin();
+  Result<void> begin(LaunchOptions &launch, bool isFirst);
   /// Starts the feed, if the samples come from one, with the first sample that
   /// the ranks want.
   Result<void> startFeed();
+  /// Decides whether there is another attempt after one that has failed, and
+  /// from where it begins; an error if there is none.
+  Result<void> prepareNext(LaunchOptions &launch, const LaunchEnd &end);
+  /// The same on a machine that shares the ranks with machine 0, which decides.
+  Result<void> awaitNext(LaunchOptions &launch, const LaunchEnd &end);
   /// Waits as Restarts demands, and chooses from where the ranks begin again;
   /// an error if they do not.
-  Result<void> prepareRestart(const Error &error, bool fromOutside);
+  Result<void> prepareRestart(const LaunchEnd &end);
+  /// Begins the next start together with all other machines, if there are any.
+  Result<void> startAgain(LaunchOptions &launch);
   /// Judged by the step that a rank has begun, not by reports: a rank may die
   /// before another one's report of the previous step has arrived.
-  Attempt howFar(bool fromOutside) const;
+  Attempt howFar(const LaunchEnd &end) const;
   bool hasBegunStep() const { return page.lastBegun() > page.facts().step; }
   /// The error of a run that a signal has ended while ranks ran. It is
   /// Preempted if the checkpoints have all that the run did.

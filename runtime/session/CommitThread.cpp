@@ -9,11 +9,10 @@
 
 namespace polyrank::runtime {
 
-CommitThread::CommitThread(const CheckpointOptions &options, int64_t run,
+CommitThread::CommitThread(const CheckpointOptions &options,
                            FileOperations &files,
                            std::function<bool(uint64_t)> isEvaluated)
-    : options(options), run(run), files(files),
-      isEvaluated(std::move(isEvaluated)) {
+    : options(options), files(files), isEvaluated(std::move(isEvaluated)) {
   thread = std::thread([this] { work(); });
 }
 
@@ -24,6 +23,12 @@ CommitThread::~CommitThread() {
   }
   changed.notify_all();
   thread.join();
+}
+
+void CommitThread::setRun(int64_t number, const FolderOwner *whose) {
+  std::lock_guard lock(mutex);
+  run = number;
+  owner = whose;
 }
 
 void CommitThread::push(Task &&task) {
@@ -69,6 +74,8 @@ CommitThread::Outcome CommitThread::commit(Task &&task) {
   outcome.report.copySeconds = task.copySeconds;
   if (!task.error.empty())
     outcome.error = task.error;
+  else if (Result<void> ours = checkOwner(); !ours)
+    outcome.error = ours.error().message;
   else if (Result<void> done =
                commitCheckpoint(files, options.folder, unfinished, manifest);
            !done)
@@ -96,8 +103,10 @@ std::string CommitThread::amend(const Manifest &manifest) {
     if (!whole.contains(manifest.step))
       return "";
   }
-  if (Result<void> amended = amendCheckpoint(files, options.folder, manifest);
-      !amended)
+  Result<void> amended = checkOwner();
+  if (amended)
+    amended = amendCheckpoint(files, options.folder, manifest);
+  if (!amended)
     return fmt::format("{}; the checkpoint of step {} stays as it is, without "
                        "the evaluation after it",
                        amended.error().message, manifest.step);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/checkpoint/Commit.h"
+#include "runtime/checkpoint/FolderOwner.h"
 #include "runtime/report/Progress.h"
 #include "runtime/session/CheckpointOptions.h"
 
@@ -35,14 +36,15 @@ public:
     bool isAmended = false;
   };
 
-  /// `run` is the number of the run. `isEvaluated` returns true if an
-  /// evaluation follows a step.
-  CommitThread(const CheckpointOptions &options, int64_t run,
-               FileOperations &files,
+  /// `isEvaluated` returns true if an evaluation follows a step.
+  CommitThread(const CheckpointOptions &options, FileOperations &files,
                std::function<bool(uint64_t step)> isEvaluated);
   /// Does all tasks first.
   ~CommitThread();
 
+  /// The number in the names of the files that are not finished, and whose the
+  /// folder must be for a commit; null: anybody's. There must be no task.
+  void setRun(int64_t number, const FolderOwner *owner);
   void push(Task &&task);
   /// The checkpoint of this step is committed already, by an earlier run.
   void setCommitted(uint64_t step);
@@ -55,6 +57,9 @@ public:
 private:
   void work();
   Outcome commit(Task &&task);
+  Result<void> checkOwner() const {
+    return owner ? owner->check() : Result<void>();
+  }
   /// Replaces the manifest of a committed checkpoint. Returns a warning, or "".
   std::string amend(const Manifest &manifest);
   /// Applies the retention after a checkpoint is new, or has new metrics; with
@@ -62,7 +67,8 @@ private:
   std::string tidy(const Manifest &manifest, bool isFinal);
 
   const CheckpointOptions &options;
-  int64_t run;
+  int64_t run = 0;
+  const FolderOwner *owner = nullptr;
   FileOperations &files;
   std::function<bool(uint64_t)> isEvaluated;
   std::mutex mutex;

@@ -9,10 +9,10 @@
 namespace polyrank::runtime {
 
 Committer::Committer(const CheckpointOptions &options, CheckpointLayout planned,
-                     int64_t run, FileOperations &files,
+                     FileOperations &files,
                      std::function<bool(uint64_t)> isEvaluated)
-    : options(options), layout(std::move(planned)), run(run), files(files),
-      thread(options, run, files, std::move(isEvaluated)) {
+    : options(options), layout(std::move(planned)), files(files),
+      thread(options, files, std::move(isEvaluated)) {
   for (const auto &parts : layout.parts)
     writers += !parts.empty();
 }
@@ -28,8 +28,11 @@ void Committer::note(uint64_t step,
     metrics.erase(metrics.begin());
 }
 
-void Committer::beginWith(const FoundCheckpoint *resumed,
+void Committer::beginWith(int64_t number, const FolderOwner *owner,
+                          const FoundCheckpoint *resumed,
                           const std::optional<ManifestEvaluation> &evaluation) {
+  run = number;
+  thread.setRun(run, owner);
   evaluations.clear();
   given.clear();
   before = evaluation;

@@ -21,10 +21,9 @@ namespace polyrank::runtime {
 class Committer {
 public:
   /// `layout.manifest` has everything that is the same in all checkpoints of
-  /// the run. `run` is the number of the run. `isEvaluated` returns true if an
-  /// evaluation follows a step.
+  /// the run. `isEvaluated` returns true if an evaluation follows a step.
   Committer(const CheckpointOptions &options, CheckpointLayout layout,
-            int64_t run, FileOperations &files,
+            FileOperations &files,
             std::function<bool(uint64_t step)> isEvaluated);
 
   /// Adds the metrics of a step, before the last report of its checkpoint.
@@ -36,8 +35,11 @@ public:
                  const std::vector<std::pair<std::string, double>> &metrics);
   /// The ranks begin with this checkpoint, or from scratch if it is null, and
   /// with the result of the evaluations up to there. What is known of later
-  /// evaluations is discarded. No save may be in progress.
-  void beginWith(const FoundCheckpoint *resumed,
+  /// evaluations is discarded. Their unfinished files have the number `run`
+  /// from now on, and only `owner`, if it is not null, commits them. No save
+  /// may be in progress.
+  void beginWith(int64_t run, const FolderOwner *owner,
+                 const FoundCheckpoint *resumed,
                  const std::optional<ManifestEvaluation> &evaluation);
   /// Takes a rank's report of its file.
   void take(int rank, const ShardReport &shard);
@@ -74,7 +76,7 @@ private:
 
   const CheckpointOptions &options;
   CheckpointLayout layout;
-  int64_t run;
+  int64_t run = 0;
   FileOperations &files;
   size_t writers = 0; // ranks with a file
   std::map<uint64_t, Pending> pending;

@@ -6,6 +6,7 @@
 #include "runtime/launch/ControlGroups.h"
 #include "runtime/report/Messages.h"
 #include "runtime/session/Checks.h"
+#include "runtime/session/Resume.h"
 #include "runtime/session/SharedPlan.h"
 #include "support/ByteText.h"
 #include "support/Version.h"
@@ -60,6 +61,8 @@ Result<net::NodeStatement> statementOf(const Prepared &run) {
     statement.settings = settings;
     POLYRANK_ASSIGN(data, dataOf(run));
     statement.data = data;
+    POLYRANK_ASSIGN(resumed, describeWithDigest(run.resumed));
+    statement.resumed = resumed;
   } else {
     // Each machine has data and a seed of its own; but all end after the same
     // step, and all save then or none does.
@@ -102,9 +105,36 @@ std::string describe(const Prepared &run, const net::Machines &machines) {
       hidden ? fmt::format("; and {} more", hidden) : "");
 }
 
+/// The text of POLYRANK_KEY, null if there is none. The ranks need none, but a
+/// run that follows on fewer machines does.
+const char *takeKeyFromEnvironment() {
+  static const std::optional<std::string> text = [] {
+    const char *value = std::getenv("POLYRANK_KEY");
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  }();
+  unsetenv("POLYRANK_KEY");
+  return text ? text->c_str() : nullptr;
+}
+
+/// True if a failure does not end the run of several machines: all may start
+/// their ranks again, or find an older checkpoint.
+bool mayStartAgain(const Prepared &run) {
+  const SessionOptions &options = run.options;
+  return run.isShared() && options.guests.empty() &&
+         (options.restarts > 0 || resumesFromFolder(options.checkpoints));
+}
+
+/// A spare runs the ranks of the machine in whose place it has come.
+void takePlace(Prepared &run, int machine) {
+  if (run.options.machines.machine == machine)
+    return;
+  run.options.machines.machine = run.options.place.machine = machine;
+  run.here.first = machine * run.here.count;
+}
+
 } // namespace
 
-Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
+Result<std::unique_ptr<OtherMachines>> joinMachines(Prepared &run) {
   const MachineOptions &requested = run.options.machines;
   net::JoinOptions options;
   options.machines = requested.machines;
@@ -112,14 +142,19 @@ Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
   options.host = requested.host;
   options.port = requested.port;
   options.bindAddress = requested.bindAddress;
-  POLYRANK_ASSIGN(
-      key, net::JobKey::find(requested.key, std::getenv("POLYRANK_KEY")));
+  POLYRANK_ASSIGN(key,
+                  net::JobKey::find(requested.key, takeKeyFromEnvironment()));
   options.key = key;
-  unsetenv("POLYRANK_KEY"); // the ranks need none
   options.joinTimeout =
       std::chrono::milliseconds(int64_t(1e3 * requested.joinTimeout));
   options.allowMixedCpus = requested.allowMixedCpus;
   options.sharesRanks = run.isShared();
+  options.startsAgain = mayStartAgain(run);
+  options.spares = requested.spares;
+  for (const auto &[machines, plan] : requested.plansIf)
+    options.fewer.push_back(machines);
+  options.rejoinTimeout =
+      std::chrono::milliseconds(int64_t(1e3 * requested.rejoinTimeout));
   POLYRANK_ASSIGN(statement, statementOf(run));
   options.statement = std::move(statement);
   options.log = say;
@@ -128,9 +163,17 @@ Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run) {
             ? fmt::format("waits for {} at port {}",
                           plural(requested.machines - 1, "machine"),
                           requested.port)
-            : fmt::format("goes to machine 0 at {}, port {}", requested.host,
-                          requested.port));
+            : fmt::format("goes to machine 0 at {}, port {}{}", requested.host,
+                          requested.port,
+                          requested.isSpare() ? ", and waits there as a spare"
+                                              : ""));
   POLYRANK_ASSIGN(joined, net::Machines::join(options));
+  if (!joined) {
+    if (!run.options.quiet)
+      say("the job is done, and this spare was not needed");
+    return std::unique_ptr<OtherMachines>();
+  }
+  takePlace(run, joined->machine());
   if (!run.options.quiet)
     say(describe(run, *joined));
   return std::unique_ptr<OtherMachines>(std::move(joined));

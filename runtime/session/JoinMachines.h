@@ -9,8 +9,9 @@
 
 namespace polyrank::runtime {
 
-/// Returns once all machines are there and agree on what they run. Fails with
-/// what is missing, or differs, on all of them.
-Result<std::unique_ptr<OtherMachines>> joinMachines(const Prepared &run);
+/// Returns once all machines are there and agree on what they run; a spare once
+/// it is needed, with the place that it has got in `run`, or null if the job is
+/// done without it. Fails with what is missing, or differs, on all of them.
+Result<std::unique_ptr<OtherMachines>> joinMachines(Prepared &run);
 
 } // namespace polyrank::runtime

@@ -39,9 +39,11 @@ Result<std::string> checkPlan(Prepared &run, bool) {
   run.report = reportOf(*run.plan);
   // That they cannot be shared out is found with the options.
   run.here = {0, int(run.report.ranks)};
+  // Until a spare has a place it checks what it needs in the last one.
+  JobPlace place = run.options.place;
+  place.machine = std::min(place.machine, place.machines - 1);
   if (Result<RankRange> share =
-          shareOf(run.options.place, int(run.report.ranks),
-                  run.options.machines.wholePlan))
+          shareOf(place, int(run.report.ranks), run.options.machines.wholePlan))
     run.here = *share;
   return fmt::format("{} for {}{}, verified; SHA-256 {}",
                      run.report.mode == "train" ? "training" : "forward",
@@ -56,8 +58,9 @@ Result<std::string> checkPlan(Prepared &run, bool) {
 Result<std::string> checkOptions(Prepared &run, bool) {
   POLYRANK_ASSIGN(completed, completeOptions(run.options, *run.plan->plan));
   run.options = completed;
-  if (Result<void> can = checkShared(run); !can)
-    return can.error();
+  for (auto check : {checkShared, checkPlansIf})
+    if (Result<void> can = check(run); !can)
+      return can.error();
   POLYRANK_ASSIGN(given, timesOf(run.options, *run.plan));
   run.times = std::move(given);
   return std::string("they fit the plan");

@@ -8,7 +8,7 @@
 #include "runtime/session/JoinMachines.h"
 #include "runtime/session/Preparation.h"
 #include "runtime/session/RunStart.h"
-#include "runtime/session/SharedPlan.h"
+#include "runtime/session/SharedStart.h"
 #include "support/Failpoint.h"
 
 #include <algorithm>
@@ -46,13 +46,46 @@ Result<void> Run::run() {
     EndSignals::endAtOnce(Error::Fault::Preempted);
   hasBegun = true;
   Result<void> ran = joinOthers();
-  if (ran)
+  if (ran && !isUnusedSpare())
     ran = runPrepared();
-  // What has failed before or after the ranks ran is told here; else the
-  // launcher has told it.
+  if (auto fewer = others ? others->fewer() : std::nullopt) {
+    if (fewer->machine < fewer->machines)
+      goOnWithFewer(*fewer);
+    else
+      tell("polyrank-run: the others go on without this machine\n");
+    return {};
+  }
   if (!ran && others)
-    others->fail({others->machine(), -1, ran.error()});
+    others->end({.machine = others->machine(),
+                 .error = ran.error(),
+                 .signal = signals ? signals->latest() : 0});
   return ran;
+}
+
+void Run::goOnWithFewer(const OtherMachines::Fewer &fewer) {
+  SessionOptions &next = following.emplace(given);
+  MachineOptions &machines = next.machines;
+  next.plan = machines.plansIf.at(fewer.machines);
+  machines.machines = next.place.machines = fewer.machines;
+  machines.machine = next.place.machine = fewer.machine;
+  machines.spares = next.place.spares = 0;
+  machines.plansIf.erase(machines.plansIf.lower_bound(fewer.machines),
+                         machines.plansIf.end());
+  // Each start but the first was a restart, and this is another one.
+  next.restarts -= std::min(next.restarts, others->starts());
+  // Only machine 0 knows where another start would have begun; it is the newest
+  // checkpoint of this run, if there is one.
+  CheckpointOptions &checkpoint = next.checkpoints;
+  Result<CheckpointChoice> newest = newestCheckpoint(checkpoint.folder);
+  bool hasOne = !checkpoint.folder.empty() && newest && newest->found;
+  if (hasOne) {
+    checkpoint.resume = "auto";
+    checkpoint.resetOptimizer = checkpoint.resetData = false;
+  }
+  tell(fmt::format("polyrank-run: goes on as machine {} of {} with {}\n",
+                   fewer.machine, fewer.machines, next.plan));
+  if (signals)
+    signals->handBack(hasOne ? Error::Fault::Preempted : Error::Fault::Rank);
 }
 
 Result<void> Run::joinOthers() {
@@ -60,13 +93,17 @@ Result<void> Run::joinOthers() {
     return {};
   POLYRANK_ASSIGN(joined, joinMachines(*prepared));
   others = std::move(joined);
+  if (isUnusedSpare())
+    return {};
   // Machine 0 shows the progress of all ranks.
   if (!isWriter()) {
     prepared->options.quiet = true;
     prepared->options.log.clear();
     prepared->options.tensorboard.clear();
   }
-  return checkFolderIsShared(*prepared, *others, [] { return false; });
+  if (!prepared->isShared())
+    return {};
+  return settleStart(*prepared, *others, [] { return false; });
 }
 
 Result<void> Run::runPrepared() {
@@ -192,8 +229,7 @@ Result<void> Run::openPage() {
   POLYRANK_ASSIGN(created, RunPage::create());
   page.emplace(std::move(created));
   // All ranks give it to the files that they have not finished.
-  page->facts().run =
-      run.isShared() ? int64_t(others->incarnation() >> 1) : getpid();
+  page->facts().run = run.isShared() ? numberOf(*others) : getpid();
   if (run.data) {
     POLYRANK_ASSIGN(fingerprint, fingerprintOf(*run.data, *run.plan->plan));
     fingerprint.copy(page->facts().data, sizeof(page->facts().data) - 1);

@@ -35,6 +35,11 @@ public:
   /// Returns once all files are written.
   Result<void> run();
 
+  /// After `run`: the options of the run that this one is to be followed by, in
+  /// the same process, since fewer machines go on with another plan. What `run`
+  /// returned is of no matter then.
+  const std::optional<SessionOptions> &next() const { return following; }
+
   /// True if this machine writes the files of the run, and shows its end.
   bool isWriter() const { return !prepared || prepared->isWriter(); }
 
@@ -46,7 +51,8 @@ public:
 
   /// The exit status of a run without an error.
   int status() const {
-    return progress->meanLossIsNan() ? int(Error::Fault::NotFinite) : 0;
+    return progress && progress->meanLossIsNan() ? int(Error::Fault::NotFinite)
+                                                 : 0;
   }
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   /// True if the user interrupted the wait for a thread that still writes to
@@ -54,6 +60,10 @@ public:
   bool isAbandoned() const { return checkpoints && checkpoints->isAbandoned(); }
 
 private:
+  /// True of a spare that has waited until the other machines were done.
+  bool isUnusedSpare() const {
+    return prepared->options.machines.isSpare() && !others;
+  }
   /// Joins the other machines of the job, if there are any.
   Result<void> joinOthers();
   /// Runs what is prepared, with the other machines.
@@ -76,8 +86,12 @@ private:
   /// The error of a run that ended early, with what it has left.
   Error describeFailure(const Error &error) const;
 
+  /// Sets what follows if fewer machines go on.
+  void goOnWithFewer(const OtherMachines::Fewer &fewer);
+
   SessionOptions given;
   bool &hasBegun;
+  std::optional<SessionOptions> following;
   std::optional<Prepared> prepared;
   std::unique_ptr<OtherMachines> others;
   std::optional<double> rehearsedSeconds; // of a step, by times and links

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace polyrank::runtime {
 
@@ -25,11 +26,10 @@ RunCheckpoints::RunCheckpoints(Prepared &run, RunPage &page, Progress &progress)
   layout.manifest.planHash = run.report.hash;
   layout.manifest.mesh = run.report.mesh;
   layout.manifest.data = run.dataState;
-  committer.emplace(run.options.checkpoints, std::move(layout),
-                    page.facts().run, files, [&run](uint64_t step) {
-                      return run.evaluation &&
-                             isEvaluated(run.options, step, run.steps);
-                    });
+  committer.emplace(
+      run.options.checkpoints, std::move(layout), files, [&run](uint64_t step) {
+        return run.evaluation && isEvaluated(run.options, step, run.steps);
+      });
 }
 
 Result<void> RunCheckpoints::begin() {
@@ -42,9 +42,13 @@ Result<void> RunCheckpoints::begin() {
   facts.origin = run.dataState.origin;
   facts.evaluation = run.evaluationsBefore().value_or(ManifestEvaluation());
   facts.evaluatesAgain = run.isToEvaluate();
-  if (committer)
-    committer->beginWith(run.resumed ? &*run.resumed : nullptr,
+  if (committer) {
+    if (Result<void> ours = takeFolder(); !ours)
+      return ours;
+    committer->beginWith(facts.run, owner ? &*owner : nullptr,
+                         run.resumed ? &*run.resumed : nullptr,
                          run.evaluationsBefore());
+  }
   facts.resetOptimizer = run.options.checkpoints.resetOptimizer;
   POLYRANK_ASSIGN(atOnce, savesAtOnce());
   facts.savesAtOnce = atOnce;
@@ -54,6 +58,33 @@ Result<void> RunCheckpoints::begin() {
   std::memset(facts.resume, 0, sizeof(facts.resume));
   std::memcpy(facts.resume, path.data(), path.size());
   return {};
+}
+
+Result<void> RunCheckpoints::takeFolder() {
+  const std::string &folder = run.options.checkpoints.folder;
+  if (!run.isShared()) {
+    // A run of several machines that this one has replaced finds no owner.
+    std::string path = FolderOwner::pathIn(folder);
+    return access(path.c_str(), F_OK) == 0 ? files.removeFile(path)
+                                           : Result<void>();
+  }
+  if (!owner)
+    owner.emplace(folder);
+  if (Result<void> ours = owner->take(static_cast<uint64_t>(page.facts().run));
+      !ours)
+    return ours;
+  // Ranks of other machines may have ended after `finish`.
+  removeUnfinished();
+  return {};
+}
+
+void RunCheckpoints::removeUnfinished() {
+  if (owner && !owner->check())
+    return;
+  if (Result<void> removed =
+          removeLeftovers(files, run.options.checkpoints.folder);
+      !removed)
+    progress.warn(removed.error().message);
 }
 
 Result<bool> RunCheckpoints::savesAtOnce() const {
@@ -195,10 +226,7 @@ Result<void> RunCheckpoints::finish(const EndSignals &signals, bool hasFailed) {
                              SIGINT, strsignal(SIGINT)),
                  Error::Fault::Rank};
   if (hasFailed)
-    if (Result<void> removed =
-            removeLeftovers(files, run.options.checkpoints.folder);
-        !removed)
-      progress.warn(removed.error().message);
+    removeUnfinished();
   return {};
 }
 

@@ -24,7 +24,7 @@ public:
   RunCheckpoints(Prepared &run, RunPage &page, Progress &progress);
 
   /// Tells the ranks of the next attempt from where they begin. Called while no
-  /// rank runs.
+  /// rank runs on any machine.
   Result<void> begin();
   /// After a failure, chooses the newest checkpoint that the run has made, or
   /// else the one from which it began. `begin` follows.
@@ -61,6 +61,10 @@ public:
   std::string describeKept() const;
 
 private:
+  /// Removes what ranks have left, unless the folder is another run's by now.
+  void removeUnfinished();
+  /// Where machines share the ranks, the folder becomes this run's.
+  Result<void> takeFolder();
   /// The ranks write the last step again, elsewhere than the checkpoint from
   /// which they resume.
   Result<bool> savesAtOnce() const;
@@ -69,7 +73,8 @@ private:
   RunPage &page;
   Progress &progress;
   FileOperations files;
-  std::optional<Committer> committer;                // with --checkpoint
+  std::optional<FolderOwner> owner;   // where machines share the ranks
+  std::optional<Committer> committer; // with --checkpoint
   std::chrono::steady_clock::time_point lastRequest; // of a save
   uint64_t requests = 0;
   uint64_t endedBefore = 0; // saves that had ended before this attempt

@@ -5,14 +5,11 @@
 #include "support/Fingerprint.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
-#include <sys/stat.h>
-#include <thread>
-#include <unistd.h>
 
 namespace polyrank::runtime {
 namespace {
@@ -44,57 +41,17 @@ Result<std::string> digestOfInit(const Prepared &run) {
   return fmt::format("{:016x}", digestOfAll(words));
 }
 
-/// Step and digest of the checkpoint's manifest, which has the checksums of all
-/// its files.
-Result<std::string> digestOfResumed(const Prepared &run) {
-  if (!run.resumed)
+} // namespace
+
+Result<std::string>
+describeWithDigest(const std::optional<FoundCheckpoint> &checkpoint) {
+  if (!checkpoint)
     return std::string("none");
-  POLYRANK_ASSIGN(file,
-                  InputFile::open(run.resumed->path + "/" + manifestName));
+  POLYRANK_ASSIGN(file, InputFile::open(checkpoint->path + "/" + manifestName));
   POLYRANK_ASSIGN(digests, digestsOf(file, 0, file.size()));
-  return fmt::format("step {} ({:016x})", run.stepsBefore(),
+  return fmt::format("step {} ({:016x})", checkpoint->manifest.step,
                      digestOfAll(digests));
 }
-
-/// A file that a machine makes in a folder, until this object ends.
-class Mark {
-public:
-  Mark(const std::string &folder, int machine, uint64_t incarnation)
-      : path(nameOf(folder, machine, incarnation)) {}
-  Mark(const Mark &) = delete;
-  ~Mark() { unlink(path.c_str()); }
-
-  static std::string nameOf(const std::string &folder, int machine,
-                            uint64_t incarnation) {
-    return fmt::format("{}/.machine-{}-{:016x}", folder, machine, incarnation);
-  }
-  bool make() const {
-    return Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600))
-               .get() >= 0;
-  }
-
-private:
-  std::string path;
-};
-
-/// The machines whose marks are not found within two seconds: a network's file
-/// system may show them late.
-std::vector<int> missingMarks(const std::string &folder, int machines,
-                              uint64_t incarnation) {
-  using namespace std::chrono_literals;
-  std::vector<int> missing;
-  for (auto end = std::chrono::steady_clock::now() + 2s;;
-       std::this_thread::sleep_for(20ms)) {
-    missing.clear();
-    for (int machine = 0; machine < machines; ++machine)
-      if (std::ifstream file(Mark::nameOf(folder, machine, incarnation)); !file)
-        missing.push_back(machine);
-    if (missing.empty() || std::chrono::steady_clock::now() >= end)
-      return missing;
-  }
-}
-
-} // namespace
 
 Result<void> checkShared(const Prepared &run) {
   if (!run.isShared())
@@ -122,15 +79,39 @@ Result<void> checkShared(const Prepared &run) {
   return {};
 }
 
+Result<void> checkPlansIf(const Prepared &run) {
+  for (const auto &[machines, path] : run.options.machines.plansIf) {
+    std::string option = fmt::format("--plan-if {}={}", machines, path);
+    Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0)
+      return Error{fmt::format("{}: cannot open the plan: {}", option,
+                               std::strerror(errno))};
+    POLYRANK_ASSIGN(loaded, loadPlan(file.get(), path));
+    const plan::Plan &plan = *loaded.plan;
+    if (int64_t ranks = Mesh(plan).ranks(); ranks % machines != 0)
+      return Error{fmt::format("{}: the plan's {} ranks cannot be shared out "
+                               "evenly over {} machines",
+                               option, ranks, machines)};
+    uint64_t mine = run.plan->plan->samples_per_step(),
+             its = plan.samples_per_step();
+    if (its != mine)
+      return Error{fmt::format("{}: the plan takes {} samples per step, and {} "
+                               "takes {}: compile it for as many",
+                               option, its, run.options.plan, mine)};
+  }
+  return {};
+}
+
 Result<std::string> settingsOf(const Prepared &run) {
   const SessionOptions &options = run.options;
   POLYRANK_ASSIGN(init, digestOfInit(run));
-  POLYRANK_ASSIGN(resumed, digestOfResumed(run));
+  std::string fewer;
+  for (const auto &[machines, path] : options.machines.plansIf)
+    fewer += fmt::format("{}{}", fewer.empty() ? "" : " ", machines);
   std::vector<std::pair<std::string, std::string>> all{
       {"steps", fmt::format("{}", run.steps)},
       {"seed", fmt::format("{}", options.seed)},
       {"weights of --init", init},
-      {"the checkpoint to resume from", resumed},
       {"lr", options.learningRate ? fmt::format("{}", *options.learningRate)
                                   : "the plan's"},
       {"schedule", options.schedule},
@@ -141,6 +122,8 @@ Result<std::string> settingsOf(const Prepared &run) {
       {"allow-nan", options.allowNan ? "yes" : "no"},
       {"checkpoints", options.checkpoints.folder.empty() ? "no" : "yes"},
       {"every", fmt::format("{}", options.checkpoints.everySteps)},
+      {"restarts", fmt::format("{}", options.restarts)},
+      {"plans for fewer machines", fewer},
       {"reset-optimizer", options.checkpoints.resetOptimizer ? "yes" : "no"},
       {"reset-data", options.checkpoints.resetData ? "yes" : "no"},
       {"outputs", options.outputs.empty() ? "no" : "yes"},
@@ -175,34 +158,6 @@ Result<std::string> dataOf(const Prepared &run) {
     text += " and, of what is evaluated, " + fingerprint;
   }
   return text;
-}
-
-Result<void> checkFolderIsShared(const Prepared &run, OtherMachines &others,
-                                 const std::function<bool()> &isInterrupted) {
-  const std::string &folder = run.options.checkpoints.folder;
-  if (!run.isShared() || folder.empty())
-    return {};
-  // Where the folder does not exist yet, machine 0 has made it.
-  Mark mark(folder, others.machine(), others.incarnation());
-  bool isMade = mark.make();
-  POLYRANK_ASSIGN(made, others.exchange(isMade ? "yes" : "no", isInterrupted));
-  std::vector<int> missing =
-      missingMarks(folder, others.machines(), others.incarnation());
-  // Nobody removes its mark before all have looked.
-  POLYRANK_ASSIGN(
-      found, others.exchange(missing.empty() ? "yes" : "no", isInterrupted));
-  std::vector<std::string> blind;
-  for (int machine = 0; machine < others.machines(); ++machine)
-    if (made[size_t(machine)] != "yes" ||
-        (found[size_t(machine)] != "yes" && machine > 0))
-      blind.push_back(others.describe(machine));
-  if (blind.empty() && found[0] == "yes")
-    return {};
-  return Error{fmt::format(
-      "--checkpoint {}: {} does not see there what the other machines write, "
-      "or cannot write there: all machines write one checkpoint together, so "
-      "give a folder of a file system that all have under this name",
-      folder, fmt::join(blind, ", "))};
 }
 
 } // namespace polyrank::runtime

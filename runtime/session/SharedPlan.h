@@ -3,10 +3,9 @@
 
 #pragma once
 
-#include "runtime/job/OtherMachines.h"
 #include "runtime/session/Prepared.h"
 
-#include <functional>
+#include <optional>
 #include <string>
 
 namespace polyrank::runtime {
@@ -15,15 +14,17 @@ namespace polyrank::runtime {
 /// error says what to do instead.
 Result<void> checkShared(const Prepared &run);
 
+/// Fails unless fewer machines can go on with each of the plans of --plan-if.
+Result<void> checkPlansIf(const Prepared &run);
+
 /// What decides what the ranks compute and write, as "name=value" parts that
 /// commas separate: it must be the same on all machines.
 Result<std::string> settingsOf(const Prepared &run);
+/// Step and digest of a checkpoint's manifest, which has the checksums of all
+/// its files; "none" without a checkpoint.
+Result<std::string>
+describeWithDigest(const std::optional<FoundCheckpoint> &checkpoint);
 /// The fingerprints of the samples; empty if there are none.
 Result<std::string> dataOf(const Prepared &run);
-
-/// Fails, on all machines, unless each sees in the folder of --checkpoint what
-/// the others write there. The error names those that do not.
-Result<void> checkFolderIsShared(const Prepared &run, OtherMachines &others,
-                                 const std::function<bool()> &isInterrupted);
 
 } // namespace polyrank::runtime

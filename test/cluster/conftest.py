@@ -10,6 +10,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "par
 
 import launchers  # noqa: E402
 import machines  # noqa: E402
+import plans  # noqa: E402
 import tools  # noqa: E402
 from models import MODELS  # noqa: E402
 
@@ -36,6 +37,12 @@ def shared(tmp_path_factory):
         tools.tool("compile", folder / "model.onnx", "-o", folder / f"{ranks}.plan", "--mesh", f"data={ranks}", *model.inputOptions, "--loss",
                    model.lossOption, "--optimizer", "adamw(lr=0.01)", "--microbatches", 2, "--threads", 1)
     return folder
+
+
+@pytest.fixture(scope="session")
+def planOf(shared):
+    """Name -> the plan's file and that of its data, in the folder that all machines see."""
+    return lambda name: plans.makePlan(shared, name)
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import tools
 
 STEPS = 12
 PORT = 23138
-DONE, INPUT, RANK, HANG, PREEMPTED = range(5)
+DONE, INPUT, RANK, HANG, PREEMPTED, DISK = range(6)
 # What a busy machine may add to any time.
 PATIENCE = 60
+SLOW = "step.before:hit=0:action=delay=300"  # steps that are still going on when something happens
 
 
 def eventually(condition, seconds=PATIENCE):
@@ -58,21 +59,28 @@ class Job:
     """A job of all machines of a cluster, by options."""
 
     def __init__(self, cluster, shared, folder, *options, fail=None, host=None, key="job.key", env=None, each=lambda name: (),
-                 shares=False, **more):
+                 shares=False, spares=0, **more):
         """`fail` are the failpoints of machines, by number; `each` gives options of a machine by its name. With `shares` the machines share the
-        ranks of the plan out, else each runs all."""
+        ranks of the plan out, else each runs all; the last `spares` of them wait until another one is lost."""
         folder.mkdir(exist_ok=True)
         where = host or cluster[0].four or cluster[0].six
         keys = ("--key", key) if key else ()
         whole = () if shares else ("--whole-plan",)
-        self.nodes = [Node(machine, shared, folder, *whole, "--machines", cluster.count, "--machine", machine.number, "--rendezvous", where,
-                           *keys, *options, *each(machine.name), fail=(fail or {}).get(machine.number, ""), env=env, **more) for machine in cluster]
+        spare = ("--spares", spares) if spares else ()
+        self.begin = lambda machine, fail="", name="", also=(): Node(
+            machine, shared, folder, *whole, "--machines", cluster.count - spares, "--machine", machine.number, "--rendezvous", where, *keys,
+            *spare, *options, *each(machine.name), *also, fail=fail, name=name, env=env, **more)
+        self.nodes = [self.begin(machine, (fail or {}).get(machine.number, "")) for machine in cluster]
 
     def __getitem__(self, number):
         return self.nodes[number]
 
     def said(self):
         return "\n".join(f"== {node.name}\n{node.said()}" for node in self.nodes)
+
+    def startAgain(self, number, *also):
+        """Starts the command of a machine again, as a scheduler does; the files of its first process stay."""
+        self.nodes[number] = self.begin(self.nodes[number].machine, name=f"{self.nodes[number].name}-again", also=also)
 
     def end(self, seconds=PATIENCE):
         return [node.end(seconds) for node in self.nodes]
@@ -84,11 +92,23 @@ class Job:
 
 def alone(shared, plan="2.plan", *options, **more):
     """The weights that one machine saves; made once."""
-    path = shared / f"alone-{plan}{'-'.join(map(str, options))}.safetensors"
+    path = shared / f"alone-{plan}{'-'.join(map(str, options))}-{more.get('steps', STEPS)}.safetensors"
     if not path.exists():
         subprocess.run([str(word) for word in command("--save", path, *options, plan=plan, **more)], cwd=shared, check=True, capture_output=True,
                        timeout=PATIENCE)
     return path.read_bytes()
+
+
+def share(cluster, shared, folder, *options, **more):
+    """A job whose machines share the ranks; machine 0 alone saves."""
+    return Job(cluster, shared, folder, *options, shares=True, **more)
+
+
+def checkSaved(job, shared, *options, **plan):
+    codes = job.end()
+    assert codes == [DONE] * len(codes), job.said()
+    assert job[0].weights.read_bytes() == alone(shared, plan.pop("plan"), *options, **plan)
+    assert not any(node.weights.exists() for node in job.nodes[1:])
 
 
 def checkTime(since, most):

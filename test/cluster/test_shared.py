@@ -14,46 +14,10 @@ import time
 import jobs
 import pytest
 import tools
-from jobs import DONE, INPUT, PREEMPTED, RANK, Job
+from jobs import DONE, INPUT, PREEMPTED, RANK, SLOW, checkSaved, share
 from models import MODELS
+from plans import PLANS
 from test_place import LAUNCHERS
-
-SLOW = "step.before:hit=0:action=delay=300"  # steps that are still going on when something happens
-GPT2 = ("--shard", "*.c_attn.weight=[-,tensor]", "--shard", "*.c_fc.weight=[-,tensor]", "--shard", "*wte.weight=[tensor,-]")
-# Name: model, mesh, options of polyrank-compile.
-PLANS = {
-    "data": ("mlp", "data=4", ("--zero", 3)),
-    "tensor": ("gpt2", "data=2,tensor=2", (*GPT2, "--zero", 1, "--clip-norm", 1.0)),
-    "pipe": ("gpt2", "data=2,pipe=2", ("--schedule", "1f1b")),
-}
-
-
-@pytest.fixture(scope="session")
-def planOf(shared):
-    """Name -> the plan's file and that of its data, in the folder that all machines see."""
-    def get(name):
-        model, mesh, options = PLANS[name]
-        plan, data = shared / f"{name}.plan", shared / f"{model}.npz"
-        if not plan.exists():
-            MODELS[model].export(shared / f"{model}.onnx")
-            tools.saveData(data, MODELS[model].data(2))
-            tools.tool("compile", shared / f"{model}.onnx", "-o", plan, "--mesh", mesh, *MODELS[model].inputOptions, "--loss",
-                       MODELS[model].lossOption, "--optimizer", "adamw(lr=0.01)", "--microbatches", 2, "--threads", 1, *options)
-        return {"plan": plan.name, "data": data.name}
-
-    return get
-
-
-def share(cluster, shared, folder, *options, **more):
-    """A job whose machines share the ranks; machine 0 alone saves."""
-    return Job(cluster, shared, folder, *options, shares=True, **more)
-
-
-def checkSaved(job, shared, *options, **plan):
-    codes = job.end()
-    assert codes == [DONE] * len(codes), job.said()
-    assert job[0].weights.read_bytes() == jobs.alone(shared, plan["plan"], *options, data=plan["data"])
-    assert not any(node.weights.exists() for node in job.nodes[1:])
 
 
 @pytest.mark.parametrize("name", PLANS)

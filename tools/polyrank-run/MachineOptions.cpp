@@ -40,6 +40,28 @@ OptionGroup machineOptions(RunOptions &options) {
            &request.joinTimeout,
            "How long machines wait for each other at the start",
            {.check = between(1.0, 1e6)}},
+          {"--rejoin",
+           "SECONDS",
+           &request.rejoinTimeout,
+           "With --restarts: when a machine is lost, how long its place waits "
+           "for a spare, or for the same command that is started there again "
+           "with its --machine",
+           {.check = between(0.0, 1e6), .needs = "--restarts"}},
+          {"--spares",
+           "K",
+           &request.said.spares,
+           "With --restarts: so many machines more than share the ranks out, "
+           "with the numbers that follow. Each waits until one of the others "
+           "is "
+           "lost, and takes its place",
+           {.check = between(int64_t(0), mostMachines), .needs = "--restarts"}},
+          {"--plan-if",
+           "M=PLAN",
+           &request.plansIf,
+           "With --restarts: if nobody has come in the place of a lost machine "
+           "after --rejoin, those that are left go on with this plan, for M "
+           "machines, from the newest checkpoint. May be given for several M",
+           {.needs = "--restarts", .excludes = {"--sha256"}}},
           {"--whole-plan", "", &request.wholePlan,
            "Each machine runs all ranks of the plan, on data of its own, "
            "instead of its share of them: machines start, stop and fail "

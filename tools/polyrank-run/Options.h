@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace polyrank::runtime {
 
@@ -15,7 +16,8 @@ namespace polyrank::runtime {
 struct MachineRequest {
   PlaceOptions said;
   std::string interface, key;
-  double joinTimeout = 300; // seconds
+  double joinTimeout = 300, rejoinTimeout = 300; // seconds
+  std::vector<std::string> plansIf;              // "4=half.plan"
   bool wholePlan = false, allowMixedCpus = false, checksWire = true;
 };
 

@@ -7,8 +7,10 @@
 #include "runtime/place/Pmix.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <map>
 
 namespace polyrank::runtime {
 namespace {
@@ -17,8 +19,9 @@ namespace {
 Result<void> checkAlone(const RunOptions &options) {
   if (options.place.isOneOfSeveral())
     return {};
-  for (const char *name : {"whole-plan", "interface", "key", "join-timeout",
-                           "allow-mixed-cpus", "wire-check"})
+  for (const char *name :
+       {"whole-plan", "interface", "key", "join-timeout", "rejoin", "spares",
+        "plan-if", "allow-mixed-cpus", "wire-check"})
     if (options.given.contains(name))
       return Error{fmt::format(
           "--{} is for several machines, and this one is alone: say --machines "
@@ -83,13 +86,34 @@ Result<void> checkRestarts(const RunOptions &options) {
             ? ""
             : fmt::format(", and use {}'s {} with --resume auto",
                           place.launcher, place.restartOption))};
-  if (place.isOneOfSeveral())
+  if (place.isOneOfSeveral() && options.request.wholePlan)
     return Error{fmt::format(
-        "--restarts {}: the ranks of a job of several machines are not started "
-        "again yet. Leave it out; started again with --resume auto, the "
-        "machines go on",
+        "--restarts {}: with --whole-plan each machine has checkpoints of its "
+        "own, and nobody knows from which of them all could begin. Leave it "
+        "out; started again with --resume auto, the machines go on",
         options.restarts)};
   return {};
+}
+
+/// The plans of --plan-if, by the number of machines.
+Result<std::map<int, std::string>> plansIfOf(const RunOptions &options) {
+  std::map<int, std::string> plans;
+  for (const std::string &given : options.request.plansIf) {
+    size_t equals = std::min(given.find('='), given.size());
+    int machines = 0;
+    const char *begin = given.data();
+    auto [end, status] = std::from_chars(begin, begin + equals, machines);
+    if (status != std::errc() || end != begin + equals ||
+        equals + 1 >= given.size() || machines < 1 ||
+        machines >= options.place.machines)
+      return Error{fmt::format(
+          "--plan-if {}: say a number of machines and a plan, as in "
+          "2=half.plan; "
+          "the number is from 1 to {}, since the job has {}",
+          given, options.place.machines - 1, options.place.machines)};
+    plans[machines] = given.substr(equals + 1);
+  }
+  return std::move(plans);
 }
 
 Result<JoinRunOptions> joinOf(const RunOptions &options) {
@@ -130,11 +154,15 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
   const MachineRequest &request = options.request;
   MachineOptions &machines = options.machines;
   machines.machines = place.machines;
+  machines.spares = place.spares;
+  POLYRANK_ASSIGN(plansIf, plansIfOf(options));
+  machines.plansIf = std::move(plansIf);
   machines.machine = place.machine;
   machines.host = place.rendezvous.host;
   machines.port = place.rendezvous.port;
   machines.key = request.key;
   machines.joinTimeout = request.joinTimeout;
+  machines.rejoinTimeout = request.rejoinTimeout;
   machines.allowMixedCpus = request.allowMixedCpus;
   machines.checksWire = request.checksWire;
   machines.wholePlan = request.wholePlan;

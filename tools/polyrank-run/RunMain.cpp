@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/resource.h>
 
 namespace polyrank::runtime {
@@ -81,9 +82,16 @@ int startedMain(RunOptions options) {
       else if (*join)
         return joinRun(**join);
     }
-    Run run(options, hasBegun);
-    if (result)
-      result = run.run();
+    std::optional<Run> last(std::in_place, options, hasBegun);
+    while (result) {
+      result = last->run();
+      std::optional<SessionOptions> next = last->next();
+      if (!next)
+        break;
+      last.emplace(*next, hasBegun);
+      result = {};
+    }
+    const Run &run = *last;
     if (result && run.isWriter())
       result = showEnd(run);
     if (result)

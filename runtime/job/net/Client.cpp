@@ -156,6 +156,7 @@ Result<void> Client::take(std::span<const uint8_t> bytes, Node &node,
   }
   std::vector<Message> messages;
   Result<void> taken = stream->receive(pending, messages);
+  drawn = stream->incarnation();
   for (const Message &message : messages)
     node.received(message, now);
   return taken;

@@ -55,7 +55,7 @@ public:
   const std::optional<Error> &fatal() const { return hopeless; }
   /// Returns the reason why the last attempt failed; empty if none has.
   const std::string &lastError() const { return last; }
-  /// The one that the coordinator has drawn; 0 before the first proof.
+  /// The one that the coordinator has drawn last; 0 before the first proof.
   uint64_t incarnation() const { return drawn; }
   /// The address at which the coordinator was reached.
   std::string address() const { return current.host(); }

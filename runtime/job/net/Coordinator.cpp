@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 namespace polyrank::runtime::net {
@@ -31,7 +30,7 @@ Coordinator::Coordinator(const Options &options, Time now)
 void Coordinator::arrived(Link link, const Claim &claim,
                           const std::string &address, Time time) {
   now = time;
-  links.insert_or_assign(link, Connection{claim, address, Silence(now), -1});
+  links.insert_or_assign(link, Connection{claim, address, Silence(now)});
 }
 
 void Coordinator::received(Link link, const Message &message, Time time) {
@@ -39,13 +38,22 @@ void Coordinator::received(Link link, const Message &message, Time time) {
   auto found = links.find(link);
   if (found == links.end())
     return; // it was closed by us, and does not know it yet
-  found->second.silence.heard(now);
-  if (found->second.machine < 0 &&
-      !std::holds_alternative<JoinMessage>(message))
+  Connection &from = found->second;
+  from.silence.heard(now);
+  if (!from.joined && !std::holds_alternative<JoinMessage>(message))
     return refuse(link, "the first message of a node is that it joins",
                   Error::Fault::Rank);
-  std::visit([&](const auto &body) { take(link, found->second, body); },
-             message);
+  if (hasPlace(from) || isForAll(message))
+    std::visit([&](const auto &body) { take(link, from, body); }, message);
+}
+
+/// What counts of a node that has no place in the current start yet: all else
+/// is of its ranks, of which it has none.
+bool Coordinator::isForAll(const Message &message) {
+  return std::holds_alternative<JoinMessage>(message) ||
+         std::holds_alternative<PingMessage>(message) ||
+         std::holds_alternative<TellMessage>(message) ||
+         std::holds_alternative<FailMessage>(message);
 }
 
 void Coordinator::closed(Link link, const std::string &why, Time time) {
@@ -60,11 +68,18 @@ void Coordinator::closed(Link link, const std::string &why, Time time) {
   std::string name = describe(machine);
   machines[static_cast<size_t>(machine)].isThere = false;
   if (current == Phase::Running)
-    fail({machine, -1,
-          Error{fmt::format("{} is lost: {}", name, why), Error::Fault::Rank}});
-  else if (current == Phase::Gathering)
-    log.push_back(
-        fmt::format("{} has gone again: {}; it is waited for", name, why));
+    return fail(
+        {machine, -1,
+         Error{fmt::format("{} is lost: {}", name, why), Error::Fault::Rank},
+         true});
+  if (current != Phase::Gathering)
+    return;
+  log.push_back(
+      fmt::format("{} has gone again: {}; it is waited for", name, why));
+  if (starts == 0)
+    return;
+  begun = now; // the others have as long to come as this one
+  fillPlaces();
 }
 
 void Coordinator::tick(Time time) {
@@ -77,12 +92,11 @@ void Coordinator::tick(Time time) {
     closed(link, "it was silent for 5 s", now);
     actions.push_back({link, std::nullopt});
   }
-  if (current == Phase::Gathering && now - begun >= options.joinTimeout)
-    tellMissing();
+  lookForPlaces();
   if (now < nextPulse)
     return;
   nextPulse = now + pulseEvery;
-  sendToAll(CoordinatorPulse{rounds.order()});
+  sendToEverybody(CoordinatorPulse{rounds.order()});
   if (current == Phase::Running && options.sharesRanks)
     sendRanks();
 }
@@ -139,76 +153,8 @@ std::vector<std::string> Coordinator::takeLog() {
   return all;
 }
 
-std::string Coordinator::refusalOf(const Connection &from) const {
-  const Claim &claim = from.claim;
-  if (int(claim.machines) != options.machines)
-    return fmt::format("it was started as one of {} machines, and machine 0 as "
-                       "one of {}: give all the same number",
-                       claim.machines, options.machines);
-  if (claim.machine >= claim.machines)
-    return fmt::format("the job has machines 0 to {}, and this is machine {}",
-                       options.machines - 1, claim.machine);
-  const Machine &machine = machines[claim.machine];
-  if (machine.isThere)
-    return fmt::format("{} is there already: give each machine a number of "
-                       "its own",
-                       nameOfMachine(int(claim.machine), machine.address));
-  return "";
-}
-
-void Coordinator::take(Link link, Connection &from,
-                       const JoinMessage &message) {
-  if (from.machine >= 0)
-    return refuse(link, "it has joined already", Error::Fault::Rank);
-  if (refused)
-    return refuse(link, refused->reason, refused->fault);
-  if (current != Phase::Gathering)
-    return refuse(link, "it comes too late, the job has begun without it",
-                  Error::Fault::Rank);
-  if (std::string why = refusalOf(from); !why.empty()) {
-    log.push_back(
-        fmt::format("refused a machine at {}: {}", from.address, why));
-    return refuse(link, why);
-  }
-  from.machine = int(from.claim.machine);
-  Machine &machine = machines[from.claim.machine];
-  machine.link = link;
-  machine.address =
-      link == ownLink || from.address.empty() ? message.address : from.address;
-  machine.statement = message.statement;
-  // A machine of very many ranks is refused by itself; here it takes no memory.
-  machine.ranks.assign(
-      std::min<size_t>(message.statement.ranks, MessageBounds::ranks), {});
-  machine.isThere = true;
-  for (size_t other = 0; other < machines.size(); ++other)
-    if (machines[other].isThere && int(other) != from.machine) {
-      Result<void> agree =
-          checkAgreement(int(other), machines[other].statement, from.machine,
-                         machine.statement, options.allowMixedCpus);
-      if (!agree)
-        return refuseAll(agree.error());
-      break; // the others agree with that one
-    }
-  if (std::all_of(machines.begin(), machines.end(),
-                  [](const Machine &each) { return each.isThere; }))
-    start();
-}
-
-void Coordinator::start() {
-  current = Phase::Running;
-  StartMessage message;
-  uint32_t first = 0;
-  for (const Machine &machine : machines) {
-    const NodeStatement &said = machine.statement;
-    message.machines.push_back(
-        {machine.address, first, said.ranks, said.memory, said.openFiles});
-    first += machine.statement.ranks;
-  }
-  sendToAll(message);
-}
-
 void Coordinator::take(Link, Connection &from, const NodePulse &pulse) {
-  Machine &machine = machines[static_cast<size_t>(from.machine)];
+  Machine &machine = machineOf(from);
   for (size_t i = 0; i < pulse.ranks.size(); ++i)
     if (pulse.firstRank + i < machine.ranks.size())
       machine.ranks[pulse.firstRank + i] = pulse.ranks[i];
@@ -224,15 +170,20 @@ void Coordinator::take(Link link, Connection &, const PingMessage &message) {
 }
 
 void Coordinator::take(Link, Connection &from, const FailMessage &message) {
+  if (from.machine < 0)
+    return;
   MachineFailure failure = message.failure;
   failure.machine = from.machine; // nobody speaks for another machine
-  if (current == Phase::Running)
+  // Between two starts nothing can fail but the wait for the next one.
+  bool isWaiting =
+      current == Phase::Failed || (current == Phase::Gathering && starts > 0);
+  if (current == Phase::Running || (isWaiting && failure.signal))
     fail(failure);
 }
 
 void Coordinator::take(Link link, Connection &from,
                        const TellMessage &message) {
-  if (link == ownLink)
+  if (link == ownLink || from.machine < 0)
     return;
   for (const std::string &line : message.lines) {
     if (told.size() >= mostToldLines)
@@ -251,18 +202,18 @@ void Coordinator::take(Link, Connection &, const StopMessage &message) {
 void Coordinator::take(Link, Connection &from, const DoneMessage &message) {
   if (current != Phase::Running)
     return;
-  machines[static_cast<size_t>(from.machine)].isDone = true;
+  machineOf(from).isDone = true;
   rounds.leaveOut(from.machine, message.begun);
   sendOrder();
   if (!std::all_of(machines.begin(), machines.end(),
                    [](const Machine &each) { return each.isDone; }))
     return;
   current = Phase::Done;
-  sendToAll(DoneMessage{});
+  sendToEverybody(DoneMessage{});
 }
 
 void Coordinator::take(Link, Connection &from, const BarrierMessage &message) {
-  machines[static_cast<size_t>(from.machine)].barrier = message.number;
+  machineOf(from).barrier = message.number;
   for (const Machine &each : machines)
     if (each.barrier != message.number)
       return;
@@ -273,7 +224,7 @@ void Coordinator::take(Link, Connection &from, const BarrierMessage &message) {
 
 void Coordinator::take(Link link, Connection &from,
                        const ExchangeMessage &message) {
-  Machine &machine = machines[static_cast<size_t>(from.machine)];
+  Machine &machine = machineOf(from);
   machine.exchange = message.number;
   machine.given = message.texts.empty() ? "" : message.texts.front();
   ExchangeMessage all{message.number, {}};
@@ -297,7 +248,7 @@ void Coordinator::take(Link link, Connection &, const WindowMessage &message) {
 
 void Coordinator::take(Link link, Connection &from,
                        const ReportsMessage &message) {
-  Machine &machine = machines[static_cast<size_t>(from.machine)];
+  Machine &machine = machineOf(from);
   for (const ReportsMessage::Part &part : message.parts) {
     if (machine.line.size() + part.text.size() > longestReport)
       return refuse(link, "a rank's report is too long", Error::Fault::Rank);
@@ -329,44 +280,40 @@ void Coordinator::drop(Link link) {
   actions.push_back({link, std::nullopt});
 }
 
+void Coordinator::fail(const MachineFailure &failure) {
+  if (!first || failure.signal)
+    first = failure;
+  if (!options.startsAgain || failure.signal)
+    return giveUp(failure.error);
+  current = Phase::Failed;
+  sendToAll(FailMessage{*first, false});
+}
+
+void Coordinator::giveUp(const Error &error) {
+  if (current == Phase::Over || current == Phase::Done)
+    return;
+  current = Phase::Over;
+  refused = RefuseMessage{error.message, error.fault};
+  MachineFailure last = first.value_or(MachineFailure());
+  last.error = error;
+  sendToEverybody(FailMessage{last, true});
+}
+
 void Coordinator::refuseAll(const Error &error) {
   current = Phase::Over;
   refused = RefuseMessage{error.message, error.fault};
-  sendToAll(*refused);
-}
-
-void Coordinator::fail(const MachineFailure &first) {
-  current = Phase::Over;
-  refused = RefuseMessage{first.error.message, first.error.fault};
-  sendToAll(FailMessage{first});
-}
-
-void Coordinator::tellMissing() {
-  std::vector<size_t> missing;
-  for (size_t machine = 0; machine < machines.size(); ++machine)
-    if (!machines[machine].isThere)
-      missing.push_back(machine);
-  constexpr size_t most = 16;
-  size_t shown = std::min(most, missing.size());
-  refuseAll(Error{
-      fmt::format(
-          "{} of {} machines have not come within {} s: machine{} {}{}; "
-          "look whether they were started, and whether they reach this "
-          "one (--rendezvous); --join-timeout gives them more time",
-          missing.size(), machines.size(),
-          std::chrono::duration_cast<std::chrono::seconds>(options.joinTimeout)
-              .count(),
-          missing.size() == 1 ? "" : "s",
-          fmt::join(missing.begin(), missing.begin() + ptrdiff_t(shown), ", "),
-          missing.size() > most
-              ? fmt::format(" and {} more", missing.size() - most)
-              : ""),
-      Error::Fault::Rank});
+  sendToEverybody(*refused);
 }
 
 void Coordinator::sendToAll(const Message &message) {
   for (const auto &[link, connection] : links)
-    if (connection.machine >= 0)
+    if (hasPlace(connection))
+      actions.push_back({link, message});
+}
+
+void Coordinator::sendToEverybody(const Message &message) {
+  for (const auto &[link, connection] : links)
+    if (connection.joined)
       actions.push_back({link, message});
 }
 

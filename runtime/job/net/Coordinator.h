@@ -27,11 +27,21 @@ public:
 
   struct Options {
     int machines = 1;
+    /// Machines with the numbers that follow, which wait until they are needed
+    /// in the place of another one.
+    int spares = 0;
     bool allowMixedCpus = false;
     /// The machines share the ranks of one plan out, and are told of each
     /// other's.
     bool sharesRanks = false;
+    /// A failure may be followed by another start (`startAgain`).
+    bool startsAgain = false;
     Time joinTimeout = std::chrono::seconds(300);
+    /// How long another start waits for a machine that is lost.
+    Time rejoinTimeout = std::chrono::seconds(300);
+    /// For how many machines there are plans with which those that are left may
+    /// go on after that.
+    std::vector<int> fewer = {};
   };
   Coordinator(const Options &options, Time now);
 
@@ -55,10 +65,19 @@ public:
   enum class Phase {
     Gathering, // machines are missing
     Running,
-    Over, // refused, or failed
-    Done  // all ranks of all machines have ended well
+    Failed, // ranks are being ended; `startAgain` or `giveUp` follows
+    Over,   // refused, or failed for good
+    Done    // all ranks of all machines have ended well
   };
   Phase phase() const { return current; }
+
+  /// After a failure: all nodes are called to another start, with this
+  /// incarnation. It begins once each machine has joined again, or another one
+  /// in its place. Does nothing once the job is over.
+  void startAgain(uint64_t incarnation, Time now);
+  /// The job ends with this error.
+  void giveUp(const Error &error);
+
   /// The ranks of a machine, as far as it has told of them.
   std::vector<RemoteRank> ranksOf(int machine) const;
   /// How long ranks of other machines than the rank's have waited for it, as
@@ -80,6 +99,7 @@ private:
     std::string address;
     NodeStatement statement;
     bool isThere = false, isDone = false;
+    bool isAnnounced = false; // that it is waited for
     std::vector<RemoteRank> ranks;
     std::map<uint32_t, uint64_t> awaited; // by rank of another machine
     uint32_t barrier = 0;  // the latest that its ranks have come to
@@ -91,7 +111,12 @@ private:
     Claim claim;
     std::string address;
     Silence silence;
-    int machine = -1; // -1: it has not joined
+    int machine = -1; // whose place it has; -1: it has none
+    std::optional<JoinMessage> joined = {}; // none: it has not joined
+    Time since = {};                        // it joined
+    /// It has been called to the start for which machines gather, and has not
+    /// joined that yet.
+    bool isCalled = false;
   };
 
   void take(Link link, Connection &from, const JoinMessage &message);
@@ -109,8 +134,38 @@ private:
   template <class Other>
   void take(Link link, Connection &from, const Other &message);
 
+  static bool isForAll(const Message &message);
+  /// True if the node is a machine of the current start.
+  static bool hasPlace(const Connection &from) {
+    return from.machine >= 0 && !from.isCalled;
+  }
+  Machine &machineOf(const Connection &from) {
+    return machines[static_cast<size_t>(from.machine)];
+  }
+
+  // How machines come together (CoordinatorPlaces.cpp).
+
   /// Why the node cannot be the machine that it says; empty if it can.
-  std::string refusalOf(const Connection &from) const;
+  std::string refusalOf(Link link, const Connection &from) const;
+  /// Fails if the node disagrees with the machines that are there.
+  Result<void> checkJoined(const Connection &from) const;
+  /// Gives places that are free to nodes that wait for one, and begins a start
+  /// once all have one.
+  void fillPlaces();
+  /// The node that gets the place, if there is one now. With `isLast` a spare
+  /// gets it also at the first start.
+  std::optional<Link> nodeFor(int machine, bool isLast) const;
+  /// True if the node that has had the place is still to join.
+  bool isToCome(int machine) const;
+  void seat(Link link, int machine);
+  /// What time brings: machines that have not come, and nodes that wait in
+  /// vain.
+  void lookForPlaces();
+  void tellMissing();
+  /// Lets those that are there go on as another job, if there is a plan for so
+  /// many.
+  bool goOnWithFewer();
+
   void refuse(Link link, const std::string &reason,
               Error::Fault fault = Error::Fault::Input);
   /// The link's connection is to be closed, and nothing of it counts any more.
@@ -118,8 +173,10 @@ private:
   void start();
   void fail(const MachineFailure &failure);
   void refuseAll(const Error &error);
-  void tellMissing();
+  /// To the machines of the current start.
   void sendToAll(const Message &message);
+  /// To those that wait for a place or for a start as well.
+  void sendToEverybody(const Message &message);
   void sendOrder();
   /// Tells all where some of the ranks are: of very many, in turn.
   void sendRanks();
@@ -132,6 +189,8 @@ private:
   std::vector<Machine> machines;
   FrontierRounds rounds;
   FrontierOrder lastOrder;
+  uint32_t starts = 0;                  // so far
+  std::optional<MachineFailure> first;  // failure of the latest start
   std::optional<RefuseMessage> refused; // why the job is over
   std::vector<Action> actions;
   std::deque<std::string> told, log;

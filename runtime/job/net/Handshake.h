@@ -50,6 +50,8 @@ public:
                        std::vector<uint8_t> &reply);
   /// True once the node has proved that it has the key.
   bool isDone() const { return stage == Stage::Done; }
+  /// The one that the node was told.
+  uint64_t drawn() const { return incarnation; }
 
   /// After that: what it said, the stream of its messages, and the bytes that
   /// have come after its proof.

@@ -144,6 +144,79 @@ Result<void> Network::finish(const std::function<bool()> &isInterrupted) {
       "interrupted while the ranks of other machines were waited for");
 }
 
+uint32_t Network::starts() const {
+  std::lock_guard lock(mutex);
+  return node.starts();
+}
+
+Result<void> Network::startAgain(const std::function<bool()> &isInterrupted) {
+  std::unique_lock lock(mutex);
+  if (coordinator) {
+    sendOwn();
+    drawRandom({reinterpret_cast<uint8_t *>(&drawn), sizeof(drawn)});
+    coordinator->startAgain(drawn, Network::now());
+    server->setIncarnation(drawn);
+    wake();
+  }
+  auto wait = [&](auto &&condition) -> Result<void> {
+    for (;;) {
+      if (Result<void> goesOn = notOver(); !goesOn)
+        return goesOn;
+      if (condition())
+        return {};
+      lock.unlock();
+      bool isOver = isInterrupted();
+      lock.lock();
+      if (isOver)
+        return Error{"interrupted before all ranks were started again",
+                     Error::Fault::Rank};
+      changed.wait_for(lock, 100ms);
+    }
+  };
+  if (Result<void> called = wait([&] { return node.isCalledAgain(); }); !called)
+    return called;
+  node.startAgain();
+  wake();
+  return wait([&] { return node.phase() == Node::Phase::Running; });
+}
+
+std::optional<OtherMachines::Fewer> Network::fewer() const {
+  std::lock_guard lock(mutex);
+  if (!node.fewer())
+    return std::nullopt;
+  return Fewer{int(node.fewer()->machines), int(node.fewer()->machine)};
+}
+
+Result<void> Network::notOver() const {
+  if (!node.isOver())
+    return {};
+  if (node.phase() == Node::Phase::Done)
+    return Error{"the job is done", Error::Fault::Rank};
+  if (const std::optional<MachineFailure> &last = node.failure()) {
+    std::string name = describe(last->machine);
+    bool isNamed = last->machine == node.place() ||
+                   last->error.message.starts_with("machine ");
+    return last->error.saying(
+        isNamed ? last->error.message
+                : fmt::format("{}: {}", name, last->error.message));
+  }
+  return *node.refusal();
+}
+
+void Network::end(const MachineFailure &why) {
+  {
+    std::lock_guard lock(mutex);
+    if (!coordinator)
+      node.leave(why);
+    else {
+      node.fail(why);
+      sendOwn();
+      coordinator->giveUp(why.error);
+    }
+  }
+  wake();
+}
+
 Result<void> Network::await(std::unique_lock<std::mutex> &lock,
                             const std::function<bool()> &condition,
                             const std::function<bool()> &isInterrupted,
@@ -169,10 +242,12 @@ Result<std::unique_ptr<Machines>> Machines::join(const JoinOptions &options) {
       size_t(options.machines) > MessageBounds::machines)
     return Error{fmt::format("a job has 1 to {} machines, not {}",
                              MessageBounds::machines, options.machines)};
-  if (options.machine < 0 || options.machine >= options.machines)
+  if (options.machine < 0 ||
+      options.machine >= options.machines + options.spares)
     return Error{fmt::format("there is no machine {} among {}: they are "
                              "numbered from 0",
-                             options.machine, options.machines)};
+                             options.machine,
+                             options.machines + options.spares)};
   if (options.statement.ranks > MessageBounds::ranks)
     return Error{fmt::format("a machine of a job starts at most {} ranks, not "
                              "{}",
@@ -182,6 +257,8 @@ Result<std::unique_ptr<Machines>> Machines::join(const JoinOptions &options) {
     return opened.error();
   if (Result<void> started = network->awaitStart(); !started)
     return started.error();
+  if (network->starts() == 0) // a spare that nobody needed
+    return std::unique_ptr<Machines>();
   return std::unique_ptr<Machines>(std::move(network));
 }
 

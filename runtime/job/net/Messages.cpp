@@ -49,6 +49,7 @@ void fields(Archive &archive, NodeStatement &statement) {
   archive.text(statement.cpu, Bounds::words);
   archive.text(statement.settings, Bounds::words);
   archive.text(statement.data, Bounds::word);
+  archive.text(statement.resumed, Bounds::word);
   archive.integer(statement.ranks);
   archive.integer(statement.memory);
   archive.integer(statement.openFiles);
@@ -62,6 +63,8 @@ void fields(Archive &archive, JoinMessage &message) {
 
 template <class Archive>
 void fields(Archive &archive, StartMessage &message) {
+  archive.integer(message.machine);
+  archive.integer(message.start);
   archive.list(message.machines, Bounds::machines, 28,
                [](auto &each, StartMessage::Machine &machine) {
                  each.text(machine.address, Bounds::word);
@@ -128,6 +131,10 @@ void fields(Archive &archive, FailMessage &message) {
   archive.integer(message.failure.rank);
   archive.text(message.failure.error.message, Bounds::text);
   fault(archive, message.failure.error.fault);
+  archive.flag(message.failure.fromOutside);
+  archive.integer(message.failure.signal);
+  archive.integer(message.failure.begun);
+  archive.flag(message.isFinal);
 }
 
 template <class Archive>
@@ -184,6 +191,17 @@ void fields(Archive &archive, ExchangeMessage &message) {
       [](auto &each, std::string &text) { each.text(text, Bounds::text); });
 }
 
+template <class Archive>
+void fields(Archive &archive, AgainMessage &message) {
+  archive.integer(message.incarnation);
+}
+
+template <class Archive>
+void fields(Archive &archive, FewerMessage &message) {
+  archive.integer(message.machines);
+  archive.integer(message.machine);
+}
+
 template <size_t... index>
 Result<Message> decodeOneOf(uint16_t kind, std::span<const uint8_t> body,
                             std::index_sequence<index...>) {
@@ -213,7 +231,8 @@ const char *nameOfKind(uint16_t kind) {
       "JoinMessage",      "StartMessage",  "RefuseMessage",  "NodePulse",
       "CoordinatorPulse", "PingMessage",   "PongMessage",    "FailMessage",
       "TellMessage",      "StopMessage",   "DoneMessage",    "RanksMessage",
-      "BarrierMessage",   "WindowMessage", "ReportsMessage", "ExchangeMessage"};
+      "BarrierMessage",   "WindowMessage", "ReportsMessage", "ExchangeMessage",
+      "AgainMessage",     "FewerMessage"};
   static_assert(std::size(names) == numKinds);
   return kind >= 1 && kind <= numKinds ? names[kind - 1] : "unknown message";
 }

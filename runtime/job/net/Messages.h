@@ -40,6 +40,8 @@ struct JoinMessage {
 
 /// All machines are there and agree: the ranks may start.
 struct StartMessage {
+  uint32_t machine = 0; // whose place the node has
+  uint32_t start = 1;   // how many there were, this one included
   struct Machine {
     std::string address;
     uint32_t firstRank = 0, ranks = 0;
@@ -98,10 +100,13 @@ struct PongMessage {
   bool operator==(const PongMessage &) const = default;
 };
 
-/// The job is over: from a node what has failed there, from the coordinator
-/// what has failed first.
+/// The ranks are to end: from a node what has failed there, from the
+/// coordinator what has failed first.
 struct FailMessage {
   MachineFailure failure;
+  /// The job is over. Otherwise machine 0 is still to decide whether there is
+  /// another start.
+  bool isFinal = true;
 
   bool operator==(const FailMessage &) const = default;
 };
@@ -178,12 +183,32 @@ struct ExchangeMessage {
   bool operator==(const ExchangeMessage &) const = default;
 };
 
+/// From the coordinator: all machines start again once they have joined again.
+/// It is the last message of its incarnation in both directions; those that
+/// follow are of the new one.
+struct AgainMessage {
+  uint64_t incarnation = 0;
+
+  bool operator==(const AgainMessage &) const = default;
+};
+
+/// From the coordinator: nobody has come in the place of those that are lost,
+/// and the others go on with a plan for fewer machines, as another job.
+struct FewerMessage {
+  uint32_t machines = 0;
+  uint32_t machine =
+      0; // which one the node is; none of them from `machines` on
+
+  bool operator==(const FewerMessage &) const = default;
+};
+
 /// The kind of a message is its place in this list, counted from 1.
-using Message = std::variant<JoinMessage, StartMessage, RefuseMessage,
-                             NodePulse, CoordinatorPulse, PingMessage,
-                             PongMessage, FailMessage, TellMessage, StopMessage,
-                             DoneMessage, RanksMessage, BarrierMessage,
-                             WindowMessage, ReportsMessage, ExchangeMessage>;
+using Message =
+    std::variant<JoinMessage, StartMessage, RefuseMessage, NodePulse,
+                 CoordinatorPulse, PingMessage, PongMessage, FailMessage,
+                 TellMessage, StopMessage, DoneMessage, RanksMessage,
+                 BarrierMessage, WindowMessage, ReportsMessage, ExchangeMessage,
+                 AgainMessage, FewerMessage>;
 inline constexpr uint16_t numKinds = std::variant_size_v<Message>;
 
 /// A name for reports: "NodePulse".

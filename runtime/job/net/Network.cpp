@@ -49,8 +49,14 @@ Result<void> Network::open() {
                                  [this](const auto &line) { log(line); }));
     server.emplace(std::move(opened));
     coordinator.emplace(
-        Coordinator::Options{options.machines, options.allowMixedCpus,
-                             options.sharesRanks, options.joinTimeout},
+        Coordinator::Options{.machines = options.machines,
+                             .spares = options.spares,
+                             .allowMixedCpus = options.allowMixedCpus,
+                             .sharesRanks = options.sharesRanks,
+                             .startsAgain = options.startsAgain,
+                             .joinTimeout = options.joinTimeout,
+                             .rejoinTimeout = options.rejoinTimeout,
+                             .fewer = options.fewer},
         begun);
     coordinator->arrived(Coordinator::ownLink, claim, "", begun);
     node.connected(options.bindAddress, begun);
@@ -119,8 +125,7 @@ void Network::work() {
   Time now = Network::now();
   if (server)
     server->serve(*coordinator, now);
-  if (client && node.phase() != Node::Phase::Failed &&
-      node.phase() != Node::Phase::Done)
+  if (client && !node.isOver())
     client->serve(node, now);
   // Everything that has come was read above, so a machine that seems silent
   // now is silent.
@@ -135,20 +140,23 @@ void Network::work() {
   exchange(now);
   takeFromOthers();
   // A node that is over closes at once, and so lets machine 0 end.
-  bool isLast =
-      node.phase() == Node::Phase::Done || node.phase() == Node::Phase::Failed;
   if (client && client->isOpen() &&
-      (!node.hasConnection() || (isLast && client->isFlushed())))
+      (!node.hasConnection() || (node.isOver() && client->isFlushed())))
     client->close();
-  if (all.empty() && !node.machines().empty()) {
-    for (const StartMessage::Machine &each : node.machines())
-      all.push_back({each.address, int(each.firstRank), int(each.ranks),
-                     each.memory, each.openFiles});
-    // Machine 0 does not know by which of its addresses others reach it.
-    if (client && all[0].address.empty())
-      all[0].address = client->address();
-  }
   spread();
+}
+
+void Network::learnMachines() {
+  if (allStarts == node.starts())
+    return;
+  allStarts = node.starts();
+  all.clear();
+  for (const StartMessage::Machine &each : node.machines())
+    all.push_back({each.address, int(each.firstRank), int(each.ranks),
+                   each.memory, each.openFiles});
+  // Machine 0 does not know by which of its addresses others reach it.
+  if (client && all[0].address.empty())
+    all[0].address = client->address();
 }
 
 void Network::sendBarrier() {
@@ -197,8 +205,14 @@ void Network::takeFromOthers() {
   job->setClockOffset(node.clockOffset().count());
 }
 
+void Network::sendOwn() {
+  for (const Message &message : node.takeMessages())
+    coordinator->received(Coordinator::ownLink, message, Network::now());
+}
+
 void Network::exchange(Time now) {
   if (client) {
+    learnMachines();
     for (const Message &message : node.takeMessages())
       client->send(message, node, now);
     return;
@@ -222,6 +236,7 @@ void Network::exchange(Time now) {
     if (up.empty() && down.empty())
       break;
   }
+  learnMachines();
   for (const std::string &line : coordinator->takeLog())
     log(line);
 }
@@ -231,7 +246,7 @@ void Network::spread() {
   if (!first || !job || hasSpread)
     return;
   hasSpread = true;
-  job->abort(first->machine == options.machine
+  job->abort(first->machine == node.place()
                  ? first->error.message
                  : fmt::format("{}: {}", describe(first->machine),
                                first->error.message));
@@ -282,12 +297,12 @@ bool Network::isOver(Time now) const {
 Result<void> Network::awaitStart() {
   std::unique_lock lock(mutex);
   for (;;) {
-    if (node.refusal())
-      return *node.refusal();
     if (client && client->fatal())
       return *client->fatal();
-    if (!all.empty())
+    if (allStarts > 0 || node.phase() == Node::Phase::Done)
       return {};
+    if (Result<void> goesOn = notOver(); !goesOn)
+      return goesOn;
     // Once it is connected, the coordinator decides how long others may take.
     if (client && !client->isOpen() &&
         Network::now() - begun >= options.joinTimeout)

@@ -58,7 +58,7 @@ public:
   Result<void> awaitStart();
 
   int machines() const override { return options.machines; }
-  int machine() const override { return options.machine; }
+  int machine() const override { return node.place(); }
   std::string describe(int machine) const override {
     size_t number = static_cast<size_t>(machine);
     return nameOfMachine(machine,
@@ -80,6 +80,10 @@ public:
     std::lock_guard lock(mutex);
     return client ? client->incarnation() : drawn;
   }
+  uint32_t starts() const override;
+  Result<void> startAgain(const std::function<bool()> &isInterrupted) override;
+  std::optional<Fewer> fewer() const override;
+  void end(const MachineFailure &why) override;
   void fail(const MachineFailure &failure) override;
   std::optional<MachineFailure> failure() const override;
   std::optional<MachineFailure> awaitFailure() override;
@@ -109,6 +113,12 @@ private:
   /// Carries messages between the coordinator, the sockets and this machine's
   /// own node.
   void exchange(Time at);
+  /// The same of what this machine's own node has said, to its own coordinator.
+  void sendOwn();
+  /// Takes over who the machines of a start are.
+  void learnMachines();
+  /// Fails, with the reason, once the job is over.
+  Result<void> notOver() const;
   /// Ends this machine's ranks once another machine has failed.
   void spread();
   std::vector<RemoteRank> look() const;
@@ -142,7 +152,8 @@ private:
   std::optional<Server> server;
   std::optional<Client> client;
   Descriptor waker;
-  std::vector<Peer> all;
+  std::vector<Peer> all;  // changes while the launcher waits for a start
+  uint32_t allStarts = 0; // of which start they are
   JobControl *job = nullptr;
   std::unique_ptr<JobGate> gate;
   std::span<std::byte> window;

@@ -18,11 +18,16 @@ Node::Node(int machine, const NodeStatement &statement, Time now)
     : machine(machine), statement(statement), now(now), next(now),
       silence(now) {}
 
-void Node::connected(const std::string &address, Time time) {
+void Node::connected(const std::string &own, Time time) {
   now = time;
   isConnected = true;
   silence = Silence(now);
   offset = {};
+  address = own;
+  join();
+}
+
+void Node::join() {
   messages.push_back(JoinMessage{statement, address});
   next = now;
 }
@@ -32,11 +37,11 @@ void Node::disconnected(const std::string &why, Time time) {
   if (!std::exchange(isConnected, false))
     return;
   messages.clear();
-  if (current == Phase::Running)
-    end(own ? *own
-            : MachineFailure{
-                  0, -1,
-                  Error{"machine 0 is lost: " + why, Error::Fault::Rank}});
+  if (start == 0 && current == Phase::Joining)
+    return;
+  MachineFailure lost{
+      0, -1, Error{"machine 0 is lost: " + why, Error::Fault::Rank}, true};
+  end(own && current == Phase::Running ? *own : lost, true);
 }
 
 void Node::received(const Message &message, Time time) {
@@ -160,6 +165,14 @@ void Node::fail(const MachineFailure &failure) {
   messages.push_back(FailMessage{*own});
 }
 
+void Node::leave(const MachineFailure &why) {
+  if (current == Phase::Running)
+    return fail(why);
+  if (!isConnected || isOver())
+    return;
+  messages.push_back(FailMessage{why});
+}
+
 void Node::tell(const std::string &line) {
   if (told.size() >= mostToldLines)
     told.pop_front();
@@ -186,19 +199,39 @@ std::vector<BarrierMessage> Node::takeBarriers() {
   return std::exchange(over, {});
 }
 
+void Node::startAgain() {
+  if (!std::exchange(isCalled, false))
+    return;
+  // Nothing that was said before is of the new start.
+  messages.clear();
+  reports.clear();
+  ranksOfAll.clear();
+  over.clear();
+  own.reset();
+  first.reset();
+  follower = {};
+  exchanges = 0;
+  lastExchange = {};
+  nextRank = 0;
+  current = Phase::Joining;
+  join();
+}
+
 void Node::take(const StartMessage &message) {
   if (current != Phase::Joining)
     return;
+  machine = static_cast<int>(message.machine);
+  start = message.start;
   all = message.machines;
   current = Phase::Running;
 }
 
 void Node::take(const RefuseMessage &message) {
   refused = Error{message.reason, message.fault};
-  if (current == Phase::Running)
-    end({0, -1, *refused});
-  else if (current == Phase::Joining)
-    current = Phase::Failed;
+  if (current != Phase::Joining)
+    return end({0, -1, *refused}, true);
+  current = Phase::Failed; // nothing has failed
+  isFinal = true;
 }
 
 void Node::take(const CoordinatorPulse &pulse) {
@@ -211,10 +244,31 @@ void Node::take(const PongMessage &message) {
   offset.add(Time(message.sent), Time(message.at), now);
 }
 
-void Node::take(const FailMessage &message) { end(message.failure); }
+void Node::take(const FailMessage &message) {
+  end(message.failure, message.isFinal);
+}
 
+void Node::take(const AgainMessage &) {
+  if (isOver())
+    return;
+  isCalled = true;
+  // Without ranks there is nothing to end.
+  if (current == Phase::Joining)
+    startAgain();
+}
+
+void Node::take(const FewerMessage &message) {
+  if (isOver())
+    return;
+  left = message;
+  refused = Error{"the job goes on with fewer machines", Error::Fault::Rank};
+  current = Phase::Failed;
+  isFinal = true;
+}
+
+/// A node that waits for a place is done with the others.
 void Node::take(const DoneMessage &) {
-  if (current == Phase::Running)
+  if (current != Phase::Failed)
     current = Phase::Done;
 }
 
@@ -230,11 +284,12 @@ void Node::take(const Other &) {
   disconnected("it sent what no coordinator sends", now);
 }
 
-void Node::end(const MachineFailure &failure) {
-  if (current == Phase::Failed || current == Phase::Done)
+void Node::end(const MachineFailure &failure, bool forGood) {
+  if (isOver() || (current == Phase::Failed && !forGood))
     return;
   first = failure;
   current = Phase::Failed;
+  isFinal = forGood;
 }
 
 } // namespace polyrank::runtime::net

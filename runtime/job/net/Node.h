@@ -25,8 +25,8 @@ public:
   /// The coordinator has been reached, and has proved that it has the key.
   /// `address` is this machine's own one.
   void connected(const std::string &address, Time now);
-  /// The connection is gone. A node that has begun fails; before that it may be
-  /// connected again.
+  /// The connection is gone. A node that has begun fails for good; before that
+  /// it may be connected again.
   void disconnected(const std::string &why, Time now);
   void received(const Message &message, Time now);
   /// To be called at least every half second, after what has come was read.
@@ -50,6 +50,8 @@ public:
   void setGate(FrontierGate *gate);
   /// A failure of this machine. The coordinator answers which one was first.
   void fail(const MachineFailure &failure);
+  /// The run of this machine is over, while the job may start again without it.
+  void leave(const MachineFailure &why);
   void tell(const std::string &line);
   void requestStop(int signal);
   /// What a rank here reports to machine 0.
@@ -60,6 +62,9 @@ public:
   void exchange(const std::string &text);
   /// The ranks have ended well; `begun` is the latest step of them.
   void finish(uint64_t begun);
+  /// The ranks have ended, and the node joins the start for which the
+  /// coordinator has called.
+  void startAgain();
 
   enum class Phase {
     Joining, // machines are missing
@@ -68,9 +73,24 @@ public:
     Done    // all ranks of all machines have ended well
   };
   Phase phase() const { return current; }
+  /// True once the job is over: after a failure machine 0 may call for another
+  /// start until then.
+  bool isOver() const {
+    return current == Phase::Done || (current == Phase::Failed && isFinal);
+  }
+  /// True once the coordinator has called for another start, until
+  /// `startAgain`.
+  bool isCalledAgain() const { return isCalled; }
+  /// The place that the coordinator has given to this node: before the first
+  /// start the one for which it asks.
+  int place() const { return machine; }
+  /// How many starts there were, the latest included.
+  uint32_t starts() const { return start; }
   bool hasConnection() const { return isConnected; }
   const std::optional<MachineFailure> &failure() const { return first; }
   const std::optional<Error> &refusal() const { return refused; }
+  /// Set if the job is over because fewer machines go on as another one.
+  const std::optional<FewerMessage> &fewer() const { return left; }
   /// What has come of the ranks of all machines, and the barriers that are
   /// over; taken once.
   std::vector<RanksMessage> takeRanks();
@@ -97,7 +117,11 @@ private:
   template <class Other>
   void take(const Other &message);
 
-  void end(const MachineFailure &failure);
+  void take(const AgainMessage &message);
+  void take(const FewerMessage &message);
+  /// The ranks are to end, and `forGood` the job is over.
+  void end(const MachineFailure &failure, bool forGood);
+  void join();
   NodePulse pulse(const std::vector<RemoteRank> &ranks,
                   const std::vector<NodePulse::Awaited> &awaited);
   /// Sends what was told, as far as one message takes it.
@@ -107,15 +131,19 @@ private:
 
   int machine;
   NodeStatement statement;
+  std::string address; // of this machine
   Time now, next;
   Phase current = Phase::Joining;
-  bool isConnected = false;
+  bool isConnected = false, isCalled = false;
+  bool isFinal = false; // in the phase Failed
+  uint32_t start = 0;   // the latest
   Silence silence;
   ClockOffset offset;
   FrontierFollower follower;
   FrontierGate *gate = nullptr;
   std::optional<MachineFailure> own, first;
   std::optional<Error> refused;
+  std::optional<FewerMessage> left;
   std::vector<StartMessage::Machine> all;
   std::vector<Message> messages;
   std::deque<std::string> told;

@@ -60,6 +60,10 @@ Result<void> checkAgreement(int machine, const NodeStatement &statement,
   if (statement.data != others.data)
     return differ("the fingerprint of the data", statement.data, others.data,
                   "let both read the same data");
+  if (statement.resumed != others.resumed && !statement.resumed.empty() &&
+      !others.resumed.empty())
+    return differ("the checkpoint to resume from", statement.resumed,
+                  others.resumed, "let both resume from the same one");
   if (statement.cpu != others.cpu && !allowMixedCpus)
     return differ("what the CPU alone has", missing(statement.cpu, others.cpu),
                   missing(others.cpu, statement.cpu),

@@ -11,16 +11,18 @@
 namespace polyrank::runtime::net {
 
 /// The version of the protocol between machines.
-inline constexpr uint32_t netProtocol = 2;
+inline constexpr uint32_t netProtocol = 3;
 
 /// What must be alike on all machines, and what is said for reports.
 struct NodeStatement {
   uint32_t protocol = netProtocol;
-  std::string version;    // of the program; support/Version.h
-  uint64_t plan = 0;      // hash of the plan
-  std::string cpu;        // the features that change results, joined by ','
-  std::string settings;   // options that decide what ranks compute: "steps=100"
-  std::string data;       // fingerprint of the data; empty: it may differ
+  std::string version;  // of the program; support/Version.h
+  uint64_t plan = 0;    // hash of the plan
+  std::string cpu;      // the features that change results, joined by ','
+  std::string settings; // options that decide what ranks compute: "steps=100"
+  std::string data;     // fingerprint of the data; empty: it may differ
+  /// The checkpoint from which the ranks begin; empty: machine 0 says it.
+  std::string resumed;
   uint32_t ranks = 0;     // that this machine starts
   uint64_t memory = 0;    // bytes that its ranks may use; said, not compared
   uint64_t openFiles = 0; // limit of open files of a process; said as well

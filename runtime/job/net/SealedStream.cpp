@@ -37,10 +37,12 @@ std::vector<uint8_t> SealedStream::seal(const Message &message) {
   writer.integer(static_cast<uint32_t>(body.size()));
   writer.integer(static_cast<uint16_t>(message.index() + 1));
   writer.integer(uint16_t(0));
-  writer.integer(incarnation);
+  writer.integer(current);
   writer.integer(sent++);
   writer.raw(body);
   writer.raw(sending.mac({writer.bytes}));
+  if (const auto *again = std::get_if<AgainMessage>(&message))
+    current = again->incarnation;
   return std::move(writer.bytes);
 }
 
@@ -83,12 +85,14 @@ Result<void> SealedStream::take(std::span<const uint8_t> frame,
                                "repeated, left out or swapped",
                                header.counter, received));
   ++received;
-  if (header.incarnation != incarnation)
+  if (header.incarnation != current)
     return {};
   Result<Message> message =
       decode(header.kind, sealed.subspan(FrameHeader::size));
   if (!message)
     return message.error();
+  if (const auto *again = std::get_if<AgainMessage>(&*message))
+    current = again->incarnation;
   into.push_back(*std::move(message));
   return {};
 }

@@ -27,7 +27,7 @@ class SealedStream {
 public:
   SealedStream(const JobKey &sending, const JobKey &receiving,
                uint64_t incarnation)
-      : sending(sending), receiving(receiving), incarnation(incarnation) {}
+      : sending(sending), receiving(receiving), current(incarnation) {}
 
   /// The bytes of a message, to be sent in the order of the calls.
   std::vector<uint8_t> seal(const Message &message);
@@ -40,15 +40,17 @@ public:
                        std::vector<Message> &into);
 
   /// Messages of any other incarnation are dropped from now on, and what is
-  /// sealed is of this one.
-  void setIncarnation(uint64_t now) { incarnation = now; }
+  /// sealed is of this one. An AgainMessage that is sealed or comes sets the
+  /// one that it names.
+  void setIncarnation(uint64_t now) { current = now; }
+  uint64_t incarnation() const { return current; }
 
 private:
   Result<void> take(std::span<const uint8_t> frame, const FrameHeader &header,
                     std::vector<Message> &into);
 
   JobKey sending, receiving;
-  uint64_t incarnation;
+  uint64_t current; // incarnation
   uint64_t sent = 0, received = 0;
   std::vector<uint8_t> rest; // an incomplete message
 };

@@ -182,6 +182,9 @@ Result<void> Server::take(Link link, Connection &connection,
     if (!taken || !connection.handshake->isDone())
       return taken;
     door.left(link);
+    // It is to come again, and be told the new incarnation.
+    if (connection.handshake->drawn() != incarnation)
+      return Error{"all machines start again meanwhile", Error::Fault::Rank};
     connection.stream = connection.handshake->stream();
     if (own.empty())
       own = localAddress(connection.socket).host();

@@ -38,6 +38,9 @@ public:
   void apply(const Coordinator::Action &action, Coordinator &coordinator,
              Time now);
 
+  /// Whoever comes from now on is told this incarnation.
+  void setIncarnation(uint64_t now) { incarnation = now; }
+
   /// The address of this machine to which the first node came.
   const std::string &ownAddress() const { return own; }
 

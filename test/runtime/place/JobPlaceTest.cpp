@@ -201,6 +201,22 @@ TEST(JobPlace, EachLauncherSaysIt) {
        {{"PET_NODE_RANK", "2"}, {"PET_NNODES", "4"}},
        {.rendezvous = "job-node-0-0.job:5"},
        " machine 2/4 local 0/1 task 2/4 at job-node-0-0.job:5"},
+      // Launchers count all machines, and options those without the spares.
+      {"a spare by options",
+       {},
+       {.machines = 2, .machine = 3, .spares = 2, .rendezvous = "a:5"},
+       " machine 3/2 local 0/1 task 3/2 at a:5"},
+      {"a spare of torchrun",
+       with(torchrun, {{"RANK", "2"},
+                       {"WORLD_SIZE", "3"},
+                       {"GROUP_RANK", "2"},
+                       {"GROUP_WORLD_SIZE", "3"}}),
+       {.machines = 2, .spares = 1, .rendezvous = "a:5"},
+       "torchrun machine 2/2 local 0/1 task 2/3 at a:5"},
+      {"a spare of Kubeflow",
+       {{"PET_NODE_RANK", "2"}, {"PET_NNODES", "4"}},
+       {.spares = 1, .rendezvous = "a:5"},
+       " machine 2/3 local 0/1 task 2/3 at a:5"},
   };
   for (const Row &row : rows) {
     Result<JobPlace> place = placeOf(row.variables, row.options);
@@ -296,6 +312,15 @@ TEST(JobPlace, MissingVariablesAreNamed) {
   // Who says everything needs no launcher that is whole.
   EXPECT_TRUE(placeOf(without(torchrun, "GROUP_RANK"),
                       {.machines = 2, .machine = 1, .rendezvous = "a"}));
+}
+
+TEST(JobPlace, SparesLeaveAtLeastTwoMachines) {
+  expectError(placeOf(step, {.spares = 1}),
+              {"--spares 1: of 2 machines that leaves 1", "start more"});
+  expectError(
+      placeOf({},
+              {.machines = 2, .machine = 3, .spares = 1, .rendezvous = "a"}),
+      {"--machine 3", "the machines have the numbers 0 to 2"});
 }
 
 TEST(JobPlace, ContradictionsAreNamed) {

@@ -30,9 +30,9 @@ TEST(Agreement, WhatDiffersIsNamedWithBothValues) {
             "machines 0 and 3 do not agree: the version of polyrank-run is "
             "0.1.0 on machine 0 and 0.2.0 on machine 3; install the same "
             "version on both");
-  EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 3; }),
-            "machines 0 and 3 do not agree: the protocol of polyrank-run is 2 "
-            "on machine 0 and 3 on machine 3; install the same version on "
+  EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 4; }),
+            "machines 0 and 3 do not agree: the protocol of polyrank-run is 3 "
+            "on machine 0 and 4 on machine 3; install the same version on "
             "both");
   EXPECT_EQ(disagreement([](NodeStatement &two) { two.ranks = 4; }),
             "machines 0 and 3 do not agree: the number of ranks is 2 on "
@@ -46,6 +46,14 @@ TEST(Agreement, WhatDiffersIsNamedWithBothValues) {
             "machines 0 and 3 do not agree: the fingerprint of the data is "
             "data on machine 0 and other on machine 3; let both read the same "
             "data");
+}
+
+TEST(Agreement, CheckpointsAreComparedWhereBothNameOne) {
+  EXPECT_EQ(disagreement([](NodeStatement &two) { two.resumed = "step 3"; }),
+            "machines 0 and 3 do not agree: the checkpoint to resume from is "
+            "none on machine 0 and step 3 on machine 3; let both resume from "
+            "the same one");
+  EXPECT_EQ(disagreement([](NodeStatement &two) { two.resumed = ""; }), "");
 }
 
 TEST(Agreement, CpusMayDifferIfThatIsAllowed) {

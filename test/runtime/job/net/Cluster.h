@@ -21,9 +21,13 @@ class Cluster {
 public:
   using Time = std::chrono::nanoseconds;
 
-  explicit Cluster(int machines, Coordinator::Options options = {})
-      : coordinator((options.machines = machines, options), now) {
-    for (int machine = 0; machine < machines; ++machine) {
+  /// `more` nodes have numbers that follow those of machines and spares.
+  explicit Cluster(int machines, Coordinator::Options options = {},
+                   int more = 0)
+      : machines(machines),
+        coordinator((options.machines = machines, options), now) {
+    for (int machine = 0; machine < machines + options.spares + more;
+         ++machine) {
       NodeStatement statement = exampleStatement();
       statement.memory += machine;
       nodes.push_back(std::make_unique<Node>(machine, statement, now));
@@ -35,19 +39,19 @@ public:
     return "10.0.0." + std::to_string(machine + 1);
   }
   /// Connects a machine, whose number may be another than its link's.
-  void connect(int link, int machine = -1, int machines = 0) {
+  void connect(int link, int machine = -1, int count = 0) {
     machine = machine < 0 ? link : machine;
-    machines = machines ? machines : int(nodes.size());
+    count = count ? count : machines;
     coordinator.arrived(link,
-                        {netProtocol, uint32_t(machine), uint32_t(machines), 1},
+                        {netProtocol, uint32_t(machine), uint32_t(count), 1},
                         link == 0 ? "" : addressOf(link), now);
     isOpen.insert(link);
     nodes[link]->connected(addressOf(link), now);
     run();
   }
   void connectAll() {
-    for (size_t machine = 0; machine < nodes.size(); ++machine)
-      connect(int(machine));
+    for (int machine = 0; machine < machines; ++machine)
+      connect(machine);
   }
   /// The connection breaks, which both ends see.
   void disconnect(int machine) {
@@ -55,6 +59,11 @@ public:
     coordinator.closed(machine, "connection reset", now);
     nodes[machine]->disconnected("connection reset", now);
     run();
+  }
+  /// Another process is started in the place of the machine.
+  void replace(int machine) {
+    isOpen.erase(machine);
+    nodes[machine] = std::make_unique<Node>(machine, statements[machine], now);
   }
   /// Messages of the machine are lost, in these directions.
   void cut(int machine, bool up = true, bool down = true) {
@@ -117,6 +126,7 @@ public:
   }
 
   Time now = std::chrono::hours(1);
+  int machines;
   Coordinator coordinator;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<NodeStatement> statements;

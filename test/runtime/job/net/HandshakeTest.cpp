@@ -148,10 +148,10 @@ TEST(Handshake, AnotherProtocolIsNamedOnBothSides) {
   std::vector<uint8_t> challenge, ignored;
   Result<void> taken = coordinator.receive(node.hello(), challenge);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, "it speaks protocol 3, and this machine 2");
+  EXPECT_EQ(taken.error().message, "it speaks protocol 4, and this machine 3");
   taken = node.receive(challenge, ignored);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, "it speaks protocol 2, and this machine 3: "
+  EXPECT_EQ(taken.error().message, "it speaks protocol 3, and this machine 4: "
                                    "install the same version on both");
   EXPECT_EQ(taken.error().fault, Error::Fault::Input);
 }

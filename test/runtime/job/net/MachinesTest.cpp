@@ -7,10 +7,13 @@
 #include "test/runtime/job/net/ExampleMessages.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fmt/format.h>
 #include <functional>
 #include <gtest/gtest.h>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace polyrank::runtime::net {
@@ -307,6 +310,133 @@ TEST_F(MachinesTest, AMachineThatLeavesIsLost) {
   EXPECT_NE(failure->error.message.find("is lost: "), std::string::npos);
   Result<void> finished = (*machines[0])->finish([] { return false; });
   EXPECT_FALSE(finished);
+}
+
+/// Machines that start again after a failure.
+class StartingAgain : public MachinesTest {
+protected:
+  JoinOptions againOf(int machine, int spares = 0) {
+    JoinOptions options = optionsOf(machine, 2);
+    options.sharesRanks = options.startsAgain = true;
+    options.spares = spares;
+    options.rejoinTimeout = 10s;
+    return options;
+  }
+  static Result<void> startAgain(Machines &machine) {
+    return machine.startAgain([] { return false; });
+  }
+  static std::string exchanged(Machines &machine) {
+    auto all = machine.exchange(std::to_string(machine.machine()),
+                                [] { return false; });
+    return all ? fmt::format("{}{}", (*all)[0], (*all)[1])
+               : all.error().message;
+  }
+};
+
+TEST_F(StartingAgain, TheNextStartHasAnIncarnationOfItsOwn) {
+  std::vector<Joined> machines = joinAll({againOf(0), againOf(1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  Machines &first = **machines[0], &second = **machines[1];
+  std::set<uint64_t> incarnations{first.incarnation()};
+  std::set<std::array<uint8_t, 32>> keys{first.sessionKey()};
+  for (int start = 2; start < 5; ++start) {
+    second.fail({1, 1, Error{"rank 1 died", Error::Fault::Rank}});
+    ASSERT_TRUE(first.awaitFailure());
+    std::thread other([&] {
+      ASSERT_TRUE(second.awaitFailure());
+      EXPECT_TRUE(startAgain(second));
+      EXPECT_EQ(exchanged(second), "01");
+    });
+    EXPECT_TRUE(startAgain(first));
+    EXPECT_EQ(exchanged(first), "01");
+    other.join();
+    EXPECT_EQ(first.starts(), uint32_t(start));
+    EXPECT_EQ(second.starts(), uint32_t(start));
+    EXPECT_EQ(first.incarnation(), second.incarnation());
+    EXPECT_EQ(first.sessionKey(), second.sessionKey());
+    incarnations.insert(first.incarnation());
+    keys.insert(first.sessionKey());
+    EXPECT_FALSE(first.failure());
+  }
+  EXPECT_EQ(incarnations.size(), 4u);
+  EXPECT_EQ(keys.size(), 4u);
+  *machines[1] = nullptr;
+}
+
+TEST_F(StartingAgain, AnotherProcessComesInThePlaceOfALostMachine) {
+  std::vector<Joined> machines = joinAll({againOf(0), againOf(1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  *machines[1] = nullptr;
+  ASSERT_TRUE((*machines[0])->awaitFailure());
+  EXPECT_TRUE((*machines[0])->failure()->fromOutside);
+  std::thread other([&] {
+    machines[1] = Machines::join(againOf(1));
+    ASSERT_TRUE(machines[1]) << machines[1].error().message;
+    EXPECT_EQ(exchanged(**machines[1]), "01");
+  });
+  EXPECT_TRUE(startAgain(**machines[0]));
+  EXPECT_EQ(exchanged(**machines[0]), "01");
+  other.join();
+  EXPECT_EQ((*machines[1])->incarnation(), (*machines[0])->incarnation());
+  *machines[1] = nullptr;
+}
+
+TEST_F(StartingAgain, ASpareHasThePlaceThatItTakes) {
+  std::vector<Joined> machines = joinAll({againOf(0, 1), againOf(1, 1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  std::thread other([&] {
+    Joined spare = Machines::join(againOf(2, 1));
+    ASSERT_TRUE(spare && *spare);
+    EXPECT_EQ((*spare)->machine(), 1);
+    EXPECT_EQ(exchanged(**spare), "01");
+  });
+  std::this_thread::sleep_for(100ms);
+  *machines[1] = nullptr;
+  ASSERT_TRUE((*machines[0])->awaitFailure());
+  EXPECT_TRUE(startAgain(**machines[0]));
+  EXPECT_EQ(exchanged(**machines[0]), "01");
+  other.join();
+}
+
+TEST_F(StartingAgain, ASpareThatNobodyNeedsGetsNoPlace) {
+  std::vector<Joined> machines = joinAll({againOf(0, 1), againOf(1, 1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  Joined spare = Error{"not yet"};
+  std::thread third([&] { spare = Machines::join(againOf(2, 1)); });
+  std::thread other(
+      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+  other.join();
+  third.join();
+  ASSERT_TRUE(spare) << spare.error().message;
+  EXPECT_FALSE(*spare);
+  *machines[1] = nullptr;
+}
+
+TEST_F(StartingAgain, WhatMachineZeroEndsIsOver) {
+  std::vector<Joined> machines = joinAll({againOf(0), againOf(1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  (*machines[1])->fail({1, 1, Error{"rank 1 died", Error::Fault::Rank}});
+  ASSERT_TRUE((*machines[1])->awaitFailure());
+  (*machines[0])->end({.error = Error{"it fails still", Error::Fault::Hang}});
+  Result<void> next = startAgain(**machines[1]);
+  ASSERT_FALSE(next);
+  EXPECT_EQ(next.error().message, "it fails still");
+  EXPECT_EQ(next.error().fault, Error::Fault::Hang);
+  EXPECT_FALSE(startAgain(**machines[0]));
+  *machines[1] = nullptr;
+}
+
+TEST_F(StartingAgain, TheWaitForOthersCanBeInterrupted) {
+  std::vector<Joined> machines = joinAll({againOf(0), againOf(1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  *machines[1] = nullptr;
+  ASSERT_TRUE((*machines[0])->awaitFailure());
+  auto started = (*machines[0])->startAgain([] { return true; });
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().message,
+            "interrupted before all ranks were started again");
 }
 
 TEST_F(MachinesTest, APortThatIsTakenIsAnErrorWithinASecond) {

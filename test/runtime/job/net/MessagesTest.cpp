@@ -70,8 +70,10 @@ TEST(Messages, CountsBeyondTheirBoundsAreRefused) {
 TEST(Messages, ValuesThatNoEnumerationHasAreRefused) {
   FailMessage fail{{0, 0, Error{"", Error::Fault::Input}}};
   std::vector<uint8_t> body = encode(fail);
+  size_t place = 4 + 4 + 4; // behind machine, rank and an empty text
+  ASSERT_EQ(body[place], uint8_t(Error::Fault::Input));
   for (uint8_t fault : {0, 7, 255}) { // faults are 1 to 6
-    body[body.size() - 4] = fault;
+    body[place] = fault;
     EXPECT_FALSE(decode(8, body)) << int(fault);
   }
   NodePulse pulse{{}, 0, {RemoteRank{}}};

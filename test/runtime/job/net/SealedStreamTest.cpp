@@ -122,6 +122,20 @@ TEST(SealedStream, MessagesOfAnotherIncarnationAreDropped) {
   EXPECT_EQ(taken(coordinator, ping(node, 3)), "0");
 }
 
+TEST(SealedStream, AnotherStartIsTheLastMessageOfItsIncarnation) {
+  SealedStream node = nodes(), coordinator = coordinators();
+  std::vector<uint8_t> old = ping(node, 1);
+  std::vector<uint8_t> bytes = coordinator.seal(AgainMessage{7});
+  std::vector<uint8_t> next = coordinator.seal(PongMessage{});
+  bytes.insert(bytes.end(), next.begin(), next.end());
+  EXPECT_EQ(coordinator.incarnation(), 7u);
+  // What the node has sent before it knew counts no more, but ends nothing.
+  EXPECT_EQ(taken(coordinator, old), "0");
+  EXPECT_EQ(taken(node, bytes), "2");
+  EXPECT_EQ(node.incarnation(), 7u);
+  EXPECT_EQ(taken(coordinator, ping(node, 2)), "1");
+}
+
 TEST(SealedStream, ALengthBeyondTheBoundIsRefusedBeforeItComes) {
   SealedStream coordinator = coordinators();
   std::vector<uint8_t> header(FrameHeader::size);
