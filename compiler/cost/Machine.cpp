@@ -41,8 +41,9 @@ double Machine::getBytesPerSecond() const {
 
 double Machine::getCommandTime(const CommandWork &work,
                                Type elementType) const {
-  return cost::getCommandTime(
-      work, reach.on(getFlopsPerSecond(elementType), getBytesPerSecond()));
+  // Only FLOPs have a type.
+  double rate = work.flops == 0 ? 1 : getFlopsPerSecond(elementType);
+  return cost::getCommandTime(work, reach.on(rate, getBytesPerSecond()));
 }
 
 LinkTime Machine::getLink(StringRef axis) const {

@@ -78,7 +78,7 @@ int64_t Durations::getOnDevice(Operation *op) const {
   if (isa<rank::SendOp, rank::RecvOp>(op))
     bytes *= 2;
   cost::CommandWork work{0, bytes};
-  Type type = Float32Type::get(op->getContext());
+  Type type; // of the FLOPs
   if (auto call = dyn_cast<rank::LibraryCallOp>(op)) {
     type = rank::getTensorType(op->getOperand(0).getType()).getElementType();
     work.flops = static_cast<double>(call.getFlops());
