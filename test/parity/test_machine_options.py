@@ -56,7 +56,7 @@ def test_a_key_that_is_not_there_and_restarts_are_refused_by_a_check_too(tmp_pat
     several = ("--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "10.0.0.1", "--check")
     assert "nowhere.key" in refusal(*several, "--key", tmp_path / "nowhere.key")
     tools.tool("run", "--new-key", tmp_path / "job.key")
-    assert "--restarts 2: the ranks of a job of several machines" in refusal(*several, "--key", tmp_path / "job.key", "--restarts", 2)
+    assert "--restarts 2: with --whole-plan each machine has checkpoints of its own" in refusal(*several, "--key", tmp_path / "job.key", "--restarts", 2)
 
 
 def test_an_interface_that_is_not_there_is_refused(monkeypatch):
