@@ -169,7 +169,7 @@ static constexpr double maxRounds = 4000, maxComparisons = 1e8,
                         nearEnough = 1.005;
 /// Rounds without a better packing before the search returns to the best, and
 /// before it ends.
-static constexpr int patience = 40, mostIdleRounds = 200;
+static constexpr int patience = 40, mostIdleRounds = 400;
 
 Packing
 polyrank::lowering::packBuffers(llvm::MutableArrayRef<PackedBuffer> buffers,
