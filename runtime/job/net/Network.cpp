@@ -228,11 +228,17 @@ void Network::exchange(Time now) {
     for (const Message &message : up)
       coordinator->received(Coordinator::ownLink, message, now);
     std::vector<Coordinator::Action> down = coordinator->takeActions();
-    for (const Coordinator::Action &action : down)
+    for (const Coordinator::Action &action : down) {
+      // Those that go on as another job come to this port at once. They must
+      // not find this job there, which would refuse them.
+      if (action.message &&
+          std::holds_alternative<FewerMessage>(*action.message))
+        server->stopListening();
       if (action.link != Coordinator::ownLink)
         server->apply(action, *coordinator, now);
       else if (action.message)
         node.received(*action.message, now);
+    }
     if (up.empty() && down.empty())
       break;
   }

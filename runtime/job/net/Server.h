@@ -38,6 +38,10 @@ public:
   void apply(const Coordinator::Action &action, Coordinator &coordinator,
              Time now);
 
+  /// Nobody comes from now on, and another server can have the port. The
+  /// connections stay.
+  void stopListening() { listeners.clear(); }
+
   /// Whoever comes from now on is told this incarnation.
   void setIncarnation(uint64_t now) { incarnation = now; }
 
