@@ -34,7 +34,7 @@ struct ProductCurve {
   friend bool operator==(const ProductCurve &, const ProductCurve &) = default;
 };
 
-/// What one device reaches.
+/// The rates that one device reaches.
 struct DeviceRates {
   double flopsPerSecond = 1, bytesPerSecond = 1;
   /// Picoseconds that the device needs for each kernel beside its bytes. What
@@ -46,8 +46,8 @@ struct DeviceRates {
   std::optional<ProductCurve> products = std::nullopt;
 };
 
-/// What a command does. Only library calls state FLOPs: the bytes of kernels
-/// take longer.
+/// The work of one command. Only library calls state FLOPs: the bytes of
+/// kernels take longer.
 struct CommandWork {
   double flops = 0, bytes = 0;
   std::optional<Product> product = std::nullopt;

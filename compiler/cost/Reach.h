@@ -1,5 +1,5 @@
-// What a machine file says beside the rates and links that each machine has:
-// launches, the host, the efficiency of products, the links of levels.
+// The numbers of a machine file beside the rates and links that each machine
+// has: launches, the host, the efficiency of products, the links of levels.
 
 #pragma once
 

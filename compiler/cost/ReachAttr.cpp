@@ -1,4 +1,4 @@
-// What a machine reaches, as an attribute.
+// Writes and reads the attribute `rank.reach`.
 
 #include "compiler/cost/ReachAttr.h"
 

@@ -10,7 +10,8 @@ namespace polyrank::cost {
 /// Returns null for a machine that states nothing of the kind.
 mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context,
                                  const Reach &reach);
-/// What `rank.reach` of the module around `op` says; nothing without it.
+/// Reads `rank.reach` of the module around `op`; without it all is at its
+/// default.
 Reach getReach(mlir::Operation *op);
 
 } // namespace polyrank::cost

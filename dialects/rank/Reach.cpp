@@ -4,21 +4,28 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "support/LinkLevel.h"
 
 using namespace mlir;
 using namespace polyrank;
 
 static bool isTime(Attribute attribute) {
-  auto number = dyn_cast<FloatAttr>(attribute);
+  auto number = dyn_cast_or_null<FloatAttr>(attribute);
   return number && number.getValueAsDouble() >= 0;
 }
 
 static bool isLevel(Attribute attribute) {
   auto level = dyn_cast<DictionaryAttr>(attribute);
-  return level && level.getAs<DenseI64ArrayAttr>("algorithms") &&
-         level.getAs<FloatAttr>("latency") &&
-         level.getAs<FloatAttr>("per_byte") &&
-         level.getAs<DenseF64ArrayAttr>("reached");
+  if (!level)
+    return false;
+  auto algorithms = level.getAs<DenseI64ArrayAttr>("algorithms");
+  auto reached = level.getAs<DenseF64ArrayAttr>("reached"); // pairs
+  constexpr auto last = static_cast<int64_t>(CollectiveAlgorithm::Tree);
+  return algorithms && reached && reached.size() % 2 == 0 &&
+         llvm::all_of(
+             algorithms.asArrayRef(),
+             [](int64_t number) { return number >= 0 && number <= last; }) &&
+         isTime(level.get("latency")) && isTime(level.get("per_byte"));
 }
 
 static bool isPart(StringRef name, Attribute value) {

@@ -19,7 +19,7 @@ std::string hostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "this machine";
 }
 
-/// What the file has; empty if there is none.
+/// Returns the text of the file; empty if there is none.
 std::string ownerOf(const std::string &folder) {
   std::ifstream file(FolderOwner::pathIn(folder));
   std::stringstream text;

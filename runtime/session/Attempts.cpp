@@ -92,6 +92,9 @@ Result<void> Attempts::awaitNext(LaunchOptions &launch, const LaunchEnd &end) {
 Result<void> Attempts::startAgain(LaunchOptions &launch) {
   if (!launch.others)
     return {};
+  // It may have come while the ranks were being ended.
+  if (int signal = signals.latest())
+    return endBetweenAttempts(signal);
   Result<void> started =
       launch.others->startAgain([this] { return signals.take() != 0; });
   if (int signal = signals.latest(); signal && !started)

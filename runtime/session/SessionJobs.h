@@ -21,8 +21,8 @@ class SessionJobs {
 public:
   struct Options {
     const LoadedPlan *plan = nullptr;
-    const Evaluation *evaluation =
-        nullptr; // null: the session does not evaluate
+    /// Null if the session does not evaluate.
+    const Evaluation *evaluation = nullptr;
     int threadsPerRank = 1;
     /// True if each thread of the ranks has a core that nobody else needs.
     bool alone = false;

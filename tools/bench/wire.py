@@ -1,7 +1,7 @@
-"""Measures sums between two machines against the raw exchange of the same bytes: tools/bench/wire.py [--rate 1gbit].
+"""Measures sums between two machines against the raw exchange of the same bytes: python tools/bench/wire.py [--rate 1gbit].
 
-    tools/bench/wire.py                     over the loopback, as fast as it goes
-    tools/bench/wire.py --rate 1gbit        under a token bucket of tc, which both directions share (needs root)
+    python tools/bench/wire.py                     over the loopback, as fast as it goes
+    python tools/bench/wire.py --rate 1gbit        under a token bucket of tc, which both directions share (needs root)
 
 An all-reduce of n bytes moves n bytes each way. The raw exchange moves as many, each way at once, over one connection with
 the same options, from memory and to memory of that size, and does nothing with them. Both take turns, each in a network

@@ -52,8 +52,7 @@ OptionGroup machineOptions(RunOptions &options) {
            &request.said.spares,
            "With --restarts: so many machines more than share the ranks out, "
            "with the numbers that follow. Each waits until one of the others "
-           "is "
-           "lost, and takes its place",
+           "is lost, and takes its place",
            {.check = between(int64_t(0), mostMachines), .needs = "--restarts"}},
           {"--plan-if",
            "M=PLAN",

@@ -108,8 +108,7 @@ Result<std::map<int, std::string>> plansIfOf(const RunOptions &options) {
         machines >= options.place.machines)
       return Error{fmt::format(
           "--plan-if {}: say a number of machines and a plan, as in "
-          "2=half.plan; "
-          "the number is from 1 to {}, since the job has {}",
+          "2=half.plan; the number is from 1 to {}, since the job has {}",
           given, options.place.machines - 1, options.place.machines)};
     plans[machines] = given.substr(equals + 1);
   }

@@ -100,7 +100,7 @@ private:
     uint64_t bytes, offset;
     uint32_t slots, firstRecord;
   };
-  /// What follows it in its frame are the `record.carried` bytes.
+  /// The `record.carried` bytes of the inputs follow it in its frame.
   struct StartMessage {
     shm::OperationRecord record;
     uint64_t exchanged;

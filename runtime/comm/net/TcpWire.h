@@ -132,7 +132,7 @@ private:
   std::list<Call> calls;
   int unopened = 0; // ranks that this one calls and has not reached
   std::vector<int> toFlush;
-  /// What the last `await` has found.
+  /// The events that the last `await` has found.
   /// @{
   std::array<epoll_event, 64> events;
   int eventCount = 0;

@@ -68,7 +68,7 @@ public:
   /// Nothing if it is being written just now.
   std::optional<FarWait> waitOf(int rank) const;
 
-  /// What the starts of other machines' members carry, for one slot of a
+  /// The inputs that starts of other machines' members carry, for one slot of a
   /// group's ring: a member's follows that of the member before it.
   std::span<std::byte> carried(uint32_t group, uint32_t slot) const;
 

@@ -23,6 +23,10 @@ int64_t secondsOf(Coordinator::Time time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
 
+std::string isThereAlready(const std::string &machine) {
+  return machine + " is there already: give each machine a number of its own";
+}
+
 } // namespace
 
 std::string Coordinator::refusalOf(Link link, const Connection &from) const {
@@ -41,9 +45,7 @@ std::string Coordinator::refusalOf(Link link, const Connection &from) const {
   // Another one may come in the place of one that is lost, but not of this one.
   bool mayWait = starts > 0 && claim.machine > 0;
   if (machine.isThere && machine.link != link && !mayWait)
-    return fmt::format("{} is there already: give each machine a number of "
-                       "its own",
-                       nameOfMachine(int(claim.machine), machine.address));
+    return isThereAlready(nameOfMachine(int(claim.machine), machine.address));
   return "";
 }
 
@@ -195,10 +197,7 @@ void Coordinator::lookForPlaces() {
   }
   for (Link link : inVain) {
     const Connection &from = links.at(link);
-    std::string why =
-        fmt::format("{} is there already: give each machine a number of its "
-                    "own",
-                    describe(int(from.claim.machine)));
+    std::string why = isThereAlready(describe(int(from.claim.machine)));
     log.push_back(
         fmt::format("refused a machine at {}: {}", from.address, why));
     refuse(link, why);

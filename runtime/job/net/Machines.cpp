@@ -112,7 +112,8 @@ Network::exchange(const std::string &mine,
   node.exchange(mine);
   wake();
   if (Result<void> over = await(
-          lock, [&] { return node.exchanged().has_value(); }, isInterrupted,
+          lock, [&] { return node.exchanged().has_value(); },
+          [this] { return notFailed(); }, isInterrupted,
           "interrupted while other machines were waited for");
       !over)
     return over.error();
@@ -140,7 +141,8 @@ Result<void> Network::finish(const std::function<bool()> &isInterrupted) {
   node.finish(job ? job->holdSteps() : 0);
   wake();
   return await(
-      lock, [&] { return node.phase() == Node::Phase::Done; }, isInterrupted,
+      lock, [&] { return node.phase() == Node::Phase::Done; },
+      [this] { return notFailed(); }, isInterrupted,
       "interrupted while the ranks of other machines were waited for");
 }
 
@@ -158,20 +160,10 @@ Result<void> Network::startAgain(const std::function<bool()> &isInterrupted) {
     server->setIncarnation(drawn);
     wake();
   }
-  auto wait = [&](auto &&condition) -> Result<void> {
-    for (;;) {
-      if (Result<void> goesOn = notOver(); !goesOn)
-        return goesOn;
-      if (condition())
-        return {};
-      lock.unlock();
-      bool isOver = isInterrupted();
-      lock.lock();
-      if (isOver)
-        return Error{"interrupted before all ranks were started again",
-                     Error::Fault::Rank};
-      changed.wait_for(lock, 100ms);
-    }
+  auto wait = [&](const std::function<bool()> &condition) {
+    return await(
+        lock, condition, [this] { return notOver(); }, isInterrupted,
+        "interrupted before all ranks were started again");
   };
   if (Result<void> called = wait([&] { return node.isCalledAgain(); }); !called)
     return called;
@@ -185,6 +177,14 @@ std::optional<OtherMachines::Fewer> Network::fewer() const {
   if (!node.fewer())
     return std::nullopt;
   return Fewer{int(node.fewer()->machines), int(node.fewer()->machine)};
+}
+
+Result<void> Network::notFailed() const {
+  if (const std::optional<MachineFailure> &first = node.failure())
+    return Error{
+        fmt::format("{}: {}", describe(first->machine), first->error.message),
+        first->error.fault};
+  return {};
 }
 
 Result<void> Network::notOver() const {
@@ -219,13 +219,12 @@ void Network::end(const MachineFailure &why) {
 
 Result<void> Network::await(std::unique_lock<std::mutex> &lock,
                             const std::function<bool()> &condition,
+                            const std::function<Result<void>()> &goesOn,
                             const std::function<bool()> &isInterrupted,
                             const char *what) {
   for (;;) {
-    if (const std::optional<MachineFailure> &first = node.failure())
-      return Error{
-          fmt::format("{}: {}", describe(first->machine), first->error.message),
-          first->error.fault};
+    if (Result<void> on = goesOn(); !on)
+      return on;
     if (condition())
       return {};
     lock.unlock();

@@ -196,8 +196,8 @@ struct AgainMessage {
 /// and the others go on with a plan for fewer machines, as another job.
 struct FewerMessage {
   uint32_t machines = 0;
-  uint32_t machine =
-      0; // which one the node is; none of them from `machines` on
+  /// Which one the node is; none of them from `machines` on.
+  uint32_t machine = 0;
 
   bool operator==(const FewerMessage &) const = default;
 };

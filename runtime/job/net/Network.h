@@ -117,6 +117,8 @@ private:
   void sendOwn();
   /// Takes over who the machines of a start are.
   void learnMachines();
+  /// Fails with the first failure of the current start, if there is one.
+  Result<void> notFailed() const;
   /// Fails, with the reason, once the job is over.
   Result<void> notOver() const;
   /// Ends this machine's ranks once another machine has failed.
@@ -128,9 +130,11 @@ private:
   void sendBarrier();
   /// Brings to the job's ranks what the nodes of others have told.
   void takeFromOthers();
-  /// Waits until the condition holds. Fails with the job, or when interrupted.
+  /// Waits until the condition holds. Fails with the error of `goesOn`, or when
+  /// interrupted.
   Result<void> await(std::unique_lock<std::mutex> &lock,
                      const std::function<bool()> &condition,
+                     const std::function<Result<void>()> &goesOn,
                      const std::function<bool()> &isInterrupted,
                      const char *what);
   bool isOver(Time at) const;

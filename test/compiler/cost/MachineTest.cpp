@@ -184,7 +184,13 @@ TEST_F(Machines, ThatReachNothingKnownAreRefused) {
   for (const char *wrong :
        {"{lunch = 1.0}", "{launch = -1.0}", "{host = \"fast\"}",
         "{products = array<f64: 1.0>}", "{devices = 0, node = {}}",
-        "{hierarchical = 1}", "{linked = 1}"})
+        "{hierarchical = 1}", "{linked = 1}",
+        "{devices = 8, node = {algorithms = array<i64: 3>, latency = 1.0, "
+        "per_byte = 1.0, reached = array<f64>}}",
+        "{devices = 8, node = {algorithms = array<i64: 0>, latency = -1.0, "
+        "per_byte = 1.0, reached = array<f64>}}",
+        "{devices = 8, node = {algorithms = array<i64: 0>, latency = 1.0, "
+        "per_byte = 1.0, reached = array<f64: 4.0>}}"})
     EXPECT_NE(faultOf(wrong).find("[reach 2] rank.reach says launch, host"),
               std::string::npos)
         << wrong << faultOf(wrong);
