@@ -6,6 +6,7 @@
 #include "compiler/sharding/Propagation.h"
 #include "dialects/graph/Parts.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -56,8 +57,11 @@ std::optional<int64_t> CompositeCosts::getBytes(MeshAttr mesh, Operation *op,
     if (!result.use_empty())
       wanted[value] = layout;
   // A failure is no error of the program: it only rules this candidate out.
-  ScopedDiagnosticHandler silent(op->getContext(),
-                                 [](Diagnostic &) { return success(); });
+  // Other threads, which lay out other functions, are still heard.
+  ScopedDiagnosticHandler silent(
+      op->getContext(), [thread = llvm::get_threadid()](Diagnostic &) {
+        return success(thread == llvm::get_threadid());
+      });
   if (auto propagated = solveParts(mesh, parts, wanted); succeeded(propagated))
     it->second = propagated->solution.objective.bytes;
   return it->second;

@@ -2,6 +2,7 @@
 // same solution whatever the order of ops, and types that every op accepts.
 
 #include "compiler/sharding/Candidates.h"
+#include "compiler/sharding/Passes.h"
 #include "compiler/sharding/WriteLayouts.h"
 
 #include <random>
@@ -9,6 +10,8 @@
 #include "dialects/graph/Boundary.h"
 #include "dialects/sharding/Constraint.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
 
 using namespace mlir;
@@ -249,6 +252,42 @@ TEST_F(PropagationTest, TheOrderOfOpsDoesNotMatter) {
       EXPECT_EQ(solution.objective, *first) << seed;
     }
   }
+}
+
+// Candidates that are ruled out say nothing, and that must not silence what is
+// said of the other functions of a module, which are laid out at the same time.
+TEST_F(PropagationTest, FunctionsDoNotSilenceEachOther) {
+  constexpr int numFunctions = 64;
+  std::string text = R"(
+    #mesh = #sharding.mesh<["seq"=2]>
+    module attributes {sharding.mesh = #mesh} {)";
+  for (int i = 0; i < numFunctions; ++i)
+    text += R"(
+    func.func @f)" + std::to_string(i) + R"((
+        %q: tensor<2x4x64x8xf32> {graph.role = #graph.input<"q">},
+        %k: tensor<2x4x64x8xf32> {graph.role = #graph.input<"k">,
+          sharding.constraint = #sharding.constraint<#sharding.layout<#mesh,
+            [{}, {}, {"seq"}, {}]> from "k=[-,-,seq,-]">},
+        %v: tensor<2x4x64x8xf32> {graph.role = #graph.input<"v">})
+        -> (tensor<2x4x64x8xf32> {graph.role = #graph.output<"y">}) {
+      %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal = true} : (
+        tensor<2x4x64x8xf32>, tensor<2x4x64x8xf32>, tensor<2x4x64x8xf32>)
+        -> (tensor<2x4x64x8xf32>, tensor<2x4x64xf32>)
+      return %y : tensor<2x4x64x8xf32>
+    })";
+  text += "\n}";
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module);
+  int numRemarks = 0;
+  ScopedDiagnosticHandler count(&context, [&](Diagnostic &diagnostic) {
+    numRemarks += diagnostic.getSeverity() == DiagnosticSeverity::Remark;
+    return success();
+  });
+  PassManager manager(&context);
+  manager.addNestedPass<func::FuncOp>(createPropagateLayouts());
+  manager.addNestedPass<func::FuncOp>(createDecomposeComposites());
+  ASSERT_TRUE(succeeded(manager.run(*module)));
+  EXPECT_EQ(numRemarks, numFunctions);
 }
 
 } // namespace
