@@ -25,6 +25,16 @@ def pytest_collection_modifyitems(config, items):
     config.stash[COUNTS] = sampling.takeSample(config, items)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def keptKernels(tmp_path_factory):
+    """Most plans of the tests have kernels that others have too: they are compiled once in a run. It keeps nothing for the next."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYRANK_KERNEL_CACHE", str(folder))
+        yield
+
+
 # A worker of xdist counts for the process that started it; all of them collect the same.
 
 

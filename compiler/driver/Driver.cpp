@@ -16,6 +16,7 @@
 #include "compiler/plan/WritePlan.h"
 #include "compiler/sharding/Passes.h"
 #include "compiler/sharding/Why.h"
+#include "compiler/target/KernelCache.h"
 #include "dialects/graph/Provenance.h"
 #include "dialects/rank/Denormals.h"
 #include "dialects/sharding/Constraint.h"
@@ -67,6 +68,8 @@ private:
 
   /// Checks the options that need no model.
   LogicalResult checkOptions();
+  /// Opens the folder of --kernel-cache, or that of the environment.
+  LogicalResult openKernelCache();
   /// Runs work that is no pass, and records its time.
   LogicalResult timed(StringRef stage, StringRef name,
                       function_ref<LogicalResult()> work);
@@ -82,6 +85,7 @@ private:
   OwningOpRef<ModuleOp> module;
   sharding::MeshAttr mesh;
   PlannedMachine machine;
+  std::optional<target::KernelCache> kernels;
   CompileReport report;
   /// Why the cut knows no layouts; empty if it does.
   std::string uncutProblem;
@@ -192,6 +196,8 @@ LogicalResult Compilation::checkOptions() {
   OutputUse plan{"-o", options.output, FileKind::Plan};
   if (auto safe = checkOutputs(inputs, {&plan, 1}); !safe)
     return fail(safe.error().message);
+  if (failed(openKernelCache()))
+    return failure();
   if (llvm::sys::fs::is_directory(options.output))
     return fail("cannot write '" + options.output + "': it is a directory");
   if (llvm::sys::fs::exists(options.output) &&
@@ -206,6 +212,21 @@ LogicalResult Compilation::checkOptions() {
     return fail("cannot write '" + options.output + "': " + code.message());
   llvm::sys::Process::SafelyCloseFileDescriptor(descriptor);
   llvm::sys::fs::remove(probe);
+  return success();
+}
+
+LogicalResult Compilation::openKernelCache() {
+  std::string folder = options.kernelCache, source = "--kernel-cache: ";
+  if (const char *text = std::getenv("POLYRANK_KERNEL_CACHE");
+      text && *text && !options.given.count("kernel-cache"))
+    folder = text, source = "POLYRANK_KERNEL_CACHE: ";
+  if (folder.empty())
+    return success();
+  auto opened = target::KernelCache::open(folder);
+  if (!opened)
+    return fail(source + opened.error().message);
+  kernels.emplace(*std::move(opened));
+  report.kernels.emplace().folder = folder;
   return success();
 }
 
@@ -293,6 +314,7 @@ LogicalResult Compilation::run() {
   plan::PlanOptions planOptions;
   planOptions.forward = options.forward;
   planOptions.machine = machine.name;
+  planOptions.kernels = kernels ? &*kernels : nullptr;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
         // A plan without weights is for inspection, and is not run on this
@@ -316,6 +338,10 @@ LogicalResult Compilation::run() {
         return success();
       })))
     return failure();
+  if (kernels) {
+    report.kernels->found = kernels->numFound();
+    report.kernels->compiled = kernels->numCompiled();
+  }
   return reportStep(*module, timeline);
 }
 
@@ -326,7 +352,7 @@ int polyrank::driver::compile(const Options &options) {
   bool isDone = succeeded(compilation.run());
   const CompileReport &report = compilation.getReport();
   if (options.timing)
-    llvm::errs() << describeTimes(report.passes);
+    llvm::errs() << describeTimes(report);
   std::string plan =
       isDone && !compilation.isStopped() ? options.output : std::string();
   if (!plan.empty() && !options.quiet)

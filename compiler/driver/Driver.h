@@ -90,6 +90,9 @@ struct Options {
   /// stage of the compiler and stops.
   std::string stopAfter;
   std::string dumpDirectory;
+  /// A folder that keeps the code of kernels; empty: that of the environment,
+  /// POLYRANK_KERNEL_CACHE, or else none.
+  std::string kernelCache;
   bool why = false;
   bool timing = false;
   bool quiet = false;

@@ -138,11 +138,29 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
       }};
 }
 
+/// Not of the printed command: the plan is the same with and without them.
+static OptionGroup cacheOptions(Options &options) {
+  return {"What is kept for other plans",
+          {
+              {"--kernel-cache",
+               "DIR",
+               &options.kernelCache,
+               "Take compiled kernels from this folder where it has them, and "
+               "keep the others there: a second plan of a model, with another "
+               "mesh or batch, compiles faster. --timing says how many it had. "
+               "The environment variable POLYRANK_KERNEL_CACHE may name the "
+               "folder instead",
+               {.excludes = {"--stop-after", "--describe"}}},
+          },
+          /*isInCommand=*/false};
+}
+
 OptionTable polyrank::driver::optionTable(Options &options) {
   OptionTable table{modelOptions(options)};
   llvm::append_range(table, options.strategy.options(options.forward));
   llvm::append_range(
       table, OptionTable{machineOptions(options), trainingOptions(options),
-                         layerOptions(options), reportOptions(options)});
+                         layerOptions(options), cacheOptions(options),
+                         reportOptions(options)});
   return table;
 }

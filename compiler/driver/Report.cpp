@@ -64,16 +64,22 @@ void PassTimer::finish(Pass *pass, bool failed) {
     passes.push_back({stage, pass->getArgument().str(), seconds, failed});
 }
 
-std::string polyrank::driver::describeTimes(ArrayRef<TimedPass> passes) {
+std::string polyrank::driver::describeTimes(const CompileReport &report) {
   std::string text = "   seconds  stage      pass\n";
   double total = 0;
-  for (const TimedPass &each : passes) {
+  for (const TimedPass &each : report.passes) {
     text += llvm::formatv("{0,10:F3}  {1,-10} {2}\n", each.seconds, each.stage,
                           each.pass)
                 .str();
     total += each.seconds;
   }
-  return text + llvm::formatv("{0,10:F3}  in all\n", total).str();
+  text += llvm::formatv("{0,10:F3}  in all\n", total).str();
+  if (report.kernels)
+    text += llvm::formatv("kernels: {0} from '{1}', {2} compiled\n",
+                          report.kernels->found, report.kernels->folder,
+                          report.kernels->compiled)
+                .str();
+  return text;
 }
 
 namespace {
@@ -133,6 +139,10 @@ std::string polyrank::driver::toJson(const CompileReport &report,
     total += each.seconds;
   }
   json["seconds"] = total;
+  if (report.kernels)
+    json["kernels"] = {{"folder", report.kernels->folder},
+                       {"found", report.kernels->found},
+                       {"compiled", report.kernels->compiled}};
   json["file"] = plan.empty() ? ordered_json() : ordered_json(plan.str());
   json["plan"] = nullptr;
   if (!plan.empty())

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,16 +53,25 @@ private:
 /// Seconds of a monotonic clock.
 double now();
 
+/// Where the code of the kernels came from.
+struct KernelReport {
+  std::string folder; // of --kernel-cache
+  int64_t found = 0, compiled = 0;
+};
+
 struct CompileReport {
   std::vector<Message> messages;
   std::vector<TimedPass> passes;
   /// `sharding.objective` of the step; null before the layouts are chosen.
   sharding::ObjectiveAttr objective;
   std::vector<sharding::Replicated> replicated;
+  /// With --kernel-cache only.
+  std::optional<KernelReport> kernels;
 };
 
-/// A table of the times of all passes and their sum, for `--timing`.
-std::string describeTimes(llvm::ArrayRef<TimedPass> passes);
+/// A table of the times of all passes and their sum, for `--timing`, and where
+/// kernels came from.
+std::string describeTimes(const CompileReport &report);
 
 /// The report "compile" of docs/reports.md. `plan` is the file that was
 /// written; empty if the compilation failed.

@@ -347,7 +347,7 @@ polyrank::plan::writePlan(ModuleOp module, const PlanOptions &options,
   auto target = target::getKernelTarget(module);
   if (failed(machine) || failed(target))
     return failure();
-  auto kernels = target->compileKernels(module, /*dumpDirectory=*/"");
+  auto kernels = target->compileKernels(module, {.cache = options.kernels});
   if (failed(kernels))
     return failure();
   return PlanWriter(functions, options, *machine, *kernels).run(path);

@@ -5,6 +5,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/plan/StepTimeline.h"
 
+namespace polyrank::target {
+class KernelCache;
+} // namespace polyrank::target
+
 namespace polyrank::plan {
 
 struct PlanOptions {
@@ -12,6 +16,8 @@ struct PlanOptions {
   bool forward = false;
   /// The machine by whose rates and links the step was planned, for reports.
   std::string machine;
+  /// Keeps the code of kernels for other plans; null: none is kept.
+  target::KernelCache *kernels = nullptr;
 };
 
 /// Writes the plan of the module to `path`: one program for each function with

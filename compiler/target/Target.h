@@ -23,6 +23,8 @@ struct LaunchT;
 
 namespace polyrank::target {
 
+class KernelCache;
+
 /// What a target measured of loops that may become a kernel. Only the target
 /// that made it knows what is in it.
 class KernelMeasure {
@@ -43,6 +45,15 @@ struct Rates {
 struct CompiledKernel {
   std::string symbol;
   int64_t flops = 0, bytesRead = 0, bytesWritten = 0;
+};
+
+/// How kernels are compiled, beside what the module says.
+struct CompileSettings {
+  /// Where the intermediate forms of each kernel are written, for people;
+  /// empty: nowhere. Then `cache` is not asked, which has only their code.
+  std::string dumpDirectory = "";
+  /// Keeps the code of kernels; null: each is compiled.
+  KernelCache *cache = nullptr;
 };
 
 struct CompiledKernels {

@@ -57,10 +57,9 @@ def Target_KernelTarget : AttrInterface<"KernelTarget", [Target_TargetInterface]
       "int64_t", "getSumPart", (ins "::polyrank::graph::ReduceOp":$sum)>,
     InterfaceMethod<"Chooses how the loops of a kernel run, their `schedule`, and sets the kernel's `in_place`.",
       "::llvm::LogicalResult", "scheduleKernel", (ins "::polyrank::rank::KernelOp":$kernel)>,
-    InterfaceMethod<"Compiles the kernels of the module, in order, for the machine. Where `dumpDirectory` is not empty, "
-                    "the intermediate forms of each kernel are written there, for people. Errors are emitted at the kernel.",
+    InterfaceMethod<"Compiles the kernels of the module, in order, for the machine. Errors are emitted at the kernel.",
       "::llvm::FailureOr<::polyrank::target::CompiledKernels>", "compileKernels",
-      (ins "::mlir::ModuleOp":$module, "::llvm::StringRef":$dumpDirectory)>,
+      (ins "::mlir::ModuleOp":$module, "const ::polyrank::target::CompileSettings &":$settings)>,
     InterfaceMethod<"Completes a launch of a compiled kernel in the plan: its `body`, which only the target's device reads.",
       "::llvm::LogicalResult", "writeLaunch",
       (ins "::polyrank::rank::KernelOp":$kernel, "::polyrank::runtime::plan::LaunchT &":$written)>

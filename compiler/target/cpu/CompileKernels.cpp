@@ -4,6 +4,7 @@
 #include "compiler/target/cpu/CompileKernels.h"
 
 #include "compiler/cost/KernelCost.h"
+#include "compiler/target/KernelCache.h"
 #include "compiler/target/cpu/EmitLoops.h"
 #include "compiler/target/cpu/Link.h"
 #include "compiler/target/cpu/Machine.h"
@@ -22,6 +23,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "runtime/plan/plan_generated.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -117,11 +119,33 @@ static void dump(StringRef directory, StringRef name, StringRef extension,
     file << text;
 }
 
+/// Compiles the module that emitLoops made of a kernel to an object file.
+static FailureOr<std::string>
+compileModule(rank::KernelOp kernel, ModuleOp module, const Machine &machine,
+              const FrozenRewritePatternSet &expansions,
+              std::string *assembly) {
+  walkAndApplyPatterns(module, expansions);
+  PassManager passes(kernel.getContext(), ModuleOp::getOperationName());
+  addConversions(passes);
+  if (failed(passes.run(module)))
+    return kernel.emitOpError("does not lower to LLVM");
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(module, context, kernel.getSymName());
+  if (!llvmModule)
+    return kernel.emitOpError("does not translate to LLVM");
+  FailureOr<std::string> object = machine.compile(*llvmModule, assembly);
+  if (failed(object))
+    return kernel.emitOpError("has no machine code");
+  return object;
+}
+
 /// Compiles one kernel to an object file.
 static FailureOr<std::string>
 compileKernel(rank::KernelOp kernel, const Machine &machine,
               const FrozenRewritePatternSet &expansions,
-              StringRef dumpDirectory, target::CompiledKernel &info) {
+              const target::CompileSettings &settings,
+              target::CompiledKernel &info) {
   FailureOr<Scheduled> scheduled = readScheduled(kernel);
   if (failed(scheduled))
     return failure();
@@ -132,29 +156,28 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
       emitLoops(info.symbol, scheduled->loops, scheduled->schedule);
   std::string text;
   llvm::raw_string_ostream os(text);
-  if (!dumpDirectory.empty()) {
+  if (!settings.dumpDirectory.empty()) {
     kernel->print(os, OpPrintingFlags().useLocalScope());
     os << "\n";
     module->print(os);
-    dump(dumpDirectory, info.symbol, ".mlir", text);
+    dump(settings.dumpDirectory, info.symbol, ".mlir", text);
+    std::string assembly;
+    FailureOr<std::string> object =
+        compileModule(kernel, *module, machine, expansions, &assembly);
+    dump(settings.dumpDirectory, info.symbol, ".s", assembly);
+    return object;
   }
-  walkAndApplyPatterns(*module, expansions);
-  PassManager passes(kernel.getContext(), ModuleOp::getOperationName());
-  addConversions(passes);
-  if (failed(passes.run(*module)))
-    return kernel.emitOpError("does not lower to LLVM");
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(*module, context, info.symbol);
-  if (!llvmModule)
-    return kernel.emitOpError("does not translate to LLVM");
-  std::string assembly;
-  FailureOr<std::string> object =
-      machine.compile(*llvmModule, dumpDirectory.empty() ? nullptr : &assembly);
-  dump(dumpDirectory, info.symbol, ".s", assembly);
-  if (failed(object))
-    return kernel.emitOpError("has no machine code");
-  return object;
+  auto compile = [&] {
+    return compileModule(kernel, *module, machine, expansions, nullptr);
+  };
+  if (!settings.cache)
+    return compile();
+  // Code depends on the module and the machine, and on nothing else.
+  module->print(os);
+  std::string features = llvm::join(machine.features, ",");
+  return settings.cache->get(
+      {"cpu", machine.cpu, features, text}, compile,
+      [&](const std::string &problem) { kernel.emitWarning(problem); });
 }
 
 namespace {
@@ -180,7 +203,7 @@ private:
 
 FailureOr<target::CompiledKernels>
 cpu::compileKernels(ModuleOp module, const std::string &name,
-                    StringRef dumpDirectory) {
+                    const target::CompileSettings &settings) {
   Result<Machine> machine = Machine::find(name);
   if (!machine)
     return module.emitError() << machine.error().message;
@@ -206,7 +229,7 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
             context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
               diagnostics.setOrderIDForThread(i);
               FailureOr<std::string> object =
-                  compileKernel(kernels[i], *machine, expansions, dumpDirectory,
+                  compileKernel(kernels[i], *machine, expansions, settings,
                                 result.kernels[i]);
               diagnostics.eraseOrderIDForThread();
               if (failed(object))
@@ -216,6 +239,8 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
             })))
       return failure();
   }
+  if (settings.cache)
+    settings.cache->prune();
   Result<std::string> image = linkImage(objects);
   if (!image)
     return module.emitError("cannot link the kernels: ")

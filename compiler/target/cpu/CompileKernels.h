@@ -9,7 +9,7 @@ namespace polyrank::cpu {
 /// See target::KernelTarget. `machine` is the string of `#cpu.target`.
 mlir::FailureOr<target::CompiledKernels>
 compileKernels(mlir::ModuleOp module, const std::string &machine,
-               llvm::StringRef dumpDirectory);
+               const target::CompileSettings &settings);
 
 /// Sets the schedule of a kernel's loops and the kernel's `in_place`.
 mlir::LogicalResult scheduleKernel(rank::KernelOp kernel);

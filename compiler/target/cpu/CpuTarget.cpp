@@ -126,8 +126,8 @@ struct CpuKernels
 
   FailureOr<target::CompiledKernels>
   compileKernels(Attribute target, ModuleOp module,
-                 StringRef dumpDirectory) const {
-    return cpu::compileKernels(module, machineOf(target), dumpDirectory);
+                 const target::CompileSettings &settings) const {
+    return cpu::compileKernels(module, machineOf(target), settings);
   }
 
   LogicalResult writeLaunch(Attribute, rank::KernelOp kernel,

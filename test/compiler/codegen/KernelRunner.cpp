@@ -119,7 +119,7 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
   const char *directory = std::getenv("POLYRANK_DUMP_KERNELS");
   FailureOr<target::CompiledKernels> compiled =
       target::getKernelTarget(*module)->compileKernels(
-          *module, directory ? directory : "");
+          *module, {.dumpDirectory = directory ? directory : ""});
   if (failed(compiled)) {
     ADD_FAILURE() << "the kernels do not compile";
     return;

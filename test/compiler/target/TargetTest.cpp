@@ -65,8 +65,8 @@ struct AbacusKernels
       loops->setScheduleAttr(StringAttr::get(kernel.getContext(), "beads"));
     return loops;
   }
-  FailureOr<target::CompiledKernels> compileKernels(Attribute, ModuleOp,
-                                                    StringRef) const {
+  FailureOr<target::CompiledKernels>
+  compileKernels(Attribute, ModuleOp, const target::CompileSettings &) const {
     return target::CompiledKernels();
   }
   LogicalResult writeLaunch(Attribute, rank::KernelOp,

@@ -106,8 +106,9 @@ struct GridKernels
     return success();
   }
 
-  FailureOr<target::CompiledKernels> compileKernels(Attribute, ModuleOp module,
-                                                    StringRef) const {
+  FailureOr<target::CompiledKernels>
+  compileKernels(Attribute, ModuleOp module,
+                 const target::CompileSettings &) const {
     return module.emitError("is for the target 'grid', whose kernels only the "
                             "evaluator runs");
   }
