@@ -4,6 +4,7 @@ The cases of a family (aten_cases.py) are one module, so that they are compiled 
 """
 
 import json
+import pickle
 import subprocess
 import zipfile
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+import shared
 import tools
 from aten_case import FEEDS
 from aten_cases import FAMILIES
@@ -56,26 +58,21 @@ class Family(nn.Module):
         return {"x": torch.zeros(FEEDS, 1)} | self.feeds
 
 
-class Run:
-    """A family that was exported, compiled and run: results and gradients by case."""
+class Export:
+    """A family in a file, and what it is fed with."""
 
-    def __init__(self, cases, folder, options=()):
-        self.options = options
-        self.module = Family(cases)
-        self.names = list(cases)
-        self.path = folder / "model.pt2"
+    def __init__(self, family, folder):
+        self.module = Family(FAMILIES[family])
+        self.path, self.arrays = folder / "model.pt2", folder / "in.npz"
+
+    def write(self):
         batch = self.module.batch()
         program = torch.export.export(self.module, (batch["x"], {k: v for k, v in batch.items() if k != "x"}))
         torch.export.save(program, self.path)
         arrays = {}
         for spec, value in zip(self.userInputs(), [batch["x"], *[batch[k] for k in batch if k != "x"]]):
             arrays[spec] = value.numpy()
-        np.savez(folder / "in.npz", **arrays)
-        tools.tool("compile", self.path, "-o", folder / "forward.plan", "--mode", "forward", "--threads", 1)
-        tools.tool("run", folder / "forward.plan", "--inputs", folder / "in.npz", "--outputs", folder / "out.npz")
-        self.ours = np.load(folder / "out.npz")
-        self.theirs = self.module(batch["x"], {k: v for k, v in batch.items() if k != "x"})
-        self.gradients = self.gradientsOf(folder) if any(c.gradient for c in cases.values()) else {}
+        np.savez(self.arrays, **arrays)
 
     def program(self):
         with zipfile.ZipFile(self.path) as file:
@@ -88,11 +85,35 @@ class Run:
             if "user_input" in spec
         ]
 
-    def gradientsOf(self, folder):
+
+def exportOf(family):
+    """The family, exported once in a run."""
+    def write(folder):
+        Export(family, folder).write()
+
+    return Export(family, shared.made(f"aten-{family}", write))
+
+
+class Results:
+    """What a family that was compiled and run gave, and PyTorch gives: results and gradients by case."""
+
+    def __init__(self, family, folder):
+        export = exportOf(family)
+        cases = FAMILIES[family]
+        tools.tool("compile", export.path, "-o", folder / "forward.plan", "--mode", "forward", "--threads", 1)
+        tools.tool("run", folder / "forward.plan", "--inputs", export.arrays, "--outputs", folder / "out.npz")
+        self.ours = dict(np.load(folder / "out.npz"))
+        batch = export.module.batch()
+        self.theirs = {name: value.detach().numpy()
+                       for name, value in export.module(batch["x"], {k: v for k, v in batch.items() if k != "x"}).items()}
+        self.gradients = self.gradientsOf(export, family, folder) if any(c.gradient for c in cases.values()) else {}
+
+    @staticmethod
+    def gradientsOf(export, family, folder):
         """Ours and PyTorch's in fp64, by parameter."""
         tools.tool(
             "compile",
-            self.path,
+            export.path,
             "-o",
             folder / "train.plan",
             "--loss",
@@ -101,15 +122,15 @@ class Run:
             1,
             "--optimizer",
             f"sgd(lr={GRADIENT_RATE:.0f})",
-            *self.options,
+            *(("--batch-norm", "frozen") if family == "stored" else ()),
         )
-        run = tools.train(folder / "train.plan", folder / "in.npz", 1, folder / "run")
-        exact = Family(self.module.cases).double()
+        run = tools.train(folder / "train.plan", export.arrays, 1, folder / "run")
+        exact = Family(FAMILIES[family]).double()
         batch = exact.batch()
         exact(batch["x"].double(), {k: v for k, v in batch.items() if k != "x"})["loss"].backward()
         return {
             name.removeprefix("values."): (
-                (self.module.state_dict()[name].double() - run.tensors[name].double()) / GRADIENT_RATE,
+                (export.module.state_dict()[name].double() - run.tensors[name].double()) / GRADIENT_RATE,
                 torch.zeros_like(p) if p.grad is None else p.grad,
             )
             for name, p in exact.named_parameters()
@@ -117,16 +138,20 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs():
     made = {}
+
+    def run(family, folder):
+        try:
+            result = Results(family, folder)
+        except (AssertionError, RuntimeError) as error:
+            result = RuntimeError(str(error))  # once for all of its tests
+        (folder / "results").write_bytes(pickle.dumps(result))
 
     def get(family):
         if family not in made:
-            options = ("--batch-norm", "frozen") if family == "stored" else ()
-            try:
-                made[family] = Run(FAMILIES[family], tmp_path_factory.mktemp(family), options)
-            except (AssertionError, RuntimeError) as error:
-                made[family] = error  # once for all of its tests
+            folder = shared.made(f"aten-results-{family}", lambda folder: run(family, folder))
+            made[family] = pickle.loads((folder / "results").read_bytes())
         if isinstance(made[family], Exception):
             raise made[family]
         return made[family]
@@ -150,7 +175,7 @@ ELSEWHERE = set("""
     """.split())
 
 
-def test_every_operator_of_the_table_is_in_some_case(runs):
+def test_every_operator_of_the_table_is_in_some_case():
     table = subprocess.run([tools.bin() / "aten-table"], capture_output=True, text=True, check=True).stdout
     operators = {line.split("`")[1] for line in table.splitlines() if line.startswith("| `aten::")}
     used = set()
@@ -163,7 +188,7 @@ def test_every_operator_of_the_table_is_in_some_case(runs):
                     collect(argument["arg"]["as_graph"]["graph"])
 
     for family in FAMILIES:
-        collect(runs(family).program()["graph_module"]["graph"])
+        collect(exportOf(family).program()["graph_module"]["graph"])
     missing = operators - used - {f"aten::{name}" for name in ELSEWHERE}
     assert not missing, sorted(missing)
 
@@ -174,9 +199,9 @@ EACH = [(family, name) for family, cases in FAMILIES.items() for name in cases]
 @pytest.mark.parametrize("family, name", EACH, ids=[f"{f}-{n}" for f, n in EACH])
 def test_operator_gives_pytorchs_results(runs, family, name):
     run = runs(family)
-    number = run.names.index(name)
+    number = list(FAMILIES[family]).index(name)
     case = FAMILIES[family][name]
-    ours, theirs = run.ours[f"r{number}"][0], run.theirs[f"r{number}"][0].detach().numpy()
+    ours, theirs = run.ours[f"r{number}"][0], run.theirs[f"r{number}"][0]
     assert ours.shape == theirs.shape
     if theirs.dtype.kind == "f":
         assert ours.dtype == np.float32
@@ -197,7 +222,7 @@ DIFFERENTIABLE = [(family, name) for family, name in EACH if FAMILIES[family][na
 @pytest.mark.parametrize("family, name", DIFFERENTIABLE, ids=[f"{f}-{n}" for f, n in DIFFERENTIABLE])
 def test_operator_gives_pytorchs_gradients(runs, family, name):
     run = runs(family)
-    number = run.names.index(name)
+    number = list(FAMILIES[family]).index(name)
     for i, (kind, value) in enumerate(FAMILIES[family][name].operands):
         if kind != "float":
             continue
