@@ -8,7 +8,7 @@
 #
 # Ends with one line "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
 # POLYRANK_PRESET chooses the build (default dev, with assertions). POLYRANK_FUZZ_SECONDS is the time of each
-# fuzzer, of which as many run at once as there are cores (default 10, with --all 60; 0 replays only what once failed).
+# fuzzer, of which as many run at once as there are cores (default 5, with --all 60; 0 replays only what once failed).
 # They try the same inputs every time; test/fuzz/run.py looks for new ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,9 +25,10 @@ results=$build/results
 
 tools/setup.sh --tests
 
-# The environment is made anew when its list of packages changes.
+# The environment is made anew when its list of packages changes, while the build goes on.
 requirements=test/parity/requirements.txt
-if ! cmp -s $requirements .venv/requirements.txt; then
+makeEnvironment() {
+  cmp -s $requirements .venv/requirements.txt && return
   rm -rf .venv
   python3 -m venv .venv
   # PyTorch's CPU build where pip finds one, else whatever build it offers.
@@ -36,11 +37,14 @@ if ! cmp -s $requirements .venv/requirements.txt; then
     || .venv/bin/pip install -qq --disable-pip-version-check "$torch"
   .venv/bin/pip install -qq --disable-pip-version-check -r $requirements
   cp $requirements .venv/requirements.txt
-fi
+}
+(set -e; makeEnvironment) &
+environment=$!
 
 # Always: a build that is there may not have the preset's newer options.
 cmake --preset "$preset" ${POLYRANK_CMAKE_OPTIONS:-}
-ninja -C "$build"
+ninja -C "$build" || { kill $environment 2>/dev/null; exit 1; }
+wait $environment
 
 # Every suite leaves a JUnit file and goes on after a failure; the count is taken from the files, and a
 # suite that ends badly without one is a failure of its own.
@@ -48,7 +52,7 @@ rm -rf "$results" && mkdir -p "$results"
 status=0
 /usr/lib/llvm-22/bin/lit -s -v "$build/test" --xunit-xml-output "$results/lit.xml" \
   ${filter:+--filter "$filter" --allow-empty-runs} || status=1
-ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' ${filter:+-R "$filter"} \
+ctest --test-dir "$build" --output-on-failure -j 2 -E '^lit$' $([ "$all$filter" ] || echo -LE '^all$') ${filter:+-R "$filter"} \
   --no-tests=ignore --output-junit "$results/ctest.xml" || status=1
 # The tests of the wheel are skipped without it.
 if [ "$all" ]; then
@@ -58,7 +62,7 @@ fi
 POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/cluster test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
   ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
-.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 10)}" \
+.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 5)}" \
   --junit "$results/fuzz.xml" --filter "$filter" || status=1
 
 if [ "$all" ]; then

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tools
 
 TRAIN = Path(__file__).parents[2] / "tools/bench/train.py"
@@ -18,14 +20,22 @@ def benchmark(tmp_path, *options, code=0):
     return done.stdout.splitlines(), json.loads(result.read_text())["rows"]
 
 
-def test_the_benchmark_measures_training_inference_and_the_communicator(tmp_path):
-    lines, rows = benchmark(tmp_path, "--rows", "two-ranks,forward,attention-groups,attention-bf16,save,save-transposed,all-reduce-4")
-    assert [row["peer"] for row in rows] == ["DDP over gloo", "onnxruntime", "PyTorch eager", "ours in parts", "PyTorch bf16",
-                                             "the disk alone", "the disk alone", "torch.distributed gloo"]
+# The rows and the peers of each.
+KINDS = {"two-ranks": ["DDP over gloo"], "forward": ["onnxruntime"], "attention-groups": ["PyTorch eager", "ours in parts"],
+         "save": ["the disk alone"], "all-reduce-4": ["torch.distributed gloo"]}
+OTHERS = {"attention-bf16": ["PyTorch bf16"], "save-transposed": ["the disk alone"]}
+
+
+@pytest.mark.parametrize("table, floors", [
+    pytest.param(KINDS, 4, id="kinds"),
+    pytest.param(OTHERS, 0, id="others", marks=pytest.mark.rest)])
+def test_the_benchmark_measures_training_inference_and_the_communicator(table, floors, tmp_path):
+    lines, rows = benchmark(tmp_path, "--rows", ",".join(table))
+    assert [row["peer"] for row in rows] == [peer for peers in table.values() for peer in peers]
     for row in rows:
         assert row["peer_seconds"] > 0 and row["ours_seconds"] > 0
         assert any(line.startswith(f"| {row['row']} | {row['peer']} | ") for line in lines)
-    assert all(row["floor"]["seconds"] > 0 for row in rows[:4])
+    assert all(row["floor"]["seconds"] > 0 for row in rows[:floors])
 
 
 def test_the_benchmark_compares_two_builds(tmp_path):
