@@ -11,6 +11,7 @@
 #include "frontends/import/ElementTypes.h"
 #include "support/LinkSpec.h"
 #include "support/MachineFile.h"
+#include "support/RankShare.h"
 #include "support/RatesSpec.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Path.h"
@@ -162,10 +163,9 @@ Result<PlannedMachine> polyrank::driver::makeMachine(MLIRContext &context,
     file = *std::move(read);
     emitRemark(UnknownLoc::get(&context)) << file->describe();
   }
-  if (int64_t ranks = mesh.getNumDevices(); ranks % options.machines != 0)
-    return Error{"--machines " + std::to_string(options.machines) + ": the " +
-                 std::to_string(ranks) +
-                 " ranks of the mesh cannot be shared out evenly"};
+  if (auto each = ranksOfEach("mesh", mesh.getNumDevices(), options.machines);
+      !each)
+    return Error{"--machines: " + each.error().message};
   auto links = readLinks(options.links, mesh, options.machines);
   if (!links)
     return Error{"--link: " + links.error().message};

@@ -3,6 +3,7 @@
 #include "runtime/place/JobPlace.h"
 
 #include "support/Fingerprint.h"
+#include "support/RankShare.h"
 
 #include <algorithm>
 #include <charconv>
@@ -224,12 +225,8 @@ Result<JobPlace> findPlace(const PlaceOptions &options,
 
 Result<RankRange> shareOf(const JobPlace &place, int ranks, bool wholePlan) {
   int machines = wholePlan ? 1 : place.machines;
-  if (ranks % machines != 0)
-    return Error{fmt::format(
-        "the plan's {} ranks cannot be shared out evenly over {} machines: "
-        "compile it for a multiple of {} ranks",
-        ranks, machines, machines)};
-  int count = ranks / machines;
+  POLYRANK_ASSIGN(each, ranksOfEach("plan", ranks, machines));
+  int count = static_cast<int>(each);
   if (place.locals > 1 && place.locals != count) {
     int all = count * place.machines;
     return Error{

@@ -5,6 +5,7 @@
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/PlanMesh.h"
 #include "support/ByteText.h"
+#include "support/RankShare.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -309,12 +310,9 @@ int64_t MachineTraffic::busiest() const {
 Result<MachineTraffic> machineTrafficOf(const LoadedPlan &plan,
                                         int64_t machines) {
   int64_t ranks = Mesh(*plan.plan).ranks();
-  if (machines < 1 || ranks % machines != 0)
-    return Error{fmt::format("the plan's {} ranks cannot be shared out evenly "
-                             "over {} machines",
-                             ranks, machines)};
+  POLYRANK_ASSIGN(each, ranksOfEach("plan", ranks, machines));
   MachineTraffic traffic;
-  traffic.machines = machines, traffic.ranksOfEach = ranks / machines;
+  traffic.machines = machines, traffic.ranksOfEach = each;
   traffic.out.resize(machines);
   TrafficCounter(plan, traffic).count();
   return traffic;

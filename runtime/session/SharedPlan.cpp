@@ -3,6 +3,7 @@
 #include "runtime/session/SharedPlan.h"
 
 #include "support/Fingerprint.h"
+#include "support/RankShare.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -88,10 +89,8 @@ Result<void> checkPlansIf(const Prepared &run) {
                                std::strerror(errno))};
     POLYRANK_ASSIGN(loaded, loadPlan(file.get(), path));
     const plan::Plan &plan = *loaded.plan;
-    if (int64_t ranks = Mesh(plan).ranks(); ranks % machines != 0)
-      return Error{fmt::format("{}: the plan's {} ranks cannot be shared out "
-                               "evenly over {} machines",
-                               option, ranks, machines)};
+    if (auto each = ranksOfEach("plan", Mesh(plan).ranks(), machines); !each)
+      return Error{option + ": " + each.error().message};
     uint64_t mine = run.plan->plan->samples_per_step(),
              its = plan.samples_per_step();
     if (its != mine)

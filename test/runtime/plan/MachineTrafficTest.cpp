@@ -142,7 +142,8 @@ TEST(MachineTraffic, AddsUpTheCommandsOfAStep) {
   auto three = machineTrafficOf(plan, 3);
   ASSERT_FALSE(three);
   EXPECT_EQ(three.error().message, "the plan's 4 ranks cannot be shared out "
-                                   "evenly over 3 machines");
+                                   "evenly over 3 machines, which take a "
+                                   "multiple of 3 ranks");
   EXPECT_FALSE(machineTrafficOf(plan, 0));
 }
 
