@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/WireKind.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <array>
@@ -44,6 +45,8 @@ struct CommunicatorNeeds {
   /// Data that goes between machines has checksums, which are compared. The
   /// same on all machines.
   bool checksWire = true;
+  /// What moves it; the same on all machines. Ucx: see net/Ucx.h.
+  WireKind wire = WireKind::Tcp;
 };
 
 /// Where the ranks of all machines listen, and what they recognize each other

@@ -41,8 +41,9 @@ constexpr size_t sumAt = Frame::size - sizeof(uint64_t);
 
 const char *nameOf(FrameKind kind) {
   static constexpr const char *names[] = {
-      "group", "start", "channel", "value", "sent",    "received", "wait",
-      "leave", "bye",   "abort",   "copy",  "partial", "result",   "border"};
+      "group",    "start", "channel", "value",  "sent",
+      "received", "wait",  "leave",   "bye",    "abort",
+      "address",  "copy",  "partial", "result", "border"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -52,6 +53,11 @@ bool isData(FrameKind kind) {
 
 uint64_t checksumOf(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t payloadSum(FrameKind kind, std::span<const std::byte> bytes,
+                    bool checksData) {
+  return checksData || !isData(kind) ? checksumOf(bytes) : 0;
 }
 
 std::array<std::byte, Frame::size> encode(const Frame &frame) {

@@ -23,6 +23,7 @@ enum class FrameKind : uint16_t {
   Leave,    // the sender leaves: nothing of it follows
   Bye,      // the answer to that
   Abort,    // the sender's job is over; why
+  Address,  // where the sender is reached by another wire than this one
   // From here on: data of a collective.
   Copy,    // a piece of what the receiver copies from the sender
   Partial, // a piece of a sum over the first members of the group
@@ -38,7 +39,7 @@ bool isData(FrameKind kind);
 inline constexpr uint32_t mostFrameBytes = 1 << 20;
 
 struct Frame {
-  static constexpr size_t size = 64;
+  static constexpr size_t size = 64, sequenceAt = 24; // in its bytes
 
   uint64_t incarnation = 0;
   uint64_t group = 0;     // key of the group, or id of the channel's value
@@ -67,6 +68,10 @@ Result<Frame> decode(std::span<const std::byte, Frame::size> bytes,
 
 /// XXH3, 64 bits.
 uint64_t checksumOf(std::span<const std::byte> bytes);
+/// The checksum of what follows a frame of this kind; 0 if it has none, as data
+/// may have (--wire-check off).
+uint64_t payloadSum(FrameKind kind, std::span<const std::byte> bytes,
+                    bool checksData);
 
 /// "partial 3 of part 1 (stage 2) of operation 17", for messages.
 std::string describe(const Frame &frame);

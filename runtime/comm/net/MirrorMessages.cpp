@@ -86,6 +86,8 @@ Result<void> NetCommunicator::arrived(int peer, const Frame &frame) {
     wire->send(peer, answer, {});
     return {};
   }
+  case FrameKind::Address: // which a wire keeps to itself
+    return wrong(peer, frame, "is not for this wire");
   case FrameKind::Bye:
     hasSaidBye[peer] = true;
     return {};

@@ -3,6 +3,7 @@
 
 #include "runtime/comm/net/NetCommunicator.h"
 
+#include "runtime/comm/net/Ucx.h"
 #include "support/Cores.h"
 
 #include <algorithm>
@@ -89,16 +90,29 @@ Result<void> NetCommunicator::join(std::span<const int> files,
   options.pairing.plan = program;
   options.process = static_cast<uint32_t>(getpid());
   options.checksData = page.header().checksData;
-  POLYRANK_ASSIGN(
-      created, TcpWire::create(options, JobKey(peers.key), std::move(listener),
-                               bells[self - firstNear].get(), *this));
-  wire = std::move(created);
   sigset_t all, before; // signals are for the rank's own thread
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  wireThread = std::thread([this] { run(); });
+  Result<void> made = makeWire(options, JobKey(peers.key), std::move(listener));
+  if (made)
+    wireThread = std::thread([this] { run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return awaitPeers();
+  return made ? awaitPeers() : made;
+}
+
+Result<void> NetCommunicator::makeWire(const TcpOptions &options,
+                                       const JobKey &key, Descriptor listener) {
+  int bell = bells[self - firstNear].get();
+  if (page.header().wire == WireKind::Ucx) {
+    POLYRANK_ASSIGN(
+        made, createUcxWire(options, key, std::move(listener), bell, *this));
+    wire = std::move(made);
+    return {};
+  }
+  POLYRANK_ASSIGN(
+      made, TcpWire::create(options, key, std::move(listener), bell, *this));
+  wire = std::move(made);
+  return {};
 }
 
 /// Waits until all ranks of other machines are connected.

@@ -118,6 +118,8 @@ private:
 
   // Called in the rank's thread; TellMachines.cpp
   Result<void> join(std::span<const int> files, const PlanHash &program);
+  Result<void> makeWire(const TcpOptions &options, const JobKey &key,
+                        Descriptor listener);
   Result<void> awaitPeers();
   void hasCreated(const LocalGroup &group) override;
   void hasOpened(const OpenChannel &channel) override;

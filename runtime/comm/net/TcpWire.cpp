@@ -35,6 +35,10 @@ Result<std::unique_ptr<TcpWire>> TcpWire::create(const TcpOptions &options,
        {std::pair(bell, bellTag), {wire->listener.get(), listenerTag}})
     if (auto watched = wire->watch(socket, tag, false, true); !watched)
       return watched.error();
+  if (options.also >= 0)
+    if (auto watched = wire->watch(options.also, alsoTag, false, true);
+        !watched)
+      return watched.error();
   int64_t now = monotonicNanoseconds();
   for (size_t rank = 0; rank < options.listeners.size(); ++rank)
     if (int(rank) > options.self && !wire->isNear(int(rank))) {
@@ -77,7 +81,7 @@ void TcpWire::send(int peer, Frame frame, Payload payload) {
   frame.incarnation = options.pairing.incarnation;
   frame.sequence = connection.sentFrames++;
   frame.bytes = static_cast<uint32_t>(payload.bytes.size());
-  frame.checksum = sumOf(frame.kind, payload.bytes);
+  frame.checksum = payloadSum(frame.kind, payload.bytes, options.checksData);
   connection.queue.push_back({encode(frame), std::move(payload)});
   connection.waiting += connection.queue.back().size();
   if (toFlush.empty() || toFlush.back() != peer)
@@ -175,17 +179,13 @@ Result<void> TcpWire::readHeader(int peer) {
   return {};
 }
 
-uint64_t TcpWire::sumOf(FrameKind kind,
-                        std::span<const std::byte> bytes) const {
-  return options.checksData || !isData(kind) ? checksumOf(bytes) : 0;
-}
-
 /// Called with a whole payload.
 Result<void> TcpWire::readPayload(int peer) {
   Connection &connection = connections[peer];
   Frame frame = *connection.frame;
   connection.frame.reset();
-  if (sumOf(frame.kind, {connection.place, frame.bytes}) != frame.checksum)
+  if (payloadSum(frame.kind, {connection.place, frame.bytes},
+                 options.checksData) != frame.checksum)
     return Error{"from " + nameOf(peer) + ": " + describe(frame) +
                      " has changed on its way",
                  Error::Fault::Rank};
@@ -303,6 +303,8 @@ Result<void> TcpWire::handle(const epoll_event &event) {
     acceptAll(monotonicNanoseconds());
     return {};
   }
+  if (tag == alsoTag)
+    return {};
   if (tag == callTag) {
     for (auto call = calls.begin(); call != calls.end(); ++call)
       if (call->isThere)

@@ -28,6 +28,8 @@ struct TcpOptions {
   uint32_t process = 0;
   /// Data has checksums, as messages always have; the same on both sides.
   bool checksData = true;
+  /// A descriptor that ends an `await` while it can be read, or -1.
+  int also = -1;
   /// How long a rank is called again that does not answer.
   int64_t patience = 300'000'000'000;
 };
@@ -59,7 +61,8 @@ private:
   /// What epoll says has happened: something at the connection to the rank of
   /// this number, or one of these.
   static constexpr uint64_t bellTag = uint64_t(1) << 40,
-                            listenerTag = bellTag + 1, callTag = bellTag + 2;
+                            listenerTag = bellTag + 1, callTag = bellTag + 2,
+                            alsoTag = bellTag + 3;
   /// True if an error of a call only says that there is nothing now.
   static bool isNothingNow(int error) {
     return error == EAGAIN || error == EINTR;
@@ -120,8 +123,6 @@ private:
   /// Reads no more of a peer that sent what it should not have.
   Error ignore(int peer, Error error);
   std::string nameOf(int peer) const;
-  /// The checksum of what follows a frame; 0 if it has none.
-  uint64_t sumOf(FrameKind kind, std::span<const std::byte> bytes) const;
 
   TcpOptions options;
   JobKey key;

@@ -72,8 +72,7 @@ NetHost::create(const CommunicatorNeeds &needs) {
   POLYRANK_ASSIGN(memory, shm::Memory::create(options));
   POLYRANK_ASSIGN(
       file, createSharedMemory("polyrank-wire", WirePage::sizeFor(machines)));
-  POLYRANK_ASSIGN(page,
-                  WirePage::initialize(file.get(), machines, needs.checksWire));
+  POLYRANK_ASSIGN(page, WirePage::initialize(file.get(), needs));
   std::unique_ptr<NetHost> host(
       new NetHost(std::move(memory), std::move(file), std::move(page)));
   for (int rank = 0; rank < machines.count(); ++rank) {
@@ -121,8 +120,8 @@ Result<WirePage> WirePage::map(int descriptor) {
 }
 
 Result<WirePage> WirePage::initialize(int descriptor,
-                                      const RankMachines &machines,
-                                      bool checksData) {
+                                      const CommunicatorNeeds &needs) {
+  const RankMachines &machines = *needs.machines;
   WirePage page;
   POLYRANK_ASSIGN(memory, SharedMapping::map(descriptor, "the wire page"));
   page.memory = std::move(memory);
@@ -131,7 +130,8 @@ Result<WirePage> WirePage::initialize(int descriptor,
   header.machines = static_cast<uint32_t>(machines.ranks.size());
   header.machine = static_cast<uint32_t>(machines.machine);
   header.worldSize = static_cast<uint32_t>(machines.worldSize());
-  header.checksData = checksData;
+  header.checksData = needs.checksWire;
+  header.wire = needs.wire;
   std::copy(machines.ranks.begin(), machines.ranks.end(),
             page.at<int32_t>(countsOffset));
   return std::move(page);

@@ -19,11 +19,12 @@ namespace polyrank::runtime::net {
 // Everything here lies in one memfd, which is initially zero and is shared by
 // processes of the same build.
 
-inline constexpr uint32_t wireVersion = 2;
+inline constexpr uint32_t wireVersion = 3;
 
 struct WireHeader {
   uint32_t version, machines, machine, worldSize;
   uint32_t checksData;
+  WireKind wire;
   std::atomic<uint32_t> isConnected; // the rest is there
   uint64_t incarnation;
   std::array<uint8_t, 32> key;
@@ -54,8 +55,8 @@ struct alignas(128) NearRank {
 class WirePage {
 public:
   static uint64_t sizeFor(const RankMachines &machines);
-  static Result<WirePage>
-  initialize(int descriptor, const RankMachines &machines, bool checksData);
+  static Result<WirePage> initialize(int descriptor,
+                                     const CommunicatorNeeds &needs);
   static Result<WirePage> map(int descriptor);
 
   WireHeader &header() const;

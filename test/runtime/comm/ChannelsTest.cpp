@@ -419,7 +419,9 @@ INSTANTIATE_TEST_SUITE_P(
         CommunicatorUnderTest{"shm", runOverShm},
         CommunicatorUnderTest{"late", runLate},
         CommunicatorUnderTest{"shmWithThreads", runWithCommThreads, true},
-        CommunicatorUnderTest{"machines", runOverMachines<4>, true, true}),
+        CommunicatorUnderTest{"machines", runOverMachines<4>, true, true},
+        CommunicatorUnderTest{"ucx", runOverMachines<4, WireKind::Ucx>, true,
+                              true, WireKind::Ucx}),
     [](const auto &communicator) { return communicator.param.name; });
 
 } // namespace

@@ -14,6 +14,10 @@ using Ranks = std::vector<int32_t>;
 
 class CommunicatorTest : public testing::TestWithParam<CommunicatorUnderTest> {
 protected:
+  void SetUp() override {
+    if (std::string reason = GetParam().whyNot(); !reason.empty())
+      GTEST_SKIP() << reason;
+  }
   std::vector<RankOutcome> run(const JobShape &shape, const RankMain &main,
                                const std::string &abortMessage = "") {
     return GetParam().run(shape, main, abortMessage);

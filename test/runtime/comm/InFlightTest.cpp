@@ -526,7 +526,10 @@ INSTANTIATE_TEST_SUITE_P(
         CommunicatorUnderTest{"Shm", runOverShm},
         CommunicatorUnderTest{"ShmCommThreads", runWithCommThreads, true},
         CommunicatorUnderTest{"TwoMachines", runOverMachines<2>, true, true},
-        CommunicatorUnderTest{"FourMachines", runOverMachines<4>, true, true}),
+        CommunicatorUnderTest{"FourMachines", runOverMachines<4>, true, true},
+        CommunicatorUnderTest{"TwoMachinesUcx",
+                              runOverMachines<2, WireKind::Ucx>, true, true,
+                              WireKind::Ucx}),
     [](const auto &instance) { return instance.param.name; });
 
 } // namespace

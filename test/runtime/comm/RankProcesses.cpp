@@ -4,6 +4,7 @@
 
 #include "runtime/comm/MakeCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
+#include "test/runtime/comm/net/TestUcx.h"
 #include "test/runtime/queued/QueuedCommunicator.h"
 
 #include <chrono>
@@ -125,11 +126,13 @@ struct MachineJobs {
   std::vector<std::unique_ptr<CommunicatorHost>> hosts;
   std::vector<Job::AbortHook> wakes;
 
-  static Result<MachineJobs> create(int count, const JobShape &shape);
+  static Result<MachineJobs> create(int count, WireKind wire,
+                                    const JobShape &shape);
   Result<JoinedRank> join(int rank, uint64_t bytes) const;
 };
 
-Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
+Result<MachineJobs> MachineJobs::create(int count, WireKind wire,
+                                        const JobShape &shape) {
   MachineJobs jobs;
   count = std::min(count, shape.ranks);
   RankMachines all;
@@ -150,6 +153,7 @@ Result<MachineJobs> MachineJobs::create(int count, const JobShape &shape) {
     CommunicatorNeeds needs;
     needs.channelBytes.assign(shape.ranks, shape.slotBytes);
     needs.machines = all;
+    needs.wire = wire;
     POLYRANK_ASSIGN(host, hostCommunicators(needs));
     jobs.wakes.push_back(
         control->onAbort([each = host.get()] { each->wakeSleepers(); }));
@@ -322,10 +326,11 @@ static std::vector<RankOutcome> run(const JobShape &shape, Wrap wrap,
   return runRanks(shape, join, wrap, main, abort);
 }
 
-std::vector<RankOutcome> runOverMachines(int machines, const JobShape &shape,
+std::vector<RankOutcome> runOverMachines(int machines, WireKind wire,
+                                         const JobShape &shape,
                                          const RankMain &main,
                                          const std::string &abortMessage) {
-  auto jobs = MachineJobs::create(machines, shape);
+  auto jobs = MachineJobs::create(machines, wire, shape);
   if (!jobs)
     return failedToCreate(shape, jobs.error());
   std::function<void()> abort;
@@ -334,6 +339,10 @@ std::vector<RankOutcome> runOverMachines(int machines, const JobShape &shape,
   return runRanks(
       shape, [&](int rank) { return jobs->join(rank, shape.sharedSize); },
       nullptr, main, abort);
+}
+
+std::string CommunicatorUnderTest::whyNot() const {
+  return wire == WireKind::Ucx ? net::test::whyNoUcx() : "";
 }
 
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "runtime/comm/WireKind.h"
 #include "runtime/comm/shm/ShmMemory.h"
 #include "runtime/device/IdleDevice.h"
 #include "runtime/job/local/LocalJob.h"
@@ -73,6 +74,10 @@ struct CommunicatorUnderTest {
   bool hasCommThreads = false;
   /// True if ranks are on several machines, to which messages take a while.
   bool crossesMachines = false;
+  WireKind wire = WireKind::Tcp; // if they are
+
+  /// The reason why it cannot be tested here; empty if it can.
+  std::string whyNot() const;
 
   friend void PrintTo(const CommunicatorUnderTest &communicator,
                       std::ostream *out) {
@@ -82,15 +87,17 @@ struct CommunicatorUnderTest {
 
 /// Runs the ranks on so many machines, or on one for each rank if there are
 /// fewer: processes that have a job and shared memory of their own for each
-/// machine, and speak TCP over the loopback. The launcher aborts machine 0.
-std::vector<RankOutcome> runOverMachines(int machines, const JobShape &shape,
+/// machine, and speak TCP over the loopback, or UCX. The launcher aborts
+/// machine 0.
+std::vector<RankOutcome> runOverMachines(int machines, WireKind wire,
+                                         const JobShape &shape,
                                          const RankMain &main,
                                          const std::string &abortMessage);
-template <int machines>
+template <int machines, WireKind wire = WireKind::Tcp>
 std::vector<RankOutcome> runOverMachines(const JobShape &shape,
                                          const RankMain &main,
                                          const std::string &abortMessage) {
-  return runOverMachines(machines, shape, main, abortMessage);
+  return runOverMachines(machines, wire, shape, main, abortMessage);
 }
 std::vector<RankOutcome> runOverShm(const JobShape &shape, const RankMain &main,
                                     const std::string &abortMessage);
