@@ -19,10 +19,12 @@ tests=(clang-tidy-22 dpkg-dev file libclang-rt-22-dev libgtest-dev libonnx-testd
 # Several machines out of namespaces, and the launchers that start jobs on them (test/cluster): 60 MB. The tests start daemons
 # of their own, with their own configuration. Slurm loads PMIx by the name that libpmix-dev brings.
 tests+=(iproute2 iptables libpmix-dev munge openmpi-bin slurm-client slurmctld slurmd util-linux)
+# For --wire ucx. UCX itself (libucx0) comes with openmpi-bin; its headers are 1 MB.
+tests+=(libucx-dev)
 case "${1:-}" in
   '') ;;
   --tests) packages+=("${tests[@]}") ;;
-  --wheel) packages+=(binutils python3 python3-venv) ;;
+  --wheel) packages+=(binutils libucx-dev python3 python3-venv) ;;
   *) echo "setup.sh: unknown option '$1'; --tests or --wheel" >&2; exit 2 ;;
 esac
 

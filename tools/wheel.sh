@@ -33,7 +33,7 @@ products=$("$files/bin/polyrank-inspect" --files "$plan" | sed -n 's/^library //
 
 sources=(/usr/share/doc/libllvm22 /usr/share/doc/libmlir-22-dev /usr/share/doc/liblld-22-dev /usr/share/doc/libfmt-dev
          /usr/share/doc/libsodium-dev /usr/share/doc/libzstd-dev /usr/share/doc/zlib1g-dev /usr/share/doc/libflatbuffers-dev
-         /usr/share/doc/libstdc++-12-dev)
+         /usr/share/doc/libstdc++-12-dev /usr/share/doc/libucx-dev)
 for tool in "${tools[@]}"; do
   listed=$(LD_PRELOAD=$products ldd "$files/bin/$tool" 2>&1) || fail "ldd $tool: $listed"
   while read -r name arrow path _; do

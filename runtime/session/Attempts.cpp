@@ -113,6 +113,7 @@ Result<LaunchEnd> Attempts::launchOnce(LaunchOptions &launch) {
   wanted.here = run.here;
   wanted.others = run.isShared() ? launch.others : nullptr;
   wanted.checksWire = run.options.machines.checksWire;
+  wanted.wire = run.options.machines.wire;
   wanted.isInterrupted = [this] { return signals.take() != 0; };
   POLYRANK_ASSIGN(jobs, SessionJobs::create(wanted));
   if (Result<void> started = startFeed(); !started)

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "runtime/comm/WireKind.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,6 +29,7 @@ struct MachineOptions {
   std::map<int, std::string> plansIf;
   bool allowMixedCpus = false;
   bool checksWire = true; // checksums of what ranks send to other machines
+  WireKind wire = WireKind::Tcp; // what moves it
   /// Every machine runs all ranks of the plan, on data of its own.
   bool wholePlan = false;
 

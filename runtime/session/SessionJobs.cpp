@@ -60,6 +60,7 @@ Result<std::unique_ptr<CommunicatorHost>> hostFor(const LoadedPlan &plan,
   CommunicatorNeeds needs;
   needs.program = plan.bytes.hash;
   needs.checksWire = options.checksWire;
+  needs.wire = options.wire;
   Mesh mesh(*plan.plan);
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
     needs.channelBytes.push_back(

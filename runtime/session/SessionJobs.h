@@ -30,6 +30,7 @@ public:
     /// The machines that share the ranks out; null if all ranks are here.
     OtherMachines *others = nullptr;
     bool checksWire = true; // see CommunicatorNeeds
+    WireKind wire = WireKind::Tcp;
     /// Ends the wait for other machines.
     std::function<bool()> isInterrupted;
   };

@@ -130,6 +130,7 @@ Result<std::string> settingsOf(const Prepared &run) {
       {"profile", options.profile.empty() ? "no" : "yes"},
       {"times of ranks", options.measuresRanks() ? "yes" : "no"},
       {"wire-check", options.machines.checksWire ? "on" : "off"},
+      {"wire", nameOf(options.machines.wire)},
       {"save-dtype", fmt::format("{}", int(options.saveFloats))},
       {"save-shard-size", options.saveShardSize}};
   for (const SaveFile &save : options.saves())

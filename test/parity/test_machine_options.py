@@ -2,6 +2,7 @@
 
 import re
 import stat
+import subprocess
 
 import pytest
 import tools
@@ -32,6 +33,10 @@ def refusal(*options):
     (("--wire-check", "no"), ("--wire-check", "on", "off")),
     (("--wire-check", "off", "--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "127.0.0.1"),
      ("--wire-check is about what the ranks of different machines send each other, and with --whole-plan they send nothing",)),
+    (("--wire", "ucx"), ("--wire is for several machines",)),
+    (("--wire", "rdma"), ("--wire", "tcp", "ucx")),
+    (("--wire", "tcp", "--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", "127.0.0.1"),
+     ("--wire is about what the ranks of different machines send each other, and with --whole-plan they send nothing",)),
     (("--machines", 0), ("--machines", "1")),
 ], ids=lambda value: " ".join(map(str, value)) if isinstance(value[0], str) and value[0].startswith("--") else "")
 def test_refusals_name_what_is_missing(options, parts):
@@ -57,6 +62,36 @@ def test_a_key_that_is_not_there_and_restarts_are_refused_by_a_check_too(tmp_pat
     assert "nowhere.key" in refusal(*several, "--key", tmp_path / "nowhere.key")
     tools.tool("run", "--new-key", tmp_path / "job.key")
     assert "--restarts 2: with --whole-plan each machine has checkpoints of its own" in refusal(*several, "--key", tmp_path / "job.key", "--restarts", 2)
+
+
+def withUcx(folder, monkeypatch, source):
+    """What polyrank-run says of a UCX that is made of this source in C."""
+    library = folder / "libucp.so.0"
+    if source is None:
+        library.write_text("no library")
+    else:
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=source, text=True, check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    text = refusal("--machines", 2, "--machine", 0, "--rendezvous", "127.0.0.1", "--wire", "ucx")
+    if "built without UCX" in text:
+        pytest.skip(text)
+    return text
+
+
+VERSION = "void ucp_get_version(unsigned *a, unsigned *b, unsigned *c) {{ *a = {}, *b = {}, *c = {}; }}"
+
+
+@pytest.mark.parametrize("source, parts", [
+    (None, ("needs UCX, and libucp.so.0 cannot be loaded (", "install it (Debian: libucx0), or use --wire tcp")),
+    (VERSION.format(1, 12, 9), ("libucp.so.0 is UCX 1.12.9, which is too old: install UCX 1.13 or newer, or use --wire tcp",)),
+    (VERSION.format(0, 99, 0), ("libucp.so.0 is UCX 0.99.0, which is too old",)),
+    (VERSION.format(1, 13, 0), ("libucp.so.0 has no ucp_init_version: install UCX 1.13 or newer, or use --wire tcp",)),
+    ("int other;", ("libucp.so.0 has no ucp_get_version",)),
+], ids=["not-there", "old", "very-old", "incomplete", "another"])
+def test_a_ucx_that_cannot_be_used_is_named_with_the_ways_out(source, parts, tmp_path, monkeypatch):
+    text = withUcx(tmp_path, monkeypatch, source)
+    for part in ("--wire ucx", *parts):
+        assert part in text, text
 
 
 def test_an_interface_that_is_not_there_is_refused(monkeypatch):

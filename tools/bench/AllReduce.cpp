@@ -8,7 +8,8 @@
 // "repeats": 20, "least_ms": .., "median_ms": ..}. The time of a repetition is
 // that of its slowest rank, measured from a barrier. Every value is checked.
 // With --machines the ranks have a shared memory for each of so many machines,
-// and speak TCP over the loopback between them; --bytes is for short ones.
+// and speak TCP over the loopback between them, or UCX with --wire ucx (UCX_TLS
+// says over what); --bytes is for short ones.
 
 #include "runtime/comm/MakeCommunicator.h"
 #include "runtime/device/DeviceAccess.h"
@@ -37,6 +38,7 @@ struct Options {
   int ranks = 2, machines = 1, repeats = 20;
   int64_t bytes = 64 << 20;
   CollectiveKind kind = CollectiveKind::AllReduce;
+  WireKind wire = WireKind::Tcp;
 };
 
 bool parseKind(const char *name, CollectiveKind &kind) {
@@ -57,6 +59,11 @@ bool parse(int argc, char **argv, Options &options) {
     int value = std::atoi(argv[i + 1]);
     if (!std::strcmp(argv[i], "--kind")) {
       if (!parseKind(argv[i + 1], options.kind))
+        return false;
+    } else if (!std::strcmp(argv[i], "--wire")) {
+      options.wire =
+          std::strcmp(argv[i + 1], "ucx") ? WireKind::Tcp : WireKind::Ucx;
+      if (std::strcmp(argv[i + 1], nameOf(options.wire)))
         return false;
     } else if (!std::strcmp(argv[i], "--mib") && value >= 1 && value <= 4096)
       options.bytes = int64_t(value) << 20;
@@ -173,6 +180,7 @@ Result<std::vector<Machine>> createMachines(const Options &options) {
     CommunicatorNeeds needs;
     needs.channelBytes.resize(options.ranks);
     needs.machines = all;
+    needs.wire = options.wire;
     POLYRANK_ASSIGN(host, hostCommunicators(needs));
     for (uint16_t port : host->ports())
       peers.listeners.push_back({all.address, port});
@@ -216,7 +224,7 @@ int main(int argc, char **argv) {
     std::fprintf(
         stderr,
         "usage: %s [--mib 1..4096 | --bytes N] [--ranks 2..64] [--machines N] "
-        "[--repeats N] [--kind all_reduce|reduce_scatter|all_gather]\n",
+        "[--wire tcp|ucx] [--repeats N] [--kind all_reduce|reduce_scatter|all_gather]\n",
         argv[0]);
     return 1;
   }

@@ -78,6 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", help="of the network, as tc has it: 1gbit")
     parser.add_argument("--bytes", type=int, nargs="+", default=[8, 1 << 20, 64 << 20])
+    parser.add_argument("--wire", choices=["tcp", "ucx"], default="tcp", help="what polyrank moves bytes by; UCX_TLS says over what UCX does")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each")
     parser.add_argument("--bin", default=str(ROOT / "build/release/bin"), help="folder of polyrank-bench-allreduce")
     parser.add_argument("--raw", type=int, nargs=2, metavar=("BYTES", "REPEATS"), help=argparse.SUPPRESS)
@@ -91,7 +92,7 @@ def main():
             theirs.append(float(inNamespace([sys.executable, __file__, "--raw", str(count), str(repeats)],
                                             arguments.rate)))
             row = inNamespace([f"{arguments.bin}/polyrank-bench-allreduce", "--machines", "2", "--bytes", str(count),
-                               "--repeats", str(repeats)], arguments.rate)
+                               "--repeats", str(repeats), "--wire", arguments.wire], arguments.rate)
             ours.append(json.loads(row)["median_ms"] / 1e3)
         one, other = statistics.median(ours), statistics.median(theirs)
         print(f"{count:9} bytes: all-reduce {one * 1e3:9.3f} ms, raw {other * 1e3:9.3f} ms, "

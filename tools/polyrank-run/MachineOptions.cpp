@@ -73,6 +73,15 @@ OptionGroup machineOptions(RunOptions &options) {
            "on or off: whether the data that ranks send to other machines has "
            "checksums, which find what was damaged on its way. Turn them off "
            "where the network checks as much itself"},
+          {"--wire", "tcp|ucx",
+           choice(&request.wire, {{nameOf(WireKind::Tcp), WireKind::Tcp},
+                                  {nameOf(WireKind::Ucx), WireKind::Ucx}}),
+           "What moves the data that ranks send to other machines: tcp, or "
+           "ucx, "
+           "which is UCX (Debian: libucx0), for InfiniBand, RoCE and "
+           "Slingshot. "
+           "With ucx, ranks prove who they are, but what they send is not "
+           "tied to it: it is for networks that nobody else can reach"},
       }};
 }
 

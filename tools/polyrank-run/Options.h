@@ -19,6 +19,7 @@ struct MachineRequest {
   double joinTimeout = 300, rejoinTimeout = 300; // seconds
   std::vector<std::string> plansIf;              // "4=half.plan"
   bool wholePlan = false, allowMixedCpus = false, checksWire = true;
+  WireKind wire = WireKind::Tcp;
 };
 
 /// What the command line requests: a session, and what the tool does itself.

@@ -2,6 +2,7 @@
 
 #include "tools/polyrank-run/Place.h"
 
+#include "runtime/comm/net/Ucx.h"
 #include "runtime/job/net/JobKey.h"
 #include "runtime/place/MachineExchange.h"
 #include "runtime/place/Pmix.h"
@@ -21,7 +22,7 @@ Result<void> checkAlone(const RunOptions &options) {
     return {};
   for (const char *name :
        {"whole-plan", "interface", "key", "join-timeout", "rejoin", "spares",
-        "plan-if", "allow-mixed-cpus", "wire-check"})
+        "plan-if", "allow-mixed-cpus", "wire-check", "wire"})
     if (options.given.contains(name))
       return Error{fmt::format(
           "--{} is for several machines, and this one is alone: say --machines "
@@ -31,12 +32,17 @@ Result<void> checkAlone(const RunOptions &options) {
   return {};
 }
 
-/// With --whole-plan ranks send nothing to other machines.
+/// With --whole-plan ranks send nothing to other machines. Another wire than
+/// TCP must be there.
 Result<void> checkWire(const RunOptions &options) {
-  if (options.request.wholePlan && options.given.contains("wire-check"))
-    return Error{"--wire-check is about what the ranks of different machines "
-                 "send each other, and with --whole-plan they send nothing: "
-                 "leave it out"};
+  for (const char *name : {"wire-check", "wire"})
+    if (options.request.wholePlan && options.given.contains(name))
+      return Error{fmt::format(
+          "--{} is about what the ranks of different machines send each other, "
+          "and with --whole-plan they send nothing: leave it out",
+          name)};
+  if (options.request.wire == WireKind::Ucx)
+    return net::loadUcx(); // before there are threads
   return {};
 }
 
@@ -164,6 +170,7 @@ Result<std::optional<JoinRunOptions>> takePlace(RunOptions &options,
   machines.rejoinTimeout = request.rejoinTimeout;
   machines.allowMixedCpus = request.allowMixedCpus;
   machines.checksWire = request.checksWire;
+  machines.wire = request.wire;
   machines.wholePlan = request.wholePlan;
   POLYRANK_ASSIGN(address, bindAddressOf(options));
   machines.bindAddress = address;

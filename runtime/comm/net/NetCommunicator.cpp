@@ -136,6 +136,7 @@ NetCommunicator::~NetCommunicator() {
     ringWire(self);
     wireThread.join();
   }
+  wire.reset(); // until then it may receive into what this has
 }
 
 JobMember::Presence NetCommunicator::presenceOf(int rank) const {

@@ -37,15 +37,17 @@ Result<std::unique_ptr<Wire>> createUcxWire(const TcpOptions &options,
                                             const JobKey &key,
                                             Descriptor listener, int bell,
                                             WireUser &user) {
-  return UcxWire::create(options, key, std::move(listener), bell, user);
+  POLYRANK_ASSIGN(library, UcxLibrary::get());
+  return UcxWire::create(*library, options, key, std::move(listener), bell,
+                         user);
 }
 
-Result<std::unique_ptr<Wire>> UcxWire::create(const TcpOptions &options,
+Result<std::unique_ptr<Wire>> UcxWire::create(const UcxLibrary &library,
+                                              const TcpOptions &options,
                                               const JobKey &key,
                                               Descriptor listener, int bell,
                                               WireUser &user) {
-  POLYRANK_ASSIGN(library, UcxLibrary::get());
-  std::unique_ptr<UcxWire> wire(new UcxWire(*library, options, user));
+  std::unique_ptr<UcxWire> wire(new UcxWire(library, options, user));
   if (auto opened = wire->open(key, std::move(listener), bell); !opened)
     return opened.error();
   return std::unique_ptr<Wire>(std::move(wire));
@@ -467,6 +469,7 @@ void UcxWire::closeAll() {
 UcxWire::~UcxWire() {
   if (worker)
     closeAll();
+  worker.reset(); // which may still tell of what was under way
 }
 
 // -- Turns

@@ -26,10 +26,9 @@ namespace polyrank::runtime::net {
 
 class UcxWire : public Wire, private WireUser {
 public:
-  static Result<std::unique_ptr<Wire>> create(const TcpOptions &options,
-                                              const JobKey &key,
-                                              Descriptor listener, int bell,
-                                              WireUser &user);
+  static Result<std::unique_ptr<Wire>>
+  create(const UcxLibrary &library, const TcpOptions &options,
+         const JobKey &key, Descriptor listener, int bell, WireUser &user);
   ~UcxWire() override;
 
   void send(int peer, Frame frame, Payload payload) override;

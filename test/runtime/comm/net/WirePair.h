@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <sys/eventfd.h>
+#include <thread>
 #include <unistd.h>
 
 namespace polyrank::runtime::net::test {
@@ -27,12 +28,16 @@ struct Rank : WireUser {
   }
   void sent(const std::shared_ptr<void> &) override { ++handed; }
   void connected(int peer, uint32_t process) override { peers[peer] = process; }
-  void gone(int peer, const std::string &) override { lost.push_back(peer); }
+  void gone(int peer, const std::string &reason) override {
+    lost.push_back(peer);
+    why = reason;
+  }
 
   Bytes body;
   std::vector<std::pair<Frame, Bytes>> got;
   std::map<int, uint32_t> peers;
   std::vector<int> lost;
+  std::string why; // the last one is gone
   int handed = 0;
   Descriptor bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<Wire> wire;
@@ -81,6 +86,12 @@ struct Pair {
       listeners[rank] = std::move(ears[rank]);
       keys[rank] = key;
     }
+  }
+  /// Both end at the same time, since a wire may wait for the other one.
+  ~Pair() {
+    std::thread other([this] { ranks[0].wire.reset(); });
+    ranks[1].wire.reset();
+    other.join();
   }
   void begin() {
     for (int rank : {0, 1}) {
