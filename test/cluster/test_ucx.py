@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import time
 
 import jobs
@@ -84,6 +85,30 @@ def test_a_machine_that_is_cut_off_is_named(direction, pair, shared, tmp_path, p
     jobs.checkTime(since, 6)
     assert codes == [RANK, RANK], job.said()
     assert re.search("machine 1", job[0].said()), job.said()
+
+
+GARBAGE = """
+import os, socket, sys, time
+end, count = time.monotonic() + 1, 0
+while time.monotonic() < end:
+    for port in sys.argv[2:]:
+        with socket.create_connection((sys.argv[1], port), 5) as caller:
+            caller.send(os.urandom(400) if count % 3 else b"GET / HTTP/1.0\\r\\n\\r\\n")
+            count += 1
+print(count)
+"""
+
+
+def test_garbage_at_every_port_changes_nothing(pair, shared, tmp_path, planOf):
+    plan = planOf("data")
+    job = over(pair, shared, tmp_path / "run", fail={0: SLOW, 1: SLOW}, **plan)
+    jobs.eventually(lambda: "\nstep 1/" in job[0].said())
+    sockets = [line.split() for line in pair[1].run("cat", "/proc/net/tcp").splitlines()[1:]]
+    heard = [words[1].split(":") for words in sockets if words[3] == "0A"]  # where somebody listens
+    ports = [int(port, 16) for address, port in heard if address != "0100007F"]  # and not on the loopback
+    assert len(ports) == 4  # of each rank one of ours, and one of UCX's
+    assert int(pair[0].run(sys.executable, "-c", GARBAGE, pair[1].four, *ports)) > len(ports)
+    checkSaved(job, shared, **plan)
 
 
 def test_wires_that_differ_are_named(pair, shared, tmp_path, planOf):

@@ -224,7 +224,8 @@ int main(int argc, char **argv) {
     std::fprintf(
         stderr,
         "usage: %s [--mib 1..4096 | --bytes N] [--ranks 2..64] [--machines N] "
-        "[--wire tcp|ucx] [--repeats N] [--kind all_reduce|reduce_scatter|all_gather]\n",
+        "[--wire tcp|ucx] [--repeats N] [--kind "
+        "all_reduce|reduce_scatter|all_gather]\n",
         argv[0]);
     return 1;
   }
