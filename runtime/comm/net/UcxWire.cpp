@@ -26,7 +26,7 @@ constexpr size_t mostEarly = 256;
 /// arrives.
 constexpr int64_t lastWords = 100'000'000;
 /// How long a rank that ends lets UCX send what it was given.
-constexpr int64_t longestClose = 500'000'000;
+constexpr int64_t longestClose = 2'000'000'000;
 
 /// How long `await` may take while such a time is being measured.
 constexpr int shortWait = 10; // milliseconds
