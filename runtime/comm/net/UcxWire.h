@@ -85,6 +85,11 @@ private:
     int64_t endsAt = 0; // when the one that came first is enough
   };
 
+  static constexpr unsigned messageId = 1;
+  /// How long, in milliseconds, an `await` may take while a time is measured
+  /// after which a peer is gone.
+  static constexpr int shortWait = 10;
+
   UcxWire(const UcxLibrary &library, const TcpOptions &options, WireUser &user);
   Result<void> open(const JobKey &key, Descriptor listener, int bell);
   Error failure(const std::string &what, ucs_status_t status) const;
@@ -107,6 +112,15 @@ private:
   static void hasFailed(void *connection, ucp_ep_h endpoint,
                         ucs_status_t status);
 
+  // UcxConnections.cpp
+  void endIfGone(Connection &connection);
+  /// Lets UCX close an endpoint; with `force` it forgets what is under way.
+  void close(ucp_ep_h endpoint, bool force);
+  void closeAll();
+  void forgetClosed();
+  void beginsToEnd(Connection &connection);
+
+  // UcxWire.cpp
   void post(Outgoing &message);
   void forget(Outgoing &message);
   /// Lets UCX work, and takes what has come.
@@ -116,13 +130,7 @@ private:
   Result<void> takeNext(Connection &connection, const Held &held);
   Result<void> takePayload(Connection &connection);
   void drop(Connection &connection);
-  void endIfGone(Connection &connection);
   void tellSent();
-  /// Lets UCX close an endpoint; with `force` it forgets what is under way.
-  void close(ucp_ep_h endpoint, bool force);
-  void closeAll();
-  void forgetClosed();
-  void beginsToEnd(Connection &connection);
 
   const UcxLibrary &library;
   TcpOptions options;
