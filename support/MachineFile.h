@@ -77,6 +77,9 @@ struct MachineFile {
   static bool crosses(std::span<const Axis> axes, size_t number,
                       int64_t inNode);
 
+  /// The text of a file that says this: parsed, it gives the same numbers.
+  std::string toText() const;
+
   /// "machine 'two nodes' (cluster.toml): f32 19500 GFLOP/s (measured), ..".
   std::string describe() const;
 };

@@ -85,6 +85,8 @@ KindRow rowOf(FileKind kind) {
     return {"a log of polyrank-run", ".jsonl"};
   case FileKind::Svg:
     return {"an SVG picture", ".svg"};
+  case FileKind::Machine:
+    return {"a machine file of polyrank-run --calibrate", ".toml"};
   case FileKind::Trace:
     return {"a trace of polyrank-run", ".json"};
   case FileKind::Times:
@@ -182,6 +184,8 @@ bool isOfKind(FileKind kind, std::string_view start, uint64_t size) {
     return false;
   case FileKind::Svg:
     return start.starts_with("<svg ");
+  case FileKind::Machine: // not one that somebody has written
+    return start.starts_with("# Measured by polyrank-run --calibrate");
   case FileKind::Trace:
     return start.starts_with("{\"displayTimeUnit\":");
   case FileKind::Times:

@@ -21,7 +21,8 @@ enum class FileKind {
   Trace,
   Times,
   Svg,
-  Folder // that receives other output files
+  Machine, // measured by polyrank-run --calibrate
+  Folder   // that receives other output files
 };
 
 /// A file that a command reads.

@@ -33,8 +33,24 @@ def Rank_Dialect : Dialect {
     they compute with them. A module without it flushes them. Evaluations are exact
     and ignore it.
 
+    A machine file (`--machine`) says more than rates and links. The rest is
+    `rank.reach` of the module, a dictionary of what the file states:
+
+    | part | |
+    |---|---|
+    | `launch`, `host` | picoseconds of a kernel on the device, and of any command on the host that issues it |
+    | `products` | the rows and columns of a tile, and the number of tiles and the depth with which a product reaches half of the rate |
+    | `devices` | those of a node |
+    | `node`, `network` | the links within a node and between nodes: the `latency` in picoseconds, the picoseconds `per_byte`, pairs of a size in bytes and the share of the bandwidth that it has `reached`, and the numbers of `algorithms` (0: halving, 1: ring, 2: tree) |
+    | `hierarchical` | collectives may run within nodes and between them, one after the other |
+    | `linked` | the axes that have a link of their own (`--link`) |
+
     - **R1** `rank.at` has an integer for each axis that it names.
     - **R2** `rank.denormals` is `"flush"` or `"keep"`.
+    - **reach 1** `rank.reach` is a dictionary, and stands on a module.
+    - **reach 2** It has the parts above: times are numbers that are not negative,
+      `products` has three numbers, and there is at least one device.
+    - **reach 3** `devices` and `node` stand together.
   }];
   let cppNamespace = "::polyrank::rank";
   let dependentDialects = ["::polyrank::sharding::ShardingDialect"];
@@ -193,7 +209,7 @@ def Rank_ArenaAttr : Rank_Attr<"Arena", "arena"> {
     1. No number is negative.
     2. Live bytes lie in the regions: lower_bound <= shared + private.
     3. `rank.arena` holds such an attribute. The dialect's other attributes of
-       ops are `rank.at`, `rank.machine` and `rank.denormals`.
+       ops are `rank.at`, `rank.machine`, `rank.reach` and `rank.denormals`.
   }];
   let parameters = (ins "int64_t":$sharedBytes, "int64_t":$privateBytes,
                         DefaultValuedParameter<"int64_t", "0">:$lowerBound);

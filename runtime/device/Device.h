@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <variant>
 #include <vector>
 
 namespace polyrank::runtime {
@@ -98,6 +99,32 @@ struct DeviceRates {
   }
 };
 
+/// Work that a device repeats, without a plan, so that its time is measured.
+/// @{
+/// `batch` products of m x k by k x n. Each repetition finds its right operand
+/// elsewhere, as the commands of a plan do, so that large ones are read from
+/// memory; the left one stays.
+struct ProductTrial {
+  ElementType elements = ElementType::F32, result = ElementType::F32;
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool transposeA = false, transposeB = false;
+};
+/// Adds an array of so many floats to another one, as long kernels do.
+struct AdditionTrial {
+  int64_t elements = 1;
+};
+using TrialWork = std::variant<ProductTrial, AdditionTrial>;
+
+class Trial {
+public:
+  virtual ~Trial() = default;
+  /// Returns once the device has done it.
+  virtual Result<void> run() = 0;
+};
+/// One for each way in which a device can do the work.
+using Trials = std::vector<std::unique_ptr<Trial>>;
+/// @}
+
 /// Holds a rank's memory, prepares commands once, at load, and runs them.
 /// Devices outlive their operations and memory. All calls are made by one
 /// thread.
@@ -155,10 +182,14 @@ public:
   virtual Prepared prepare(const plan::Copy &copy, int64_t index,
                            const ArenaView &arena) = 0;
 
-  /// Measures the rates, those of products of `narrow` elements included, which
-  /// takes some tenths of a second.
-  virtual Result<DeviceRates>
-  measureRates(std::span<const ElementType> narrow) = 0;
+  /// Prepares work to be measured. Trials share memory, so one of them runs at
+  /// a time, and none outlives the device.
+  virtual Result<Trials> prepareTrials(const TrialWork &work) = 0;
 };
+
+/// Measures the rates, those of products of `narrow` elements included, which
+/// takes some tenths of a second.
+Result<DeviceRates> measureRates(Device &device,
+                                 std::span<const ElementType> narrow);
 
 } // namespace polyrank::runtime

@@ -26,7 +26,7 @@ Device::Prepared IdleDevice::prepare(const plan::Copy &, int64_t,
   return computesNothing("a copy");
 }
 
-Result<DeviceRates> IdleDevice::measureRates(std::span<const ElementType>) {
+Result<Trials> IdleDevice::prepareTrials(const TrialWork &) {
   return computesNothing("rates to measure");
 }
 

@@ -18,8 +18,7 @@ public:
   Prepared prepare(const plan::Call &call, const ArenaView &arena) override;
   Prepared prepare(const plan::Copy &copy, int64_t index,
                    const ArenaView &arena) override;
-  Result<DeviceRates>
-  measureRates(std::span<const ElementType> narrow) override;
+  Result<Trials> prepareTrials(const TrialWork &work) override;
   /// @}
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/report/LogFile.h"
 
 #include "support/Cores.h"
+#include "support/CpuName.h"
 #include "support/OutputFile.h"
 #include "support/Version.h"
 
@@ -47,16 +48,6 @@ forEachLine(const std::string &path, std::ifstream &file,
 std::string randomId() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-/// Returns the kernel's name of the CPU; empty if unknown.
-std::string cpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      if (size_t colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2);
-  return "";
 }
 
 } // namespace

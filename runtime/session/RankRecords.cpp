@@ -18,8 +18,10 @@ Result<void> RankRecords::measureRates() {
     return {};
   if (Result<void> all = rank.awaitAll(); !all)
     return all;
-  POLYRANK_ASSIGN(measured, rank.device->measureRates(narrowFactors(
-                                rank.loaded->program(rank.programNumber()))));
+  POLYRANK_ASSIGN(
+      measured, runtime::measureRates(
+                    *rank.device,
+                    narrowFactors(rank.loaded->program(rank.programNumber()))));
   rates.flopsPerSecond =
       std::max(rates.flopsPerSecond, measured.flopsPerSecond);
   rates.bytesPerSecond =

@@ -24,6 +24,10 @@ MAY = {
                          "runtime/job/net/JobKey.h", "runtime/job/net/Sockets.h", "runtime/job/net/Wire.h", "runtime/plan"],
     # Devices know nothing of what moves data.
     "runtime/device": ["support", "runtime/host", "runtime/plan"],
+    # A calibration measures devices and communicators of any kind.
+    "runtime/calibrate": ["support", "runtime/comm/Communicator.h", "runtime/comm/MakeCommunicator.h",
+                          "runtime/device/Device.h", "runtime/device/MakeDevice.h", "runtime/exec", "runtime/host",
+                          "runtime/job/MakeJob.h", "runtime/launch", "runtime/plan", "runtime/report/Messages.h"],
     # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
                         "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h", "runtime/feed",

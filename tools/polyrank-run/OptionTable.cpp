@@ -171,7 +171,8 @@ OptionGroup rankOptions(RunOptions &options) {
            "N",
            &options.threads,
            "Threads per rank; a plan is compiled for a number of threads, and "
-           "another is an error",
+           "another is an error. With --calibrate those of each device, by "
+           "default 1",
            {.check = between(int64_t(1), int64_t(4096))}},
           {"--comm-threads",
            "N",
@@ -302,7 +303,8 @@ OptionTable optionTable(RunOptions &options) {
           checkpointOptions(options),
           rankOptions(options),
           machineOptions(options),
-          reportOptions(options)};
+          reportOptions(options),
+          calibrationOptions(options)};
 }
 
 } // namespace polyrank::runtime

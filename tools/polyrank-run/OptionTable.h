@@ -21,6 +21,7 @@ OptionGroup checkpointOptions(RunOptions &options);
 OptionGroup rankOptions(RunOptions &options);
 OptionGroup machineOptions(RunOptions &options);
 OptionGroup reportOptions(RunOptions &options);
+OptionGroup calibrationOptions(RunOptions &options);
 /// @}
 
 /// Returns a function for OptionRules::refuse of options that are about values:

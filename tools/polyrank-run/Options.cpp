@@ -53,10 +53,10 @@ std::variant<RunOptions, int> parseOptions(int argc, char **argv) {
   OptionTable table = optionTable(options);
   addOptions(app, table);
   CLI::Option *plan = app.get_option("PLAN")->required();
-  // A guest takes its run's plan.
-  app.get_option("--guest-of")->each([plan](const std::string &) {
-    plan->required(false);
-  });
+  // A guest takes its run's plan, and a calibration has one of its own.
+  for (const char *name : {"--guest-of", "--calibrate"})
+    app.get_option(name)->each(
+        [plan](const std::string &) { plan->required(false); });
   // The files into which a shell expands an unquoted pattern follow --data.
   std::vector<std::string> more;
   app.add_option("more", more)->expected(-1)->group("");

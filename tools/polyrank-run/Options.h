@@ -30,6 +30,10 @@ struct RunOptions : SessionOptions {
   MachineRequest request;
   std::string transport = "shm";
   bool check = false; // check everything, and run nothing
+  /// To measure this machine instead, and write `output`, a machine file.
+  bool calibrate = false;
+  std::string output;
+  double calibrateSeconds = 60;
 };
 
 /// Parses the command line. An integer is the exit status after a request for

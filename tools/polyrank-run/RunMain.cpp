@@ -10,6 +10,7 @@
 #include "runtime/session/Run.h"
 #include "support/Failpoint.h"
 #include "support/Json.h"
+#include "tools/polyrank-run/CalibrateMain.h"
 #include "tools/polyrank-run/ErrorFile.h"
 #include "tools/polyrank-run/Options.h"
 #include "tools/polyrank-run/Place.h"
@@ -138,9 +139,13 @@ int runMain(int argc, char **argv, const RankParts &parts) {
   std::variant<RunOptions, int> options = parseOptions(argc, argv);
   if (const int *status = std::get_if<int>(&options))
     return *status;
+  const RunOptions &given = std::get<RunOptions>(options);
   if (auto connection = RankConnection::fromEnvironment())
-    return rankMain(std::get<RunOptions>(options), *connection, parts);
-  int status = startedMain(std::get<RunOptions>(std::move(options)));
+    return given.calibrate ? calibrateRank(calibrationOf(given), *connection)
+                           : rankMain(given, *connection, parts);
+  int status = given.calibrate
+                   ? calibrateMain(given)
+                   : startedMain(std::get<RunOptions>(std::move(options)));
   finishTelling();
   return status;
 }

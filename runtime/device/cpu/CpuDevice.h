@@ -6,7 +6,11 @@
 #include "runtime/device/cpu/Calls.h"
 #include "runtime/device/cpu/KernelModule.h"
 
+#include <memory>
+
 namespace polyrank::runtime {
+
+struct TrialMemory;
 
 class CpuDevice : public HostDevice {
 public:
@@ -18,8 +22,7 @@ public:
   Prepared prepare(const plan::Call &call, const ArenaView &arena) override;
   Prepared prepare(const plan::Copy &copy, int64_t index,
                    const ArenaView &arena) override;
-  Result<DeviceRates>
-  measureRates(std::span<const ElementType> narrow) override;
+  Result<Trials> prepareTrials(const TrialWork &work) override;
 
 private:
   CpuDevice(KernelModule module, std::shared_ptr<const HostTeam> given)
@@ -28,6 +31,7 @@ private:
 
   KernelModule module;
   CpuCalls calls;
+  std::shared_ptr<TrialMemory> trialMemory; // once there are trials
 };
 
 } // namespace polyrank::runtime

@@ -495,7 +495,7 @@ TEST(Rates, AreMeasuredOfTheElementsThatAreAskedFor) {
       *CpuDevice::create(*plan::GetPlan(bytes.data())->images()->Get(0),
                          std::make_shared<HostTeam>(1, true));
   polyrank::ElementType narrow[] = {polyrank::ElementType::BF16};
-  auto rates = device->measureRates(narrow);
+  auto rates = measureRates(*device, narrow);
   ASSERT_TRUE(rates) << rates.error().message;
   EXPECT_GT(rates->flopsPerSecond, 1e8);
   EXPECT_GT(rates->bytesPerSecond, 1e7);

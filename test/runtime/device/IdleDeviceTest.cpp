@@ -42,7 +42,7 @@ TEST(IdleDevice, RefusesEveryCommand) {
             begin + "a library call");
   EXPECT_EQ(refusalOf(device.prepare(*commands.Get(0)->body_as_Copy(), 0, {})),
             begin + "a copy");
-  EXPECT_EQ(refusalOf(device.measureRates({})), begin + "rates to measure");
+  EXPECT_EQ(refusalOf(measureRates(device, {})), begin + "rates to measure");
 }
 
 } // namespace

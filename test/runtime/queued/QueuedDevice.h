@@ -95,10 +95,9 @@ public:
                    const ArenaView &arena) override {
     return inner->prepare(copy, index, hostArena(arena));
   }
-  Result<DeviceRates>
-  measureRates(std::span<const ElementType> narrow) override {
+  Result<Trials> prepareTrials(const TrialWork &work) override {
     queues->drain();
-    return inner->measureRates(narrow);
+    return inner->prepareTrials(work);
   }
 
   uint64_t pending() const { return queues->pending(); }
