@@ -14,12 +14,14 @@ namespace polyrank::runtime {
 
 /// Products such as plans of transformers, convolutional and recurrent networks
 /// have on each rank: forward, and as gradients with one operand transposed;
-/// large, narrow, shallow and small.
+/// large, narrow, shallow and small. Each takes some milliseconds at most: the
+/// least time of longer work includes what else the system runs on the core.
+/// Larger products consist of more of the same tiles.
 std::vector<ProductTrial> calibratedProducts(ElementType elements);
 /// The elements of which there are products.
 std::span<const ElementType> calibratedElements();
 
-/// An addition that no cache holds.
+/// A part of an addition that no cache holds.
 AdditionTrial calibratedAddition();
 
 /// The kinds of collectives that are measured, and the sizes: bytes of the

@@ -69,6 +69,40 @@ TEST(MachineFile, SaysWhatIsReachedAndWhereEachNumberIsFrom) {
             "(assumed), and 25 GB/s (assumed)");
 }
 
+TEST(MachineFile, IsWrittenAsItIsRead) {
+  std::string more = with("memory = 80", R"(memory = 80
+launch = 5
+host = {value = 0.0625, source = "assumed"})");
+  more += R"(algorithms = ["ring", "hierarchical"]
+reached = [[0.001, 0.25], [64, 1]]
+
+[product]
+tile = 128
+half_tiles = 1.5
+half_depth = 64
+source = "measured")";
+  for (const std::string &text : {whole, more}) {
+    auto machine = MachineFile::parse(text, "m.toml");
+    ASSERT_TRUE(machine) << machine.error().message;
+    std::string written = machine->toText();
+    auto again = MachineFile::parse(written, "m.toml");
+    ASSERT_TRUE(again) << again.error().message << written;
+    EXPECT_EQ(again->describe(), machine->describe());
+    EXPECT_EQ(again->getLevels(), machine->getLevels());
+    EXPECT_EQ(again->toText(), written);
+  }
+}
+
+TEST(MachineFile, WithAnyNameIsWrittenSoThatItIsReadAgain) {
+  MachineFile machine = *MachineFile::parse(whole, "m.toml");
+  for (const char *name : {"a \"b\" c", "back\\slash", "tab\tand \x01", ""}) {
+    machine.name = name;
+    auto again = MachineFile::parse(machine.toText(), "m.toml");
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->name, name);
+  }
+}
+
 TEST(MachineFile, ThatCannotBeMeantIsRefusedWithLineValueAndWhatIsPossible) {
   const std::pair<std::string, const char *> wrongs[] = {
       {with("f32 = 19500", "f32 = 0"),

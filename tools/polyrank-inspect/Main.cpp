@@ -69,12 +69,16 @@ void printPrograms(const PlanReport &report) {
     fmt::print("  {:<14}{}\n", joinPlaces(places), numbers);
 }
 
+void printMachine(const PlanReport &report) {
+  if (!report.machine.empty())
+    fmt::print("planned for   {}\n", report.machine);
+}
+
 void printOverview(const PlanReport &report) {
   fmt::print("model         {}\n", report.model);
   fmt::print("mode          {}, compiled by {}\n", report.mode,
              report.compiler);
-  if (!report.machine.empty())
-    fmt::print("planned for   {}\n", report.machine);
+  printMachine(report);
   auto plural = [](uint64_t count, const char *thing) {
     return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
   };
@@ -437,6 +441,8 @@ Result<void> inspect(const InspectOptions &options) {
              options.timelineSvg.empty() && options.times.empty();
   if (all)
     printOverview(report);
+  else if (options.timeline) // times are those of a machine
+    printMachine(report);
   if (all || options.parameters)
     printParameters(report);
   if (all || options.memory)

@@ -25,17 +25,6 @@ std::string nameOf(const Measurements &measured) {
                      count(measured.threads, "thread"));
 }
 
-/// How well the file meets what was measured.
-std::string describeErrors(const std::vector<FitError> &errors) {
-  std::string text;
-  for (const FitError &error : errors)
-    text += fmt::format("{}: {} times, which the file meets to {:.0f} % in the "
-                        "median and {:.0f} % at worst\n",
-                        error.what, error.count, 100 * error.median,
-                        100 * error.worst);
-  return text;
-}
-
 Result<void> runCalibration(const RunOptions &options) {
   OutputUse use{"-o", options.output, FileKind::Machine};
   if (Result<void> right = checkOutputs({}, {&use, 1}); !right)
@@ -60,7 +49,7 @@ Result<void> runCalibration(const RunOptions &options) {
                      "runs, or give --calibrate-seconds more\n",
                      noisy, 100 * noisyShare));
   if (!options.quiet)
-    print(fmt::format("{}{}\nwrote {}\n", describeErrors(fitted.errors),
+    print(fmt::format("{}{}\nwrote {}\n", describeErrors(fitted.rows),
                       fitted.machine.describe(), options.output));
   return {};
 }

@@ -31,6 +31,13 @@ double medianOf(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
+double geometricMeanOf(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += std::log(value);
+  return std::exp(sum / double(values.size()));
+}
+
 double square(double value) { return value * value; }
 
 /// Products of some elements, and their rate for a curve.
@@ -121,9 +128,12 @@ private:
   std::map<ElementType, std::vector<Measurements::Product>> byElements;
 };
 
-FitError errorOf(std::string what, const std::vector<double> &shares) {
-  return {std::move(what), shares.size(), medianOf(shares),
-          shares.empty() ? 0 : *std::max_element(shares.begin(), shares.end())};
+/// "256 x 512 x 128", and how many of them.
+std::string describe(const ProductTrial &work) {
+  return fmt::format("{}{}{} x {} x {}{}",
+                     work.batch == 1 ? "" : fmt::format("{} of ", work.batch),
+                     work.m, work.transposeA ? " transposed" : "", work.n,
+                     work.k, work.transposeB ? " transposed" : "");
 }
 
 void fitProducts(const Measurements &measured, double bytesPerSecond,
@@ -139,14 +149,11 @@ void fitProducts(const Measurements &measured, double bytesPerSecond,
       machine.bf16 = number;
     else
       machine.f16 = number;
-    std::vector<double> shares;
     for (const Measurements::Product &product : measured.products)
       if (product.work.elements == elements)
-        shares.push_back(std::abs(fit.secondsOf(product.work, rate, curve) /
-                                      product.seconds.least -
-                                  1));
-    fitted.errors.push_back(
-        errorOf(fmt::format("{} products", nameOf(elements)), shares));
+        fitted.rows.push_back({fmt::format("{} products", nameOf(elements)),
+                               describe(product.work), product.seconds.least,
+                               fit.secondsOf(product.work, rate, curve)});
   }
   machine.products.emplace();
   machine.products->tile = numberOf(double(curve.tile));
@@ -175,12 +182,6 @@ public:
     for (const Measurements::Collective &one : measured.collectives)
       sum += square(std::log(secondsOf(one) / one.seconds.least));
     return sum;
-  }
-  std::vector<double> shares() const {
-    std::vector<double> all;
-    for (const Measurements::Collective &one : measured.collectives)
-      all.push_back(std::abs(secondsOf(one) / one.seconds.least - 1));
-    return all;
   }
 
 private:
@@ -213,41 +214,35 @@ private:
     for (const Measurements::Collective &one : measured.collectives)
       if (one.bytes < 2 * least)
         microseconds.push_back(one.seconds.least / latencies(one));
-    level.link.latency = 1e6 * medianOf(microseconds);
+    level.link.latency = 1e6 * geometricMeanOf(microseconds);
   }
 
-  /// For each size the time of a byte that is left of the measured times. The
-  /// bandwidth is the largest one, and sizes have shares of it. A size whose
-  /// times are mostly latency says nothing.
+  /// For each size the time of a byte that is left of the measured times, at
+  /// least a tenth of them: what latency explains says little of bytes. The
+  /// bandwidth is the largest one, and sizes have shares of it.
   void fitBandwidth() {
-    std::map<int, std::vector<double>> bySize; // by the logarithm of the bytes
-    std::map<int, double> bytesOfSize;
+    struct Size {
+      uint64_t bytes = 0;
+      std::vector<double> perByte = {}; // picoseconds
+    };
+    std::map<long, Size>
+        sizes; // groups whose size is no power of two have less
     for (const Measurements::Collective &one : measured.collectives) {
-      int size = int(std::lround(std::log2(double(one.bytes))));
       double left =
           one.seconds.least - latencies(one) * level.link.latency / 1e6;
-      bytesOfSize[size] = std::max(bytesOfSize[size], double(one.bytes));
-      bySize[size].push_back(
-          left > 0.2 * one.seconds.least ? left / bytesSeconds(one) : HUGE_VAL);
+      Size &size = sizes[std::lround(std::log2(double(one.bytes)))];
+      size.bytes = std::max(size.bytes, one.bytes);
+      size.perByte.push_back(std::max(left, 0.1 * one.seconds.least) /
+                             bytesSeconds(one));
     }
-    std::map<int, double> perByte; // picoseconds
-    for (const auto &[size, values] : bySize)
-      if (double median = medianOf(values); std::isfinite(median))
-        perByte[size] = median;
-    if (perByte.empty()) { // every size takes its latency alone
-      level.link.perByte = bySize.rbegin()->second.empty()
-                               ? 100
-                               : 1e12 * 0.2 *
-                                     measured.collectives.back().seconds.least /
-                                     double(measured.collectives.back().bytes);
-      return;
-    }
-    double fastest = HUGE_VAL;
-    for (auto [size, time] : perByte)
-      fastest = std::min(fastest, time);
-    level.link.perByte = fastest;
-    for (auto [size, time] : perByte)
-      level.reached.push_back({bytesOfSize[size], fastest / time});
+    level.link.perByte = HUGE_VAL;
+    for (const auto &[unused, size] : sizes)
+      level.link.perByte =
+          std::min(level.link.perByte, geometricMeanOf(size.perByte));
+    for (const auto &[unused, size] : sizes)
+      level.reached.push_back(
+          {double(size.bytes),
+           level.link.perByte / geometricMeanOf(size.perByte)});
   }
 
   const Measurements &measured;
@@ -278,7 +273,12 @@ void fitLinks(const Measurements &measured, FittedMachine &fitted) {
   for (const LinkLevel::Reached &reached : level.reached)
     node.reached.push_back({1e6 * numberOf(reached.bytes / 1e6).value,
                             std::min(1.0, numberOf(reached.share).value)});
-  fitted.errors.push_back(errorOf("collectives", best->shares()));
+  for (const Measurements::Collective &one : measured.collectives)
+    fitted.rows.push_back(
+        {"collectives",
+         fmt::format("{} of {} bytes over {} ranks", runtime::nameOf(one.kind),
+                     one.bytes, one.members),
+         one.seconds.least, best->secondsOf(one)});
 }
 
 } // namespace
@@ -301,6 +301,31 @@ FittedMachine fitMachine(const Measurements &measured,
   fitProducts(measured, bytesPerSecond, fitted);
   fitLinks(measured, fitted);
   return fitted;
+}
+
+double FitRow::error() const { return std::abs(planned / measured - 1); }
+
+std::string describeErrors(const std::vector<FitRow> &rows) {
+  std::string text;
+  for (auto from = rows.begin(); from != rows.end();) {
+    auto to = std::find_if(from, rows.end(), [&](const FitRow &row) {
+      return row.group != from->group;
+    });
+    std::vector<double> errors;
+    for (auto row = from; row != to; ++row)
+      errors.push_back(row->error());
+    auto worst =
+        std::max_element(from, to, [](const FitRow &a, const FitRow &b) {
+          return a.error() < b.error();
+        });
+    text +=
+        fmt::format("{}: {} times, met to {:.0f} % in the median and {:.0f} "
+                    "% at worst ({})\n",
+                    from->group, errors.size(), 100 * medianOf(errors),
+                    100 * worst->error(), worst->what);
+    from = to;
+  }
+  return text;
 }
 
 std::string describeNoise(const Measurements &measured, double share) {

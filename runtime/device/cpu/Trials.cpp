@@ -23,9 +23,9 @@ struct TrialMemory {
     std::byte *data = nullptr;
   };
 
-  /// Right operands lie in an array of at least this size, which no cache
-  /// holds, one after another.
-  static constexpr uint64_t rightBytes = 64 << 20;
+  /// What repetitions find elsewhere lies in arrays of at least this size,
+  /// which few caches hold, one after another.
+  static constexpr uint64_t leastBytes = 64 << 20;
 
   Array left, right, result, scratch;
 };
@@ -79,8 +79,11 @@ public:
       : elements(elements), team(std::move(team)), memory(std::move(memory)) {}
 
   Result<void> run() override {
-    auto *sum = reinterpret_cast<float *>(memory->result.data);
-    auto *added = reinterpret_cast<const float *>(memory->right.data);
+    if (at + elements > static_cast<int64_t>(TrialMemory::leastBytes / 4))
+      at = 0;
+    auto *sum = reinterpret_cast<float *>(memory->result.data) + at;
+    auto *added = reinterpret_cast<const float *>(memory->right.data) + at;
+    at += elements;
     team->parallelFor(elements, 4096, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         sum[i] += added[i];
@@ -89,7 +92,7 @@ public:
   }
 
 private:
-  int64_t elements;
+  int64_t elements, at = 0;
   std::shared_ptr<const HostTeam> team;
   std::shared_ptr<TrialMemory> memory;
 };
@@ -126,7 +129,9 @@ Result<Trials> CpuDevice::prepareTrials(const TrialWork &work) {
     trialMemory = std::make_shared<TrialMemory>();
   Trials trials;
   if (const auto *addition = std::get_if<AdditionTrial>(&work)) {
-    uint64_t bytes = static_cast<uint64_t>(addition->elements) * sizeof(float);
+    uint64_t bytes =
+        std::max(TrialMemory::leastBytes,
+                 static_cast<uint64_t>(addition->elements) * sizeof(float));
     for (TrialMemory::Array *array :
          {&trialMemory->result, &trialMemory->right})
       if (Result<void> done = array->reserve(bytes); !done)
@@ -144,7 +149,7 @@ Result<Trials> CpuDevice::prepareTrials(const TrialWork &work) {
   for (auto [array, bytes] :
        {std::pair(&trialMemory->left,
                   bytesOf(product.m, product.k, product.elements)),
-        {&trialMemory->right, std::max(TrialMemory::rightBytes, right)},
+        {&trialMemory->right, std::max(TrialMemory::leastBytes, right)},
         {&trialMemory->result, bytesOf(product.m, product.n, product.result)}})
     if (Result<void> done = array->reserve(bytes); !done)
       return done.error();
