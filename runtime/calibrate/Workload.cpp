@@ -33,6 +33,8 @@ std::vector<ProductTrial> calibratedProducts(ElementType elements) {
       {1, 32, 1024, 256},              // a step of a recurrent layer
       {1, 16, 256, 64},                //
       {1, 64, 64, 64},                 //
+      {1, 100, 100, 100},              // no multiples of a tile
+      {1, 36, 68, 200},                //
       {8, 128, 128, 64, false, true},  // several at once
       {8, 64, 128, 128},               // experts
   };

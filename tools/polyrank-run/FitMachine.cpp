@@ -92,34 +92,39 @@ public:
     return sum;
   }
 
-  /// The best curve on a grid of tiles, tiles' worth of elements and depths,
-  /// and then in ever smaller steps around it.
+  /// For each size of tiles the best curve on a grid of elements and depths,
+  /// and then in ever smaller steps around it; the best of them.
   std::pair<cost::ProductCurve, Rates> fitBest() const {
     cost::ProductCurve best;
     Rates rates;
-    double least = fit(best, rates);
-    auto consider = [&](const cost::ProductCurve &curve) {
+    double least = HUGE_VAL;
+    for (int64_t tile : {1, 2, 4, 8, 16, 32, 64}) {
+      cost::ProductCurve own{tile};
       Rates tried;
-      double sum = fit(curve, tried);
-      if (sum < least)
-        least = sum, best = curve, rates = tried;
-    };
-    for (int64_t tile : {1, 2, 4, 8, 16, 32, 64})
+      double leastOfTile = fit(own, tried);
+      auto consider = [&](const cost::ProductCurve &curve) {
+        if (double sum = fit(curve, tried); sum < leastOfTile)
+          leastOfTile = sum, own = curve;
+      };
       for (double elements = 0; elements <= 1 << 18;
            elements = elements == 0 ? 16 : 2 * elements)
         for (double depth = 0; depth <= 1024;
              depth = depth == 0 ? 1 : 2 * depth)
           consider({tile, elements / double(tile * tile), depth});
-    for (double step : {1.3, 1.1, 1.03})
-      for (int turn = 0; turn < 4; ++turn)
-        for (double factor : {step, 1 / step}) {
-          cost::ProductCurve curve = best;
-          curve.halfTiles *= factor;
-          consider(curve);
-          curve = best;
-          curve.halfDepth *= factor;
-          consider(curve);
-        }
+      for (double step : {1.3, 1.1, 1.03, 1.01})
+        for (int turn = 0; turn < 4; ++turn)
+          for (double factor : {step, 1 / step}) {
+            cost::ProductCurve curve = own;
+            curve.halfTiles *= factor;
+            consider(curve);
+            curve = own;
+            curve.halfDepth *= factor;
+            consider(curve);
+          }
+      if (leastOfTile < least)
+        least = leastOfTile, best = own;
+    }
+    fit(best, rates);
     return {best, rates};
   }
 
@@ -217,24 +222,31 @@ private:
     level.link.latency = 1e6 * geometricMeanOf(microseconds);
   }
 
-  /// For each size the time of a byte that is left of the measured times, at
-  /// least a tenth of them: what latency explains says little of bytes. The
-  /// bandwidth is the largest one, and sizes have shares of it.
+  /// For each size the time of a byte that is left of the measured times; the
+  /// bandwidth is the largest one, and sizes have shares of it. A size of which
+  /// latency explains nine tenths says nothing of bytes, unless it is the
+  /// largest.
   void fitBandwidth() {
     struct Size {
       uint64_t bytes = 0;
       std::vector<double> perByte = {}; // picoseconds
+      bool isLatency = false;           // of one of its times
     };
     std::map<long, Size>
         sizes; // groups whose size is no power of two have less
     for (const Measurements::Collective &one : measured.collectives) {
       double left =
           one.seconds.least - latencies(one) * level.link.latency / 1e6;
+      double known = 0.1 * one.seconds.least;
       Size &size = sizes[std::lround(std::log2(double(one.bytes)))];
       size.bytes = std::max(size.bytes, one.bytes);
-      size.perByte.push_back(std::max(left, 0.1 * one.seconds.least) /
-                             bytesSeconds(one));
+      size.perByte.push_back(std::max(left, known) / bytesSeconds(one));
+      size.isLatency |= left < known;
     }
+    long largest = sizes.rbegin()->first;
+    std::erase_if(sizes, [&](const auto &size) {
+      return size.second.isLatency && size.first != largest;
+    });
     level.link.perByte = HUGE_VAL;
     for (const auto &[unused, size] : sizes)
       level.link.perByte =
