@@ -20,6 +20,9 @@ constexpr uint64_t mostRepetitions = 1000;
 /// The least number of samples of each thing.
 constexpr size_t leastRounds = 3;
 
+/// The size of the elements of collectives.
+constexpr uint64_t elementBytes = bytesOf(Collective().dtype);
+
 /// One thing that is measured.
 struct Item {
   std::string what; // "f32 products"
@@ -150,8 +153,8 @@ private:
   /// In place, as plans have them.
   Result<void> addCollective(CollectiveKind kind, Group group, int members,
                              uint64_t bytes) {
-    uint64_t block = bytes / sizeof(float) / uint64_t(members);
-    uint64_t own = uint64_t(me()) * block * sizeof(float);
+    uint64_t block = bytes / elementBytes / uint64_t(members);
+    uint64_t own = uint64_t(me()) * block * elementBytes;
     bool isWhole = kind == CollectiveKind::AllReduce;
     bool isGather = kind == CollectiveKind::AllGather;
     Transfer &transfer = transfers.emplace_back();
@@ -172,7 +175,7 @@ private:
                         return {};
                       });
     collectives.push_back(
-        {item, kind, members, block * uint64_t(members) * sizeof(float)});
+        {item, kind, members, block * uint64_t(members) * elementBytes});
     return {};
   }
 

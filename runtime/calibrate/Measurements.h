@@ -42,6 +42,11 @@ struct Measurements {
   struct Addition {
     AdditionTrial work;
     Timing seconds;
+
+    /// What it reads and writes: two arrays and their sum.
+    double bytes() const {
+      return 3.0 * double(bytesOf(ElementType::F32)) * double(work.elements);
+    }
   };
   std::vector<Addition> additions;
 

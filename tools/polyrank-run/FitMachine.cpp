@@ -302,8 +302,7 @@ FittedMachine fitMachine(const Measurements &measured,
   machine.name = name;
   std::vector<double> rates;
   for (const Measurements::Addition &addition : measured.additions)
-    rates.push_back(3.0 * sizeof(float) * double(addition.work.elements) /
-                    addition.seconds.least);
+    rates.push_back(addition.bytes() / addition.seconds.least);
   double bytesPerSecond = *std::max_element(rates.begin(), rates.end());
   machine.bandwidth = numberOf(bytesPerSecond / 1e9);
   machine.launch = numberOf(1e6 * measured.launch.least);
