@@ -31,6 +31,7 @@ std::vector<ProductTrial> calibratedProducts(ElementType elements) {
       {1, 1024, 64, 576},              // windows of a convolution
       {1, 196, 256, 2304},             //
       {1, 32, 1024, 256},              // a step of a recurrent layer
+      {1, 8, 1024, 256},               //
       {1, 16, 256, 64},                //
       {1, 64, 64, 64},                 //
       {1, 100, 100, 100},              // no multiples of a tile
