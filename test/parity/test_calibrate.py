@@ -66,6 +66,16 @@ def test_a_plan_is_planned_for_the_machine_and_reports_name_it(calibrated, tmp_p
     assert tools.inspect(plan)["seconds_per_step"] < tools.inspect(tmp_path / "b.plan")["seconds_per_step"]
 
 
+def test_one_device_of_all_cores_has_no_links_to_measure(tmp_path):
+    path = tmp_path / "one.toml"
+    out, _ = tools.tool("run", "--calibrate", "-o", path, "--threads", CORES, "--calibrate-seconds", 0.1)
+    machine = tomllib.loads(path.read_text())
+    assert machine["name"].endswith(f", 1 device of {CORES} thread{'s' if CORES > 1 else ''}")
+    assert machine["node"]["source"] == "assumed" and machine["node"]["devices"] == {"value": 1, "source": "measured"}
+    assert "collectives" not in out
+    tools.tool("compile", *COMPILE, "-o", tmp_path / "a.plan", "--machine", path, "--threads", CORES)
+
+
 def test_only_a_calibration_is_replaced(calibrated, tmp_path):
     path, *_ = calibrated
     mine = tmp_path / "mine.toml"

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
-#include <set>
 
 namespace polyrank::runtime {
 namespace {
