@@ -263,7 +263,8 @@ TEST_F(PropagationTest, FunctionsDoNotSilenceEachOther) {
     module attributes {sharding.mesh = #mesh} {)";
   for (int i = 0; i < numFunctions; ++i)
     text += R"(
-    func.func @f)" + std::to_string(i) + R"((
+    func.func @f)" +
+            std::to_string(i) + R"((
         %q: tensor<2x4x64x8xf32> {graph.role = #graph.input<"q">},
         %k: tensor<2x4x64x8xf32> {graph.role = #graph.input<"k">,
           sharding.constraint = #sharding.constraint<#sharding.layout<#mesh,
