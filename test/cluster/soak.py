@@ -1,7 +1,7 @@
 """Kills ranks and nodes of a job of several machines at random, and cuts their links; the final weights must be bit for bit those of a run to which
 nothing has happened.
 
-    soak.py [--times N] [--seed S] [--plan data|tensor|pipe] [--machines M]
+    soak.py [--times N] [--seed S] [--plan data|tensor|pipe] [--machines M] [--wire tcp|ucx]
 
 The machines share the ranks of a plan out and have --restarts. A rank that is killed is started again by its machine; the command of a node that has
 ended is started again on its machine, as a cluster does, and with --resume auto on all of them where machine 0 was the one. Takes a machine that
@@ -33,8 +33,8 @@ PATIENCE = 180
 
 
 class Soak:
-    def __init__(self, cluster, shared, plan, times, chance):
-        self.cluster, self.shared, self.plan, self.times, self.chance = cluster, shared, plan, times, chance
+    def __init__(self, cluster, shared, plan, times, chance, wire):
+        self.cluster, self.shared, self.plan, self.times, self.chance, self.wire = cluster, shared, plan, times, chance, wire
         self.faults, self.runs, self.starts = Counter(), 0, 0
         self.weights = jobs.alone(shared, plan["plan"], data=plan["data"], steps=STEPS)
 
@@ -44,8 +44,8 @@ class Soak:
     def start(self, folder):
         self.starts += 1
         return jobs.share(self.cluster, self.shared, folder / f"start{self.starts}", "--restarts", 1000, "--rejoin", 60, "--checkpoint",
-                          folder / "checkpoints", "--every", EVERY, "--resume", "auto", "--keep", 3,
-                          fail={machine.number: SLOWER for machine in self.cluster}, steps=STEPS, **self.plan)
+                          folder / "checkpoints", "--every", EVERY, "--resume", "auto", "--keep", 3, "--wire", self.wire,
+                          env={"UCX_TLS": "tcp"}, fail={machine.number: SLOWER for machine in self.cluster}, steps=STEPS, **self.plan)
 
     def strike(self, job):
         """Does one thing to the job."""
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plan", choices=sorted(plans.PLANS), default="data")
     parser.add_argument("--machines", type=int, default=2)
+    parser.add_argument("--wire", choices=["tcp", "ucx"], default="tcp")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         shared = Path(name)
@@ -139,7 +140,10 @@ def main():
         tools.tool("run", "--new-key", shared / "job.key")
         plan = plans.makePlan(shared, chosen.plan)
         with machines.Cluster(place, shared, count=chosen.machines) as cluster:
-            Soak(cluster, shared, plan, chosen.times, random.Random(chosen.seed)).go(shared)
+            if chosen.wire == "ucx":
+                for machine in cluster:
+                    machine.run("mount", "-t", "sysfs", "sysfs", "/sys")  # in which UCX looks for interfaces
+            Soak(cluster, shared, plan, chosen.times, random.Random(chosen.seed), chosen.wire).go(shared)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,8 @@ Result<void> UcxWire::takePayload(Connection &connection) {
   Frame frame = *std::exchange(connection.frame, std::nullopt);
   if (*connection.received != UCS_OK) {
     hasFailed(&connection, connection.endpoint, *connection.received);
+    connection.isDeaf = true; // what follows has lost its predecessor
+    drop(connection);
     return {};
   }
   if (payloadSum(frame.kind, {connection.place, frame.bytes},

@@ -64,6 +64,13 @@ struct Between {
       return UCS_STATUS_PTR(UCS_ERR_ENDPOINT_TIMEOUT);
     return now->library.send(endpoint, id, header, headerSize, data, size, how);
   }
+  static ucs_status_ptr_t receive(ucp_worker_h worker, void *from, void *into,
+                                  size_t size, const ucp_request_param_t *how) {
+    if (!now->fails)
+      return now->library.receive(worker, from, into, size, how);
+    now->library.releaseData(worker, from);
+    return UCS_STATUS_PTR(UCS_ERR_CONNECTION_RESET);
+  }
   static Result<std::unique_ptr<Wire>> make(const TcpOptions &options,
                                             const JobKey &key,
                                             Descriptor listener, int bell,
@@ -71,6 +78,7 @@ struct Between {
     now->changed = now->library;
     now->changed.setHandler = setHandler;
     now->changed.send = send;
+    now->changed.receive = receive;
     return UcxWire::create(now->changed, options, key, std::move(listener),
                            bell, user);
   }
@@ -220,6 +228,21 @@ TEST_F(UcxWireTest, AMessageThatDoesNotComeIsMissed) {
   EXPECT_NE(error.find("message 0 has not come, and "), std::string::npos)
       << error;
   EXPECT_TRUE(pair.ranks[1].got.empty());
+}
+
+TEST_F(UcxWireTest, WhatFollowsAPayloadThatIsLostIsNotTaken) {
+  Between between;
+  Pair pair(Between::make);
+  pair.begin();
+  ASSERT_EQ(pair.work([&] { return pair.isConnected(); }), "");
+  for (size_t bytes : {300, 200'000, 300, 200'000, 0})
+    pair.ranks[0].wire->send(1, frameOf(FrameKind::Copy, bytes),
+                             payloadOf(bytes, 1));
+  between.fails = true;
+  Rank &rank = pair.ranks[1];
+  EXPECT_EQ(pair.work([&] { return !rank.lost.empty(); }), "");
+  EXPECT_EQ(rank.why, "UCX: Connection reset by remote peer");
+  EXPECT_EQ(rank.got.size(), 1u);
 }
 
 TEST_F(UcxWireTest, APeerThatUcxDoesNotReachIsGoneAndSaysWhy) {
