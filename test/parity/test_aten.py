@@ -131,7 +131,8 @@ class Results:
         return {
             name.removeprefix("values."): (
                 (export.module.state_dict()[name].double() - run.tensors[name].double()) / GRADIENT_RATE,
-                torch.zeros_like(p) if p.grad is None else p.grad,
+                # A copy, since what PyTorch knows to be zero has no elements that could be stored.
+                torch.zeros_like(p) if p.grad is None else torch.zeros_like(p).copy_(p.grad),
             )
             for name, p in exact.named_parameters()
         }
