@@ -117,10 +117,9 @@ def test_an_output_takes_no_other_formats_place_nor_name(option, name, message, 
 
 
 def test_outputs_replace_those_of_an_earlier_run(files):
-    for options in ((), ("--json",)):
-        for _ in range(2):
-            tools.tool("run", files / "model.plan", "--data", files / "data.npz", "--steps", 1, "--quiet", "--save",
-                       files / "again.safetensors", "--log", files / "log", "--profile", files / "profile", *options)
+    for options in ((), ("--json",), ()):
+        tools.tool("run", files / "model.plan", "--data", files / "data.npz", "--steps", 1, "--quiet", "--save",
+                   files / "again.safetensors", "--log", files / "log", "--profile", files / "profile", *options)
     tools.tool("compile", files / "model.onnx", "-o", files / "model.plan", *DATA, *LOSS)
 
 
