@@ -2,8 +2,8 @@
 
 #include "support/OutOfMemory.h"
 
-#include <cstring>
-#include <initializer_list>
+#include <atomic>
+#include <cstdio>
 #include <new>
 #include <unistd.h>
 
@@ -11,14 +11,17 @@ namespace polyrank {
 
 static const char *nameOfProgram = "polyrank";
 
-static void say(const char *text) {
-  // A message that standard error does not take is lost.
-  [[maybe_unused]] ssize_t written = write(2, text, std::strlen(text));
-}
-
 void endOutOfMemory() {
-  for (const char *text : {nameOfProgram, ": error: ", outOfMemoryText, "\n"})
-    say(text);
+  // Of several threads that get no memory at once the first one speaks.
+  static std::atomic_flag isSaid;
+  while (isSaid.test_and_set())
+    pause();
+  char line[256];
+  int length = std::snprintf(line, sizeof(line), "%s: error: %s\n",
+                             nameOfProgram, outOfMemoryText);
+  // A message that standard error does not take is lost.
+  [[maybe_unused]] ssize_t written =
+      write(2, line, static_cast<size_t>(length));
   _exit(1);
 }
 
