@@ -30,7 +30,7 @@ MAY = {
                           "runtime/job/MakeJob.h", "runtime/launch", "runtime/plan", "runtime/report/Messages.h"],
     # A session asks for a device by its target, and for a job and communicators without knowing how their ranks meet.
     "runtime/session": ["runtime/host", "support", "runtime/checkpoint", "runtime/comm/Communicator.h",
-                        "runtime/comm/MakeCommunicator.h", "runtime/data", "runtime/device/Device.h", "runtime/feed",
+                        "runtime/comm/MakeCommunicator.h", "runtime/comm/WireKind.h", "runtime/data", "runtime/device/Device.h", "runtime/feed",
                         "runtime/device/IdleDevice.h", "runtime/device/MakeDevice.h", "runtime/exec",
                         "runtime/job/Frontier.h", "runtime/job/Job.h", "runtime/job/MakeJob.h",
                         "runtime/job/OtherMachines.h", "runtime/job/Window.h",
