@@ -163,9 +163,13 @@ public:
   virtual std::optional<Stop> stop() const = 0;
 
   /// Says that this machine's ranks have ended well, and waits until those of
-  /// all machines have. Fails with the first failure of the job. Returns early,
-  /// with an error, when `isInterrupted` returns true.
-  virtual Result<void> finish(const std::function<bool()> &isInterrupted) = 0;
+  /// all machines have. Returns the exit status of the run, which is the same
+  /// on all: what `status` returns on machine 0, where it is called once all
+  /// ranks have ended and all that they reported has come. Fails with the first
+  /// failure of the job. Returns early, with an error, when `isInterrupted`
+  /// returns true.
+  virtual Result<int> finish(const std::function<bool()> &isInterrupted,
+                             const std::function<int()> &status) = 0;
 };
 
 } // namespace polyrank::runtime

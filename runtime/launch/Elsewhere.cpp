@@ -134,29 +134,39 @@ std::optional<OtherMachines::Stop> Elsewhere::stop() const {
 }
 
 LaunchEnd Elsewhere::conclude(const LaunchEnd &here,
-                              const std::function<bool()> &isInterrupted) {
-  if (!others)
-    return here;
+                              const std::function<bool()> &isInterrupted,
+                              const std::function<int()> &judge) {
   LaunchEnd end = here;
-  end.result = concluded(here, isInterrupted);
-  if (!end.result)
-    addFailure(end, *others);
+  Result<int> status = others        ? concluded(here, isInterrupted, judge)
+                       : here.result ? Result<int>(judge())
+                                     : here.result.error();
+  if (status) {
+    end.status = *status;
+  } else {
+    end.result = status.error();
+    if (others)
+      addFailure(end, *others);
+  }
   return end;
 }
 
-Result<void> Elsewhere::concluded(const LaunchEnd &here,
-                                  const std::function<bool()> &isInterrupted) {
+Result<int> Elsewhere::concluded(const LaunchEnd &here,
+                                 const std::function<bool()> &isInterrupted,
+                                 const std::function<int()> &judge) {
   if (here.result || here.result.error().fault == Error::Fault::Preempted) {
-    Result<void> all = others->finish(isInterrupted);
+    Result<int> all = others->finish(
+        isInterrupted, job.isShared() ? judge : [] { return 0; });
+    if (all && !here.result)
+      return here.result.error();
     if (all)
-      return here.result;
+      return job.isShared() ? *all : judge();
     std::optional<MachineFailure> first = others->failure();
     return first ? named(*first) : all.error();
   }
   fail(-1, here.result.error(), here.fromOutside);
   std::optional<MachineFailure> first = others->awaitFailure();
   if (!first || first->machine == others->machine())
-    return here.result;
+    return here.result.error();
   return named(*first);
 }
 

@@ -60,13 +60,18 @@ public:
   /// Called once the ranks of this machine have ended, with how. Waits for the
   /// others, and returns how the job has ended: with the first failure of all.
   /// Returns early once `isInterrupted` returns true. What the first failure
-  /// says of itself is added if it was another machine's.
+  /// says of itself is added if it was another machine's. `judge` is called
+  /// where a job has ended well, and where machines share the ranks out on
+  /// machine 0 alone, whose answer all return.
   LaunchEnd conclude(const LaunchEnd &here,
-                     const std::function<bool()> &isInterrupted);
+                     const std::function<bool()> &isInterrupted,
+                     const std::function<int()> &judge);
 
 private:
-  Result<void> concluded(const LaunchEnd &here,
-                         const std::function<bool()> &isInterrupted);
+  /// The exit status of the run, or how the job has failed.
+  Result<int> concluded(const LaunchEnd &here,
+                        const std::function<bool()> &isInterrupted,
+                        const std::function<int()> &judge);
   /// Shows where the ranks of a machine were when it was last heard.
   void showRanksOf(int machine) const;
   Error named(const MachineFailure &failure) const;

@@ -34,7 +34,8 @@ public:
 
   LaunchEnd run() {
     if (Result<void> started = ranks.startChildren(); !started)
-      return elsewhere.conclude({started, 0, true}, [] { return true; });
+      return elsewhere.conclude(
+          {started, 0, true}, [] { return true; }, options.judge);
     while (ranks.anyToCome(isEnding())) {
       wait();
       if (options.onTick)
@@ -55,7 +56,11 @@ public:
     tellElsewhere();
     LaunchEnd ended = elsewhere.conclude(
         {verdict(), interrupted ? interrupted : stopping, isFromOutside()},
-        [this] { return isInterruptedAtTheEnd(); });
+        [this] { return isInterruptedAtTheEnd(); },
+        [this] {
+          receiveReports();
+          return options.judge();
+        });
     if (interrupted)
       ended.signal = interrupted;
     receiveReports();

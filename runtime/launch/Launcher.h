@@ -65,6 +65,9 @@ struct LaunchOptions {
       onReport;
   /// Called at least every 100 ms.
   std::function<void()> onTick;
+  /// The exit status of a run whose ranks have all ended well, by what they
+  /// have reported. Where machines share them out, machine 0 alone is asked.
+  std::function<int()> judge = [] { return 0; };
 
   RankRange here() const { return {firstRank, ranks}; }
 };
@@ -124,6 +127,8 @@ struct LaunchEnd {
   /// The latest step that a rank of the machine had begun where something has
   /// failed first, if that is another one; else 0.
   uint64_t begun = 0;
+  /// Of a job that ended well: what LaunchOptions::judge has returned.
+  int status = 0;
 };
 
 /// Adds what the first failure of all machines says of itself, if it is that of

@@ -17,6 +17,7 @@ Result<void> Attempts::launchAll(LaunchOptions launch) {
   for (bool isFirst = true;; isFirst = false) {
     POLYRANK_ASSIGN(end, attempt(launch, isFirst));
     const Result<void> &ran = end.result;
+    judged = end.status;
     if (Result<void> finished = checkpoints.finish(signals, !ran); !finished)
       return finished;
     if (ran || reports.failure())

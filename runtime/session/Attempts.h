@@ -28,6 +28,8 @@ public:
   Result<void> launchAll(LaunchOptions launch);
   /// Called often while ranks run: tells what there is to tell of the feed.
   void tick();
+  /// The exit status of the run, after `launchAll` without an error.
+  int status() const { return judged; }
   /// The number of restarts after failures.
   uint32_t numRestarts() const { return restarts.count(); }
 
@@ -72,6 +74,7 @@ private:
   RankReports &reports;
   const EndSignals &signals;
   Restarts restarts;
+  int judged = 0;
   std::unique_ptr<Feed> feed; // while ranks run
 };
 

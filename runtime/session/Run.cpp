@@ -217,6 +217,9 @@ Result<LaunchOptions> Run::launchOptions() {
         run.plan->program(programOf(*run.plan->plan, *run.mesh, rank)), number);
   };
   launch.onWarning = [this](const std::string &text) { progress->warn(text); };
+  launch.judge = [this] {
+    return progress->meanLossIsNan() ? int(Error::Fault::NotFinite) : 0;
+  };
   launch.onTick = [this] {
     checkpoints->tick();
     attempts->tick();

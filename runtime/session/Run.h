@@ -49,11 +49,9 @@ public:
   const Result<void> &logged() const { return closed; }
   Result<void> checkpointed() const;
 
-  /// The exit status of a run without an error.
-  int status() const {
-    return progress && progress->meanLossIsNan() ? int(Error::Fault::NotFinite)
-                                                 : 0;
-  }
+  /// The exit status of a run without an error; the same on all machines that
+  /// share the ranks out.
+  int status() const { return attempts ? attempts->status() : 0; }
   uint64_t stepsDone() const { return progress ? progress->stepsDone() : 0; }
   /// True if the user interrupted the wait for a thread that still writes to
   /// the disk.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tools
 
-STEPS = 12
+STEPS = 24
 PORT = 23138
-DONE, INPUT, RANK, HANG, PREEMPTED, DISK = range(6)
+DONE, INPUT, RANK, HANG, PREEMPTED, DISK, DIVERGED = range(7)
 # What a busy machine may add to any time.
 PATIENCE = 60
 SLOW = "step.before:hit=0:action=delay=300"  # steps that are still going on when something happens

@@ -205,11 +205,19 @@ void Coordinator::take(Link, Connection &from, const DoneMessage &message) {
   machineOf(from).isDone = true;
   rounds.leaveOut(from.machine, message.begun);
   sendOrder();
-  if (!std::all_of(machines.begin(), machines.end(),
-                   [](const Machine &each) { return each.isDone; }))
+}
+
+bool Coordinator::isComplete() const {
+  return current == Phase::Running &&
+         std::all_of(machines.begin(), machines.end(),
+                     [](const Machine &each) { return each.isDone; });
+}
+
+void Coordinator::conclude(int status) {
+  if (!isComplete())
     return;
   current = Phase::Done;
-  sendToEverybody(DoneMessage{});
+  sendToEverybody(DoneMessage{.status = status});
 }
 
 void Coordinator::take(Link, Connection &from, const BarrierMessage &message) {

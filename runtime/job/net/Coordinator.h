@@ -77,6 +77,11 @@ public:
   void startAgain(uint64_t incarnation, Time now);
   /// The job ends with this error.
   void giveUp(const Error &error);
+  /// True once the ranks of all machines have ended well; `conclude` follows.
+  bool isComplete() const;
+  /// The job has ended well, and every machine is told that the exit status of
+  /// the run is this one. Does nothing unless `isComplete`.
+  void conclude(int status);
 
   /// The ranks of a machine, as far as it has told of them.
   std::vector<RemoteRank> ranksOf(int machine) const;

@@ -136,14 +136,31 @@ std::optional<OtherMachines::Stop> Network::stop() const {
   return Stop{order.step, order.signal};
 }
 
-Result<void> Network::finish(const std::function<bool()> &isInterrupted) {
+Result<int> Network::finish(const std::function<bool()> &isInterrupted,
+                            const std::function<int()> &status) {
   std::unique_lock lock(mutex);
+  auto wait = [&](const std::function<bool()> &condition) {
+    return await(
+        lock, condition, [this] { return notFailed(); }, isInterrupted,
+        "interrupted while the ranks of other machines were waited for");
+  };
   node.finish(job ? job->holdSteps() : 0);
   wake();
-  return await(
-      lock, [&] { return node.phase() == Node::Phase::Done; },
-      [this] { return notFailed(); }, isInterrupted,
-      "interrupted while the ranks of other machines were waited for");
+  if (coordinator) {
+    if (Result<void> all = wait([&] { return coordinator->isComplete(); });
+        !all)
+      return all.error();
+    lock.unlock();
+    int judged = status();
+    lock.lock();
+    coordinator->conclude(judged);
+    wake();
+  }
+  if (Result<void> done =
+          wait([&] { return node.phase() == Node::Phase::Done; });
+      !done)
+    return done.error();
+  return node.status();
 }
 
 uint32_t Network::starts() const {

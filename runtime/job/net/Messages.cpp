@@ -152,6 +152,7 @@ void fields(Archive &archive, StopMessage &message) {
 template <class Archive>
 void fields(Archive &archive, DoneMessage &message) {
   archive.integer(message.begun);
+  archive.integer(message.status);
 }
 
 template <class Archive>

@@ -129,6 +129,8 @@ struct StopMessage {
 /// machines have.
 struct DoneMessage {
   uint64_t begun = 0; // the latest step that a rank had begun
+  /// From the coordinator: the exit status of the run.
+  int32_t status = 0;
 
   bool operator==(const DoneMessage &) const = default;
 };

@@ -91,7 +91,8 @@ public:
   std::vector<std::string> takeTold() override;
   void requestStop(int signal) override;
   std::optional<Stop> stop() const override;
-  Result<void> finish(const std::function<bool()> &isInterrupted) override;
+  Result<int> finish(const std::function<bool()> &isInterrupted,
+                     const std::function<int()> &status) override;
   const std::vector<Peer> &peers() const override { return all; }
   int64_t clockOffset() const override {
     std::lock_guard lock(mutex);

@@ -267,9 +267,11 @@ void Node::take(const FewerMessage &message) {
 }
 
 /// A node that waits for a place is done with the others.
-void Node::take(const DoneMessage &) {
-  if (current != Phase::Failed)
-    current = Phase::Done;
+void Node::take(const DoneMessage &message) {
+  if (current == Phase::Failed)
+    return;
+  current = Phase::Done;
+  statusOfAll = message.status;
 }
 
 void Node::take(const RanksMessage &message) { ranksOfAll.push_back(message); }

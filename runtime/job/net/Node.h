@@ -73,6 +73,8 @@ public:
     Done    // all ranks of all machines have ended well
   };
   Phase phase() const { return current; }
+  /// The exit status of a run that is done, as machine 0 has told it.
+  int status() const { return statusOfAll; }
   /// True once the job is over: after a failure machine 0 may call for another
   /// start until then.
   bool isOver() const {
@@ -137,6 +139,7 @@ private:
   bool isConnected = false, isCalled = false;
   bool isFinal = false; // in the phase Failed
   uint32_t start = 0;   // the latest
+  int statusOfAll = 0;  // in the phase Done
   Silence silence;
   ClockOffset offset;
   FrontierFollower follower;

@@ -11,7 +11,7 @@
 namespace polyrank::runtime::net {
 
 /// The version of the protocol between machines.
-inline constexpr uint32_t netProtocol = 3;
+inline constexpr uint32_t netProtocol = 4;
 
 /// What must be alike on all machines, and what is said for reports.
 struct NodeStatement {

@@ -4,6 +4,7 @@
 
 #include "test/runtime/job/net/ExampleMessages.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime::net {
@@ -30,10 +31,12 @@ TEST(Agreement, WhatDiffersIsNamedWithBothValues) {
             "machines 0 and 3 do not agree: the version of polyrank-run is "
             "0.1.0 on machine 0 and 0.2.0 on machine 3; install the same "
             "version on both");
-  EXPECT_EQ(disagreement([](NodeStatement &two) { two.protocol = 4; }),
-            "machines 0 and 3 do not agree: the protocol of polyrank-run is 3 "
-            "on machine 0 and 4 on machine 3; install the same version on "
-            "both");
+  EXPECT_EQ(
+      disagreement([](NodeStatement &two) { two.protocol = netProtocol + 1; }),
+      fmt::format("machines 0 and 3 do not agree: the protocol of polyrank-run "
+                  "is {} on machine 0 and {} on machine 3; install the same "
+                  "version on both",
+                  netProtocol, netProtocol + 1));
   EXPECT_EQ(disagreement([](NodeStatement &two) { two.ranks = 4; }),
             "machines 0 and 3 do not agree: the number of ranks is 2 on "
             "machine 0 and 4 on machine 3; start the same number on both");

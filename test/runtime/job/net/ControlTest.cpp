@@ -285,10 +285,20 @@ TEST(Ending, AllEndWhenTheLastMachineIsDone) {
   cluster.run();
   EXPECT_EQ(cluster.nodes[0]->phase(), Phase::Running);
   cluster.pass(20s);
+  EXPECT_FALSE(cluster.coordinator.isComplete());
+  cluster.coordinator.conclude(5); // too early
+  cluster.run();
+  EXPECT_EQ(cluster.nodes[0]->phase(), Phase::Running);
   cluster.nodes[1]->finish(9);
   cluster.run();
-  for (const auto &node : cluster.nodes)
+  EXPECT_TRUE(cluster.coordinator.isComplete());
+  EXPECT_EQ(cluster.nodes[1]->phase(), Phase::Running);
+  cluster.coordinator.conclude(6);
+  cluster.run();
+  for (const auto &node : cluster.nodes) {
     EXPECT_EQ(node->phase(), Phase::Done);
+    EXPECT_EQ(node->status(), 6);
+  }
   // Who leaves then is not lost.
   cluster.disconnect(1);
   EXPECT_EQ(cluster.failureOf(0), "");

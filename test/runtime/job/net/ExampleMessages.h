@@ -38,7 +38,7 @@ inline std::vector<Message> exampleMessages() {
                   false},
       TellMessage{{"one line", "and\nanother"}},
       StopMessage{15},
-      DoneMessage{17},
+      DoneMessage{17, 6},
       RanksMessage{2, {exampleRank(), {}}},
       BarrierMessage{3, 2},
       WindowMessage{1 << 20, {1, 0, 255}},

@@ -279,6 +279,18 @@ TEST(FrontierRounds, AnAnswerToAnOrderThatWasNotGivenSaysNothing) {
             (FrontierOrder{2, FrontierOrder::Phase::Stop, 3, 15}));
 }
 
+TEST(FrontierRounds, AnAnswerThatComesLateOrToNoOrderSaysNothing) {
+  FrontierRounds rounds(2);
+  rounds.stop(15);
+  rounds.receive(0, {1, 5});
+  rounds.receive(0, {0, 4}); // was sent before the other one
+  rounds.receive(1, {2, 9}); // nothing was ordered in round 2 yet
+  EXPECT_EQ(rounds.order().phase, FrontierOrder::Phase::Hold);
+  rounds.receive(1, {1, 6});
+  EXPECT_EQ(rounds.order(),
+            (FrontierOrder{2, FrontierOrder::Phase::Stop, 6, 15}));
+}
+
 TEST(FrontierRounds, TheFirstReasonToStopStays) {
   FrontierRounds rounds(2);
   rounds.stop(15);

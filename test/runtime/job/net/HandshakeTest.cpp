@@ -3,6 +3,7 @@
 #include "runtime/job/net/Handshake.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace polyrank::runtime::net {
@@ -148,11 +149,15 @@ TEST(Handshake, AnotherProtocolIsNamedOnBothSides) {
   std::vector<uint8_t> challenge, ignored;
   Result<void> taken = coordinator.receive(node.hello(), challenge);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, "it speaks protocol 4, and this machine 3");
+  EXPECT_EQ(taken.error().message,
+            fmt::format("it speaks protocol {}, and this machine {}",
+                        netProtocol + 1, netProtocol));
   taken = node.receive(challenge, ignored);
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, "it speaks protocol 3, and this machine 4: "
-                                   "install the same version on both");
+  EXPECT_EQ(taken.error().message,
+            fmt::format("it speaks protocol {}, and this machine {}: "
+                        "install the same version on both",
+                        netProtocol, netProtocol + 1));
   EXPECT_EQ(taken.error().fault, Error::Fault::Input);
 }
 
@@ -169,10 +174,16 @@ TEST(Handshake, OtherProgramsAreFoundAtTheirFirstBytes) {
 
 TEST(Handshake, NothingIsKeptBeyondTheBound) {
   CoordinatorHandshake coordinator(keyOf(1), 42, {2});
-  std::vector<uint8_t> ignored, many(mostBytesBeforeProof + 1);
-  EXPECT_FALSE(coordinator.receive(many, ignored));
   NodeHandshake node(keyOf(1), claim, {1});
-  EXPECT_FALSE(node.receive(many, ignored));
+  std::vector<uint8_t> challenge, ignored, many(mostBytesBeforeProof + 1);
+  ASSERT_TRUE(coordinator.receive(node.hello(), challenge));
+  for (Result<void> taken :
+       {coordinator.receive(many, ignored), node.receive(many, ignored)}) {
+    ASSERT_FALSE(taken);
+    EXPECT_NE(taken.error().message.find("more than 4096 bytes before a proof"),
+              std::string::npos)
+        << taken.error().message;
+  }
 }
 
 TEST(Handshake, WhatFollowsTheProofIsKept) {

@@ -28,6 +28,12 @@ uint16_t freePort() {
   return portOf(listeners->front());
 }
 
+/// Ends a machine's part. Returns the status of all, -1 after a failure.
+int finish(Machines &machine, const std::function<int()> &status) {
+  Result<int> ofAll = machine.finish([] { return false; }, status);
+  return ofAll ? *ofAll : -1;
+}
+
 class MachinesTest : public testing::Test {
 protected:
   JoinOptions optionsOf(int machine, int machines) {
@@ -114,8 +120,8 @@ TEST_F(MachinesTest, TheyStopAfterTheSameStepAndEndTogether) {
   EXPECT_TRUE(ranks[1]->mayBegin(2));
   EXPECT_FALSE(ranks[1]->mayBegin(3));
   std::thread other(
-      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
-  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+      [&] { EXPECT_EQ(finish(**machines[1], [] { return 1; }), 6); });
+  EXPECT_EQ(finish(**machines[0], [] { return 6; }), 6);
   other.join();
   for (Joined &machine : machines)
     (*machine)->unwatch();
@@ -255,8 +261,8 @@ TEST_F(SharedRanks, ReportsComeToMachineZeroInTheirOrder) {
     (*machines[1])->report(2 + n % 2, std::to_string(n));
   (*machines[1])->report(3, longLine);
   std::thread end(
-      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
-  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+      [&] { EXPECT_EQ(finish(**machines[1], [] { return 0; }), 0); });
+  EXPECT_EQ(finish(**machines[0], [] { return 0; }), 0);
   end.join();
   std::vector<OtherMachines::Report> reports = (*machines[0])->takeReports();
   ASSERT_EQ(reports.size(), 1001u);
@@ -308,8 +314,20 @@ TEST_F(MachinesTest, AMachineThatLeavesIsLost) {
   ASSERT_TRUE(failure);
   EXPECT_TRUE(failure->error.message.starts_with("machine 1 ("));
   EXPECT_NE(failure->error.message.find("is lost: "), std::string::npos);
-  Result<void> finished = (*machines[0])->finish([] { return false; });
-  EXPECT_FALSE(finished);
+  EXPECT_EQ(finish(**machines[0], [] { return 0; }), -1);
+}
+
+TEST_F(MachinesTest, TheStatusIsAskedForWhenAllReportsHaveCome) {
+  std::vector<Joined> machines = joinAll(2);
+  ASSERT_TRUE(machines[0] && machines[1]);
+  std::thread other([&] {
+    (*machines[1])->report(2, "the last line");
+    EXPECT_EQ(finish(**machines[1], [] { return 0; }), 1);
+  });
+  EXPECT_EQ(finish(**machines[0],
+                   [&] { return int((*machines[0])->takeReports().size()); }),
+            1);
+  other.join();
 }
 
 /// Machines that start again after a failure.
@@ -398,15 +416,29 @@ TEST_F(StartingAgain, ASpareHasThePlaceThatItTakes) {
   other.join();
 }
 
+TEST_F(StartingAgain, WhoGoesOnWithFewerMachinesListensNoMore) {
+  JoinOptions options = againOf(0);
+  options.rejoinTimeout = 100ms;
+  options.fewer = {1};
+  std::vector<Joined> machines = joinAll({options, againOf(1)});
+  ASSERT_TRUE(machines[0] && machines[1]);
+  *machines[1] = nullptr;
+  ASSERT_TRUE((*machines[0])->awaitFailure());
+  EXPECT_FALSE(startAgain(**machines[0]));
+  EXPECT_EQ((*machines[0])->fewer(), (OtherMachines::Fewer{1, 0}));
+  // The job with fewer machines takes the port while this one is still there.
+  EXPECT_TRUE(listenAt("127.0.0.1", port, true));
+}
+
 TEST_F(StartingAgain, ASpareThatNobodyNeedsGetsNoPlace) {
   std::vector<Joined> machines = joinAll({againOf(0, 1), againOf(1, 1)});
   ASSERT_TRUE(machines[0] && machines[1]);
   Joined spare = Error{"not yet"};
   std::thread third([&] { spare = Machines::join(againOf(2, 1)); });
   std::thread other(
-      [&] { EXPECT_TRUE((*machines[1])->finish([] { return false; })); });
+      [&] { EXPECT_EQ(finish(**machines[1], [] { return 0; }), 0); });
   std::this_thread::sleep_for(100ms);
-  EXPECT_TRUE((*machines[0])->finish([] { return false; }));
+  EXPECT_EQ(finish(**machines[0], [] { return 0; }), 0);
   other.join();
   third.join();
   ASSERT_TRUE(spare) << spare.error().message;

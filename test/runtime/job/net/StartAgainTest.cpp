@@ -318,6 +318,8 @@ TEST(Spares, OneThatNobodyNeedsIsDoneWithTheOthers) {
   cluster.nodes[0]->finish(9);
   cluster.nodes[1]->finish(9);
   cluster.run();
+  cluster.coordinator.conclude(0);
+  cluster.run();
   EXPECT_EQ(phasesOf(cluster), std::vector(3, Phase::Done));
   EXPECT_EQ(cluster.nodes[2]->starts(), 0u);
 }
