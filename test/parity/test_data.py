@@ -391,10 +391,10 @@ def test_what_reading_costs_is_in_every_report(still, tmp_path, monkeypatch):
     output, said = tool("run", still[0], "--data", tmp_path / "a.bin", "--steps", 8, "--log", tmp_path / "log", "--json",
                         "--trace", tmp_path / "trace", "--profile", tmp_path / "profile")
     steps = tools.stepsOf(tmp_path / "log")
-    assert all(0.02 < step["data_seconds"] < step["seconds"] for step in steps[1:])
+    # The median: a step that a busy machine delays leaves its successor's samples more time.
+    assert np.median([step["data_seconds"] for step in steps[1:]]) > 0.02 and all(step["data_seconds"] < step["seconds"] for step in steps[1:])
     ranks = [step[name] for step in steps[1:] for name in ("slowest", "fastest")]
     parts = [(rank["compute_seconds"] + rank["communication_seconds"] + rank["data_seconds"]) / rank["seconds"] for rank in ranks]
-    # The median, since a busy machine delays single steps.
     assert np.median(parts) > 0.95 and max(parts) < 1.001
     report = json.loads(output)
     assert report["data_seconds"] == pytest.approx(sum(step["data_seconds"] for step in steps))
