@@ -332,16 +332,16 @@ LogicalResult Compilation::run() {
   runtime::PlanTimeline timeline;
   if (failed(timed("plan", "compile kernels and write", [&]() -> LogicalResult {
         auto written = plan::writePlan(*module, planOptions, options.output);
+        if (kernels) {
+          report.kernels->found = kernels->numFound();
+          report.kernels->compiled = kernels->numCompiled();
+        }
         if (failed(written))
           return failure();
         timeline = *std::move(written);
         return success();
       })))
     return failure();
-  if (kernels) {
-    report.kernels->found = kernels->numFound();
-    report.kernels->compiled = kernels->numCompiled();
-  }
   return reportStep(*module, timeline);
 }
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string>
 
 #include "mlir/Support/LogicalResult.h"
 #include "support/Result.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace polyrank::target {

@@ -299,7 +299,7 @@ private:
   };
   std::vector<Posted> collectives;
 
-  // What items refer to stays where it is.
+  // Items refer to elements of these, which keep their places in a deque.
   std::deque<std::unique_ptr<Trial>> trials;
   std::deque<DeviceMemory> arenas;
   std::deque<ArenaView> views;

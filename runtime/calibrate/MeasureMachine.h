@@ -23,7 +23,7 @@ struct MeasureOptions {
   std::function<void(double share, const std::string &what)> onProgress = {};
 };
 
-/// What a rank measures with. The plan is that of makeLaunchPlan.
+/// The objects that a rank measures with. The plan is that of makeLaunchPlan.
 struct MeasuredRank {
   const plan::Plan &plan;
   Device &device;

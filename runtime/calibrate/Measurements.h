@@ -1,5 +1,5 @@
-// What a calibration measures: how long this machine takes for work of known
-// size, from which the numbers of a machine file follow.
+// The times that a calibration measures. They are those of work of known size,
+// and the numbers of a machine file follow from them.
 
 #pragma once
 
@@ -18,7 +18,8 @@ namespace polyrank::runtime {
 struct Timing {
   double least = 0, median = 0;
 
-  /// Of at least one time.
+  /// Returns the least and the median of these times, of which there is one at
+  /// least.
   static Timing of(std::vector<double> seconds);
   /// By which share of the least the median is above it.
   double spread() const { return median / least - 1; }
@@ -42,11 +43,6 @@ struct Measurements {
   struct Addition {
     AdditionTrial work;
     Timing seconds;
-
-    /// What it reads and writes: two arrays and their sum.
-    double bytes() const {
-      return 3.0 * double(bytesOf(ElementType::F32)) * double(work.elements);
-    }
   };
   std::vector<Addition> additions;
 

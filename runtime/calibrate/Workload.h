@@ -1,4 +1,4 @@
-// What a calibration lets a machine do.
+// The work of a calibration.
 
 #pragma once
 

@@ -45,7 +45,7 @@ struct CommunicatorNeeds {
   /// Data that goes between machines has checksums, which are compared. The
   /// same on all machines.
   bool checksWire = true;
-  /// What moves it; the same on all machines. Ucx: see net/Ucx.h.
+  /// The way in which it is moved, the same on all machines (net/Ucx.h).
   WireKind wire = WireKind::Tcp;
 };
 

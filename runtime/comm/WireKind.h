@@ -1,4 +1,4 @@
-// What moves bytes between the ranks of different machines (--wire).
+// The ways to move bytes between the ranks of different machines (--wire).
 
 #pragma once
 

@@ -108,10 +108,17 @@ struct ProductTrial {
   ElementType elements = ElementType::F32, result = ElementType::F32;
   int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transposeA = false, transposeB = false;
+
+  double flops() const {
+    return 2 * double(batch) * double(m) * double(n) * double(k);
+  }
 };
 /// Adds an array of so many floats to another one, as long kernels do.
 struct AdditionTrial {
   int64_t elements = 1;
+
+  /// Two arrays are read, and one is written.
+  double bytes() const { return 3.0 * sizeof(float) * double(elements); }
 };
 using TrialWork = std::variant<ProductTrial, AdditionTrial>;
 

@@ -36,7 +36,7 @@ Result<DeviceRates> measureRates(Device &device,
     product.elements = factors;
     product.m = product.n = product.k = side;
     POLYRANK_ASSIGN(seconds, leastSeconds(device, product));
-    return 2.0 * side * side * side / seconds;
+    return product.flops() / seconds;
   };
   DeviceRates rates;
   POLYRANK_ASSIGN(ofF32, rateOf(ElementType::F32));
@@ -45,8 +45,9 @@ Result<DeviceRates> measureRates(Device &device,
     POLYRANK_ASSIGN(rate, rateOf(factors));
     rates.narrow[factors] = rate;
   }
-  POLYRANK_ASSIGN(seconds, leastSeconds(device, AdditionTrial{elements}));
-  rates.bytesPerSecond = 3.0 * sizeof(float) * elements / seconds;
+  AdditionTrial addition{elements};
+  POLYRANK_ASSIGN(seconds, leastSeconds(device, addition));
+  rates.bytesPerSecond = addition.bytes() / seconds;
   return rates;
 }
 

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 import tomllib
 from pathlib import Path
 
@@ -18,11 +17,11 @@ COMPILE = (MLP, "--loss", "cross_entropy(logits,labels)", "--cpu", "x86-64-v3", 
 
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory):
-    """A machine file of the shortest calibration, what it printed, and the seconds that it took."""
+    """A machine file of a short calibration, and what it printed and told. In two seconds each thing has some samples that nothing
+    else on the machine has slowed down."""
     path = tmp_path_factory.mktemp("calibrate") / "machine.toml"
-    began = time.monotonic()
-    out, told = tools.tool("run", "--calibrate", "-o", path, "--calibrate-seconds", 0.1)
-    return path, out, told, time.monotonic() - began
+    out, told = tools.tool("run", "--calibrate", "-o", path, "--calibrate-seconds", 2)
+    return path, out, told
 
 
 def cpu():
@@ -31,7 +30,7 @@ def cpu():
 
 
 def test_every_number_is_measured_and_the_machine_has_its_cpus_name(calibrated):
-    path, out, told, seconds = calibrated
+    path, out, told = calibrated
     machine = tomllib.loads(path.read_text())
     assert machine["name"] == f"{cpu()}, {CORES} device{'s' if CORES > 1 else ''} of 1 thread"
     assert machine["node"]["devices"] == CORES

@@ -56,7 +56,7 @@ public:
       return double(a) * double(b) * double(bytesOf(type));
     };
     double batch = double(trial.batch);
-    return {2 * batch * double(trial.m) * double(trial.n) * double(trial.k),
+    return {trial.flops(),
             batch * (size(trial.m, trial.k, trial.elements) +
                      size(trial.k, trial.n, trial.elements) +
                      size(trial.m, trial.n, trial.result)),
@@ -231,8 +231,9 @@ private:
       std::vector<double> perByte = {}; // picoseconds
       bool isLatency = false;           // of one of its times
     };
-    std::map<long, Size>
-        sizes; // groups whose size is no power of two have less
+    // By the nearest power of two: a group whose size is none sends a little
+    // less.
+    std::map<long, Size> sizes;
     for (const Measurements::Collective &one : measured.collectives) {
       double left =
           one.seconds.least - latencies(one) * level.link.latency / 1e6;
@@ -301,7 +302,7 @@ FittedMachine fitMachine(const Measurements &measured,
   machine.name = name;
   std::vector<double> rates;
   for (const Measurements::Addition &addition : measured.additions)
-    rates.push_back(addition.bytes() / addition.seconds.least);
+    rates.push_back(addition.work.bytes() / addition.seconds.least);
   double bytesPerSecond = *std::max_element(rates.begin(), rates.end());
   machine.bandwidth = numberOf(bytesPerSecond / 1e9);
   machine.launch = numberOf(1e6 * measured.launch.least);

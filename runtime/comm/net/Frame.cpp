@@ -55,9 +55,27 @@ uint64_t checksumOf(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-uint64_t payloadSum(FrameKind kind, std::span<const std::byte> bytes,
-                    bool checksData) {
+static uint64_t payloadSum(FrameKind kind, std::span<const std::byte> bytes,
+                           bool checksData) {
   return checksData || !isData(kind) ? checksumOf(bytes) : 0;
+}
+
+Frame sealed(Frame frame, uint64_t incarnation, uint32_t sequence,
+             std::span<const std::byte> payload, bool checksData) {
+  frame.incarnation = incarnation;
+  frame.sequence = sequence;
+  frame.bytes = static_cast<uint32_t>(payload.size());
+  frame.checksum = payloadSum(frame.kind, payload, checksData);
+  return frame;
+}
+
+Result<void> checkPayload(const Frame &frame, const std::byte *payload,
+                          bool checksData) {
+  if (payloadSum(frame.kind, {payload, frame.bytes}, checksData) !=
+      frame.checksum)
+    return Error{describe(frame) + " has changed on its way",
+                 Error::Fault::Rank};
+  return {};
 }
 
 std::array<std::byte, Frame::size> encode(const Frame &frame) {

@@ -68,10 +68,14 @@ Result<Frame> decode(std::span<const std::byte, Frame::size> bytes,
 
 /// XXH3, 64 bits.
 uint64_t checksumOf(std::span<const std::byte> bytes);
-/// The checksum of what follows a frame of this kind; 0 if it has none, as data
-/// may have (--wire-check off).
-uint64_t payloadSum(FrameKind kind, std::span<const std::byte> bytes,
-                    bool checksData);
+/// The frame with all that its sender fills in: the incarnation, its number in
+/// the sequence, and the length and checksum of its payload. Data has no
+/// checksum without `checksData` (--wire-check off).
+Frame sealed(Frame frame, uint64_t incarnation, uint32_t sequence,
+             std::span<const std::byte> payload, bool checksData);
+/// Fails, naming the frame, if this is not the payload that it was sealed with.
+Result<void> checkPayload(const Frame &frame, const std::byte *payload,
+                          bool checksData);
 
 /// "partial 3 of part 1 (stage 2) of operation 17", for messages.
 std::string describe(const Frame &frame);

@@ -78,10 +78,8 @@ void TcpWire::send(int peer, Frame frame, Payload payload) {
   Connection &connection = connections[peer];
   if (connection.isGone)
     return;
-  frame.incarnation = options.pairing.incarnation;
-  frame.sequence = connection.sentFrames++;
-  frame.bytes = static_cast<uint32_t>(payload.bytes.size());
-  frame.checksum = payloadSum(frame.kind, payload.bytes, options.checksData);
+  frame = sealed(frame, options.pairing.incarnation, connection.sentFrames++,
+                 payload.bytes, options.checksData);
   connection.queue.push_back({encode(frame), std::move(payload)});
   connection.waiting += connection.queue.back().size();
   if (toFlush.empty() || toFlush.back() != peer)
@@ -184,11 +182,11 @@ Result<void> TcpWire::readPayload(int peer) {
   Connection &connection = connections[peer];
   Frame frame = *connection.frame;
   connection.frame.reset();
-  if (payloadSum(frame.kind, {connection.place, frame.bytes},
-                 options.checksData) != frame.checksum)
-    return Error{"from " + nameOf(peer) + ": " + describe(frame) +
-                     " has changed on its way",
-                 Error::Fault::Rank};
+  if (Result<void> whole =
+          checkPayload(frame, connection.place, options.checksData);
+      !whole)
+    return whole.error().saying("from " + nameOf(peer) + ": " +
+                                whole.error().message);
   return user.arrived(peer, frame);
 }
 

@@ -227,7 +227,7 @@ void UcxWire::forgetClosed() {
   });
 }
 
-/// What UCX was given is sent, unless a peer takes nothing any more.
+/// Lets UCX send what it was given, except to peers that take nothing any more.
 void UcxWire::closeAll() {
   isOver = true;
   for (Connection &connection : connections) {

@@ -10,8 +10,8 @@
 namespace polyrank::runtime::net {
 namespace {
 
-/// A payload of so many bytes comes with its header, as much as the start of a
-/// small operation carries.
+/// Payloads of up to this many bytes come with their headers: as many as the
+/// start of a small operation carries.
 constexpr size_t eagerBytes = 1 << 14;
 /// How many times UCX works before others have their turn.
 constexpr int mostRounds = 64;
@@ -25,10 +25,8 @@ void UcxWire::send(int peer, Frame frame, Payload payload) {
   Connection &connection = connections[peer];
   if (connection.isGone)
     return;
-  frame.incarnation = options.pairing.incarnation;
-  frame.sequence = connection.sentFrames++;
-  frame.bytes = static_cast<uint32_t>(payload.bytes.size());
-  frame.checksum = payloadSum(frame.kind, payload.bytes, options.checksData);
+  frame = sealed(frame, options.pairing.incarnation, connection.sentFrames++,
+                 payload.bytes, options.checksData);
   auto place = outgoing.insert(
       outgoing.end(),
       Outgoing{this, peer, {encode(frame), 0}, std::move(payload)});
@@ -174,11 +172,11 @@ Result<void> UcxWire::takePayload(Connection &connection) {
     drop(connection);
     return {};
   }
-  if (payloadSum(frame.kind, {connection.place, frame.bytes},
-                 options.checksData) != frame.checksum)
-    return Error{"from " + nameOf(connection.peer) + ": " + describe(frame) +
-                     " has changed on its way",
-                 Error::Fault::Rank};
+  if (Result<void> whole =
+          checkPayload(frame, connection.place, options.checksData);
+      !whole)
+    return whole.error().saying("from " + nameOf(connection.peer) + ": " +
+                                whole.error().message);
   return user.arrived(connection.peer, frame);
 }
 
@@ -222,15 +220,16 @@ void UcxWire::drop(Connection &connection) {
 
 Result<void> UcxWire::drive() {
   Result<void> all;
-  int rounds = 0;
-  do {
+  auto takeReady = [&] {
     for (Connection *each : std::exchange(ready, {}))
       if (Result<void> taken = take(*each); !taken && all)
         all = taken;
-  } while (library.progress(worker.get()) != 0 && ++rounds < mostRounds);
-  for (Connection *each : std::exchange(ready, {}))
-    if (Result<void> taken = take(*each); !taken && all)
-      all = taken;
+  };
+  int rounds = 0;
+  do
+    takeReady();
+  while (library.progress(worker.get()) != 0 && ++rounds < mostRounds);
+  takeReady();
   if (ending > 0)
     for (Connection &connection : connections)
       endIfGone(connection);
@@ -255,7 +254,8 @@ Result<void> UcxWire::look() {
 Result<void> UcxWire::await(int milliseconds) {
   {
     std::lock_guard lock(mutex);
-    // What has come before this is done at once; what comes after it, wakes.
+    // If something has come before this call, there is no wait; what comes
+    // after it ends the wait.
     ucs_status_t status = library.arm(worker.get());
     if (status == UCS_ERR_BUSY)
       milliseconds = 0;

@@ -78,8 +78,8 @@ private:
     std::byte *place = nullptr;
     std::optional<ucs_status_t> received;
     /// @}
-    // What says that the peer is gone: its connection of TCP has ended, because
-    // of `why`; UCX has failed.
+    // Two things say that the peer is gone: its connection of TCP has ended,
+    // because of `why`; UCX has failed.
     std::optional<std::string> why;
     ucs_status_t failure = UCS_OK;
     int64_t endsAt = 0; // when the one that came first is enough
@@ -95,7 +95,7 @@ private:
   Error failure(const std::string &what, ucs_status_t status) const;
   std::string nameOf(int peer) const;
 
-  // What the connections of TCP tell, over which addresses go.
+  // The connections of TCP call these; the addresses of workers go over them.
   Result<std::byte *> placeOf(int peer, const Frame &frame) override;
   Result<void> arrived(int peer, const Frame &frame) override;
   void sent(const std::shared_ptr<void> &) override {}

@@ -3,8 +3,10 @@
 
 #include "compiler/target/KernelCache.h"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 #include "test/support/TemporaryFolder.h"
 #include "gtest/gtest.h"
@@ -115,6 +117,23 @@ TEST_F(KernelCacheTest, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_NE(said.find("cannot keep a kernel as '" + file.string() + "'"),
             std::string::npos)
       << said;
+}
+
+TEST_F(KernelCacheTest, AWriteThatFailsLosesNothing) {
+  // A file may have as many bytes as the digest alone.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{}, limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  limit = {64, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::string code = get({"loops"}, "code");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(code, "code");
+  EXPECT_NE(said.find("cannot keep a kernel as '" + path), std::string::npos)
+      << said;
+  // No part of it is taken for the kernel, or left behind.
+  EXPECT_TRUE(fs::is_empty(path));
+  EXPECT_EQ(get({"loops"}, "other"), "other");
 }
 
 TEST_F(KernelCacheTest, AFolderThatOthersMayWriteIsRefused) {
