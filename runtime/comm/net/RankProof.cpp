@@ -10,7 +10,7 @@
 namespace polyrank::runtime::net {
 namespace {
 
-constexpr std::array<uint8_t, 8> magic{'p', 'o', 'l', 'y', 'r', 'n', 'k', 1};
+constexpr std::array<uint8_t, 8> magic{'p', 'o', 'l', 'y', 'r', 'n', 'k', 2};
 constexpr size_t macBytes = std::tuple_size_v<Mac>,
                  nonceBytes = std::tuple_size_v<RankProof::Nonce>;
 constexpr size_t helloBytes = magic.size() + 8 + 16 + 3 * 4 + nonceBytes;
@@ -25,6 +25,10 @@ void fields(Archive &archive, Pair &pairing, uint32_t &process) {
   archive.integer(pairing.caller);
   archive.integer(pairing.called);
   archive.integer(process);
+}
+
+void append(std::vector<uint8_t> &to, std::span<const uint8_t> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
 Mac macOf(std::span<const uint8_t> bytes) {
@@ -66,21 +70,23 @@ Mac RankProof::proof(const char *role) const {
 
 Result<void> RankProof::receive(std::span<const uint8_t> bytes,
                                 std::vector<uint8_t> &reply) {
+  if (isLast) {
+    if (!areEqual(macOf(bytes), proof(isCaller ? "welcome" : "caller")))
+      return refusal("it has another key");
+    if (!isCaller)
+      append(reply, proof("welcome"));
+    need = 0;
+    return {};
+  }
+  isLast = true;
   if (isCaller) {
     size_t said = answerBytes - macBytes;
     transcript.insert(transcript.end(), bytes.begin(), bytes.begin() + said);
     if (!areEqual(macOf(bytes.subspan(said)), proof("called")))
       return refusal("it has another key");
     WireReader(bytes).integer(other);
-    Mac mine = proof("caller");
-    reply.insert(reply.end(), mine.begin(), mine.end());
-    need = 0;
-    return {};
-  }
-  if (hasAnswered) {
-    if (!areEqual(macOf(bytes), proof("caller")))
-      return refusal("it has another key");
-    need = 0;
+    append(reply, proof("caller"));
+    need = macBytes;
     return {};
   }
   if (!std::equal(magic.begin(), magic.end(), bytes.begin()))
@@ -102,10 +108,8 @@ Result<void> RankProof::receive(std::span<const uint8_t> bytes,
   writer.integer(own);
   writer.raw(nonce);
   transcript.insert(transcript.end(), writer.bytes.begin(), writer.bytes.end());
-  Mac mine = proof("called");
-  reply.insert(reply.end(), writer.bytes.begin(), writer.bytes.end());
-  reply.insert(reply.end(), mine.begin(), mine.end());
-  hasAnswered = true;
+  append(reply, writer.bytes);
+  append(reply, proof("called"));
   need = macBytes;
   return {};
 }

@@ -4,6 +4,10 @@
 //   caller   Hello    incarnation, plan, both ranks, its process, a nonce
 //   called   Answer   its process, a nonce, and a MAC over all of that
 //   caller   Proof    another MAC over the same
+//   called   Welcome  a third one
+//
+// Without the Welcome the caller would take a connection for open whose Proof
+// has never arrived, and would not call again.
 //
 // Nothing is kept of a connection that has not proved itself but these bytes.
 
@@ -63,7 +67,7 @@ private:
   uint32_t own, other = 0; // processes
   size_t need = 0;
   std::vector<uint8_t> transcript;
-  bool hasAnswered = false;
+  bool isLast = false; // what it takes next
 };
 
 } // namespace polyrank::runtime::net

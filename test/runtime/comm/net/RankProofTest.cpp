@@ -26,7 +26,7 @@ Pairing pairing() {
 
 /// What each end sends in one conversation.
 struct Conversation {
-  Octets hello, answer, proof;
+  Octets hello, answer, proof, welcome;
   std::string error; // of the first end that refuses
   std::optional<RankProof> caller, called;
 };
@@ -54,7 +54,8 @@ Conversation talk(const JobKey &callersKey, const Pairing &callers,
   Octets nothing;
   (void)(give(*said.called, said.hello, said.answer, 0) &&
          give(*said.caller, said.answer, said.proof, 1) &&
-         give(*said.called, said.proof, nothing, 2));
+         give(*said.called, said.proof, said.welcome, 2) &&
+         give(*said.caller, said.welcome, nothing, 3));
   return said;
 }
 
@@ -101,8 +102,8 @@ TEST(RankProof, EachChangedByteEndsIt) {
   static int which, at;
   Conversation whole = talk(keyOf(1), pairing(), keyOf(1), pairing());
   size_t lengths[] = {whole.hello.size(), whole.answer.size(),
-                      whole.proof.size()};
-  for (which = 0; which < 3; ++which)
+                      whole.proof.size(), whole.welcome.size()};
+  for (which = 0; which < 4; ++which)
     for (at = 0; at < int(lengths[which]); ++at) {
       Conversation said = talk(keyOf(1), pairing(), keyOf(1), pairing(),
                                [](int message, Octets &bytes) {
@@ -110,8 +111,18 @@ TEST(RankProof, EachChangedByteEndsIt) {
                                    bytes[at] ^= 1;
                                });
       EXPECT_NE(said.error, "") << "byte " << at << " of message " << which;
-      EXPECT_FALSE(said.called->isDone());
+      EXPECT_FALSE(said.caller->isDone());
+      EXPECT_EQ(said.called->isDone(), which == 3);
     }
+}
+
+TEST(RankProof, TheCallerIsNotDoneBeforeItsProofHasArrived) {
+  Octets hello, answer, proof;
+  RankProof caller = RankProof::ofCaller(keyOf(1), pairing(), 1, hello);
+  RankProof called = RankProof::ofCalled(keyOf(1), pairing(), 2);
+  ASSERT_TRUE(called.receive(hello, answer));
+  ASSERT_TRUE(caller.receive(answer, proof));
+  EXPECT_FALSE(caller.isDone());
 }
 
 TEST(RankProof, WhatWasSaidOnceIsNoProofAgain) {
