@@ -101,9 +101,17 @@ class Machine:
         self.run(find("tc"), "qdisc", "del", "dev", "eth0", "root", check=False)
         self.setLink(True)
 
-    def limit(self, rate):
-        """What this machine sends goes at this rate at most ("10mbit")."""
-        self.run(find("tc"), "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "64kb", "latency", "50ms")
+    def limit(self, rate, burst="64kb", latency="50ms"):
+        """What this machine sends goes at this rate at most ("10mbit"), but for so many bytes at once; what would wait longer is lost."""
+        self.run(find("tc"), "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate, "burst", burst, "latency", latency)
+
+    def sent(self):
+        """How many bytes have left this machine by its interface, with the headers of Ethernet, IP and TCP."""
+        for line in Path(f"/proc/{self.holder.pid}/net/dev").read_text().splitlines():
+            name, _, counts = line.partition(":")
+            if name.strip() == "eth0":
+                return int(counts.split()[8])
+        raise RuntimeError(f"{self.name} has no interface eth0")
 
     def setLink(self, up):
         self.run(find("ip"), "link", "set", "eth0", "up" if up else "down")

@@ -47,20 +47,21 @@ def lastLine(text):
 
 
 class Worker:
-    """The processes of one peer; the first one's answers count."""
+    """The processes of one peer; the first one's answers count. With `machines` (test/cluster/machines.py) each is on one of them."""
 
-    def __init__(self, name, script, work, processes=1):
+    def __init__(self, name, script, work, processes=1, machines=()):
         label = "".join(letter if letter.isalnum() else "-" for letter in name)
         self.name, self.processes, self.logs = name, [], []
-        environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore",
+        environment = {**os.environ, "GLOO_SOCKET_IFNAME": "eth0" if machines else "lo", "PYTHONWARNINGS": "ignore",
                        "OMP_NUM_THREADS": str(work.threads), "MKL_NUM_THREADS": str(work.threads)}
         for rank in range(processes):
             self.logs.append(Path(work.folder) / f"{label}-{rank}.log")
             spec = json.dumps({"compiled": False, "channelsLast": False, "sharded": False, **vars(work), "rank": rank,
                                "name": label})
+            command = [sys.executable, PEERS / f"{script}.py", spec]
             self.processes.append(subprocess.Popen(
-                [sys.executable, PEERS / f"{script}.py", spec], env=environment, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.logs[-1].open("w")))
+                machines[rank].enter(*command) if machines else command, env=environment, text=True, stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=self.logs[-1].open("w")))
 
     def answers(self):
         answers = [process.stdout.readline() for process in self.processes]
@@ -85,11 +86,11 @@ class Worker:
             process.communicate()
 
 
-def peer(name, work):
+def peer(name, work, machines=()):
     """A worker of KNOWN, which may still be starting."""
     script, _, more = KNOWN[name]
     one = script in ("jax_gpt2", "onnx_runtime")  # all ranks in one process
-    return Worker(name, script, type(work)(**{**vars(work), **more}), 1 if one else work.ranks)
+    return Worker(name, script, type(work)(**{**vars(work), **more}), 1 if one else work.ranks, machines)
 
 
 def run(command):
@@ -113,6 +114,25 @@ def lossOf(work):
     return "cross_entropy(output,labels,axis=2)" if work.model in workload.LANGUAGES else "cross_entropy(logits,labels)"
 
 
+def compilePlan(work, bin, plan, mesh, *options):
+    """Compiles the exported model for a mesh."""
+    if work.mode == "forward":
+        options += ("--mode", "forward")
+    else:
+        options += ("--loss", lossOf(work), "--optimizer",
+                    f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})")
+    if work.model == "resnet":
+        options += ("--batch-norm", "batch")
+    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
+         "--precision", work.precision, "--zero", work.zero, "--microbatches", max(1, work.microbatches), *shardOptions(work.shards), *options])
+
+
+def logged(log):
+    """What a turn returns, of the file that polyrank-run --log has written."""
+    entries = [entry for entry in map(json.loads, log.read_text().splitlines()) if "step" in entry]
+    return {"seconds": [e["seconds"] for e in entries], "losses": [e["loss"] for e in entries if "loss" in e]}
+
+
 def polyrank(work, bin, stages=1, label="", options=()):
     """Compiles the exported model; a turn is one run of it. With microbatches, on a pipeline of so many stages. Files
     of contenders with different labels do not meet."""
@@ -121,20 +141,14 @@ def polyrank(work, bin, stages=1, label="", options=()):
     mesh = f"data={work.ranks}"
     if work.microbatches:
         mesh = f"pipe={stages}" if stages > 1 else "data=1"
-    options = [*options] + ["--mode", "forward"] if work.mode == "forward" else [
-        *options, "--loss", lossOf(work), "--optimizer", f"adamw(lr={workload.GPT2_RATE})" if work.model == "gpt2" else f"sgd(lr={workload.RESNET_RATE})"]
-    if work.model == "resnet":
-        options += ["--batch-norm", "batch"]
     if stages > 1:
-        options += ["--schedule", work.schedule]
-    run([bin / "polyrank-compile", work.onnx, "-o", plan, "--mesh", mesh, "--threads", work.threads,
-         "--precision", work.precision, "--zero", work.zero, "--microbatches", max(1, work.microbatches), *shardOptions(work.shards), *options])
+        options = (*options, "--schedule", work.schedule)
+    compilePlan(work, bin, plan, mesh, *options)
 
     def turn(steps):
         log.unlink(missing_ok=True)
         run([bin / "polyrank-run", plan, "--data", data, "--steps", steps, "--order", "sequential", "--log", log])
-        entries = [entry for entry in map(json.loads, log.read_text().splitlines()) if "step" in entry]
-        return {"seconds": [e["seconds"] for e in entries], "losses": [e["loss"] for e in entries if "loss" in e]}
+        return logged(log)
 
     return turn
 

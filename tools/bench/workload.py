@@ -112,13 +112,14 @@ def build(work):
     return model.train()
 
 
-def export(work, model, path):
+def export(work, model, path, dynamic=False):
+    """With `dynamic` the batch of GPT-2 is fixed when it is compiled."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if work.model == "gpt2":
             batch = work.batch // max(1, work.microbatches)
-            families().export_gpt2.export(model, str(path), batch, external=True, length=work.length)
+            families().export_gpt2.export(model, str(path), batch, dynamic=dynamic, external=True, length=work.length)
         elif work.model in LANGUAGES:
             import torch
             ids = torch.zeros(work.batch, work.length, dtype=torch.int64)
