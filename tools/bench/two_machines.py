@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import json
 import re
+import signal
 import statistics
 import sys
 import tempfile
@@ -176,6 +177,9 @@ def measure(args, say):
         raise Failed(reason)
     if not contenders.isInstalled(DDP):
         raise Failed("torch is not installed")
+    for tool in ("polyrank-compile", "polyrank-run"):
+        if not (args.bin / tool).exists():
+            raise Failed(f"{tool} is not in {args.bin}")
     (folder := args.work.resolve() / "two-machines").mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("*.rendezvous"):
         stale.unlink()
@@ -199,6 +203,7 @@ def main():
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the machines are removed
     machine = train.machine()
     try:
         row = measure(args, say)
