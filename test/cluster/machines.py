@@ -6,6 +6,7 @@ that lets everybody make user namespaces. Nothing here is a container: processes
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -94,6 +95,11 @@ class Machine:
         for iptables in ("iptables", "ip6tables"):
             self.run(find(iptables), "-A", "INPUT", "-i", "eth0", "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")
 
+    def lost(self):
+        """How many packets `cut` and `lose` have kept from coming in."""
+        lines = [line.split() for iptables in ("iptables", "ip6tables") for line in self.run(find(iptables), "-nvxL", "INPUT").splitlines()]
+        return sum(int(words[0]) for words in lines if words[2:3] == ["DROP"])
+
     def mend(self):
         """Takes back what `cut`, `lose`, `limit` and `setLink` did."""
         for iptables in ("iptables", "ip6tables"):
@@ -112,6 +118,10 @@ class Machine:
             if name.strip() == "eth0":
                 return int(counts.split()[8])
         raise RuntimeError(f"{self.name} has no interface eth0")
+
+    def delayed(self):
+        """How many packets `limit` has held back."""
+        return int(re.search(r"overlimits (\d+)", self.run(find("tc"), "-s", "qdisc", "show", "dev", "eth0")).group(1))
 
     def setLink(self, up):
         self.run(find("ip"), "link", "set", "eth0", "up" if up else "down")
