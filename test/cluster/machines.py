@@ -47,16 +47,19 @@ class Machine:
     four: str = ""  # its addresses
     six: str = ""
     started: list = field(default_factory=list)
+    aside: set = field(default_factory=set)  # ids of those processes that are no part of what is tested
 
     def enter(self, *command, folder="/"):
         """The command line by which a command runs on this machine."""
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", "--target", str(self.holder.pid), *user, "--net", "--uts", "--mount", f"--wd={folder}", "--", *map(str, command)]
 
-    def start(self, *command, folder="/", env=None, **more):
-        """Starts a command in the background; Cluster.close ends it."""
-        process = subprocess.Popen(self.enter(*command, folder=folder), env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, **more)
+    def start(self, *command, folder="/", env=None, aside=False, stdin=subprocess.DEVNULL, **more):
+        """Starts a command in the background; Cluster.close ends it. One that is `aside` is not among `processes`."""
+        process = subprocess.Popen(self.enter(*command, folder=folder), env={**os.environ, **(env or {})}, stdin=stdin, **more)
         self.started.append(process)
+        if aside:
+            self.aside.add(process.pid)
         return process
 
     def run(self, *command, folder="/", env=None, timeout=60, check=True):
@@ -67,16 +70,17 @@ class Machine:
         return done.stdout
 
     def processes(self):
-        """Ids of the processes of this machine, of which one keeps it alive."""
-        return [pid for pid in _processesIn(_networkOf(self.holder.pid)) if pid != self.holder.pid]
+        """Ids of the processes of this machine, without the one that keeps it alive, and those that are `aside`."""
+        return [pid for pid in _processesIn(_networkOf(self.holder.pid)) if pid != self.holder.pid and pid not in self.aside]
 
     def clear(self):
         """Ends all processes of this machine."""
-        for pid in self.processes():
+        for pid in [*self.processes(), *self.aside]:
             _kill(pid)
+        self.aside.clear()
         for process in self.started:
             process.wait()
-            for stream in (process.stdout, process.stderr):
+            for stream in (process.stdin, process.stdout, process.stderr):
                 if stream:
                     stream.close()
         self.started = []
@@ -90,6 +94,11 @@ class Machine:
             for iptables in ("iptables", "ip6tables"):
                 self.run(find(iptables), "-A", chain, side, "eth0", *what)
 
+    def redirect(self, port, mark):
+        """Connections that this machine makes to others are made to a port of its own instead, but for those with the mark."""
+        self.run(find("iptables"), "-t", "nat", "-A", "OUTPUT", "-o", "eth0", "-p", "tcp", "-m", "mark", "!", "--mark", mark,
+                 "-j", "REDIRECT", "--to-ports", port)
+
     def lose(self, share):
         """This share of the packets that come in is lost."""
         for iptables in ("iptables", "ip6tables"):
@@ -101,7 +110,8 @@ class Machine:
         return sum(int(words[0]) for words in lines if words[2:3] == ["DROP"])
 
     def mend(self):
-        """Takes back what `cut`, `lose`, `limit` and `setLink` did."""
+        """Takes back what `cut`, `redirect`, `lose`, `limit` and `setLink` did."""
+        self.run(find("iptables"), "-t", "nat", "-F")
         for iptables in ("iptables", "ip6tables"):
             self.run(find(iptables), "-F")
         self.run(find("tc"), "qdisc", "del", "dev", "eth0", "root", check=False)
@@ -248,7 +258,7 @@ class Cluster:
         for process in [self.lab, *(m.holder for m in self.machines), *(s for m in self.machines for s in m.started)]:
             if process:
                 process.wait()
-                for stream in (process.stdout, process.stderr):
+                for stream in (process.stdin, process.stdout, process.stderr):
                     if stream:
                         stream.close()
         self.machines, self.networks, self.lab = [], [], None

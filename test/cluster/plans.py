@@ -10,11 +10,13 @@ PLANS = {
     "tensor": ("gpt2", "data=2,tensor=2", (*GPT2, "--zero", 1, "--clip-norm", 1.0)),
     "pipe": ("gpt2", "data=2,pipe=2", ("--schedule", "1f1b")),
 }
+# Stages that are on different machines.
+ACROSS = {"across": ("gpt2", "pipe=2,data=2", ("--schedule", "1f1b"))}
 
 
 def makePlan(folder, name):
     """Makes the plan and its data in the folder, once. Returns the names of both files."""
-    model, mesh, options = PLANS[name]
+    model, mesh, options = {**PLANS, **ACROSS}[name]
     plan, data = folder / f"{name}.plan", folder / f"{model}.npz"
     if not plan.exists():
         MODELS[model].export(folder / f"{model}.onnx")
