@@ -4,6 +4,7 @@ Bits that change below TCP do not get through it: its own checksum finds them. S
 redirected to this program, on the same machine, which makes them in its place and passes on what it reads.
 """
 
+import contextlib
 import json
 import select
 import socket
@@ -22,8 +23,10 @@ KINDS = ("group", "start", "channel", "value", "sent", "received", "wait", "leav
 class Between:
     """Stands between a machine and those that it connects to: its ranks to those of later machines, its node to machine 0's."""
 
-    def __init__(self, machine):
-        self.process = machine.start(sys.executable, "-S", __file__, aside=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    def __init__(self, machine, keep=None):
+        """What callers say is kept in files of the folder `keep`, one for each connection: `nodes-4`."""
+        self.process = machine.start(sys.executable, "-S", __file__, *filter(None, [keep]), aside=True, stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, bufsize=0)
         machine.redirect(int(self.process.stdout.readline()), MARK)
 
     def change(self, part, *kinds, back=False, byte=0, bit=0):
@@ -109,11 +112,13 @@ def receive(source, size):
     return data
 
 
-def carry(source, to, parts, back, wanted):
+def carry(source, to, parts, back, wanted, kept=None):
     """Carries one direction of a connection."""
     try:
         for name, size, about in parts:
             data = receive(source, size)
+            if kept:
+                kept.write(data)
             if len(data) == size:
                 if name == "header":
                     _, _, about = parts.send(bytes(data))
@@ -145,7 +150,9 @@ def converse(caller, wanted):
     speak = nodes if caller.recv(8, socket.MSG_PEEK | socket.MSG_WAITALL) == b"polynet\n" else ranks
     back = threading.Thread(target=carry, args=(called, caller, speak(True), True, wanted))
     back.start()
-    carry(caller, called, speak(False), False, wanted)
+    folder = sys.argv[1] if len(sys.argv) > 1 else ""
+    with open(f"{folder}/{speak.__name__}-{caller.fileno()}", "ab", buffering=0) if folder else contextlib.nullcontext() as kept:
+        carry(caller, called, speak(False), False, wanted, kept)
     back.join()
     caller.close(), called.close()
 

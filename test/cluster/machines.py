@@ -48,6 +48,7 @@ class Machine:
     six: str = ""
     started: list = field(default_factory=list)
     aside: set = field(default_factory=set)  # ids of those processes that are no part of what is tested
+    redirects: bool = False
 
     def enter(self, *command, folder="/"):
         """The command line by which a command runs on this machine."""
@@ -98,6 +99,7 @@ class Machine:
         """Connections that this machine makes to others are made to a port of its own instead, but for those with the mark."""
         self.run(find("iptables"), "-t", "nat", "-A", "OUTPUT", "-o", "eth0", "-p", "tcp", "-m", "mark", "!", "--mark", mark,
                  "-j", "REDIRECT", "--to-ports", port)
+        self.redirects = True
 
     def lose(self, share):
         """This share of the packets that come in is lost."""
@@ -111,7 +113,9 @@ class Machine:
 
     def mend(self):
         """Takes back what `cut`, `redirect`, `lose`, `limit` and `setLink` did."""
-        self.run(find("iptables"), "-t", "nat", "-F")
+        if self.redirects:
+            self.run(find("iptables"), "-t", "nat", "-F")
+            self.redirects = False
         for iptables in ("iptables", "ip6tables"):
             self.run(find(iptables), "-F")
         self.run(find("tc"), "qdisc", "del", "dev", "eth0", "root", check=False)

@@ -5,6 +5,7 @@ a documented exit code and the cause on machine 0's terminal; no process is left
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,8 +152,10 @@ def test_a_port_in_use_is_named_at_once(pair, shared, tmp_path):
                            "print('ready', flush=True); s.accept()", jobs.PORT, stdout=subprocess.PIPE)
     assert holder.stdout.readline() == b"ready\n"
     (folder := tmp_path / "run").mkdir()
+    since = time.monotonic()
     node = Node(pair[0], shared, folder, "--whole-plan", "--machines", 2, "--machine", 0, "--rendezvous", pair[0].four, "--key", "job.key")
-    assert node.process.wait(20) != DONE
+    assert node.process.wait(jobs.PATIENCE) == RANK, node.said()
+    jobs.checkTime(since, 1)
     assert str(jobs.PORT) in node.said() and "--rendezvous" in node.said(), node.said()
 
 
@@ -170,6 +173,14 @@ def test_a_name_that_leads_nowhere_is_named(pair, shared, tmp_path):
                 "--join-timeout", 2)
     assert node.end() != DONE
     assert "nowhere" in node.said(), node.said()
+
+
+def test_a_machine_0_that_is_not_there_is_named(pair, shared, tmp_path):
+    (folder := tmp_path / "run").mkdir()
+    node = Node(pair[1], shared, folder, "--whole-plan", "--machines", 2, "--machine", 1, "--rendezvous", pair[0].four, "--key", "job.key",
+                "--join-timeout", 2)
+    assert node.end() == RANK, node.said()
+    assert re.search(rf"{re.escape(pair[0].four)}:{jobs.PORT}.*Connection refused", node.said()), node.said()
 
 
 def test_machines_that_disagree_do_not_start(pair, shared, tmp_path):

@@ -57,6 +57,13 @@ def test_without_checksums_the_bits_are_the_same(pair, shared, tmp_path, planOf)
     checkSaved(over(pair, shared, tmp_path / "run", "--wire-check", "off", **plan), shared, **plan)
 
 
+def test_losses_change_nothing(pair, shared, tmp_path, planOf):
+    pair[1].lose(0.05)
+    plan = planOf("data")
+    checkSaved(over(pair, shared, tmp_path / "run", **plan), shared, **plan)
+    assert pair[1].lost() > 0
+
+
 def test_a_killed_rank_ends_all(pair, shared, tmp_path, planOf):
     job = over(pair, shared, tmp_path / "run", fail={0: SLOW, 1: f"step.before:rank=3:hit=4:action=kill;{SLOW}"}, **planOf("data"))
     codes = [job[1].end()]
