@@ -32,7 +32,7 @@ class Between:
     def change(self, part, *kinds, back=False, byte=0, bit=0):
         """Changes a bit of a byte of the next `part` that is on its way; with `kinds`, of a frame of one of these kinds.
 
-        Parts between ranks are the hello, answer (`back`) and proof at the begin, then header and payload of frames; between nodes the
+        Parts between ranks are the hello, answer (`back`), proof and welcome (`back`) at the begin, then header and payload of frames; between nodes the
         hello, challenge (`back`) and proof, then header and body of messages. `back`: on its way to who has made the connection.
         """
         self.process.stdin.write(json.dumps([part, kinds, back, byte, bit]).encode() + b"\n")
@@ -55,6 +55,7 @@ def ranks(back):
     yields then what that says."""
     if back:
         yield "answer", 68, {}
+        yield "welcome", 32, {}
     else:
         yield "hello", 76, {}
         yield "proof", 32, {}

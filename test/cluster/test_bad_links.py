@@ -29,6 +29,6 @@ def test_losses_change_nothing(name, losers, steps, pair, shared, tmp_path, plan
 def test_slow_links_change_nothing(name, rate, steps, pair, shared, tmp_path, planOf):
     plan = {**planOf(name), "steps": steps}
     for machine in pair:
-        machine.limit(rate)
+        machine.limit(rate, burst="4kb")  # what is sent at once is more
     checkUndisturbed(share(pair, shared, tmp_path / "run", **plan), shared, **plan)
     assert all(machine.delayed() > 0 for machine in pair)

@@ -16,6 +16,7 @@ def bench(folder, *options):
                           text=True, timeout=600)
 
 
+@pytest.mark.rest  # a minute where other tests run
 def test_two_machines_are_measured_beside_gloo_and_their_network(tmp_path):
     result = tmp_path / "result.json"
     done = bench(tmp_path, "--model", "small", "--rounds", 1, "--steps", 2, "--rate", "1gbit", "--json", result)

@@ -11,6 +11,8 @@ namespace {
 
 using namespace test;
 
+constexpr size_t helloBytes = 76;
+
 /// Stands between both ranks, and changes one byte of what the first one says.
 struct Between {
   Between(Pair &pair, size_t at, int cut) : at(at), cut(cut) {
@@ -34,6 +36,10 @@ struct Between {
   void pass(const Descriptor &from, const Descriptor &to, bool changes) {
     uint8_t bytes[4096];
     ssize_t count = recv(from.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (count == 0 && again && !changes) { // the called rank has refused
+      front.close(), back.close();
+      return;
+    }
     if (count == 0)
       shutdown(to.get(), SHUT_WR);
     if (count <= 0)
@@ -59,11 +65,12 @@ struct Between {
   uint16_t port;
   size_t at, passed = 0;
   int cut;
+  bool again = false; // stands between the next connection, too
 };
 
 // A byte of the proof, of a header or of a payload.
 TEST(TcpWire, WhateverChangesOnTheWayNothingWrongArrives) {
-  constexpr size_t proof = 100 + 32, frames = 2 * Frame::size + 300 + 50;
+  constexpr size_t proof = helloBytes + 32, frames = 2 * Frame::size + 300 + 50;
   for (int cut : {0, 1, 64}) {
     int arrivedFrames = 0;
     for (size_t at = 0; at < proof + frames; at += cut          ? 31
@@ -106,13 +113,25 @@ TEST(TcpWire, WhateverChangesOnTheWayNothingWrongArrives) {
   }
 }
 
+// The proof is refused without a word, and whoever has sent it calls again.
+TEST(TcpWire, AProofThatChangesOnTheWayIsGivenAgain) {
+  Pair pair(makeTcp);
+  Between between(pair, helloBytes + 5, 0);
+  between.again = true;
+  pair.begin();
+  pair.ranks[0].wire->send(1, frameOf(FrameKind::Copy, 1), payloadOf(300, 1));
+  const auto &got = pair.ranks[1].got;
+  EXPECT_EQ(pair.work([&] { return got.size() == 1; }, [&] { between.pass(); }),
+            "");
+}
+
 // Messages about data have checksums also where data has none.
 TEST(TcpWire, WithoutChecksumsOfDataMessagesAreChecked) {
   for (FrameKind kind : {FrameKind::Value, FrameKind::Copy, FrameKind::Partial,
                          FrameKind::Result, FrameKind::Border, FrameKind::Start,
                          FrameKind::Group, FrameKind::Wait, FrameKind::Sent}) {
     Pair pair(makeTcp);
-    constexpr size_t proof = 100 + 32;
+    constexpr size_t proof = helloBytes + 32;
     Between between(pair, proof + Frame::size + 7, 0);
     for (TcpOptions &options : pair.optionsOf)
       options.checksData = false;
