@@ -261,14 +261,15 @@ void Trace::beginStep(uint64_t number) {
 }
 
 std::string Trace::prologue(bool rehearsed,
-                            const std::vector<std::string> &links) const {
+                            const std::vector<std::string> &links,
+                            int machines) const {
   nlohmann::json list = nlohmann::json::array();
   for (const std::string &link : links)
     list.push_back(link);
   return fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":"
-                     "\"{}\",\"rehearsed\":{},\"links\":{}}},"
+                     "\"{}\",\"rehearsed\":{},\"links\":{},\"machines\":{}}},"
                      "\"traceEvents\":[\n",
-                     toHex(plan.bytes.hash), rehearsed, list.dump());
+                     toHex(plan.bytes.hash), rehearsed, list.dump(), machines);
 }
 // The last event is not followed by a comma.
 std::string_view Trace::epilogue() {

@@ -54,9 +54,9 @@ public:
 
   using Sink = std::function<Result<void>(std::string_view text)>;
   /// The text before the events of all ranks: the plan, whether it was a
-  /// rehearsal, and the emulated links.
-  std::string prologue(bool rehearsed,
-                       const std::vector<std::string> &links) const;
+  /// rehearsal, the emulated links, and how many machines shared the ranks out.
+  std::string prologue(bool rehearsed, const std::vector<std::string> &links,
+                       int machines = 1) const;
   /// The text after the events of all ranks.
   static std::string_view epilogue();
   /// Writes the events of this rank piece by piece, each followed by a comma; a

@@ -70,10 +70,9 @@ public:
     const std::vector<TracedStep> &ranks =
         trace.steps[comparison.step - trace.firstStep];
     share = 1e-9 / static_cast<double>(ranks.size());
-    Mesh mesh(*plan.plan);
     lengths.resize(plan.programs());
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-      addMeasured(programOf(*plan.plan, mesh, int64_t(rank)), ranks[rank]);
+      addMeasured(int64_t(rank), ranks[rank]);
     finish();
     return std::move(comparison);
   }
@@ -191,7 +190,8 @@ private:
   }
 
   /// Adds the measured step of one rank.
-  void addMeasured(uint32_t number, const TracedStep &step) {
+  void addMeasured(int64_t rank, const TracedStep &step) {
+    uint32_t number = programOf(*plan.plan, mesh, rank);
     program = &timeline.programs[number];
     double within = 0, computing = 0;
     for (size_t i = 0; i < places[number].size(); ++i) {
@@ -202,7 +202,8 @@ private:
         opOf(place).time.measured += time;
         computing += time;
       } else if (place.collective) {
-        addEnd(*place.collective, step[i]);
+        addEnd(*place.collective, step[i],
+               isBetweenMachines(rank, *place.collective));
       } else {
         comparison.starting += time;
       }
@@ -214,9 +215,32 @@ private:
     comparison.outside += length - within;
   }
 
+  /// True if a rank of another machine takes part in what `rank` starts there.
+  bool isBetweenMachines(int64_t rank, const PlacedCommand &start) const {
+    const plan::Command &command = *start.command;
+    auto others = [&](uint32_t group) {
+      const auto &groups =
+          *plan.program(programOf(*plan.plan, mesh, rank)).groups();
+      return mesh.group(rank, groups.Get(group)->axes());
+    };
+    auto isElsewhere = [&,
+                        each = mesh.ranks() / trace.machines](int64_t other) {
+      return other / each != rank / each;
+    };
+    if (trace.machines == 1)
+      return false;
+    if (const auto *send = command.body_as_Send())
+      return isElsewhere(others(send->group())[send->to()]);
+    if (const auto *receive = command.body_as_Receive())
+      return isElsewhere(others(receive->group())[receive->from()]);
+    const auto members = others(command.body_as_Collective()->group());
+    return std::any_of(members.begin(), members.end(), isElsewhere);
+  }
+
   /// Adds the end of a collective, by itself or by its wait, or of a send or a
-  /// receive.
-  void addEnd(const PlacedCommand &start, const TracedCommand &command) {
+  /// receive; `isBetweenMachines`: the network moves its data.
+  void addEnd(const PlacedCommand &start, const TracedCommand &command,
+              bool isBetweenMachines) {
     CollectiveLine &line = lineOf(start);
     int64_t others = std::clamp(command.allStarted, command.begin, command.end);
     double forOthers = share * static_cast<double>(others - command.begin);
@@ -224,7 +248,11 @@ private:
     // The mean over ranks, each of which takes as long.
     double link =
         secondsOf(start.linkTime) / static_cast<double>(comparison.ranks);
-    double time = std::max(link, stood);
+    double moved = isBetweenMachines
+                       ? share * static_cast<double>(command.flightEnd -
+                                                     command.allStarted)
+                       : 0;
+    double time = std::max({link, moved, stood});
     line.forOthers += forOthers;
     line.stood.measured += stood;
     line.time.measured += time;
@@ -263,6 +291,7 @@ private:
 
   const LoadedPlan &plan;
   const TraceFile &trace;
+  const Mesh mesh{*plan.plan};
   PlanTimeline timeline;
   std::vector<std::vector<PlacedCommand>> places; // by program
   const StepTimeline *program = nullptr;          // being added

@@ -31,8 +31,10 @@ struct CollectiveLine {
   std::string kind, axes;
   uint64_t count = 0, started = 0; // of these, started ahead of their wait
   /// The time of the collectives. The measured time is that of the emulated
-  /// link (--link) if there is one; otherwise it is the time that the rank
-  /// stalled, since the ranks themselves do the work meanwhile.
+  /// link (--link) if there is one, and between machines that from the last
+  /// start to the end, since the network moves the data; otherwise it is the
+  /// time that the rank stalled, since the ranks themselves do the work
+  /// meanwhile.
   Planned time;
   /// How long the rank stalled for it: the rest of `time` is overlapped.
   Planned stood;

@@ -333,7 +333,19 @@ private:
                                           hash, plan.path, own));
   }
 
+  bool takeMachines(std::optional<int64_t> machines) {
+    int64_t ranks = Mesh(*plan.plan).ranks();
+    if (!machines || *machines < 1 || ranks % *machines != 0)
+      return refuse(fmt::format(
+          "was made on {} machines, over which {} ranks cannot be shared out",
+          machines ? std::to_string(*machines) : "a fraction of", ranks));
+    trace.machines = *machines;
+    return true;
+  }
+
   bool number(double value, std::optional<int64_t> whole) {
+    if (isIn("otherData", 2) && keys[1] == "machines")
+      return takeMachines(whole);
     if (isIn("traceEvents", 3)) {
       if (keys[2] == "ts")
         event.begin = value;

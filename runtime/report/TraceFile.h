@@ -29,8 +29,9 @@ using TracedStep = std::vector<TracedCommand>;
 
 struct TraceFile {
   bool isRehearsed = false;
-  std::vector<std::string> links;             // as --link was given
-  uint64_t firstStep = 0;                     // the number of the first step
+  std::vector<std::string> links; // as --link was given
+  int64_t machines = 1;           // that shared the ranks out, in equal parts
+  uint64_t firstStep = 0;         // the number of the first step
   std::vector<std::vector<TracedStep>> steps; // steps[step][rank]
 };
 

@@ -94,7 +94,8 @@ Result<void> RankRecords::appendTrace() {
   };
   if (rank.rank() == 0)
     if (Result<void> begun = append(
-            trace->prologue(rank.rehearsal.has_value(), rank.options.links));
+            trace->prologue(rank.rehearsal.has_value(), rank.options.links,
+                            rank.job->worldSize() / rank.job->here().count));
         !begun)
       return begun;
   if (Result<void> written = trace->write(append); !written)

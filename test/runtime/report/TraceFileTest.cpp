@@ -178,6 +178,39 @@ TEST_F(TraceFileTest, WithoutALinkWhatARankStandsIsWhatACollectiveTakes) {
   }
 }
 
+// Between machines the network moves the data while ranks compute.
+TEST_F(TraceFileTest, BetweenMachinesACollectiveTakesItsWayFromTheLastStart) {
+  json file = json::parse(trace());
+  double alone = 0;   // seconds
+  double flights = 0; // microseconds of both ranks in step 2
+  for (json &event : file["traceEvents"])
+    if (event["ph"] == "X" && event["cat"] == "in flight") {
+      event["args"]["all started after us"] = 0;
+      if (event["args"]["step"] == 2)
+        flights += event["dur"].get<double>();
+    }
+  StepTimes none = plannedTimesOf(plan);
+  for (auto &segment : none[0])
+    for (int64_t &time : segment)
+      time = 0;
+  for (int machines : {1, 2}) {
+    file["otherData"]["machines"] = machines;
+    Result<TraceFile> read = this->read(file.dump());
+    ASSERT_TRUE(read) << read.error().message;
+    double measured = 0, stood = 0;
+    for (const CollectiveLine &line : compare(plan, *read, none).collectives)
+      measured += line.time.measured, stood += line.stood.measured;
+    if (machines == 1) {
+      EXPECT_NEAR(measured, stood, 1e-12);
+      alone = stood;
+    } else {
+      EXPECT_NEAR(measured, 1e-6 * flights / 2, 1e-12);
+      EXPECT_NEAR(stood, alone, 1e-12);
+      EXPECT_GT(measured, stood); // one was started ahead of its wait
+    }
+  }
+}
+
 TEST_F(TraceFileTest, MeasuredTimesAreTheLeastOfAllStepsButTheFirst) {
   json file = json::parse(trace());
   // The first command is faster in the first step, and slower once in the
@@ -199,6 +232,11 @@ TEST_F(TraceFileTest, MeasuredTimesAreTheLeastOfAllStepsButTheFirst) {
 TEST_F(TraceFileTest, WhatIsWrongIsNamed) {
   expectRefused([](json &file) { file["otherData"]["plan"] = "00ff"; },
                 "is of plan '00ff'");
+  expectRefused([](json &file) { file["otherData"]["machines"] = 3; },
+                "was made on 3 machines, over which 2 ranks cannot be shared "
+                "out");
+  expectRefused([](json &file) { file["otherData"]["machines"] = 0.5; },
+                "was made on a fraction of machines");
   expectRefused([](json &file) { file.erase("otherData"); },
                 "does not say of which plan it is");
   expectRefused([](json &file) { file.erase("traceEvents"); },
