@@ -25,6 +25,10 @@ class Between:
 
     def __init__(self, machine, keep=None):
         """What callers say is kept in files of the folder `keep`, one for each connection: `nodes-4`."""
+        import pytest  # what runs on the machine has no packages
+
+        if reason := machine.whyNoRedirect():
+            pytest.skip(reason)
         self.process = machine.start(sys.executable, "-S", __file__, *filter(None, [keep]), aside=True, stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, bufsize=0)
         machine.redirect(int(self.process.stdout.readline()), MARK)

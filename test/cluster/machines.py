@@ -95,6 +95,11 @@ class Machine:
             for iptables in ("iptables", "ip6tables"):
                 self.run(find(iptables), "-A", chain, side, "eth0", *what)
 
+    def whyNoRedirect(self):
+        """The reason why `redirect` cannot work here, such as a kernel without that; empty if it can."""
+        tried = subprocess.run(self.enter(find("iptables"), "-t", "nat", "-L"), capture_output=True, text=True)
+        return "" if tried.returncode == 0 else f"connections cannot be redirected here: {tried.stderr.strip()}"
+
     def redirect(self, port, mark):
         """Connections that this machine makes to others are made to a port of its own instead, but for those with the mark."""
         self.run(find("iptables"), "-t", "nat", "-A", "OUTPUT", "-o", "eth0", "-p", "tcp", "-m", "mark", "!", "--mark", mark,

@@ -12,7 +12,9 @@ import argparse
 import hashlib
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -89,6 +91,16 @@ class Soak:
             sys.exit(f"it does not end\n{job.said()[-8000:]}")
         return True
 
+    def leave(self, node):
+        """Waits for the end of a node after machine 0 has ended. One that had not joined yet goes on waiting for a machine 0."""
+        try:
+            node.process.wait(20)
+        except subprocess.TimeoutExpired:
+            if re.search(r"machine \d+ of \d+: ranks", node.said()):
+                sys.exit(f"it goes on without machine 0\n{node.said()[-8000:]}")
+            node.process.terminate()
+            node.process.wait(10)
+
     def once(self, folder):
         """Runs the job until it is done."""
         job = self.start(folder)
@@ -97,7 +109,7 @@ class Soak:
         while job[0].process.poll() != jobs.DONE:
             if not self.tend(job, limit):
                 for node in job.nodes[1:]:
-                    node.process.wait(30)
+                    self.leave(node)
                 if job[0].process.returncode not in (jobs.RANK, -signal.SIGKILL):
                     sys.exit(f"exit code {job[0].process.returncode}\n{job.said()[-8000:]}")
                 job = self.start(folder)
