@@ -29,7 +29,8 @@ std::string Client::where() const {
 }
 
 bool Client::isToLookUp(Time now) const {
-  return stage == Stage::Pausing && !hopeless && now >= until && !isLookedUp;
+  return stage == Stage::Pausing && !hopeless && now >= until &&
+         addresses.empty();
 }
 
 Result<std::vector<SocketAddress>> Client::lookUp() const {
@@ -54,13 +55,14 @@ void Client::found(const Result<std::vector<SocketAddress>> &answer, Time now) {
       return;
     }
   }
-  isLookedUp = true;
+  if (addresses.empty())
+    failed(fmt::format("'{}' has no address", options.host), now);
 }
 
 void Client::serve(Node &node, Time now) {
   switch (stage) {
   case Stage::Pausing:
-    if (now >= until && isLookedUp && !hopeless)
+    if (now >= until && !addresses.empty() && !hopeless)
       begin(now);
     break;
   case Stage::Connecting: {
@@ -188,7 +190,6 @@ void Client::failed(const std::string &why, Time now) {
     return;
   // All machines of a job begin at once: they must not come at once again and
   // again.
-  isLookedUp = false;
   std::uniform_real_distribution<double> share(0.5, 1.0);
   until = now + std::chrono::duration_cast<Time>(pause * share(jitter));
   pause = std::min(pause * 2, longestPause);

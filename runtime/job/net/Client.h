@@ -82,8 +82,8 @@ private:
   Time until{}; // of the stage
   Time pause;
   std::minstd_rand jitter;
-  std::vector<SocketAddress> addresses; // still to be tried
-  bool isLookedUp = false;
+  /// Those that are still to be tried; without one it is to be looked up again.
+  std::vector<SocketAddress> addresses;
   SocketAddress current;
   Descriptor socket;
   std::optional<NodeHandshake> handshake;
