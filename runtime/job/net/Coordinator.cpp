@@ -177,6 +177,9 @@ void Coordinator::take(Link, Connection &from, const FailMessage &message) {
   // Between two starts nothing can fail but the wait for the next one.
   bool isWaiting =
       current == Phase::Failed || (current == Phase::Gathering && starts > 0);
+  // Machine 0 shows where the ranks were when it happened.
+  if (current == Phase::Running && options.sharesRanks)
+    sendRanks();
   if (current == Phase::Running || (isWaiting && failure.signal))
     fail(failure);
 }

@@ -122,6 +122,21 @@ TEST(Sharing, WhatRanksHaveReportedPrecedesTheirEndAndTheirFailure) {
             (std::vector{OtherMachines::Report{1, "another"}}));
 }
 
+TEST(Sharing, WhereRanksWereIsToldWithTheFailure) {
+  Cluster cluster = sharing();
+  cluster.pass(2s);
+  (void)cluster.nodes[0]->takeRanks();
+  // What Network::fail does.
+  cluster.nodes[1]->hurry();
+  cluster.nodes[1]->tick({{}, exampleRank()}, cluster.now);
+  cluster.nodes[1]->fail({1, 3, Error{"rank 3 died", Error::Fault::Rank}});
+  cluster.run();
+  std::vector<RanksMessage> told = cluster.nodes[0]->takeRanks();
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back(), (RanksMessage{0, {{}, {}, {}, exampleRank()}}));
+  EXPECT_NE(cluster.failureOf(0), "");
+}
+
 TEST(Sharing, AReportThatIsTooLongEndsTheMachine) {
   Cluster cluster = sharing();
   for (int n = 0; n < 65; ++n) { // each a MiB of one line
