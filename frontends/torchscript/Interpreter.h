@@ -63,7 +63,7 @@ private:
   static constexpr int64_t elementsPerStep = 4, charactersPerStep = 64;
   /// An op of the graph takes the time of so many steps: it is created,
   /// verified and erased again.
-  static constexpr int64_t stepsPerOp = 4;
+  static constexpr int64_t stepsPerOp = 6;
 
   /// While it lives, one more nesting level of expressions or blocks is
   /// counted, over all calls together; this bounds the stack.

@@ -60,6 +60,8 @@ StepReport StepCollector::finish(Pending step) const {
     spread.residentBytes = std::max(spread.residentBytes, rank.residentBytes);
     report.dataSeconds = std::max(report.dataSeconds, rank.dataSeconds);
   }
+  // The step is that of the first rank, and others begin theirs at other times.
+  report.dataSeconds = std::min(report.dataSeconds, report.seconds);
   report.spread = spread;
   return report;
 }

@@ -58,6 +58,7 @@ TEST(StepCollector, WaitsForEveryRankAndNamesTheSlowest) {
 TEST(StepCollector, AStepWaitsForSamplesAsLongAsTheRankThatWaitsLongest) {
   StepCollector steps(2, 1, true);
   StepReport first = reportOf(1, 4);
+  first.seconds = 1;
   first.dataSeconds = 0.25;
   EXPECT_TRUE(steps.add(0, first));
   steps.add(0, {1, 1, 0, 0, 0, 0.25, 0});
@@ -65,6 +66,14 @@ TEST(StepCollector, AStepWaitsForSamplesAsLongAsTheRankThatWaitsLongest) {
   std::vector<StepReport> whole = steps.takeWhole();
   ASSERT_EQ(whole.size(), 1u);
   EXPECT_EQ(whole[0].dataSeconds, 0.5);
+  // The other rank's step, and its wait, may have begun earlier.
+  first.step = 2;
+  EXPECT_TRUE(steps.add(0, first));
+  steps.add(0, {2, 1, 0, 0, 0, 0.25, 0});
+  steps.add(1, {2, 3, 0, 0, 0, 2, 0});
+  whole = steps.takeWhole();
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].dataSeconds, 1);
 }
 
 TEST(StepCollector, GivesStepsInOrderAndAtTheEndWhatThereIs) {
