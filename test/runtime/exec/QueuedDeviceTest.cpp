@@ -169,6 +169,9 @@ TEST_F(QueuedDeviceTest, EachEventThatIsLeftOutShows) {
         std::string trained = train(queued, plan, 0, queues, {}, others);
         crossing = std::max(crossing, queues->numCrossing());
         tried += left > 0;
+        // On a busy machine it may have come between those before it.
+        if (queues->ranEarly() && queues->ranLate())
+          continue;
         bool isHarmless = orderedOtherwise.contains((left - 1) % perStep + 1);
         EXPECT_EQ(trained == expected, !queues->ranEarly() || isHarmless)
             << "without the events of task " << left << " of " << crossing

@@ -72,8 +72,12 @@ public:
     if (queue != markQueue && crosses(events, queue) &&
         ++numbered == options.leavesOut) {
       for (const Event &event : events)
-        if (auto *other = doneOf(event); other && !other->isDone)
-          heldBack.push_back(other);
+        if (auto *other = doneOf(event)) {
+          if (other->isDone)
+            isLate = true;
+          else
+            heldBack.push_back(other);
+        }
       leftOut = signal;
       events.clear();
     }
@@ -110,6 +114,13 @@ public:
   bool ranEarly() const {
     std::lock_guard lock(shared->mutex);
     return isEarly;
+  }
+
+  /// True if others of them were over before it ran, since they had waited for
+  /// it in vain or were over already: what it found may be right or wrong.
+  bool ranLate() const {
+    std::lock_guard lock(shared->mutex);
+    return isLate;
   }
 
   /// Keeps memory of a device under an address that is not valid in this
@@ -197,9 +208,9 @@ private:
       return;
     constexpr auto longest = std::chrono::milliseconds(30);
     shared->changed.wait_for(lock, longest, [&] { return leftOut->isDone; });
+    (leftOut->isDone ? isEarly : isLate) = true;
     if (!leftOut->isDone)
       return;
-    isEarly = true;
     // What follows it in its queue goes first too.
     shared->changed.wait_for(lock, longest, [] { return false; });
   }
@@ -244,7 +255,7 @@ private:
   uint64_t unfinished = 0, marks = 0, numbered = 0;
   std::shared_ptr<Done> leftOut;
   std::vector<const Done *> heldBack; // not done when `leftOut` was put
-  bool ends = false, isEarly = false;
+  bool ends = false, isEarly = false, isLate = false;
 };
 
 inline std::shared_ptr<WorkQueues> makeQueues(uint64_t seed,
