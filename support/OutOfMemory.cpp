@@ -12,7 +12,7 @@ namespace polyrank {
 static const char *nameOfProgram = "polyrank";
 
 void endOutOfMemory() {
-  // Of several threads that get no memory at once the first one speaks.
+  // If several threads get no memory at once, the first one speaks.
   static std::atomic_flag isSaid;
   while (isSaid.test_and_set())
     pause();

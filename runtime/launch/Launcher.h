@@ -127,7 +127,7 @@ struct LaunchEnd {
   /// The latest step that a rank of the machine had begun where something has
   /// failed first, if that is another one; else 0.
   uint64_t begun = 0;
-  /// Of a job that ended well: what LaunchOptions::judge has returned.
+  /// What LaunchOptions::judge has returned, if the job ended well.
   int status = 0;
 };
 

@@ -217,8 +217,10 @@ private:
 
   /// True if a rank of another machine takes part in what `rank` starts there.
   bool isBetweenMachines(int64_t rank, const PlacedCommand &start) const {
+    if (trace.machines == 1)
+      return false;
     const plan::Command &command = *start.command;
-    auto others = [&](uint32_t group) {
+    auto membersOf = [&](uint32_t group) {
       const auto &groups =
           *plan.program(programOf(*plan.plan, mesh, rank)).groups();
       return mesh.group(rank, groups.Get(group)->axes());
@@ -227,13 +229,11 @@ private:
                         each = mesh.ranks() / trace.machines](int64_t other) {
       return other / each != rank / each;
     };
-    if (trace.machines == 1)
-      return false;
     if (const auto *send = command.body_as_Send())
-      return isElsewhere(others(send->group())[send->to()]);
+      return isElsewhere(membersOf(send->group())[send->to()]);
     if (const auto *receive = command.body_as_Receive())
-      return isElsewhere(others(receive->group())[receive->from()]);
-    const auto members = others(command.body_as_Collective()->group());
+      return isElsewhere(membersOf(receive->group())[receive->from()]);
+    const auto members = membersOf(command.body_as_Collective()->group());
     return std::any_of(members.begin(), members.end(), isElsewhere);
   }
 

@@ -5,6 +5,7 @@
 #include "runtime/plan/CommandText.h"
 #include "runtime/plan/PlanMesh.h"
 #include "support/File.h"
+#include "support/RankShare.h"
 
 #include <algorithm>
 #include <cmath>
@@ -334,11 +335,12 @@ private:
   }
 
   bool takeMachines(std::optional<int64_t> machines) {
-    int64_t ranks = Mesh(*plan.plan).ranks();
-    if (!machines || *machines < 1 || ranks % *machines != 0)
-      return refuse(fmt::format(
-          "was made on {} machines, over which {} ranks cannot be shared out",
-          machines ? std::to_string(*machines) : "a fraction of", ranks));
+    if (!machines || *machines < 1)
+      return refuse("does not say on how many machines it was made");
+    Result<int64_t> each =
+        ranksOfEach("plan", Mesh(*plan.plan).ranks(), *machines);
+    if (!each)
+      return refuse("was made on several machines: " + each.error().message);
     trace.machines = *machines;
     return true;
   }

@@ -51,7 +51,7 @@ class Between:
         return json.loads(self.process.stdout.readline())
 
 
-# What follows runs on the machine.
+# The rest of this file runs on the machine.
 
 
 def ranks(back):

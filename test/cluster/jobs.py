@@ -15,6 +15,9 @@ PATIENCE = 60
 SLOW = "step.before:hit=0:action=delay=300"  # steps that are still going on when something happens
 
 
+SLOWLY = {0: SLOW, 1: SLOW}  # on both of two machines
+
+
 def eventually(condition, seconds=PATIENCE):
     limit = time.monotonic() + seconds
     while not condition():
@@ -70,6 +73,7 @@ class Job:
         self.begin = lambda machine, fail="", name="", also=(): Node(
             machine, shared, folder, *whole, "--machines", cluster.count - spares, "--machine", machine.number, "--rendezvous", where, *keys,
             *spare, *options, *each(machine.name), *also, fail=fail, name=name, env=env, **more)
+        self.shares = shares
         self.nodes = [self.begin(machine, (fail or {}).get(machine.number, "")) for machine in cluster]
 
     def __getitem__(self, number):
@@ -86,8 +90,8 @@ class Job:
         return [node.end(seconds) for node in self.nodes]
 
     def awaitTraining(self):
-        """Waits until all machines have done a step."""
-        eventually(lambda: all("\nstep 1/" in node.said() for node in self.nodes))
+        """Waits until all machines have done a step, which machine 0 alone tells of a shared plan."""
+        eventually(lambda: all("\nstep 1/" in node.said() for node in self.nodes[:1 if self.shares else None]))
 
 
 def alone(shared, plan="2.plan", *options, **more):
@@ -102,6 +106,15 @@ def alone(shared, plan="2.plan", *options, **more):
 def share(cluster, shared, folder, *options, **more):
     """A job whose machines share the ranks; machine 0 alone saves."""
     return Job(cluster, shared, folder, *options, shares=True, **more)
+
+
+def saving(folder):
+    """Options of a job that saves into the folder after each third step."""
+    return "--checkpoint", folder / "checkpoints", "--every", 3
+
+
+def awaitSaved(folder, step=3):
+    eventually(lambda: (folder / "checkpoints" / f"step-{step:09}").exists())
 
 
 def checkSaved(job, shared, *options, **plan):

@@ -12,9 +12,7 @@ import time
 import jobs
 import pytest
 from between import Between
-from jobs import DONE, INPUT, RANK, SLOW, checkSaved, share
-
-SLOWLY = {0: SLOW, 1: SLOW}
+from jobs import DONE, INPUT, RANK, SLOWLY, awaitSaved, checkSaved, saving, share
 
 
 def between(caller, part, *kinds, **change):
@@ -67,14 +65,6 @@ def test_without_checksums_data_that_have_changed_are_not_found(pair, shared, tm
     assert job[0].weights.read_bytes() != jobs.alone(shared, plan["plan"], data=plan["data"])
 
 
-def saving(folder):
-    return "--checkpoint", folder / "checkpoints", "--every", 3
-
-
-def awaitSaved(folder):
-    jobs.eventually(lambda: (folder / "checkpoints" / "step-000000003").exists())
-
-
 def test_after_a_payload_that_has_changed_all_ranks_start_again(pair, shared, tmp_path, planOf):
     plan, stranger = planOf("tensor"), Between(pair[0])
     job = share(pair, shared, tmp_path / "run", "--restarts", 1, *saving(tmp_path), fail=SLOWLY, **plan)
@@ -86,10 +76,6 @@ def test_after_a_payload_that_has_changed_all_ranks_start_again(pair, shared, tm
 
 
 # The node of machine 1 calls that of machine 0.
-
-
-def awaitTraining(job):
-    jobs.eventually(lambda: "\nstep 1/" in job[0].said())
 
 
 CHANGED = "a message that was changed on its way"
@@ -104,7 +90,7 @@ CLOSED = "(it has closed the connection|Connection reset by peer|Broken pipe)"
 def test_a_message_of_nodes_that_has_changed_is_the_loss_of_a_machine(part, back, change, says, most, pair, shared, tmp_path, planOf):
     stranger = Between(pair[1])
     job = share(pair, shared, tmp_path / "run", fail=SLOWLY, steps=60, **planOf("data"))
-    awaitTraining(job)
+    job.awaitTraining()
     stranger.change(part, back=back, **change)
     stranger.changed()
     since = time.monotonic()

@@ -15,18 +15,7 @@ import time
 import jobs
 import pytest
 from between import MARK, Between
-from jobs import DONE, INPUT, RANK, SLOW, checkSaved, share
-
-SLOWLY = {0: SLOW, 1: SLOW}
-
-
-def saving(folder):
-    return "--checkpoint", folder / "checkpoints", "--every", 3
-
-
-def awaitTraining(job):
-    jobs.eventually(lambda: "\nstep 1/" in job[0].said())
-
+from jobs import DONE, INPUT, RANK, SLOW, SLOWLY, checkSaved, saving, share
 
 # 1: a rank is killed.
 
@@ -46,7 +35,7 @@ def test_1_a_killed_rank_ends_all_in_every_phase(point, pair, shared, tmp_path, 
 @pytest.mark.parametrize("number", [0, 1])
 def test_2_a_killed_node_ends_all(number, pair, shared, tmp_path, planOf):
     job = share(pair, shared, tmp_path / "run", fail=SLOWLY, **planOf("data"))
-    awaitTraining(job)
+    job.awaitTraining()
     since = time.monotonic()
     os.kill(job[number].process.pid, signal.SIGKILL)
     other = job[1 - number]
@@ -61,7 +50,7 @@ def test_2_a_killed_node_ends_all(number, pair, shared, tmp_path, planOf):
 @pytest.mark.parametrize("number", [0, 1])
 def test_3_a_stopped_node_ends_all(number, pair, shared, tmp_path, planOf):
     job = share(pair, shared, tmp_path / "run", fail=SLOWLY, steps=60, **planOf("data"))
-    awaitTraining(job)
+    job.awaitTraining()
     since = time.monotonic()
     os.kill(job[number].process.pid, signal.SIGSTOP)
     other = job[1 - number]
@@ -76,7 +65,7 @@ def test_3_a_stopped_node_ends_all(number, pair, shared, tmp_path, planOf):
 def test_3_a_rank_that_goes_on_changes_nothing(pair, shared, tmp_path, planOf):
     plan = planOf("data")
     job = share(pair, shared, tmp_path / "run", fail={0: SLOW}, steps=12, **plan)
-    awaitTraining(job)
+    job.awaitTraining()
     (rank, *_) = job[1].ranks()
     os.kill(rank, signal.SIGSTOP)
     time.sleep(1)
@@ -175,7 +164,7 @@ def test_9_a_thousand_strangers_change_nothing(pair, shared, tmp_path, planOf):
 @pytest.mark.parametrize("cut", [{"direction": "out"}, {"direction": "in", "reject": True}], ids=["one-way", "reset"])
 def test_12_a_cut_link_ends_both_sides(cut, pair, shared, tmp_path, planOf):
     job = share(pair, shared, tmp_path / "run", fail=SLOWLY, steps=60, **planOf("tensor"))
-    awaitTraining(job)
+    job.awaitTraining()
     since = time.monotonic()
     pair[1].cut(**cut)
     assert job.end() == [RANK, RANK], job.said()

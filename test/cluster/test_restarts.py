@@ -12,15 +12,11 @@ import time
 
 import jobs
 import pytest
-from jobs import DISK, DONE, INPUT, PREEMPTED, RANK, SLOW, checkSaved, share
+from jobs import DISK, DONE, INPUT, PREEMPTED, RANK, SLOW, awaitSaved, checkSaved, saving, share
 from plans import PLANS
 from test_place import LAUNCHERS
 
 ALWAYS = "step.before:hit=0:attempt=0:action=delay=100"  # steps that are slow in every start
-
-
-def saving(folder):
-    return "--checkpoint", folder / "checkpoints", "--every", 3
 
 
 def checkFolder(folder):
@@ -31,10 +27,6 @@ def checkFolder(folder):
 
 def kill(process):
     os.kill(process, signal.SIGKILL)
-
-
-def awaitSaved(folder, step=3):
-    jobs.eventually(lambda: (folder / "checkpoints" / f"step-{step:09}").exists())
 
 
 @pytest.mark.parametrize("name", PLANS)

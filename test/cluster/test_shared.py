@@ -122,9 +122,11 @@ def test_a_nan_of_a_forward_plan_is_the_exit_code_of_all_machines(pair, shared, 
     tools.saveData(tmp_path / "nan.npz", {**data, "x": data["x"] * float("nan")})
     for name, code in (("data.npz", DONE), (tmp_path / "nan.npz", DIVERGED)):
         words = jobs.command("--key", "job.key", "--machines", 2, "--rendezvous", pair[0].four, plan=tmp_path / "plan", data=name, steps=2)
-        started = [machine.start(*words, "--machine", machine.number, folder=shared, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started = [machine.start(*words, "--machine", machine.number, folder=shared, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
                    for machine in pair]
-        assert [process.wait(jobs.PATIENCE) for process in started] == [code] * 2
+        said = [process.communicate(timeout=jobs.PATIENCE)[1].decode() for process in started]
+        assert [process.returncode for process in started] == [code] * 2, said
+        assert ("the loss of the run is NaN" in said[1]) == (code == DIVERGED), said
 
 
 def test_options_that_differ_are_named_with_both_values(pair, shared, tmp_path, planOf):

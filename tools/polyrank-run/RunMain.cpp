@@ -95,6 +95,8 @@ int startedMain(RunOptions options) {
     const Run &run = *last;
     if (result && run.isWriter())
       result = showEnd(run);
+    if (result && !run.isWriter() && run.status() != 0)
+      tell("polyrank-run: the loss of the run is NaN, which machine 0 shows\n");
     if (result)
       return run.status();
     tell(fmt::format("polyrank-run: {}\n", result.error().message));

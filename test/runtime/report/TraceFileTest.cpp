@@ -233,10 +233,10 @@ TEST_F(TraceFileTest, WhatIsWrongIsNamed) {
   expectRefused([](json &file) { file["otherData"]["plan"] = "00ff"; },
                 "is of plan '00ff'");
   expectRefused([](json &file) { file["otherData"]["machines"] = 3; },
-                "was made on 3 machines, over which 2 ranks cannot be shared "
-                "out");
+                "the plan's 2 ranks cannot be shared out evenly over 3 "
+                "machines");
   expectRefused([](json &file) { file["otherData"]["machines"] = 0.5; },
-                "was made on a fraction of machines");
+                "does not say on how many machines it was made");
   expectRefused([](json &file) { file.erase("otherData"); },
                 "does not say of which plan it is");
   expectRefused([](json &file) { file.erase("traceEvents"); },

@@ -126,7 +126,7 @@ TEST(Sharing, WhereRanksWereIsToldWithTheFailure) {
   Cluster cluster = sharing();
   cluster.pass(2s);
   (void)cluster.nodes[0]->takeRanks();
-  // What Network::fail does.
+  // Network::fail does the same.
   cluster.nodes[1]->hurry();
   cluster.nodes[1]->tick({{}, exampleRank()}, cluster.now);
   cluster.nodes[1]->fail({1, 3, Error{"rank 3 died", Error::Fault::Rank}});
