@@ -90,6 +90,10 @@ void ParameterGathers::gather(BlockArgument parameter, const TensorParts &parts,
       uses.push_back(use);
       continue;
     }
+    // Before the gather, which is outside of the microbatches.
+    if (policy.oncePerStep)
+      convert->moveBefore(
+          step.getBody().front().findAncestorOpInBlock(*convert));
     Value part = convert.getResult();
     part.setType(parts.getPartType(getElementTypeOrSelf(part.getType()),
                                    Fill::Undefined));

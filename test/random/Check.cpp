@@ -220,6 +220,9 @@ bool Checker::runConstraints(ModuleOp module) {
     updates.accumulate = "full";
   if (random.chance(20))
     updates.gatherWhen = "step";
+  updateOptions = "threshold=1 stage=" + std::to_string(updates.stage) +
+                  " accumulate=" + updates.accumulate +
+                  " gather=" + updates.gatherWhen;
   return runPass(module, "mark-phases", sharding::createMarkPhases(), true) &&
          runPass(module, "shard-updates", sharding::createShardUpdates(updates),
                  true) &&

@@ -64,6 +64,8 @@ public:
   /// Counts of mutations of the starts and waits of collectives, if `onLowered`
   /// is set.
   MutationCounts queueMutations;
+  /// The options of the last shard-updates, as text.
+  std::string updateOptions;
 
 private:
   bool runModel(mlir::ModuleOp module);

@@ -326,7 +326,8 @@ static std::string kindOf(StringRef message) {
 }
 
 /// Returns the passes that the tool runs to reach a stage, by part.
-static std::string passesTo(StringRef stage, int start, uint64_t seed) {
+static std::string passesTo(StringRef stage, int start, uint64_t seed,
+                            StringRef updateOptions) {
   static const std::vector<const char *> passes[] = {
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
        "build-step", "canonicalize"},
@@ -344,7 +345,7 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed) {
       break;
     flags += std::string(" --") + pass;
     if (StringRef(pass) == "shard-updates")
-      flags += "=threshold=1";
+      flags += "=\"" + updateOptions.str() + "\"";
     if (StringRef(pass) == "choose-orders")
       flags += "=always";
     if (StringRef(pass) == "form-segments")
@@ -413,7 +414,7 @@ std::string polyrank::test::shrinkToTest(MLIRContext &context, uint64_t seed,
     shrink(module, fails);
   else
     out << "// Not reproduced from the part that fails: the whole program.\n";
-  std::string flags = passesTo(stage, start, seed);
+  std::string flags = passesTo(stage, start, seed, checker.updateOptions);
   StringRef evaluation = StringRef(stage).contains("ranks") &&
                                  flags.find("localize") != std::string::npos
                              ? "ranks --tolerance=1e-5"
