@@ -8,7 +8,7 @@
 #
 # Ends with one line "N passed, N failed, N skipped"; the exit code is 0 when nothing failed.
 # POLYRANK_PRESET chooses the build (default dev, with assertions). POLYRANK_FUZZ_SECONDS is the time of each
-# fuzzer, of which as many run at once as there are cores (default 5, with --all 60; 0 replays only what once failed).
+# fuzzer, of which as many run at once as there are cores (default 2, with --all 60; 0 replays only what once failed).
 # They try the same inputs every time; test/fuzz/run.py looks for new ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,7 +62,7 @@ fi
 POLYRANK_BIN=$build/bin .venv/bin/python -m pytest test/cluster test/faults test/parity -q -n 3 --dist worksteal --junitxml "$results/parity.xml" \
   ${all:+--all} ${filter:+-k "$filter"} || { code=$?; [ "$filter" ] && [ $code = 5 ] || status=1; }
 
-.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 5)}" \
+.venv/bin/python test/fuzz/run.py "$build" --seed 1 --seconds "${POLYRANK_FUZZ_SECONDS:-$([ "$all" ] && echo 60 || echo 2)}" \
   --junit "$results/fuzz.xml" --filter "$filter" || status=1
 
 if [ "$all" ]; then

@@ -56,8 +56,7 @@ public:
 
 private:
   llvm::ArrayRef<uint8_t> overlapsOf(int index);
-  void findOverlaps(int index);
-  int64_t findOffset(const PackedBuffer &buffer, Fit rule) const;
+  int64_t findOffset(int index, Fit rule);
   void insert(int index);
 
   /// So many buffers have their overlaps in 64 MiB.
@@ -75,15 +74,12 @@ private:
   std::vector<int> placed;
   std::vector<int64_t> offsets, ends;
   /// @}
-  std::vector<int> found; // places in these arrays, ascending
-  size_t numFound = 0;
 };
 } // namespace
 
 Placer::Placer(llvm::MutableArrayRef<PackedBuffer> buffers, int64_t barrier)
     : buffers(buffers), barrier(barrier),
-      overlaps(buffers.size() <= mostKept ? buffers.size() : 1),
-      found(buffers.size()) {
+      overlaps(buffers.size() <= mostKept ? buffers.size() : 1) {
   for (const PackedBuffer &buffer : buffers) {
     Lifetime hull = {INT64_MAX, INT64_MIN}; // nowhere
     for (const Lifetime &lifetime : buffer.lifetimes)
@@ -107,18 +103,10 @@ llvm::ArrayRef<uint8_t> Placer::overlapsOf(int index) {
   return row;
 }
 
-/// Finds those of the placed buffers that overlap the one with this index.
-void Placer::findOverlaps(int index) {
-  llvm::ArrayRef<uint8_t> row = overlapsOf(index);
-  numFound = 0;
-  // A branch would be taken at random, which is slow.
-  for (size_t at = 0; at < placed.size(); ++at) {
-    found[numFound] = static_cast<int>(at);
-    numFound += row[placed[at]];
-  }
-}
-
-int64_t Placer::findOffset(const PackedBuffer &buffer, Fit rule) const {
+/// Finds the offset of the buffer with this index among those that are placed.
+int64_t Placer::findOffset(int index, Fit rule) {
+  const PackedBuffer &buffer = buffers[index];
+  const uint8_t *overlapsMine = overlapsOf(index).data();
   int64_t gapStart = 0, best = -1, bestSize = INT64_MAX;
   auto fit = [&](int64_t start, int64_t limit) {
     int64_t gap = limit - start;
@@ -133,9 +121,15 @@ int64_t Placer::findOffset(const PackedBuffer &buffer, Fit rule) const {
     if (!buffer.isLow)
       fit(std::max(gapStart, barrier), limit);
   };
-  for (int at : llvm::ArrayRef(found).take_front(numFound)) {
-    fitBelow(offsets[at]);
-    gapStart = std::max(gapStart, ends[at]);
+  // All time goes into this loop. Which buffers overlap cannot be predicted, so
+  // those that do not are masked: the one branch is taken at a gap that is
+  // large enough, which is rare.
+  const size_t count = placed.size();
+  for (size_t at = 0; at < count; ++at) {
+    const int64_t unlessItOverlaps = int64_t(overlapsMine[placed[at]]) - 1;
+    if (((offsets[at] - gapStart) | unlessItOverlaps) >= buffer.size)
+      fitBelow(offsets[at]);
+    gapStart = std::max(gapStart, ends[at] & ~unlessItOverlaps);
   }
   fitBelow(barrier);
   return best >= 0 ? best : std::max(gapStart, barrier);
@@ -154,8 +148,7 @@ int64_t Placer::place(llvm::ArrayRef<int> order, Fit rule) {
   int64_t end = 0;
   for (int index : order) {
     PackedBuffer &buffer = buffers[index];
-    findOverlaps(index);
-    buffer.offset = findOffset(buffer, rule);
+    buffer.offset = findOffset(index, rule);
     bool fits = !buffer.isLow || buffer.offset + buffer.size <= barrier;
     end = fits ? std::max(end, buffer.offset + buffer.size) : INT64_MAX;
     insert(index);

@@ -21,14 +21,14 @@ def benchmark(tmp_path, *options, code=0):
 
 
 # The rows and the peers of each.
-KINDS = {"two-ranks": ["DDP over gloo"], "forward": ["onnxruntime"], "attention-groups": ["PyTorch eager", "ours in parts"],
-         "save": ["the disk alone"], "all-reduce-4": ["torch.distributed gloo"]}
-OTHERS = {"attention-bf16": ["PyTorch bf16"], "save-transposed": ["the disk alone"]}
+KINDS = {"two-ranks": ["DDP over gloo"], "save": ["the disk alone"], "all-reduce-4": ["torch.distributed gloo"]}
+OTHERS = {"forward": ["onnxruntime"], "attention-groups": ["PyTorch eager", "ours in parts"],
+          "attention-bf16": ["PyTorch bf16"], "save-transposed": ["the disk alone"]}
 
 
 @pytest.mark.parametrize("table, floors", [
-    pytest.param(KINDS, 4, id="kinds"),
-    pytest.param(OTHERS, 0, id="others", marks=pytest.mark.rest)])
+    pytest.param(KINDS, 1, id="kinds"),
+    pytest.param(OTHERS, 3, id="others", marks=pytest.mark.rest)])
 def test_the_benchmark_measures_training_inference_and_the_communicator(table, floors, tmp_path):
     lines, rows = benchmark(tmp_path, "--rows", ",".join(table))
     assert [row["peer"] for row in rows] == [peer for peers in table.values() for peer in peers]
@@ -39,9 +39,9 @@ def test_the_benchmark_measures_training_inference_and_the_communicator(table, f
 
 
 def test_the_benchmark_compares_two_builds(tmp_path):
-    _, rows = benchmark(tmp_path, "--rows", "two-ranks,save", "--against", tools.bin())
-    assert [row["peer"] for row in rows] == ["ours before", "ours before"]
-    assert all(row["peer_seconds"] > 0 and row["ours_seconds"] > 0 for row in rows)
+    _, rows = benchmark(tmp_path, "--rows", "save", "--against", tools.bin())
+    assert [row["peer"] for row in rows] == ["ours before"]
+    assert rows[0]["peer_seconds"] > 0 and rows[0]["ours_seconds"] > 0
 
 
 def test_the_benchmark_says_which_tool_is_missing(tmp_path):
@@ -65,10 +65,10 @@ def test_overlap_is_measured_over_paced_links(tmp_path):
 def test_pipelines_are_rehearsed_beside_their_formulas(tmp_path):
     result = tmp_path / "result.json"
     done = subprocess.run([sys.executable, TRAIN.parent / "rehearse.py", "--bin", tools.bin(), "--work", tmp_path, "--json", result,
-                           "--schedules", "1f1b", "zero-bubble-v", "--ranks", "2", "--microbatches", "3", "--forward", "10"],
+                           "--schedules", "zero-bubble-v", "--ranks", "2", "--microbatches", "3", "--forward", "10"],
                           capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     rows = json.loads(result.read_text())["rows"]
-    assert [row["formula"] for row in rows] == [0.12, 0.095]
+    assert [row["formula"] for row in rows] == [0.095]
     # Never shorter; how much longer depends on what else the machine does.
     assert all(row["seconds"] >= row["formula"] for row in rows)

@@ -62,6 +62,8 @@ bool Checker::runPass(ModuleOp module, StringRef name,
   stage = name.str();
   atWork = "seed " + std::to_string(seed) + ", " + stage;
   PassManager manager(module.getContext());
+  // Programs that are only drawn are many, and others verify the like.
+  manager.enableVerifier(!onlyDraws);
   if (onFunctions)
     manager.addNestedPass<func::FuncOp>(std::move(pass));
   else
