@@ -2,6 +2,7 @@
 
 #include "compiler/target/cpu/Cpu.h"
 
+#include "compiler/target/ScheduleText.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -31,20 +32,20 @@ struct ScheduleText {
   int64_t vector = -1, lanes = 0, block = 0, tileVariable = -1, tile = 0;
   int64_t part = 0, scatterRows = 0, grain = 1;
 
-  /// Calls `number` or `list` with each name, in the order of the text.
-  void forEach(function_ref<void(StringRef, int64_t &, int64_t)> number,
-               function_ref<void(StringRef, SmallVector<int64_t> &)> list) {
-    list("items", items);
-    number("vector", vector, -1);
-    number("lanes", lanes, 0);
-    number("block", block, 0);
-    number("tiled", tileVariable, -1);
-    number("tile", tile, 0);
-    list("reductions", reductions);
-    number("part", part, 0);
-    number("rows", scatterRows, 0);
-    list("kept", kept);
-    number("grain", grain, 1);
+  /// In the order of the text.
+  std::vector<target::ScheduleField> getFields() {
+    using target::NamedNumber, target::NamedNumbers;
+    return {NamedNumbers{"items", &items},
+            NamedNumber{"vector", &vector, -1},
+            NamedNumber{"lanes", &lanes, 0},
+            NamedNumber{"block", &block, 0},
+            NamedNumber{"tiled", &tileVariable, -1},
+            NamedNumber{"tile", &tile, 0},
+            NamedNumbers{"reductions", &reductions},
+            NamedNumber{"part", &part, 0},
+            NamedNumber{"rows", &scatterRows, 0},
+            NamedNumbers{"kept", &kept},
+            NamedNumber{"grain", &grain, 1}};
   }
 };
 } // namespace
@@ -60,33 +61,7 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
     return {};
   }
   ScheduleText text;
-  while (succeeded(parser.parseOptionalComma())) {
-    location = parser.getCurrentLocation();
-    if (parser.parseKeyword(&name) || parser.parseEqual())
-      return {};
-    bool isKnown = false, isRight = true;
-    text.forEach(
-        [&](StringRef known, int64_t &value, int64_t) {
-          if (known != name)
-            return;
-          isKnown = true;
-          isRight = succeeded(parser.parseInteger(value));
-        },
-        [&](StringRef known, SmallVector<int64_t> &values) {
-          if (known != name)
-            return;
-          isKnown = true;
-          isRight = succeeded(
-              parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-                return parser.parseInteger(values.emplace_back());
-              }));
-        });
-    if (!isKnown)
-      parser.emitError(location) << "a schedule has no '" << name << "'";
-    if (!isKnown || !isRight)
-      return {};
-  }
-  if (parser.parseGreater())
+  if (target::parseFields(parser, text.getFields()) || parser.parseGreater())
     return {};
   return get(parser.getContext(), *kind, text.items, text.vector, text.lanes,
              text.block, text.tileVariable, text.tile, text.reductions,
@@ -106,17 +81,6 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
                     getScatterRows(),
                     getGrain()};
   printer << "<" << stringifyLoopKind(getKind());
-  text.forEach(
-      [&](StringRef name, int64_t &value, int64_t absent) {
-        if (value != absent)
-          printer << ", " << name << " = " << value;
-      },
-      [&](StringRef name, SmallVector<int64_t> &values) {
-        if (values.empty())
-          return;
-        printer << ", " << name << " = [";
-        llvm::interleaveComma(values, printer);
-        printer << "]";
-      });
+  target::printFields(printer, text.getFields());
   printer << ">";
 }

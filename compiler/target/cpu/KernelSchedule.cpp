@@ -2,12 +2,14 @@
 
 #include "compiler/target/cpu/KernelSchedule.h"
 
+#include "compiler/target/Accesses.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cpu;
+using namespace polyrank::target;
 
 /// The work per item and per grain, in elements: some microseconds.
 static constexpr int64_t itemElements = 4096;
@@ -32,48 +34,6 @@ int64_t KernelSchedule::numItems(LoopsOp loops) const {
     if (v != tileVariable)
       count *= loops.getVariables()[v].size;
   return count;
-}
-
-/// The number of elements that an expression touches.
-static int64_t countPoints(LoopsOp loops, const Affine &affine) {
-  int64_t count = 1;
-  for (auto [c, variable] :
-       llvm::zip_equal(affine.coefficients, loops.getVariables()))
-    count *= c != 0 ? variable.size : 1;
-  return count;
-}
-
-/// Returns true if a reduction's result depends on its order.
-static bool roundsSums(LoopsOp loops) {
-  return llvm::any_of(loops.getBlock().getOps<ReduceOp>(), [](ReduceOp op) {
-    return isa<FloatType>(op.getType()) &&
-           op.getKind() == sharding::ReductionKind::Sum;
-  });
-}
-
-/// A load, store or scatter: its offset, and whether its place along `v` is
-/// computed.
-struct Access {
-  const Affine *offset;
-  bool isIndexed, isWritten;
-};
-
-static SmallVector<Access> accessesAlong(LoopsOp loops, size_t v,
-                                         const Dependences &dependences) {
-  SmallVector<Access> accesses;
-  for (Operation &op : loops.getBlock()) {
-    if (auto load = dyn_cast<LoadOp>(op))
-      accesses.push_back({&load.getOffset(),
-                          llvm::any_of(load.getIndices(),
-                                       [&](Value index) {
-                                         return dependences.dependsOn(index, v);
-                                       }),
-                          /*isWritten=*/false});
-    else if (isa<StoreOp, ScatterAddOp>(op))
-      accesses.push_back(
-          {getExpression(&op), /*isIndexed=*/false, /*isWritten=*/true});
-  }
-  return accesses;
 }
 
 /// The number of elements moved in whole vectors minus those moved lane by
