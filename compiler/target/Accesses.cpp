@@ -51,3 +51,28 @@ bool target::roundsSums(LoopsOp loops) {
            op.getKind() == sharding::ReductionKind::Sum;
   });
 }
+
+llvm::DenseMap<Value, uint64_t>
+target::getComputingPasses(LoopsOp loops, const Dependences &dependences,
+                           ArrayRef<Value> kept) {
+  llvm::DenseMap<Value, uint64_t> computed;
+  auto bit = [](int pass) { return uint64_t(1) << pass; };
+  // Users come after their operands.
+  for (Operation &op : llvm::reverse(loops.getBlock())) {
+    uint64_t set = 0;
+    if (auto store = dyn_cast<StoreOp>(op)) {
+      if (loops.isFull(store))
+        set = bit(dependences.numPasses() - 1);
+    } else if (isa<ReduceOp>(op)) {
+      set = bit(dependences.passes(op.getResult(0)) - 1);
+    } else if (op.getNumResults()) {
+      Value value = op.getResult(0);
+      set = computed[value];
+      if (llvm::is_contained(kept, value))
+        set &= -set;
+    }
+    for (Value operand : op.getOperands())
+      computed[operand] |= set;
+  }
+  return computed;
+}

@@ -28,4 +28,11 @@ int64_t countPoints(kernel::LoopsOp loops, const kernel::Affine &affine);
 /// Returns true if the result of a reduction depends on its order.
 bool roundsSums(kernel::LoopsOp loops);
 
+/// For each value, the passes that compute it, as a bit set. Values in `kept`
+/// are computed in their first pass only.
+llvm::DenseMap<mlir::Value, uint64_t>
+getComputingPasses(kernel::LoopsOp loops,
+                   const kernel::Dependences &dependences,
+                   llvm::ArrayRef<mlir::Value> kept);
+
 } // namespace polyrank::target

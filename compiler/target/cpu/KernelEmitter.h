@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "compiler/target/Accesses.h"
 #include "compiler/target/cpu/EmitLoops.h"
 #include "compiler/target/math/Vectors.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -37,7 +38,8 @@ public:
       : loops(loops), schedule(schedule), context(loops.getContext()),
         b(mlir::UnknownLoc::get(context), context), i64(b.getI64Type()),
         pointer(mlir::LLVM::LLVMPointerType::get(context)), dependences(loops),
-        computingPasses(getComputingPasses(loops, dependences, schedule.kept)) {
+        computingPasses(
+            target::getComputingPasses(loops, dependences, schedule.kept)) {
     assignLevels();
   }
 

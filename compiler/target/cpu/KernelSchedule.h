@@ -95,12 +95,6 @@ KernelSchedule scheduleLoops(LoopsOp loops);
 /// if one kernel sums all.
 int64_t chooseSumPart(graph::ReduceOp sum);
 
-/// For each value, the passes that compute it, as a bit set. Values in `kept`
-/// are computed in their first pass only.
-llvm::DenseMap<mlir::Value, uint64_t>
-getComputingPasses(LoopsOp loops, const Dependences &dependences,
-                   llvm::ArrayRef<mlir::Value> kept);
-
 /// The number of elements in loads and stores whose lanes are not adjacent in
 /// memory, which fusion should not increase.
 int64_t stridedAccesses(LoopsOp loops, const KernelSchedule &schedule);
