@@ -53,7 +53,7 @@ public:
 
 private:
   void writeHeader();
-  void writeImage();
+  void writeImages();
 
   ArrayRef<func::FuncOp> functions;
   const PlanOptions &options;
@@ -105,17 +105,33 @@ void PlanWriter::writeHeader() {
   module.print(text, OpPrintingFlags().assumeVerified());
 }
 
-void PlanWriter::writeImage() {
-  auto image = std::make_unique<fb::ImageT>();
-  image->target = machine.getTarget().getName().str();
-  image->format = kernels.format;
-  image->requirements = std::make_unique<fb::RequirementsT>();
-  image->requirements->machine = kernels.machine;
-  image->requirements->features = kernels.features;
-  for (const target::CompiledKernel &kernel : kernels.kernels)
-    image->symbols.push_back(kernel.symbol);
-  image->bytes.assign(kernels.image.begin(), kernels.image.end());
-  plan.images.push_back(std::move(image));
+void PlanWriter::writeImages() {
+  for (const target::CompiledImage &compiled : kernels.images) {
+    auto image = std::make_unique<fb::ImageT>();
+    image->target = machine.getTarget().getName().str();
+    image->format = compiled.format;
+    image->requirements = std::make_unique<fb::RequirementsT>();
+    image->requirements->machine = compiled.machine;
+    image->requirements->features = compiled.features;
+    for (const target::CompiledKernel &kernel : kernels.kernels)
+      image->symbols.push_back(kernel.symbol);
+    image->bytes.assign(compiled.bytes.begin(), compiled.bytes.end());
+    image->unpacked = compiled.unpacked;
+    for (const target::CompiledEntry &entry : compiled.entries) {
+      image->entries.push_back(std::make_unique<fb::EntryT>());
+      fb::EntryT &written = *image->entries.back();
+      written.symbol = entry.symbol;
+      written.kind = entry.kind;
+      written.requested_bytes = entry.requestedBytes;
+      written.loaded_bytes = entry.loadedBytes;
+      written.threads = entry.threads;
+      written.shared_bytes = entry.sharedBytes;
+      written.registers = entry.registers;
+      written.spilled_bytes = entry.spilledBytes;
+      written.stack_bytes = entry.stackBytes;
+    }
+    plan.images.push_back(std::move(image));
+  }
 }
 
 LogicalResult ProgramWriter::writeOutputs(CommandWriter &writer) {
@@ -301,7 +317,7 @@ FailureOr<runtime::PlanTimeline> PlanWriter::run(StringRef path) {
     plan.programs.back()->target = machine.getTarget().getName().str();
   }
   writeHeader();
-  writeImage();
+  writeImages();
   if (failed(writeArguments(functions, isStep, plan)))
     return failure();
   for (auto [function, program] : llvm::zip_equal(functions, plan.programs))
@@ -347,7 +363,8 @@ polyrank::plan::writePlan(ModuleOp module, const PlanOptions &options,
   auto target = target::getKernelTarget(module);
   if (failed(machine) || failed(target))
     return failure();
-  auto kernels = target->compileKernels(module, {.cache = options.kernels});
+  auto kernels = target->compileKernels(
+      module, {.cache = options.kernels, .assembler = options.assembler});
   if (failed(kernels))
     return failure();
   return PlanWriter(functions, options, *machine, *kernels).run(path);

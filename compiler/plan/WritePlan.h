@@ -18,6 +18,8 @@ struct PlanOptions {
   std::string machine;
   /// Keeps the code of kernels for other plans; null: none is kept.
   target::KernelCache *kernels = nullptr;
+  /// See target::CompileSettings.
+  std::string assembler;
 };
 
 /// Writes the plan of the module to `path`: one program for each function with

@@ -40,7 +40,7 @@ struct Rates {
   double bytesPerSecond; // of memory that kernels read and write
 };
 
-/// A kernel of an image in the plan, with what its launches cost. It takes the
+/// A kernel of the plan's images, with what its launches cost. It takes the
 /// buffers of the kernel's arguments, then of its results.
 struct CompiledKernel {
   std::string symbol;
@@ -54,17 +54,43 @@ struct CompileSettings {
   std::string dumpDirectory = "";
   /// Keeps the code of kernels; null: each is compiled.
   KernelCache *cache = nullptr;
+  /// The program that makes machine code of a GPU's kernels; empty: it is
+  /// looked for; "none": there is none.
+  std::string assembler = "";
 };
 
-struct CompiledKernels {
+/// What a GPU must know to launch a kernel of an image, and what its assembler
+/// says of the code.
+struct CompiledEntry {
+  std::string symbol; // the kernel's name in the image
+  std::string kind;   // how its threads share the loops, for reports
+  int64_t threads = 0, sharedBytes = 0;
+  /// What all threads of a launch read and write, and what a thread reads
+  /// before it needs any of it, in bytes, for reports.
+  int64_t requestedBytes = 0, loadedBytes = 0;
+  /// Of each thread; 0 where a driver assembles the code.
+  int64_t registers = 0, spilledBytes = 0, stackBytes = 0;
+};
+
+/// All kernels, compiled for one kind of machine.
+struct CompiledImage {
   /// The bytes of the plan's image; empty if there is no kernel.
-  std::string image;
+  std::string bytes;
+  /// `bytes` is a zstd frame of so many bytes; 0: it is what the format says.
+  uint64_t unpacked = 0;
   runtime::plan::ImageFormat format{};
-  std::vector<CompiledKernel> kernels;
   /// The machine that the image was compiled for, and the features that it
   /// needs, by the names that the target's device knows.
   std::string machine;
   std::vector<std::string> features;
+  /// One for each kernel, on a GPU.
+  std::vector<CompiledEntry> entries;
+};
+
+struct CompiledKernels {
+  /// At least one, the best one first.
+  std::vector<CompiledImage> images;
+  std::vector<CompiledKernel> kernels;
 };
 
 } // namespace polyrank::target

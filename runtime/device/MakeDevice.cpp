@@ -55,20 +55,17 @@ std::string listOf(const std::vector<std::string_view> &names) {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
-Result<const DeviceKind *> kindOf(const Plan &plan, const Program &program) {
-  std::vector<std::string_view> ours, images;
+Result<const DeviceKind *> kindOf(const Program &program) {
+  std::vector<std::string_view> ours;
   for (const DeviceKind &kind : kinds) {
     if (program.target()->string_view() == kind.target)
       return &kind;
     ours.push_back(kind.target);
   }
-  for (const Image *image : *plan.images())
-    images.push_back(image->target()->string_view());
   return Error{fmt::format(
-      "the plan runs on the target '{}' and has images of kernels for {}; this "
-      "program was built for {}: compile the model again for that, or use a "
-      "polyrank-run that was built with '{}'",
-      program.target()->string_view(), listOf(images), listOf(ours),
+      "the plan is for {}; this polyrank-run has {}: compile the model again "
+      "for that, or use a polyrank-run that was built with {}",
+      program.target()->string_view(), listOf(ours),
       program.target()->string_view())};
 }
 
@@ -114,7 +111,7 @@ std::shared_ptr<const HostTeam> makeTeam(const Plan &plan) {
 Result<std::unique_ptr<Device>>
 makeDevice(const Plan &plan, const Program &program,
            std::shared_ptr<const HostTeam> team) {
-  POLYRANK_ASSIGN(kind, kindOf(plan, program));
+  POLYRANK_ASSIGN(kind, kindOf(program));
   POLYRANK_ASSIGN(image, chooseImage(plan, *kind));
   return kind->make(*image, std::move(team));
 }
@@ -123,7 +120,7 @@ Result<std::vector<std::string>> checkDevices(const Plan &plan) {
   std::vector<std::string> machines;
   std::set<const Image *> tried;
   for (const Program *program : *plan.programs()) {
-    POLYRANK_ASSIGN(kind, kindOf(plan, *program));
+    POLYRANK_ASSIGN(kind, kindOf(*program));
     POLYRANK_ASSIGN(image, chooseImage(plan, *kind));
     if (callsLibrary(*program))
       if (Result<void> loaded = kind->loadLibrary(); !loaded)
@@ -142,7 +139,7 @@ Result<std::vector<std::string>> librariesOf(const Plan &plan) {
   std::set<std::string> libraries;
   for (const Program *program : *plan.programs())
     if (callsLibrary(*program)) {
-      POLYRANK_ASSIGN(kind, kindOf(plan, *program));
+      POLYRANK_ASSIGN(kind, kindOf(*program));
       libraries.insert(kind->library);
     }
   return std::vector<std::string>(libraries.begin(), libraries.end());

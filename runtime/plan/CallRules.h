@@ -36,8 +36,9 @@ struct CallRules {
   std::vector<CallOperand> reads, writes;
 };
 
-/// Returns the demands of a GEMM; if it has a fault, nothing else.
+/// Return the demands of a GEMM; if it has a fault, nothing else.
 CallRules rulesOf(const plan::CpuGemm &gemm);
+CallRules rulesOf(const plan::CudaGemm &gemm);
 
 /// Returns the demands of attention or its gradient; if it has a fault, nothing
 /// else.

@@ -1,4 +1,4 @@
-// The buffers of a GEMM that a CPU's library computes.
+// The buffers of a GEMM that a library of a CPU or a GPU computes.
 
 #include "runtime/plan/CallRules.h"
 #include "runtime/plan/Verifier.h"
@@ -13,9 +13,9 @@ static constexpr uint32_t mostBatchDims = 32;
 
 /// The buffer must reach to the last element that any product of the batch
 /// accesses.
+template <typename Gemm>
 static CallOperand matrixOf(const char *name, ElementType type, int64_t rows,
-                            int64_t columns, int64_t leading,
-                            const CpuGemm &gemm,
+                            int64_t columns, int64_t leading, const Gemm &gemm,
                             int64_t (GemmBatch::*stride)() const) {
   Checked elements =
       Checked::of(rows - 1) * Checked::of(leading) + Checked::of(columns);
@@ -58,7 +58,8 @@ static std::string findImplementationFault(const CpuGemm &gemm) {
   return "";
 }
 
-static std::string findTypeFault(const CpuGemm &gemm) {
+template <typename Gemm>
+static std::string findTypeFault(const Gemm &gemm) {
   for (ElementType type : {gemm.operands(), gemm.accumulator(), gemm.result()})
     if (!isFloat(type))
       return fmt::format("element type {} is no float", int(type));
@@ -75,7 +76,9 @@ static std::string findTypeFault(const CpuGemm &gemm) {
   return "";
 }
 
-static std::string findBatchFault(const CpuGemm &gemm) {
+/// `sharesRows`: all products of the batch write to the same rows.
+template <typename Gemm>
+static std::string findBatchFault(const Gemm &gemm, bool sharesRows) {
   if (!gemm.batch())
     return "";
   if (!isAligned(gemm.batch()))
@@ -84,7 +87,6 @@ static std::string findBatchFault(const CpuGemm &gemm) {
     return fmt::format("{} batch dims, at most {} are possible",
                        gemm.batch()->size(), mostBatchDims);
   Checked products = 1;
-  bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
   for (const GemmBatch *batch : *gemm.batch()) {
     if (batch->count() < 1 ||
         (!sharesRows && batch->count() > 1 && batch->c_stride() < 1))
@@ -119,17 +121,11 @@ static std::string findGroupFault(const CpuGemm &gemm) {
   return "";
 }
 
-static std::string findSizeFault(const CpuGemm &gemm) {
-  if (gemm.implementation() < GemmImplementation::MIN ||
-      gemm.implementation() > GemmImplementation::MAX)
-    return fmt::format("implementation {} does not exist",
-                       int(gemm.implementation()));
+template <typename Gemm>
+static std::string findSizeFault(const Gemm &gemm) {
   int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
   if (m < 1 || n < 1 || k < 1)
     return fmt::format("m={} n={} k={}", m, n, k);
-  if (gemm.pieces() > std::max(m, n))
-    return fmt::format("cut into {} pieces, but its sides are {} and {}",
-                       gemm.pieces(), m, n);
   struct Matrix {
     const char *name;
     int64_t leading, columns;
@@ -144,12 +140,21 @@ static std::string findSizeFault(const CpuGemm &gemm) {
   return "";
 }
 
-CallRules rulesOf(const CpuGemm &gemm) {
-  CallRules rules;
-  for (auto findFault : {findSizeFault, findTypeFault, findImplementationFault,
-                         findBatchFault, findGroupFault})
-    if (rules.fault = findFault(gemm); !rules.fault.empty())
-      return rules;
+static std::string findPiecesFault(const CpuGemm &gemm) {
+  if (gemm.implementation() < GemmImplementation::MIN ||
+      gemm.implementation() > GemmImplementation::MAX)
+    return fmt::format("implementation {} does not exist",
+                       int(gemm.implementation()));
+  int64_t m = gemm.m(), n = gemm.n();
+  if (m >= 1 && n >= 1 && gemm.pieces() > std::max(m, n))
+    return fmt::format("cut into {} pieces, but its sides are {} and {}",
+                       gemm.pieces(), m, n);
+  return "";
+}
+
+/// Fills in A, B and C.
+template <typename Gemm>
+static void addMatrices(const Gemm &gemm, CallRules &rules) {
   int64_t m = gemm.m(), n = gemm.n(), k = gemm.k();
   bool ta = gemm.transpose_a(), tb = gemm.transpose_b();
   rules.reads = {matrixOf("a", gemm.operands(), ta ? k : m, ta ? m : k,
@@ -163,9 +168,34 @@ CallRules rulesOf(const CpuGemm &gemm) {
     rules.reads.back().write = 0;
     rules.reads.back().isAddend = true;
   }
+}
+
+CallRules rulesOf(const CudaGemm &gemm) {
+  CallRules rules;
+  for (std::string fault : {findSizeFault(gemm), findTypeFault(gemm),
+                            findBatchFault(gemm, /*sharesRows=*/false)})
+    if (rules.fault = fault; !rules.fault.empty())
+      return rules;
+  addMatrices(gemm, rules);
+  return rules;
+}
+
+CallRules rulesOf(const CpuGemm &gemm) {
+  CallRules rules;
+  bool sharesRows = gemm.grouped() == GemmGrouping::Rows;
+  for (std::string fault :
+       {findPiecesFault(gemm), findSizeFault(gemm), findTypeFault(gemm)})
+    if (rules.fault = fault; !rules.fault.empty())
+      return rules;
+  for (std::string fault :
+       {findImplementationFault(gemm), findBatchFault(gemm, sharesRows),
+        findGroupFault(gemm)})
+    if (rules.fault = fault; !rules.fault.empty())
+      return rules;
+  addMatrices(gemm, rules);
   if (gemm.grouped() != GemmGrouping::None) {
     bool ofRows = gemm.grouped() == GemmGrouping::Rows;
-    rules.reads.push_back(numbersOf("groups", ofRows ? m : k));
+    rules.reads.push_back(numbersOf("groups", ofRows ? gemm.m() : gemm.k()));
     rules.reads.push_back(numbersOf("ids", gemm.batch()->Get(0)->count()));
   }
   return rules;

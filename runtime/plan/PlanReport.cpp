@@ -5,6 +5,7 @@
 #include "runtime/plan/CommandText.h"
 #include "runtime/plan/Enums.h"
 #include "runtime/plan/LearningRates.h"
+#include "runtime/plan/Occupancy.h"
 #include "runtime/plan/ProgramChannels.h"
 #include "runtime/plan/StepTimeline.h"
 #include "support/ElementType.h"
@@ -102,7 +103,10 @@ public:
                            report.kernels.size())
               .second)
         for (const auto *symbol : *image->symbols())
-          report.kernels.push_back({symbol->str(), 0});
+          report.kernels.push_back({symbol->str()});
+    for (const plan::Image *image : *plan.images())
+      if (image->entries())
+        addEntries(*image);
   }
 
   void count(const plan::Program &counted, ProgramReport &of) {
@@ -120,6 +124,10 @@ public:
   }
 
   void finish() {
+    for (KernelLine &kernel : report.kernels)
+      for (KernelCode &code : kernel.code)
+        if (uint64_t resident = multiprocessors * code.residentBlocks)
+          code.waves = double(kernel.blocks) / double(resident);
     for (auto &[key, line] : lines)
       report.communication.push_back(line);
     std::sort(report.communication.begin(), report.communication.end(),
@@ -131,16 +139,44 @@ public:
   }
 
 private:
+  void addEntries(const plan::Image &image) {
+    uint64_t first = firstKernel.at(image.target()->string_view());
+    for (uint32_t i = 0; i < image.entries()->size(); ++i) {
+      const plan::Entry &entry = *image.entries()->Get(i);
+      KernelLine &kernel = report.kernels[first + i];
+      kernel.kind = textOf(entry.kind());
+      kernel.threads = entry.threads();
+      kernel.sharedBytes = entry.shared_bytes();
+      kernel.requestedBytes = entry.requested_bytes();
+      KernelCode &code = kernel.code.emplace_back();
+      code.machine = textOf(image.requirements()->machine());
+      code.format = plan::EnumNameImageFormat(image.format());
+      code.registers = entry.registers();
+      code.spilledBytes = entry.spilled_bytes();
+      code.stackBytes = entry.stack_bytes();
+      code.residentBlocks =
+          residentBlocks(code.machine, {entry.threads(), entry.shared_bytes(),
+                                        entry.registers()});
+      code.bytesInFlight =
+          code.residentBlocks * entry.threads() * entry.loaded_bytes();
+    }
+  }
+
   void add(const plan::Segment &segment, const plan::Command &command,
            uint64_t executions) {
     switch (command.body_type()) {
-    case plan::CommandBody::Launch:
+    case plan::CommandBody::Launch: {
+      const plan::Launch &launch = *command.body_as_Launch();
       own->launches += executions;
-      report
-          .kernels[firstKernel.at(source->target()->string_view()) +
-                   command.body_as_Launch()->kernel()]
-          .launches += executions;
+      KernelLine &kernel =
+          report.kernels[firstKernel.at(source->target()->string_view()) +
+                         launch.kernel()];
+      kernel.launches += executions;
+      kernel.bytes = launch.bytes();
+      if (const plan::CudaLaunch *body = launch.body_as_CudaLaunch())
+        kernel.blocks = uint64_t(body->blocks());
       return;
+    }
     case plan::CommandBody::Call: {
       const plan::Call &call = *command.body_as_Call();
       CallCount &counted = own->calls[size_t(call.kind())];
@@ -378,6 +414,29 @@ nlohmann::ordered_json toJson(const ProgramReport &report) {
 
 } // namespace
 
+static nlohmann::ordered_json toJson(const KernelLine &kernel) {
+  nlohmann::ordered_json json = {{"symbol", kernel.symbol},
+                                 {"launches", kernel.launches}};
+  if (kernel.code.empty())
+    return json;
+  json["kind"] = kernel.kind;
+  json["blocks"] = kernel.blocks;
+  json["threads"] = kernel.threads;
+  json["shared_bytes"] = kernel.sharedBytes;
+  json["bytes"] = kernel.bytes;
+  json["requested_bytes"] = kernel.requestedBytes;
+  for (const KernelCode &code : kernel.code)
+    json["code"].push_back({{"machine", code.machine},
+                            {"format", code.format},
+                            {"registers", code.registers},
+                            {"spilled_bytes", code.spilledBytes},
+                            {"stack_bytes", code.stackBytes},
+                            {"resident_blocks", code.residentBlocks},
+                            {"waves", code.waves},
+                            {"bytes_in_flight", code.bytesInFlight}});
+  return json;
+}
+
 nlohmann::ordered_json toJson(const PlanReport &report) {
   using json = nlohmann::ordered_json;
   json held = json::array(), memory = json::array(),
@@ -441,8 +500,7 @@ nlohmann::ordered_json toJson(const PlanReport &report) {
                       {"features", image.features},
                       {"bytes", image.bytes}});
   for (const KernelLine &kernel : report.kernels)
-    kernels.push_back(
-        {{"symbol", kernel.symbol}, {"launches", kernel.launches}});
+    kernels.push_back(toJson(kernel));
   json peak = json::array();
   for (const PeakReport::Line &line : report.peak.lines)
     peak.push_back({{"written_by", line.kind},

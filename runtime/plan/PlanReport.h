@@ -55,9 +55,25 @@ struct ImageLine {
   uint64_t bytes = 0;
 };
 
+/// A kernel's code in an image for a GPU. Numbers that the driver decides, in
+/// PTX, are 0.
+struct KernelCode {
+  std::string machine, format;                              // sm_90a, cubin
+  uint64_t registers = 0, spilledBytes = 0, stackBytes = 0; // of a thread
+  uint64_t residentBlocks = 0; // that a multiprocessor holds
+  double waves = 0;            // of blocks, on 132 multiprocessors
+  uint64_t bytesInFlight = 0;  // loads of a multiprocessor's threads at once
+};
+
 struct KernelLine {
   std::string symbol;
   uint64_t launches = 0; // per step
+  uint64_t bytes = 0;    // that a launch reads and writes
+  /// Of a GPU's kernel: how its threads share the loops, its blocks, and what
+  /// all threads ask of memory.
+  std::string kind = {};
+  uint64_t blocks = 0, threads = 0, sharedBytes = 0, requestedBytes = 0;
+  std::vector<KernelCode> code = {};
 };
 
 /// The library calls of one kind.

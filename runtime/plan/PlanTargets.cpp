@@ -13,8 +13,13 @@ std::span<const PlanTarget> planTargets() {
   static constexpr ImageFormat cpuFormats[] = {ImageFormat::elf};
   static constexpr CallBody cpuCalls[] = {CallBody::CpuGemm,
                                           CallBody::CpuAttention};
+  static constexpr ImageFormat cudaFormats[] = {ImageFormat::cubin,
+                                                ImageFormat::ptx};
+  static constexpr CallBody cudaCalls[] = {CallBody::CudaGemm};
   static constexpr PlanTarget targets[] = {
-      {"cpu", cpuFormats, LaunchBody::CpuLaunch, cpuCalls}};
+      {"cpu", cpuFormats, LaunchBody::CpuLaunch, cpuCalls},
+      {"cuda", cudaFormats, LaunchBody::CudaLaunch, cudaCalls,
+       /*hasEntries=*/true}};
   return targets;
 }
 

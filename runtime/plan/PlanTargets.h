@@ -17,6 +17,8 @@ struct PlanTarget {
   std::span<const plan::ImageFormat> formats;
   plan::LaunchBody launch; // the only one; NONE if it has no kernels
   std::span<const plan::CallBody> calls;
+  /// True if its images are packed and have an entry for each kernel.
+  bool hasEntries = false;
 };
 
 /// All targets of this version of the schema.

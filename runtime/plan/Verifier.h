@@ -62,10 +62,15 @@ private:
   // VerifyImages.cpp
   bool verifyImages();
   bool verifyImage(const std::string &what, const plan::Image &image);
+  /// Verifies the entries of an image for a GPU, and what it is packed in.
+  bool verifyEntries(const std::string &what, const plan::Image &image);
+  bool verifyPacked(const std::string &what, const plan::Image &image);
   /// Finds the target of the current program.
   bool verifyTarget();
   bool verifyLaunchBody(const std::string &what, const plan::Launch &launch);
   bool verifyCpuLaunch(const std::string &what, const plan::CpuLaunch &launch);
+  bool verifyCudaLaunch(const std::string &what, const plan::Launch &launch,
+                        const plan::CudaLaunch &body);
   bool verifyStored();
   bool verifyData();
   bool verifyArgument(const plan::Argument &argument);

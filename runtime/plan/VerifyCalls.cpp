@@ -19,6 +19,8 @@ static std::optional<CallRules> rulesOf(const Call &call) {
     return rulesOf(*call.body_as_CpuGemm());
   case CallBody::CpuAttention:
     return rulesOf(*call.body_as_CpuAttention());
+  case CallBody::CudaGemm:
+    return rulesOf(*call.body_as_CudaGemm());
   case CallBody::NONE:
     break;
   }

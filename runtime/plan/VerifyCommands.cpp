@@ -89,7 +89,8 @@ bool PlanVerifier::verifyLaunch(const std::string &what, const Launch &launch) {
               *buffer, 1))
         return false;
   }
-  return true;
+  const CudaLaunch *cuda = launch.body_as_CudaLaunch();
+  return !cuda || verifyCudaLaunch(what, launch, *cuda);
 }
 
 namespace {

@@ -293,6 +293,23 @@ void printCommunication(const PlanReport &report) {
     printCommunication(report, program.place);
 }
 
+/// Prints how a GPU runs a kernel.
+void printCode(const KernelLine &kernel) {
+  if (kernel.code.empty())
+    return;
+  fmt::print("    {}, {} blocks of {} threads, {} shared bytes, {} requested "
+             "of {}\n",
+             kernel.kind, kernel.blocks, kernel.threads, kernel.sharedBytes,
+             bytesText(kernel.requestedBytes), bytesText(kernel.bytes));
+  for (const KernelCode &code : kernel.code)
+    if (code.registers)
+      fmt::print("    {:<8} {:>3} registers, {} bytes spilled, {} of stack, {} "
+                 "blocks at a time: {:.2f} waves, {} in flight\n",
+                 code.machine, code.registers, code.spilledBytes,
+                 code.stackBytes, code.residentBlocks, code.waves,
+                 bytesText(code.bytesInFlight));
+}
+
 void printKernels(const PlanReport &report) {
   fmt::print("\nkernels: {}, in {}\n", report.kernels.size(),
              report.images.size() == 1
@@ -301,9 +318,11 @@ void printKernels(const PlanReport &report) {
   for (const ImageLine &image : report.images)
     fmt::print("  {:<8}{:<8}{:<24}{:>12}\n", image.target, image.format,
                image.machine, bytesText(image.bytes));
-  for (const KernelLine &kernel : report.kernels)
+  for (const KernelLine &kernel : report.kernels) {
     fmt::print("  {:<48}{:>8} launches a step\n", kernel.symbol,
                kernel.launches);
+    printCode(kernel);
+  }
 }
 
 Result<void> writeText(const std::string &path, const std::string &text) {

@@ -5,6 +5,7 @@
 
 #include "compiler/cost/KernelCost.h"
 #include "compiler/target/KernelCache.h"
+#include "compiler/target/Threads.h"
 #include "compiler/target/cpu/EmitLoops.h"
 #include "compiler/target/cpu/Link.h"
 #include "compiler/target/cpu/Machine.h"
@@ -180,27 +181,6 @@ compileKernel(rank::KernelOp kernel, const Machine &machine,
       [&](const std::string &problem) { kernel.emitWarning(problem); });
 }
 
-namespace {
-/// Enables MLIR's threads while kernels are compiled. Earlier passes run
-/// without them: they are short, and would take a lock for every type that they
-/// create. Each kernel is compiled in a module of its own, so threads do not
-/// see each other's changes. They share the context, in which all dialects are
-/// loaded, and the diagnostics, which come in the order of the kernels.
-class Threads {
-public:
-  explicit Threads(MLIRContext *context)
-      : context(context), wasEnabled(context->isMultithreadingEnabled()) {
-    context->enableMultithreading();
-  }
-  ~Threads() { context->enableMultithreading(wasEnabled); }
-  Threads(const Threads &) = delete;
-
-private:
-  MLIRContext *context;
-  bool wasEnabled;
-};
-} // namespace
-
 FailureOr<target::CompiledKernels>
 cpu::compileKernels(ModuleOp module, const std::string &name,
                     const target::CompileSettings &settings) {
@@ -209,9 +189,10 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
     return module.emitError() << machine.error().message;
   SmallVector<rank::KernelOp> kernels(module.getOps<rank::KernelOp>());
   target::CompiledKernels result;
-  result.format = runtime::plan::ImageFormat::elf;
-  result.machine = machine->cpu;
-  result.features = machine->features;
+  target::CompiledImage &image = result.images.emplace_back();
+  image.format = runtime::plan::ImageFormat::elf;
+  image.machine = machine->cpu;
+  image.features = machine->features;
   result.kernels.resize(kernels.size());
   if (kernels.empty())
     return result;
@@ -223,7 +204,7 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
   FrozenRewritePatternSet expansions(std::move(patterns));
   std::vector<std::string> objects(kernels.size());
   {
-    Threads threads(context);
+    target::Threads threads(context);
     ParallelDiagnosticHandler diagnostics(context);
     if (failed(failableParallelForEachN(
             context, 0, kernels.size(), [&](size_t i) -> LogicalResult {
@@ -241,10 +222,10 @@ cpu::compileKernels(ModuleOp module, const std::string &name,
   }
   if (settings.cache)
     settings.cache->prune();
-  Result<std::string> image = linkImage(objects);
-  if (!image)
+  Result<std::string> linked = linkImage(objects);
+  if (!linked)
     return module.emitError("cannot link the kernels: ")
-           << image.error().message;
-  result.image = std::move(*image);
+           << linked.error().message;
+  image.bytes = std::move(*linked);
   return result;
 }

@@ -13,6 +13,7 @@ Device::Prepared CpuCalls::prepare(const plan::Call &call,
     return gemms.prepare(call, arena);
   case plan::CallBody::CpuAttention:
     return prepareAttention(call, arena, threads);
+  case plan::CallBody::CudaGemm:
   case plan::CallBody::NONE:
     break;
   }

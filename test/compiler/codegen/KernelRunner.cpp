@@ -133,8 +133,9 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
 void KernelRunner::load() {
   // The loader identifies libraries by path, so the descriptor must stay open.
   file = memfd_create("kernels", MFD_CLOEXEC);
-  ASSERT_EQ(write(file, kernels.image.data(), kernels.image.size()),
-            static_cast<ssize_t>(kernels.image.size()));
+  const std::string &image = kernels.images.front().bytes;
+  ASSERT_EQ(write(file, image.data(), image.size()),
+            static_cast<ssize_t>(image.size()));
   library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(),
                    RTLD_NOW | RTLD_LOCAL);
   ASSERT_TRUE(library) << dlerror();

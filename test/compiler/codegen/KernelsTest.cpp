@@ -612,7 +612,7 @@ func.func @main(%x: tensor<9x130xf32>) -> tensor<9x130xf32> {
   Bytes input = toBytes(randomTensor(
       cast<RankedTensorType>(native.getType().getInput(0)), -4, 4, 1));
   EXPECT_EQ(avx2.run({input}), native.run({input}));
-  for (const std::string &feature : avx2.getCompiled().features)
+  for (const std::string &feature : avx2.getCompiled().images.front().features)
     EXPECT_FALSE(feature.starts_with("avx512")) << feature;
 }
 
@@ -625,7 +625,7 @@ func.func @main(%x: tensor<100xf32>) -> tensor<100xf32> {
   return %2 : tensor<100xf32>
 }
 )mlir");
-  const std::string &image = runner.getCompiled().image;
+  const std::string &image = runner.getCompiled().images.front().bytes;
   auto checked = runtime::checkKernelImage(
       {reinterpret_cast<const uint8_t *>(image.data()), image.size()});
   EXPECT_TRUE(bool(checked)) << checked.error().message;

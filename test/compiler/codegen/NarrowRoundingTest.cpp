@@ -268,7 +268,7 @@ TEST(NarrowRounding, CallsNoFunctionOnAnyMachine) {
           KernelRunner kernels(isFrom ? conversion(37, type, other)
                                       : conversion(37, other, type),
                                /*fuse=*/true, machine);
-          const std::string &image = kernels.getCompiled().image;
+          const std::string &image = kernels.getCompiled().images.front().bytes;
           auto checked = runtime::checkKernelImage(
               {reinterpret_cast<const uint8_t *>(image.data()), image.size()});
           EXPECT_TRUE(bool(checked)) << checked.error().message;

@@ -22,7 +22,7 @@ const Lie lies[] = {
      },
      "has 65 images of kernels; at most 64 are possible"},
     {"unknownTarget", [](PlanT &p) { addImage(p).target = "abacus"; },
-     "image 1: target 'abacus' does not exist; there are: cpu"},
+     "image 1: target 'abacus' does not exist; there are: cpu, cuda"},
     {"unknownFormat", [](PlanT &p) { addImage(p).format = ImageFormat(7); },
      "image 1: the target 'cpu' has no images of format 7"},
     {"kernelsWithoutBytes", [](PlanT &p) { imageOf(p).bytes.clear(); },
