@@ -31,7 +31,7 @@ if(POLYRANK_STATIC OR POLYRANK_QUICK_TOOLS)
     "GROUP(\n@archives@\n${ZSTD_ARCHIVE}\n${ZLIB_ARCHIVE}\n)\n" @ONLY)
   # The compiler's own back ends stay.
   set(targets ${LLVM_TARGETS_TO_BUILD})
-  list(REMOVE_ITEM targets X86)
+  list(REMOVE_ITEM targets NVPTX X86)
   list(TRANSFORM targets REPLACE ".+" "POLYRANK_NO_TARGET(\\0)")
   list(JOIN targets "\n" noTargets)
   set(stubs ${PROJECT_BINARY_DIR}/LinkerStubs.cpp)

@@ -315,6 +315,7 @@ LogicalResult Compilation::run() {
   planOptions.forward = options.forward;
   planOptions.machine = machine.name;
   planOptions.kernels = kernels ? &*kernels : nullptr;
+  planOptions.assembler = options.ptxas;
   if (failed(runPasses("lowering", [&](OpPassManager &manager) {
         lowering::LoweringStageOptions lowering;
         // A plan without weights is for inspection, and is not run on this

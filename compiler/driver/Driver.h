@@ -67,12 +67,19 @@ struct Options {
   /// True if the file may lack its weights.
   bool abstractWeights = false;
   int64_t threads = 1;
-  /// NAME or NAME:MACHINE, or the short form for a CPU, which counts if
-  /// `target` is empty: what the plan is compiled for.
-  std::string target, cpu = "native";
+  /// NAME or NAME:MACHINE: what the plan is compiled for. Without MACHINE it
+  /// is `cpu` or, for the target cuda, `gpuArch`; without `target` a CPU.
+  std::string target, cpu = "native", gpuArch;
   std::string targetText() const {
+    if (given.count("gpu-arch"))
+      return target + ":" + gpuArch;
     return given.count("target") ? target : "cpu:" + cpu;
   }
+  bool isForCuda() const {
+    return target == "cuda" || target.starts_with("cuda:");
+  }
+  /// CUDA's assembler; empty: it is looked for; "none": there is none.
+  std::string ptxas;
   lowering::AttentionKind attention = lowering::AttentionKind::Auto;
   /// True if devices take denormal numbers for zero.
   bool flushDenormals = true;

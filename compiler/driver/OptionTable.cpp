@@ -83,6 +83,9 @@ OptionGroup polyrank::driver::reportOptions(Options &options) {
       /*isInCommand=*/false};
 }
 
+static constexpr const char *belongsToCuda =
+    "it belongs to --target cuda; the target cpu has --cpu";
+
 OptionGroup polyrank::driver::machineOptions(Options &options) {
   return {
       "Machine",
@@ -93,12 +96,45 @@ OptionGroup polyrank::driver::machineOptions(Options &options) {
            "Threads of each rank",
            {.check = between(int64_t(1), int64_t(1024))}},
           {"--target", "TARGET", &options.target,
-           "NAME:MACHINE: the devices that the plan is compiled for. There is "
-           "one target, cpu, whose machines are those of --cpu: cpu:x86-64-v4. "
-           "Default: cpu:native"},
-          {"--cpu", "CPU", &options.cpu,
+           "NAME or NAME:MACHINE: the devices that the plan is compiled for, "
+           "cpu with the machines of --cpu (cpu:x86-64-v4) or cuda with those "
+           "of --gpu-arch (cuda:sm_90a). Default: cpu:native"},
+          {"--cpu",
+           "CPU",
+           &options.cpu,
            "The short form of --target cpu:CPU: native (this machine), "
-           "x86-64-v3, x86-64-v4 or an LLVM CPU name"},
+           "x86-64-v3, x86-64-v4 or an LLVM CPU name",
+           {.refuse =
+                [&options] {
+                  return options.isForCuda() ? "it belongs to the target cpu; "
+                                               "--target cuda has --gpu-arch"
+                                             : "";
+                }}},
+          {"--gpu-arch",
+           "LIST",
+           &options.gpuArch,
+           "With --target cuda: the architectures of GPUs for which the plan "
+           "has machine code, sm_80 or later. A GPU of another one compiles "
+           "the plan's PTX. Default: sm_90a,sm_100a",
+           {.refuse = [&options]() -> std::string {
+             if (!options.isForCuda())
+               return belongsToCuda;
+             return options.target == "cuda"
+                        ? ""
+                        : "--target " + options.target +
+                              " names architectures already; give one";
+           }}},
+          {"--ptxas",
+           "FILE",
+           &options.ptxas,
+           "With --target cuda: CUDA's assembler. Without this it is looked "
+           "for "
+           "in PATH, in $CUDA_HOME/bin and in /usr/local/cuda/bin; if there is "
+           "none, or with none, the plan has PTX alone",
+           {.refuse =
+                [&options] {
+                  return options.isForCuda() ? "" : belongsToCuda;
+                }}},
           {"--attention", "HOW",
            choice(&options.attention,
                   {{"auto", lowering::AttentionKind::Auto},

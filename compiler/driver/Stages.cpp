@@ -28,7 +28,9 @@ Result<Attribute> polyrank::driver::findTarget(MLIRContext &context,
                                                const Options &options) {
   auto target = target::parseTarget(context, options.targetText());
   if (!target)
-    return Error{(options.given.count("target") ? "--target: " : "--cpu: ") +
+    return Error{(options.given.count("gpu-arch") ? "--gpu-arch: "
+                  : options.given.count("target") ? "--target: "
+                                                  : "--cpu: ") +
                  target.error().message};
   if (!options.given.count("target") || !options.given.count("cpu"))
     return target;
@@ -144,8 +146,8 @@ LogicalResult polyrank::driver::checkElements(ModuleOp module) {
 
 static bool isForThisMachine(const Options &options) {
   std::string text = options.targetText();
-  StringRef machine = StringRef(text).split(':').second;
-  return machine.empty() || machine == "native";
+  auto [name, machine] = StringRef(text).split(':');
+  return name == "cpu" && (machine.empty() || machine == "native");
 }
 
 CrowdCheck polyrank::driver::checkCrowd(const Options &options, int64_t ranks) {

@@ -4,6 +4,7 @@
 
 #include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/cuda/CudaTarget.h"
 #include "support/Names.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -21,7 +22,8 @@ struct KnownTarget {
 } // namespace
 
 static constexpr KnownTarget targets[] = {
-    {"cpu", cpu::registerTarget, cpu::parseTarget}};
+    {"cpu", cpu::registerTarget, cpu::parseTarget},
+    {"cuda", cuda::registerTarget, cuda::parseTarget}};
 
 void target::registerTargets(DialectRegistry &registry) {
   for (const KnownTarget &target : targets)

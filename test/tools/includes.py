@@ -50,6 +50,9 @@ MAY = {
     "compiler/target/cpu": ["support", "dialects", "compiler/cost", "compiler/target", "compiler/target/math", "runtime/plan",
                             "runtime/device/cpu/Attention.h", "runtime/device/cpu/Gemm.h",
                             "runtime/device/cpu/GemmShape.h"],
+    "compiler/target/cuda": ["support", "dialects", "compiler/cost", "compiler/target/Accesses.h", "compiler/target/KernelCache.h",
+                             "compiler/target/ScheduleText.h", "compiler/target/Target.h", "compiler/target/Threads.h",
+                             "compiler/target/math", "runtime/plan"],
     "compiler/codegen": ["support", "dialects", "compiler/target/Target.h"],
     "compiler/evaluate": ["support", "dialects"],
     "compiler/stages": ["support", "dialects", "compiler/cost", "compiler/stage_order"],
@@ -73,6 +76,7 @@ MUST_NOT = {
     # One list has the targets of the compiler, and one those of the runtime: all other code asks for a target by name.
     # The benchmark of a CPU's call measures it without a plan.
     "compiler/target/cpu": ("compiler/target/cpu", "compiler/target/Targets.cpp"),
+    "compiler/target/cuda": ("compiler/target/cuda", "compiler/target/Targets.cpp"),
     "runtime/device/cpu": ("runtime/device/cpu", "runtime/device/MakeDevice.cpp", "compiler/target/cpu", "tools/bench/Attention.cpp"),
     # A session stands above all else of the runtime.
     "runtime/session": ("runtime/session", "tools/polyrank-run"),
