@@ -23,6 +23,14 @@ bool KernelEmitter::dependsOnReduced(Value value) const {
 
 // The place of a thread
 
+/// Returns 0 instead of a number that is too large, so that all that follows
+/// from it is in range, and adds to the mask that it is not.
+Value KernelEmitter::maskAbove(Value number, int64_t count) {
+  Value exists = isLess(number, constant(count));
+  mask = both(mask, exists);
+  return arith::SelectOp::create(b, exists, number, constant(0));
+}
+
 void KernelEmitter::placeRow() {
   int64_t rowsOfBlock = schedule.threads / schedule.sharing;
   if (rowsOfBlock == 1) {
@@ -37,7 +45,7 @@ void KernelEmitter::placeRow() {
   // rows that do not exist are computed of nothing, and written nowhere.
   int64_t rows = schedule.numItems(loops);
   if (rows % rowsOfBlock)
-    mask = isLess(row, constant(rows));
+    row = maskAbove(row, rows);
   placeItems(row);
 }
 
@@ -52,7 +60,7 @@ void KernelEmitter::placeColumn() {
   Value column = add(multiply(digits[1], warpThreads),
                      arith::RemUIOp::create(b, thread, warp));
   if (columns % warpThreads)
-    mask = isLess(column, constant(columns));
+    column = maskAbove(column, columns);
   if (schedule.vector >= 0)
     variables[schedule.vector] = column;
 }
@@ -78,12 +86,11 @@ void KernelEmitter::placeKept() {
   Value ofItem = mask;
   for (int64_t i = 0; i < schedule.kept; ++i) {
     Value number = i ? add(sharer, constant(i * schedule.sharing)) : sharer;
+    if ((i + 1) * schedule.sharing > count)
+      number = maskAbove(number, count);
     placeShared(number);
-    bool allExist = (i + 1) * schedule.sharing <= count;
-    kept.push_back(
-        {variables,
-         allExist ? ofItem : both(ofItem, isLess(number, constant(count))),
-         Scope()});
+    kept.push_back({variables, mask, Scope()});
+    mask = ofItem;
   }
 }
 

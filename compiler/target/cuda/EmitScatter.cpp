@@ -43,6 +43,7 @@ Value KernelEmitter::findSame(Value first, Value lane, Value end,
                               Value wanted) {
   Value number = add(first, lane);
   Value exists = isLess(number, end);
+  number = arith::SelectOp::create(b, exists, number, constant(0));
   Value same = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                      indexOfUpdate(number, exists), wanted);
   return call(b.getI32Type(), "llvm.nvvm.vote.ballot.sync",
@@ -180,9 +181,9 @@ void KernelEmitter::emitScatter() {
     placeItems(digits[0]);
     if (schedule.vector >= 0) {
       Value vector = add(multiply(digits[1], warpThreads), lane);
-      variables[schedule.vector] = multiply(vector, schedule.lanes);
       if (schedule.numVectors(loops) % warpThreads)
-        mask = isLess(vector, constant(schedule.numVectors(loops)));
+        vector = maskAbove(vector, schedule.numVectors(loops));
+      variables[schedule.vector] = multiply(vector, schedule.lanes);
     } else {
       mask =
           arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, constant(0));

@@ -56,6 +56,7 @@ private:
   void placeInMap(mlir::Value number);
 
   // Rows and columns.
+  mlir::Value maskAbove(mlir::Value number, int64_t count);
   void placeRow();
   void placeColumn();
   void emitPasses();
