@@ -4,10 +4,7 @@
 
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <random>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -18,7 +15,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "runtime/plan/plan_generated.h"
 #include "support/ElementValues.h"
 
 using namespace mlir;
@@ -131,31 +127,15 @@ KernelRunner::KernelRunner(const std::string &text, bool fuse,
 }
 
 void KernelRunner::load() {
-  // The loader identifies libraries by path, so the descriptor must stay open.
-  file = memfd_create("kernels", MFD_CLOEXEC);
-  const std::string &image = kernels.images.front().bytes;
-  ASSERT_EQ(write(file, image.data(), image.size()),
-            static_cast<ssize_t>(image.size()));
-  library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(),
-                   RTLD_NOW | RTLD_LOCAL);
-  ASSERT_TRUE(library) << dlerror();
+  auto loaded = KernelImage::load(kernels);
+  ASSERT_TRUE(bool(loaded)) << loaded.error().message;
+  image = std::move(*loaded);
   for (const target::CompiledKernel &kernel : kernels.kernels) {
-    void *symbol = dlsym(library, kernel.symbol.c_str());
-    ASSERT_TRUE(symbol) << kernel.symbol;
-    functions[kernel.symbol] = reinterpret_cast<Kernel>(symbol);
-    runtime::plan::LaunchT launch;
-    auto op = module->lookupSymbol<rank::KernelOp>(kernel.symbol);
-    ASSERT_TRUE(
-        succeeded(target::getKernelTarget(*module)->writeLaunch(op, launch)));
-    ranges[kernel.symbol] = launch.body.AsCpuLaunch()->range;
+    int64_t &range = ranges[kernel.symbol];
+    range = KernelImage::getRange(
+        module->lookupSymbol<rank::KernelOp>(kernel.symbol));
+    ASSERT_GT(range, 0) << kernel.symbol;
   }
-}
-
-KernelRunner::~KernelRunner() {
-  if (library)
-    dlclose(library);
-  if (file >= 0)
-    close(file);
 }
 
 rank::KernelOp KernelRunner::getKernel(unsigned index) {
@@ -251,8 +231,8 @@ std::vector<Bytes> KernelRunner::run(const std::vector<Bytes> &inputs,
       int64_t pieces = llvm::divideCeil(range, piece);
       for (int64_t p = 0; p < pieces; ++p) {
         int64_t begin = (backwards ? pieces - 1 - p : p) * piece;
-        functions[launch.getKernel()](buffers.data(), begin,
-                                      std::min(range, begin + piece));
+        image->find(launch.getKernel())(buffers.data(), begin,
+                                        std::min(range, begin + piece));
       }
       for (auto *group : {&arguments, &outputs})
         for (const Bytes &bytes : *group)
@@ -297,7 +277,7 @@ double KernelRunner::time(const std::vector<Bytes> &inputs, int repeats) {
         buffers.push_back(values[operand].data());
       for (Value result : launch.getResults())
         buffers.push_back(values[result].data());
-      auto run = functions[launch.getKernel()];
+      auto run = image->find(launch.getKernel());
       auto start = std::chrono::steady_clock::now();
       run(buffers.data(), 0, ranges[launch.getKernel()]);
       total += std::chrono::duration<double, std::milli>(

@@ -8,6 +8,7 @@
 
 #include "compiler/target/Target.h"
 #include "dialects/graph/Graph.h"
+#include "test/compiler/codegen/KernelImage.h"
 
 namespace polyrank::codegen {
 
@@ -28,7 +29,6 @@ public:
   /// `text` has `func.func @main`. Fails the test if it is invalid.
   explicit KernelRunner(const std::string &text, bool fuse = true,
                         const std::string &machine = "native");
-  ~KernelRunner();
 
   mlir::FunctionType getType() const { return type; }
   /// The number of kernels of the function, which several launches may share.
@@ -53,8 +53,6 @@ public:
   double time(const std::vector<Bytes> &inputs, int repeats);
 
 private:
-  using Kernel = void (*)(void *const *, int64_t, int64_t);
-
   void load();
   std::vector<Bytes> run(const std::vector<Bytes> &inputs, int64_t piece,
                          bool backwards, bool inPlace);
@@ -64,9 +62,7 @@ private:
   mlir::FunctionType type;
   target::CompiledKernels kernels;
   int64_t numLaunches = 0;
-  int file = -1;
-  void *library = nullptr;
-  llvm::StringMap<Kernel> functions;
+  std::unique_ptr<KernelImage> image;
   llvm::StringMap<int64_t> ranges;
 };
 
