@@ -1,4 +1,4 @@
-// Random programs whose ops compute with bf16 and f16.
+// Random programs whose ops compute with bf16 and f16, or with f64.
 
 #include "test/random/Narrow.h"
 
@@ -46,41 +46,58 @@ static bool mayBeNarrow(Operation &op) {
                       [](Value value) { return elementOf(value).isF32(); });
 }
 
-static void narrow(Operation *op, Type type) {
+/// Makes an op of f32 one of `type`, but for the operands and results `kept`.
+static void setType(Operation *op, Type type, ArrayRef<Value> kept) {
   OpBuilder builder(op);
   graph::Parts parts(builder, op->getLoc());
-  SmallVector<Value> sums = sumsOf(op);
-  auto becomesNarrow = [&](Value value) {
-    return elementOf(value).isF32() && !llvm::is_contained(sums, value);
+  auto changes = [&](Value value) {
+    return elementOf(value).isF32() && !llvm::is_contained(kept, value);
   };
-  SmallVector<bool> isResultNarrow =
-      llvm::map_to_vector(op->getResults(), becomesNarrow);
+  SmallVector<bool> doesResultChange =
+      llvm::map_to_vector(op->getResults(), changes);
   for (OpOperand &operand : op->getOpOperands())
-    if (becomesNarrow(operand.get()))
+    if (changes(operand.get()))
       operand.set(parts.convert(operand.get(), type));
   builder.setInsertionPointAfter(op);
-  for (auto [result, isNarrow] :
-       llvm::zip_equal(op->getResults(), isResultNarrow)) {
-    if (!isNarrow)
+  for (auto [result, doesChange] :
+       llvm::zip_equal(op->getResults(), doesResultChange)) {
+    if (!doesChange)
       continue;
-    Type wide = elementOf(result);
+    Type before = elementOf(result);
     result.setType(graph::getGlobalType(result).clone(type));
-    Value back = parts.convert(result, wide);
+    Value back = parts.convert(result, before);
     result.replaceAllUsesExcept(back, back.getDefiningOp());
   }
 }
 
-void polyrank::test::narrowSomeOps(ModuleOp module, Random &random) {
+/// The ops of `@forward` that may compute with another type.
+static SmallVector<Operation *> opsOf(ModuleOp module) {
   auto function = module.lookupSymbol<func::FuncOp>("forward");
   SmallVector<Operation *> ops;
   for (Operation &op : function.getBody().front())
     if (mayBeNarrow(op))
       ops.push_back(&op);
-  for (Operation *op : ops)
+  return ops;
+}
+
+void polyrank::test::narrowSomeOps(ModuleOp module, Random &random) {
+  for (Operation *op : opsOf(module))
     if (random.chance(50))
-      narrow(op, random.chance(50)
-                     ? Type(BFloat16Type::get(module.getContext()))
-                     : Type(Float16Type::get(module.getContext())));
+      setType(op,
+              random.chance(50) ? Type(BFloat16Type::get(module.getContext()))
+                                : Type(Float16Type::get(module.getContext())),
+              sumsOf(op));
+}
+
+void polyrank::test::widenSomeOps(ModuleOp module, Random &random) {
+  // There is no code for a tanh or erf of f64.
+  auto isComputed = [](Operation *op) {
+    return !isa<graph::TanhOp, graph::ErfOp, graph::GeluOp, graph::AttentionOp>(
+        op);
+  };
+  for (Operation *op : opsOf(module))
+    if (isComputed(op) && random.chance(40))
+      setType(op, Float64Type::get(module.getContext()), {});
 }
 
 bool polyrank::test::hasNarrowFloats(Operation *program) {

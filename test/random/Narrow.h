@@ -1,4 +1,4 @@
-// Random programs whose ops compute with bf16 and f16.
+// Random programs whose ops compute with bf16 and f16, or with f64.
 
 #pragma once
 
@@ -11,6 +11,9 @@ namespace polyrank::test {
 /// converted before and their results after them, so that all other ops keep
 /// their types.
 void narrowSomeOps(mlir::ModuleOp module, Random &random);
+
+/// The same with f64.
+void widenSomeOps(mlir::ModuleOp module, Random &random);
 
 /// Returns true if some value of the program is a narrow float.
 bool hasNarrowFloats(mlir::Operation *program);

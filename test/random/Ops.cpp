@@ -235,7 +235,7 @@ static bool reshape(ProgramBuilder &b) {
     shape.push_back(rest);
   }
   }
-  if (!ProgramBuilder::fits(shape))
+  if (!b.fits(shape))
     return false;
   return putLike(b,
                  graph::ReshapeOp::create(b.builder, b.parts.location, x,
@@ -262,7 +262,7 @@ static bool broadcast(ProgramBuilder &b) {
       size = -size;
       dims.push_back(d);
     }
-  if (!ProgramBuilder::fits(shape))
+  if (!b.fits(shape))
     return false;
   return putLike(b, b.parts.broadcast(x, shape, dims), x);
 }
@@ -300,7 +300,7 @@ static bool unfold(ProgramBuilder &b) {
     return false;
   shape[dim] = windows;
   shape.push_back(size);
-  if (!ProgramBuilder::fits(shape))
+  if (!b.fits(shape))
     return false;
   return putLike(b,
                  graph::UnfoldOp::create(b.builder, b.parts.location, x, dim,
@@ -315,7 +315,7 @@ static bool fold(ProgramBuilder &b) {
   int64_t stride = b.random.between(1, 3), low = b.random.below(2);
   int64_t result = (shape[dim] - 1) * stride + size - low;
   shape[dim] = result;
-  if (result < 1 || !ProgramBuilder::fits(shape))
+  if (result < 1 || !b.fits(shape))
     return false;
   // An element is in as many windows as have it.
   return b.put(graph::FoldOp::create(b.builder, b.parts.location, x, dim,
@@ -336,7 +336,7 @@ static bool pad(ProgramBuilder &b) {
                                 : b.random.below(2));
     size += low.back() + high.back() + (size - 1) * interior.back();
   }
-  if (!ProgramBuilder::fits(shape))
+  if (!b.fits(shape))
     return false;
   double value = b.random.pick({0.0, 0.0, 1.0, -2.0});
   return b.put(graph::PadOp::create(
@@ -361,7 +361,7 @@ static bool concat(ProgramBuilder &b) {
     bound = std::max(bound, b.bound(y));
     bits = bits < 0 || !b.isExact(y) ? -1 : std::max(bits, b.known(y).bits);
   }
-  if (!ProgramBuilder::fits(shape))
+  if (!b.fits(shape))
     return false;
   return b.put(graph::ConcatOp::create(b.builder, b.parts.location,
                                        ValueRange(inputs), dim),
@@ -386,7 +386,7 @@ static bool gather(ProgramBuilder &b) {
   Shape result(shape.begin(), shape.begin() + axis);
   result.append(indices.begin() + batchDims, indices.end());
   result.append(shape.begin() + axis + 1, shape.end());
-  if (!ProgramBuilder::fits(result))
+  if (!b.fits(result))
     return false;
   return putLike(b,
                  graph::GatherOp::create(b.builder, b.parts.location, x,
@@ -408,7 +408,7 @@ static bool scatterAdd(ProgramBuilder &b) {
   result.push_back(b.random.pick({2, 3, 4, 5, 6}));
   result.append(shape.begin() + end, shape.end());
   int64_t terms = graph::numElements(ArrayRef(shape).slice(axis, end - axis));
-  if (!ProgramBuilder::fits(result))
+  if (!b.fits(result))
     return false;
   auto type = RankedTensorType::get(result, elementOf(updates));
   return b.put(graph::ScatterAddOp::create(b.builder, b.parts.location, type,
@@ -457,7 +457,7 @@ static bool matmul(ProgramBuilder &b) {
   for (auto [d, size] : llvm::enumerate(right))
     if (!llvm::is_contained(rhsBatch, d) && !llvm::is_contained(rhsContract, d))
       result.push_back(size);
-  if (!ProgramBuilder::fits(right) || !ProgramBuilder::fits(result))
+  if (!b.fits(right) || !b.fits(result))
     return false;
   Value y = b.floatOf(right);
   if (b.random.chance(30)) {
@@ -481,8 +481,7 @@ static bool grouped(ProgramBuilder &b) {
           columns = b.random.pick({1, 2, 3, 4, 6});
   Shape second =
       isOuter ? Shape{count, columns} : Shape{matrices, inner, columns};
-  if (!ProgramBuilder::fits({matrices, inner, columns}) ||
-      !ProgramBuilder::fits({count, columns}))
+  if (!b.fits({matrices, inner, columns}) || !b.fits({count, columns}))
     return false;
   Value other = b.floatOf(second), groups = b.integersOf({count});
   Value ids = b.random.chance(20)

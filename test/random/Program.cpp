@@ -16,17 +16,17 @@ using graph::Tensor;
 
 /// Exact values have no more bits, so that kernels in f32 compute them exactly.
 constexpr int exactBits = 22;
-constexpr double largest = 4096;
-/// Elements of the largest tensor.
-constexpr int64_t limit = 120;
+constexpr int64_t smallDims[] = {1, 2, 2, 3, 4, 4, 5, 6, 8};
+constexpr int64_t smallBatches[] = {2, 3, 4};
+const Sizes polyrank::test::smallSizes{smallDims, smallBatches, 120, 4096};
 /// Arguments are multiples of 1/2 up to this.
 constexpr double argumentBound = 2;
 
 ProgramBuilder::ProgramBuilder(MLIRContext &context, Random &random,
-                               bool isTraining)
+                               bool isTraining, const Sizes &sizes)
     : random(random), builder(&context),
-      parts(builder, builder.getUnknownLoc()), batch(random.pick({2, 3, 4})),
-      training(isTraining) {
+      parts(builder, builder.getUnknownLoc()),
+      batch(random.pick(sizes.batches)), sizes(sizes), training(isTraining) {
   module = ModuleOp::create(parts.location);
   builder.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(builder, parts.location, "forward",
@@ -41,7 +41,7 @@ ProgramBuilder::ProgramBuilder(MLIRContext &context, Random &random,
 }
 
 bool ProgramBuilder::put(Value value, double bound, int bits) {
-  if (!(bound <= largest))
+  if (!(bound <= sizes.largest))
     return false;
   if (bits >= 0 && bits + std::log2(bound + 1) > exactBits)
     bits = -1;
@@ -50,16 +50,16 @@ bool ProgramBuilder::put(Value value, double bound, int bits) {
   return true;
 }
 
-bool ProgramBuilder::fits(ArrayRef<int64_t> shape) {
-  return shape.size() <= 5 && graph::numElements(shape) <= limit;
+bool ProgramBuilder::fits(ArrayRef<int64_t> shape) const {
+  return shape.size() <= 5 && graph::numElements(shape) <= sizes.mostElements;
 }
 
 SmallVector<int64_t> ProgramBuilder::drawShape(int64_t rank) {
   while (true) {
     SmallVector<int64_t> shape;
     for (int64_t d = 0; d < rank; ++d)
-      shape.push_back(random.pick({1, 2, 2, 3, 4, 4, 5, 6, 8}));
-    if (graph::numElements(shape) * batch <= limit)
+      shape.push_back(random.pick(sizes.dims));
+    if (graph::numElements(shape) * batch <= sizes.mostElements)
       return shape;
   }
 }
@@ -364,10 +364,11 @@ Program ProgramBuilder::finish() {
   return program;
 }
 
-Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed) {
+Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed,
+                                    const Sizes &sizes) {
   Random random(seed);
   bool isTraining = random.chance(75);
-  ProgramBuilder program(context, random, isTraining);
+  ProgramBuilder program(context, random, isTraining, sizes);
   SmallVector<OpEntry> entries;
   for (const OpEntry &entry : opTable())
     if (entry.build)

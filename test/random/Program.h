@@ -18,11 +18,24 @@ struct Program {
   int64_t microbatches = 1;
 };
 
+/// How large the tensors of a program are.
+struct Sizes {
+  /// The sizes of dims, each as often as it is drawn.
+  llvm::ArrayRef<int64_t> dims;
+  llvm::ArrayRef<int64_t> batches;
+  /// The elements of the largest tensor.
+  int64_t mostElements;
+  /// Values with a larger bound are not used, so that results can be compared.
+  double largest;
+};
+extern const Sizes smallSizes;
+
 /// Returns the program of this seed: parameters (some frozen, some used twice),
 /// running statistics, inputs with a batch dim, random ops among which is
 /// `focus` (an index into `opTable`), and a loss or outputs. Of some programs
 /// some ops compute with bf16 or f16.
-Program drawProgram(mlir::MLIRContext &context, uint64_t seed);
+Program drawProgram(mlir::MLIRContext &context, uint64_t seed,
+                    const Sizes &sizes = smallSizes);
 
 /// Draws the arguments of a function of `module`, or of those that its ranks
 /// run together, by name: they are the same for every function that takes them,
@@ -40,7 +53,8 @@ graph::Tensor drawStored(graph::ParameterOp parameter, uint64_t seed);
 /// decides, and layouts differ in the last bit.
 class ProgramBuilder {
 public:
-  ProgramBuilder(mlir::MLIRContext &context, Random &random, bool isTraining);
+  ProgramBuilder(mlir::MLIRContext &context, Random &random, bool isTraining,
+                 const Sizes &sizes);
 
   struct Known {
     double bound = 0;
@@ -76,7 +90,7 @@ public:
 
   llvm::SmallVector<int64_t> drawShape(int64_t rank);
   /// Returns true if a tensor of this shape is small enough.
-  static bool fits(llvm::ArrayRef<int64_t> shape);
+  bool fits(llvm::ArrayRef<int64_t> shape) const;
   mlir::Value addParameter(llvm::ArrayRef<int64_t> shape, bool trainable);
   mlir::Value addInput(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   /// Adds an input of labels below `classes`, or `ignored`.
@@ -102,6 +116,7 @@ private:
   /// The values without users, as floats.
   llvm::SmallVector<mlir::Value> leaves();
 
+  const Sizes &sizes;
   bool training;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp function;
