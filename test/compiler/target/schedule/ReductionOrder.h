@@ -1,0 +1,51 @@
+// In which order a kernel schedule combines the values of a reduction.
+//
+// The bits of a sum depend on its order, and the order is a matter of the
+// schedule. Each target says here what its schedules mean, in one function that
+// reads the attribute on the loops and nothing of the target's emitter.
+
+#pragma once
+
+#include "dialects/kernel/Kernel.h"
+
+namespace polyrank::target {
+
+/// The values of a reduction are numbered as the reduced variables run, and cut
+/// into parts. Within a part
+///
+///   value i is added to partial result (i % run) % slots, in ascending order;
+///   then for each distance d partial result i + d is added to partial result
+///   i; partial result 0 is the part's.
+///
+/// Parts are added one after another. Parts and partial results begin with the
+/// reduction's identity. With slots = 4 and distances [2, 1] the sum of values
+/// a to g, all of one run, is
+///
+///   ((a + e) + (c + g)) + ((b + f) + d)
+///
+/// where e is added to a before g is added to c.
+struct ReductionOrder {
+  /// The reduced variables, the outermost first.
+  llvm::SmallVector<int64_t> variables = {};
+  /// The number of values after which partial results are dealt from the first
+  /// again; 0: never.
+  int64_t run = 0;
+  int64_t slots = 1;
+  llvm::SmallVector<int64_t> distances = {};
+  /// The number of values in each part; 0: all.
+  int64_t part = 0;
+
+  /// Checks that the order is one of these loops:
+  /// 1. `variables` are the reduced variables, each once.
+  /// 2. The distances add each partial result once: they are the powers of two
+  ///    below `slots`, in any order.
+  /// 3. Runs and parts are not negative.
+  /// Emits an error with the number of the rule.
+  mlir::LogicalResult verify(kernel::LoopsOp loops) const;
+};
+
+/// The order that `#cpu.schedule` of these loops states. Emits an error if they
+/// have none.
+mlir::FailureOr<ReductionOrder> getCpuOrder(kernel::LoopsOp loops);
+
+} // namespace polyrank::target
