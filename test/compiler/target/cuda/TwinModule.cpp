@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
-#include <xmmintrin.h>
 
 #include "test/compiler/target/cuda/TwinCalls.h"
 #include "test/compiler/target/cuda/TwinMachine.h"
+#include "test/compiler/target/schedule/Denormals.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/AsmParser/Parser.h"
@@ -342,22 +342,6 @@ TwinModule::create(const llvm::Module &original) {
 
 // Execution
 
-namespace {
-/// Sets how this CPU treats denormals, while it lives.
-class Denormals {
-public:
-  explicit Denormals(bool flushes) : before(_mm_getcsr()) {
-    constexpr unsigned both = 0x8040; // FTZ and DAZ
-    _mm_setcsr(flushes ? before | both : before & ~both);
-  }
-  ~Denormals() { _mm_setcsr(before); }
-  Denormals(const Denormals &) = delete;
-
-private:
-  unsigned before;
-};
-} // namespace
-
 polyrank::Result<Report> TwinModule::run(const std::string &kernel,
                                          const Launch &launch) const {
   auto known = code->kernels.find(kernel);
@@ -392,7 +376,7 @@ polyrank::Result<Report> TwinModule::run(const std::string &kernel,
   }
   Memory memory(std::move(buffers));
   Machine machine(memory, launch.blocks, launch.threads, launch.seed);
-  Denormals denormals(launch.flushesDenormals);
+  target::Denormals denormals(launch.flushesDenormals);
   machine.run([&] { function(launch.parameters.data()); });
   return Report{memory.getFindings(), memory.getTraffic()};
 }

@@ -24,6 +24,7 @@ public:
   FailureOr<ReductionOrder> getOrder(kernel::LoopsOp loops) const override {
     return getCpuOrder(loops);
   }
+  bool flushesDenormals(rank::KernelOp) const override { return false; }
   std::string getKind(kernel::LoopsOp loops) const override {
     auto schedule =
         dyn_cast_or_null<cpu::ScheduleAttr>(loops.getScheduleAttr());

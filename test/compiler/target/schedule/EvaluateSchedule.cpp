@@ -8,6 +8,7 @@
 #include "dialects/graph/Random.h"
 #include "mlir/Rewrite/FrozenRewritePatternSet.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+#include "test/compiler/target/schedule/Denormals.h"
 #include "test/compiler/target/schedule/EvaluateElement.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -43,9 +44,10 @@ namespace {
 /// reduced ones, which are adjacent and in the order of the schedule.
 class Evaluation {
 public:
-  Evaluation(LoopsOp loops, const ReductionOrder &order,
+  Evaluation(LoopsOp loops, const ReductionOrder &order, bool flushesDenormals,
              ArrayRef<Bytes> arguments, MutableArrayRef<Bytes> results)
-      : loops(loops), order(order), arguments(arguments), results(results),
+      : loops(loops), order(order), flushesDenormals(flushesDenormals),
+        arguments(arguments), results(results),
         numReduced(loops.getNumPoints(/*ofReduced=*/true)) {}
 
   LogicalResult run(int64_t firstPoint, int64_t numParallel);
@@ -56,14 +58,15 @@ private:
   LogicalResult compute(Operation &op, Column &result);
   LogicalResult load(LoadOp op, Column &result);
   void reduce(ReduceOp op, Column &result) const;
-  uint64_t reducePart(ReduceOp op, const uint64_t *values, int64_t first,
-                      int64_t last) const;
+  /// Reduces the values of one parallel point.
+  uint64_t reduceOne(ReduceOp op, const uint64_t *values) const;
   LogicalResult store(StoreOp op);
   LogicalResult scatter(ScatterAddOp op);
   const Column &get(Value value) const { return columns.find(value)->second; }
 
   LoopsOp loops;
   const ReductionOrder &order;
+  bool flushesDenormals;
   ArrayRef<Bytes> arguments;
   MutableArrayRef<Bytes> results;
   int64_t numReduced, count = 0;
@@ -123,40 +126,45 @@ LogicalResult Evaluation::load(LoadOp op, Column &result) {
   return success();
 }
 
-/// Reduces values [first, last) of a parallel point.
-uint64_t Evaluation::reducePart(ReduceOp op, const uint64_t *values,
-                                int64_t first, int64_t last) const {
+uint64_t Evaluation::reduceOne(ReduceOp op, const uint64_t *values) const {
   Type from = op.getInput().getType(), type = op.getType();
-  std::vector<uint64_t> partial(order.slots, getIdentity(op.getKind(), type));
+  uint64_t identity = getIdentity(op.getKind(), type);
+  auto add = [&](uint64_t &to, uint64_t value) {
+    to = combine(op.getKind(), type, to, value);
+  };
   int64_t run = order.run ? order.run : numReduced;
-  for (int64_t i = first; i < last; ++i) {
-    uint64_t &slot = partial[i % run % order.slots];
-    slot = combine(op.getKind(), type, slot, widen(from, type, values[i]));
+  int64_t most = order.part ? order.part : numReduced;
+  std::vector<uint64_t> partial(order.slots, identity), part(partial);
+  std::vector<int64_t> sizes(order.slots);
+  auto endPart = [&](int64_t slot) {
+    if (order.part)
+      add(partial[slot], part[slot]);
+    else
+      partial[slot] = part[slot];
+    part[slot] = identity;
+    sizes[slot] = 0;
+  };
+  for (int64_t i = 0; i < numReduced; ++i) {
+    int64_t slot = i % run % order.slots;
+    add(part[slot], widen(from, type, values[i]));
+    if (++sizes[slot] == most)
+      endPart(slot);
   }
+  for (int64_t slot = 0; slot < order.slots; ++slot)
+    if (sizes[slot])
+      endPart(slot);
   for (int64_t distance : order.distances)
     for (int64_t i = 0; i + distance < order.slots; ++i)
       if ((i & distance) == 0)
-        partial[i] =
-            combine(op.getKind(), type, partial[i], partial[i + distance]);
+        add(partial[i], partial[i + distance]);
   return partial[0];
 }
 
 void Evaluation::reduce(ReduceOp op, Column &result) const {
   const Column &input = get(op.getInput());
-  for (int64_t start = 0; start < count; start += numReduced) {
-    const uint64_t *values = input.data() + start;
-    uint64_t total;
-    if (order.part == 0) {
-      total = reducePart(op, values, 0, numReduced);
-    } else {
-      total = getIdentity(op.getKind(), op.getType());
-      for (int64_t first = 0; first < numReduced; first += order.part)
-        total = combine(op.getKind(), op.getType(), total,
-                        reducePart(op, values, first,
-                                   std::min(first + order.part, numReduced)));
-    }
-    std::fill_n(result.begin() + start, numReduced, total);
-  }
+  for (int64_t start = 0; start < count; start += numReduced)
+    std::fill_n(result.begin() + start, numReduced,
+                reduceOne(op, input.data() + start));
 }
 
 LogicalResult Evaluation::compute(Operation &op, Column &result) {
@@ -226,7 +234,11 @@ LogicalResult Evaluation::run(int64_t firstPoint, int64_t numParallel) {
   count = numParallel * numReduced;
   columns.clear();
   enumerate(firstPoint);
+  auto isSingle = [](Type type) { return type.isF32(); };
   for (Operation &op : loops.getBlock()) {
+    Denormals denormals(flushesDenormals &&
+                        (llvm::any_of(op.getOperandTypes(), isSingle) ||
+                         llvm::any_of(op.getResultTypes(), isSingle)));
     if (auto storeOp = dyn_cast<StoreOp>(op)) {
       if (failed(store(storeOp)))
         return failure();
@@ -245,6 +257,7 @@ LogicalResult Evaluation::run(int64_t firstPoint, int64_t numParallel) {
 
 LogicalResult target::evaluateSchedule(LoopsOp loops,
                                        const ReductionOrder &order,
+                                       bool flushesDenormals,
                                        ArrayRef<Bytes> arguments,
                                        MutableArrayRef<Bytes> results) {
   if (failed(order.verify(loops)))
@@ -260,7 +273,7 @@ LogicalResult target::evaluateSchedule(LoopsOp loops,
   int64_t points = loops.getNumPoints(/*ofReduced=*/false);
   int64_t step = std::max<int64_t>(
       1, pointsAtOnce / loops.getNumPoints(/*ofReduced=*/true));
-  Evaluation evaluation(loops, order, arguments, results);
+  Evaluation evaluation(loops, order, flushesDenormals, arguments, results);
   for (int64_t first = 0; first < points; first += step)
     if (failed(evaluation.run(first, std::min(step, points - first))))
       return failure();

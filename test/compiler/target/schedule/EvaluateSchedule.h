@@ -22,10 +22,13 @@ using Bytes = std::vector<unsigned char>;
 void expandFunctions(kernel::LoopsOp loops);
 
 /// Evaluates expanded loops. `results` have the sizes of the loops' results; a
-/// scatter writes all of its result. Emits an error if an element outside of a
-/// tensor is read or written, or if there is no meaning for an op.
+/// scatter writes all of its result. With `flushesDenormals` denormal operands
+/// and results of ops on f32, and of no others, are zero. Emits an error if an
+/// element outside of a tensor is read or written, or if there is no meaning
+/// for an op.
 mlir::LogicalResult evaluateSchedule(kernel::LoopsOp loops,
                                      const ReductionOrder &order,
+                                     bool flushesDenormals,
                                      llvm::ArrayRef<Bytes> arguments,
                                      llvm::MutableArrayRef<Bytes> results);
 

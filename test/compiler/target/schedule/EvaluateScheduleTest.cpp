@@ -71,10 +71,12 @@ protected:
   }
   /// The one result of loops; empty if there is no meaning.
   Bytes evaluate(LoopsOp loops, const ReductionOrder &order,
-                 ArrayRef<Bytes> arguments, size_t size) {
+                 ArrayRef<Bytes> arguments, size_t size,
+                 bool flushesDenormals = false) {
     message.clear();
     std::vector<Bytes> results{Bytes(size, 0xFF)};
-    return succeeded(evaluateSchedule(loops, order, arguments, results))
+    return succeeded(evaluateSchedule(loops, order, flushesDenormals, arguments,
+                                      results))
                ? results[0]
                : Bytes();
   }
@@ -121,6 +123,21 @@ TEST_F(Schedules, AddPartsOneAfterAnother) {
             (((v[0] + v[1]) + v[2]) + ((v[3] + v[4]) + v[5])) + (v[6] + v[7]));
 }
 
+TEST_F(Schedules, CutEachPartialResultIntoParts) {
+  std::vector<float> v = numbers(9);
+  // Partial result 0 has values 0, 2, 4, 6, 8, and parts of two of them.
+  EXPECT_EQ(sum(parseSum(9), {{0}, 0, 2, {1}, 2}, v),
+            (((v[0] + v[2]) + (v[4] + v[6])) + v[8]) +
+                ((v[1] + v[3]) + (v[5] + v[7])));
+}
+
+/// Six warps fold over distances of four, two and one.
+TEST_F(Schedules, AddNothingForPartialResultsThatDoNotExist) {
+  std::vector<float> v = numbers(6);
+  EXPECT_EQ(sum(parseSum(6), {{0}, 0, 6, {4, 2, 1}, 0}, v),
+            ((v[0] + v[4]) + v[2]) + ((v[1] + v[5]) + v[3]));
+}
+
 /// A sum begins with zero, so that it is never -0.
 TEST_F(Schedules, BeginWithTheIdentity) {
   EXPECT_FALSE(std::signbit(sum(parseSum(2), {{0}}, {-0.0f, -0.0f})));
@@ -154,6 +171,8 @@ TEST_F(Schedules, HaveAnOrderOfAllReducedVariables) {
   refuses({{1}}, "[1]");
   refuses({{0}, 0, 4, {2}, 0}, "[2]");
   refuses({{0}, 0, 4, {2, 2}, 0}, "[2]");
+  refuses({{0}, 0, 4, {4, 2, 1}, 0}, "[2]");
+  refuses({{0}, 0, 5, {2, 1}, 0}, "[2]");
   refuses({{0}, 0, 4, {3}, 0}, "[2]");
   refuses({{0}, 0, 0, {}, 0}, "[2]");
   refuses({{0}, -1, 1, {}, 0}, "[3]");
@@ -176,6 +195,30 @@ TEST_F(Schedules, RoundEachOperationInItsType) {
       evaluate(loops, {}, {bytesOf<float>({1 + 0x1p-12f, 1 + 0x1p-20f})}, 8);
   EXPECT_EQ(valuesOf<float>(result),
             (std::vector<float>{0x1p-11f, 0x1p-19f})); // not + 2^-24
+}
+
+/// A GPU flushes f32 alone.
+TEST_F(Schedules, FlushDenormalsOfSinglePrecision) {
+  for (bool isDouble : {false, true}) {
+    std::string type = isDouble ? "f64" : "f32",
+                tensor = "tensor<1x" + type + ">";
+    LoopsOp loops =
+        parse("%0 = kernel.loops [1] (%x : " + tensor + ") -> " + tensor +
+                  " {\n%1 = kernel.load %x[d0] : " + tensor +
+                  "\n%2 = arith.constant 0.5 : " + type +
+                  "\n%3 = arith.mulf %1, %2 : " + type +
+                  "\nkernel.store %3 to 0[d0] : " + type + "\n}",
+              tensor);
+    for (bool flushes : {false, true})
+      if (isDouble)
+        EXPECT_EQ(
+            evaluate(loops, {}, {bytesOf<double>({0x1p-1022})}, 8, flushes),
+            bytesOf<double>({0x1p-1023}));
+      else
+        EXPECT_EQ(
+            evaluate(loops, {}, {bytesOf<float>({0x1p-126f})}, 4, flushes),
+            bytesOf<float>({flushes ? 0.0f : 0x1p-127f}));
+  }
 }
 
 TEST_F(Schedules, ComputeFunctionsAsTheyAreExpanded) {

@@ -19,6 +19,8 @@ public:
   /// What schedules of the target mean.
   virtual mlir::FailureOr<ReductionOrder>
   getOrder(kernel::LoopsOp loops) const = 0;
+  /// True if denormal floats of 32 bits are zero in a kernel.
+  virtual bool flushesDenormals(rank::KernelOp kernel) const = 0;
   /// The kind of the loops, as the schedule has it: map, row, column, scatter.
   virtual std::string getKind(kernel::LoopsOp loops) const = 0;
   /// Compiles the kernels of a module, which stays alive. Returns what is

@@ -121,16 +121,9 @@ std::vector<Bytes> target::drawArguments(rank::KernelOp kernel, uint64_t seed) {
   return arguments;
 }
 
-FailureOr<std::vector<Bytes>> target::evaluateKernel(
-    rank::KernelOp kernel,
-    llvm::function_ref<FailureOr<ReductionOrder>(kernel::LoopsOp)> getOrder,
-    ArrayRef<Bytes> arguments) {
-  FailureOr<kernel::LoopsOp> scheduled = loopsOf(kernel);
-  if (failed(scheduled))
-    return failure();
-  FailureOr<ReductionOrder> order = getOrder(*scheduled);
-  if (failed(order))
-    return failure();
+FailureOr<std::vector<Bytes>>
+target::evaluateKernel(rank::KernelOp kernel, const ReductionOrder &order,
+                       bool flushesDenormals, ArrayRef<Bytes> arguments) {
   OwningOpRef<rank::KernelOp> copy(kernel.clone());
   kernel::LoopsOp loops = *loopsOf(*copy);
   expandFunctions(loops);
@@ -139,7 +132,8 @@ FailureOr<std::vector<Bytes>> target::evaluateKernel(
     operands.push_back(arguments[cast<BlockArgument>(operand).getArgNumber()]);
   for (Type type : loops.getResultTypes())
     results.emplace_back(rank::getByteSize(cast<RankedTensorType>(type)), 0xFF);
-  if (failed(evaluateSchedule(loops, *order, operands, results)))
+  if (failed(
+          evaluateSchedule(loops, order, flushesDenormals, operands, results)))
     return failure();
   std::vector<Bytes> returned;
   for (Value value : copy->getBody().front().getTerminator()->getOperands())

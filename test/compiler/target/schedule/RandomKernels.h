@@ -19,13 +19,11 @@ drawKernels(mlir::MLIRContext &context, uint64_t seed, mlir::Attribute target);
 /// indices.
 std::vector<Bytes> drawArguments(rank::KernelOp kernel, uint64_t seed);
 
-/// The meaning of a scheduled kernel: results for these arguments. `getOrder`
-/// is the target's (ReductionOrder.h).
-mlir::FailureOr<std::vector<Bytes>> evaluateKernel(
-    rank::KernelOp kernel,
-    llvm::function_ref<mlir::FailureOr<ReductionOrder>(kernel::LoopsOp)>
-        getOrder,
-    llvm::ArrayRef<Bytes> arguments);
+/// The meaning of a scheduled kernel: results for these arguments. The order is
+/// that of its loops, as the target says (ReductionOrder.h).
+mlir::FailureOr<std::vector<Bytes>>
+evaluateKernel(rank::KernelOp kernel, const ReductionOrder &order,
+               bool flushesDenormals, llvm::ArrayRef<Bytes> arguments);
 
 /// How many kernels of each kind were compared: of the names that schedules
 /// have, and of the element types.

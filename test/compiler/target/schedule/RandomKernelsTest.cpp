@@ -112,10 +112,12 @@ void Comparison::fail(uint64_t seed, const std::string &what, Operation *op) {
 }
 
 std::string Comparison::check(rank::KernelOp kernel, uint64_t seed) {
+  FailureOr<ReductionOrder> order = executor.getOrder(*loopsOf(kernel));
+  if (mlir::failed(order))
+    return "has no order";
   std::vector<Bytes> arguments = drawArguments(kernel, seed);
-  auto expected = evaluateKernel(
-      kernel, [&](kernel::LoopsOp loops) { return executor.getOrder(loops); },
-      arguments);
+  auto expected = evaluateKernel(kernel, *order,
+                                 executor.flushesDenormals(kernel), arguments);
   if (mlir::failed(expected))
     return "has no meaning";
   return executor.check(kernel, arguments, *expected, seed);

@@ -29,7 +29,7 @@ LogicalResult ReductionOrder::verify(LoopsOp loops) const {
              << distance << ", which is no power of two or stands twice";
     sum |= distance;
   }
-  if (slots < 1 || sum != static_cast<uint64_t>(slots) - 1)
+  if (slots < 1 || sum + 1 != llvm::PowerOf2Ceil(slots))
     return loops.emitOpError("[2] has ")
            << slots << " partial results, and distances that add "
            << static_cast<int64_t>(sum) + 1;

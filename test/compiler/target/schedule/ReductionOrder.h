@@ -10,20 +10,18 @@
 
 namespace polyrank::target {
 
-/// The values of a reduction are numbered as the reduced variables run, and cut
-/// into parts. Within a part
+/// The values of a reduction are numbered as the reduced variables run.
 ///
-///   value i is added to partial result (i % run) % slots, in ascending order;
-///   then for each distance d partial result i + d is added to partial result
-///   i; partial result 0 is the part's.
+///   Value i is added to partial result (i % run) % slots, in ascending order:
+///   the first `part` values of a partial result, then the next ones, and the
+///   parts one after another. Then for each distance d partial result i + d, if
+///   there is one, is added to partial result i, for each i without d's bit.
+///   Partial result 0 is the reduction's.
 ///
-/// Parts are added one after another. Parts and partial results begin with the
-/// reduction's identity. With slots = 4 and distances [2, 1] the sum of values
-/// a to g, all of one run, is
+/// Parts and partial results begin with the reduction's identity. With slots =
+/// 4 and distances [2, 1] the sum of seven values a to g, all of one run, is
 ///
 ///   ((a + e) + (c + g)) + ((b + f) + d)
-///
-/// where e is added to a before g is added to c.
 struct ReductionOrder {
   /// The reduced variables, the outermost first.
   llvm::SmallVector<int64_t> variables = {};
@@ -32,7 +30,7 @@ struct ReductionOrder {
   int64_t run = 0;
   int64_t slots = 1;
   llvm::SmallVector<int64_t> distances = {};
-  /// The number of values in each part; 0: all.
+  /// The number of values in each part of a partial result; 0: all.
   int64_t part = 0;
 
   /// Checks that the order is one of these loops:
