@@ -1,6 +1,7 @@
 // Runs a CPU's kernels: whole, in pieces and in place.
 
 #include "compiler/target/cpu/Cpu.h"
+#include "compiler/target/cpu/CpuTarget.h"
 #include "test/compiler/codegen/KernelImage.h"
 #include "test/compiler/target/schedule/Executor.h"
 #include "test/random/Random.h"
@@ -18,6 +19,9 @@ constexpr unsigned char guardByte = 0xA5;
 
 class CpuExecutor : public Executor {
 public:
+  void registerTarget(DialectRegistry &registry) const override {
+    cpu::registerTarget(registry);
+  }
   Attribute getTarget(MLIRContext &context) const override {
     return cpu::TargetAttr::get(&context, "native");
   }

@@ -14,6 +14,8 @@ class Executor {
 public:
   virtual ~Executor() = default;
 
+  /// Makes the target known in every context with these dialects.
+  virtual void registerTarget(mlir::DialectRegistry &registry) const = 0;
   /// The attribute of the target, for `rank.machine`.
   virtual mlir::Attribute getTarget(mlir::MLIRContext &context) const = 0;
   /// What schedules of the target mean.
@@ -31,6 +33,8 @@ public:
   virtual std::string check(rank::KernelOp kernel,
                             llvm::ArrayRef<Bytes> arguments,
                             llvm::ArrayRef<Bytes> expected, uint64_t seed) = 0;
+  /// What was measured while kernels ran, as lines of text.
+  virtual std::string getReport() const { return ""; }
 };
 
 std::unique_ptr<Executor> createCpuExecutor();

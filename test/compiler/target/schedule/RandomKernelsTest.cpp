@@ -1,15 +1,16 @@
-// Random kernels of a target give, to the bit, what their schedules mean.
+// Random kernels of each target give, to the bit, what their schedules mean.
 //
-//   random-kernels-test --seed 1 --kernels 2000   those of programs 1, 2, ..
+//   random-kernels-test --kernels 2000            those of programs 1, 2, ..
 //   random-kernels-test --seed 17 --programs 1 --print
 //                        one program that failed, with its kernels
+//   random-kernels-test --gtest_filter=*Cpu*      those of one target
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 
+#include <gtest/gtest.h>
+
 #include "compiler/target/Target.h"
-#include "compiler/target/cpu/CpuTarget.h"
 #include "dialects/Register.h"
 #include "test/compiler/target/schedule/Executor.h"
 #include "test/compiler/target/schedule/RandomKernels.h"
@@ -28,12 +29,10 @@ struct Options {
   /// At most so many programs; 0: as many as give the kernels.
   int64_t programs = 0;
   int64_t failures = 5;
-  std::string target = "cpu";
   bool print = false;
-};
+} options;
 
-Options parse(int argc, char **argv) {
-  Options options;
+void parse(int argc, char **argv) {
   auto number = [&](int &i) { return i + 1 < argc ? atoll(argv[++i]) : 0; };
   for (int i = 1; i < argc; ++i) {
     std::string flag = argv[i];
@@ -45,8 +44,6 @@ Options parse(int argc, char **argv) {
       options.programs = number(i);
     else if (flag == "--failures")
       options.failures = number(i);
-    else if (flag == "--target")
-      options.target = i + 1 < argc ? argv[++i] : "";
     else if (flag == "--print")
       options.print = true;
     else {
@@ -54,14 +51,6 @@ Options parse(int argc, char **argv) {
       std::exit(1);
     }
   }
-  return options;
-}
-
-std::unique_ptr<Executor> createExecutor(const std::string &target) {
-  if (target == "cpu")
-    return createCpuExecutor();
-  std::fprintf(stderr, "no target '%s': cpu\n", target.c_str());
-  std::exit(1);
 }
 
 /// The program and the kernel in progress, for the message of a crash.
@@ -76,8 +65,7 @@ void onCrash(int signal) {
 /// Compares kernels until there are enough.
 class Comparison {
 public:
-  Comparison(const Options &options, Executor &executor)
-      : options(options), executor(executor) {}
+  explicit Comparison(Executor &executor) : executor(executor) {}
 
   /// Compares the kernels of one program.
   void run(MLIRContext &context, uint64_t seed);
@@ -93,7 +81,6 @@ private:
   std::vector<rank::KernelOp> choose(ModuleOp module, uint64_t seed);
   std::string check(rank::KernelOp kernel, uint64_t seed);
 
-  const Options &options;
   Executor &executor;
   /// Kernels that were compared already, without their names.
   llvm::StringSet<> seen;
@@ -103,12 +90,12 @@ private:
 
 void Comparison::fail(uint64_t seed, const std::string &what, Operation *op) {
   ++failed;
-  std::printf("\n--seed %lu: %s\n", seed, what.c_str());
+  std::string text;
   if (options.print && op) {
-    op->print(llvm::outs(), OpPrintingFlags().useLocalScope());
-    llvm::outs() << "\n";
+    llvm::raw_string_ostream stream(text);
+    op->print(stream << "\n", OpPrintingFlags().useLocalScope());
   }
-  std::fflush(stdout);
+  ADD_FAILURE() << "--seed " << seed << ": " << what << text;
 }
 
 std::string Comparison::check(rank::KernelOp kernel, uint64_t seed) {
@@ -179,16 +166,12 @@ void Comparison::run(MLIRContext &context, uint64_t seed) {
   }
 }
 
-int main(int argc, char **argv) {
-  Options options = parse(argc, argv);
-  for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL})
-    std::signal(signal, onCrash);
+/// Compares as many kernels as are wanted, and demands all kinds and types.
+static void compare(std::unique_ptr<Executor> executor) {
   DialectRegistry registry;
   registerDialects(registry);
-  cpu::registerTarget(registry);
-  std::unique_ptr<Executor> executor = createExecutor(options.target);
-  Comparison comparison(options, *executor);
-  auto start = std::chrono::steady_clock::now();
+  executor->registerTarget(registry);
+  Comparison comparison(*executor);
   std::unique_ptr<MLIRContext> context;
   int64_t programs = 0;
   for (uint64_t seed = options.seed;
@@ -204,17 +187,20 @@ int main(int argc, char **argv) {
     }
     comparison.run(*context, seed);
   }
-  std::printf(
-      "%ld kernels of %ld programs in %.1f s, %ld failed: %s\n",
-      comparison.done, programs,
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count(),
-      comparison.failed, comparison.counts.print().c_str());
-  bool isWhole = true;
-  if (options.kernels >= 100 && options.programs == 0)
-    for (const std::string &missing : comparison.counts.getMissing()) {
-      std::printf("there was no kernel with %s\n", missing.c_str());
-      isWhole = false;
-    }
-  return comparison.failed != 0 || !isWhole;
+  std::printf("%ld kernels of %ld programs: %s\n%s", comparison.done, programs,
+              comparison.counts.print().c_str(), executor->getReport().c_str());
+  if (comparison.done >= 100)
+    EXPECT_EQ(comparison.counts.getMissing(), std::vector<std::string>());
+}
+
+TEST(RandomKernels, OfTheCpuGiveWhatTheirSchedulesMean) {
+  compare(createCpuExecutor());
+}
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  parse(argc, argv);
+  for (int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL})
+    std::signal(signal, onCrash);
+  return RUN_ALL_TESTS();
 }
