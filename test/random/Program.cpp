@@ -365,13 +365,14 @@ Program ProgramBuilder::finish() {
 }
 
 Program polyrank::test::drawProgram(MLIRContext &context, uint64_t seed,
-                                    const Sizes &sizes) {
+                                    const Sizes &sizes,
+                                    ArrayRef<StringRef> ops) {
   Random random(seed);
   bool isTraining = random.chance(75);
   ProgramBuilder program(context, random, isTraining, sizes);
   SmallVector<OpEntry> entries;
   for (const OpEntry &entry : opTable())
-    if (entry.build)
+    if (entry.build && (ops.empty() || llvm::is_contained(ops, entry.op)))
       entries.push_back(entry);
   // Each op is the focus in turn, so that none is missed by chance.
   const OpEntry &focus = entries[seed % entries.size()];

@@ -33,9 +33,10 @@ extern const Sizes smallSizes;
 /// Returns the program of this seed: parameters (some frozen, some used twice),
 /// running statistics, inputs with a batch dim, random ops among which is
 /// `focus` (an index into `opTable`), and a loss or outputs. Of some programs
-/// some ops compute with bf16 or f16.
+/// some ops compute with bf16 or f16. If `ops` are given, no others are drawn.
 Program drawProgram(mlir::MLIRContext &context, uint64_t seed,
-                    const Sizes &sizes = smallSizes);
+                    const Sizes &sizes = smallSizes,
+                    llvm::ArrayRef<llvm::StringRef> ops = {});
 
 /// Draws the arguments of a function of `module`, or of those that its ranks
 /// run together, by name: they are the same for every function that takes them,

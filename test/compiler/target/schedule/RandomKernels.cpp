@@ -25,14 +25,23 @@ using test::Random;
 
 static constexpr int64_t dims[] = {1,  2,  3,  3,  5,   7,   16,  17,
                                    31, 33, 64, 70, 130, 257, 600, 1031};
-static constexpr int64_t batches[] = {1, 2, 3, 5, 17, 33};
+static constexpr int64_t batches[] = {1, 2, 3, 5, 17, 33, 600, 1031};
 /// Bounds serve to compare results with a tolerance; here bits are compared.
 static const test::Sizes largeSizes{dims, batches, 12000, HUGE_VAL};
 
+/// Of every two programs one has little but sums: of long columns, and of rows
+/// that are scattered.
+static const StringRef sums[] = {"reduce", "scatter_add", "gather", "mul",
+                                 "add",    "layer_norm",  "cos",    "softmax"};
+
 OwningOpRef<ModuleOp> target::drawKernels(MLIRContext &context, uint64_t seed,
                                           Attribute target) {
-  test::Program program = test::drawProgram(context, seed, largeSizes);
   Random random(seed ^ 0x6b65726e);
+  test::Program program = test::drawProgram(
+      context, seed, largeSizes,
+      random.chance(50) ? ArrayRef(sums) : ArrayRef<StringRef>());
+  if (random.chance(50))
+    test::narrowSomeOps(*program.module, random);
   if (random.chance(35))
     test::widenSomeOps(*program.module, random);
   (*program.module)

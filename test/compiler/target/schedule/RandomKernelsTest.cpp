@@ -111,27 +111,26 @@ std::string Comparison::check(rank::KernelOp kernel, uint64_t seed) {
 }
 
 /// Leaves some of a module's kernels, and nothing else: those that were not
-/// compared before, of each program a few, most of which are no maps.
+/// compared before, and of each kind a few, since programs have many maps.
 std::vector<rank::KernelOp> Comparison::choose(ModuleOp module, uint64_t seed) {
-  constexpr size_t mostKernels = 8;
-  constexpr int64_t mostMaps = 3;
+  constexpr int64_t most = 2;
   std::vector<rank::KernelOp> all(module.getOps<rank::KernelOp>().begin(),
                                   module.getOps<rank::KernelOp>().end()),
       chosen;
   test::Random random(seed);
   for (size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[random.below(i)]);
-  int64_t maps = 0;
+  llvm::StringMap<int64_t> kinds;
   for (rank::KernelOp kernel : all) {
     FailureOr<kernel::LoopsOp> loops = loopsOf(kernel);
-    bool isMap = succeeded(loops) && executor.getKind(*loops) == "map";
+    int64_t &ofKind =
+        kinds[succeeded(loops) ? executor.getKind(*loops) : "none"];
     std::string text;
     llvm::raw_string_ostream stream(text);
     kernel.getBody().front().print(stream);
     stream << kernel.getFunctionType();
-    if (chosen.size() < mostKernels && !(isMap && maps == mostMaps) &&
-        seen.insert(text).second) {
-      maps += isMap;
+    if (ofKind < most && seen.insert(text).second) {
+      ++ofKind;
       chosen.push_back(kernel);
     }
   }
