@@ -12,6 +12,7 @@
 
 #include "compiler/target/Target.h"
 #include "dialects/Register.h"
+#include "test/compiler/target/cuda/CudaExecutor.h"
 #include "test/compiler/target/schedule/Executor.h"
 #include "test/compiler/target/schedule/RandomKernels.h"
 #include "test/random/Random.h"
@@ -160,6 +161,9 @@ void Comparison::run(MLIRContext &context, uint64_t seed) {
       fail(seed, kernel.getSymName().str() + ", a " + kind + ", " + error,
            kernel);
     counts.add(kernel, kind);
+    if (FailureOr<ReductionOrder> order = executor.getOrder(*loops);
+        succeeded(order) && order->part)
+      counts.add(kernel, "column in parts");
     if (++done, isDone())
       return;
   }
@@ -194,6 +198,10 @@ static void compare(std::unique_ptr<Executor> executor) {
 
 TEST(RandomKernels, OfTheCpuGiveWhatTheirSchedulesMean) {
   compare(createCpuExecutor());
+}
+
+TEST(RandomKernels, OfGpusGiveWhatTheirSchedulesMeanInEveryOrder) {
+  compare(createCudaExecutor());
 }
 
 int main(int argc, char **argv) {

@@ -3,6 +3,7 @@
 #include "test/compiler/target/schedule/ReductionOrder.h"
 
 #include "compiler/target/cpu/Cpu.h"
+#include "compiler/target/cuda/Cuda.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -53,6 +54,35 @@ FailureOr<ReductionOrder> target::getCpuOrder(LoopsOp loops) {
     order.slots = schedule.getLanes();
     for (int64_t half = order.slots / 2; half >= 1; half /= 2)
       order.distances.push_back(half);
+  }
+  return order;
+}
+
+FailureOr<ReductionOrder> target::getCudaOrder(LoopsOp loops) {
+  auto schedule = dyn_cast_or_null<cuda::ScheduleAttr>(loops.getScheduleAttr());
+  if (!schedule)
+    return loops.emitOpError("has no schedule for a GPU: run lower-kernels");
+  ReductionOrder order;
+  order.variables.assign(schedule.getReductions().begin(),
+                         schedule.getReductions().end());
+  order.part = schedule.getPart();
+  constexpr int64_t warp = 32;
+  int64_t sharing = schedule.getSharing();
+  auto halve = [&](int64_t count, int64_t distance) {
+    for (int64_t half = llvm::PowerOf2Ceil(count) / 2; half >= 1; half /= 2)
+      order.distances.push_back(half * distance);
+  };
+  if (schedule.getKind() == cuda::LoopKind::Row) {
+    // Lanes of a thread, threads of a warp, warps.
+    int64_t lanes = schedule.getLanes();
+    order.variables.push_back(schedule.getVector());
+    order.slots = lanes * sharing;
+    halve(lanes, 1);
+    halve(std::min(sharing, warp), lanes);
+    halve(llvm::divideCeil(sharing, warp), lanes * warp);
+  } else if (schedule.getKind() == cuda::LoopKind::Column) {
+    order.slots = sharing;
+    halve(sharing, 1);
   }
   return order;
 }

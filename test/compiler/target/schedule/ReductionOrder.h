@@ -45,5 +45,7 @@ struct ReductionOrder {
 /// The order that `#cpu.schedule` of these loops states. Emits an error if they
 /// have none.
 mlir::FailureOr<ReductionOrder> getCpuOrder(kernel::LoopsOp loops);
+/// The same of `#cuda.schedule`.
+mlir::FailureOr<ReductionOrder> getCudaOrder(kernel::LoopsOp loops);
 
 } // namespace polyrank::target
