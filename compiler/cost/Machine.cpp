@@ -13,7 +13,11 @@ FailureOr<Machine> Machine::of(Operation *op) {
   auto target = target::getTarget(op);
   if (failed(target))
     return failure();
-  return Machine(*target, rank::getMachine(op), getReach(op));
+  Machine machine(*target, rank::getMachine(op), getReach(op));
+  if (machine.reach.launch == 0)
+    machine.reach.launch =
+        1e12 * target->getRates(machine.getThreads()).launchSeconds;
+  return machine;
 }
 
 int64_t Machine::getThreads() const {

@@ -38,6 +38,8 @@ using KernelMeasurePtr = std::shared_ptr<const KernelMeasure>;
 struct Rates {
   double flopsPerSecond; // in products of f32
   double bytesPerSecond; // of memory that kernels read and write
+  /// What a kernel takes beside its bytes.
+  double launchSeconds = 0;
 };
 
 /// A kernel of the plan's images, with what its launches cost. It takes the

@@ -22,14 +22,17 @@ static constexpr uint64_t maxBlockThreads = 1024, maxSharedBytes = 227 << 10,
 /// (RFC 8878, section 3.1.1.1); nullopt if it is no frame or does not state it.
 static std::optional<uint64_t>
 contentsOfFrame(const flatbuffers::Vector<uint8_t> &bytes) {
-  size_t at = 0;
+  uint32_t at = 0;
+  bool isShort = false;
   auto take = [&](int count) {
     uint64_t number = 0;
-    for (int i = 0; i < count && at < bytes.size(); ++i)
-      number |= uint64_t(bytes.Get(uint32_t(at++))) << (8 * i);
+    for (int i = 0; i < count; ++i, ++at) {
+      isShort |= at >= bytes.size();
+      number |= isShort ? 0 : uint64_t(bytes.Get(at)) << (8 * i);
+    }
     return number;
   };
-  if (bytes.size() < 18 || take(4) != 0xFD2FB528)
+  if (take(4) != 0xFD2FB528)
     return std::nullopt;
   uint64_t descriptor = take(1);
   bool isSingle = descriptor & 0x20;
@@ -37,16 +40,10 @@ contentsOfFrame(const flatbuffers::Vector<uint8_t> &bytes) {
     take(1); // the size of the window
   constexpr int dictionary[] = {0, 1, 2, 4};
   take(dictionary[descriptor & 3]);
-  switch (descriptor >> 6) {
-  case 0:
-    return isSingle ? std::optional(take(1)) : std::nullopt;
-  case 1:
-    return take(2) + 256;
-  case 2:
-    return take(4);
-  default:
-    return take(8);
-  }
+  uint64_t flag = descriptor >> 6;
+  uint64_t size = flag == 0 ? take(isSingle) : take(1 << flag);
+  bool isStated = (flag != 0 || isSingle) && !isShort;
+  return isStated ? std::optional(flag == 1 ? size + 256 : size) : std::nullopt;
 }
 
 bool PlanVerifier::verifyPacked(const std::string &what, const Image &image) {

@@ -104,9 +104,10 @@ def withFunction():
 def plans(bin, folder):
     yield from kernels(bin, folder)
     compiled = folder / "mlp.plan"
-    for options in (["--mesh", "data=2", "--loss", "cross_entropy(logits,labels)"], ["--mode", "forward"]):
-        subprocess.run([bin / "polyrank-compile", ROOT / "test/models/mlp.onnx", "-o", compiled, "--quiet",
-                        "--cpu", "x86-64-v3", *options], check=True)
+    cpu, gpu = ["--cpu", "x86-64-v3"], ["--target", "cuda", "--ptxas", "none"]
+    training = ["--mesh", "data=2", "--loss", "cross_entropy(logits,labels)"]
+    for options in (cpu + training, cpu + ["--mode", "forward"], gpu + training):
+        subprocess.run([bin / "polyrank-compile", ROOT / "test/models/mlp.onnx", "-o", compiled, "--quiet", *options], check=True)
         yield compiled.read_bytes()
 
 

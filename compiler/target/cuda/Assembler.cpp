@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -88,14 +87,6 @@ static std::string wordsOf(StringRef text) {
   return words.empty() ? text.trim().str() : words;
 }
 
-namespace {
-/// A process that assembles one text, and its files.
-struct Run {
-  std::string input, output, log;
-  sys::ProcessInfo process;
-};
-} // namespace
-
 static std::string readFile(const std::string &path) {
   auto file = MemoryBuffer::getFile(path);
   return file ? (*file)->getBuffer().str() : "";
@@ -113,55 +104,68 @@ static std::error_code writeFile(const std::string &path, StringRef text) {
   return error;
 }
 
-polyrank::Result<void>
-Assembler::assemble(std::vector<Assembly> &assemblies) const {
-  SmallString<128> directory;
-  if (std::error_code error =
-          sys::fs::createUniqueDirectory("polyrank-ptx", directory))
-    return polyrank::Error{"cannot make a folder for temporary files: " +
-                           error.message()};
-  scope_exit remove([&] { sys::fs::remove_directories(directory); });
-  std::vector<Run> runs;
-  std::string problem;
-  for (const Assembly &assembly : assemblies) {
-    Run &run = runs.emplace_back();
-    std::string stem = directory.str().str() + "/" + assembly.architecture;
-    run.input = stem + ".ptx";
-    run.output = stem + ".cubin";
-    run.log = stem + ".log";
-    if (std::error_code error = writeFile(run.input, assembly.ptx)) {
-      problem = "cannot write temporary files: " + error.message();
-      break;
-    }
-    std::string architecture = "-arch=" + assembly.architecture;
-    StringRef arguments[] = {path, architecture, "-v",
-                             "-o", run.output,   run.input};
-    std::optional<StringRef> redirects[] = {StringRef(""), StringRef(run.log),
-                                            StringRef(run.log)};
-    bool failed = false;
-    run.process = sys::ExecuteNoWait(path, arguments, std::nullopt, redirects,
-                                     /*MemoryLimit=*/0, &problem, &failed);
-    if (failed)
-      break;
+namespace {
+/// A folder for temporary files, which is removed with them.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    error = sys::fs::createUniqueDirectory("polyrank-ptx", path);
   }
-  for (auto [assembly, run] : llvm::zip(assemblies, runs)) {
-    if (run.process.Pid == sys::ProcessInfo::InvalidPid)
-      continue;
-    std::string why;
-    int status = sys::Wait(run.process, std::nullopt, &why).ReturnCode;
-    std::string log = readFile(run.log);
-    assembly.reports = parseReports(log);
-    assembly.cubin = status == 0 ? readFile(run.output) : "";
-    if (status > 0)
-      assembly.failure = wordsOf(log);
-    else if (status < 0)
-      assembly.failure = "it was ended: " + why;
-    else if (assembly.cubin.empty())
-      assembly.failure = "it wrote nothing";
-    if (status != 0 && assembly.failure.empty())
-      assembly.failure = "it ended with status " + std::to_string(status);
+  ~TemporaryFolder() {
+    if (!error)
+      sys::fs::remove_directories(path);
   }
-  if (!problem.empty())
-    return polyrank::Error{"cannot run '" + path + "': " + problem};
-  return {};
+  TemporaryFolder(const TemporaryFolder &) = delete;
+
+  std::string operator/(const char *name) const {
+    return path.str().str() + "/" + name;
+  }
+
+  std::error_code error;
+
+private:
+  SmallString<128> path;
+};
+} // namespace
+
+/// Runs a program, whose messages go to a file. Returns its status; below 0,
+/// with the reason, if it did not end by itself.
+static int run(ArrayRef<StringRef> arguments, const std::string &log,
+               std::string &why) {
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(log),
+                                          StringRef(log)};
+  return sys::ExecuteAndWait(arguments[0], arguments, std::nullopt, redirects,
+                             /*SecondsToWait=*/0, /*MemoryLimit=*/0, &why);
+}
+
+polyrank::Result<Assembled> Assembler::assemble(StringRef architecture,
+                                                StringRef ptx) const {
+  TemporaryFolder folder;
+  std::string input = folder / "kernels.ptx", output = folder / "kernels.cubin",
+              log = folder / "log";
+  std::error_code error = folder.error ? folder.error : writeFile(input, ptx);
+  if (error)
+    return polyrank::Error{"cannot write temporary files: " + error.message()};
+  std::string choice = ("-arch=" + architecture).str(), why;
+  int status = run({path, choice, "-v", "-o", output, input}, log, why);
+  Assembled assembled{readFile(output), readFile(log)};
+  if (status < 0)
+    return polyrank::Error{"it was ended: " + why};
+  if (status > 0) {
+    std::string words = wordsOf(assembled.report);
+    return polyrank::Error{words.empty() ? "it ended with status " +
+                                               std::to_string(status)
+                                         : words};
+  }
+  if (assembled.cubin.empty())
+    return polyrank::Error{"it wrote nothing"};
+  return assembled;
+}
+
+std::string Assembler::getVersion() const {
+  TemporaryFolder folder;
+  std::string log = folder / "log", why;
+  if (folder.error || run({path, "--version"}, log, why) != 0)
+    return "";
+  return readFile(log);
 }

@@ -22,13 +22,10 @@ struct CodeReport {
 /// Reads what `ptxas -v` prints, by the symbols of kernels.
 std::map<std::string, CodeReport> parseReports(llvm::StringRef text);
 
-/// One text of PTX to be assembled, and what becomes of it.
-struct Assembly {
-  std::string architecture, ptx;
+/// What an assembler makes of a text.
+struct Assembled {
   std::string cubin;
-  std::map<std::string, CodeReport> reports; // by symbol
-  /// The assembler's own words if it fails; empty if it does not.
-  std::string failure;
+  std::string report; // parseReports reads it
 };
 
 class Assembler {
@@ -38,10 +35,13 @@ public:
   /// `path`; nullopt if there is none anywhere.
   static Result<std::optional<Assembler>> find(const std::string &path);
 
-  /// Assembles all texts side by side, each in a process of its own. Fails if
-  /// no process can be started, or files cannot be written; what the assembler
-  /// itself refuses is in `failure`.
-  Result<void> assemble(std::vector<Assembly> &assemblies) const;
+  /// Assembles PTX in a process of its own. Several threads may call it. Fails
+  /// with the assembler's own words, or with the reason why there are none.
+  Result<Assembled> assemble(llvm::StringRef architecture,
+                             llvm::StringRef ptx) const;
+
+  /// What the program says of its version; empty if it says nothing.
+  std::string getVersion() const;
 
   const std::string &getPath() const { return path; }
 

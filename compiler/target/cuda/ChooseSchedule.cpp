@@ -92,10 +92,15 @@ double cuda::countSectors(LoopsOp loops, const KernelSchedule &schedule) {
   Dependences dependences(loops);
   double sectors = 0;
   for (const Access &access :
-       target::accessesAlong(loops, schedule.vector, dependences))
+       target::accessesAlong(loops, schedule.vector, dependences)) {
+    auto load = dyn_cast<LoadOp>(access.op);
+    bool isTiled = load && schedule.isReadInTiles(load, dependences);
     sectors +=
         static_cast<double>(target::countPoints(loops, *access.offset)) *
-        sectorsOfElement(access, schedule.vector, schedule.lanes, dependences);
+        (isTiled ? static_cast<double>(access.elementBytes()) / sectorBytes
+                 : sectorsOfElement(access, schedule.vector, schedule.lanes,
+                                    dependences));
+  }
   return sectors;
 }
 
@@ -173,6 +178,28 @@ static int chooseVector(LoopsOp loops, const Dependences &dependences) {
   return vector;
 }
 
+/// Chooses as tiled variable one along which the largest load that is not
+/// contiguous otherwise is, if tiles are not half empty.
+static int chooseTiled(LoopsOp loops, const KernelSchedule &schedule) {
+  constexpr int64_t smallest = tileSide / 2;
+  if (loops.getVariables()[schedule.vector].size < smallest)
+    return -1;
+  int64_t largest = 0;
+  int tiled = -1;
+  for (LoadOp load : loops.getBlock().getOps<LoadOp>()) {
+    ArrayRef<int64_t> c = load.getOffset().coefficients;
+    int64_t points = target::countPoints(loops, load.getOffset());
+    if (c[schedule.vector] == 0 || c[schedule.vector] == 1 || points <= largest)
+      continue;
+    for (int v : schedule.items)
+      if (c[v] == 1 && loops.getVariables()[v].size >= smallest) {
+        largest = points;
+        tiled = v;
+      }
+  }
+  return tiled;
+}
+
 static void chooseMap(LoopsOp loops, KernelSchedule &schedule,
                       const Dependences &dependences) {
   schedule.threads = mapThreads;
@@ -194,6 +221,14 @@ static void chooseMap(LoopsOp loops, KernelSchedule &schedule,
     }
   }
   schedule.lanes = best;
+  KernelSchedule inTiles = schedule;
+  inTiles.lanes = 1;
+  inTiles.tiled = chooseTiled(loops, schedule);
+  if (inTiles.tiled >= 0 && countSectors(loops, inTiles) < 0.8 * least &&
+      inTiles.countSharedBytes(loops) <= mostSharedBytes) {
+    schedule = inTiles;
+    return;
+  }
   // A thread has several vectors where two waves of threads are left.
   int64_t all = schedule.numItems(loops) * schedule.numVectors(loops);
   auto values = static_cast<int64_t>(loops.countValues());

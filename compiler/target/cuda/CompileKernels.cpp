@@ -3,6 +3,7 @@
 #include "compiler/target/cuda/CompileKernels.h"
 
 #include "compiler/cost/KernelCost.h"
+#include "compiler/target/KernelCache.h"
 #include "compiler/target/Threads.h"
 #include "compiler/target/cuda/Architecture.h"
 #include "compiler/target/cuda/Assembler.h"
@@ -130,62 +131,105 @@ static target::CompiledImage makeImage(StringRef code, StringRef architecture,
   return image;
 }
 
-/// Emits an error that the assembler refuses a text, at the kernel that it
-/// names.
-static LogicalResult explain(const Assembly &assembly, ModuleOp module,
-                             ArrayRef<rank::KernelOp> kernels,
-                             ArrayRef<int64_t> lines, const std::string &path) {
+namespace {
+/// Assembles the kernels of a module for several architectures.
+class Images {
+public:
+  Images(ModuleOp module, ArrayRef<rank::KernelOp> kernels,
+         ArrayRef<KernelPtx> compiled, const Assembler &assembler,
+         target::KernelCache *cache)
+      : module(module), kernels(kernels), compiled(compiled),
+        assembler(assembler), cache(cache),
+        version(cache ? assembler.getVersion() : "") {}
+
+  /// Makes the image of an architecture, whose PTX has this number.
+  FailureOr<target::CompiledImage> make(StringRef architecture, size_t number);
+  /// Warns of registers that do not fit.
+  void warnOfSpills(const target::CompiledImage &image);
+
+private:
+  FailureOr<std::string> assemble(StringRef architecture, StringRef ptx,
+                                  ArrayRef<int64_t> lines);
+  /// Emits an error that the assembler refuses a text, at the kernel that it
+  /// names.
+  LogicalResult explain(StringRef failure, StringRef architecture,
+                        ArrayRef<int64_t> lines);
+
+  ModuleOp module;
+  ArrayRef<rank::KernelOp> kernels;
+  ArrayRef<KernelPtx> compiled;
+  const Assembler &assembler;
+  target::KernelCache *cache;
+  std::string version;
+};
+} // namespace
+
+LogicalResult Images::explain(StringRef failure, StringRef architecture,
+                              ArrayRef<int64_t> lines) {
   Location location = module.getLoc();
   std::string which = "the kernels";
-  if (int64_t line = lineOfFailure(assembly.failure)) {
+  if (int64_t line = lineOfFailure(failure)) {
     size_t i = llvm::lower_bound(lines, line) - lines.begin();
     if (i < kernels.size()) {
-      location = rank::KernelOp(kernels[i]).getLoc();
-      which =
-          "the kernel '" + rank::KernelOp(kernels[i]).getSymName().str() + "'";
+      rank::KernelOp kernel = kernels[i];
+      location = kernel.getLoc();
+      which = "the kernel '" + kernel.getSymName().str() + "'";
     }
   }
   return emitError(location)
-         << "'" << path << "' does not assemble " << which << " for "
-         << assembly.architecture << ": " << assembly.failure;
+         << "'" << assembler.getPath() << "' does not assemble " << which
+         << " for " << architecture << ": " << failure;
 }
 
-/// Assembles the kernels for each architecture, and adds the images.
-static LogicalResult assemble(ModuleOp module, const Assembler &assembler,
-                              ArrayRef<std::string> architectures,
-                              ArrayRef<rank::KernelOp> kernels,
-                              ArrayRef<KernelPtx> compiled,
-                              std::vector<target::CompiledImage> &images) {
-  std::vector<Assembly> assemblies(architectures.size());
-  std::vector<std::vector<int64_t>> lines(architectures.size());
-  for (auto [i, architecture] : llvm::enumerate(architectures)) {
-    assemblies[i].architecture = architecture;
-    assemblies[i].ptx = joinPtx(compiled, i, &lines[i]);
+/// Returns the report behind its length, then the machine code: what a cache
+/// keeps.
+FailureOr<std::string> Images::assemble(StringRef architecture, StringRef ptx,
+                                        ArrayRef<int64_t> lines) {
+  auto assembled = assembler.assemble(architecture, ptx);
+  if (!assembled)
+    return explain(assembled.error().message, architecture, lines);
+  return std::to_string(assembled->report.size()) + "\n" + assembled->report +
+         assembled->cubin;
+}
+
+FailureOr<target::CompiledImage> Images::make(StringRef architecture,
+                                              size_t number) {
+  std::vector<int64_t> lines;
+  std::string ptx = joinPtx(compiled, number, &lines);
+  auto compile = [&] { return assemble(architecture, ptx, lines); };
+  FailureOr<std::string> kept =
+      cache ? cache->get({"cuda", architecture, version, ptx}, compile,
+                         [&](const std::string &problem) {
+                           module.emitWarning(problem);
+                         })
+            : compile();
+  if (failed(kept))
+    return failure();
+  StringRef rest = *kept;
+  size_t length = 0;
+  rest.consumeInteger(10, length);
+  rest = rest.drop_front(); // the end of the line
+  auto reports = parseReports(rest.take_front(length));
+  target::CompiledImage image =
+      makeImage(rest.drop_front(length), architecture,
+                runtime::plan::ImageFormat::cubin, compiled);
+  for (target::CompiledEntry &entry : image.entries) {
+    const CodeReport &report = reports[entry.symbol];
+    entry.registers = report.registers;
+    entry.spilledBytes = report.spillStores + report.spillLoads;
+    entry.stackBytes = report.stackBytes;
   }
-  if (auto done = assembler.assemble(assemblies); !done)
-    return module.emitError(done.error().message);
-  for (auto [i, assembly] : llvm::enumerate(assemblies)) {
-    if (!assembly.failure.empty())
-      return explain(assembly, module, kernels, lines[i], assembler.getPath());
-    target::CompiledImage image =
-        makeImage(assembly.cubin, assembly.architecture,
-                  runtime::plan::ImageFormat::cubin, compiled);
-    for (auto [each, entry] : llvm::zip_equal(kernels, image.entries)) {
-      rank::KernelOp kernel = each;
-      const CodeReport &report = assembly.reports[entry.symbol];
-      entry.registers = report.registers;
-      entry.spilledBytes = report.spillStores + report.spillLoads;
-      entry.stackBytes = report.stackBytes;
-      if (entry.spilledBytes)
-        kernel.emitWarning("kernel '")
-            << kernel.getSymName() << "' runs out of registers on "
-            << assembly.architecture << ": each thread writes "
-            << report.spillStores << " bytes of them to memory and reads "
-            << report.spillLoads;
-    }
-    images.push_back(std::move(image));
-  }
-  return success();
+  return image;
+}
+
+void Images::warnOfSpills(const target::CompiledImage &image) {
+  for (auto [each, entry] : llvm::zip_equal(kernels, image.entries))
+    if (rank::KernelOp kernel = each; entry.spilledBytes)
+      kernel.emitWarning("kernel '")
+          << kernel.getSymName() << "' runs out of registers on "
+          << image.machine << ": of " << entry.registers
+          << " that each thread has, it writes and reads " << entry.spilledBytes
+          << " bytes in memory";
 }
 
 /// Finds the assembler that the settings ask for; nullopt if there is none, or
@@ -248,10 +292,27 @@ cuda::compileKernels(ModuleOp module, ArrayRef<std::string> architectures,
     result.kernels.push_back({kernel.getSymName().str(), cost.flops,
                               cost.bytesRead, cost.bytesWritten});
   }
-  if (*assembler && !kernels.empty() &&
-      failed(assemble(module, **assembler, architectures, kernels, compiled,
-                      result.images)))
-    return failure();
+  if (*assembler && !kernels.empty()) {
+    Images images(module, kernels, compiled, **assembler, settings.cache);
+    result.images.resize(architectures.size());
+    target::Threads threads(context);
+    ParallelDiagnosticHandler diagnostics(context);
+    if (failed(failableParallelForEachN(
+            context, 0, architectures.size(), [&](size_t i) -> LogicalResult {
+              diagnostics.setOrderIDForThread(i);
+              auto image = images.make(architectures[i], i);
+              diagnostics.eraseOrderIDForThread();
+              if (failed(image))
+                return failure();
+              result.images[i] = std::move(*image);
+              return success();
+            })))
+      return failure();
+    for (const target::CompiledImage &image : result.images)
+      images.warnOfSpills(image);
+    if (settings.cache)
+      settings.cache->prune();
+  }
   result.images.push_back(makeImage(joinPtx(compiled, versions.size() - 1),
                                     oldestArchitecture,
                                     runtime::plan::ImageFormat::ptx, compiled));

@@ -29,7 +29,7 @@ namespace {
 /// name.
 struct ScheduleText {
   SmallVector<int64_t> items;
-  int64_t vector = -1, lanes = 1, vectors = 1;
+  int64_t vector = -1, lanes = 1, vectors = 1, tiled = -1;
   SmallVector<int64_t> reductions;
   int64_t threads = 0, sharing = 1, part = 0, kept = 0;
 
@@ -40,6 +40,7 @@ struct ScheduleText {
             NamedNumber{"vector", &vector, -1},
             NamedNumber{"lanes", &lanes, 1},
             NamedNumber{"vectors", &vectors, 1},
+            NamedNumber{"tiled", &tiled, -1},
             NamedNumbers{"reductions", &reductions},
             NamedNumber{"threads", &threads, 0},
             NamedNumber{"sharing", &sharing, 1},
@@ -63,8 +64,8 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
   if (target::parseFields(parser, text.getFields()) || parser.parseGreater())
     return {};
   return get(parser.getContext(), *kind, text.items, text.vector, text.lanes,
-             text.vectors, text.reductions, text.threads, text.sharing,
-             text.part, text.kept);
+             text.vectors, text.tiled, text.reductions, text.threads,
+             text.sharing, text.part, text.kept);
 }
 
 void ScheduleAttr::print(AsmPrinter &printer) const {
@@ -72,6 +73,7 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
                     getVector(),
                     getLanes(),
                     getVectors(),
+                    getTiled(),
                     llvm::to_vector(getReductions()),
                     getThreads(),
                     getSharing(),

@@ -69,11 +69,12 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
   let summary = "How a GPU runs the loops of a kernel";
   let description = [{
     `schedule` of a `kernel.loops`. Variables are named by their numbers. Numbers that
-    have the value of their absence (`vector` -1, `lanes`, `vectors` and `sharing` 1,
-    `part` and `kept` 0) are left out of the text.
+    have the value of their absence (`vector` and `tiled` -1, `lanes`, `vectors` and
+    `sharing` 1, `part` and `kept` 0) are left out of the text.
 
     ```mlir
     #cuda.schedule<map, items = [0], vector = 1, lanes = 4, threads = 256>
+    #cuda.schedule<map, items = [0], vector = 1, tiled = 0, threads = 256>
     #cuda.schedule<row, items = [0], vector = 1, lanes = 4, threads = 192, sharing = 192, kept = 1>
     #cuda.schedule<column, vector = 1, reductions = [0], threads = 256, sharing = 8>
     ```
@@ -82,7 +83,9 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
     adjacent values, which one thread computes.
 
     A thread of a `map` computes `vectors` vectors, a block's number of threads apart,
-    for one point of the `items`.
+    for one point of the `items`. With `tiled`, one of the items, a block has 32 x 32
+    values of this variable and the vector variable: what lies along `tiled` is read
+    along it into shared memory, and results are written along the vector variable.
 
     In a `row` the vector variable is reduced: `sharing` threads with adjacent numbers
     share each point of the items. Thread i takes the vectors i, i + sharing, ..,
@@ -116,7 +119,7 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
     ```
   }];
   let parameters = (ins EnumParameter<Cuda_LoopKind>:$kind, ArrayRefParameter<"int64_t">:$items,
-                        "int64_t":$vector, "int64_t":$lanes, "int64_t":$vectors,
+                        "int64_t":$vector, "int64_t":$lanes, "int64_t":$vectors, "int64_t":$tiled,
                         ArrayRefParameter<"int64_t">:$reductions, "int64_t":$threads,
                         "int64_t":$sharing, "int64_t":$part, "int64_t":$kept);
   let hasCustomAssemblyFormat = 1;

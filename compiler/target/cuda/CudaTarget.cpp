@@ -10,6 +10,7 @@
 #include "compiler/target/cuda/KernelSchedule.h"
 #include "compiler/target/cuda/LowerToLlvm.h"
 #include "compiler/target/math/ExpandMath.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "runtime/plan/CommunicatorProperties.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -19,8 +20,10 @@ using namespace polyrank::cuda;
 
 /// Allocations of a GPU begin at multiples of so many bytes.
 static constexpr int64_t bufferAlignment = 256;
-/// Kernels with more values for each point run out of registers.
-static constexpr size_t mostValues = 160;
+/// Kernels with more values for each point, a function counted as many, or with
+/// more sums run out of registers.
+static constexpr size_t mostValues = 128, valuesOfFunction = 12,
+                        mostReductions = 4;
 /// Ops of one kernel are at most this far apart, so that fusion does not keep
 /// values in memory for long.
 static constexpr int64_t fusionDistance = 256;
@@ -47,8 +50,11 @@ struct CudaTarget
 
   int64_t getAlignment(Attribute) const { return bufferAlignment; }
 
-  /// What an H100 reaches of its 67 TFLOP/s in f32 and its 3.35 TB/s.
-  target::Rates getRates(Attribute, int64_t) const { return {50e12, 2.8e12}; }
+  /// What an H100 reaches of its 67 TFLOP/s in f32 and its 3.35 TB/s, and some
+  /// microseconds from one kernel to the next.
+  target::Rates getRates(Attribute, int64_t) const {
+    return {50e12, 2.8e12, 3e-6};
+  }
 
   /// Its tensor cores multiply floats of 16 bits; f32 stays f32.
   double getProductSpeed(Attribute, Type elementType) const {
@@ -58,19 +64,21 @@ struct CudaTarget
 
 /// How a GPU runs loops that may become a kernel.
 struct CudaMeasure : target::KernelMeasure {
-  size_t values;
+  size_t values = 0, reductions = 0;
   double sectors;
-  int64_t threads;
-  bool sums, storesFull;
+  int64_t threads, sharedBytes;
 
-  explicit CudaMeasure(LoopsOp loops) : values(loops.countValues()) {
+  explicit CudaMeasure(LoopsOp loops) {
+    for (Operation &op : loops.getBlock()) {
+      bool isFunction = isa<math::MathDialect>(op.getDialect()) &&
+                        !isa<math::SqrtOp, math::AbsFOp, math::FloorOp>(op);
+      values += isFunction ? valuesOfFunction : op.getNumResults();
+      reductions += isa<kernel::ReduceOp>(op);
+    }
     KernelSchedule schedule = scheduleLoops(loops);
     sectors = countSectors(loops, schedule);
     threads = schedule.numBlocks(loops) * schedule.threads;
-    sums = loops.hasReductions();
-    storesFull = llvm::any_of(loops.getStores(), [&](kernel::StoreOp store) {
-      return loops.isFull(store);
-    });
+    sharedBytes = schedule.countSharedBytes(loops);
   }
 };
 
@@ -88,12 +96,13 @@ struct CudaKernels
     const auto &merged = static_cast<const CudaMeasure &>(ofMerged);
     const auto &first = static_cast<const CudaMeasure &>(ofFirst);
     const auto &second = static_cast<const CudaMeasure &>(ofSecond);
-    if (merged.values > mostValues ||
+    if (merged.values > mostValues || merged.reductions > mostReductions ||
+        merged.sharedBytes > mostSharedBytes ||
         merged.sectors > 1.01 * (first.sectors + second.sectors))
       return false;
     // What follows a sum of few rows has threads of its own.
-    return merged.threads >= fewThreads || !first.sums || second.sums ||
-           second.threads <= merged.threads;
+    return merged.threads >= fewThreads || !first.reductions ||
+           second.reductions || second.threads <= merged.threads;
   }
 
   int64_t getFusionDistance(Attribute) const { return fusionDistance; }

@@ -78,7 +78,7 @@ OwningOpRef<ModuleOp> KernelEmitter::emit(StringRef functionName) {
   thread = readRegister("tid.x");
   switch (schedule.kind) {
   case LoopKind::Map:
-    emitMap();
+    schedule.tiled < 0 ? emitMap() : emitTiles();
     break;
   case LoopKind::Row:
     placeRow();

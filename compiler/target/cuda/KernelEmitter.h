@@ -23,7 +23,8 @@ using Lanes = llvm::SmallVector<mlir::Value, 4>;
 mlir::Type memoryType(mlir::Type type);
 
 /// Emits one kernel. EmitKernel.cpp has the thread's place in the grid and
-/// maps, EmitPasses.cpp rows and columns, EmitValues.cpp the values.
+/// maps, EmitTiles.cpp maps in tiles, EmitPasses.cpp rows and columns,
+/// EmitScatter.cpp scatters, EmitValues.cpp the values.
 class KernelEmitter {
 public:
   /// `alignments` are those of the buffers of the arguments, then of the
@@ -54,6 +55,12 @@ private:
   /// Places a vector of a map: its items, and the first value of its vector
   /// variable.
   void placeInMap(mlir::Value number);
+
+  // Tiles.
+  void emitTiles();
+  /// A place in the tile: the number in it of the vector variable's value, and
+  /// of the tiled one's.
+  Point placeInTile(mlir::Value ofVector, mlir::Value ofTiled);
 
   // Rows and columns.
   mlir::Value maskAbove(mlir::Value number, int64_t count);

@@ -32,6 +32,11 @@ int64_t KernelSchedule::numShared(LoopsOp loops) const {
 int64_t KernelSchedule::numBlocks(LoopsOp loops) const {
   switch (kind) {
   case LoopKind::Map:
+    if (tiled >= 0) {
+      int64_t size = loops.getVariables()[tiled].size;
+      return numItems(loops) / size * llvm::divideCeil(size, tileSide) *
+             llvm::divideCeil(numVectors(loops), tileSide);
+    }
     return llvm::divideCeil(numItems(loops) * numVectors(loops),
                             threads * vectors);
   case LoopKind::Row:
@@ -47,11 +52,42 @@ int64_t KernelSchedule::numBlocks(LoopsOp loops) const {
   llvm_unreachable("covered switch");
 }
 
+bool KernelSchedule::isReadInTiles(LoadOp load,
+                                   const Dependences &dependences) const {
+  ArrayRef<int64_t> c = load.getOffset().coefficients;
+  return tiled >= 0 && c[tiled] == 1 && c[vector] != 0 && c[vector] != 1 &&
+         llvm::none_of(load.getIndices(), [&](Value index) {
+           return dependences.dependsOn(index, tiled) ||
+                  dependences.dependsOn(index, vector);
+         });
+}
+
+int64_t KernelSchedule::countSharedBytes(LoopsOp loops) const {
+  int64_t bytes = 0;
+  auto add = [&](Type type, int64_t count) {
+    bytes += llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) * count;
+  };
+  if (tiled >= 0) {
+    Dependences dependences(loops);
+    for (LoadOp load : loops.getBlock().getOps<LoadOp>())
+      if (isReadInTiles(load, dependences))
+        add(load.getType(), tileSide * (tileSide + 1));
+  }
+  int64_t slots = kind == LoopKind::Column && sharing > 1 ? threads
+                  : kind == LoopKind::Row && sharing > warpThreads
+                      ? sharing / warpThreads
+                      : 0;
+  for (ReduceOp reduce : loops.getBlock().getOps<ReduceOp>())
+    add(reduce.getType(), slots);
+  return bytes;
+}
+
 ScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   SmallVector<int64_t> written(items.begin(), items.end());
   SmallVector<int64_t> reduced(reductions.begin(), reductions.end());
   return ScheduleAttr::get(loops.getContext(), kind, written, vector, lanes,
-                           vectors, reduced, threads, sharing, part, kept);
+                           vectors, tiled, reduced, threads, sharing, part,
+                           kept);
 }
 
 FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops) {
@@ -64,6 +100,7 @@ FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops) {
   schedule.vector = static_cast<int>(written.getVector());
   schedule.lanes = written.getLanes();
   schedule.vectors = written.getVectors();
+  schedule.tiled = static_cast<int>(written.getTiled());
   schedule.reductions.assign(written.getReductions().begin(),
                              written.getReductions().end());
   schedule.threads = written.getThreads();
@@ -151,6 +188,19 @@ LogicalResult KernelSchedule::verify(LoopsOp loops) const {
            << vectors << " vectors, parts of " << part << " and keeps " << kept
            << ", which a " << stringifyLoopKind(kind)
            << " of such sizes cannot have";
+  bool isTiled = tiled != -1;
+  if (isTiled &&
+      (kind != LoopKind::Map || vector < 0 || lanes != 1 || vectors != 1 ||
+       !llvm::is_contained(items, tiled) || tileSide * tileSide % threads != 0))
+    return loops.emitOpError("[7] has tiles of variable ")
+           << tiled << " in blocks of " << threads << " threads with " << lanes
+           << " lanes and " << vectors
+           << " vectors: it is one of a map's items, and a thread has whole "
+              "values of a tile of 1,024";
+  if (int64_t bytes = countSharedBytes(loops); bytes > mostSharedBytes)
+    return loops.emitOpError("[8] needs ")
+           << bytes << " bytes of shared memory; a block has "
+           << mostSharedBytes;
   if (numBlocks(loops) > mostBlocks)
     return loops.emitOpError("[4] has ")
            << numBlocks(loops) << " blocks; a launch has at most "

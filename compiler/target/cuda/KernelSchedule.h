@@ -20,6 +20,10 @@ inline constexpr int64_t warpThreads = 32;
 /// architecture (CUDA C++ Programming Guide, Technical Specifications per
 /// Compute Capability; sm_86 has 99 KB, others more).
 inline constexpr int64_t mostThreads = 1024;
+/// The shared memory that a kernel may declare, in bytes.
+inline constexpr int64_t mostSharedBytes = 48 << 10;
+/// The side of a tile of a map.
+inline constexpr int64_t tileSide = 32;
 /// The most blocks of a launch: 2^31 - 1.
 inline constexpr int64_t mostBlocks = (int64_t(1) << 31) - 1;
 
@@ -32,6 +36,8 @@ struct KernelSchedule {
   int vector = -1;
   int64_t lanes = 1;
   int64_t vectors = 1;
+  /// Map: the item along which some loads are contiguous; -1 if there is none.
+  int tiled = -1;
   /// Reduced variables that are not the vector variable, outermost first.
   llvm::SmallVector<int> reductions;
   int64_t threads = 0;
@@ -46,6 +52,10 @@ struct KernelSchedule {
   /// Row: the vectors that the threads of one point share. Column: the points
   /// of the reductions.
   int64_t numShared(LoopsOp loops) const;
+  /// The bytes of shared memory of a block.
+  int64_t countSharedBytes(LoopsOp loops) const;
+  /// Returns true if a load is read along the tiled variable.
+  bool isReadInTiles(kernel::LoadOp load, const Dependences &dependences) const;
   /// `blocks` of a launch.
   int64_t numBlocks(LoopsOp loops) const;
 
@@ -65,6 +75,9 @@ struct KernelSchedule {
   ///    or all threads, and `threads` / 32 in a column.
   /// 6. Maps alone have several vectors, columns parts, and rows keep their
   ///    values, all of them.
+  /// 7. A tiled variable is one of a map's items, a thread then has one value
+  ///    of a vector, and the threads are a whole part of a tile.
+  /// 8. A block has at most 48 KB of shared memory.
   /// Emits an error with the number of the rule.
   mlir::LogicalResult verify(LoopsOp loops) const;
 };

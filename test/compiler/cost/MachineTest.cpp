@@ -6,6 +6,7 @@
 #include "compiler/cost/Machine.h"
 #include "compiler/cost/ReachAttr.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/cuda/CudaTarget.h"
 #include "dialects/Register.h"
 #include "dialects/rank/Reach.h"
 #include "mlir/IR/Verifier.h"
@@ -23,6 +24,7 @@ protected:
     DialectRegistry registry;
     registerDialects(registry);
     cpu::registerTarget(registry);
+    cuda::registerTarget(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }
@@ -55,6 +57,19 @@ TEST_F(Machines, AskTheTargetForAllThreadsWhatIsNotStated) {
   EXPECT_EQ(machine.getThreads(), 3);
   EXPECT_EQ(machine.getFlopsPerSecond(f32), rates.flopsPerSecond);
   EXPECT_EQ(machine.getBytesPerSecond(), rates.bytesPerSecond);
+}
+
+TEST_F(Machines, TakeAsLongForALaunchAsTheTargetWhereNoFileSaysIt) {
+  EXPECT_EQ(machineOf("").getLaunchTime(), 0);
+  const std::string gpu =
+      R"(rank.machine = #rank.machine<#cuda.target<["sm_90a"]>>)";
+  EXPECT_EQ(machineOf(gpu).getLaunchTime(), 3e6);
+  cost::Reach reach;
+  reach.launch = 5e6;
+  module = parseSourceString<ModuleOp>("module attributes {" + gpu + "} {}",
+                                       &context);
+  (*module)->setAttr(rank::reachAttrName, cost::toAttribute(&context, reach));
+  EXPECT_EQ(cost::Machine::of(*module)->getLaunchTime(), 5e6);
 }
 
 TEST_F(Machines, HaveARateForEachElementType) {

@@ -119,9 +119,8 @@ TEST_F(MakeDeviceTest, WhichFailsForATargetThatThisProgramLacks) {
   built.images.push_back(testImage());
   built.images.push_back(testImage());
   std::string message =
-      "the plan runs on the target 'abacus' and has images of kernels for "
-      "abacus, cpu; this program was built for cpu: compile the model again "
-      "for that, or use a polyrank-run that was built with 'abacus'";
+      "the plan is for abacus; this polyrank-run has cpu: compile the model "
+      "again for that, or use a polyrank-run that was built with abacus";
   EXPECT_EQ(refusal(), message);
   auto checked = checkDevices(plan());
   ASSERT_FALSE(checked);

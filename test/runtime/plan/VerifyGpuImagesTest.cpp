@@ -17,15 +17,27 @@ std::vector<uint8_t> frameOf(uint8_t size) {
 
 constexpr uint8_t packedBytes = 100;
 
-/// The valid plan for a GPU: without library calls, and with an image of
-/// machine code and one of PTX.
+/// The same product by cuBLASLt.
+CudaGemmT gpuGemmOf(const CpuGemmT &gemm) {
+  CudaGemmT result;
+  result.operands = gemm.operands, result.accumulator = gemm.accumulator;
+  result.result = gemm.result;
+  result.m = gemm.m, result.n = gemm.n, result.k = gemm.k;
+  result.transpose_a = gemm.transpose_a, result.transpose_b = gemm.transpose_b;
+  result.lda = gemm.lda, result.ldb = gemm.ldb, result.ldc = gemm.ldc;
+  result.batch = gemm.batch;
+  result.alpha = gemm.alpha, result.beta = gemm.beta;
+  return result;
+}
+
+/// The valid plan for a GPU: with an image of machine code and one of PTX.
 PlanT gpuPlan() {
   PlanT plan = goodPlan();
   programOf(plan).target = "cuda";
   for (auto &segment : programOf(plan).segments) {
-    std::erase_if(segment->commands, [](const auto &command) {
-      return command->body.AsCall() != nullptr;
-    });
+    for (auto &command : segment->commands)
+      if (CallT *call = command->body.AsCall())
+        call->body.Set(gpuGemmOf(*call->body.AsCpuGemm()));
     for (auto &command : segment->commands)
       if (LaunchT *launch = command->body.AsLaunch()) {
         CudaLaunchT body;
@@ -59,6 +71,7 @@ LaunchT &gpuLaunchOf(PlanT &plan) {
 CudaLaunchT &bodyOf(PlanT &plan) {
   return *gpuLaunchOf(plan).body.AsCudaLaunch();
 }
+CudaGemmT &gpuGemmOf(PlanT &plan) { return *callOf(plan).body.AsCudaGemm(); }
 EntryT &entryOf(PlanT &plan, int image) {
   return *plan.images[image]->entries[0];
 }
@@ -75,7 +88,7 @@ const Lie lies[] = {
      "image 0: is no zstd frame that states the size of its contents"},
     {"frameWithoutSize", [](PlanT &p) { p.images[0]->bytes[4] = 0; },
      "image 0: is no zstd frame that states the size of its contents"},
-    {"shortFrame", [](PlanT &p) { p.images[0]->bytes.resize(17); },
+    {"shortFrame", [](PlanT &p) { p.images[0]->bytes.resize(5); },
      "image 0: is no zstd frame that states the size of its contents"},
     {"otherSize", [](PlanT &p) { p.images[0]->unpacked = 101; },
      "image 0: a frame of 100 bytes is said to have 101"},
@@ -120,11 +133,31 @@ const Lie lies[] = {
        bodyOf(p).source = 9;
      },
      ": begins with a copy of input 9 of "},
+    {"callOfACpu", [](PlanT &p) { callOf(p).body.Set(CpuGemmT()); },
+     "the target 'cuda' has no calls of type 1"},
+    {"noRows", [](PlanT &p) { gpuGemmOf(p).m = 0; }, ": m=0 n="},
+    {"shortRows", [](PlanT &p) { gpuGemmOf(p).ldc = 1; },
+     ": c: leading dim 1 is less than its "},
+    {"integers",
+     [](PlanT &p) { gpuGemmOf(p).operands = plan::ElementType::I64; },
+     " is no float"},
+    {"narrowSums",
+     [](PlanT &p) { gpuGemmOf(p).accumulator = plan::ElementType::BF16; },
+     ": adds products of F32 in BF16, which is no wider type"},
+    {"manyProducts",
+     [](PlanT &p) { gpuGemmOf(p).batch.assign(33, {1, 0, 0, 1}); },
+     ": 33 batch dims, at most 32 are possible"},
+    {"productsInOnePlace",
+     [](PlanT &p) { gpuGemmOf(p).batch.assign(1, {2, 0, 0, 0}); },
+     ": a batch dim of 2 products whose results are 0 elements apart"},
+    {"longMatrix", [](PlanT &p) { gpuGemmOf(p).lda = 1 << 20; }, ", a: "},
+    {"addendMissing", [](PlanT &p) { gpuGemmOf(p).beta = 1; },
+     " buffers instead of "},
     {"copiesAnotherSize",
      [](PlanT &p) {
        bodyOf(p).begins = Beginning::Copy;
-       gpuLaunchOf(p).inputs[0] = bufferAt(0, 8);
-       gpuLaunchOf(p).outputs[0] = bufferAt(64, 16);
+       gpuLaunchOf(p).inputs = {bufferAt(0, 8)};
+       gpuLaunchOf(p).outputs = {bufferAt(64, 16)};
      },
      ": begins with a copy of 8 bytes to 16"},
 };

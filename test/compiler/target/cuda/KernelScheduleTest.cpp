@@ -75,6 +75,17 @@ protected:
                  schedule);
   }
 
+  /// `height` x `width` values, which are read down the columns.
+  LoopsOp transpose(int64_t height, int64_t width,
+                    const std::string &schedule = "") {
+    std::string n = std::to_string(height), m = std::to_string(width);
+    std::string from = "tensor<" + m + "x" + n + "xf32>";
+    return parse(n + ", " + m, from, "tensor<" + n + "x" + m + "xf32>",
+                 "%0 = kernel.load %x[d0 + d1 * " + n + "] : " + from +
+                     "\nkernel.store %0 to 0[d0 * " + m + " + d1] : f32",
+                 schedule);
+  }
+
   static std::string chosen(LoopsOp loops) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -141,6 +152,35 @@ TEST_F(CudaSchedules, AColumnHasWarpsThatShareIt) {
             "1024, sharing = 32, part = 512>");
 }
 
+TEST_F(CudaSchedules, WhatLiesAcrossIsReadInTiles) {
+  EXPECT_EQ(chosen(transpose(70, 100)),
+            "#cuda.schedule<map, items = [0], vector = 1, tiled = 0, threads = "
+            "256>");
+  // Tiles would be nearly empty.
+  EXPECT_EQ(chosen(transpose(3, 100)),
+            "#cuda.schedule<map, items = [0], vector = 1, threads = 256>");
+}
+
+TEST_F(CudaSchedules, ABlockHasAtMost48KBOfSharedMemory) {
+  std::string body = "%0 = kernel.load %x[d0 * 32 + d1] : tensor<64x32xf32>\n"
+                     "%s0 = kernel.reduce sum %0 : f32\n";
+  for (int i = 1; i < 13; ++i) {
+    std::string number = std::to_string(i);
+    body += "%p" + number + " = kernel.reduce max %0 : f32\n%s" + number +
+            " = arith.addf %s" + std::to_string(i - 1) + ", %p" + number +
+            " : f32\n";
+  }
+  body += "kernel.store %s12 to 0[d1] : f32";
+  LoopsOp loops =
+      parse("reduce 64, 32", "tensor<64x32xf32>", "tensor<32xf32>", body,
+            "column, vector = 1, reductions = [0], threads = 1024, sharing = "
+            "32");
+  EXPECT_NE(refusal(loops).find("[8] needs 53248 bytes of shared memory; a "
+                                "block has 49152"),
+            std::string::npos)
+      << refusal(loops);
+}
+
 TEST_F(CudaSchedules, AreReadAsTheyAreWritten) {
   auto check = [&](LoopsOp loops) {
     loops.setScheduleAttr(scheduleLoops(loops).write(loops));
@@ -149,6 +189,7 @@ TEST_F(CudaSchedules, AreReadAsTheyAreWritten) {
   check(row(3, 40));
   check(column(5, 7));
   check(map(9, "f32"));
+  check(transpose(70, 100));
 }
 
 TEST_F(CudaSchedules, AreRefusedWhereTheyAreMissing) {
@@ -202,6 +243,18 @@ constexpr Wrong wrongs[] = {
     {"negativePart", "[6]", "column",
      "column, vector = 1, reductions = [0], threads = 32, part = -1"},
     {"keptMap", "[6]", "map", "map, vector = 0, threads = 32, kept = 1"},
+    {"tilesOfTheVector", "[7]", "transpose",
+     "map, items = [0], vector = 1, tiled = 1, threads = 256"},
+    {"tilesOfLanes", "[7]", "transpose",
+     "map, items = [0], vector = 1, lanes = 2, tiled = 0, threads = 256"},
+    {"tilesOfVectors", "[7]", "transpose",
+     "map, items = [0], vector = 1, vectors = 2, tiled = 0, threads = 256"},
+    {"tilesInPieces", "[7]", "transpose",
+     "map, items = [0], vector = 1, tiled = 0, threads = 96"},
+    {"tilesOfARow", "[7]", "row",
+     "row, items = [0], vector = 1, tiled = 0, threads = 32"},
+    {"tilesOfNoVector", "[7]", "map",
+     "map, items = [0], tiled = 0, threads = 256"},
     {"keepsSome", "[6]", "row",
      "row, items = [0], vector = 1, threads = 32, sharing = 4, kept = 9"},
 };
@@ -212,9 +265,10 @@ class WrongCudaSchedules : public CudaSchedules,
 TEST_P(WrongCudaSchedules, AreRefused) {
   const Wrong &wrong = GetParam();
   StringRef kind = wrong.kind;
-  LoopsOp loops = kind == "map"   ? map(64, "f32", wrong.schedule)
-                  : kind == "row" ? row(8, 40, wrong.schedule)
-                                  : column(8, 40, wrong.schedule);
+  LoopsOp loops = kind == "map"         ? map(64, "f32", wrong.schedule)
+                  : kind == "transpose" ? transpose(40, 40, wrong.schedule)
+                  : kind == "row"       ? row(8, 40, wrong.schedule)
+                                        : column(8, 40, wrong.schedule);
   EXPECT_NE(refusal(loops).find(wrong.rule), std::string::npos)
       << refusal(loops);
 }

@@ -1,0 +1,22 @@
+// What lies along another variable than the result is read along it into shared
+// memory, whose lines have one place more, and written along the result.
+
+// RUN: polyrank-opt %s --form-kernels --lower-kernels > %t.mlir
+// RUN: FileCheck %s --check-prefix=SCHEDULE < %t.mlir
+// RUN: print-cuda-kernels %t.mlir | FileCheck %s --check-prefix=PTX
+
+module attributes {rank.machine = #rank.machine<#cuda.target<["sm_90a"]>>} {
+  // SCHEDULE: kernel.loops [64, 96]{{.*}}#cuda.schedule<map, items = [0], vector = 1, tiled = 0, threads = 256>
+  // PTX: .entry kernel_transpose
+  // PTX: .shared .align 4 .b8 kernel_transpose{{.*}}_slots0[4224];
+  // PTX-COUNT-4: ld.global.b32
+  // PTX-NOT: ld.global
+  // PTX: bar.sync 0;
+  // PTX-COUNT-4: ld.shared.b32
+  // PTX: st.global.b32
+  func.func @turn(%x: tensor<96x64xf32>) -> tensor<64x96xf32> {
+    %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<96x64xf32>) -> tensor<64x96xf32>
+    %1 = graph.exp %0 : tensor<64x96xf32>
+    return %1 : tensor<64x96xf32>
+  }
+}
