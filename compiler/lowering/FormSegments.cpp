@@ -54,6 +54,7 @@ private:
   void collectResults();
   bool takes(const Result &result, int64_t segment, bool isFirst) const;
   Value find(Value value, int64_t segment, IRMapping &mapping);
+  SmallVector<Operation *> orderOps(int64_t segment) const;
   DenseMap<Value, Value> copySegment(int64_t segment, Found &found);
   Value addPart(unsigned sum, Value part, Value sumSoFar);
   void buildLoop(ArrayRef<SegmentPlan::Run> runs, ValueRange of);
@@ -153,6 +154,47 @@ Value SegmentFormer::addPart(unsigned sum, Value part, Value sumSoFar) {
   return added;
 }
 
+/// The ops of a segment in the order in which it executes them. What a later
+/// stage sends back, such as the next value of a state, may depend on all that
+/// this stage sends there. So it is received after what is sent to later stages
+/// and does not depend on it.
+SmallVector<Operation *> SegmentFormer::orderOps(int64_t segment) const {
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    if (plan.getSegment(&op) == segment)
+      ops.push_back(&op);
+  DenseSet<Operation *> late;
+  auto dependsOnLate = [&](Operation *op) {
+    return op
+        ->walk([&](Operation *inner) {
+          return llvm::any_of(inner->getOperands(),
+                              [&](Value operand) {
+                                Operation *producer = operand.getDefiningOp();
+                                return producer && late.contains(producer);
+                              })
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  };
+  for (Operation *op : ops) {
+    auto receive = dyn_cast<rank::RecvOp>(op);
+    if ((receive && !directions.lookup(receive.getId())) || dependsOnLate(op))
+      late.insert(op);
+  }
+  Operation *last = nullptr; // send to a later stage that depends on none
+  for (Operation *op : ops)
+    if (auto send = dyn_cast<rank::SendOp>(op))
+      if (directions.lookup(send.getId()) && !late.contains(op))
+        last = op;
+  if (!last)
+    return ops;
+  auto begin = llvm::find(ops, last) + 1;
+  std::stable_partition(ops.begin(), begin,
+                        [&](Operation *op) { return !late.contains(op); });
+  return ops;
+}
+
 /// Copies a segment to the builder's insertion point. Returns the copies of its
 /// results by the microbatch's values; for sums, by the number of the sum.
 DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
@@ -161,8 +203,7 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
   // A send waits for a free slot of its channel, and another stage frees the
   // slot when it has received what this stage sends. So all receives of one
   // direction come before the sends of that direction; stage_order::getSlots
-  // counts the slots for this order. A value that comes back, such as the next
-  // value of a state, may depend on a value sent from here.
+  // counts the slots for this order.
   Operation *lastReceive[2] = {}; // by direction
   for (auto receive : body.getOps<rank::RecvOp>())
     if (plan.getSegment(receive.getOperation()) == segment)
@@ -173,28 +214,28 @@ DenseMap<Value, Value> SegmentFormer::copySegment(int64_t segment,
       builder.clone(*send, mapping);
     sends[direction].clear();
   };
-  for (Operation &inner : body.without_terminator()) {
+  for (Operation *inner : orderOps(segment)) {
     // A free value is computed just before its first reader.
     bool isMadeLater = plan.getNumSegments() > 1 &&
-                       inner.getNumResults() == 1 &&
-                       SegmentPlan::isFree(inner.getResult(0));
-    if (plan.getSegment(&inner) != segment || isMadeLater)
+                       inner->getNumResults() == 1 &&
+                       SegmentPlan::isFree(inner->getResult(0));
+    if (isMadeLater)
       continue;
-    for (Value operand : inner.getOperands())
+    for (Value operand : inner->getOperands())
       if (plan.getSegment(operand) >= 0)
         mapping.map(operand, find(operand, segment, mapping));
     if (auto send = dyn_cast<rank::SendOp>(inner))
       if (bool direction = directions.lookup(send.getId());
           lastReceive[direction]) {
-        sends[direction].push_back(&inner);
+        sends[direction].push_back(inner);
         continue;
       }
     auto receive = dyn_cast<rank::RecvOp>(inner);
     bool direction = receive && directions.lookup(receive.getId());
     if (receive)
       sendNow(!direction);
-    builder.clone(inner, mapping);
-    if (&inner == lastReceive[direction]) {
+    builder.clone(*inner, mapping);
+    if (inner == lastReceive[direction]) {
       lastReceive[direction] = nullptr;
       sendNow(direction);
     }

@@ -332,11 +332,11 @@ static std::string passesTo(StringRef stage, int start, uint64_t seed,
       {"raise-composites", "unflatten", "find-logical-parameters", "cse",
        "build-step", "canonicalize"},
       {"propagate-layouts", "shard-updates", "decompose-composites"},
-      {"plan-reshards", "bucket-collectives", "check-partition", "localize",
-       "choose-orders", "form-segments", "form-loops", "form-attention",
-       "form-gemms", "form-kernels", "lower-kernels", "choose-calls",
-       "order-commands", "start-collectives", "assign-buffers", "check-buffers",
-       "check-ranks"}};
+      {"plan-reshards", "mark-stages", "bucket-collectives", "place-values",
+       "check-partition", "localize", "choose-orders", "form-segments",
+       "form-loops", "form-attention", "form-gemms", "form-kernels",
+       "lower-kernels", "choose-calls", "order-commands", "start-collectives",
+       "assign-buffers", "check-buffers", "check-ranks"}};
   std::string flags;
   for (const char *pass : passes[start]) {
     if (!stage.contains(pass) && llvm::none_of(passes[start], [&](auto *other) {
