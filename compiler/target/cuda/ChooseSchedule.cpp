@@ -200,6 +200,44 @@ static int chooseTiled(LoopsOp loops, const KernelSchedule &schedule) {
   return tiled;
 }
 
+/// Chooses tiles for results that are contiguous over several short variables
+/// together, as the windows of a convolution are over their places and their
+/// channels: 32 values of the last of these along which a load is contiguous,
+/// with all points of the variables inside of it.
+static void chooseInside(LoopsOp loops, KernelSchedule &schedule) {
+  constexpr int64_t mostPoints = 64, mostWarps = 16;
+  std::vector<StoreOp> stores = loops.getStores();
+  const Affine &to = stores.front().getOffset();
+  for (StoreOp store : stores)
+    if (store.getOffset() != to)
+      return;
+  // Items are in the order of the results.
+  int64_t points = loops.getVariables()[schedule.vector].size;
+  SmallVector<int> inside;
+  for (int v : llvm::reverse(schedule.items)) {
+    int64_t size = loops.getVariables()[v].size;
+    if (to.coefficients[v] != points || to.coefficients[schedule.vector] != 1 ||
+        points > mostPoints)
+      return;
+    bool isAlong =
+        llvm::any_of(loops.getBlock().getOps<LoadOp>(), [&](LoadOp load) {
+          ArrayRef<int64_t> from = load.getOffset().coefficients;
+          return from[v] == 1 && from[schedule.vector] != 0;
+        });
+    if (isAlong && size >= tileSide / 2 && !inside.empty()) {
+      schedule.tiled = v;
+      schedule.inside = inside;
+      int64_t warps = std::min(points, mostWarps);
+      while (points % warps != 0)
+        --warps;
+      schedule.threads = warps * warpThreads;
+      return;
+    }
+    inside.insert(inside.begin(), v);
+    points *= size;
+  }
+}
+
 static void chooseMap(LoopsOp loops, KernelSchedule &schedule,
                       const Dependences &dependences) {
   schedule.threads = mapThreads;
@@ -224,6 +262,8 @@ static void chooseMap(LoopsOp loops, KernelSchedule &schedule,
   KernelSchedule inTiles = schedule;
   inTiles.lanes = 1;
   inTiles.tiled = chooseTiled(loops, schedule);
+  if (inTiles.tiled < 0)
+    chooseInside(loops, inTiles);
   if (inTiles.tiled >= 0 && countSectors(loops, inTiles) < 0.8 * least &&
       inTiles.countSharedBytes(loops) <= mostSharedBytes) {
     schedule = inTiles;

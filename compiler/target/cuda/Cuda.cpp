@@ -30,7 +30,7 @@ namespace {
 struct ScheduleText {
   SmallVector<int64_t> items;
   int64_t vector = -1, lanes = 1, vectors = 1, tiled = -1;
-  SmallVector<int64_t> reductions;
+  SmallVector<int64_t> inside, reductions;
   int64_t threads = 0, sharing = 1, part = 0, kept = 0;
 
   /// In the order of the text.
@@ -41,6 +41,7 @@ struct ScheduleText {
             NamedNumber{"lanes", &lanes, 1},
             NamedNumber{"vectors", &vectors, 1},
             NamedNumber{"tiled", &tiled, -1},
+            NamedNumbers{"inside", &inside},
             NamedNumbers{"reductions", &reductions},
             NamedNumber{"threads", &threads, 0},
             NamedNumber{"sharing", &sharing, 1},
@@ -64,8 +65,8 @@ Attribute ScheduleAttr::parse(AsmParser &parser, Type) {
   if (target::parseFields(parser, text.getFields()) || parser.parseGreater())
     return {};
   return get(parser.getContext(), *kind, text.items, text.vector, text.lanes,
-             text.vectors, text.tiled, text.reductions, text.threads,
-             text.sharing, text.part, text.kept);
+             text.vectors, text.tiled, text.inside, text.reductions,
+             text.threads, text.sharing, text.part, text.kept);
 }
 
 void ScheduleAttr::print(AsmPrinter &printer) const {
@@ -74,6 +75,7 @@ void ScheduleAttr::print(AsmPrinter &printer) const {
                     getLanes(),
                     getVectors(),
                     getTiled(),
+                    llvm::to_vector(getInside()),
                     llvm::to_vector(getReductions()),
                     getThreads(),
                     getSharing(),

@@ -75,6 +75,7 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
     ```mlir
     #cuda.schedule<map, items = [0], vector = 1, lanes = 4, threads = 256>
     #cuda.schedule<map, items = [0], vector = 1, tiled = 0, threads = 256>
+    #cuda.schedule<map, items = [0, 1, 2], vector = 3, tiled = 1, inside = [2], threads = 288>
     #cuda.schedule<row, items = [0], vector = 1, lanes = 4, threads = 192, sharing = 192, kept = 1>
     #cuda.schedule<column, vector = 1, reductions = [0], threads = 256, sharing = 8>
     ```
@@ -86,6 +87,9 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
     for one point of the `items`. With `tiled`, one of the items, a block has 32 x 32
     values of this variable and the vector variable: what lies along `tiled` is read
     along it into shared memory, and results are written along the vector variable.
+    With `inside`, a list of items, a block has 32 values of `tiled` with all points of
+    these items and of the vector variable, which lie inside of it in the results: the
+    windows of a convolution, for example.
 
     In a `row` the vector variable is reduced: `sharing` threads with adjacent numbers
     share each point of the items. Thread i takes the vectors i, i + sharing, ..,
@@ -120,6 +124,7 @@ def Cuda_ScheduleAttr : Cuda_Attr<"Schedule"> {
   }];
   let parameters = (ins EnumParameter<Cuda_LoopKind>:$kind, ArrayRefParameter<"int64_t">:$items,
                         "int64_t":$vector, "int64_t":$lanes, "int64_t":$vectors, "int64_t":$tiled,
+                        ArrayRefParameter<"int64_t">:$inside,
                         ArrayRefParameter<"int64_t">:$reductions, "int64_t":$threads,
                         "int64_t":$sharing, "int64_t":$part, "int64_t":$kept);
   let hasCustomAssemblyFormat = 1;

@@ -10,20 +10,59 @@ using namespace polyrank;
 using namespace polyrank::kernel;
 using namespace polyrank::cuda;
 
-KernelEmitter::Point KernelEmitter::placeInTile(Value ofVector, Value ofTiled) {
-  Point point;
+/// `number` counts the values of a tile: those of the tiled variable first, or
+/// those inside of it.
+KernelEmitter::TilePlace KernelEmitter::placeInTile(Value number,
+                                                    bool tiledFirst) {
+  int64_t inside = schedule.numInside(loops);
+  Value divisor = constant(tiledFirst ? tileSide : inside);
+  Value fast = arith::RemUIOp::create(b, number, divisor),
+        slow = arith::DivUIOp::create(b, number, divisor);
+  TilePlace place;
+  place.ofTiled = tiledFirst ? fast : slow;
+  place.ofInside = tiledFirst ? slow : fast;
   mask = Value();
-  auto place = [&](int v, Value first, Value number) {
-    Value value = add(first, number);
-    return sizeOf(v) % tileSide ? maskAbove(value, sizeOf(v)) : value;
+  auto value = [&](int v, Value offset) {
+    Value sum = add(tileStart[v], offset);
+    return sizeOf(v) % tileSide ? maskAbove(sum, sizeOf(v)) : sum;
   };
-  point.variables = variables;
-  point.variables[schedule.vector] =
-      place(schedule.vector, variables[schedule.vector], ofVector);
-  point.variables[schedule.tiled] =
-      place(schedule.tiled, variables[schedule.tiled], ofTiled);
+  Point &point = place.point;
+  point.variables = tileStart;
+  point.variables[schedule.tiled] = value(schedule.tiled, place.ofTiled);
+  if (schedule.inside.empty()) {
+    point.variables[schedule.vector] = value(schedule.vector, place.ofInside);
+  } else {
+    SmallVector<int64_t> sizes;
+    for (int v : schedule.inside)
+      sizes.push_back(sizeOf(v));
+    sizes.push_back(vectorSize());
+    SmallVector<Value> digits = digitsOf(place.ofInside, sizes);
+    for (auto [v, digit] : llvm::zip(schedule.inside, digits))
+      point.variables[v] = digit;
+    point.variables[schedule.vector] = digits.back();
+  }
   point.mask = std::exchange(mask, Value());
-  return point;
+  return place;
+}
+
+/// Makes `tileStart` the first values of the block's tile.
+void KernelEmitter::placeTile() {
+  SmallVector<int> outside;
+  SmallVector<int64_t> sizes;
+  for (int v : schedule.items)
+    if (!llvm::is_contained(schedule.inside, v)) {
+      outside.push_back(v);
+      sizes.push_back(
+          v == schedule.tiled
+              ? static_cast<int64_t>(llvm::divideCeil(sizeOf(v), tileSide))
+              : sizeOf(v));
+    }
+  sizes.push_back(schedule.numTilesOfVector(loops));
+  SmallVector<Value> digits = digitsOf(block, sizes);
+  tileStart = variables;
+  for (auto [v, digit] : llvm::zip(outside, digits))
+    tileStart[v] = v == schedule.tiled ? multiply(digit, tileSide) : digit;
+  tileStart[schedule.vector] = multiply(digits.back(), tileSide);
 }
 
 void KernelEmitter::emitTiles() {
@@ -31,75 +70,62 @@ void KernelEmitter::emitTiles() {
   for (LoadOp load : loops.getBlock().getOps<LoadOp>())
     if (schedule.isReadInTiles(load, dependences))
       loads.push_back(load);
-
-  // The first values of the tile.
-  SmallVector<int64_t> sizes;
-  for (int v : schedule.items)
-    sizes.push_back(v == schedule.tiled ? static_cast<int64_t>(llvm::divideCeil(
-                                              sizeOf(v), tileSide))
-                                        : sizeOf(v));
-  sizes.push_back(llvm::divideCeil(vectorSize(), tileSide));
-  SmallVector<Value> digits = digitsOf(block, sizes);
-  for (auto [v, digit] : llvm::zip(schedule.items, digits))
-    variables[v] = v == schedule.tiled ? multiply(digit, tileSide) : digit;
-  variables[schedule.vector] = multiply(digits.back(), tileSide);
-
-  // Each warp has some lines of the tile. Lines are one place longer than they
-  // need be, so that threads that read across them read different banks.
-  Value side = constant(tileSide), length = constant(tileSide + 1);
-  Value along = arith::RemUIOp::create(b, thread, side),
-        across = arith::DivUIOp::create(b, thread, side);
-  int64_t warps = schedule.threads / tileSide;
-  auto lineOf = [&](int64_t i) { return add(across, constant(i * warps)); };
+  placeTile();
+  // Lines of the tiled variable are one place longer than they need be, so that
+  // threads that read across them read different banks.
+  constexpr int64_t length = tileSide + 1;
+  int64_t inside = schedule.numInside(loops);
   SmallVector<Value> tiles;
   for (LoadOp load : loads)
-    tiles.push_back(
-        addSlots(memoryType(load.getType()), tileSide * (tileSide + 1)));
-  auto addressOf = [&](size_t i, Value ofVector, Value ofTiled) {
-    return emitAddress(
-        tiles[i], memoryType(loads[i].getType()),
-        add(arith::MulIOp::create(b, ofVector, length), ofTiled));
+    tiles.push_back(addSlots(memoryType(load.getType()), inside * length));
+  auto addressOf = [&](size_t tile, const TilePlace &place) {
+    return emitAddress(tiles[tile], memoryType(loads[tile].getType()),
+                       add(multiply(place.ofInside, length), place.ofTiled));
   };
+  int64_t rounds = tileSide * inside / schedule.threads;
+  auto numberOf = [&](int64_t i) {
+    return i ? add(thread, constant(i * schedule.threads)) : thread;
+  };
+
   // All is read before it is written to shared memory, and from there before
   // results are.
-  SmallVector<Value> first = variables;
+  std::vector<TilePlace> places;
   SmallVector<SmallVector<Value>> read;
-  for (int64_t i = 0; i < tileSide / warps; ++i) {
-    variables = first;
-    Point point = placeInTile(lineOf(i), along);
-    variables = point.variables;
-    mask = point.mask;
-    inScope(point.scope, [&] {
+  for (int64_t i = 0; i < rounds; ++i) {
+    TilePlace &place =
+        places.emplace_back(placeInTile(numberOf(i), /*tiledFirst=*/true));
+    variables = place.point.variables;
+    mask = place.point.mask;
+    inScope(place.point.scope, [&] {
       read.push_back(llvm::map_to_vector(
           loads, [&](LoadOp load) { return toMemory(get(load)[0]); }));
     });
   }
-  for (auto [i, ofLine] : llvm::enumerate(read))
-    for (auto [t, value] : llvm::enumerate(ofLine))
-      LLVM::StoreOp::create(
-          b, value, addressOf(t, lineOf(static_cast<int64_t>(i)), along));
+  for (auto [place, ofPlace] : llvm::zip_equal(places, read))
+    for (auto [t, value] : llvm::enumerate(ofPlace))
+      LLVM::StoreOp::create(b, value, addressOf(t, place));
   barrier();
-  std::vector<Point> points;
+  places.clear();
   SmallVector<SmallVector<Lanes>> values;
-  for (int64_t i = 0; i < tileSide / warps; ++i) {
-    variables = first;
-    Point &point = points.emplace_back(placeInTile(along, lineOf(i)));
-    variables = point.variables;
-    mask = point.mask;
-    inScope(point.scope, [&] {
+  for (int64_t i = 0; i < rounds; ++i) {
+    TilePlace &place =
+        places.emplace_back(placeInTile(numberOf(i), /*tiledFirst=*/false));
+    variables = place.point.variables;
+    mask = place.point.mask;
+    inScope(place.point.scope, [&] {
       for (auto [t, load] : llvm::enumerate(loads))
-        point.scope[load] = {
+        place.point.scope[load] = {
             fromMemory(LLVM::LoadOp::create(b, memoryType(load.getType()),
-                                            addressOf(t, along, lineOf(i))),
+                                            addressOf(t, place)),
                        load.getType())};
       values.push_back(evaluate(fullStores));
     });
   }
-  for (auto [point, ofPoint] : llvm::zip_equal(points, values)) {
-    variables = point.variables;
+  for (auto [place, ofPlace] : llvm::zip_equal(places, values)) {
+    variables = place.point.variables;
     mask = Value();
-    ifThen(point.mask, [&, ofPoint = ArrayRef<Lanes>(ofPoint)] {
-      for (auto [op, value] : llvm::zip_equal(fullStores, ofPoint))
+    ifThen(place.point.mask, [&, ofPlace = ArrayRef<Lanes>(ofPlace)] {
+      for (auto [op, value] : llvm::zip_equal(fullStores, ofPlace))
         store(op, value);
     });
   }

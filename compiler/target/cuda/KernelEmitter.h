@@ -58,9 +58,14 @@ private:
 
   // Tiles.
   void emitTiles();
-  /// A place in the tile: the number in it of the vector variable's value, and
-  /// of the tiled one's.
-  Point placeInTile(mlir::Value ofVector, mlir::Value ofTiled);
+  /// A value of the tile: its number among those of the tiled variable, and
+  /// among those inside.
+  struct TilePlace {
+    mlir::Value ofTiled, ofInside;
+    Point point;
+  };
+  void placeTile();
+  TilePlace placeInTile(mlir::Value number, bool tiledFirst);
 
   // Rows and columns.
   mlir::Value maskAbove(mlir::Value number, int64_t count);
@@ -177,6 +182,8 @@ private:
   /// The number of this thread, or warp, among those that share an item.
   mlir::Value sharer;
   llvm::SmallVector<mlir::Value> variables;
+  /// The first values of the block's tile.
+  llvm::SmallVector<mlir::Value> tileStart;
   /// False for a vector that does not exist; null if it does.
   mlir::Value mask;
   llvm::SmallVector<Scope *> scopes;

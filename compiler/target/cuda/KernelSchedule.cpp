@@ -34,8 +34,8 @@ int64_t KernelSchedule::numBlocks(LoopsOp loops) const {
   case LoopKind::Map:
     if (tiled >= 0) {
       int64_t size = loops.getVariables()[tiled].size;
-      return numItems(loops) / size * llvm::divideCeil(size, tileSide) *
-             llvm::divideCeil(numVectors(loops), tileSide);
+      return numItems(loops) / product(loops, inside) / size *
+             llvm::divideCeil(size, tileSide) * numTilesOfVector(loops);
     }
     return llvm::divideCeil(numItems(loops) * numVectors(loops),
                             threads * vectors);
@@ -52,10 +52,20 @@ int64_t KernelSchedule::numBlocks(LoopsOp loops) const {
   llvm_unreachable("covered switch");
 }
 
+int64_t KernelSchedule::numInside(LoopsOp loops) const {
+  return inside.empty() ? tileSide : product(loops, inside) * numVectors(loops);
+}
+
+int64_t KernelSchedule::numTilesOfVector(LoopsOp loops) const {
+  return inside.empty() ? llvm::divideCeil(numVectors(loops), tileSide) : 1;
+}
+
 bool KernelSchedule::isReadInTiles(LoadOp load,
                                    const Dependences &dependences) const {
   ArrayRef<int64_t> c = load.getOffset().coefficients;
-  return tiled >= 0 && c[tiled] == 1 && c[vector] != 0 && c[vector] != 1 &&
+  // In windows also what is contiguous along the vector variable.
+  return tiled >= 0 && c[tiled] == 1 && c[vector] != 0 &&
+         (c[vector] != 1 || !inside.empty()) &&
          llvm::none_of(load.getIndices(), [&](Value index) {
            return dependences.dependsOn(index, tiled) ||
                   dependences.dependsOn(index, vector);
@@ -71,7 +81,7 @@ int64_t KernelSchedule::countSharedBytes(LoopsOp loops) const {
     Dependences dependences(loops);
     for (LoadOp load : loops.getBlock().getOps<LoadOp>())
       if (isReadInTiles(load, dependences))
-        add(load.getType(), tileSide * (tileSide + 1));
+        add(load.getType(), numInside(loops) * (tileSide + 1));
   }
   int64_t slots = kind == LoopKind::Column && sharing > 1 ? threads
                   : kind == LoopKind::Row && sharing > warpThreads
@@ -85,9 +95,10 @@ int64_t KernelSchedule::countSharedBytes(LoopsOp loops) const {
 ScheduleAttr KernelSchedule::write(LoopsOp loops) const {
   SmallVector<int64_t> written(items.begin(), items.end());
   SmallVector<int64_t> reduced(reductions.begin(), reductions.end());
+  SmallVector<int64_t> whole(inside.begin(), inside.end());
   return ScheduleAttr::get(loops.getContext(), kind, written, vector, lanes,
-                           vectors, tiled, reduced, threads, sharing, part,
-                           kept);
+                           vectors, tiled, whole, reduced, threads, sharing,
+                           part, kept);
 }
 
 FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops) {
@@ -101,6 +112,8 @@ FailureOr<KernelSchedule> KernelSchedule::read(LoopsOp loops) {
   schedule.lanes = written.getLanes();
   schedule.vectors = written.getVectors();
   schedule.tiled = static_cast<int>(written.getTiled());
+  schedule.inside.assign(written.getInside().begin(),
+                         written.getInside().end());
   schedule.reductions.assign(written.getReductions().begin(),
                              written.getReductions().end());
   schedule.threads = written.getThreads();
@@ -188,15 +201,19 @@ LogicalResult KernelSchedule::verify(LoopsOp loops) const {
            << vectors << " vectors, parts of " << part << " and keeps " << kept
            << ", which a " << stringifyLoopKind(kind)
            << " of such sizes cannot have";
-  bool isTiled = tiled != -1;
-  if (isTiled &&
-      (kind != LoopKind::Map || vector < 0 || lanes != 1 || vectors != 1 ||
-       !llvm::is_contained(items, tiled) || tileSide * tileSide % threads != 0))
+  bool isTiled = tiled != -1 || !inside.empty();
+  bool areItems = llvm::all_of(inside, [&](int v) {
+    return v != tiled && llvm::is_contained(items, v) &&
+           llvm::count(inside, v) == 1;
+  });
+  if (isTiled && (kind != LoopKind::Map || vector < 0 || lanes != 1 ||
+                  vectors != 1 || !llvm::is_contained(items, tiled) ||
+                  !areItems || tileSide * numInside(loops) % threads != 0))
     return loops.emitOpError("[7] has tiles of variable ")
            << tiled << " in blocks of " << threads << " threads with " << lanes
            << " lanes and " << vectors
-           << " vectors: it is one of a map's items, and a thread has whole "
-              "values of a tile of 1,024";
+           << " vectors: it is one of a map's items, as those inside of it "
+              "are, and a thread has whole values of a tile";
   if (int64_t bytes = countSharedBytes(loops); bytes > mostSharedBytes)
     return loops.emitOpError("[8] needs ")
            << bytes << " bytes of shared memory; a block has "

@@ -38,6 +38,8 @@ struct KernelSchedule {
   int64_t vectors = 1;
   /// Map: the item along which some loads are contiguous; -1 if there is none.
   int tiled = -1;
+  /// Items that are whole in each tile, as the vector variable then is.
+  llvm::SmallVector<int> inside;
   /// Reduced variables that are not the vector variable, outermost first.
   llvm::SmallVector<int> reductions;
   int64_t threads = 0;
@@ -52,6 +54,10 @@ struct KernelSchedule {
   /// Row: the vectors that the threads of one point share. Column: the points
   /// of the reductions.
   int64_t numShared(LoopsOp loops) const;
+  /// The points of a tile beside those of the tiled variable.
+  int64_t numInside(LoopsOp loops) const;
+  /// The number of tiles along the vector variable.
+  int64_t numTilesOfVector(LoopsOp loops) const;
   /// The bytes of shared memory of a block.
   int64_t countSharedBytes(LoopsOp loops) const;
   /// Returns true if a load is read along the tiled variable.
@@ -75,8 +81,9 @@ struct KernelSchedule {
   ///    or all threads, and `threads` / 32 in a column.
   /// 6. Maps alone have several vectors, columns parts, and rows keep their
   ///    values, all of them.
-  /// 7. A tiled variable is one of a map's items, a thread then has one value
-  ///    of a vector, and the threads are a whole part of a tile.
+  /// 7. A tiled variable is one of a map's items, and those inside of it are
+  ///    others; a thread then has one value of a vector, and the threads are a
+  ///    whole part of a tile.
   /// 8. A block has at most 48 KB of shared memory.
   /// Emits an error with the number of the rule.
   mlir::LogicalResult verify(LoopsOp loops) const;

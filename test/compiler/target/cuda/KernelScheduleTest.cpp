@@ -86,6 +86,19 @@ protected:
                  schedule);
   }
 
+  /// Windows of 3 x 3 places, with the channels of each place together.
+  LoopsOp windows(const std::string &schedule = "") {
+    std::string from = "tensor<4x10x10x40xf32>",
+                to = "tensor<4x8x8x40x3x3xf32>";
+    return parse("4, 8, 8, 40, 3, 3", from, to,
+                 "%0 = kernel.load %x[d0 * 4000 + d1 * 400 + d2 * 40 + d3 + d4 "
+                 "* 400 + d5 * 40] : " +
+                     from +
+                     "\nkernel.store %0 to 0[d0 * 23040 + d1 * 2880 + d2 * 360 "
+                     "+ d3 * 9 + d4 * 3 + d5] : f32",
+                 schedule);
+  }
+
   static std::string chosen(LoopsOp loops) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -161,6 +174,16 @@ TEST_F(CudaSchedules, WhatLiesAcrossIsReadInTiles) {
             "#cuda.schedule<map, items = [0], vector = 1, threads = 256>");
 }
 
+TEST_F(CudaSchedules, WindowsAreReadAlongTheirChannels) {
+  EXPECT_EQ(chosen(windows()),
+            "#cuda.schedule<map, items = [0, 1, 2, 3, 4], vector = 5, tiled = "
+            "3, inside = [4], threads = 288>");
+  // Two tiles of channels, for each place.
+  LoopsOp loops = windows();
+  EXPECT_EQ(scheduleLoops(loops).numBlocks(loops), 4 * 8 * 8 * 2);
+  EXPECT_EQ(scheduleLoops(loops).countSharedBytes(loops), 9 * 33 * 4);
+}
+
 TEST_F(CudaSchedules, ABlockHasAtMost48KBOfSharedMemory) {
   std::string body = "%0 = kernel.load %x[d0 * 32 + d1] : tensor<64x32xf32>\n"
                      "%s0 = kernel.reduce sum %0 : f32\n";
@@ -190,6 +213,7 @@ TEST_F(CudaSchedules, AreReadAsTheyAreWritten) {
   check(column(5, 7));
   check(map(9, "f32"));
   check(transpose(70, 100));
+  check(windows());
 }
 
 TEST_F(CudaSchedules, AreRefusedWhereTheyAreMissing) {
@@ -251,6 +275,20 @@ constexpr Wrong wrongs[] = {
      "map, items = [0], vector = 1, vectors = 2, tiled = 0, threads = 256"},
     {"tilesInPieces", "[7]", "transpose",
      "map, items = [0], vector = 1, tiled = 0, threads = 96"},
+    {"insideTwice", "[7]", "windows",
+     "map, items = [0, 1, 2, 3, 4], vector = 5, tiled = 3, inside = [4, 4], "
+     "threads = 32"},
+    {"insideOfItself", "[7]", "windows",
+     "map, items = [0, 1, 2, 3, 4], vector = 5, tiled = 3, inside = [3], "
+     "threads = 32"},
+    {"insideIsTheVector", "[7]", "windows",
+     "map, items = [0, 1, 2, 3, 4], vector = 5, tiled = 3, inside = [5], "
+     "threads = 32"},
+    {"insideOfNothing", "[7]", "windows",
+     "map, items = [0, 1, 2, 3, 4], vector = 5, inside = [4], threads = 32"},
+    {"windowsInPieces", "[7]", "windows",
+     "map, items = [0, 1, 2, 3, 4], vector = 5, tiled = 3, inside = [4], "
+     "threads = 256"},
     {"tilesOfARow", "[7]", "row",
      "row, items = [0], vector = 1, tiled = 0, threads = 32"},
     {"tilesOfNoVector", "[7]", "map",
@@ -267,6 +305,7 @@ TEST_P(WrongCudaSchedules, AreRefused) {
   StringRef kind = wrong.kind;
   LoopsOp loops = kind == "map"         ? map(64, "f32", wrong.schedule)
                   : kind == "transpose" ? transpose(40, 40, wrong.schedule)
+                  : kind == "windows"   ? windows(wrong.schedule)
                   : kind == "row"       ? row(8, 40, wrong.schedule)
                                         : column(8, 40, wrong.schedule);
   EXPECT_NE(refusal(loops).find(wrong.rule), std::string::npos)
