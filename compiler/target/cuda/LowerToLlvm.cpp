@@ -19,6 +19,9 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -84,6 +87,39 @@ createTargetMachine(StringRef architecture) {
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
+/// Splits loads of joined lanes of which some are not needed, which are loads
+/// under a constant mask, so that what reads the module sees each load. LLVM
+/// joins them again when it selects instructions.
+static void splitMaskedLoads(llvm::Module &module) {
+  SmallVector<llvm::IntrinsicInst *> loads;
+  for (llvm::Function &function : module)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = dyn_cast<llvm::IntrinsicInst>(&instruction);
+          call && call->getIntrinsicID() == llvm::Intrinsic::masked_load &&
+          isa<llvm::Constant>(call->getArgOperand(1)))
+        loads.push_back(call);
+  for (llvm::IntrinsicInst *load : loads) {
+    llvm::IRBuilder<> builder(load);
+    auto *type = cast<llvm::FixedVectorType>(load->getType());
+    auto *mask = cast<llvm::Constant>(load->getArgOperand(1));
+    llvm::Type *element = type->getElementType();
+    uint64_t bytes = element->getPrimitiveSizeInBits() / 8;
+    llvm::Align alignment = load->getParamAlign(0).valueOrOne();
+    llvm::Value *result = load->getArgOperand(2);
+    for (unsigned lane = 0; lane < type->getNumElements(); ++lane) {
+      if (mask->getAggregateElement(lane)->isNullValue())
+        continue;
+      llvm::Value *value = builder.CreateAlignedLoad(
+          element,
+          builder.CreateConstGEP1_64(element, load->getArgOperand(0), lane),
+          llvm::commonAlignment(alignment, lane * bytes));
+      result = builder.CreateInsertElement(result, value, lane);
+    }
+    load->replaceAllUsesWith(result);
+    load->eraseFromParent();
+  }
+}
+
 /// Optimises for GPUs from the oldest architecture on.
 static void optimize(llvm::Module &module) {
   std::unique_ptr<llvm::TargetMachine> target =
@@ -111,6 +147,7 @@ static void optimize(llvm::Module &module) {
   llvm::ModulePassManager passes;
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(last)));
   passes.run(module, modules);
+  splitMaskedLoads(module);
 }
 
 /// The alignment that all launches of a kernel give its buffers, in bytes: at
