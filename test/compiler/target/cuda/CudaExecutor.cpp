@@ -61,6 +61,7 @@ public:
   }
   bool flushesDenormals(rank::KernelOp kernel) const override;
   std::string getKind(kernel::LoopsOp loops) const override;
+  void vary(kernel::LoopsOp loops, test::Random &random) const override;
   std::string compile(ModuleOp module) override;
   std::string check(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
                     ArrayRef<Bytes> expected, uint64_t seed) override;
@@ -99,6 +100,45 @@ bool CudaExecutor::flushesDenormals(rank::KernelOp kernel) const {
 std::string CudaExecutor::getKind(kernel::LoopsOp loops) const {
   auto schedule = dyn_cast_or_null<cuda::ScheduleAttr>(loops.getScheduleAttr());
   return schedule ? cuda::stringifyLoopKind(schedule.getKind()).str() : "";
+}
+
+void CudaExecutor::vary(kernel::LoopsOp loops, test::Random &random) const {
+  FailureOr<cuda::KernelSchedule> read = cuda::KernelSchedule::read(loops);
+  if (failed(read))
+    return;
+  cuda::KernelSchedule schedule = *read;
+  using cuda::LoopKind;
+  int64_t size =
+      schedule.vector < 0 ? 1 : loops.getVariables()[schedule.vector].size;
+  if (schedule.kind != LoopKind::Column && schedule.vector >= 0)
+    schedule.lanes = random.pick({1, 2, 4, 8});
+  while (schedule.kind != LoopKind::Map && size % schedule.lanes != 0)
+    schedule.lanes /= 2;
+  switch (schedule.kind) {
+  case LoopKind::Map:
+    schedule.threads = random.pick({32, 64, 96, 256});
+    if (schedule.vector >= 0)
+      schedule.vectors = random.between(1, 4);
+    break;
+  case LoopKind::Row: {
+    schedule.threads = random.pick({32, 64, 96, 128, 192, 512});
+    schedule.sharing =
+        random.pick<int64_t>({1, 2, 8, 32, schedule.threads, schedule.threads});
+    auto vectors = static_cast<int64_t>(
+        llvm::divideCeil(schedule.numShared(loops), schedule.sharing));
+    schedule.kept = vectors <= 8 && random.chance(60) ? vectors : 0;
+    break;
+  }
+  case LoopKind::Column:
+    schedule.sharing = random.pick({1, 2, 3, 5, 8, 16});
+    schedule.threads = schedule.sharing * twin::warpSize;
+    schedule.part = random.pick({0, 0, 2, 7});
+    break;
+  case LoopKind::Scatter:
+    schedule.threads = random.pick({32, 64, 96, 128});
+    break;
+  }
+  loops.setScheduleAttr(schedule.write(loops));
 }
 
 std::string CudaExecutor::compile(ModuleOp module) {
@@ -192,10 +232,13 @@ std::string CudaExecutor::run(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
     return report.error().message;
   if (!report->findings.empty())
     return report->print();
-  twin::Traffic &sum = traffic[getKind(loops)];
-  sum.accesses += report->traffic.accesses;
-  sum.sectors += report->traffic.sectors;
-  sum.idealSectors += report->traffic.idealSectors;
+  // What other schedules move is not the target's choice.
+  if (cuda::scheduleLoops(loops).write(loops) == loops.getScheduleAttr()) {
+    twin::Traffic &sum = traffic[getKind(loops)];
+    sum.accesses += report->traffic.accesses;
+    sum.sectors += report->traffic.sectors;
+    sum.idealSectors += report->traffic.idealSectors;
+  }
   for (auto [r, result] : llvm::enumerate(expected)) {
     Bytes found(places[r], places[r] + result.size());
     if (std::string difference = findDifference(

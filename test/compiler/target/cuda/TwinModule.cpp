@@ -3,22 +3,15 @@
 #include "test/compiler/target/cuda/TwinModule.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "test/compiler/target/cuda/TwinCalls.h"
 #include "test/compiler/target/cuda/TwinMachine.h"
+#include "test/compiler/target/cuda/TwinRewriter.h"
 #include "test/compiler/target/schedule/Denormals.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/ExecutionEngine/Orc/ExecutionUtils.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/InstIterator.h"
-#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
-#include "llvm/Support/Regex.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -28,9 +21,6 @@ using namespace polyrank::twin;
 
 /// NVPTX's number of shared memory.
 static constexpr unsigned sharedSpace = 3;
-/// The most bytes that a thread accesses at once.
-static constexpr uint64_t mostBytes = 16;
-
 bool Report::has(Fault fault) const {
   return any_of(findings,
                 [&](const Finding &finding) { return finding.fault == fault; });
@@ -43,8 +33,6 @@ std::string Report::print() const {
   return text;
 }
 
-// Rewriting
-
 namespace {
 /// Shared memory of a module.
 struct Shared {
@@ -52,201 +40,14 @@ struct Shared {
   std::unique_ptr<char[]> data;
   size_t size;
 };
-
-/// Turns a GPU's module into one of functions for this CPU.
-class Rewriter {
-public:
-  explicit Rewriter(llvm::Module &module) : module(module) {}
-
-  /// Returns what cannot be rewritten; empty if nothing.
-  std::string run();
-  /// Symbols that the code needs, with their addresses.
-  std::vector<std::pair<std::string, void *>> symbols;
-  /// The kernels, and the number of their parameters.
-  StringMap<size_t> kernels;
-
-private:
-  void addAccess(Instruction &instruction, Value *address, Type *type,
-                 Align alignment, bool isWrite);
-  std::string rewriteCall(CallInst &call);
-  void addEntry(Function &kernel);
-  FunctionCallee declare(StringRef name, FunctionType *type, void *function) {
-    symbols.push_back({name.str(), function});
-    return module.getOrInsertFunction(name, type);
-  }
-  ConstantInt *makeNumber(uint64_t value) {
-    return ConstantInt::get(Type::getInt32Ty(module.getContext()), value);
-  }
-
-  llvm::Module &module;
-  FunctionCallee read, write;
-  /// Each access and each call has a number.
-  unsigned nextSite = 0;
-};
 } // namespace
-
-/// Memory of the thread itself, and constants: no other thread writes them.
-static bool isPrivate(const Value *address) {
-  const Value *object = getUnderlyingObject(address, /*MaxLookup=*/0);
-  auto *global = dyn_cast<GlobalVariable>(object);
-  return isa<AllocaInst>(object) || (global && global->isConstant());
-}
-
-/// Puts calls before an access. PTX has no access of more than 16 bytes, nor
-/// one of a vector that is aligned less than it is large: LLVM's backend splits
-/// it.
-void Rewriter::addAccess(Instruction &instruction, Value *address, Type *type,
-                         Align alignment, bool isWrite) {
-  if (isPrivate(address))
-    return;
-  uint64_t size = module.getDataLayout().getTypeStoreSize(type);
-  uint64_t piece = std::min({size & -size, alignment.value(), mostBytes});
-  IRBuilder<> builder(&instruction);
-  for (uint64_t at = 0; at < size; at += piece)
-    builder.CreateCall(
-        isWrite ? write : read,
-        {builder.CreateConstGEP1_64(builder.getInt8Ty(), address, at),
-         makeNumber(piece), makeNumber(piece), makeNumber(nextSite++)});
-}
-
-/// Intrinsics that a CPU computes as a GPU does, and hints.
-static bool isArithmetic(const CallInst &call) {
-  auto *intrinsic = dyn_cast<IntrinsicInst>(&call);
-  return intrinsic &&
-         (!call.mayReadOrWriteMemory() || intrinsic->isAssumeLikeIntrinsic());
-}
-
-std::string Rewriter::rewriteCall(CallInst &call) {
-  Function *callee = call.getCalledFunction();
-  if (!callee)
-    return "calls a function by its address";
-  StringRef name = callee->getName();
-  if (!name.starts_with("llvm.nvvm."))
-    return isArithmetic(call) || !callee->isDeclaration()
-               ? ""
-               : "calls " + name.str() + ", which the twin cannot see into";
-  const TwinCall *known = findCall(name.str().c_str());
-  if (!known)
-    return "calls " + name.str() + ", for which the twin has no function";
-  IRBuilder<> builder(&call);
-  SmallVector<Value *> arguments;
-  SmallVector<Type *> types;
-  auto isBoolean = [](Type *type) { return type->isIntegerTy(1); };
-  for (Value *argument : call.args())
-    arguments.push_back(isBoolean(argument->getType())
-                            ? builder.CreateZExt(argument, builder.getInt32Ty())
-                            : argument);
-  arguments.push_back(makeNumber(nextSite++));
-  for (Value *argument : arguments)
-    types.push_back(argument->getType());
-  Type *result =
-      isBoolean(call.getType()) ? builder.getInt32Ty() : call.getType();
-  FunctionCallee function = declare(
-      "twin." + name.drop_front(strlen("llvm.nvvm.")).str(),
-      FunctionType::get(result, types, /*isVarArg=*/false), known->function);
-  Value *value = builder.CreateCall(function, arguments);
-  if (isBoolean(call.getType()))
-    value = builder.CreateTrunc(value, call.getType());
-  call.replaceAllUsesWith(value);
-  call.eraseFromParent();
-  return "";
-}
-
-/// Adds a function that takes where the values of the parameters are.
-void Rewriter::addEntry(Function &kernel) {
-  IRBuilder<> builder(module.getContext());
-  Function *entry = Function::Create(
-      FunctionType::get(builder.getVoidTy(), {builder.getPtrTy()}, false),
-      Function::ExternalLinkage, "twin.run." + kernel.getName(), module);
-  builder.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
-  SmallVector<Value *> arguments;
-  for (Argument &parameter : kernel.args()) {
-    Value *place = builder.CreateLoad(
-        builder.getPtrTy(),
-        builder.CreateConstGEP1_64(builder.getPtrTy(), entry->getArg(0),
-                                   parameter.getArgNo()));
-    arguments.push_back(builder.CreateLoad(parameter.getType(), place));
-  }
-  builder.CreateCall(&kernel, arguments);
-  builder.CreateRetVoid();
-  kernels[kernel.getName()] = arguments.size();
-}
-
-std::string Rewriter::run() {
-  LLVMContext &context = module.getContext();
-  Type *number = Type::getInt32Ty(context);
-  auto *type = FunctionType::get(
-      Type::getVoidTy(context),
-      {PointerType::getUnqual(context), number, number, number}, false);
-  read = declare("twin.read", type, getReadFunction());
-  write = declare("twin.write", type, getWriteFunction());
-  SmallVector<Function *> functions;
-  for (Function &function : module) {
-    // The attributes are promises that hold on a GPU: its calls of other
-    // threads' work wait, and its kernels' memory is no other kernel's.
-    if (!function.isIntrinsic())
-      function.setAttributes(AttributeList());
-    if (!function.isDeclaration())
-      functions.push_back(&function);
-  }
-  for (Function *function : functions) {
-    for (Instruction &instruction :
-         make_early_inc_range(instructions(*function))) {
-      std::string problem;
-      // A misaligned access is a finding, and need not end the run.
-      if (auto *load = dyn_cast<LoadInst>(&instruction)) {
-        addAccess(instruction, load->getPointerOperand(), load->getType(),
-                  load->getAlign(), /*isWrite=*/false);
-        load->setAlignment(Align(1));
-      } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
-        addAccess(instruction, store->getPointerOperand(),
-                  store->getValueOperand()->getType(), store->getAlign(),
-                  /*isWrite=*/true);
-        store->setAlignment(Align(1));
-      } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(instruction))
-        problem = "has an atomic access, whose order is not determined";
-      else if (auto *call = dyn_cast<CallInst>(&instruction))
-        problem = rewriteCall(*call);
-      if (!problem.empty())
-        return "kernel " + function->getName().str() + " " + problem;
-    }
-    if (!function->hasLocalLinkage())
-      addEntry(*function);
-  }
-  return "";
-}
-
-/// The text of the module for one address space and no GPU.
-static std::string printWithoutSpaces(const llvm::Module &module) {
-  std::string text, result;
-  raw_string_ostream os(text);
-  module.print(os, nullptr);
-  SmallVector<StringRef> lines;
-  StringRef(text).split(lines, '\n');
-  Regex space(" ?addrspace\\([0-9]+\\)");
-  for (StringRef line : lines) {
-    if (line.starts_with("target "))
-      continue;
-    std::string changed = line.str();
-    auto replaceAll = [&](StringRef from, StringRef to) {
-      for (size_t at; (at = changed.find(from)) != std::string::npos;)
-        changed.replace(at, from.size(), to);
-    };
-    replaceAll("addrspacecast", "bitcast");
-    replaceAll("ptx_kernel ", "");
-    while (space.match(changed))
-      changed = space.sub("", changed);
-    result += changed + "\n";
-  }
-  return result;
-}
 
 // Compilation
 
 struct TwinModule::Code {
   std::unique_ptr<orc::LLJIT> jit;
   std::vector<Shared> shared;
-  StringMap<size_t> kernels;
+  TwinCode rewritten;
 };
 
 TwinModule::TwinModule(std::unique_ptr<Code> code) : code(std::move(code)) {}
@@ -292,7 +93,6 @@ TwinModule::create(const llvm::Module &original) {
   module->setDataLayout((*jit)->getDataLayout());
   module->setTargetTriple((*jit)->getTargetTriple());
 
-  Rewriter rewriter(*module);
   for (const GlobalVariable &global : original.globals()) {
     if (global.getAddressSpace() != sharedSpace)
       continue;
@@ -314,10 +114,11 @@ TwinModule::create(const llvm::Module &original) {
     twin->setLinkage(GlobalValue::ExternalLinkage);
     twin->setInitializer(nullptr);
     twin->setDSOLocal(false);
-    rewriter.symbols.push_back({shared.name, data});
+    code->rewritten.symbols.push_back({shared.name, data});
     code->shared.push_back(std::move(shared));
   }
-  if (std::string problem = rewriter.run(); !problem.empty())
+  if (std::string problem = rewriteModule(*module, code->rewritten);
+      !problem.empty())
     return fail(problem);
   std::string problem;
   raw_string_ostream os(problem);
@@ -325,7 +126,7 @@ TwinModule::create(const llvm::Module &original) {
     return fail("the twin is no valid code: " + problem);
 
   orc::SymbolMap symbols;
-  for (auto &[name, address] : rewriter.symbols)
+  for (auto &[name, address] : code->rewritten.symbols)
     symbols[(*jit)->mangleAndIntern(name)] = {
         orc::ExecutorAddr::fromPtr(address), JITSymbolFlags::Exported};
   auto &library = (*jit)->getMainJITDylib();
@@ -335,7 +136,6 @@ TwinModule::create(const llvm::Module &original) {
   if (llvm::Error error = (*jit)->addIRModule(orc::ThreadSafeModule(
           std::move(module), orc::ThreadSafeContext(std::move(context)))))
     return fail(toString(std::move(error)));
-  code->kernels = std::move(rewriter.kernels);
   code->jit = std::move(*jit);
   return std::unique_ptr<TwinModule>(new TwinModule(std::move(code)));
 }
@@ -344,8 +144,8 @@ TwinModule::create(const llvm::Module &original) {
 
 polyrank::Result<Report> TwinModule::run(const std::string &kernel,
                                          const Launch &launch) const {
-  auto known = code->kernels.find(kernel);
-  if (known == code->kernels.end())
+  auto known = code->rewritten.kernels.find(kernel);
+  if (known == code->rewritten.kernels.end())
     return polyrank::Error{"there is no kernel " + kernel};
   if (known->second != launch.parameters.size())
     return polyrank::Error{"kernel " + kernel + " has " +

@@ -31,6 +31,36 @@ done:
   EXPECT_EQ(y[3], x[7]);
 }
 
+/// Elements that a constant mask leaves out are not accessed.
+TEST_F(Twins, SeeTheElementsOfMaskedVectors) {
+  std::string text = kernelOf(R"ir(
+  %first = getelementptr float, ptr addrspace(1) %xt, i32 -1
+  %v = call <4 x float> @llvm.masked.load.v4f32.p1(ptr addrspace(1) align 4 %first, <4 x i1> <i1 false, i1 true, i1 true, i1 false>, <4 x float> zeroinitializer)
+  %one = extractelement <4 x float> %v, i32 1
+  %two = extractelement <4 x float> %v, i32 2
+  %sum = fadd float %one, %two
+  store float %sum, ptr addrspace(1) %yt, align 4
+  ret void
+)ir");
+  compile(text + "declare <4 x float> @llvm.masked.load.v4f32.p1(ptr "
+                 "addrspace(1), <4 x i1>, <4 x float>)\n");
+  x.resize(65, 100);
+  for (size_t size : {65, 64}) {
+    const void *pointers[] = {x.data(), y.data()};
+    Launch launch;
+    launch.threads = 64;
+    launch.parameters = {&pointers[0], &pointers[1]};
+    launch.buffers = {{"x", x.data(), size * 4, 4, /*isArgument=*/true},
+                      {"y", y.data(), 256, 4}};
+    auto report = twin->run("k", launch);
+    ASSERT_TRUE(bool(report)) << report.error().message;
+    EXPECT_EQ(report->has(Fault::OutOfBounds), size == 64) << report->print();
+    if (size == 65)
+      EXPECT_TRUE(report->findings.empty()) << report->print();
+  }
+  EXPECT_EQ(y[5], x[5] + x[6]);
+}
+
 TEST_F(Twins, ExchangeWhatLanesOfAWarpHave) {
   expectNone(R"ir(
   %v = load float, ptr addrspace(1) %xt, align 4

@@ -2,9 +2,9 @@
 
 #include "compiler/target/cpu/Cpu.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/cpu/KernelSchedule.h"
 #include "test/compiler/codegen/KernelImage.h"
 #include "test/compiler/target/schedule/Executor.h"
-#include "test/random/Random.h"
 
 using namespace mlir;
 using namespace polyrank;
@@ -34,6 +34,7 @@ public:
         dyn_cast_or_null<cpu::ScheduleAttr>(loops.getScheduleAttr());
     return schedule ? cpu::stringifyLoopKind(schedule.getKind()).str() : "";
   }
+  void vary(kernel::LoopsOp loops, test::Random &random) const override;
   std::string compile(ModuleOp module) override;
   std::string check(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
                     ArrayRef<Bytes> expected, uint64_t seed) override;
@@ -53,6 +54,23 @@ private:
 };
 
 } // namespace
+
+void CpuExecutor::vary(kernel::LoopsOp loops, test::Random &random) const {
+  FailureOr<cpu::KernelSchedule> read = cpu::KernelSchedule::read(loops);
+  if (failed(read))
+    return;
+  cpu::KernelSchedule schedule = *read;
+  using cpu::LoopKind;
+  if (schedule.kind != LoopKind::Scatter)
+    schedule.lanes = random.pick({4, 8, 16, 32, 64});
+  bool hasBlocks =
+      schedule.vectorVariable >= 0 &&
+      (schedule.kind == LoopKind::Map || schedule.kind == LoopKind::Column);
+  schedule.block = hasBlocks ? schedule.lanes * random.below(4) : 0;
+  if (schedule.kind == LoopKind::Column)
+    schedule.part = random.pick({0, 0, 2, 7, 16});
+  loops.setScheduleAttr(schedule.write(loops));
+}
 
 std::string CpuExecutor::compile(ModuleOp module) {
   image.reset();

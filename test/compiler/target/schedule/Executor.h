@@ -7,6 +7,7 @@
 
 #include "dialects/rank/Rank.h"
 #include "test/compiler/target/schedule/EvaluateSchedule.h"
+#include "test/random/Random.h"
 
 namespace polyrank::target {
 
@@ -25,6 +26,9 @@ public:
   virtual bool flushesDenormals(rank::KernelOp kernel) const = 0;
   /// The kind of the loops, as the schedule has it: map, row, column, scatter.
   virtual std::string getKind(kernel::LoopsOp loops) const = 0;
+  /// Gives loops another schedule of their kind. A target chooses only some of
+  /// the schedules that it can run, and large ones for large tensors alone.
+  virtual void vary(kernel::LoopsOp loops, test::Random &random) const = 0;
   /// Compiles the kernels of a module, which stays alive. Returns what is
   /// wrong; empty if nothing is.
   virtual std::string compile(mlir::ModuleOp module) = 0;

@@ -15,7 +15,6 @@
 #include "test/compiler/target/cuda/CudaExecutor.h"
 #include "test/compiler/target/schedule/Executor.h"
 #include "test/compiler/target/schedule/RandomKernels.h"
-#include "test/random/Random.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -147,6 +146,10 @@ void Comparison::run(MLIRContext &context, uint64_t seed) {
   if (!module)
     return fail(seed, "a pass fails");
   std::vector<rank::KernelOp> kernels = choose(*module, seed);
+  test::Random random(seed ^ 0x7363);
+  for (rank::KernelOp kernel : kernels)
+    if (random.chance(50))
+      executor.vary(*loopsOf(kernel), random);
   if (options.print) {
     module->print(llvm::outs(), OpPrintingFlags().useLocalScope());
     llvm::outs().flush();
