@@ -116,9 +116,22 @@ void CudaExecutor::vary(kernel::LoopsOp loops, test::Random &random) const {
     schedule.lanes /= 2;
   switch (schedule.kind) {
   case LoopKind::Map:
+    schedule.tiled = -1;
+    schedule.inside.clear();
     schedule.threads = random.pick({32, 64, 96, 256});
-    if (schedule.vector >= 0)
+    if (schedule.vector < 0)
+      break;
+    if (!schedule.items.empty() && random.chance(50)) {
+      // Tiles of any item, with or without another one inside.
+      schedule.lanes = schedule.vectors = 1;
+      schedule.tiled = random.pick(schedule.items);
+      int within = random.pick(schedule.items);
+      if (within != schedule.tiled)
+        schedule.inside.push_back(within);
+      schedule.threads = schedule.inside.empty() ? 256 : 32;
+    } else {
       schedule.vectors = random.between(1, 4);
+    }
     break;
   case LoopKind::Row: {
     schedule.threads = random.pick({32, 64, 96, 128, 192, 512});
@@ -138,7 +151,11 @@ void CudaExecutor::vary(kernel::LoopsOp loops, test::Random &random) const {
     schedule.threads = random.pick({32, 64, 96, 128});
     break;
   }
-  loops.setScheduleAttr(schedule.write(loops));
+  // Tiles of large windows do not fit in shared memory.
+  ScopedDiagnosticHandler quiet(loops.getContext(),
+                                [](Diagnostic &) { return success(); });
+  if (succeeded(schedule.verify(loops)))
+    loops.setScheduleAttr(schedule.write(loops));
 }
 
 std::string CudaExecutor::compile(ModuleOp module) {
