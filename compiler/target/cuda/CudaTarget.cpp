@@ -24,6 +24,9 @@ static constexpr int64_t bufferAlignment = 256;
 /// more sums run out of registers.
 static constexpr size_t mostValues = 128, valuesOfFunction = 12,
                         mostReductions = 4;
+/// What a thread loads before it computes is in registers, of which it has 255
+/// of four bytes, and a multiprocessor 65,536 for all its threads.
+static constexpr int64_t mostLoadedBytes = 256;
 /// Ops of one kernel are at most this far apart, so that fusion does not keep
 /// values in memory for long.
 static constexpr int64_t fusionDistance = 256;
@@ -66,7 +69,7 @@ struct CudaTarget
 struct CudaMeasure : target::KernelMeasure {
   size_t values = 0, reductions = 0;
   double sectors;
-  int64_t threads, sharedBytes;
+  int64_t threads, sharedBytes, loadedBytes;
 
   explicit CudaMeasure(LoopsOp loops) {
     for (Operation &op : loops.getBlock()) {
@@ -79,6 +82,7 @@ struct CudaMeasure : target::KernelMeasure {
     sectors = countSectors(loops, schedule);
     threads = schedule.numBlocks(loops) * schedule.threads;
     sharedBytes = schedule.countSharedBytes(loops);
+    loadedBytes = countRequests(loops, schedule).loadedAtOnce;
   }
 };
 
@@ -98,6 +102,7 @@ struct CudaKernels
     const auto &second = static_cast<const CudaMeasure &>(ofSecond);
     if (merged.values > mostValues || merged.reductions > mostReductions ||
         merged.sharedBytes > mostSharedBytes ||
+        merged.loadedBytes > mostLoadedBytes ||
         merged.sectors > 1.01 * (first.sectors + second.sectors))
       return false;
     // What follows a sum of few rows has threads of its own.
