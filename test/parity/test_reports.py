@@ -119,6 +119,18 @@ def test_inspect(compiled):
     assert memory["peak"]["bytes"] <= memory["lower_bound"]
 
 
+def test_inspect_says_how_a_gpu_runs_kernels(exported, tmp_path):
+    made = report("compile", exported("mlp"), "-o", tmp_path / "plan", "--mesh", "data=2", *LOSS, "--target", "cuda",
+                  "--ptxas", "none", "--json", "--why")
+    check("compile", made, empty=["replicated"])
+    kernels = made["plan"]["kernels"]
+    assert {"map", "row", "column"} == {kernel["kind"] for kernel in kernels}
+    for kernel in kernels:
+        assert kernel["threads"] % 32 == 0 and kernel["blocks"] >= 1 and kernel["requested_bytes"] >= kernel["bytes"]
+        (code,) = kernel["code"]
+        assert (code["machine"], code["format"], code["registers"]) == ("sm_80", "ptx", 0)
+
+
 def test_memory_is_told_by_module_and_phase(exported, tmp_path):
     """The peak of a training is at the turn from forward to backward, where the blocks' activations are held."""
     plan = tmp_path / "plan"
