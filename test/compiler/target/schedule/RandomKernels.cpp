@@ -29,13 +29,17 @@ static constexpr int64_t batches[] = {1, 2, 3, 5, 17, 33, 600, 1031};
 /// Bounds serve to compare results with a tolerance; here bits are compared.
 static const test::Sizes largeSizes{dims, batches, 12000, HUGE_VAL};
 
-/// Of every two programs one has little but sums: of long columns, and of rows
-/// that are scattered. No program has products in groups, for which not every
-/// target has a call.
+/// A third of the programs have little but sums: of long columns, and of rows
+/// that are scattered. Another third mostly move elements, so that loops are
+/// several, in orders of their own. No program has products in groups, for
+/// which not every target has a call.
 static SmallVector<StringRef> drawOps(Random &random) {
-  if (random.chance(50))
+  if (random.chance(33))
     return {"reduce", "scatter_add", "gather", "mul",
             "add",    "layer_norm",  "cos",    "softmax"};
+  if (random.chance(50))
+    return {"transpose", "slice", "pad", "concat", "unfold",
+            "broadcast", "add",   "neg", "reduce"};
   SmallVector<StringRef> ops;
   for (const test::OpEntry &entry : test::opTable())
     if (!StringRef(entry.op).starts_with("grouped"))

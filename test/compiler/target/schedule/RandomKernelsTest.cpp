@@ -5,6 +5,7 @@
 //                        one program that failed; prints its kernels
 //   random-kernels-test --gtest_filter=*Cpu*      those of one target
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -118,6 +119,10 @@ std::vector<rank::KernelOp> Comparison::choose(ModuleOp module, uint64_t seed) {
   test::Random random(seed);
   for (size_t i = all.size(); i > 1; --i)
     std::swap(all[i - 1], all[random.below(i)]);
+  // Maps of one loop, as elementwise ops are, come last.
+  std::stable_partition(all.begin(), all.end(), [](rank::KernelOp kernel) {
+    return (*loopsOf(kernel)).getVariables().size() > 1;
+  });
   llvm::StringMap<int64_t> kinds;
   for (rank::KernelOp kernel : all) {
     kernel::LoopsOp loops = *loopsOf(kernel);
