@@ -162,6 +162,12 @@ define ptx_kernel void @k() {
 })ir",
           "calls other, which the twin cannot see into");
   compile(std::string(prelude) + R"ir(
+define ptx_kernel void @k(ptr %f) {
+  call void %f()
+  ret void
+})ir",
+          "calls a function by its address");
+  compile(std::string(prelude) + R"ir(
 declare i32 @llvm.nvvm.read.ptx.sreg.clock()
 define ptx_kernel void @k(ptr addrspace(1) %x) {
   %c = call i32 @llvm.nvvm.read.ptx.sreg.clock()
