@@ -77,7 +77,8 @@ private:
     bool flushesDenormals;
   };
   std::string run(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
-                  ArrayRef<Bytes> expected, uint64_t seed, bool inPlace);
+                  ArrayRef<Bytes> expected, uint64_t seed, bool inPlace,
+                  bool countsTraffic);
 
   llvm::StringMap<Compiled> kernels;
   /// By kind.
@@ -187,7 +188,7 @@ std::string CudaExecutor::compile(ModuleOp module) {
 
 std::string CudaExecutor::run(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
                               ArrayRef<Bytes> expected, uint64_t seed,
-                              bool inPlace) {
+                              bool inPlace, bool countsTraffic) {
   const Compiled &compiled = kernels.find(kernel.getSymName())->second;
   kernel::LoopsOp loops = *loopsOf(kernel);
   auto elementOf = [](Type type) {
@@ -243,6 +244,7 @@ std::string CudaExecutor::run(rank::KernelOp kernel, ArrayRef<Bytes> arguments,
   launch.blocks = compiled.blocks;
   launch.threads = compiled.threads;
   launch.seed = seed;
+  launch.countsTraffic = countsTraffic;
   launch.flushesDenormals = flushesDenormals(kernel);
   auto report = compiled.twin->run(compiled.symbol, launch);
   if (!report)
@@ -271,7 +273,8 @@ std::string CudaExecutor::check(rank::KernelOp kernel,
                                 ArrayRef<Bytes> expected, uint64_t seed) {
   for (uint64_t order = 0; order < numOrders; ++order) {
     bool inPlace = order % 3 == 2;
-    std::string error = run(kernel, arguments, expected, seed + order, inPlace);
+    std::string error = run(kernel, arguments, expected, seed + order, inPlace,
+                            /*countsTraffic=*/order == 0);
     if (!error.empty())
       return std::string(inPlace ? "in place: " : "") + error;
   }

@@ -11,7 +11,8 @@ using namespace polyrank::twin;
 /// Bytes that the memory moves at once.
 static constexpr uintptr_t sectorSize = 32;
 
-Memory::Memory(std::vector<Buffer> buffers) {
+Memory::Memory(std::vector<Buffer> buffers, bool countsTraffic)
+    : countsTraffic(countsTraffic) {
   for (Buffer &buffer : buffers) {
     Region &region = regions.emplace_back();
     size_t size = buffer.size;
@@ -107,7 +108,7 @@ bool Memory::access(const Moment &now, void *pointer, unsigned size,
                    ", which nobody has written");
   }
   checkRaces(*region, now, offset, size, isWrite);
-  if (!region->buffer.isShared) {
+  if (countsTraffic && !region->buffer.isShared) {
     if (static_cast<size_t>(now.warp()) >= logs.size())
       logs.resize(now.warp() + 1);
     if (static_cast<size_t>(now.thread) >= turns.size())

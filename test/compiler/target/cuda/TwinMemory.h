@@ -66,7 +66,7 @@ struct Traffic {
 
 class Memory {
 public:
-  explicit Memory(std::vector<Buffer> buffers);
+  explicit Memory(std::vector<Buffer> buffers, bool countsTraffic = true);
 
   /// Begins a block: shared memory is NaN, and nobody has written it.
   void beginBlock();
@@ -120,6 +120,7 @@ private:
   /// and site: how many there were.
   std::vector<std::vector<Logged>> logs;
   std::vector<std::vector<unsigned>> turns;
+  bool countsTraffic;
   Traffic traffic;
   std::map<std::string, Finding> findings;
 };

@@ -174,7 +174,7 @@ polyrank::Result<Report> TwinModule::run(const std::string &kernel,
     buffer.size = shared.size;
     buffer.isShared = true;
   }
-  Memory memory(std::move(buffers));
+  Memory memory(std::move(buffers), launch.countsTraffic);
   Machine machine(memory, launch.blocks, launch.threads, launch.seed);
   target::Denormals denormals(launch.flushesDenormals);
   machine.run([&] { function(launch.parameters.data()); });

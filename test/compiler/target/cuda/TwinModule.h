@@ -34,6 +34,8 @@ struct Launch {
   /// demands. In a twin those of f64 are then zero too, which a GPU never does:
   /// kernels of f64 are run without.
   bool flushesDenormals = false;
+  /// The traffic does not depend on the order: one run may count it for all.
+  bool countsTraffic = true;
 };
 
 struct Report {
