@@ -35,7 +35,7 @@ if lit_config.params.get("target") == "grid":
     config.test_exec_root = os.path.join(config.test_exec_root, "grid")
     config.environment["PATH"] = os.pathsep.join([config.test_exec_root, config.environment["PATH"]])
     config.excludes = [
-        "cpu",
+        "cpu", "cuda",
         # Which ops are one kernel, and how long sums are cut.
         "dead-results.mlir", "form-kernels.mlir", "long-sums.mlir", "scatter-into.mlir",
         # Kernel schedules; which matrices of a loop are transposed; which GEMMs and attentions there are.

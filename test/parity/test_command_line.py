@@ -62,7 +62,7 @@ def refuse(name, *args):
     ((*LOSS, "--cpu", "skylak"), "nearest: 'skylake'"),
     ((*LOSS, "--target", "cpu:z80"), "--target: LLVM knows no CPU named 'z80'"),
     ((*LOSS, "--target", "abacus"), "--target: there is no target 'abacus'; there are: cpu"),
-    ((*LOSS, "--target", "cpuu:native"), "there are: cpu; nearest: 'cpu'"),
+    ((*LOSS, "--target", "cpuu:native"), "there are: cpu, cuda; nearest: 'cpu'"),
     ((*LOSS, "--target", "cpu:x86-64-v4", "--cpu", "x86-64-v3"), "--target cpu:x86-64-v4 and --cpu x86-64-v3 name two targets: "
      "--cpu x86-64-v3 is short for --target cpu:x86-64-v3; give one"),
     ((*LOSS, "--target", "cpu:x86-64-v3", "--cpu", "native"), "and --cpu native name two targets"),

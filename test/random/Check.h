@@ -54,6 +54,10 @@ public:
   std::function<bool(mlir::ModuleOp, int start)> onPart;
   /// Only draws layouts and counts their coverage, without evaluation.
   bool onlyDraws = false;
+  /// The target is GPUs. They have no call of attention, so it is always
+  /// computed in parts; and arenas are not evaluated, each of which has a
+  /// workspace of 32 MiB for products.
+  bool isForGpus = false;
   /// Counts the contents of partitioned modules, if set.
   Coverage *coverage = nullptr;
   /// Called with each module with assigned buffers, its partitioned one, and

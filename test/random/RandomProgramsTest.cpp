@@ -10,6 +10,8 @@
 //   random-programs-test --target grid
 //                        lowered for the tests' second target; there are no
 //                        real processes of it
+//   random-programs-test --target cuda
+//                        lowered for GPUs, and their kernels assembled
 
 #include <chrono>
 #include <csignal>
@@ -17,7 +19,9 @@
 #include <cstring>
 #include <unistd.h>
 
+#include "compiler/target/Target.h"
 #include "compiler/target/cpu/CpuTarget.h"
+#include "compiler/target/cuda/CudaTarget.h"
 #include "dialects/Register.h"
 #include "test/compiler/target/grid/Grid.h"
 #include "test/random/Mutations.h"
@@ -75,14 +79,46 @@ Options parse(int argc, char **argv) {
       std::exit(1);
     }
   }
-  if (options.target == "grid") {
+  if (options.target == "grid" || options.target == "cuda") {
     options.processes = 0;
   } else if (options.target != "cpu") {
-    std::fprintf(stderr, "no target '%s': cpu or grid\n",
+    std::fprintf(stderr, "no target '%s': cpu, grid or cuda\n",
                  options.target.c_str());
     std::exit(1);
   }
   return options;
+}
+
+/// Makes GPUs the target of modules that name none.
+void registerGpus(DialectRegistry &registry) {
+  cuda::registerTarget(registry);
+  registry.addExtension(+[](MLIRContext *context, rank::RankDialect *rank) {
+    rank->setDefaultTarget(
+        cuda::parseTarget(*context, "sm_80,sm_90a,sm_100a,sm_120"));
+  });
+}
+
+/// Compiles the kernels of a program for GPUs; with machine code where CUDA's
+/// assembler is there. Returns what is wrong ("" if nothing).
+std::string compileForGpus(ModuleOp module) {
+  // So many that an SM holds three of four warps that it has room for.
+  constexpr int64_t mostRegisters = 80;
+  auto target = target::getKernelTarget(module);
+  if (failed(target))
+    return "there is no target of kernels";
+  auto compiled = target->compileKernels(module, {});
+  if (failed(compiled))
+    return "the kernels have no code for GPUs";
+  for (const target::CompiledImage &image : compiled->images)
+    for (const target::CompiledEntry &entry : image.entries)
+      if (entry.spilledBytes || entry.stackBytes ||
+          entry.registers > mostRegisters)
+        return "kernel '" + entry.symbol + "' has " +
+               std::to_string(entry.registers) + " registers on " +
+               image.machine + ", " + std::to_string(entry.spilledBytes) +
+               " bytes of them in memory, and a stack of " +
+               std::to_string(entry.stackBytes);
+  return "";
 }
 
 void onCrash(int signal) {
@@ -101,6 +137,8 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   if (options.target == "grid")
     grid::registerTarget(registry);
+  else if (options.target == "cuda")
+    registerGpus(registry);
   else
     cpu::registerTarget(registry);
   if (options.shrink) {
@@ -130,7 +168,7 @@ int main(int argc, char **argv) {
                                          start)
         .count();
   };
-  int64_t done = 0, failed = 0, onProcesses = 0;
+  int64_t done = 0, failed = 0, refused = 0, onProcesses = 0;
   MutationCounts mutations, queues;
   std::printf("random programs from --seed %lu\n", options.seed);
   std::unique_ptr<MLIRContext> context;
@@ -148,9 +186,14 @@ int main(int argc, char **argv) {
     Checker checker(seed);
     checker.coverage = &coverage;
     checker.onlyDraws = options.onlyDraws;
+    checker.isForGpus = options.target == "cuda";
     checker.onLowered = [&](ModuleOp lowered, ModuleOp partitioned,
                             const Program *program) -> std::string {
       atWork = "seed " + std::to_string(seed) + ", mutations";
+      if (options.target == "cuda") {
+        atWork = "seed " + std::to_string(seed) + ", kernels for GPUs";
+        return compileForGpus(lowered);
+      }
       Random random(seed);
       std::string error = checkMutations(lowered, 3, random, mutations);
       if (!error.empty() || options.processes == 0 ||
@@ -165,6 +208,11 @@ int main(int argc, char **argv) {
     queues.equivalent += checker.queueMutations.equivalent;
     if (!failure)
       continue;
+    if (options.target == "cuda" &&
+        StringRef(failure->message).contains("is a product in groups, ")) {
+      ++refused; // by name, until GPUs have a call for it
+      continue;
+    }
     ++failed;
     std::printf("\n--seed %lu fails at %s: %s\n", seed, failure->stage.c_str(),
                 failure->message.substr(0, 2000).c_str());
@@ -182,10 +230,11 @@ int main(int argc, char **argv) {
   std::printf("of starts and waits %ld mutations rejected, %ld shown to be "
               "equivalent in 20 orders\n",
               queues.rejected, queues.equivalent);
-  std::printf("%ld programs in %.1f s, %ld failed\n", done, elapsed(), failed);
+  std::printf("%ld programs in %.1f s, %ld failed, %ld refused\n", done,
+              elapsed(), failed, refused);
   // Three of each program are tried; few of them are equivalent.
   if (options.programs >= 100 && !options.onlyDraws &&
-      mutations.rejected < options.programs) {
+      options.target != "cuda" && mutations.rejected < options.programs) {
     std::printf("fewer than %ld mutations were rejected\n", options.programs);
     ++failed;
   }
